@@ -1,0 +1,1 @@
+"""Tasks on Dask workers: the only code that knows Dask."""

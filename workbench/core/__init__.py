@@ -1,0 +1,1 @@
+"""The engine: build, differentiate, rewrite, place, partition, run, trace."""

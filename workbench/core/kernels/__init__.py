@@ -1,0 +1,1 @@
+"""How, where the reference is too slow: one file per kernel library."""

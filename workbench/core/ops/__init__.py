@@ -1,0 +1,1 @@
+"""What exists: a family of operations a file, an operation a block."""

@@ -1,0 +1,1 @@
+"""Graph to equivalent graph, each pass one sentence and one file."""

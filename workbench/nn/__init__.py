@@ -1,0 +1,1 @@
+"""USER LEVEL: layers, cells, losses and initializers, written with public operations alone."""

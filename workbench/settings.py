@@ -1,0 +1,53 @@
+"""The only reader of WB_* and WORKBENCH_* environment variables."""
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["Settings", "settings"]
+
+
+def _flag(name: str, default: bool) -> bool:
+    raw = os.environ.get(name)
+    return default if raw is None else raw.strip().lower() not in ("", "0", "false", "no", "off")
+
+
+def _number(name: str, default: int) -> int:
+    raw = os.environ.get(name, "").strip()
+    return int(raw) if raw else default
+
+
+@dataclass
+class Settings:
+    """Process-wide switches; each field may be changed at run time before a session is made."""
+
+    check: bool = False
+    """Verify the graph after every pass (`WB_CHECK=1`; always on in the tests)."""
+    libraries: tuple[str, ...] = ("numba", "onednn")
+    """Kernel libraries that may serve (`WB_LIBRARIES=onednn,numba`); the NumPy reference always may."""
+    threads: int = 0
+    """Compute threads of one process for BLAS, oneDNN and Numba together (`WB_THREADS`); 0 = all cores."""
+    trace: bool = True
+    """Record spans (`WB_TRACE=0` turns the recorder off)."""
+    trace_capacity: int = 200_000
+    """Records kept in one process's ring (`WB_TRACE_CAPACITY`)."""
+    data: Path | None = None
+    """Folder with data sets (`WORKBENCH_DATA`); default: the user's cache folder."""
+
+    @classmethod
+    def from_environment(cls) -> Settings:
+        data = os.environ.get("WORKBENCH_DATA", "").strip()
+        libraries = os.environ.get("WB_LIBRARIES")
+        return cls(
+            check=_flag("WB_CHECK", False),
+            libraries=cls.libraries if libraries is None
+            else tuple(part.strip() for part in libraries.split(",") if part.strip()),
+            threads=_number("WB_THREADS", 0),
+            trace=_flag("WB_TRACE", True),
+            trace_capacity=_number("WB_TRACE_CAPACITY", cls.trace_capacity),
+            data=Path(data).expanduser() if data else None,
+        )
+
+
+settings = Settings.from_environment()

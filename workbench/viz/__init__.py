@@ -1,0 +1,1 @@
+"""Records to view models, and view models to figures."""

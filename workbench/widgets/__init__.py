@@ -1,0 +1,1 @@
+"""View models to live notebook widgets."""
