@@ -1,0 +1,80 @@
+"""How the planner talks to kernel libraries: specs in, a choice out, bound once, called every step."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+__all__ = ["Choice", "Kernel", "Layout", "Select", "Spec", "register", "reorders", "selectors"]
+
+Kernel = Callable[..., None]
+
+
+class Layout(Protocol):
+    """A library's private memory format; hashable, compared by value. `None` stands for C-contiguous."""
+
+    @property
+    def nbytes(self) -> int: ...
+    @property
+    def library(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One value at planning time: its full static shape, dtype and layout."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    layout: Layout | None = None
+
+    @property
+    def nbytes(self) -> int:
+        if self.layout is not None:
+            return self.layout.nbytes
+        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One way to execute a node.
+
+    `make(static)` returns a fresh kernel for one instance of a plan; `static[i]` says that argument `i` has the same
+    address at every call (arena buffers), so the kernel may bind its pointer at the first call. Arguments arrive as
+    `kernel(*inputs, *outputs)` or, if `scratch` > 0, `kernel(*inputs, *outputs, scratch)` with a uint8 array. A plain
+    argument is an array of the spec's shape; an argument in a private layout is a flat uint8 array of
+    `layout.nbytes`. A kernel must not keep a reference to an argument that is not static, releases the GIL where it can, and
+    is never called from two threads at once (another plan instance gets its own kernel).
+    """
+
+    library: str
+    inputs: tuple[Layout | None, ...]
+    outputs: tuple[Layout | None, ...]
+    make: Callable[[tuple[bool, ...]], Kernel]
+    scratch: int = 0
+    inplace: Mapping[int, int] = field(default_factory=dict)
+    """output index -> input index that may share its memory (same bytes, read before written)."""
+    note: str = ""
+
+
+Select = Callable[[Mapping[str, Any], Sequence[Spec], Sequence[Spec], Sequence[bool]], "Choice | None"]
+"""(attrs, input specs with the layouts they have now, output specs, output i may take a private layout) -> choice.
+
+A selector declines with None (unsupported shape, dtype, attribute): the next library or the reference serves.
+"""
+
+selectors: dict[str, list[tuple[str, Select]]] = {}
+"""operation type -> [(library, selector)], asked in order."""
+
+reorders: dict[str, Callable[[Spec, Spec], Choice]] = {}
+"""library -> choice that copies a value between one of its layouts and another (or plain)."""
+
+
+def register(library: str, *types: str) -> Callable[[Select], Select]:
+    """Decorator: `select` serves operations of these types for `library`."""
+    def add(select: Select) -> Select:
+        for type_ in types:
+            selectors.setdefault(type_, []).append((library, select))
+        return select
+    return add
