@@ -1,0 +1,150 @@
+"""State that outlives a step: variables with versions, containers that name it, and the context kernels see."""
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.dtype import DType
+from workbench.core.shape import Shape
+
+__all__ = ["Container", "Context", "VariableState"]
+
+Array = np.ndarray[Any, Any]
+R = TypeVar("R")
+
+_EXCLUSIVE = 2       # references seen by getrefcount when only the variable holds its buffer
+
+
+class VariableState:
+    """A buffer with a version: readers share it, a writer replaces it unless nobody else holds it.
+
+    `read()` hands out the buffer itself. A writer asks `sys.getrefcount`: when no reader, snapshot or sender holds the
+    buffer it is overwritten in place, otherwise a spare buffer is written and swapped in, so a read never tears and a
+    snapshot is one reference. `version` counts completed updates.
+    """
+
+    def __init__(self, name: str, dtype: DType, shape: Shape) -> None:
+        self.name, self.dtype, self.shape = name, dtype, shape
+        self.version = 0
+        self.lock = threading.RLock()
+        self._buffer: Array | None = None
+        self._spare: Array | None = None
+
+    @property
+    def initialized(self) -> bool:
+        return self._buffer is not None
+
+    def read(self) -> Array:
+        """The current value; treat it as read-only. FailedPreconditionError before initialisation."""
+        buffer = self._buffer
+        if buffer is None:
+            raise errors.FailedPreconditionError(
+                f"variable {self.name!r}: it is read but was never initialised; run global_variables_initializer() "
+                "or restore a checkpoint first")
+        return buffer
+
+    def snapshot(self) -> tuple[int, Array]:
+        """(version, value) that belong together; later updates leave the value alone."""
+        with self.lock:
+            return self.version, self.read()
+
+    def assign(self, value: Array) -> Array:
+        """Replace the value by a copy of `value`; returns the new value."""
+        self._check(value)
+        with self.lock:
+            target = self._target(value.shape, value.dtype)
+            np.copyto(target, value, casting="no")
+            return self._publish(target)
+
+    def update(self, kernel: Callable[..., None], *arguments: Any) -> Array:
+        """`kernel(old, *arguments, out)` under the lock; `out` may be `old` itself. Returns the new value."""
+        with self.lock:
+            old = self.read()
+            target = self._target(old.shape, old.dtype, held=_EXCLUSIVE + 1)
+            kernel(old, *arguments, target)
+            return self._publish(target)
+
+    def _target(self, shape: tuple[int, ...], dtype: np.dtype[Any], held: int = _EXCLUSIVE) -> Array:
+        buffer = self._buffer
+        if buffer is not None and buffer.shape == shape and buffer.dtype == dtype:
+            # NOTE: one reference more is the local name `buffer`
+            if sys.getrefcount(buffer) <= held + 1 and buffer.flags.writeable:
+                return buffer
+            spare = self._spare
+            if spare is not None and spare.shape == shape and sys.getrefcount(spare) <= _EXCLUSIVE + 1:
+                return spare
+        return np.empty(shape, dtype)
+
+    def _publish(self, target: Array) -> Array:
+        if target is not self._buffer:
+            self._spare, self._buffer = self._buffer, target
+        self.version += 1
+        return target
+
+    def _check(self, value: Array) -> None:
+        if value.dtype != self.dtype.numpy:
+            raise errors.DtypeError(f"variable {self.name!r}: it holds {self.dtype.name} but {value.dtype} was "
+                                    "assigned; cast the value")
+        if not self.shape.compatible(Shape(value.shape)):
+            raise errors.ShapeError(f"variable {self.name!r}: its shape is {self.shape} but a value of shape "
+                                    f"{list(value.shape)} was assigned; reshape the value")
+
+
+class Container:
+    """Named state of one task: variables, queues, accumulators, generators; shared by all its steps."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+        self._items: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def get(self, name: str, kind: type[R], make: Callable[[], R]) -> R:
+        """The resource `name`, made on first use; AlreadyExistsError when it is of another kind."""
+        found = self._items.get(name)
+        if found is None:
+            with self._lock:
+                found = self._items.setdefault(name, None) or make()
+                self._items[name] = found
+        if not isinstance(found, kind):
+            raise errors.AlreadyExistsError(f"container {self.name!r}: {name!r} is a {type(found).__name__}, not a "
+                                            f"{kind.__name__}; choose another name")
+        return found
+
+    def variables(self) -> dict[str, VariableState]:
+        return {k: v for k, v in list(self._items.items()) if isinstance(v, VariableState)}
+
+    def names(self) -> list[str]:
+        return sorted(self._items)
+
+    def clear(self) -> None:
+        """Forget everything; blocked queues are closed so that nobody waits for ever."""
+        with self._lock:
+            items, self._items = list(self._items.values()), {}
+        for item in items:
+            close = getattr(item, "close", None)
+            if close is not None:
+                close(cancel_pending=True)
+
+
+@dataclass
+class Context:
+    """What a kernel with `context=True` may use.
+
+    A blocking kernel returns at once and later calls `done(*outputs)` or `fail(error)` exactly once, from any thread.
+    """
+
+    container: Container
+    device: str = "/job:localhost/task:0/device:CPU:0"
+    step: int = 0
+    node: str = ""                                  # the operation's name: key of per-operation state
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    done: Callable[..., None] = lambda *outputs: None
+    fail: Callable[[BaseException], None] = lambda error: None
+    on_cancel: Callable[[Callable[[], None]], None] = lambda undo: None
+    """Registers what takes a pending blocking attempt back when the step is aborted."""
