@@ -42,6 +42,9 @@ class OpDef:
     shape: ShapeRule | None = None           # (node inputs, attrs) -> list[Shape]; overrides the signature's outputs
     gradient_function: Callable[..., Any] | None = None
     elementwise: str | None = None           # a scalar expression over the input names, for fusion
+    ufunc: Any = None                        # the NumPy ufunc that computes it: called with out=
+    into: Callable[..., None] | None = None  # (*inputs, *outputs, **attrs): writes preallocated outputs
+    view: bool = False                       # output 0 may share the memory of input 0 (reshape, identity)
     commutative: bool = False
     stateful: bool = False                   # reads or writes state, or is random: never folded, never merged
     blocking: bool = False                   # may wait for others: cuts segments
