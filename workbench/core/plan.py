@@ -17,6 +17,7 @@ from workbench.core import codegen
 from workbench.core.codegen import SegmentCode
 from workbench.core.graph import Operation, Tensor
 from workbench.core.instructions import Instruction, Selector, Value
+from workbench.core.kernels import load_libraries
 from workbench.core.liveness import Liveness
 from workbench.core.memory import ALIGNMENT, assign_offsets
 from workbench.core.passes.rewrite import Program, is_back_edge
@@ -101,6 +102,7 @@ def _nearest(writer: codegen.Writer, line: int) -> Instruction | None:
 
 def compile_plan(program: Program, name: str = "step") -> Plan:
     """Cut, select kernels, plan memory and generate code for a graph whose operations all run on one device."""
+    load_libraries()
     cuts = cut(program)
     made = crossing(cuts)
     fetched = set(program.fetches)
