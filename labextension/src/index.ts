@@ -1,1 +1,5 @@
-export default [];
+import { livePlugin } from './live';
+import { panelPlugin } from './commands';
+import { statusPlugin } from './panels/status';
+
+export default [livePlugin, panelPlugin, statusPlugin];

@@ -1,1 +1,0 @@
-"use strict";(self.rspackChunkworkbench_lab=self.rspackChunkworkbench_lab||[]).push([[590],{509(s,e,k){k.r(e),k.d(e,{},{default:[]})}}]);
