@@ -229,6 +229,10 @@ class Instance:
             return d.ufunc
         if line.form == "into":
             return functools.partial(d.into, **attrs) if attrs else d.into      # type: ignore[arg-type]
+        if line.form == "update":
+            assert line.choice is not None
+            flags = [False, *(v.static for v in line.inputs[1:]), False]
+            return functools.partial(self._resource(line.inputs[0]).update, line.choice.make(tuple(flags)))
         if line.form == "read":
             return self._read(line.inputs[0])
         if line.form == "context":
