@@ -11,7 +11,7 @@ import ctypes
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from workbench.core.kernels.threads import get_threads
 from workbench.errors import UnimplementedError
 
 __all__ = ["Builder", "Desc", "Format", "Place", "Primitive", "any_format", "available", "contiguous", "format_of",
-           "fast", "known", "placed", "primitive", "servable"]
+           "fast", "known", "placed", "primitive", "servable", "stripped"]
 
 ALIGNMENT = 64
 FLOAT32 = np.dtype(np.float32)
@@ -145,6 +145,15 @@ def any_format(shape: Sequence[int], axes: Sequence[int]) -> Desc:
 def known(identity: int, shape: Sequence[int] = ()) -> Desc:
     """An interned descriptor."""
     return Desc(tuple(shape), None, identity)
+
+
+def stripped(layout: Layout | None) -> Format | None:
+    """The format of the value alone, without a workspace behind it; None for plain or foreign layouts."""
+    if not isinstance(layout, Format):
+        return None
+    if layout.workspace is None:
+        return layout
+    return replace(layout, workspace=None, offset=0, nbytes=size(layout.identity))
 
 
 def placed(shape: Sequence[int], layout: Layout | None, axes: Sequence[int]) -> Desc | None:
