@@ -40,6 +40,8 @@ class Writer:
     def segment(self, code: SegmentCode) -> None:
         arguments = ", ".join(v.symbol for v in code.inputs)
         self.put(1, f"def {code.name}({arguments}):")
+        if self.traced:
+            self.put(2, "mark(-1, now())")
         self.block(code.block, 2)
         given = set(code.inputs)
         results = [self.result(v, v in code.fetched, given) for v in code.block.results]

@@ -67,10 +67,12 @@ class StepRun:
     """
 
     def __init__(self, instance: Instance, nodes: Sequence[Node], feeds: Sequence[Any], step: int,
-                 rendezvous: Rendezvous | None, done: Done, journal: Journal = trace.journal) -> None:
+                 rendezvous: Rendezvous | None, send: Callable[..., None] | None, done: Done,
+                 journal: Journal = trace.journal, before_compute: Callable[[], None] | None = None) -> None:
         self.instance, self.plan, self.step, self.rendezvous = instance, instance.plan, step, rendezvous
-        self.journal, self._done = journal, done
+        self.journal, self._send, self._done = journal, send, done
         self.values: dict[Tag, dict[Tensor, Any]] = {Tag(): dict(zip(self.plan.program.feeds, feeds))}
+        self._before_compute = before_compute
         self._executor = Executor(nodes)
         self._events: deque[Event] = deque()
         self._lock = threading.Lock()
@@ -80,7 +82,7 @@ class StepRun:
             (s for s in self.plan.segments if s.kind == "compute"), instance.functions)}
 
     def start(self) -> None:
-        self.instance.begin(self.step)
+        self.instance.begin(self.step, self._send)
         self.post(StepStarted())
 
     def cancel(self, error: BaseException) -> None:
@@ -136,6 +138,8 @@ class StepRun:
 
     def compute(self, segment: PlanSegment, action: RunSegment) -> None:
         table = self.table(action.tag)
+        if self._before_compute is not None:
+            self._before_compute()
         started = time.perf_counter()
         results = self._functions[segment.index](*[table[t] for t in segment.inputs])
         table.update(zip(segment.outputs, results))
@@ -192,10 +196,10 @@ class StepRun:
         self.rendezvous.receive(key, arrived)
 
     def send(self, segment: PlanSegment, action: RunSegment) -> None:
-        assert self.rendezvous is not None
+        assert self._send is not None
         op = segment.op
         value = np.zeros(0) if action.dead else self._inputs(op, action.tag)[0]
-        self.rendezvous.send(message_key(self.step, op, action.tag), value, action.dead)
+        self._send(message_key(self.step, op, action.tag), value, action.dead)
         self.post(SegmentFinished(segment.index, action.tag))
 
     def control(self, segment: PlanSegment, action: RunSegment) -> None:
@@ -219,6 +223,8 @@ class StepRun:
 
     # the end
     def _finish(self, action: Finish) -> None:
+        if self.instance.traced:
+            self.instance.operation_spans(self.step, self.journal)
         if action.error is not None:
             self.instance.cancelled.set()
             for undo in list(self._undo.values()):

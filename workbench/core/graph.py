@@ -443,7 +443,9 @@ def explain(op: Operation, message: str) -> str:
 
 
 def canonical(value: Any) -> Any:
-    """An attribute value in hashable, comparable form: lists become tuples, NumPy scalars Python ones."""
+    """An attribute value in hashable, comparable form: lists and arrays become tuples, NumPy scalars Python ones."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
     if isinstance(value, (list, tuple)):
         return tuple(canonical(v) for v in value)
     if isinstance(value, np.generic):

@@ -16,7 +16,7 @@ from workbench.core.plan import Instance, Plan, compile_plan
 from workbench.core.rendezvous import LocalRendezvous
 from workbench.core.state import Container
 
-__all__ = ["Backend", "LocalBackend", "Runner"]
+__all__ = ["Backend", "InstancePool", "LocalBackend", "Runner"]
 
 
 class Runner(Protocol):
@@ -52,18 +52,18 @@ class LocalBackend:
         self.container.clear()
 
 
-class _Pool:
+class InstancePool:
     """Idle instances of one plan; concurrent steps each take their own."""
 
     def __init__(self, plan: Plan, container: Container, device: str) -> None:
         self.plan, self.container, self.device = plan, container, device
         self._idle: dict[bool, list[Instance]] = {False: [], True: []}
 
-    def take(self, traced: bool, send: Any = None) -> Instance:
+    def take(self, traced: bool = False) -> Instance:
         try:
             return self._idle[traced].pop()
         except IndexError:
-            return Instance(self.plan, self.container, self.device, send, traced)
+            return Instance(self.plan, self.container, self.device, traced)
 
     def give(self, instance: Instance) -> None:
         self._idle[instance.traced].append(instance)
@@ -74,7 +74,7 @@ class _Direct:
 
     def __init__(self, plan: Plan, container: Container, device: str) -> None:
         self.plan, self.device = plan, device
-        self._pool = _Pool(plan, container, device)
+        self._pool = InstancePool(plan, container, device)
         self._contexts = any(line.form == "context" for line in plan.writer.kernels)
 
     def run(self, feeds: Sequence[Any], step: int, traced: bool = False) -> Sequence[Any]:
@@ -89,21 +89,9 @@ class _Direct:
                 raise
             raise shown from error
         if traced:
-            _spans(instance, step)
+            instance.operation_spans(step, trace.journal)
         self._pool.give(instance)
         return results
-
-
-def _spans(instance: Instance, step: int) -> None:
-    """One span per operation of a traced step, from the time stamps between the lines."""
-    marks, instance.marks = instance.marks, []
-    thread, task = threading.get_ident(), instance.device.partition("/device:")[0]
-    lines = instance.writer.marks
-    for (_, start), (index, end) in zip(marks, marks[1:]):
-        op = lines[index].op
-        trace.journal.span(trace.Span("op", op.name, task, instance.device, thread, start, end, step, "",
-                                      sum(v.spec.nbytes for v in lines[index].outputs if v.shape is not None
-                                          and v.dtype != object), op.type))
 
 
 class _Threads:
@@ -120,8 +108,8 @@ class _Threads:
         def send(key: str, value: Any, dead: bool) -> None:
             meeting.send(key, value.copy() if isinstance(value, np.ndarray) else value, dead)
         for (part, plan), nodes in zip(self.plans, self._nodes):
-            instance = Instance(plan, self.backend.container, part.device, send)
-            state.runs.append(StepRun(instance, nodes, [feeds[i] for i in part.feeds], step, meeting,
+            instance = Instance(plan, self.backend.container, part.device)
+            state.runs.append(StepRun(instance, nodes, [feeds[i] for i in part.feeds], step, meeting, send,
                                       state.part_done(part), self.backend.journal))
         threads = [threading.Thread(target=run.start, name=f"wb-device-{i}", daemon=True)
                    for i, run in enumerate(state.runs[1:], 1)]

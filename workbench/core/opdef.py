@@ -38,7 +38,7 @@ class OpDef:
     name: str
     signature: str | Callable[..., str]
     reference: Callable[..., Any]
-    types: str | None = None
+    types: str | Callable[..., list[DType]] | None = None     # or (input dtypes, attrs) -> output dtypes
     shape: ShapeRule | None = None           # (node inputs, attrs) -> list[Shape]; overrides the signature's outputs
     dtypes: Callable[..., Any] | None = None     # (input dtypes, attrs) -> list[DType]; overrides the outputs of types
     specialize: Callable[..., OpDef] | None = None   # (attrs) -> the definition with these attributes' stateful, blocking
@@ -226,6 +226,8 @@ def _output(pattern: Pattern, binding: Mapping[str, tuple[Dim, str]], spread: Sh
 
 def infer_dtypes(definition: OpDef, dtypes: Sequence[DType], attrs: Mapping[str, Any], outputs: int) -> list[DType]:
     """Output dtypes by the type rule; DtypeError names both inputs."""
+    if callable(definition.types):
+        return definition.types(dtypes, attrs)
     names = input_names(definition, len(dtypes))
     left, right = type_terms(definition, len(dtypes), outputs)
     binding: dict[str, tuple[DType, str]] = {}
@@ -237,6 +239,8 @@ def infer_dtypes(definition: OpDef, dtypes: Sequence[DType], attrs: Mapping[str,
 
 
 def type_terms(definition: OpDef, inputs: int, outputs: int) -> tuple[list[str], list[str]]:
+    if callable(definition.types):
+        return ["any"] * inputs, ["any"] * outputs
     left_text, _, right_text = (definition.types or "").partition("->")
     left, right = left_text.split(), right_text.split()
     if not left:

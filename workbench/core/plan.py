@@ -17,11 +17,13 @@ from workbench.core import codegen
 from workbench.core.codegen import SegmentCode
 from workbench.core.graph import Operation, Tensor
 from workbench.core.instructions import Instruction, Selector, Value
+from workbench.core.kernels import load_libraries
 from workbench.core.liveness import Liveness
 from workbench.core.memory import ALIGNMENT, assign_offsets
-from workbench.core.passes.rewrite import Program, is_back_edge
-from workbench.core.segments import Cut, crossing, cut
+from workbench.core.passes.rewrite import Program, is_back_edge, needed
+from workbench.core.segments import Cut, crossing, cut, is_bound
 from workbench.core.state import Container, Context
+from workbench.core.trace import Journal, Span
 
 __all__ = ["Instance", "Plan", "PlanSegment", "compile_plan"]
 
@@ -100,11 +102,13 @@ def _nearest(writer: codegen.Writer, line: int) -> Instruction | None:
 
 def compile_plan(program: Program, name: str = "step") -> Plan:
     """Cut, select kernels, plan memory and generate code for a graph whose operations all run on one device."""
+    load_libraries()
     cuts = cut(program)
     made = crossing(cuts)
     fetched = set(program.fetches)
     selector = Selector()
     known: dict[Tensor, Value] = {t: selector.local(t) for t in program.feeds}
+    selector.block([op for op in needed(program.roots) if is_bound(op)], known, [])
     liveness = Liveness(selector.values)
     segments, codes = [], []
     single = len(cuts) <= 1 and all(c.kind == "compute" for c in cuts)
@@ -150,28 +154,37 @@ def _order(segments: list[PlanSegment], cuts: Sequence[Cut]) -> None:
 class Instance:
     """A plan bound to one task's state, with its own arena: runs one step at a time."""
 
-    def __init__(self, plan: Plan, container: Container, device: str, send: Callable[..., None] | None = None,
-                 traced: bool = False) -> None:
+    def __init__(self, plan: Plan, container: Container, device: str, traced: bool = False) -> None:
         self.plan, self.container, self.device, self.traced = plan, container, device, traced
         self.cancelled = threading.Event()
         self.contexts: list[Context] = []
         self.marks: list[tuple[int, float]] = []
         self.resources: dict[int, Any] = {}
-        self._send = send
+        self._send: Callable[..., None] | None = None
         bind, self.writer = plan.bind(traced)
         self._arena = _arena(plan.arena_bytes)
         self.functions: tuple[Callable[..., tuple[Any, ...]], ...] = bind(self._objects())
         self.run: Callable[..., tuple[Any, ...]] = self.functions[0] if self.functions else lambda *feeds: ()
 
-    def begin(self, step: int) -> None:
-        """Prepare for a step; only plans that look at the step number pay for it."""
+    def begin(self, step: int, send: Callable[..., None] | None = None) -> None:
+        """Tell the kernels with a context which step runs and where its sends go."""
+        self._send = send
         for context in self.contexts:
-            context.step = step
+            context.step, context.send = step, send
+
+    def operation_spans(self, step: int, journal: Journal) -> None:
+        """Record one span per operation of a traced step, from the time stamps between its lines."""
+        marks, self.marks = self.marks, []
+        thread, task = threading.get_ident(), self.device.partition("/device:")[0]
+        for (_, start), (index, end) in zip(marks, marks[1:]):
+            if index < 0:      # a new segment began: the time before it was spent waiting
+                continue
+            line = self.writer.marks[index]
+            nbytes = sum(v.spec.nbytes for v in line.outputs if v.shape is not None and v.dtype != object)
+            journal.span(Span("op", line.op.name, task, self.device, thread, start, end, step, "", nbytes, line.op.type))
 
     def context(self, op: Operation) -> Context:
-        made = Context(self.container, self.device, 0, op.name, self.cancelled)
-        made.send = self._send      # type: ignore[attr-defined]
-        return made
+        return Context(self.container, self.device, 0, op.name, self.cancelled, send=self._send)
 
     def _objects(self) -> dict[str, Any]:
         objects: dict[str, Any] = {

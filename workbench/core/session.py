@@ -18,7 +18,7 @@ from workbench.core.gate import gate
 from workbench.core.graph import Graph, Operation, Tensor
 from workbench.core.local import Backend, LocalBackend, Runner
 from workbench.core.partition import partition
-from workbench.core.passes.pipeline import run_passes
+from workbench.core.passes.pipeline import DEVICE_PASSES, run_passes
 from workbench.core.passes.prune import prune
 from workbench.core.passes.rewrite import Program
 from workbench.core.place import place
@@ -177,6 +177,8 @@ class Session:
         placement = place(program, self._backend.devices, home)
         self._publish(name, "placed", "Every operation has a device.", program, placement)
         parts = partition(program, placement)
+        for part in parts:
+            part.program = run_passes(part.program, self._disabled, stages=DEVICE_PASSES)
         runner = self._backend.prepare(parts, name, len(program.fetches))
         trace.journal.span(Span("compile", name, home.partition("/device:")[0], home, threading.get_ident(), start,
                                 time.perf_counter(), -1, detail=f"{len(program.graph.operations)} operations"))
