@@ -11,6 +11,7 @@ from workbench import errors
 from workbench.core.graph import Graph, Operation, Tensor
 from workbench.core.kernels.choice import Choice, Spec, reorders, selectors
 from workbench.core.passes.rewrite import topological
+from workbench.core.segments import is_bound
 from workbench.settings import settings
 
 __all__ = ["Block", "Branch", "Instruction", "Loop", "Selector", "Value"]
@@ -135,7 +136,7 @@ class _Scope:
         self._versions: dict[tuple[int, Any], Value] = {}
 
     def add(self, op: Operation) -> None:
-        special = _SPECIAL.get(op.type)
+        special = _handle if is_bound(op) and op.type != "constant" else _SPECIAL.get(op.type)
         if special is not None:
             special(self, op)
         elif op.definition.context:
@@ -253,7 +254,7 @@ def _constant(scope: _Scope, op: Operation) -> None:
     scope.bind(op, [scope.selector.value(op.outputs[0].name, "constant", array.dtype, array.shape, data=array)])
 
 
-def _variable(scope: _Scope, op: Operation) -> None:
+def _handle(scope: _Scope, op: Operation) -> None:
     scope.bind(op, [scope.selector.value(op.outputs[0].name, "resource", object, None, data=op)])
 
 
@@ -295,6 +296,6 @@ def _loop(scope: _Scope, op: Operation) -> None:
 
 
 _SPECIAL: dict[str, Callable[[_Scope, Operation], None]] = {
-    "constant": _constant, "variable": _variable, "read_variable": _read, "argument": _argument,
+    "constant": _constant, "read_variable": _read, "argument": _argument,
     "placeholder": _argument, "if": _branch, "while": _loop,
 }

@@ -20,8 +20,8 @@ from workbench.core.instructions import Instruction, Selector, Value
 from workbench.core.kernels import load_libraries
 from workbench.core.liveness import Liveness
 from workbench.core.memory import ALIGNMENT, assign_offsets
-from workbench.core.passes.rewrite import Program, is_back_edge
-from workbench.core.segments import Cut, crossing, cut
+from workbench.core.passes.rewrite import Program, is_back_edge, needed
+from workbench.core.segments import Cut, crossing, cut, is_bound
 from workbench.core.state import Container, Context
 from workbench.core.trace import Journal, Span
 
@@ -108,6 +108,7 @@ def compile_plan(program: Program, name: str = "step") -> Plan:
     fetched = set(program.fetches)
     selector = Selector()
     known: dict[Tensor, Value] = {t: selector.local(t) for t in program.feeds}
+    selector.block([op for op in needed(program.roots) if is_bound(op)], known, [])
     liveness = Liveness(selector.values)
     segments, codes = [], []
     single = len(cuts) <= 1 and all(c.kind == "compute" for c in cuts)

@@ -12,7 +12,7 @@ from workbench.core.build import ops
 from workbench.core.dtype import DType
 from workbench.core.graph import Operation, Subgraph, Tensor
 from workbench.core.opdef import OpDef, op, registry
-from workbench.core.shape import Shape
+from workbench.core.shape import Shape, as_shape
 
 __all__ = ["BODIES", "bodies", "set_back_edge"]
 
@@ -76,16 +76,24 @@ def set_back_edge(merge_op: Operation | Tensor, tensor: Tensor, position: int = 
                                 f"{tensor.dtype.name}; cast the value that comes back")
     if value.shape.common(tensor.shape) != value.shape:
         raise errors.ShapeError(f"set_back_edge: {value.name} has shape {value.shape} but {tensor.name} has "
-                                f"{tensor.shape}; begin the loop with a value of the more general shape")
+                                f"{tensor.shape}; give enter the more general shape=")
     inputs = list(node.inputs)
     inputs[position] = node.graph.capture(tensor)
     node.inputs = tuple(inputs)
     node.graph.version += 1
 
 
-@op("data? -> ?", types="T -> T", shape=lambda inputs, attrs: [inputs[0].shape])
-def enter(data: Any, *, frame_name: str, is_constant: bool = False, parallel_iterations: int = 10) -> Any:
-    """`data` in iteration 0 of the frame `frame_name`, or in every iteration when `is_constant`."""
+def _entering(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]:
+    return [inputs[0].shape if attrs["shape"] is None else as_shape(attrs["shape"])]
+
+
+@op("data? -> ?", types="T -> T", shape=_entering)
+def enter(data: Any, *, frame_name: str, is_constant: bool = False, parallel_iterations: int = 10,
+          shape: Any = None) -> Any:
+    """`data` in iteration 0 of the frame `frame_name`, or in every iteration when `is_constant`.
+
+    `shape` is the static shape that holds in all iterations, if it is more general than that of `data`.
+    """
     _by_executor("enter")
 
 
