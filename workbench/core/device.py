@@ -1,0 +1,82 @@
+"""Device names: full, partial, and how requests merge."""
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+
+from workbench import errors
+
+__all__ = ["DeviceSpec", "merge", "parse"]
+
+_PART = re.compile(r"^(?:job:(?P<job>\w+)|task:(?P<task>\d+)|replica:\d+|"
+                   r"device:(?P<type>[A-Za-z]+)(?::(?P<index>\d+|\*))?|(?P<short>cpu|gpu)(?::(?P<number>\d+|\*))?)$", re.I)
+
+
+@dataclass(frozen=True, order=True)
+class DeviceSpec:
+    """A possibly partial device name such as ``/job:worker/task:1/device:CPU:0``; None means "any"."""
+
+    job: str | None = None
+    task: int | None = None
+    type: str | None = None
+    index: int | None = None
+
+    def __str__(self) -> str:
+        parts = []
+        if self.job is not None:
+            parts.append(f"/job:{self.job}")
+        if self.task is not None:
+            parts.append(f"/task:{self.task}")
+        if self.type is not None:
+            parts.append(f"/device:{self.type}:{'*' if self.index is None else self.index}")
+        return "".join(parts)
+
+    @property
+    def task_name(self) -> str:
+        return str(replace(self, type=None, index=None))
+
+    def merged(self, inner: DeviceSpec) -> DeviceSpec:
+        """This request refined by `inner`, whose fields win."""
+        changed_type = inner.type is not None and inner.type != self.type
+        return DeviceSpec(
+            inner.job if inner.job is not None else self.job,
+            inner.task if inner.task is not None else self.task,
+            inner.type if inner.type is not None else self.type,
+            inner.index if inner.index is not None or changed_type else self.index)
+
+    def accepts(self, full: DeviceSpec) -> bool:
+        """Does the full name satisfy this request?"""
+        return all(mine is None or mine == theirs for mine, theirs in (
+            (self.job, full.job), (self.task, full.task), (self.type, full.type), (self.index, full.index)))
+
+    def conflict(self, other: DeviceSpec) -> str:
+        """The first field on which two requests contradict, "" when they can both hold."""
+        for name in ("job", "task", "type", "index"):
+            mine, theirs = getattr(self, name), getattr(other, name)
+            if mine is not None and theirs is not None and mine != theirs:
+                return name
+        return ""
+
+
+def parse(text: str | DeviceSpec | None) -> DeviceSpec:
+    """Read a device name; InvalidArgumentError shows the form that is expected."""
+    if isinstance(text, DeviceSpec):
+        return text
+    spec = DeviceSpec()
+    for part in (text or "").split("/"):
+        if not part:
+            continue
+        found = _PART.match(part)
+        if found is None:
+            raise errors.InvalidArgumentError(f"device: {text!r} has the part {part!r}; write names like "
+                                              "'/job:worker/task:1/device:CPU:0', '/job:ps' or '/gpu:0'")
+        kind, number = found["type"] or found["short"], found["index"] or found["number"]
+        spec = spec.merged(DeviceSpec(
+            found["job"], None if found["task"] is None else int(found["task"]),
+            None if kind is None else kind.upper(), None if number in (None, "*") else int(number)))
+    return spec
+
+
+def merge(outer: str, inner: str) -> str:
+    """The request `inner` within the scope of `outer`, as a canonical name."""
+    return str(parse(outer).merged(parse(inner)))

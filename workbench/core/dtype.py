@@ -1,0 +1,194 @@
+"""Element types: the names programs use, their NumPy twins, and what converts to what."""
+from __future__ import annotations
+
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+
+from workbench import errors
+
+__all__ = [
+    "DType", "as_dtype", "bfloat16", "bool_", "complex64", "complex128", "dtype_of", "float16", "float32", "float64",
+    "int8", "int16", "int32", "int64", "resource", "string", "to_array", "uint8", "uint16", "uint32", "uint64",
+    "variant",
+]
+
+
+class DType:
+    """One element type; compared by identity, spelled by `name`.
+
+    `resource` values are handles to state (variables, queues); `variant` values are lists that loops build.
+    Both are Python objects that never leave their task.
+    """
+
+    __slots__ = ("kind", "name", "numpy")
+
+    def __init__(self, name: str, numpy: Any, kind: str) -> None:
+        self.name: Final = name
+        self.numpy: Final[np.dtype[Any]] = np.dtype(numpy)
+        self.kind: Final = kind      # "float" | "int" | "bool" | "complex" | "string" | "object"
+
+    @property
+    def as_numpy_dtype(self) -> Any:
+        return self.numpy.type
+
+    @property
+    def base_dtype(self) -> DType:
+        return self
+
+    @property
+    def is_floating(self) -> bool:
+        return self.kind == "float"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind == "int"
+
+    @property
+    def is_complex(self) -> bool:
+        return self.kind == "complex"
+
+    @property
+    def is_number(self) -> bool:
+        return self.kind in ("float", "int", "complex")
+
+    @property
+    def is_differentiable(self) -> bool:
+        return self.kind == "float"     # no operation here has a complex gradient
+
+    @property
+    def size(self) -> int:
+        """Bytes of one element."""
+        return self.numpy.itemsize
+
+    @property
+    def min(self) -> Any:
+        return np.iinfo(self.numpy).min if self.kind == "int" else ml_dtypes.finfo(self.numpy).min
+
+    @property
+    def max(self) -> Any:
+        return np.iinfo(self.numpy).max if self.kind == "int" else ml_dtypes.finfo(self.numpy).max
+
+    def __repr__(self) -> str:
+        return f"wb.{self.name}"
+
+    def __reduce__(self) -> Any:
+        return as_dtype, (self.name,)
+
+
+float16 = DType("float16", np.float16, "float")
+bfloat16 = DType("bfloat16", ml_dtypes.bfloat16, "float")
+float32 = DType("float32", np.float32, "float")
+float64 = DType("float64", np.float64, "float")
+int8 = DType("int8", np.int8, "int")
+int16 = DType("int16", np.int16, "int")
+int32 = DType("int32", np.int32, "int")
+int64 = DType("int64", np.int64, "int")
+uint8 = DType("uint8", np.uint8, "int")
+uint16 = DType("uint16", np.uint16, "int")
+uint32 = DType("uint32", np.uint32, "int")
+uint64 = DType("uint64", np.uint64, "int")
+bool_ = DType("bool", np.bool_, "bool")
+complex64 = DType("complex64", np.complex64, "complex")
+complex128 = DType("complex128", np.complex128, "complex")
+string = DType("string", object, "string")
+resource = DType("resource", object, "object")
+variant = DType("variant", object, "object")
+
+_ALL = (float16, bfloat16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64, bool_,
+        complex64, complex128, string, resource, variant)
+_BY_NAME = {d.name: d for d in _ALL}
+_BY_NUMPY = {d.numpy: d for d in _ALL if d.kind not in ("string", "object")}
+_PYTHON: dict[Any, DType] = {float: float32, int: int32, bool: bool_, complex: complex64, str: string, bytes: string}
+
+
+def as_dtype(value: Any) -> DType:
+    """The element type meant by a DType, a name, a NumPy dtype or scalar type, or a Python type."""
+    if isinstance(value, DType):
+        return value
+    if isinstance(value, str) and value in _BY_NAME:
+        return _BY_NAME[value]
+    if isinstance(value, type) and value in _PYTHON:
+        return _PYTHON[value]
+    try:
+        found = np.dtype(value)
+    except TypeError:
+        found = None
+    if found is not None:
+        if found in _BY_NUMPY:
+            return _BY_NUMPY[found]
+        if found.kind in "SUO":
+            return string
+    raise errors.DtypeError(f"as_dtype: {value!r} is no element type; use one of {', '.join(_BY_NAME)}")
+
+
+def dtype_of(array: Any) -> DType:
+    """The element type of a runtime value (a NumPy array or an opaque object)."""
+    if isinstance(array, np.ndarray):
+        return as_dtype(array.dtype)
+    return variant
+
+
+def to_array(value: Any, dtype: DType | None = None, where: str = "convert") -> np.ndarray[Any, Any]:
+    """A NumPy array of `value`; Python numbers become float32 / int32 and lose nothing silently.
+
+    Raises DtypeError when `value` does not fit `dtype` (a float into an integer type, text into a number).
+    """
+    if dtype is string or (dtype is None and _is_text(value)):
+        return _text_array(value)
+    array = np.asarray(value)
+    if array.dtype.kind in "SU" and dtype is None:
+        return _text_array(value)
+    if array.dtype.kind in "SUO":
+        raise errors.DtypeError(f"{where}: {_shorten(value)} is no number but {dtype or 'a tensor'} was wanted; "
+                                "pass numbers of one rectangular shape")
+    if dtype is None:
+        return _default_width(value, array)
+    if array.dtype == dtype.numpy:
+        return array
+    return _checked_cast(value, array, dtype, where)
+
+
+def _checked_cast(value: Any, array: np.ndarray[Any, Any], dtype: DType, where: str) -> np.ndarray[Any, Any]:
+    lossy = (array.dtype.kind in "fc" and dtype.kind in ("int", "bool")) or (
+        array.dtype.kind == "c" and dtype.kind != "complex") or (array.dtype.kind == "b" and dtype.kind != "bool") or (
+        array.dtype.kind in "iu" and dtype.kind == "bool")
+    if lossy and array.size:
+        raise errors.DtypeError(f"{where}: {_shorten(value)} is {array.dtype} but {dtype.name} was wanted; "
+                                f"cast it, or pass {dtype.name} values")
+    with np.errstate(over="ignore"):
+        cast = array.astype(dtype.numpy)
+    if dtype.kind == "int" and array.size and not np.array_equal(cast, array):
+        raise errors.DtypeError(f"{where}: {_shorten(value)} does not fit {dtype.name} "
+                                f"({dtype.min} … {dtype.max}); use a wider type")
+    return cast
+
+
+def _default_width(value: Any, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return array
+    if array.dtype == np.float64:
+        return array.astype(np.float32)
+    if array.dtype == np.int64 and (array.size == 0 or (abs(array) < 2**31).all()):
+        return array.astype(np.int32)
+    if array.dtype == np.complex128:
+        return array.astype(np.complex64)
+    return array
+
+
+def _is_text(value: Any) -> bool:
+    while isinstance(value, (list, tuple)) and value:
+        value = value[0]
+    return isinstance(value, (str, bytes))
+
+
+def _text_array(value: Any) -> np.ndarray[Any, Any]:
+    raw = np.array(value, dtype=object)
+    encode = np.frompyfunc(lambda item: item.encode() if isinstance(item, str) else bytes(item), 1, 1)
+    return np.asarray(encode(raw), dtype=object)
+
+
+def _shorten(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

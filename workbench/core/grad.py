@@ -1,0 +1,140 @@
+"""gradients(ys, xs): one reverse walk over the graph that adds the gradient operations."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from workbench import errors
+from workbench.core.build import IndexedSlices, convert, ops
+from workbench.core.dtype import variant
+from workbench.core.graph import Operation, Tensor, get_default_graph
+
+__all__ = ["gradients"]
+
+Grad = Tensor | IndexedSlices | None
+
+
+def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients",
+              stop_gradients: Sequence[Tensor] = ()) -> list[Grad]:
+    """Symbolic derivatives of sum(ys) with respect to each of xs (paper §4.1).
+
+    Returns one tensor per x, with x's shape and dtype; IndexedSlices where x is only gathered from; None where no
+    path leads from x to ys. `grad_ys` replaces the ones that seed the walk. The result is ordinary graph, so gradients of
+    gradients are one more call. Raises UnimplementedError naming the operation on the path that has no gradient.
+    """
+    targets = [convert(y) for y in _listed(ys)]
+    sources = [_source(x) for x in _listed(xs)]
+    seeds = _listed(grad_ys) if grad_ys is not None else [None] * len(targets)
+    if len(seeds) != len(targets):
+        raise errors.InvalidArgumentError(f"gradients: {len(targets)} ys but {len(seeds)} grad_ys; pass one for each")
+    graph = get_default_graph()       # inside a body's gradient this is not the graph of ys, which it captures
+    with graph.name_scope(name), graph.control_dependencies(None):
+        walk = _Walk(targets, sources, set(stop_gradients))
+        for y, seed in zip(targets, seeds):
+            walk.add(y, _seed(y, seed))
+        walk.run()
+        return [walk.total(x) for x in sources]
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _source(x: Any) -> Tensor:
+    """The tensor to differentiate by; a variable stands for its handle, whose gradient sums over all its reads."""
+    handle = getattr(x, "handle", None)
+    return handle if isinstance(handle, Tensor) else convert(x)
+
+
+def _seed(y: Tensor, seed: Any) -> Grad:
+    if seed is None:
+        if not y.dtype.is_differentiable:
+            raise errors.DtypeError(f"gradients: {y.name} is {y.dtype.name}; only float tensors have gradients: cast it")
+        return ops.ones_like(y)      # type: ignore[no-any-return]
+    return seed if isinstance(seed, IndexedSlices) else convert(seed, y.dtype)
+
+
+class _Walk:
+    """Reverse topological walk over the operations between sources and targets."""
+
+    def __init__(self, targets: list[Tensor], sources: list[Tensor], stops: set[Tensor]) -> None:
+        self.partials: dict[Tensor, list[Any]] = {}
+        self.sources, self.stops = set(sources), stops
+        reached = _forward([x.op for x in sources], targets[0].graph.operations)
+        self.between = {op for op in _backward([y.op for y in targets]) if op in reached}
+
+    def add(self, tensor: Tensor, grad: Grad) -> None:
+        if grad is not None:
+            self.partials.setdefault(tensor, []).append(grad)
+
+    def total(self, tensor: Tensor) -> Grad:
+        parts = self.partials.get(tensor, [])
+        if len(parts) > 1:
+            parts[:] = [_sum(parts)]
+        return parts[0] if parts else None
+
+    def run(self) -> None:
+        for op in sorted(self.between, key=lambda o: o.id, reverse=True):
+            if not any(t in self.partials for t in op.outputs):
+                continue
+            if any(t.op in self.between for t in op.inputs):
+                self._differentiate(op)
+
+    def _differentiate(self, op: Operation) -> None:
+        if not op.definition.differentiable:
+            return
+        function = op.definition.gradient_function
+        if function is None:
+            raise errors.UnimplementedError(
+                f"gradients: operation {op.name!r} ({op.type}) has no gradient but lies between x and y; define it "
+                f"with @{op.type}.gradient or cut the path with stop_gradient\n  built at: {op.source}")
+        graph = get_default_graph()
+        near = graph.colocate_with(op) if op.graph is graph else graph.device(op.device)
+        with graph.name_scope(op.name.rpartition("/")[2] + "_grad"), near:
+            dys = [self.total(t) for t in op.outputs]
+            if getattr(function, "selective", False):
+                needed = tuple(t.op in self.between and t not in self.stops for t in op.inputs)
+                dxs = function(op, *dys, needed=needed)
+            else:
+                dys = [ops.zeros_like(t) if d is None and t.dtype.is_differentiable and len(dys) > 1 else d
+                       for d, t in zip(dys, op.outputs)]
+                dxs = function(op, *dys)
+        dxs = list(dxs) if isinstance(dxs, (list, tuple)) else [dxs]
+        if len(dxs) != len(op.inputs):
+            raise errors.InternalError(f"gradients: the gradient of {op.type} returned {len(dxs)} values for "
+                                       f"{len(op.inputs)} inputs")
+        for tensor, dx in zip(op.inputs, dxs):
+            if tensor not in self.stops:
+                self.add(tensor, dx)
+
+
+def _sum(parts: list[Any]) -> Any:
+    """The sum of partial gradients; sparse ones are concatenated, never densified unless a dense one joins."""
+    if all(isinstance(p, IndexedSlices) for p in parts):
+        return IndexedSlices(ops.concat([p.values for p in parts], axis=0),
+                             ops.concat([p.indices for p in parts], axis=0), parts[0].dense_shape)
+    if parts[0].dtype is variant:
+        return ops.list_add_n(parts)
+    return ops.add_n([convert(p) for p in parts])
+
+
+def _backward(roots: list[Operation]) -> list[Operation]:
+    seen: dict[Operation, None] = {}
+    stack = list(roots)
+    while stack:
+        op = stack.pop()
+        if op not in seen:
+            seen[op] = None
+            stack += [t.op for t in op.inputs]
+    return list(seen)
+
+
+def _forward(roots: list[Operation], operations: list[Operation]) -> set[Operation]:
+    reached = set(roots)
+    for op in operations:
+        if op not in reached and any(t.op in reached for t in op.inputs):
+            reached.add(op)
+    return reached
+
+
+ops.define("gradients", gradients)      # for gradients of bodies: families reach it as ops.gradients

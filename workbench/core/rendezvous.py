@@ -1,0 +1,130 @@
+"""Where sends meet receives: the interface, and the one that lives inside a process."""
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+from workbench import errors
+
+__all__ = ["LocalRendezvous", "Receiver", "Rendezvous", "join_key", "task_of", "target_of"]
+
+Receiver = Callable[[Any, bool], None]
+"""Called once with (value, dead); `value` is an `errors.Error` when the step was aborted instead."""
+
+
+def join_key(step: int, tensor: str, source: str, target: str, frame: str = "0:0") -> str:
+    """The name under which one tensor of one step travels from `source` to `target` (full device names).
+
+    `frame` names frame and iteration, so that every iteration of a loop has a key of its own (paper §3.3).
+    """
+    return f"{step}|{tensor}|{source}|{target}|{frame}"
+
+
+def target_of(key: str) -> str:
+    """The receiving device that `key` names; InvalidArgumentError for anything but five fields."""
+    fields = key.split("|")
+    if len(fields) != 5:
+        raise errors.InvalidArgumentError(f"rendezvous: key {key!r} has {len(fields)} fields, not 5; "
+                                          "write step|tensor|source device|target device|frame")
+    return fields[3]
+
+
+def task_of(device: str) -> str:
+    """The task part of a device name: "/job:ps/task:0/device:CPU:0" -> "/job:ps/task:0"."""
+    return device.partition("/device:")[0]
+
+
+class Rendezvous(ABC):
+    """One step's table of tensors in flight; every key is sent once and received once. Thread-safe."""
+
+    @abstractmethod
+    def send(self, key: str, value: Any, dead: bool = False) -> None:
+        """Hand `value` over; never waits for the receiver. InternalError when `key` was sent before."""
+
+    @abstractmethod
+    def receive(self, key: str, callback: Receiver) -> None:
+        """Call `callback(value, dead)` exactly once: now if the value is here, else later from the sender's thread.
+
+        After `abort` the callback gets the error as its value; it never gets nothing.
+        """
+
+    @abstractmethod
+    def abort(self, error: errors.Error) -> None:
+        """End the step: everybody who waits, or asks later, gets `error`. The first call wins."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Forget all values; later receives get CancelledError, later sends vanish."""
+
+    def receive_wait(self, key: str, timeout: float | None = None) -> tuple[Any, bool]:
+        """Block until `key` arrives; raise the abort error, or DeadlineExceededError after `timeout` seconds."""
+        arrived = threading.Event()
+        found: list[tuple[Any, bool]] = []
+
+        def callback(value: Any, dead: bool) -> None:
+            found.append((value, dead))
+            arrived.set()
+
+        self.receive(key, callback)
+        if not arrived.wait(timeout):
+            raise errors.DeadlineExceededError(f"rendezvous: {key} did not arrive within {timeout} s; "
+                                               "look at the task that should send it")
+        value, dead = found[0]
+        if isinstance(value, errors.Error):
+            raise value
+        return value, dead
+
+
+class LocalRendezvous(Rendezvous):
+    """Sender and receiver in one process; values are kept by reference and never copied."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._values: dict[str, tuple[Any, bool]] = {}
+        self._waiting: dict[str, Receiver] = {}
+        self._error: errors.Error | None = None
+
+    def send(self, key: str, value: Any, dead: bool = False) -> None:
+        with self._lock:
+            if self._error is not None:
+                return
+            callback = self._waiting.pop(key, None)
+            if callback is None:
+                if key in self._values:
+                    raise errors.InternalError(f"rendezvous: {key} was sent twice; a key carries one value per step")
+                self._values[key] = (value, dead)
+                return
+        callback(value, dead)
+
+    def receive(self, key: str, callback: Receiver) -> None:
+        with self._lock:
+            found: tuple[Any, bool] | None = self._values.pop(key, None)
+            if self._error is not None:
+                found = (self._error, False)
+            elif found is None:
+                if key in self._waiting:
+                    raise errors.InternalError(f"rendezvous: {key} is awaited twice; a key has one receiver")
+                self._waiting[key] = callback
+                return
+        callback(*found)
+
+    def abort(self, error: errors.Error) -> None:
+        with self._lock:
+            if self._error is not None:
+                return
+            self._error = error
+            waiting, self._waiting = self._waiting, {}
+            self._values.clear()
+        for callback in waiting.values():
+            callback(error, False)
+
+    def close(self) -> None:
+        self.abort(errors.CancelledError("rendezvous: the step is over; its tensors are gone"))
+
+    @property
+    def pending(self) -> tuple[str, ...]:
+        """The keys somebody waits for: what a step that hangs hangs on."""
+        with self._lock:
+            return tuple(self._waiting)
