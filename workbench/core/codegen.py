@@ -104,7 +104,8 @@ class Writer:
         elif line.form == "read":
             self.put(depth, f"{line.outputs[0].symbol} = {kernel}()")
         elif line.form == "update":
-            self.put(depth, f"{line.outputs[0].symbol} = {kernel}({', '.join(inputs[1:])})")
+            extra = [self.symbol(line.scratch)] if line.scratch else []
+            self.put(depth, f"{line.outputs[0].symbol} = {kernel}({', '.join([*inputs[1:], *extra])})")
         else:
             self.call(line, kernel, inputs, depth)
         if self.traced:

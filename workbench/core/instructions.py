@@ -305,7 +305,7 @@ def _matmul_descent(scope: _Scope, op: Operation) -> None:
             if library not in settings.libraries:
                 continue
             choice = select({**op.attrs, "sign": -1.0}, [weight, a.spec, b.spec, rate.spec], [weight], [False])
-            if choice is not None and choice.inputs[0] is None and choice.outputs[0] is None and not choice.scratch:
+            if choice is not None and choice.inputs[0] is None and choice.outputs[0] is None:
                 ready = [scope.version(v, layout) for v, layout in zip((a, b, rate), choice.inputs[1:])]
                 value = scope.local(out)
                 scope.bind(op, [value])
