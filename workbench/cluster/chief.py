@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any
 
 from workbench import errors
+from workbench.cluster.backend import ClusterBackend
 from workbench.cluster import launch
 from workbench.cluster import messages as m
 from workbench.cluster.buffers import BufferPool
@@ -114,6 +115,10 @@ class Cluster:
                     one.close()
             raise broken[0]
         return addresses, dict(zip(self.tasks, found))          # type: ignore[arg-type]
+
+    def backend(self) -> ClusterBackend:
+        """What `Session(cluster)` runs on."""
+        return ClusterBackend(self)
 
     # what it is
     @property

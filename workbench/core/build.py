@@ -158,6 +158,12 @@ def _arguments(definition: OpDef, args: list[Any], options: dict[str, Any]) -> t
 def _attribute(key: str, value: Any) -> Any:
     if key in ("dtype", "out_type") and value is not None:
         return as_dtype(value)
+    if isinstance(value, Tensor):
+        known = constant_value(value)
+        if known is None:
+            raise errors.InvalidArgumentError(f"{key}: {value!r} is known only at run time but the graph needs it now; "
+                                              "pass a Python value or a constant")
+        value = known
     return canonical(value)
 
 
@@ -216,7 +222,8 @@ def constant_value(tensor: Tensor) -> np.ndarray[Any, Any] | None:
     values = [constant_value(t) for t in op.inputs]
     if any(v is None for v in values):
         return None
-    result = d.reference(*values, **op.attrs)
+    with np.errstate(all="ignore"):
+        result = d.reference(*values, **op.attrs)
     return np.asarray(result[tensor.index] if isinstance(result, (tuple, list)) else result)
 
 

@@ -55,7 +55,7 @@ class DType:
 
     @property
     def is_differentiable(self) -> bool:
-        return self.kind in ("float", "complex")
+        return self.kind == "float"     # no operation here has a complex gradient
 
     @property
     def size(self) -> int:

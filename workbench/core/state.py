@@ -1,24 +1,24 @@
 """State that outlives a step: variables with versions, containers that name it, and the context kernels see."""
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 
 from workbench import errors
-from workbench.core.dtype import DType
+from workbench.core.dtype import DType, float32
 from workbench.core.shape import Shape
 
-__all__ = ["Container", "Context", "VariableState"]
+__all__ = ["Container", "Context", "VariableState", "update_together", "updates"]
 
 Array = np.ndarray[Any, Any]
 R = TypeVar("R")
 
-_EXCLUSIVE = 2       # references seen by getrefcount when only the variable holds its buffer
 
 
 class VariableState:
@@ -42,7 +42,8 @@ class VariableState:
 
     def read(self) -> Array:
         """The current value; treat it as read-only. FailedPreconditionError before initialisation."""
-        buffer = self._buffer
+        with self.lock:      # NOTE: without it a reader could see a buffer that is just being overwritten in place
+            buffer = self._buffer
         if buffer is None:
             raise errors.FailedPreconditionError(
                 f"variable {self.name!r}: it is read but was never initialised; run global_variables_initializer() "
@@ -66,20 +67,24 @@ class VariableState:
         """`kernel(old, *arguments, out)` under the lock; `out` may be `old` itself. Returns the new value."""
         with self.lock:
             old = self.read()
-            target = self._target(old.shape, old.dtype, held=_EXCLUSIVE + 1)
+            target = self._target(old.shape, old.dtype, held=1)
             kernel(old, *arguments, target)
             return self._publish(target)
 
-    def _target(self, shape: tuple[int, ...], dtype: np.dtype[Any], held: int = _EXCLUSIVE) -> Array:
+    def _target(self, shape: tuple[int, ...], dtype: np.dtype[Any], held: int = 0) -> Array:
+        """A buffer to write: the current one when nobody but us (and `held` of our own names) holds it."""
         buffer = self._buffer
         if buffer is not None and buffer.shape == shape and buffer.dtype == dtype:
-            # NOTE: one reference more is the local name `buffer`
-            if sys.getrefcount(buffer) <= held + 1 and buffer.flags.writeable:
+            if self._references("_buffer") <= held and buffer.flags.writeable:
                 return buffer
-            spare = self._spare
-            if spare is not None and spare.shape == shape and sys.getrefcount(spare) <= _EXCLUSIVE + 1:
-                return spare
+            if self._spare is not None and self._spare.shape == shape and self._references("_spare") < 0:
+                return self._spare
         return np.empty(shape, dtype)
+
+    def _references(self, attribute: str) -> int:
+        """Holders of a buffer besides this variable and `_target`; how many names count is measured, not assumed."""
+        buffer = getattr(self, attribute)
+        return sys.getrefcount(buffer) - _OWN_REFERENCES
 
     def _publish(self, target: Array) -> Array:
         if target is not self._buffer:
@@ -94,6 +99,40 @@ class VariableState:
         if not self.shape.compatible(Shape(value.shape)):
             raise errors.ShapeError(f"variable {self.name!r}: its shape is {self.shape} but a value of shape "
                                     f"{list(value.shape)} was assigned; reshape the value")
+
+
+def update_together(states: Sequence[VariableState], kernel: Callable[..., None], *arguments: Any) -> Array:
+    """`kernel(*olds, *arguments, *outs)` with all of `states` locked, in their order; returns the first new value."""
+    with contextlib.ExitStack() as locked:
+        for state in states:
+            locked.enter_context(state.lock)
+        olds = [state.read() for state in states]
+        outs = [state._target(state.read().shape, state.dtype.numpy, held=1) for state in states]
+        kernel(*olds, *arguments, *outs)
+        return [state._publish(out) for state, out in zip(states, outs)][0]
+
+
+updates: dict[str, Callable[..., None]] = {}
+"""Operation type -> kernel(*old values, *other inputs, *attributes, *new values); a library may replace an entry.
+
+Old and new values may be the same arrays. The other inputs must not be changed.
+"""
+
+_OWN_REFERENCES = 0
+
+
+def _calibrate() -> int:
+    """References that `_target` itself sees on a buffer nobody else holds; differs between interpreter versions."""
+    probe = VariableState("probe", float32, Shape(()))
+    probe._buffer = np.zeros(())
+
+    def as_target() -> int:
+        buffer = probe._buffer
+        return probe._references("_buffer") if buffer is not None else 0
+    return as_target()
+
+
+_OWN_REFERENCES = _calibrate()
 
 
 class Container:
@@ -148,3 +187,4 @@ class Context:
     fail: Callable[[BaseException], None] = lambda error: None
     on_cancel: Callable[[Callable[[], None]], None] = lambda undo: None
     """Registers what takes a pending blocking attempt back when the step is aborted."""
+    send: Callable[..., None] | None = None         # (key, value, dead) -> None; set when the plan has sends

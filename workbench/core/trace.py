@@ -97,6 +97,10 @@ class _Ring:
     def __post_init__(self) -> None:
         self.records = deque(maxlen=self.capacity)
 
+    def append(self, item: Any) -> None:
+        self.records.append(item)
+        self.count += 1
+
     def extend(self, items: Iterable[Any]) -> None:
         before = list(items)
         self.records.extend(before)
@@ -135,7 +139,7 @@ class Journal:
     def span(self, span: Span) -> None:
         if self.enabled:
             with self._lock:
-                self._spans.extend((span,))
+                self._spans.append(span)
 
     def merge(self, task: str, spans: Iterable[Span], offset: float = 0.0, error: float = 0.0) -> None:
         """Add `spans` of `task`, whose clock reads `offset` seconds more than ours (known within `error`)."""

@@ -1,0 +1,165 @@
+"""Runs prepared programs in this process: one direct call for one device, threads and a rendezvous for several."""
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from workbench import errors
+from workbench.core import trace
+from workbench.core.driver import StepRun, nodes_of, run_error
+from workbench.core.partition import Part
+from workbench.core.plan import Instance, Plan, compile_plan
+from workbench.core.rendezvous import LocalRendezvous
+from workbench.core.state import Container
+
+__all__ = ["Backend", "InstancePool", "LocalBackend", "Runner"]
+
+
+class Runner(Protocol):
+    """A prepared step: `run(feeds, step)` returns the fetches in order; safe from several threads at once."""
+
+    def run(self, feeds: Sequence[Any], step: int, traced: bool = False) -> Sequence[Any]: ...
+
+
+class Backend(Protocol):
+    """Where a session's steps run. `devices` are full names, the first is the default home."""
+
+    devices: tuple[str, ...]
+
+    def prepare(self, parts: Sequence[Part], name: str, fetches: int) -> Runner: ...
+    def close(self) -> None: ...
+
+
+class LocalBackend:
+    """This process, with `cpus` virtual CPU devices that share one container of state."""
+
+    def __init__(self, cpus: int = 1, container: Container | None = None, journal: trace.Journal = trace.journal) -> None:
+        self.devices = tuple(f"/job:localhost/task:0/device:CPU:{i}" for i in range(cpus))
+        self.container = container or Container()
+        self.journal = journal
+
+    def prepare(self, parts: Sequence[Part], name: str, fetches: int) -> Runner:
+        plans = [compile_plan(p.program, f"{name}{'' if len(parts) == 1 else p.device}") for p in parts]
+        if len(plans) == 1 and plans[0].single:
+            return _Direct(plans[0], self.container, self.devices[0])
+        return _Threads(list(zip(parts, plans)), self, fetches)
+
+    def close(self) -> None:
+        self.container.clear()
+
+
+class InstancePool:
+    """Idle instances of one plan; concurrent steps each take their own."""
+
+    def __init__(self, plan: Plan, container: Container, device: str) -> None:
+        self.plan, self.container, self.device = plan, container, device
+        self._idle: dict[bool, list[Instance]] = {False: [], True: []}
+
+    def take(self, traced: bool = False) -> Instance:
+        try:
+            return self._idle[traced].pop()
+        except IndexError:
+            return Instance(self.plan, self.container, self.device, traced)
+
+    def give(self, instance: Instance) -> None:
+        self._idle[instance.traced].append(instance)
+
+
+class _Direct:
+    """One segment: a step is one call of generated code in the caller's thread."""
+
+    def __init__(self, plan: Plan, container: Container, device: str) -> None:
+        self.plan, self.device = plan, device
+        self._pool = InstancePool(plan, container, device)
+        self._contexts = any(line.form == "context" for line in plan.writer.kernels)
+
+    def run(self, feeds: Sequence[Any], step: int, traced: bool = False) -> Sequence[Any]:
+        instance = self._pool.take(traced)
+        try:
+            if self._contexts:
+                instance.begin(step)
+            results = instance.run(*feeds)
+        except BaseException as error:
+            shown = run_error(self.plan, error)      # a step that failed leaves its instance behind
+            if shown is error:
+                raise
+            raise shown from error
+        if traced:
+            instance.operation_spans(step, trace.journal)
+        self._pool.give(instance)
+        return results
+
+
+class _Threads:
+    """Several segments or devices: one StepRun per device over a rendezvous; each device has a thread of its own."""
+
+    def __init__(self, plans: list[tuple[Part, Plan]], backend: LocalBackend, fetches: int) -> None:
+        self.plans, self.backend, self.fetches = plans, backend, fetches
+        self._nodes = [nodes_of(plan) for _, plan in plans]
+
+    def run(self, feeds: Sequence[Any], step: int, traced: bool = False) -> Sequence[Any]:
+        meeting = LocalRendezvous()
+        state = _Step(len(self.plans), self.fetches, meeting)
+
+        def send(key: str, value: Any, dead: bool) -> None:
+            meeting.send(key, value.copy() if isinstance(value, np.ndarray) else value, dead)
+        for (part, plan), nodes in zip(self.plans, self._nodes):
+            instance = Instance(plan, self.backend.container, part.device)
+            state.runs.append(StepRun(instance, nodes, [feeds[i] for i in part.feeds], step, meeting, send,
+                                      state.part_done(part), self.backend.journal))
+        threads = [threading.Thread(target=run.start, name=f"wb-device-{i}", daemon=True)
+                   for i, run in enumerate(state.runs[1:], 1)]
+        for thread in threads:
+            thread.start()
+        try:
+            state.runs[0].start()
+            state.ended.wait()
+        except BaseException:
+            state.fail(errors.CancelledError("Session.run: the step was interrupted"))
+            with contextlib.suppress(KeyboardInterrupt):
+                state.ended.wait(5.0)
+            raise
+        finally:
+            for thread in threads:
+                thread.join(5.0)
+        if state.error is not None:
+            raise state.error
+        return state.results
+
+
+class _Step:
+    """Collects the parts of one step; the first failure ends all of them."""
+
+    def __init__(self, parts: int, fetches: int, meeting: LocalRendezvous) -> None:
+        self.runs: list[StepRun] = []
+        self.results: list[Any] = [None] * fetches
+        self.error: BaseException | None = None
+        self.ended = threading.Event()
+        self._left, self._meeting, self._lock = parts, meeting, threading.Lock()
+
+    def part_done(self, part: Part) -> Any:
+        def done(results: list[Any] | None, error: BaseException | None) -> None:
+            if results is not None:
+                for position, value in zip(part.fetches, results):
+                    self.results[position] = value
+            with self._lock:
+                self._left -= 1
+                first = error is not None and self.error is None
+                if first:
+                    self.error = error
+                over = self._left == 0
+            if first:
+                self.fail(error)      # type: ignore[arg-type]
+            if over:
+                self.ended.set()
+        return done
+
+    def fail(self, error: BaseException) -> None:
+        shown = error if isinstance(error, errors.Error) else errors.AbortedError(f"step: {error}")
+        self._meeting.abort(shown)
+        for run in self.runs:
+            run.cancel(shown)

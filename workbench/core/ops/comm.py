@@ -1,0 +1,22 @@
+"""Operations that move tensors between devices; partition.py inserts them, users never call them."""
+from __future__ import annotations
+
+from typing import Any
+
+from workbench import errors
+from workbench.core.opdef import op
+from workbench.core.state import Context
+
+
+@op("value? ->", types="any ->", stateful=True, context=True)
+def send(context: Context, value: Any, *, tensor: str, source: str, target: str) -> None:
+    """Hand `value` to the rendezvous under `tensor`; never waits (paper §3.3)."""
+    if context.send is None:
+        raise errors.InternalError(f"send: {tensor} goes to {target} but this plan was bound without a rendezvous")
+    context.send(f"{context.step}|{tensor}|{source}|{target}|0:0", value, False)
+
+
+@op("-> ?", types="-> @dtype", stateful=True, blocking=True, shape=lambda inputs, attrs: [attrs["shape"]])
+def receive(*, dtype: Any, shape: Any, tensor: str, source: str, target: str) -> None:
+    """Wait for `tensor` from `source`; the driver asks the rendezvous, no thread is held."""
+    raise errors.InternalError(f"receive: {tensor} was run as an ordinary kernel")

@@ -1,0 +1,79 @@
+"""Drop what changes nothing: identities, additions of zero, products with one, double negation."""
+from __future__ import annotations
+
+import numpy as np
+
+from workbench.core.build import constant_value
+from workbench.core.graph import Operation, Tensor
+from workbench.core.passes.rewrite import Program, Rewrite, rewrite
+from workbench.core.shape import Shape, broadcast
+
+__all__ = ["algebra"]
+
+_PASS_THROUGH = frozenset({"identity", "stop_gradient", "placeholder_with_default"})
+_NEUTRAL = {"add": (0, (0, 1)), "subtract": (0, (1,)), "multiply": (1, (0, 1)), "divide": (1, (1,)),
+            "truediv": (1, (1,)), "realdiv": (1, (1,)), "pow": (1, (1,))}
+
+
+def algebra(program: Program) -> Program:
+    """Replace `x + 0`, `x * 1`, `x / 1`, `--x`, `identity(x)` and one-term sums by x (same shape and dtype only)."""
+    roots = {t.op for t in program.fetches} | set(program.targets)
+
+    def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
+        if op.control_inputs or len(op.outputs) != 1:
+            return None
+        narrow = _without_broadcasts(op, inputs, state)
+        if narrow is not None:
+            return state.copy(op, narrow)
+        if op in roots:
+            return None
+        kept = _simplified(op, inputs)
+        if kept is None or kept.dtype is not op.outputs[0].dtype or not kept.shape.compatible(op.outputs[0].shape):
+            return None
+        if kept.shape != op.outputs[0].shape and not (kept.shape.known and op.type in _PASS_THROUGH):
+            return None
+        return [kept]
+    return rewrite(program, visit)
+
+
+def _without_broadcasts(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
+    """Elementwise operations broadcast by themselves: read the narrow tensor when the result keeps its shape."""
+    if op.definition.elementwise is None or not op.outputs[0].shape.known:
+        return None
+    shapes = [Shape(()) if _uniform(t) else _narrow(t).shape for t in inputs]
+    if shapes == [t.shape for t in inputs] or broadcast(shapes) != op.outputs[0].shape:
+        return None
+    return [_scalar(t, op, state) if _uniform(t) else _narrow(t) for t in inputs]
+
+
+def _narrow(tensor: Tensor) -> Tensor:
+    return tensor.op.inputs[0] if tensor.op.type == "broadcast_to" and not tensor.op.control_inputs else tensor
+
+
+def _uniform(tensor: Tensor) -> bool:
+    """A constant of several equal elements."""
+    if tensor.op.type != "constant" or tensor.op.control_inputs or not tensor.shape.rank:
+        return False
+    value = tensor.op.attrs["value"]
+    return bool(value.size and value.dtype != object and (value == value.flat[0]).all())
+
+
+def _scalar(tensor: Tensor, op: Operation, state: Rewrite) -> Tensor:
+    value = tensor.op.attrs["value"].flat[:1].reshape(())
+    return state.create("constant", (), {"value": value, "dtype": tensor.dtype}, f"{tensor.op.name}_scalar", op).outputs[0]
+
+
+def _simplified(op: Operation, inputs: list[Tensor]) -> Tensor | None:
+    if op.type in _PASS_THROUGH or (op.type == "add_n" and len(inputs) == 1):
+        return inputs[0]
+    if op.type == "reduce_to" and inputs[0].shape.known and inputs[0].shape == op.outputs[0].shape:
+        return inputs[0]
+    if op.type == "negative" and inputs[0].op.type == "negative":
+        return inputs[0].op.inputs[0]
+    if op.type in _NEUTRAL:
+        neutral, positions = _NEUTRAL[op.type]
+        for position in positions:
+            value = constant_value(inputs[position]) if inputs[position].op.type == "constant" else None
+            if value is not None and value.size and np.all(value == neutral):
+                return inputs[1 - position]
+    return None

@@ -1,0 +1,50 @@
+"""Evaluate now what depends on constants alone."""
+from __future__ import annotations
+
+import numpy as np
+
+from workbench.core.build import constant_value
+from workbench.core.graph import Operation, Tensor
+from workbench.core.passes.rewrite import Program, Rewrite, rewrite
+
+__all__ = ["fold"]
+
+_MOST_BYTES = 1 << 20     # larger results are computed at run time: a plan should not carry them
+
+
+def fold(program: Program) -> Program:
+    """Replace every tensor that follows from constants (also `shape` of a known shape) by a constant."""
+    def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
+        if op.type == "constant" or op.definition.stateful or not op.inputs or op.control_inputs:
+            return None
+        mark = len(state.graph.operations)
+        outputs = state.copy(op, inputs)
+        values = [_value(t) for t in outputs]
+        if not outputs or any(v is None or v.nbytes > _MOST_BYTES for v in values):
+            return outputs
+        _undo(state, mark)
+        return [state.create("constant", (), {"value": _frozen(v), "dtype": t.dtype},
+                             op.name if t.index == 0 else f"{op.name}/output_{t.index}", op).outputs[0]
+                for v, t in zip(values, op.outputs)]
+    return rewrite(program, visit)
+
+
+def _value(tensor: Tensor) -> np.ndarray | None:  # type: ignore[type-arg]
+    """The value that follows from constants, or from a known shape alone (`ones_like`, `zeros_like`)."""
+    if tensor.op.type in ("ones_like", "zeros_like") and tensor.shape.known and tensor.dtype.is_number:
+        return np.full(tensor.shape.static, int(tensor.op.type == "ones_like"), tensor.dtype.numpy)
+    return constant_value(tensor)
+
+
+def _undo(state: Rewrite, mark: int) -> None:
+    """Take back the trial copy, so that its name is free again."""
+    for op in state.graph.operations[mark:]:
+        del state.graph._by_name[op.name]
+        state.graph._taken.pop(op.name.lower(), None)
+    del state.graph.operations[mark:]
+
+
+def _frozen(value: np.ndarray | None) -> np.ndarray:  # type: ignore[type-arg]
+    array = np.array(value, order="C", copy=True)
+    array.flags.writeable = False
+    return array

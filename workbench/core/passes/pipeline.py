@@ -1,0 +1,46 @@
+"""The passes in order, each with the sentence that explains it to the viewer."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from workbench.core.check import verify
+from workbench.core.passes.algebra import algebra
+from workbench.core.passes.cse import cse
+from workbench.core.passes.epilogue import epilogue
+from workbench.core.passes.fold import fold
+from workbench.core.passes.fuse import fuse
+from workbench.core.passes.rewrite import Program
+from workbench.settings import settings
+
+__all__ = ["DEVICE_PASSES", "PASSES", "run_passes"]
+
+Pass = Callable[[Program], Program]
+
+PASSES: tuple[tuple[str, Pass, str], ...] = (
+    ("fold", fold, "Constants are computed once, now, instead of in every step."),
+    ("algebra", algebra, "Operations that change nothing (x + 0, identity) are removed."),
+    ("cse", cse, "Equal computations are done once and shared."),
+)
+
+
+DEVICE_PASSES: tuple[tuple[str, Pass, str], ...] = (
+    ("epilogue", epilogue, "Bias, ReLU and weight updates are folded into the products they follow."),
+    ("fuse", fuse, "Elementwise chains become one kernel that passes over memory once."),
+)
+"""Run on each device's graph after partition, so that no kernel spans devices."""
+
+
+def run_passes(program: Program, disabled: Iterable[str] = (),
+               record: Callable[[str, str, Program], None] | None = None,
+               stages: tuple[tuple[str, Pass, str], ...] = PASSES) -> Program:
+    """All enabled passes in order; `record(name, sentence, program)` sees the graph after each."""
+    off = frozenset(disabled)
+    for name, function, sentence in stages:
+        if name in off:
+            continue
+        program = function(program)
+        if settings.check:
+            verify(program, name)
+        if record is not None:
+            record(name, sentence, program)
+    return program

@@ -1,0 +1,152 @@
+"""What a pass is given and gives back, and the one walk that copies a graph with changes."""
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.graph import Graph, Operation, Tensor
+
+__all__ = ["Program", "Rewrite", "attribute_key", "needed", "rewrite", "topological"]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A graph with the tensors that are fed (its `argument` operations), fetched, and the operations to run.
+
+    Passes are functions Program -> Program; they never change the graph they are given.
+    """
+
+    graph: Graph
+    feeds: tuple[Tensor, ...]
+    fetches: tuple[Tensor, ...]
+    targets: tuple[Operation, ...] = ()
+
+    @property
+    def roots(self) -> list[Operation]:
+        return [t.op for t in self.fetches] + list(self.targets)
+
+
+def is_back_edge(consumer: Operation, tensor: Tensor) -> bool:
+    return consumer.type == "merge" and tensor.op.type == "next_iteration"
+
+
+def needed(roots: Iterable[Operation], stop: Callable[[Tensor], bool] = lambda tensor: False) -> set[Operation]:
+    """The backward closure over data and control edges; edges for which `stop(tensor)` holds are not followed."""
+    seen: set[Operation] = set()
+    stack = list(roots)
+    while stack:
+        op = stack.pop()
+        if op in seen:
+            continue
+        seen.add(op)
+        stack += [t.op for t in op.inputs if not stop(t)]
+        stack += op.control_inputs
+    return seen
+
+
+def topological(operations: Iterable[Operation]) -> list[Operation]:
+    """Every operation after its inputs; construction order breaks ties; loops enter through their merges."""
+    chosen = set(operations)
+    waiting: dict[Operation, int] = {}
+    after: dict[Operation, list[Operation]] = {}
+    for op in chosen:
+        before = {t.op for t in op.inputs if not is_back_edge(op, t)} | set(op.control_inputs)
+        before &= chosen
+        waiting[op] = len(before)
+        for earlier in before:
+            after.setdefault(earlier, []).append(op)
+    ready = [(op.id, op.name, op) for op, count in waiting.items() if count == 0]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        op = heapq.heappop(ready)[2]
+        order.append(op)
+        for later in after.get(op, ()):
+            waiting[later] -= 1
+            if waiting[later] == 0:
+                heapq.heappush(ready, (later.id, later.name, later))
+    if len(order) != len(chosen):
+        stuck = next(op for op, count in waiting.items() if count > 0 and op not in order)
+        raise errors.InvalidArgumentError(f"graph: {stuck.name!r} waits for itself; remove the cycle of data or "
+                                          "control edges (loops are written with while_loop)")
+    return order
+
+
+class Rewrite:
+    """The state of one copy: the new graph and where each old tensor and operation went."""
+
+    def __init__(self) -> None:
+        self.graph = Graph()
+        self.tensors: dict[Tensor, Tensor] = {}
+        self.operations: dict[Operation, tuple[Operation, ...]] = {}
+
+    def copy(self, op: Operation, inputs: Sequence[Tensor], **changes: Any) -> list[Tensor]:
+        """The same operation in the new graph, over `inputs`; returns its outputs."""
+        attrs = changes.pop("attrs", op.attrs)
+        new = self.graph.create(op.definition, inputs, attrs, op.name + "/", self.controls(op), device=op.device,
+                                colocation=op.colocation, source=op.source, **changes)
+        for old_tensor, tensor in zip(op.outputs, new.outputs):
+            tensor.shape = tensor.shape.merge(old_tensor.shape, f"rewrite of {op.name}")
+        return list(new.outputs)
+
+    def controls(self, op: Operation) -> tuple[Operation, ...]:
+        return tuple(dict.fromkeys(new for old in op.control_inputs for new in self.operations.get(old, ())))
+
+    def create(self, type: str, inputs: Sequence[Tensor], attrs: dict[str, Any], name: str, like: Operation,
+               control: Sequence[Operation] = ()) -> Operation:
+        """A new operation that takes the place, device and source of `like`."""
+        return self.graph.create(type, inputs, attrs, name, (*self.controls(like), *control), device=like.device,
+                                 colocation=like.colocation, source=like.source)
+
+
+Visit = Callable[[Operation, list[Tensor], Rewrite], "list[Tensor] | None"]
+
+
+def rewrite(program: Program, visit: Visit, order: Sequence[Operation] | None = None) -> Program:
+    """Copy `program`, asking `visit(op, new inputs, state)` for each operation's replacement outputs (None = copy).
+
+    Controls on a replaced operation move to the producers of its replacement.
+    """
+    state = Rewrite()
+    back_edges: list[tuple[Operation, int, Tensor]] = []
+    for op in order if order is not None else topological(needed([*program.roots, *(t.op for t in program.feeds)])):
+        inputs = []
+        for position, tensor in enumerate(op.inputs):
+            if is_back_edge(op, tensor) and tensor not in state.tensors:
+                back_edges.append((op, position, tensor))
+                inputs.append(inputs[0])
+            else:
+                inputs.append(state.tensors[tensor])
+        outputs = visit(op, inputs, state)
+        if outputs is None:
+            outputs = state.copy(op, inputs)
+            producers = (outputs[0].op,) if outputs else (state.graph.operations[-1],)
+        else:
+            producers = tuple(dict.fromkeys(t.op for t in outputs))
+        state.operations[op] = producers
+        state.tensors.update(zip(op.outputs, outputs))
+    for op, position, tensor in back_edges:
+        merge = state.operations[op][0]
+        merge.inputs = (*merge.inputs[:position], state.tensors[tensor], *merge.inputs[position + 1:])
+    return replace(
+        program, graph=state.graph, feeds=tuple(state.tensors[t] for t in program.feeds),
+        fetches=tuple(state.tensors[t] for t in program.fetches),
+        targets=tuple(dict.fromkeys(new for op in program.targets for new in state.operations[op])))
+
+
+def attribute_key(value: Any) -> Any:
+    """A hashable stand-in for an attribute value; arrays compare by dtype, shape and bytes."""
+    if isinstance(value, np.ndarray):
+        if value.dtype == object:
+            return ("objects", value.shape, tuple(value.ravel().tolist()))
+        return ("array", value.dtype.str, value.shape, value.tobytes())
+    if isinstance(value, dict):
+        return tuple(sorted((k, attribute_key(v)) for k, v in value.items()))
+    if isinstance(value, (list, tuple)):
+        return tuple(attribute_key(v) for v in value)
+    return id(value) if isinstance(value, Graph) else value

@@ -1,0 +1,279 @@
+"""Session: takes a step's definition through every stage once, caches the result, and runs it."""
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench import errors
+from workbench.core import graph as graphs
+from workbench.core import trace
+from workbench.core.dtype import to_array
+from workbench.core.fetch import FetchPlan, fetch_key, flatten
+from workbench.core.gate import gate
+from workbench.core.graph import Graph, Operation, Tensor
+from workbench.core.local import Backend, LocalBackend, Runner
+from workbench.core.partition import partition
+from workbench.core.passes.pipeline import DEVICE_PASSES, run_passes
+from workbench.core.passes.prune import prune
+from workbench.core.passes.rewrite import Program
+from workbench.core.place import place
+from workbench.core.shape import Shape
+from workbench.core.trace import GraphRecord, NodeRecord, Span
+
+__all__ = ["InteractiveSession", "Session"]
+
+_SPECIALISATIONS = 32     # plans per definition with concrete shapes; beyond that shapes stay unknown
+_SHORTEST = 0.0005        # seconds between recorded steps: very short steps are sampled, their numbers tell how many
+_OP_PERIOD = 0.5          # seconds between steps that are timed operation by operation
+
+
+class _Executable(NamedTuple):
+    runner: Runner
+    build: Callable[[Any], Any]
+    home: str
+
+
+class Session:
+    """Runs parts of a graph, on this process or on a cluster (paper §3.2).
+
+    `target` is None or "" for this process, or an object with `backend()` such as `wb.Cluster`. `devices` is the number of
+    virtual CPU devices of this process. Safe to use from several threads: steps run concurrently and share state.
+    Raises InvalidArgumentError and its kin with the operation, both values and the fix; the session and its variables
+    stay usable after any error.
+    """
+
+    _numbers = itertools.count()
+
+    def __init__(self, target: Any = None, graph: Graph | None = None, config: Any = None, devices: int = 1,
+                 disabled_passes: Sequence[str] = ()) -> None:
+        self.graph = graph or graphs.get_default_graph()
+        self.name = f"session_{next(self._numbers)}"
+        self._disabled = tuple(disabled_passes)
+        counts = getattr(config, "device_count", None) or {}
+        self._backend: Backend = _backend(target, int(counts.get("CPU", devices)))
+        self._cache: dict[Any, _Executable] = {}
+        self._shapes: dict[Any, int] = {}
+        self._lock = threading.RLock()
+        self._steps = itertools.count()
+        self._closed = False
+        self._last_span = self._last_op = self._last_status = 0.0
+        self._entered: list[Any] = []
+        trace.journal.set_status(state="ready", session=self.name, tasks=_tasks(self._backend.devices))
+
+    # running
+    def run(self, fetches: Any, feed_dict: Mapping[Any, Any] | None = None, options: Any = None,
+            run_metadata: Any = None) -> Any:
+        """One step: the values of `fetches` (nested as given; operations give None) with `feed_dict`'s values fed.
+
+        Any tensor can be fed or fetched. Fed values are arrays or numbers of the tensor's dtype and shape.
+        """
+        if gate.closed:
+            gate.enter()
+        if self._closed:
+            raise errors.FailedPreconditionError("Session.run: the session is closed; make a new one")
+        tensors, values, shapes = self._feeds(feed_dict) if feed_dict else ((), (), ())
+        key = (fetch_key(fetches), tensors, shapes, self.graph.version)
+        found = self._cache.get(key) or self._prepare(key, fetches, tensors, values, shapes)
+        return self._step(found, values, options)
+
+    def make_callable(self, fetches: Any, feed_list: Sequence[Any] = ()) -> Callable[..., Any]:
+        """A function of the fed values, in the order of `feed_list`, that runs the step."""
+        feeds = [self.graph.as_graph_element(f) for f in feed_list]
+
+        def call(*values: Any) -> Any:
+            if len(values) != len(feeds):
+                raise errors.InvalidArgumentError(f"make_callable: {len(values)} values for {len(feeds)} feeds; pass one "
+                                                  "for each")
+            return self.run(fetches, dict(zip(feeds, values)))
+        return call
+
+    def _step(self, found: _Executable, values: Sequence[Any], options: Any) -> Any:
+        step = next(self._steps)
+        journal = trace.journal
+        if not journal.enabled:
+            return found.build(found.runner.run(values, step))
+        start = time.perf_counter()
+        traced = start - self._last_op > _OP_PERIOD or getattr(options, "trace_level", 0) > 0
+        if traced:
+            self._last_op = start
+        results = found.runner.run(values, step, traced)
+        end = time.perf_counter()
+        if end - self._last_span > _SHORTEST:
+            self._last_span = end
+            self._record(found, step, start, end)
+        return found.build(results)
+
+    def _record(self, found: _Executable, step: int, start: float, end: float) -> None:
+        journal = trace.journal
+        journal.span(Span("step", self.name, found.home.partition("/device:")[0], found.home, threading.get_ident(),
+                          start, end, step))
+        if end - self._last_status > 0.1:
+            self._last_status = end
+            journal.set_status(state="paused" if gate.closed else "running", step=step, session=self.name)
+
+    # feeding
+    def _feeds(self, feed_dict: Mapping[Any, Any]) -> tuple[tuple[Any, ...], list[Any], tuple[Any, ...]]:
+        tensors, values, shapes = [], [], []
+        for key, value in feed_dict.items():
+            tensor = key if type(key) is Tensor else self._feed_tensor(key)
+            if type(value) is not np.ndarray or value.dtype != tensor.dtype.numpy or not value.flags.c_contiguous:
+                value = self._feed_value(tensor, value)
+            tensors.append(tensor)
+            values.append(value)
+            shapes.append(value.shape)
+        return tuple(tensors), values, tuple(shapes)
+
+    def _feed_tensor(self, key: Any) -> Tensor:
+        element = self.graph.as_graph_element(key)
+        if isinstance(element, Operation):
+            raise errors.InvalidArgumentError(f"feed: {element.name!r} is an operation; feed one of its tensors, such as "
+                                              f"'{element.name}:0'")
+        return element
+
+    def _feed_value(self, tensor: Tensor, value: Any) -> Any:
+        if isinstance(value, Tensor) or hasattr(value, "__tensor__"):
+            raise errors.InvalidArgumentError(f"feed of {tensor.name!r}: the value is a graph tensor; feed an array, or "
+                                              "Session.run the tensor first")
+        return np.ascontiguousarray(to_array(value, tensor.dtype, f"feed of {tensor.name!r}")) \
+            if np.ndim(value) else to_array(value, tensor.dtype, f"feed of {tensor.name!r}")
+
+    # preparing
+    def _prepare(self, key: Any, fetches: Any, tensors: Sequence[Tensor], values: Sequence[Any],
+                 shapes: Sequence[tuple[int, ...]]) -> _Executable:
+        with self._lock:
+            plan = flatten(self.graph, fetches)
+            for tensor, value in zip(tensors, values):
+                self._check_feed(tensor, value)
+            general = (key[0], key[1], None, self.graph.version)
+            if self._shapes.setdefault(general, 0) >= _SPECIALISATIONS:
+                shapes = [t.shape for t in tensors]
+                if general in self._cache:
+                    return self._cache[general]
+                key = general
+            self._shapes[general] += 1
+            if key not in self._cache:
+                self._cache[key] = self._compile(plan, dict(zip(tensors, map(_as_shape, shapes))))
+            return self._cache[key]
+
+    def _check_feed(self, tensor: Tensor, value: Any) -> None:
+        self.graph.as_graph_element(tensor)
+        if not tensor.shape.compatible(Shape(np.shape(value))):
+            raise errors.ShapeError(f"feed of {tensor.name!r}: its shape is {tensor.shape} but a value of shape "
+                                    f"{list(np.shape(value))} was fed; reshape the value or relax the placeholder's shape"
+                                    f"\n  built at: {tensor.op.source}")
+
+    def _compile(self, plan: FetchPlan, feeds: Mapping[Tensor, Shape]) -> _Executable:
+        start = time.perf_counter()
+        name = f"{self.name}_{len(self._cache)}"
+        program = prune(self.graph, plan.tensors, plan.operations, feeds)
+        self._publish(name, "built", "What the fetches need, before any rewrite.", program)
+        program = run_passes(program, self._disabled, lambda stage, note, p: self._publish(name, stage, note, p))
+        home = self._backend.devices[0]
+        placement = place(program, self._backend.devices, home)
+        self._publish(name, "placed", "Every operation has a device.", program, placement)
+        parts = partition(program, placement)
+        for part in parts:
+            part.program = run_passes(part.program, self._disabled, stages=DEVICE_PASSES)
+        runner = self._backend.prepare(parts, name, len(program.fetches))
+        trace.journal.span(Span("compile", name, home.partition("/device:")[0], home, threading.get_ident(), start,
+                                time.perf_counter(), -1, detail=f"{len(program.graph.operations)} operations"))
+        return _Executable(runner, plan.build, home)
+
+    def _publish(self, name: str, stage: str, note: str, program: Program,
+                 placement: Mapping[str, str] | None = None) -> None:
+        if trace.journal.enabled:
+            nodes = tuple(_node_record(op, (placement or {}).get(op.name, "")) for op in program.graph.operations)
+            trace.journal.graph(GraphRecord(name, stage, nodes, self._backend.devices, note))
+
+    # life
+    def list_devices(self) -> list[str]:
+        return list(self._backend.devices)
+
+    @property
+    def backend(self) -> Backend:
+        return self._backend
+
+    def close(self) -> None:
+        """Release plans and state; later runs raise FailedPreconditionError. Closing twice is fine."""
+        if not self._closed:
+            self._closed = True
+            self._cache.clear()
+            self._backend.close()
+            trace.journal.set_status(state="ready")
+
+    def as_default(self) -> _Default:
+        return _Default(self)
+
+    def __enter__(self) -> Session:
+        entered = _Default(self, with_graph=True)
+        entered.__enter__()
+        self._entered.append(entered)
+        return self
+
+    def __exit__(self, *details: Any) -> None:
+        self._entered.pop().__exit__(*details)
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"{len(self._backend.devices)} devices"
+        return f"<Session {self.name} {state}>"
+
+
+class InteractiveSession(Session):
+    """A session that is the default from the moment it is made (for notebooks)."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        graphs.push_session(self)
+
+    def close(self) -> None:
+        graphs.pop_session(self)
+        super().close()
+
+
+class _Default:
+    """The context in which a session (and with `with_graph` its graph) is the default."""
+
+    def __init__(self, session: Session, with_graph: bool = False) -> None:
+        self._session = session
+        self._graph = session.graph.as_default() if with_graph and (
+            session.graph is not graphs.get_default_graph()) else None
+
+    def __enter__(self) -> Session:
+        if self._graph is not None:
+            self._graph.__enter__()
+        graphs.push_session(self._session)
+        return self._session
+
+    def __exit__(self, *details: Any) -> None:
+        graphs.pop_session(self._session)
+        if self._graph is not None:
+            self._graph.__exit__(*details)
+
+
+def _backend(target: Any, cpus: int) -> Backend:
+    if target is None or target == "":
+        return LocalBackend(cpus)
+    made = getattr(target, "backend", None)
+    if made is None:
+        raise errors.InvalidArgumentError(f"Session: target {target!r} is no cluster; pass wb.Cluster(…) or nothing")
+    return made()      # type: ignore[no-any-return]
+
+
+def _tasks(devices: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(d.partition("/device:")[0] for d in devices))
+
+
+def _as_shape(shape: Any) -> Shape:
+    return shape if isinstance(shape, Shape) else Shape(shape)
+
+
+def _node_record(op: Operation, device: str) -> NodeRecord:
+    return NodeRecord(op.name, op.type, tuple(t.name for t in op.inputs), tuple(c.name for c in op.control_inputs),
+                      device, op.device, tuple((t.dtype.name, t.shape.dims) for t in op.outputs),
+                      op.definition.stateful, op.source)
