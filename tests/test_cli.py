@@ -73,7 +73,7 @@ def test_plain_lines_without_a_terminal():
     lines = text.splitlines()
     assert code == 0
     assert lines[0] == "Training MNIST · 2 ps · 2 workers · sync · 100 steps of 100"
-    assert lines[1].startswith("step 0/100  loss 2.0000  accuracy 0.00 %  50.0 steps/s  slowest task 9.50 ms  elapsed ")
+    assert lines[1].startswith("step 0/100  loss 2.0000  accuracy 0.00 %  50.0 steps/s  slowest task 9.50 ms  ")
     assert "worker 1 joined" in lines and "\x1b" not in text
     assert lines[-1].startswith("finished step 100/100: accuracy 100.00 %, loss 1.0000, time 0:0")
 
