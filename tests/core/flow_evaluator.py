@@ -97,6 +97,7 @@ class Tokens:
         self.opened: dict[tuple[Tag, str], int] = {}
         self.entered: dict[tuple[Tag, str], int] = {}
         self.dead_exits: dict[tuple[Tag, str], dict[Operation, None]] = {}
+        self.live_exits: set[tuple[Tag, str, Operation]] = set()
         self.enters: dict[str, int] = {}
         self._connect()
 
@@ -201,11 +202,12 @@ class Tokens:
     def _exit(self, op: Operation, tag: Tag, token: Token, _: Any) -> None:
         outside, (name, _iteration) = tag[:-1], tag[-1]
         held = self.dead_exits.setdefault((outside, name), {})
-        if token.dead:
-            held[op] = None
-        else:
+        if not token.dead:
             held.pop(op, None)
+            self.live_exits.add((outside, name, op))
             self.emit(op, outside, [token])
+        elif (outside, name, op) not in self.live_exits:      # an early iteration may come late
+            held[op] = None
 
     def _next_iteration(self, op: Operation, tag: Tag, token: Token, _: Any) -> None:
         if token.dead:

@@ -1,6 +1,7 @@
 """Everything that crosses the wire: frozen records, msgpack bodies, arrays as raw memory beside them; never pickle."""
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import Annotated, Any, get_type_hints
 
@@ -187,13 +188,22 @@ def _fields(kind: type[Message]) -> tuple[tuple[str, str, Any], ...]:
 
 _BY_KIND: dict[int, type[Message]] = {kind.kind: kind for kind in Message.__subclasses__()}
 _FIELDS = {kind: _fields(kind) for kind in _BY_KIND.values()}
+_local = threading.local()
+
+
+def _packer() -> msgpack.Packer:
+    """This thread's packer; the usual new one per message maps and unmaps a large buffer every time."""
+    packer: msgpack.Packer | None = getattr(_local, "packer", None)
+    if packer is None:
+        packer = _local.packer = msgpack.Packer(buf_size=4096)
+    return packer
 
 
 def encode(message: Message, session: int, epoch: int = 0, step: int = -1) -> list[Any]:
     """The buffers to send, header first; small frames come as one. The arrays of large ones are not copied."""
     payload = Payload()
     body = [codec.pack(getattr(message, name), payload, where) for name, where, codec in _FIELDS[type(message)]]
-    meta = msgpack.packb(body)
+    meta = _packer().pack(body)
     head = HEADER.pack(MAGIC, VERSION, message.kind, 0, session, epoch, len(meta), step, payload.nbytes) + meta
     if len(head) + payload.nbytes <= SMALL:
         return [b"".join((head, *payload.parts))] if payload.parts else [head]

@@ -30,6 +30,7 @@ Result = list[Any] | BaseException
 
 _BATCH = 4000          # spans per message
 _KEEP = 256            # finished steps remembered before they are pruned
+_TRANSFERS = 50_000    # sends and receives kept between two shipments
 
 
 class Engine(Protocol):
@@ -105,6 +106,8 @@ class Task:
         self._links: dict[str, Connection] = {}            # we send on these
         self._inbound: list[Connection] = []               # we receive on these
         self._cursor = 0
+        self._transfers: list[tuple[str, str, int, float, float, int]] = []      # cheaper than spans on the way of a step
+        self._transfers_lost = 0
         self._closed = False
         self._answers: dict[type[m.Message], Callable[[int, Any], None]] = {
             m.RunStep: self._run, m.Abort: self._abort, m.RegisterPartition: self._register, m.ClockProbe: self._probe,
@@ -161,6 +164,8 @@ class Task:
         """Send what the journal gained since the last time."""
         with self._dial_lock:
             self._cursor, lost, spans = self.journal.spans_since(self._cursor)
+            lost, self._transfers_lost = lost + self._transfers_lost, 0
+            spans += self._transfer_spans()
         for start in range(0, len(spans), _BATCH):
             self._reply(m.SpanBatch(lost, tuple(spans[start:start + _BATCH])), -1)
             lost = 0
@@ -260,9 +265,19 @@ class Task:
             self._record("send", key, step, started, sum(map(len, buffers)))
 
     def _record(self, kind: str, key: str, step: int, started: float, nbytes: int) -> None:
-        name, source, target = key.split("|")[1:4]
-        self.journal.span(Span(kind, name, self.name, source if kind == "send" else target, threading.get_native_id(),
-                               started, time.perf_counter(), step, key, nbytes))
+        if len(self._transfers) < _TRANSFERS:
+            self._transfers.append((kind, key, step, started, time.perf_counter(), nbytes))
+        else:
+            self._transfers_lost += 1
+
+    def _transfer_spans(self) -> list[Span]:
+        transfers, self._transfers = self._transfers, []
+        spans = []
+        for kind, key, step, started, ended, nbytes in transfers:
+            tensor, source, target = key.split("|")[1:4]
+            spans.append(Span(kind, tensor, self.name, source if kind == "send" else target, 0, started, ended, step,
+                              key.rpartition("|")[0], nbytes))
+        return spans
 
     def on_tensor(self, connection: Connection, frame: Frame) -> None:
         """A frame on a connection from another task."""

@@ -141,6 +141,7 @@ class _Frame:
     constants: list[int] = field(default_factory=list)         # constant enters, replayed into new iterations
     deferred: dict[int, list[int]] = field(default_factory=dict)   # iteration -> next_iterations held back
     dead_exits: dict[int, None] = field(default_factory=dict)
+    live_exits: set[int] = field(default_factory=set)          # a dead exit of an earlier iteration may come after it
     expected: int = 0                                  # enters that open this frame
     entered: int = 0
 
@@ -309,9 +310,11 @@ class Executor:
         if frame.parent is None:
             raise errors.InvalidArgumentError(f"exit {node.name!r}: it is in no frame; pair it with enter")
         if dead:
-            frame.dead_exits[node.index] = None
+            if node.index not in frame.live_exits:
+                frame.dead_exits[node.index] = None
             return
         frame.dead_exits.pop(node.index, None)
+        frame.live_exits.add(node.index)
         self._actions.append(Move(node.index, tag, frame.parent))
         self._fan_out(node, frame.parent, (False,))
 

@@ -39,10 +39,12 @@ def lower(program: Program, choose: Choose = must_lower) -> Program:
 
     Operations of the bodies keep their names and device requests; what a body captures enters its frame as a constant.
     """
+    reserved = {op.name for op in program.graph.operations}
+
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
         if op.type not in BODIES or not choose(op):
             return None
-        inliner = _Inliner(state.graph, choose)
+        inliner = _Inliner(state.graph, choose, reserved)
         return inliner.operation(op, inputs, state.controls(op), op.device)
 
     if not any(op.type in BODIES and choose(op) for op in program.graph.operations):
@@ -51,10 +53,17 @@ def lower(program: Program, choose: Choose = must_lower) -> Program:
 
 
 class _Inliner:
-    """Builds operations of bodies into `graph`."""
+    """Builds operations of bodies into `graph`; names in `reserved` belong to operations that are still to come."""
 
-    def __init__(self, graph: Graph, choose: Choose) -> None:
-        self.graph, self.choose = graph, choose
+    def __init__(self, graph: Graph, choose: Choose, reserved: set[str]) -> None:
+        self.graph, self.choose, self.reserved = graph, choose, reserved
+
+    def name(self, wanted: str) -> str:
+        """`wanted`, or with a number behind it when that is taken, in the form that `create` takes literally."""
+        name = self.graph.unique_name(wanted)
+        while name in self.reserved or name in self.graph._by_name:
+            name = self.graph.unique_name(wanted)
+        return name + "/"
 
     def operation(self, op: Operation, inputs: Sequence[Tensor], control: Sequence[Operation],
                   device: str) -> list[Tensor]:
@@ -62,8 +71,7 @@ class _Inliner:
         if op.type in BODIES and self.choose(op):
             build = _branch if op.type == "if" else _loop
             return build(self, op, list(inputs), tuple(control), device)
-        name = op.name if op.name in self.graph._by_name else op.name + "/"
-        new = self.graph.create(op.definition, inputs, op.attrs, name, control, device=device,
+        new = self.graph.create(op.definition, inputs, op.attrs, self.name(op.name), control, device=device,
                                 colocation=op.colocation, source=op.source)
         for old, tensor in zip(op.outputs, new.outputs):
             tensor.shape = tensor.shape.merge(old.shape, f"lower of {op.name}")
@@ -95,7 +103,7 @@ class _Inliner:
         """`tensor`, or a copy that dies with the body when it lives on outside."""
         if tensor in live:
             return tensor
-        return self.graph.create("identity", [tensor], {}, f"{name}/result", [pivot], device=tensor.op.device,
+        return self.graph.create("identity", [tensor], {}, self.name(f"{name}/result"), [pivot], device=tensor.op.device,
                                  colocation=frozenset(), source=pivot.source).outputs[0]
 
 
@@ -103,7 +111,7 @@ def _maker(inliner: _Inliner, op: Operation, device: str) -> Callable[..., Opera
     """Adds primitives that stand for `op`; values that hold state stay with it."""
     def make(kind: str, inputs: Sequence[Tensor], control: Sequence[Operation] = (), **attrs: object) -> Operation:
         where = inputs[0].op.device if inputs[0].dtype is resource else device
-        return inliner.graph.create(kind, inputs, attrs, f"{op.name}/{kind}", control, device=where,
+        return inliner.graph.create(kind, inputs, attrs, inliner.name(f"{op.name}/{kind}"), control, device=where,
                                     colocation=frozenset(), source=op.source)
     return make
 
