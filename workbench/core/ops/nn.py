@@ -272,6 +272,9 @@ def softmax_cross_entropy_with_logits_v2(_sentinel=None, labels=None, logits=Non
     labels, logits = _named("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     labels, axis = convert(labels, None if hasattr(labels, "dtype") else logits.dtype), dim if axis is None else axis
     rank = logits.shape.rank
+    if rank is None and axis != -1:
+        raise errors.ShapeError(f"softmax_cross_entropy_with_logits: axis is {axis} but the rank of logits is unknown; use "
+                                "set_shape")
     if rank is not None and axis % rank != rank - 1:
         order = [i for i in range(rank) if i != axis % rank] + [axis % rank]
         labels, logits = ops.transpose(labels, order), ops.transpose(logits, order)

@@ -74,7 +74,7 @@ def boolean_mask(tensor, mask, axis=None, name=None):
 ops.define("boolean_mask", boolean_mask)
 
 
-@op("x[n] -> [_] [n]", types="any -> T int32", name="unique_positions", differentiable=False,
+@op("x[n] -> [_] [n]", types="any -> int32 int32", name="unique_positions", differentiable=False,
     shape=lambda inputs, attrs: [Shape([None]), inputs[0].shape])
 def unique_positions_(x):
     """Positions of first occurrences in order, and for each element the number of its first occurrence."""
@@ -138,8 +138,8 @@ def _stitched(inputs, attrs):
     return [Shape(None)]
 
 
-@op("*values? -> ?", types="any -> any", name="dynamic_stitch", shape=_stitched)
-def dynamic_stitch_(*values):
+@op("*values? -> ?", types="any -> @dtype", name="dynamic_stitch", shape=_stitched)
+def dynamic_stitch_(*values, dtype):
     """Rows of the second half of `values` at the indices in the first half; later ones win."""
     half = len(values) // 2
     indices = [v.reshape(-1) for v in values[:half]]
@@ -165,8 +165,9 @@ def dynamic_stitch(indices, data, name=None):
     if len(indices) != len(data):
         raise errors.InvalidArgumentError(f"dynamic_stitch: {len(indices)} indices but {len(data)} data; pass as many of "
                                           "each")
-    return _dynamic_stitch([convert(i, None if hasattr(i, "dtype") else "int32") for i in indices] +
-                           [convert(d) for d in data], name=name)
+    rows = [convert(d) for d in data]
+    places = [convert(i, None if hasattr(i, "dtype") else "int32") for i in indices]
+    return _dynamic_stitch(places + rows, rows[0].dtype, name=name)
 
 
 ops.define("dynamic_stitch", dynamic_stitch)
