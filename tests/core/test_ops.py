@@ -1,4 +1,4 @@
-"""Every operation against its row in opcases.py: shape, dtype, value, gradients to second order, buffers, fusion text."""
+"""Every operation against its row in opcases.py: shape, dtype, value, two orders of gradient, buffers, fusion."""
 from __future__ import annotations
 
 import math
@@ -88,7 +88,7 @@ def test_small_floats(row: Case, dtype: Any) -> None:
     outputs = row.build(*tensors)
     values = evaluate(outputs, feeds)
     check_static(outputs, values)
-    wide, wide_feeds = inputs_of(row)
+    wide = inputs_of(row)[0]
     exact = evaluate(row.build(*wide), {w: feeds[t].astype(np.float64) for w, t in zip(wide, tensors) if t in feeds})
     if row.op in ("equal", "not_equal", "floordiv", "top_k", "in_top_k", "max_pool_grad", "max_pool_grad_grad"):
         return      # rounding may change which elements are equal or largest
@@ -105,7 +105,7 @@ def test_unknown_shapes(row: Case, shapes: str) -> None:
     try:
         outputs = row.build(*tensors)
     except errors.ShapeError as error:
-        assert shapes == "rank" and "set_shape" in str(error) or "known rank" in str(error), error
+        assert (shapes == "rank" and "set_shape" in str(error)) or "known rank" in str(error), error
         return
     except errors.InvalidArgumentError as error:
         assert "known only at run time" in str(error), error
@@ -184,7 +184,7 @@ def test_gradients_with_unknown_dimensions(row: Case) -> None:
     try:
         grads = gradients([y for y in row.build(*tensors) if y.dtype.is_floating], sources(row, tensors))
     except errors.InvalidArgumentError as error:
-        assert "set_shape" in str(error) or "known only at run time" in str(error) or "fully known" in str(error), error
+        assert any(part in str(error) for part in ("set_shape", "known only at run time")), error
         return
     wanted = gradients([y for y in row.build(*known) if y.dtype.is_floating], sources(row, known))
     pairs = [(g, w) for g, w in zip(grads, wanted) if w is not None]
@@ -193,7 +193,8 @@ def test_gradients_with_unknown_dimensions(row: Case) -> None:
         np.testing.assert_allclose(value, exact, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("row", [c for c in CASES if c.order == 0 and c.inputs and c.inputs[0].dtype == np.float64], ids=str)
+@pytest.mark.parametrize("row", [c for c in CASES if c.order == 0 and c.inputs and c.inputs[0].dtype == np.float64],
+                         ids=str)
 def test_no_gradient(row: Case) -> None:
     if row.op in ("cholesky", "reduce_max", "densify", "cast"):
         return
@@ -263,7 +264,8 @@ def test_fusion_text_means_the_same(row: Case) -> None:
         text = op.definition.elementwise
         if text is None:
             continue
-        function = np.vectorize(eval(f"lambda {', '.join(op.definition.inputs)}: {text}", dict(SCALARS)), otypes=[np.float64])
+        function = np.vectorize(eval(f"lambda {', '.join(op.definition.inputs)}: {text}", dict(SCALARS)),
+                                otypes=[np.float64])
         np.testing.assert_allclose(function(*values), reference(op, values)[0], rtol=1e-9, atol=1e-12)
 
 
@@ -282,7 +284,8 @@ def test_every_operation_has_a_doc_line() -> None:
 
 
 def test_every_float_operation_has_a_gradient_or_says_that_it_has_none() -> None:
-    silent = [name for name, d in registry.items() if d.reference.__module__.rpartition(".")[2] not in FAMILIES_ELSEWHERE
+    silent = [name for name,
+              d in registry.items() if d.reference.__module__.rpartition(".")[2] not in FAMILIES_ELSEWHERE
               and d.inputs and d.gradient_function is None and d.differentiable]
     assert not [name for name in silent if name not in WITHOUT_FLOATS]
 
@@ -290,16 +293,19 @@ def test_every_float_operation_has_a_gradient_or_says_that_it_has_none() -> None
 WITHOUT_FLOATS: set[str] = set()
 
 
-@pytest.mark.parametrize("row", list({c.op: c for c in CASES if c.call is None and c.op in registry}.values()), ids=str)
+@pytest.mark.parametrize("row", list({c.op: c for c in CASES if c.call is None and c.op in registry}.values()),
+                         ids=str)
 def test_wrong_dtypes_are_named(row: Case) -> None:
     types = registry[row.op].types or "T"
     if callable(types) or "any" in types.split() or row.op == "range":     # range casts its bounds
         return
     left = types.partition("->")[0].split() or ["T"]
-    if len(row.inputs) > 1 and left[0][0].isupper() and len(left) == 1 and row.inputs[1].dtype == np.float64 == row.inputs[0].dtype:
+    floats = len(row.inputs) > 1 and row.inputs[0].dtype == row.inputs[1].dtype == np.float64
+    if floats and left[0][0].isupper() and len(left) == 1:
         tensors, _ = inputs_of(row)
         other = ops.placeholder("float32", tensors[1].shape)
-        with pytest.raises(errors.DtypeError, match=r"is float64 but .* is float32; both must have one dtype|float32 but float64"):
+        with pytest.raises(errors.DtypeError,
+                           match=r"is float64 but .* is float32; both must have one dtype|float32 but float64"):
             row.build(tensors[0], other, *tensors[2:])
     if ":" in left[0] or left[0] in ("int", "bool"):
         tensors, _ = inputs_of(row)
@@ -322,9 +328,11 @@ WRONG = [
     (lambda: ops.reduce_sum(zeros(2, 3), 2), "axis: 2 is outside a tensor of rank 2; use -2 … 1"),
     (lambda: ops.argmax(zeros(2), 1), "axis: 1 is outside a tensor of rank 1"),
     (lambda: ops.reshape(zeros(2, 3), [4, 2]), "reshape: x has 6 elements (shape [2, 3]) but [4, 2] holds 8"),
-    (lambda: ops.reshape(zeros(2, 3), [4, -1]), "reshape: x has 6 elements (shape [2, 3]) but [4, -1] holds a multiple of 4"),
+    (lambda: ops.reshape(zeros(2, 3), [4, -1]),
+     "reshape: x has 6 elements (shape [2, 3]) but [4, -1] holds a multiple of 4"),
     (lambda: ops.reshape(zeros(2, 3), [-1, -1]), "reshape: [-1, -1] is no shape; write -1 at most once"),
-    (lambda: ops.transpose(zeros(2, 3), [0, 0]), "transpose: perm [0, 0] is no order of the 2 axes of x (shape [2,3])"),
+    (lambda: ops.transpose(zeros(2, 3), [0, 0]),
+     "transpose: perm [0, 0] is no order of the 2 axes of x (shape [2,3])"),
     (lambda: ops.expand_dims(zeros(2), 3), "expand_dims: axis 3 is outside rank 2; use -2 … 1"),
     (lambda: ops.squeeze(zeros(2, 1), 0), "squeeze: axis 0 of x is 2 (shape [2,1]), not 1"),
     (lambda: ops.broadcast_to(zeros(2), [3]), "broadcast_to: x has shape [2], which does not broadcast to [3]"),
@@ -345,18 +353,24 @@ WRONG = [
     (lambda: ops.top_k(zeros(3), 4), "top_k: k is 4 but the last axis of x (shape [3]) has fewer elements"),
     (lambda: ops.conv2d(zeros(1, 5, 5, 3), zeros(3, 3, 4, 8), 1, "SAME"),
      "conv2d: x axis 3 is 3 but filter axis 2 is 4; both are 'c' in 'x[n,h,w,c] filter[i,j,c,o] -> ?'"),
-    (lambda: ops.conv2d(zeros(1, 2, 5, 3), zeros(3, 3, 3, 8), 1, "VALID"), "the window covers 3 elements but the axis has 2"),
-    (lambda: ops.conv2d(zeros(1, 5, 5, 3), zeros(3, 3, 3, 8), [2, 1, 1, 1], "SAME"), "conv2d: strides is [2, 1, 1, 1] for NHWC"),
-    (lambda: ops.conv2d(zeros(1, 5, 5, 3), zeros(3, 3, 3, 8), 1, "FULL"), "conv2d: padding is 'FULL'; use 'SAME', 'VALID'"),
-    (lambda: ops.max_pool(zeros(1, 5, 5, 3), 2, 2, "SAME", "CHWN"), "max_pool: data_format is 'CHWN'; use 'NHWC' or 'NCHW'"),
+    (lambda: ops.conv2d(zeros(1, 2, 5, 3), zeros(3, 3, 3, 8), 1, "VALID"),
+     "the window covers 3 elements but the axis has 2"),
+    (lambda: ops.conv2d(zeros(1, 5, 5, 3), zeros(3, 3, 3, 8), [2, 1, 1, 1], "SAME"),
+     "conv2d: strides is [2, 1, 1, 1] for NHWC"),
+    (lambda: ops.conv2d(zeros(1, 5, 5, 3), zeros(3, 3, 3, 8), 1, "FULL"),
+     "conv2d: padding is 'FULL'; use 'SAME', 'VALID'"),
+    (lambda: ops.max_pool(zeros(1, 5, 5, 3), 2, 2, "SAME", "CHWN"),
+     "max_pool: data_format is 'CHWN'; use 'NHWC' or 'NCHW'"),
     (lambda: ops.bias_add(zeros(2, 3), zeros(2)), "bias_add: x axis 1 is 3 but bias axis 0 is 2; both are 'c'"),
     (lambda: ops.softmax(zeros(3), axis=1), "softmax: axis 1 is outside logits of rank 1 (shape [3])"),
     (lambda: ops.softmax_xent(zeros(2, 3), zeros(2, 4)), "softmax_xent: logits axis 1 is 3 but labels axis 1 is 4"),
-    (lambda: ops.softmax_cross_entropy_with_logits(zeros(2, 3), zeros(2, 3)), "labels and logits are given by position"),
+    (lambda: ops.softmax_cross_entropy_with_logits(zeros(2, 3), zeros(2, 3)),
+     "labels and logits are given by position"),
     (lambda: ops.dropout(zeros(2), 0.0), "dropout: keep_prob is 0.0; use a number in (0, 1]"),
     (lambda: ops.random_uniform([2], dtype="int32"), "random_uniform: dtype is int32 but maxval is missing"),
     (lambda: ops.norm(zeros(2), ord=3), "norm: ord is 3; use 'euclidean', 1, 2 or np.inf"),
-    (lambda: ops.reduce_sum(zeros(2), ops.argmax(zeros(2))), "axis: <Tensor argmax:0 int64[]> is known only at run time"),
+    (lambda: ops.reduce_sum(zeros(2), ops.argmax(zeros(2))),
+     "axis: <Tensor argmax:0 int64[]> is known only at run time"),
 ]
 
 
@@ -372,13 +386,15 @@ RUNTIME = [
     (lambda: ops.gather([1.0, 2.0], [0, 2]), "gather: indices[1] is 2 but the axis has 2 elements; use 0 … 1"),
     (lambda: ops.floordiv([1], [0]), "floordiv: integer division by zero"),
     (lambda: ops.pow([2], [-1]), "pow: int32 exponent -1 is negative"),
-    (lambda: ops.sparse_softmax_xent([[1.0, 2.0]], [2])[0], "sparse_softmax_xent: labels[0] is 2 but logits has 2 classes"),
+    (lambda: ops.sparse_softmax_xent([[1.0, 2.0]], [2])[0],
+     "sparse_softmax_xent: labels[0] is 2 but logits has 2 classes"),
     (lambda: ops.check_numerics([1.0, np.nan], message="loss"), "check_numerics: loss: 1 of 2 elements are NaN"),
     (lambda: ops.unsorted_segment_sum([1.0], [3], 2), "unsorted_segment_sum: segment id 3 is outside 0 … 1"),
     (lambda: ops.segment_sum([1.0, 2.0], [1, 0]), "segment_sum: segment_ids[1] is 0 after 1; sort them"),
     (lambda: ops.matrix_inverse([[1.0, 1.0], [1.0, 1.0]]), "matrix_inverse: x of shape [2, 2] has none"),
     (lambda: ops.invert_permutation([0, 0]), "invert_permutation: x of 2 elements is no permutation"),
-    (lambda: ops.dynamic_partition([1.0], [2], 2)[0], "dynamic_partition: partitions hold 2 … 2 but num_partitions is 2"),
+    (lambda: ops.dynamic_partition([1.0], [2], 2)[0],
+     "dynamic_partition: partitions hold 2 … 2 but num_partitions is 2"),
     (lambda: ops.gather_nd([1.0], [[1]]), "gather_nd: indices[0] is [1] but the shape is [1]"),
 ]
 
@@ -409,7 +425,8 @@ def test_gather_gradient_stays_sparse_and_sums_concatenate() -> None:
 
 def test_unfed_placeholder_is_named() -> None:
     x = ops.placeholder("float32", [None, 3], name="images")
-    with pytest.raises(errors.InvalidArgumentError, match=r"placeholder 'images': it was not fed; .* float32 .* \[\?,3\]"):
+    with pytest.raises(errors.InvalidArgumentError,
+                       match=r"placeholder 'images': it was not fed; .* float32 .* \[\?,3\]"):
         evaluate([x])
 
 

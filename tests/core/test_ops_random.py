@@ -70,7 +70,8 @@ def test_uniform_integers_and_tensor_bounds() -> None:
 
 
 def test_normal_and_truncated() -> None:
-    normal, cut = evaluate([ops.random_normal([9000], 3.0, 2.0, seed=1), ops.truncated_normal([9000], 3.0, 2.0, seed=1)])
+    normal, cut = evaluate([ops.random_normal([9000], 3.0, 2.0, seed=1),
+                            ops.truncated_normal([9000], 3.0, 2.0, seed=1)])
     assert abs(normal.mean() - 3) < 0.1 and abs(normal.std() - 2) < 0.1 and normal.max() > 7.5
     assert cut.min() >= -1 and cut.max() <= 7 and abs(cut.std() / 2 - 0.88) < 0.03
     assert normal.dtype == cut.dtype == np.float32

@@ -17,5 +17,5 @@ from workbench.core.ops import (
     source,
 )
 
-__all__ = ["array", "comm", "conv", "filling", "functions", "fused", "index", "logic", "math", "matrix", "nn", "reduce",
-           "rng", "sets", "source"]
+__all__ = ["array", "comm", "conv", "filling", "functions", "fused", "index", "logic", "math", "matrix", "nn",
+           "reduce", "rng", "sets", "source"]

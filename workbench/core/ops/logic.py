@@ -117,8 +117,8 @@ def where(condition, x=None, y=None, name=None):
     condition = convert(condition, "bool")
     ranks = [_rank(x), _rank(y)]
     if condition.shape.rank == 1 and None in ranks:
-        raise errors.ShapeError("where: a condition of rank 1 chooses elements or rows, which depends on the rank of x and "
-                                "y, but it is unknown; use set_shape")
+        raise errors.ShapeError("where: a condition of rank 1 chooses elements or rows, which depends on the rank of "
+                                "x and y, but it is unknown; use set_shape")
     if condition.shape.rank == 1 and max(ranks) > 1:
         condition = ops.expand_dims(condition, tuple(range(1, max(ranks))))
     return ops.select(condition, x, y, name=name)
