@@ -107,6 +107,9 @@ ops = Ops()
 
 
 def _build(definition: OpDef, args: Sequence[Any], options: dict[str, Any], name: str | None) -> Any:
+    most = len(definition.inputs) + bool(definition.variadic) + len(definition.attrs)
+    if name is None and len(args) == most + 1 and isinstance(args[-1], str):
+        *args, name = args      # the name may also come last by position, as TensorFlow 1.x allows
     values, attrs = _arguments(definition, list(args), dict(options))
     inputs = _convert_inputs(definition, values, attrs)
     node = get_default_graph().create(definition, inputs, attrs, name)

@@ -40,7 +40,9 @@ def compile_kernel(source: str) -> Kernel:
                 **{f"as_{n}": getattr(np, n) for n in ("float32", "float64", "int32", "int64")}, "as_bool": np.bool_}
             exec(compile(source, "<fused kernel>", "exec"), namespace)
             signature = source.partition("\n")[0].removeprefix("# ")
-            _compiled[source] = numba.njit(signature, error_model="numpy", nogil=True)(namespace["kernel"])
+            known = {"void": numba.void, "Array": numba.types.Array, "boolean": numba.boolean, **{
+                n: getattr(numba, n) for n in ("float32", "float64", "int32", "int64")}}
+            _compiled[source] = numba.njit(eval(signature, known), error_model="numpy", nogil=True)(namespace["kernel"])
         return _compiled[source]
 
 
@@ -50,7 +52,7 @@ def kernel_source(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Seq
     dims, flags = _collapse(space, [s.shape for s in inputs])
     names = [f"a{i}" for i in range(len(inputs))]
     results = [f"o{i}" for i in range(len(outputs))]
-    lines = [f"# void({', '.join(_type(s) for s in (*inputs, *outputs))})",
+    lines = [f"# void({', '.join([*(_type(s, True) for s in inputs), *(_type(s, False) for s in outputs)])})",
              f"def kernel({', '.join((*names, *results))}):"]
     lines += [f"    {n}f = {n}.reshape({max(1, _size(s.shape))})" if s.shape else f"    {n}v = {n}[()]"
               for n, s in zip(names, inputs)]
@@ -68,9 +70,10 @@ def kernel_source(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Seq
     return "\n".join(line for line in lines if line) + "\n"
 
 
-def _type(spec: Spec) -> str:
+def _type(spec: Spec, readonly: bool) -> str:
+    """Numba's type of an argument; constants and fed arrays may be read-only, and writable ones pass as such."""
     name = "boolean" if spec.dtype.name == "bool" else spec.dtype.name
-    return f"{name}[{','.join([':'] * (len(spec.shape) - 1) + ['::1'])}]" if spec.shape else f"Array({name}, 0, 'C')"
+    return f"Array({name}, {len(spec.shape)}, 'C', readonly={readonly})"
 
 
 def _size(shape: Sequence[int]) -> int:

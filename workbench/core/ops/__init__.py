@@ -1,21 +1,10 @@
-"""What exists: a family of operations a file, an operation a block."""
-from workbench.core.ops import (
-    array,
-    comm,
-    conv,
-    filling,
-    functions,
-    fused,
-    index,
-    logic,
-    math,
-    matrix,
-    nn,
-    reduce,
-    rng,
-    sets,
-    source,
-)
+"""What exists: a family of operations a file, an operation a block; importing the package registers all of them."""
+from __future__ import annotations
 
-__all__ = ["array", "comm", "conv", "filling", "functions", "fused", "index", "logic", "math", "matrix", "nn",
-           "reduce", "rng", "sets", "source"]
+import importlib
+import pkgutil
+
+__all__ = sorted(module.name for module in pkgutil.iter_modules(__path__))
+
+for _name in __all__:
+    importlib.import_module(f"{__name__}.{_name}")
