@@ -118,8 +118,8 @@ def _partitioned(inputs, attrs):
 def dynamic_partition(data, partitions, *, num_partitions):
     """A list: element k holds, in order, the slices of `data` whose partition is k."""
     if partitions.size and not 0 <= partitions.min() <= partitions.max() < num_partitions:
-        raise errors.InvalidArgumentError(f"dynamic_partition: partitions hold {partitions.min()} … {partitions.max()}"
-                                          f" but num_partitions is {num_partitions}; use 0 … {num_partitions - 1}")
+        raise errors.InvalidArgumentError(f"dynamic_partition: partitions hold {partitions.min()} … "
+                                          f"{partitions.max()} but num_partitions is {num_partitions}; use 0 … {num_partitions - 1}")
     return [data[partitions == k] for k in range(num_partitions)]
 
 
