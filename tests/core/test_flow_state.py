@@ -63,7 +63,7 @@ def test_branches_that_return_operations(run):
     assert done is value.op
     run([done], {pred: np.asarray(False)})
     assert run([a.read()])[0] == 0
-    assert run([done, value], {pred: np.asarray(True)})[1] == 1
+    assert run([value, done], {pred: np.asarray(True)})[0] == 1
     assert run([a.read()])[0] == 5
 
 
