@@ -29,6 +29,7 @@ __all__ = ["Cluster"]
 
 logger = logging.getLogger("workbench")
 
+_EPOCH = 1
 _PROBE_SECONDS = 0.5      # clocks, spans and dashboard rows travel this often
 _CAUSE_SECONDS = 0.5      # how long a consequence waits for its cause
 _GOODBYE_SECONDS = 3.0
@@ -90,7 +91,7 @@ class Cluster:
             raise errors.UnavailableError(f"Cluster: the workers of {self.client.scheduler.address} did not answer within "
                                           f"{4 * self._timeout:g} s; a worker may be stopped") from error
         for task, connection in connections.items():
-            self._members[task] = Member(task, addresses[task], connection, self._journal, self._on_step, self._on_lost)
+            self._members[task] = Member(task, addresses[task], connection, _EPOCH, self._journal, self._on_step, self._on_lost)
         opening = m.OpenTask("", self._engine_name, addresses, self._journal.enabled, bool(self._host), self._timeout)
         asked = {task: self._members[task].begin(m.OpenTask(**{**vars(opening), "task": task})) for task in self.tasks}
         for task, number in asked.items():
@@ -196,8 +197,11 @@ class Cluster:
         self._pending[number] = pending
         limit = self.step_deadline if deadline is None else deadline
         try:
-            with deferred_interrupt():
-                self._post(pending, members, feeds_by_task or {})
+            if feeds_by_task:
+                with deferred_interrupt():                      # a large frame must not be cut by Ctrl-C
+                    self._post(pending, members, feeds_by_task)
+            else:
+                self._post(pending, members, {})
             if not pending.wait(limit):
                 self._blame_late(pending, members, limit or 0.0)
             pending.wait_for_cause(_CAUSE_SECONDS)
@@ -225,9 +229,12 @@ class Cluster:
             if task not in members:
                 raise errors.InvalidArgumentError(f"run_step: feeds name {task} but {pending.handle!r} runs on "
                                                   f"{', '.join(members)}; feed one of these")
+        plain = m.encode(m.RunStep(pending.handle, oldest, {}), self.session, _EPOCH, pending.step)
         for task, member in members.items():
+            fed = feeds.get(task)
             try:
-                member.post(m.RunStep(pending.handle, oldest, feeds.get(task, {})), pending.step)      # type: ignore[arg-type]
+                member.connection.send(plain if not fed else m.encode(
+                    m.RunStep(pending.handle, oldest, fed), self.session, _EPOCH, pending.step))      # type: ignore[arg-type]
             except errors.UnavailableError as error:
                 self._on_lost(member, error)
 

@@ -35,10 +35,10 @@ class _Request:
 class Member:
     """One task of a session as the chief sees it. Thread-safe."""
 
-    def __init__(self, task: str, address: str, connection: Connection, journal: Journal,
+    def __init__(self, task: str, address: str, connection: Connection, epoch: int, journal: Journal,
                  on_step: StepHandler, on_lost: LossHandler) -> None:
         self.task, self.address, self.connection = task, address, connection
-        self.session, self.epoch = connection.session, 1
+        self.session, self.epoch = connection.session, epoch
         self.pid = 0
         self.lost: errors.Error | None = None      # why it is unusable
         self.unanswered = 0                        # probes since anything was heard

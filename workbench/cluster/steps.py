@@ -26,7 +26,7 @@ class PendingStep:
         self._lock = threading.Lock()
         self._latch = threading.Lock()       # held until the step is decided: cheaper than an Event
         self._latch.acquire()
-        self._primary = threading.Event()
+        self._primary = threading.Condition(self._lock)
 
     def done(self, task: str, fetches: list[Any]) -> None:
         with self._lock:
@@ -40,13 +40,12 @@ class PendingStep:
         with self._lock:
             if not self.missing and self.error is None:
                 return                       # all answered: it succeeded
-            if not secondary:
-                self._primary.set()
             if self.error is None:
                 self.error, self.secondary = error, secondary
                 self._latch.release()
             elif self.secondary and not secondary:
                 self.error, self.secondary = error, False
+                self._primary.notify_all()
 
     def wait(self, timeout: float | None) -> bool:
         """Block until all answered or one failed; False when `timeout` seconds passed."""
@@ -55,7 +54,8 @@ class PendingStep:
     def wait_for_cause(self, timeout: float) -> None:
         """After a secondary failure: give the primary one a moment to arrive."""
         if self.secondary:
-            self._primary.wait(timeout)
+            with self._lock:
+                self._primary.wait_for(lambda: not self.secondary, timeout)
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ import contextlib
 import logging
 import select
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -64,10 +65,9 @@ class Connection:
 
 
 class SocketConnection(Connection):
-    """A connection over a socket: `reader` and `writer` are one socket, except under TLS.
+    """A connection over a socket: `reader` and `writer` are one socket for both directions, or None for a missing one.
 
-    An SSL socket must not be read and written by two threads at once, so TLS uses one socket per direction; either
-    may be None where only one direction is needed. Receiving leads, handlers follow on the same thread; a handler that
+    An SSL socket must not be read and written by two threads at once, so TLS has a socket per direction. Receiving leads, handlers follow on the same thread; a handler that
     may block hands the receiving over first, so two tasks that send to each other at once never wait for each other.
     """
 
@@ -76,7 +76,12 @@ class SocketConnection(Connection):
         super().__init__(peer, session)
         self.label = label
         self._reader, self._writer = reader, writer
-        self._plain = reader is writer
+        self._duplex = reader is writer
+        self._plain = not isinstance(reader or writer, ssl.SSLSocket)
+        self._poll: select.poll | None = None
+        if self._duplex and reader is not None and reader.family == socket.AF_UNIX:
+            self._poll = select.poll()       # a Unix socket wakes its blocked reader for each frame it sent, poll does not
+            self._poll.register(reader, select.POLLIN)
         self._pool = pool
         self._scratch = bytearray(max(_SCRATCH, len(leftover)))
         self._scratch[:len(leftover)] = leftover
@@ -193,6 +198,8 @@ class SocketConnection(Connection):
             self._scratch[:have] = self._scratch[self._begin:self._end]
             self._begin, self._end = 0, have
         while self._end - self._begin < wanted:
+            if self._poll is not None:
+                self._poll.poll()
             got = self._reader.recv_into(self._view[self._end:])       # type: ignore[union-attr]
             if got == 0:
                 if self._begin == self._end:

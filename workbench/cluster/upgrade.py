@@ -114,7 +114,7 @@ async def _connect(rpc: Any, address: str, hello: Hello, pool: BufferPool) -> Co
     if how == "unix":
         rpc.reuse(address, comm)
         sock = await _open_unix(answer)
-        return None if sock is None else SocketConnection(hello.task, hello.session, sock, sock, pool, label=label)
+        return None if sock is None else _outgoing(hello, sock, pool, b"", label)
     if how == "comm":
         rpc.occupied[address].discard(comm)          # it is ours now; the pool forgets it
         rpc.semaphore.release()
@@ -122,13 +122,17 @@ async def _connect(rpc: Any, address: str, hello: Hello, pool: BufferPool) -> Co
     first, leftover = detach(comm)
     rpc.reuse(address, comm)
     if how == "raw":
-        return SocketConnection(hello.task, hello.session, first, first, pool, leftover, label)
+        return _outgoing(hello, first, pool, leftover, label)
     reader = None
     if hello.duplex:
         comm, _ = await _ask(rpc, address, hello, link, "second")
         reader, leftover = detach(comm)
         rpc.reuse(address, comm)
     return SocketConnection(hello.task, hello.session, reader, first, pool, leftover, label)
+
+
+def _outgoing(hello: Hello, sock: socket.socket, pool: BufferPool, leftover: bytes, label: str) -> Connection:
+    return SocketConnection(hello.task, hello.session, sock if hello.duplex else None, sock, pool, leftover, label)
 
 
 async def _ask(rpc: Any, address: str, hello: Hello, link: str, part: str) -> tuple[Any, dict[str, Any]]:
@@ -201,16 +205,19 @@ class Acceptor:
         label = f"{hello.task}<{hello.source}"
         if scheme != "inproc" and hello.host and hello.host == host_identity():
             sock = await self._serve_unix(comm)
-            return None if sock is None else SocketConnection(hello.source, hello.session, sock, sock, self.pool, label=label)
+            return None if sock is None else self._incoming(hello, sock, b"", label)
         if scheme == "tcp":
             await comm.write({"how": "raw"})
             await _flush(comm)
             sock, leftover = detach(comm)
-            return SocketConnection(hello.source, hello.session, sock, sock, self.pool, leftover, label)
+            return self._incoming(hello, sock, leftover, label)
         if scheme == "tls":
             return await self._accept_tls(comm, hello, link, part, label)
         await comm.write({"how": "comm"})
         return CommConnection(hello.source, hello.session, comm, asyncio.get_running_loop(), label)
+
+    def _incoming(self, hello: Hello, sock: socket.socket, leftover: bytes, label: str) -> Connection:
+        return SocketConnection(hello.source, hello.session, sock, sock if hello.duplex else None, self.pool, leftover, label)
 
     async def _accept_tls(self, comm: Any, hello: Hello, link: str, part: str, label: str) -> Connection | None:
         await comm.write({"how": "tls"})

@@ -198,8 +198,7 @@ class Graph:
         definition = op.definition
         try:
             if definition.shape is not None:
-                if isinstance(definition.signature, str) or definition.signature:
-                    infer_shapes(definition, [t.shape for t in op.inputs], op.attrs)
+                infer_shapes(definition, [t.shape for t in op.inputs], op.attrs)
                 shapes = list(definition.shape(op.inputs, op.attrs))
             else:
                 shapes = infer_shapes(definition, [t.shape for t in op.inputs], op.attrs)
@@ -315,7 +314,8 @@ class Graph:
         try:
             yield self
         finally:
-            _default.stack.remove(self)
+            last = len(_default.stack) - 1 - _default.stack[::-1].index(self)     # a graph may be entered twice
+            del _default.stack[last]
 
     # collections
     def add_to_collection(self, name: str, value: Any) -> None:
@@ -362,7 +362,7 @@ class Subgraph(Graph):
             if outer is tensor:
                 return inner
         self._check_outside(tensor)
-        with self.control_dependencies(None), self._scoped("scope", ""), self._scoped("device", ()):
+        with self.control_dependencies(None), self._scoped("scope", self.name + "/"), self._scoped("device", ()):
             if tensor.op.type == "constant":
                 return self.create("constant", (), tensor.op.attrs, tensor.op.name.rpartition("/")[2]).outputs[0]
             inner = self.argument(tensor.dtype, tensor.shape, tensor.op.name.rpartition("/")[2])

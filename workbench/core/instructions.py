@@ -295,7 +295,27 @@ def _loop(scope: _Scope, op: Operation) -> None:
     scope.emit(Loop(op, variables, inputs[:count], *blocks))
 
 
+def _matmul_descent(scope: _Scope, op: Operation) -> None:
+    """The update runs as one library kernel on the variable's own buffer when a library offers it."""
+    handle, rate, a, b = (scope.known[t] for t in op.inputs)
+    out = op.outputs[0]
+    if handle.storage == "resource" and out.shape.known and all(v.shape is not None for v in (rate, a, b)):
+        weight = Spec(out.shape.static, out.dtype.numpy)
+        for library, select in selectors.get("matmul_update", ()):
+            if library not in settings.libraries:
+                continue
+            choice = select({**op.attrs, "sign": -1.0}, [weight, a.spec, b.spec, rate.spec], [weight], [False])
+            if choice is not None and choice.inputs[0] is None and choice.outputs[0] is None:
+                ready = [scope.version(v, layout) for v, layout in zip((a, b, rate), choice.inputs[1:])]
+                value = scope.local(out)
+                scope.bind(op, [value])
+                scope.emit(Instruction("update", op, [handle, *ready], [value], choice))
+                return
+    scope.call("reference", op)
+
+
 _SPECIAL: dict[str, Callable[[_Scope, Operation], None]] = {
-    "constant": _constant, "read_variable": _read, "argument": _argument,
+    "constant": _constant, "read_variable": _read,
+    "apply_matmul_descent": _matmul_descent, "argument": _argument,
     "placeholder": _argument, "if": _branch, "while": _loop,
 }

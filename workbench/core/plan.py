@@ -229,6 +229,13 @@ class Instance:
             return d.ufunc
         if line.form == "into":
             return functools.partial(d.into, **attrs) if attrs else d.into      # type: ignore[arg-type]
+        if line.form == "update":
+            assert line.choice is not None
+            flags = [False, *(v.static for v in line.inputs[1:]), False, *([True] if line.scratch else [])]
+            run = line.choice.make(tuple(flags))
+            if line.scratch:      # VariableState.update puts the output last, libraries their scratch
+                run = functools.partial(_scratch_last, run)
+            return functools.partial(self._resource(line.inputs[0]).update, run)
         if line.form == "read":
             return self._read(line.inputs[0])
         if line.form == "context":
@@ -246,6 +253,11 @@ class Instance:
     def _check(self) -> None:
         if self.cancelled.is_set():
             raise errors.CancelledError("while_loop: the step was cancelled")
+
+
+def _scratch_last(kernel: Callable[..., None], *arguments: Any) -> None:
+    *inputs, scratch, out = arguments
+    kernel(*inputs, out, scratch)
 
 
 def _arena(nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:

@@ -39,12 +39,29 @@ def _result(body: Subgraph, leaf: Any, dtype: DType | None) -> Tensor:
 
 
 def unify(bodies: Sequence[Subgraph], leading: int) -> list[Tensor]:
-    """Give all bodies the same captures, behind their `leading` own arguments; returns the outer tensors."""
-    outer = list(dict.fromkeys(tensor for body in bodies for tensor, _ in body.captures))
-    for body in bodies:
-        body.captures = [(tensor, body.capture(tensor)) for tensor in outer]
-        body.arguments = body.arguments[:leading] + [inner for _, inner in body.captures]
-    return outer
+    """Give all bodies the same captures, behind their `leading` own arguments; returns the outer tensors.
+
+    A body may hold several arguments for one outer tensor: they are kept apart.
+    """
+    numbered = [_numbered(body.captures) for body in bodies]
+    slots = list(dict.fromkeys(slot for found in numbered for slot in found))
+    for body, found in zip(bodies, numbered):
+        own = body.arguments[:leading]
+        body.captures = [(slot[0], found[slot] if slot in found else _unused(body, slot[0])) for slot in slots]
+        body.arguments = own + [inner for _, inner in body.captures]
+    return [outer for outer, _ in slots]
+
+
+def _numbered(captures: Iterable[tuple[Tensor, Tensor]]) -> dict[tuple[Tensor, int], Tensor]:
+    found: dict[tuple[Tensor, int], Tensor] = {}
+    for outer, inner in captures:
+        found[outer, sum(outer is other for other, _ in found)] = inner
+    return found
+
+
+def _unused(body: Subgraph, outer: Tensor) -> Tensor:
+    with body.name_scope(body.name + "/"):
+        return body.argument(outer.dtype, outer.shape, "unused")
 
 
 def waits(bodies: Iterable[Subgraph]) -> list[Operation]:

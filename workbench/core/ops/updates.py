@@ -90,6 +90,20 @@ def apply_gradient_descent(handle: VariableState, lr: Array, grad: Array) -> Arr
     return handle.update(updates["apply_gradient_descent"], lr, grad)
 
 
+def _product(inputs: Sequence[Any], attrs: Any) -> list[Shape]:
+    return [Shape(inputs[0].op.attrs["shape"]) if inputs[0].op.type == "variable" else Shape(None)]
+
+
+@op("handle[] lr[] a? b? -> ?", types="resource T:float T T -> T", shape=_product, stateful=True,
+    differentiable=False)
+def apply_matmul_descent(handle: VariableState, lr: Array, a: Array, b: Array, *, transpose_a: bool = False,
+                         transpose_b: bool = False) -> Array:
+    """variable -= lr · (a @ b), made by passes/epilogue.py from a weight's gradient and its update."""
+    grad = (a.T if transpose_a else a) @ (b.T if transpose_b else b)
+    _same_shape("apply_matmul_descent", handle, grad)
+    return handle.update(updates["apply_gradient_descent"], lr, grad)
+
+
 @op("handle[] lr[] grad? indices[n] -> ?", types="resource T:float T int -> T", shape=_sparse, stateful=True,
     differentiable=False)
 def sparse_apply_gradient_descent(handle: VariableState, lr: Array, grad: Array, indices: Array) -> Array:

@@ -27,6 +27,14 @@ def must_lower(op: Operation) -> bool:
     return any(a.conflict(b) for a in specs for b in specs)
 
 
+def ambient(op: Operation) -> bool:
+    """Constants and handles of state are known before a step: they are no tokens, live in every frame and never die."""
+    if op.inputs or op.control_inputs:
+        return False
+    return op.type == "constant" or (op.definition.context and not op.definition.blocking and len(op.outputs) == 1
+                                     and op.outputs[0].dtype is resource)
+
+
 def _inside(op: Operation) -> Iterator[Operation]:
     for body in bodies(op.attrs):
         for node in body.operations:
@@ -39,10 +47,12 @@ def lower(program: Program, choose: Choose = must_lower) -> Program:
 
     Operations of the bodies keep their names and device requests; what a body captures enters its frame as a constant.
     """
+    reserved = {op.name for op in program.graph.operations}
+
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
         if op.type not in BODIES or not choose(op):
             return None
-        inliner = _Inliner(state.graph, choose)
+        inliner = _Inliner(state.graph, choose, reserved)
         return inliner.operation(op, inputs, state.controls(op), op.device)
 
     if not any(op.type in BODIES and choose(op) for op in program.graph.operations):
@@ -51,10 +61,17 @@ def lower(program: Program, choose: Choose = must_lower) -> Program:
 
 
 class _Inliner:
-    """Builds operations of bodies into `graph`."""
+    """Builds operations of bodies into `graph`; names in `reserved` belong to operations that are still to come."""
 
-    def __init__(self, graph: Graph, choose: Choose) -> None:
-        self.graph, self.choose = graph, choose
+    def __init__(self, graph: Graph, choose: Choose, reserved: set[str]) -> None:
+        self.graph, self.choose, self.reserved = graph, choose, reserved
+
+    def name(self, wanted: str) -> str:
+        """`wanted`, or with a number behind it when that is taken, in the form that `create` takes literally."""
+        name = self.graph.unique_name(wanted)
+        while name in self.reserved or name in self.graph._by_name:
+            name = self.graph.unique_name(wanted)
+        return name + "/"
 
     def operation(self, op: Operation, inputs: Sequence[Tensor], control: Sequence[Operation],
                   device: str) -> list[Tensor]:
@@ -62,8 +79,7 @@ class _Inliner:
         if op.type in BODIES and self.choose(op):
             build = _branch if op.type == "if" else _loop
             return build(self, op, list(inputs), tuple(control), device)
-        name = op.name if op.name in self.graph._by_name else op.name + "/"
-        new = self.graph.create(op.definition, inputs, op.attrs, name, control, device=device,
+        new = self.graph.create(op.definition, inputs, op.attrs, self.name(op.name), control, device=device,
                                 colocation=op.colocation, source=op.source)
         for old, tensor in zip(op.outputs, new.outputs):
             tensor.shape = tensor.shape.merge(old.shape, f"lower of {op.name}")
@@ -80,13 +96,15 @@ class _Inliner:
                 continue
             waits = dict.fromkeys(new for c in op.control_inputs for new in producers.get(c, ()))
             inputs = [tensors[t] if t in tensors else tensors[op.inputs[0]] for t in op.inputs]
-            if not waits and live.isdisjoint(inputs):
+            free = ambient(op)
+            apart = op.type in BODIES and self.choose(op)      # some of its parts may see constants alone
+            if not free and (apart or (not waits and live.isdisjoint(inputs))):
                 waits[pivot] = None
             outputs = self.operation(op, inputs, tuple(waits), devices.merge(device, op.device))
             late += [(outputs[0], i, t) for i, t in enumerate(op.inputs) if is_back_edge(op, t) and t not in tensors]
             producers[op] = tuple(dict.fromkeys(t.op for t in outputs)) or (self.graph.operations[-1],)
             tensors.update(zip(op.outputs, outputs))
-            live.update(outputs)
+            live.update(() if free else outputs)
         for value, position, tensor in late:
             set_back_edge(value, tensors[tensor], position)
         return [self.gated(tensors[t], live, pivot, body.name) for t in body.results]
@@ -95,7 +113,7 @@ class _Inliner:
         """`tensor`, or a copy that dies with the body when it lives on outside."""
         if tensor in live:
             return tensor
-        return self.graph.create("identity", [tensor], {}, f"{name}/result", [pivot], device=tensor.op.device,
+        return self.graph.create("identity", [tensor], {}, self.name(f"{name}/result"), [pivot], device=tensor.op.device,
                                  colocation=frozenset(), source=pivot.source).outputs[0]
 
 
@@ -103,7 +121,7 @@ def _maker(inliner: _Inliner, op: Operation, device: str) -> Callable[..., Opera
     """Adds primitives that stand for `op`; values that hold state stay with it."""
     def make(kind: str, inputs: Sequence[Tensor], control: Sequence[Operation] = (), **attrs: object) -> Operation:
         where = inputs[0].op.device if inputs[0].dtype is resource else device
-        return inliner.graph.create(kind, inputs, attrs, f"{op.name}/{kind}", control, device=where,
+        return inliner.graph.create(kind, inputs, attrs, inliner.name(f"{op.name}/{kind}"), control, device=where,
                                     colocation=frozenset(), source=op.source)
     return make
 
@@ -124,12 +142,16 @@ def _branch(inliner: _Inliner, op: Operation, inputs: list[Tensor], control: tup
     switched: list[tuple[Tensor, ...]] = []
     for position, tensor in enumerate(captures):
         wanted = any(body.arguments[position] in found for body, found in zip(sides, used))
-        switched.append(make("switch", [tensor, pred], control).outputs if wanted else choice.outputs)
+        if ambient(tensor.op):
+            switched.append((tensor, tensor))
+        else:
+            switched.append(make("switch", [tensor, pred], control).outputs if wanted else choice.outputs)
     results = []
     for side, body in enumerate(sides):
         pivot = make("identity", [choice.outputs[side]])
         arguments = [outputs[side] for outputs in switched]
-        results.append(inliner.body(body, arguments, {pivot.outputs[0], *arguments}, pivot, device))
+        live = {t for t in arguments if t.op.type == "switch"}
+        results.append(inliner.body(body, arguments, {pivot.outputs[0], *live}, pivot, device))
     merged = []
     for on_false, on_true, out in zip(*results, op.outputs):
         merged.append(make("merge", [on_false, on_true]).outputs[0])
@@ -148,9 +170,13 @@ def _loop(inliner: _Inliner, op: Operation, inputs: list[Tensor], control: tuple
                for t, out in zip(inputs, op.outputs)]
     merges = [make("merge", [t, t]) for t in entered]
     values = [merge.outputs[0] for merge in merges]
-    constants = [make("enter", [t], control, **frame, is_constant=True, shape=None).outputs[0]
-                 if i in used else values[0] for i, t in enumerate(inputs) if i >= count]
-    decided, = inliner.body(test, [*values, *constants], {*values, *constants}, merges[0], device)
+    constants = []
+    for i, tensor in enumerate(inputs[count:], count):
+        through = i in used and not ambient(tensor.op)
+        constants.append(make("enter", [tensor], control, **frame, is_constant=True, shape=None).outputs[0]
+                         if through else tensor)
+    entering = {t for t in constants if t.op.type == "enter" and t.op.attrs["frame_name"] == frame["frame_name"]}
+    decided, = inliner.body(test, [*values, *constants], {*values, *entering}, merges[0], device)
     goes_on = make("loop_cond", [decided]).outputs[0]
     pivot = make("identity", [make("switch", [goes_on, goes_on]).outputs[1]])
     switched = [make("switch", [t, goes_on]).outputs for t in values]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from workbench.core.check import verify
 from workbench.core.passes.algebra import algebra
 from workbench.core.passes.cse import cse
+from workbench.core.passes.epilogue import epilogue
 from workbench.core.passes.fold import fold
 from workbench.core.passes.fuse import fuse
 from workbench.core.passes.rewrite import Program
@@ -23,6 +24,7 @@ PASSES: tuple[tuple[str, Pass, str], ...] = (
 
 
 DEVICE_PASSES: tuple[tuple[str, Pass, str], ...] = (
+    ("epilogue", epilogue, "Bias, ReLU and weight updates are folded into the products they follow."),
     ("fuse", fuse, "Elementwise chains become one kernel that passes over memory once."),
 )
 """Run on each device's graph after partition, so that no kernel spans devices."""

@@ -1,0 +1,163 @@
+"""The live picture of one journal: what changed since the last frame, at a cost that depends on that alone."""
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any
+
+from workbench import errors
+from workbench.core import gate as gates
+from workbench.core.trace import GraphRecord, Journal, Span
+from workbench.viz.graph_view import GraphPicture
+from workbench.viz.palette import Palette
+from workbench.viz.schema import COMMANDS, Frame, GraphView, plain
+from workbench.viz.series_view import SeriesModel
+from workbench.viz.step_view import StepTimes
+from workbench.viz.straggler_view import StragglerModel
+
+__all__ = ["LiveModel"]
+
+RANKING_EVERY = 5     # frames with new steps between two straggler rankings
+REMEMBERED = 64       # executables among which the graph to show is chosen
+
+
+class LiveModel:
+    """Polls one journal with cursors; any number of models may watch the same journal.
+
+    `frame` belongs to one thread at a time (a lock sees to it); `command` may be called from any thread and never
+    waits for a frame: pause, resume and stop reach the gate before it returns.
+    """
+
+    def __init__(self, journal: Journal, gate: gates.Gate | None = None) -> None:
+        self._journal = journal
+        self._gate = gate or gates.gate
+        self._lock = threading.Lock()
+        self._asked: deque[tuple[str, str]] = deque()
+        self._cursors = {"spans": 0, "points": 0, "graphs": 0}
+        self._lost = {"spans": 0, "points": 0, "graphs": 0}
+        self._palette = Palette()
+        self._steps = StepTimes(self._palette)
+        self._series = SeriesModel()
+        self._stragglers = StragglerModel()
+        self._graphs = _Graphs(self._palette)
+        self._status: dict[str, Any] = {}
+        self._sequence = 0
+        self._unranked = 0
+
+    def command(self, name: str, argument: Any = None) -> None:
+        """Do what a screen asked for (`schema.COMMANDS`).
+
+        Raises InvalidArgumentError for a name that is no command.
+        """
+        if name not in COMMANDS:
+            raise errors.InvalidArgumentError(f"command: {name!r} is not one of {', '.join(COMMANDS)}; reload the page "
+                                              "if its version differs from the kernel's")
+        if name in ("expand", "collapse"):
+            self._asked.append((name, str(argument)))
+        else:
+            getattr(self._gate, name)()
+
+    def frame(self) -> dict[str, Any] | None:
+        """The parts that changed since the last call as JSON data (`schema.Frame`), or None when nothing did."""
+        with self._lock:
+            return self._frame()
+
+    def _frame(self) -> dict[str, Any] | None:
+        spans = self._read("spans", self._journal.spans_since)
+        points = self._read("points", self._journal.points_since)
+        graphs = self._read("graphs", self._journal.graphs_since)
+        status = asdict(self._journal.status)
+        self._graphs.take(graphs, status["session"])
+        moved = self._graphs.answer(self._asked)
+        timed = self._graphs.feed(spans)
+        stepped = self._steps.feed(spans)
+        self._stragglers.feed(spans)
+        self._unranked += stepped
+        if not (spans or points or graphs or moved) and status == self._status and not self._ranking_due(stepped):
+            return None
+        self._status = status
+        self._sequence += 1
+        frame = Frame(self._sequence, status, lost=dict(self._lost))
+        frame.graph = self._graphs.view() if graphs or moved or timed else None
+        frame.steps = self._steps.view() if stepped else None
+        frame.series = self._series.view() if self._series.feed(points) else None
+        if self._ranking_due(stepped):
+            self._unranked = 0
+            frame.stragglers = self._stragglers.view()
+        return plain(frame)          # type: ignore[no-any-return]
+
+    def _ranking_due(self, stepped: bool) -> bool:
+        """Every few frames while steps come in, and once more when they stop."""
+        return self._unranked >= RANKING_EVERY or (self._unranked > 0 and not stepped) or (stepped and self._sequence < 3)
+
+    def _read(self, what: str, since: Any) -> list[Any]:
+        self._cursors[what], lost, records = since(self._cursors[what])
+        self._lost[what] += lost
+        return records
+
+
+class _Graphs:
+    """The graph to show: the largest executable of the current session, as far as it has come."""
+
+    def __init__(self, palette: Palette) -> None:
+        self._palette = palette
+        self._newest: dict[str, GraphRecord] = {}          # key -> its newest whole-graph stage
+        self._picture: GraphPicture | None = None
+        self._milliseconds: dict[str, float] = {}          # operation -> time in the newest step that recorded it
+        self._step: dict[str, int] = {}
+
+    def take(self, records: Iterable[GraphRecord], session: str) -> None:
+        """Note the new records and choose what to show; scopes opened by hand survive a new stage of the same graph."""
+        before = len(self._newest)
+        for record in records:
+            if record.stage != "partition":
+                self._newest.pop(record.key, None)
+                self._newest[record.key] = record
+                if len(self._newest) > REMEMBERED:
+                    del self._newest[next(iter(self._newest))]
+                before = -1
+        if before >= 0 or not self._newest:
+            return
+        mine = [r for r in self._newest.values() if session and r.key.startswith(session)] or list(self._newest.values())
+        chosen = max(mine, key=lambda r: len(r.nodes))
+        if self._picture is None or self._picture.record is not chosen:
+            self._show(chosen)
+
+    def _show(self, record: GraphRecord) -> None:
+        before = self._picture
+        self._picture = GraphPicture(record, self._palette)
+        if before is not None and before.record.key == record.key:
+            if before.touched:
+                self._picture.follow(before)
+        else:
+            self._milliseconds.clear()
+            self._step.clear()
+
+    def answer(self, asked: deque[tuple[str, str]]) -> bool:
+        """Open and close what was asked for; True when the drawing changed."""
+        changed = False
+        while asked:
+            name, scope = asked.popleft()
+            if self._picture is not None:
+                changed |= self._picture.expand(scope) if name == "expand" else self._picture.collapse(scope)
+        return changed
+
+    def feed(self, spans: Iterable[Span]) -> bool:
+        """Keep the newest time of each operation; an operation run more than once in a step gets the sum."""
+        changed = False
+        for span in spans:
+            if span.kind == "op" and span.end >= span.start:
+                length = 1e3 * (span.end - span.start)
+                again = self._step.get(span.name) == span.step
+                self._milliseconds[span.name] = length + (self._milliseconds[span.name] if again else 0.0)
+                self._step[span.name] = span.step
+                changed = True
+        return changed
+
+    def view(self) -> GraphView | None:
+        if self._picture is None:
+            return None
+        view = self._picture.view()
+        return GraphView(view.key, view.dot, view.nodes, view.devices, self._picture.stats(self._milliseconds), view.note)

@@ -1,0 +1,123 @@
+"""The wire contract between kernel and screen, version 1: view models as records, and the commands that come back.
+
+Its twin is `labextension/src/contract.ts`; a field may be added, never renamed, without a new version. All times
+are milliseconds, all numbers finite: `plain` turns a record into the JSON value that travels.
+"""
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+__all__ = ["COMMANDS", "VERSION", "DeviceColor", "Frame", "GraphNode", "GraphView", "Series", "SeriesView", "StepView",
+           "Straggler", "StragglerView", "TaskSteps", "plain"]
+
+VERSION = 1
+COMMANDS = ("pause", "resume", "stop", "expand", "collapse")
+"""What a screen may ask for. `expand` and `collapse` carry the id of a scope, the others nothing."""
+
+
+@dataclass(slots=True)
+class GraphNode:
+    """One visible node; `id` is its name in the DOT text and the argument of expand and collapse."""
+
+    id: str
+    label: str
+    kind: str                        # "op" | "scope"
+    device: str                      # full device name, "" before placement; of a scope: where most of it lies
+    count: int                       # operations it stands for
+    title: str                       # what a tooltip says, several lines
+
+
+@dataclass(slots=True)
+class DeviceColor:
+    name: str
+    color: str                       # "#rrggbb", at least 3:1 against white and against #111
+
+
+@dataclass(slots=True)
+class GraphView:
+    key: str                         # identifies the executable
+    dot: str
+    nodes: list[GraphNode]
+    devices: list[DeviceColor]
+    stats: dict[str, float] = field(default_factory=dict)   # node id -> milliseconds in the newest recorded step
+    note: str = ""                   # what is not drawn, "" when everything is
+
+
+@dataclass(slots=True)
+class TaskSteps:
+    task: str
+    device_color: str
+    times: Sequence[float]           # milliseconds, one per entry of `steps`
+    steps: Sequence[int]
+    median: float
+    p95: float
+    count: int = 0                   # steps seen since the start; `times` holds the newest of them
+
+
+@dataclass(slots=True)
+class StepView:
+    tasks: list[TaskSteps]
+
+
+@dataclass(slots=True)
+class Series:
+    name: str
+    unit: str
+    steps: Sequence[int]
+    values: Sequence[float | None]   # None where the value is not finite
+    count: int = 0                   # points the drawn ones stand for
+
+
+@dataclass(slots=True)
+class SeriesView:
+    series: list[Series]
+
+
+@dataclass(slots=True)
+class Straggler:
+    task: str
+    median_ms: float                 # working time of a step, waiting excluded
+    slowdown: float                  # against the median of the other tasks of its job
+    share: float                     # part of the step that would be saved without it, 0..1
+    why: str
+
+
+@dataclass(slots=True)
+class StragglerView:
+    rows: list[Straggler]            # the most expensive task first
+
+
+@dataclass(slots=True)
+class Frame:
+    """One update; a part that is None has not changed."""
+
+    seq: int
+    status: Mapping[str, Any]
+    graph: GraphView | None = None
+    steps: StepView | None = None
+    series: SeriesView | None = None
+    stragglers: StragglerView | None = None
+    lost: Mapping[str, int] = field(default_factory=dict)   # records that fell out of the journal before this view saw them
+    v: int = VERSION
+    kind: str = "frame"
+
+
+def plain(value: Any) -> Any:
+    """The JSON value of a record: records become objects, numbers that JSON has no word for become null.
+
+    Number lists are passed through as they are, not copied: their makers keep them finite.
+    """
+    if is_dataclass(value):
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, list) and value and is_dataclass(value[0]):
+        return [plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,75 @@
+"""Series of values (loss, accuracy, ...) thinned so that no peak is lost, and saying how many points they stand for."""
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from workbench.core.trace import Point
+from workbench.viz.schema import Series, SeriesView
+
+__all__ = ["SeriesModel", "thin"]
+
+DRAWN = 1000          # points of one series that a view holds, at most twice that
+
+
+def thin(steps: Sequence[int], values: Sequence[float], limit: int = DRAWN) -> tuple[list[int], list[float]]:
+    """At most `limit` of the points: first, last, and the smallest and largest of each of `limit/2 - 1` equal parts.
+
+    Points keep their own steps and values (nothing is averaged), so every extreme stays where it was. A value that
+    is not finite is kept as the extreme of its part, because a loss that became NaN is what one must see.
+    """
+    count = len(values)
+    if count <= limit:
+        return list(steps), list(values)
+    numbers = np.asarray(values, dtype=np.float64)
+    parts = np.linspace(1, count - 1, max(1, limit // 2 - 1) + 1).astype(int)
+    kept = {0, count - 1}
+    for begin, end in zip(parts[:-1], parts[1:]):
+        part = numbers[begin:end]
+        if len(part):
+            kept |= {begin + int(np.argmin(part)), begin + int(np.argmax(part))}     # both find a NaN first
+    order = sorted(kept)
+    return [int(steps[i]) for i in order], [float(values[i]) for i in order]
+
+
+class _Growing:
+    """One series of any length in bounded memory: thinned to half whenever it is full."""
+
+    def __init__(self, unit: str) -> None:
+        self.unit = unit
+        self.steps: list[int] = []
+        self.values: list[float] = []
+        self.count = 0
+
+    def add(self, step: int, value: float) -> None:
+        self.steps.append(step)
+        self.values.append(value)
+        self.count += 1
+        if len(self.values) >= 2 * DRAWN:
+            self.steps, self.values = thin(self.steps, self.values, DRAWN)
+
+
+class SeriesModel:
+    """Feed it points, ask it for the view."""
+
+    def __init__(self) -> None:
+        self._series: dict[str, _Growing] = {}
+
+    def feed(self, points: Iterable[Point]) -> bool:
+        """Take in `points`; True when there was one."""
+        changed = False
+        for point in points:
+            series = self._series.get(point.series)
+            if series is None:
+                series = self._series[point.series] = _Growing(point.unit)
+            series.add(point.step, point.value)
+            changed = True
+        return changed
+
+    def view(self) -> SeriesView:
+        """Series in the order in which they appeared; `count` says how many points the drawn ones stand for."""
+        return SeriesView([
+            Series(name, s.unit, list(s.steps), [v if math.isfinite(v) else None for v in s.values], s.count)
+            for name, s in self._series.items()])

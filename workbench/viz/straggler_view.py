@@ -1,0 +1,167 @@
+"""Which task holds the others up: working time told from waiting, cost as "the step without it", and one reason."""
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from workbench.core.trace import Span
+from workbench.viz.palette import device_order, short_task
+from workbench.viz.schema import Straggler, StragglerView
+
+__all__ = ["StragglerModel", "Work"]
+
+WINDOW = 60           # steps per task that the ranking looks at
+_WAITS = frozenset(("recv", "wait", "queue"))
+SLOW = 1.15           # slowdown from which a reason is given
+
+
+@dataclass(slots=True)
+class Work:
+    """What one task did in one step; seconds."""
+
+    step: int
+    start: float = float("inf")
+    end: float = float("-inf")
+    whole: float = 0.0                   # of the step span, 0 when there is none
+    segments: float = 0.0
+    ops: float = 0.0
+    sending: float = 0.0
+    waiting: float = 0.0
+    waited_for: Counter[str] = field(default_factory=Counter)      # task (or queue) -> seconds
+
+    def add(self, span: Span) -> None:
+        length = span.end - span.start
+        self.start, self.end = min(self.start, span.start), max(self.end, span.end)
+        if span.kind == "step":
+            self.whole += length
+        elif span.kind == "segment":
+            self.segments += length
+        elif span.kind == "op":
+            self.ops += length
+        elif span.kind == "send":
+            self.sending += length
+        elif span.kind in _WAITS:
+            self.waiting += length
+            self.waited_for[_cause(span)] += length
+
+    @property
+    def total(self) -> float:
+        return self.whole or max(0.0, self.end - self.start)
+
+    @property
+    def working(self) -> float:
+        """Time the task itself needed: what it was seen doing, else all that was not waiting."""
+        seen = min(self.segments or self.ops, self.total) + self.sending
+        rest = max(0.0, self.total - self.waiting)
+        return min(self.total, max(seen, rest) if self.waiting else seen if self.segments else self.total)
+
+
+class StragglerModel:
+    """Feed it spans, ask it for the ranking; it looks at the newest `WINDOW` steps of each task."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, dict[int, Work]] = {}
+
+    def feed(self, spans: Iterable[Span]) -> None:
+        for span in spans:
+            if span.step < 0 or span.end < span.start:
+                continue
+            works = self._tasks.setdefault(span.task, {})
+            work = works.get(span.step)
+            if work is None:
+                if len(works) >= WINDOW:
+                    del works[next(iter(works))]
+                work = works[span.step] = Work(span.step)
+            work.add(span)
+
+    def view(self) -> StragglerView:
+        """Tasks are compared within their job; the most expensive first, then by name."""
+        jobs: dict[str, dict[str, list[Work]]] = {}
+        for task, works in self._tasks.items():
+            jobs.setdefault(device_order(task)[0], {})[task] = list(works.values())
+        rows = [row for tasks in jobs.values() for row in _rank(tasks)]
+        return StragglerView(sorted(rows, key=lambda r: (-round(r.share, 3), device_order(r.task))))
+
+
+def _rank(tasks: dict[str, list[Work]]) -> list[Straggler]:
+    medians = {task: statistics.median(w.working for w in works) for task, works in tasks.items()}
+    shares = _shares(tasks)
+    rows = []
+    for task, works in tasks.items():
+        others = [m for t, m in medians.items() if t != task]
+        usual = statistics.median(others) if others else medians[task]
+        slowdown = medians[task] / usual if usual > 0 else 1.0
+        rows.append(Straggler(task, 1e3 * medians[task], slowdown, shares.get(task, 0.0), _why(works, medians[task], usual, others)))
+    return rows
+
+
+def _shares(tasks: dict[str, list[Work]]) -> dict[str, float]:
+    """Part of the time that would be saved without each task: (T - T without it) / T.
+
+    In a step that all tasks take together, T is the longest working time. Tasks that step on their own (asynchronous
+    replicas) hold nobody up: their share is the part of the group's steps that is missing because of them.
+    """
+    if len(tasks) < 2:
+        return {}
+    rounds = _rounds(list(tasks.values()))
+    if rounds is None:
+        return _missing(tasks)
+    saved, whole, names = Counter[str](), 0.0, list(tasks)
+    for times in rounds:
+        first, second = sorted(times, reverse=True)[:2]
+        whole += first
+        saved[names[list(times).index(first)]] += first - second
+    return {task: saved[task] / whole if whole > 0 else 0.0 for task in tasks}
+
+
+def _rounds(works: Sequence[Sequence[Work]]) -> list[tuple[float, ...]] | None:
+    """Working times per common step, or None when the tasks step on their own.
+
+    Tasks share steps by number; replicas that number their own steps share them when they finish equally many.
+    """
+    by_number = [{w.step: w.working for w in group} for group in works]
+    common = set.intersection(*(set(group) for group in by_number))
+    if 2 * len(common) >= min(map(len, by_number)):
+        return [tuple(group[step] for group in by_number) for step in sorted(common)]
+    begin, end = max(g[0].start for g in works), min(g[-1].end for g in works)
+    counts = [sum(begin <= w.start and w.end <= end for w in g) for g in works]
+    if min(counts) >= 3 and max(counts) - min(counts) <= max(1, 0.05 * max(counts)):
+        newest = min(len(g) for g in works)
+        return list(zip(*([w.working for w in list(g)[-newest:]] for g in works)))
+    return None
+
+
+def _missing(tasks: dict[str, list[Work]]) -> dict[str, float]:
+    """Steps lost per step of the group, were each task as fast as the median of all."""
+    rates = {task: 1 / max(1e-9, statistics.median(w.total for w in works)) for task, works in tasks.items()}
+    usual = statistics.median(rates.values())
+    return {task: max(0.0, usual - rate) / (usual * len(rates)) for task, rate in rates.items()}
+
+
+def _why(works: Sequence[Work], working: float, usual: float, others: Sequence[float]) -> str:
+    """One sentence: what most of this task's time is, and against what."""
+    total = statistics.median(w.total for w in works)
+    waiting = statistics.median(min(w.waiting, w.total) for w in works)
+    sending = statistics.median(w.sending for w in works)
+    if others and working > SLOW * usual:
+        what = "Sending takes" if sending > 0.5 * working else "Its own work takes"
+        return f"{what} {_ms(sending if what.startswith('Sending') else working)}; the others need {_ms(usual)}."
+    if waiting > 0.3 * total:
+        causes = sum((w.waited_for for w in works), Counter[str]())
+        cause, _ = causes.most_common(1)[0]
+        return f"Waits {_ms(waiting)} of {_ms(total)} for {cause}."
+    return f"Keeps pace: works {_ms(working)} of {_ms(total)}." if others else f"Works {_ms(working)} of {_ms(total)}."
+
+
+def _cause(span: Span) -> str:
+    """Whom a span waited for: the sender of a message, else what its detail or name says."""
+    parts = span.message.split("|")
+    if len(parts) >= 4:
+        return short_task(parts[2].partition("/device:")[0])
+    return span.detail or span.name or "another task"
+
+
+def _ms(seconds: float) -> str:
+    return f"{1e3 * seconds:.3g} ms"
