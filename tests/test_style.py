@@ -17,7 +17,7 @@ BINARY = {".png", ".gz", ".ico", ".woff", ".woff2", ".jpg", ".pdf", ".zip"}
 # does not contain what it looks for.
 SLASH = "/"
 PRIVATE = {
-    "a home folder": rf"{SLASH}(root|home|Users){SLASH}[\w.]",
+    "a home folder": rf"{SLASH}(root|home|Users){SLASH}(?!web_user\b)[\w.]",      # web_user: of WebAssembly programs
     "a scratch folder": rf"{SLASH}(tmp|work|opt|mnt|srv){SLASH}(wb|main|shared|pypi|scratch)\b",
     "a package registry": rf"\b(registry\.(npmjs|yarnpkg)\.|files\.pythonhosted\.|pypi\.org{SLASH}simple)",
     "an address of a private network": r"\b(10|192\.168)\.\d+\.\d+(\.\d+)?:\d+",
