@@ -22,6 +22,7 @@ class Link:
     name: str
     start: float
     end: float
+    message: str = ""            # of a transfer
 
 
 def critical_path(spans: Sequence[Span], step: int) -> list[Link]:
@@ -41,7 +42,8 @@ def critical_path(spans: Sequence[Span], step: int) -> list[Link]:
     until = at.end if at is not None else 0.0
     while at is not None and len(links) < _LONGEST:
         begin, before, link = _back(at, until, leaves, sends)
-        links.append(Link(link, at.task, at.name, 1e3 * (begin - origin), 1e3 * (until - origin)))
+        links.append(Link(link, at.task, at.name, 1e3 * (begin - origin), 1e3 * (until - origin),
+                          at.message if link == "transfer" else ""))
         if before is not None and before.end < begin - _SLACK:
             links.append(Link("gap", at.task, "", 1e3 * (before.end - origin), 1e3 * (begin - origin)))
         until = begin if before is None else min(before.end, begin)

@@ -163,8 +163,11 @@ class GraphPicture:
         shapes = {}
         for id, node in nodes.items():
             if node.kind == "scope":
-                mixed = len(self.tree.scopes[id].devices) > 1
-                shapes[id] = ("mixed" if mixed else "scope", f"{node.count:,} operations")
+                form = "mixed" if len(self.tree.scopes[id].devices) > 1 else "scope"
+                own = self.tree.nodes.get(id)
+                if own is not None and _form(own) == "variable":
+                    form = "closed_variable"
+                shapes[id] = (form, f"{node.count:,} operation{'s' if node.count != 1 else ''}")
             else:
                 kind = self.tree.nodes[id].type
                 plain = node.label.rstrip("_0123456789").lower() == kind.replace("_", "").lower()
@@ -204,11 +207,11 @@ class GraphPicture:
     def _line(self, source: str, target: str, bundle: _Bundle) -> Line:
         outputs = [self._output(*tensor) for tensor in bundle.tensors]
         nbytes = sum(tensor_bytes(*output) for output in outputs)
-        if len(outputs) == 1 and outputs[0][1]:
-            label = "×".join("?" if d is None else str(d) for d in outputs[0][1])
+        if len(outputs) == 1 and len(outputs[0][1] or ()) > 1:
+            label = "×".join("?" if d is None else str(d) for d in outputs[0][1] or ())
         else:
             label = f"{len(outputs)} tensors" if len(outputs) > 1 else ""
-        return Line(source, target, label, nbytes, control=not outputs)
+        return Line(source, target, label, nbytes, control=not outputs, tensor=f"{source} {label}")
 
     def _output(self, name: str, index: int) -> tuple[str, tuple[int | None, ...] | None]:
         outputs = self.tree.nodes[name].outputs

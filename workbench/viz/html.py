@@ -37,11 +37,17 @@ def join(parts: Iterable[Any]) -> Markup:
 def table(caption: str, columns: Iterable[tuple[str, str]], rows: Iterable[Iterable[Any]]) -> Markup:
     """A table; a column is (title, "text" | "number" | "wide"). The first cell of a row is its header."""
     kinds = list(columns)
-    head = tag("tr", *(tag("th", title, scope="col", class_=kind) for title, kind in kinds))
-    body = [tag("tr", *(tag("th" if i == 0 else "td", cell, class_=kinds[i][1], scope="row" if i == 0 else None)
-                        for i, cell in enumerate(row))) for row in rows]
-    made = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body))
+    head = tag("tr", *(tag("th", title, scope="col", role="columnheader", class_=kind) for title, kind in kinds), role="row")
+    body = [tag("tr", *(_cell(i == 0, *kinds[i], cell) for i, cell in enumerate(row)), role="row") for row in rows]
+    made = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body), role="table")
     return tag("div", made, class_="table", role="region", aria_label=caption, tabindex="0")
+
+
+def _cell(header: bool, label: str, kind: str, content: Any) -> Markup:
+    """NOTE: roles are spelled out because narrow screens show rows as cards, which would end their being a table."""
+    if header:
+        return tag("th", content, scope="row", role="rowheader", class_=kind)
+    return tag("td", content, role="cell", class_=kind, data_label=label)
 
 
 def number(value: float, digits: int = 3) -> str:

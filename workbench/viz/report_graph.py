@@ -61,7 +61,8 @@ def _drawing(picture: GraphPicture, means: Mapping[str, float]) -> Markup:
     except errors.Error as failed:
         return tag("p", f"The drawing is missing: {failed}", class_="empty")
     label = f"Dataflow graph, {len(view.nodes)} nodes"
-    return tag("div", Markup(svg), class_="graph", tabindex="0", role="region", aria_label=label)
+    height = float(svg.partition(' height="')[2].partition('"')[0])
+    return tag("div", Markup(svg), class_="graph fit" if height < 1100 else "graph", tabindex="0", role="region", aria_label=label)
 
 
 def placement(run: Run) -> Markup:

@@ -52,9 +52,11 @@ def steps(run: Run) -> Markup:
     if not view.tasks:
         return tag("p", "No step was recorded.", class_="empty")
     slowest = max(view.tasks, key=lambda t: t.median)
+    apart = slowest.median > 1.05 * min(t.median for t in view.tasks)
     lead = (f"Half of the steps take {ms(slowest.median)} or less"
-            + (f" on {short_task(slowest.task)}, the slowest task" if len(view.tasks) > 1 else "")
-            + f"; one in twenty takes more than {ms(slowest.p95)}.")
+            + (f" on {short_task(slowest.task)}, the slowest task" if apart else "")
+            + f"; one in twenty takes more than {ms(slowest.p95)}."
+            + (" All tasks step together, so their lines coincide." if len(view.tasks) > 1 and not apart else ""))
     lines = [charts.Line(short_task(t.task), t.device_color, t.steps, t.times) for t in view.tasks]
     kept = max(len(t.times) for t in view.tasks)
     note = tag("p", f"The newest {kept:,} of {max(t.count for t in view.tasks):,} recorded steps per task.", class_="note")
@@ -72,14 +74,14 @@ def stragglers(run: Run) -> Markup:
     lead = (f"Without {short_task(worst.task)} a step would be {percent(worst.share)} shorter. {worst.why}"
             if worst.share >= 0.03 else "No task holds the others up noticeably.")
     made = table("Tasks by what they cost the others", (
-        ("Task", "text"), ("Own work, median", "number"), ("Against its peers", "number"), ("Costs of each step", "bar"), ("Why", "wide")),
+        ("Task", "text"), ("Own time, median", "number"), ("Against its peers", "number"), ("Costs of each step", "bar"), ("Why", "wide")),
         ((short_task(r.task), ms(r.median_ms), f"{number(r.slowdown, 2)}×", _meter(r.share), r.why) for r in rows))
     divided = splits(run.spans)
     return join((tag("p", lead, class_="lead"), made, tag("h3", "Where a median step goes"), charts.share_bars(divided)))
 
 
 def _meter(share: float) -> Markup:
-    return tag("span", tag("i", style=f"width:{min(100.0, 100 * share):.1f}%"), tag("b", percent(share)), class_="meter")
+    return tag("span", tag("i", style=f"--share:{min(1.0, share):.3f}"), tag("b", percent(share)), class_="meter")
 
 
 def timeline(run: Run) -> Markup:
@@ -98,12 +100,12 @@ def timeline(run: Run) -> Markup:
     note = f"{view.left_out:,} shorter spans are left out. " if view.left_out else ""
     note += f"{run.lost:,} older records had left the journal before this report. " if run.lost else ""
     return join((tag("p", f"Step {last:,} took {explain(path)}" if path else "Only whole steps were recorded here.", class_="lead"),
-                 charts.legend(keys), charts.timeline_chart(view, critical), tag("p", note, class_="note") if note else None,
+                 charts.legend(keys), charts.timeline_chart(view, critical, {k.message for k in path if k.message}), tag("p", note, class_="note") if note else None,
                  _path_table(path)))
 
 
 def _kinds_of(link: Link) -> tuple[str, ...]:
-    return {"work": ("op", "segment"), "transfer": ("send", "recv"), "wait": ("wait", "queue")}.get(link.kind, ())
+    return {"work": ("op", "segment"), "transfer": ("send",), "wait": ("wait", "queue")}.get(link.kind, ())
 
 
 def _path_table(path: list[Link]) -> Markup | None:

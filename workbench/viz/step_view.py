@@ -26,10 +26,11 @@ class _Task:
         self.count = 0
 
     def step(self, span: Span) -> None:
-        self.own.append((span.step, 1e3 * (span.end - span.start)))
-        self.count += 1
         if self.extents:
             self.extents.clear()
+            self.count = 0
+        self.own.append((span.step, 1e3 * (span.end - span.start)))
+        self.count += 1
 
     def part(self, span: Span) -> None:
         extent = self.extents.get(span.step)
