@@ -93,7 +93,7 @@ class Writer:
     def instruction(self, line: Instruction, depth: int) -> None:
         kernel = f"k{len(self.kernels)}"
         self.kernels.append(line)
-        if line.form in ("read", "view", "reference"):
+        if line.form in ("read", "view", "reference", "update"):
             self._borrowed.update(line.outputs)
         self.sites[len(self.lines)] = line
         inputs = [self.symbol(v) for v in line.inputs]
@@ -103,6 +103,9 @@ class Writer:
             self.write(line, kernel, inputs, depth)
         elif line.form == "read":
             self.put(depth, f"{line.outputs[0].symbol} = {kernel}()")
+        elif line.form == "update":
+            extra = [self.symbol(line.scratch)] if line.scratch else []
+            self.put(depth, f"{line.outputs[0].symbol} = {kernel}({', '.join([*inputs[1:], *extra])})")
         else:
             self.call(line, kernel, inputs, depth)
         if self.traced:
@@ -170,7 +173,7 @@ def compile_source(segments: list[SegmentCode], liveness: Liveness, traced: bool
     names += sorted({v.symbol for v in writer.uses})
     head = ["def bind(o):"]
     head += [f"    {name} = o[{name!r}]" for name in (*names, "empty", "asarray", "dtypes", "check", "mark", "now")]
-    tail = [f"    return ({', '.join(code.name for code in segments)},)"]
+    tail = [f"    return ({''.join(f'{code.name}, ' for code in segments)})"]
     return "\n".join([*head, *writer.lines, *tail]) + "\n", writer
 
 

@@ -141,6 +141,7 @@ class _Frame:
     constants: list[int] = field(default_factory=list)         # constant enters, replayed into new iterations
     deferred: dict[int, list[int]] = field(default_factory=dict)   # iteration -> next_iterations held back
     dead_exits: dict[int, None] = field(default_factory=dict)
+    live_exits: set[int] = field(default_factory=set)          # a dead exit of an earlier iteration may come after it
     expected: int = 0                                  # enters that open this frame
     entered: int = 0
 
@@ -287,7 +288,6 @@ class Executor:
             self._iteration(tag).outstanding += 1       # the child keeps its parent's iteration open
         number = self._children[key]
         frame = self._frames[number]
-        frame.entered += 1
         inside = Tag(number, 0)
         if not dead:
             self._actions.append(Move(node.index, tag, inside))
@@ -296,6 +296,7 @@ class Executor:
             for iteration in sorted(frame.iterations)[1:]:
                 self._replay(node, number, tag, iteration, dead)
         self._fan_out(node, inside, (dead,))
+        frame.entered += 1      # only now: a frame must not end while its last entry is still being handed out
         self._close(number)
 
     def _replay(self, node: Node, number: int, parent: Tag, iteration: int, dead: bool) -> None:
@@ -309,9 +310,11 @@ class Executor:
         if frame.parent is None:
             raise errors.InvalidArgumentError(f"exit {node.name!r}: it is in no frame; pair it with enter")
         if dead:
-            frame.dead_exits[node.index] = None
+            if node.index not in frame.live_exits:
+                frame.dead_exits[node.index] = None
             return
         frame.dead_exits.pop(node.index, None)
+        frame.live_exits.add(node.index)
         self._actions.append(Move(node.index, tag, frame.parent))
         self._fan_out(node, frame.parent, (False,))
 
@@ -369,9 +372,12 @@ class Executor:
         frame = self._frames[number]
         held = frame.deferred.pop(following, [])
         if held:
+            before = frame.iterations[following - 1]
+            before.outstanding += 1      # it stays until all are handed on
             self._open(number, following)
             for index in held:
                 self._forward(self.nodes[index], Tag(number, following - 1), following)
+            before.outstanding -= 1
         return bool(held)
 
     def _end_frame(self, number: int, frame: _Frame) -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 from workbench import errors
 from workbench.core.build import IndexedSlices, convert, ops
-from workbench.core.graph import Operation, Tensor
+from workbench.core.dtype import variant
+from workbench.core.graph import Operation, Tensor, get_default_graph
 
 __all__ = ["gradients"]
 
@@ -26,7 +27,7 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients",
     seeds = _listed(grad_ys) if grad_ys is not None else [None] * len(targets)
     if len(seeds) != len(targets):
         raise errors.InvalidArgumentError(f"gradients: {len(targets)} ys but {len(seeds)} grad_ys; pass one for each")
-    graph = targets[0].graph
+    graph = get_default_graph()       # inside a body's gradient this is not the graph of ys, which it captures
     with graph.name_scope(name), graph.control_dependencies(None):
         walk = _Walk(targets, sources, set(stop_gradients))
         for y, seed in zip(targets, seeds):
@@ -87,12 +88,17 @@ class _Walk:
             raise errors.UnimplementedError(
                 f"gradients: operation {op.name!r} ({op.type}) has no gradient but lies between x and y; define it "
                 f"with @{op.type}.gradient or cut the path with stop_gradient\n  built at: {op.source}")
-        graph = op.graph
-        with graph.name_scope(op.name.rpartition("/")[2] + "_grad"), graph.colocate_with(op):
+        graph = get_default_graph()
+        near = graph.colocate_with(op) if op.graph is graph else graph.device(op.device)
+        with graph.name_scope(op.name.rpartition("/")[2] + "_grad"), near:
             dys = [self.total(t) for t in op.outputs]
-            dys = [ops.zeros_like(t) if d is None and t.dtype.is_differentiable and len(dys) > 1 else d
-                   for d, t in zip(dys, op.outputs)]
-            dxs = function(op, *dys)
+            if getattr(function, "selective", False):
+                needed = tuple(t.op in self.between and t not in self.stops for t in op.inputs)
+                dxs = function(op, *dys, needed=needed)
+            else:
+                dys = [ops.zeros_like(t) if d is None and t.dtype.is_differentiable and len(dys) > 1 else d
+                       for d, t in zip(dys, op.outputs)]
+                dxs = function(op, *dys)
         dxs = list(dxs) if isinstance(dxs, (list, tuple)) else [dxs]
         if len(dxs) != len(op.inputs):
             raise errors.InternalError(f"gradients: the gradient of {op.type} returned {len(dxs)} values for "
@@ -107,6 +113,8 @@ def _sum(parts: list[Any]) -> Any:
     if all(isinstance(p, IndexedSlices) for p in parts):
         return IndexedSlices(ops.concat([p.values for p in parts], axis=0),
                              ops.concat([p.indices for p in parts], axis=0), parts[0].dense_shape)
+    if parts[0].dtype is variant:
+        return ops.list_add_n(parts)
     return ops.add_n([convert(p) for p in parts])
 
 
@@ -127,3 +135,6 @@ def _forward(roots: list[Operation], operations: list[Operation]) -> set[Operati
         if op not in reached and any(t.op in reached for t in op.inputs):
             reached.add(op)
     return reached
+
+
+ops.define("gradients", gradients)      # for gradients of bodies: families reach it as ops.gradients

@@ -166,6 +166,8 @@ class Graph:
         `name` ending in "/" is taken literally (copies keep their names); otherwise it is made unique in the scope.
         """
         definition = type if isinstance(type, OpDef) else registry.find(type)
+        if definition.specialize is not None:
+            definition = definition.specialize(attrs)
         if self.finalized:
             raise errors.FailedPreconditionError(f"graph: it is finalized but {definition.name} was added; "
                                                  "build before finalize()")
@@ -196,8 +198,7 @@ class Graph:
         definition = op.definition
         try:
             if definition.shape is not None:
-                if isinstance(definition.signature, str) or definition.signature:
-                    infer_shapes(definition, [t.shape for t in op.inputs], op.attrs)
+                infer_shapes(definition, [t.shape for t in op.inputs], op.attrs)
                 shapes = list(definition.shape(op.inputs, op.attrs))
             else:
                 shapes = infer_shapes(definition, [t.shape for t in op.inputs], op.attrs)
@@ -313,7 +314,8 @@ class Graph:
         try:
             yield self
         finally:
-            _default.stack.remove(self)
+            last = len(_default.stack) - 1 - _default.stack[::-1].index(self)     # a graph may be entered twice
+            del _default.stack[last]
 
     # collections
     def add_to_collection(self, name: str, value: Any) -> None:
@@ -336,7 +338,7 @@ class Subgraph(Graph):
     """The body of a branch or loop; tensors of the outer graph become captures (extra arguments).
 
     `arguments` are its `argument` placeholders in order, `captures` pairs (outer tensor, inner argument), `results`
-    the tensors it returns.
+    the tensors it returns. Control dependencies on operations outside gather in `waits`: they hold the whole body up.
     """
 
     def __init__(self, outer: Graph, name: str) -> None:
@@ -345,7 +347,8 @@ class Subgraph(Graph):
         self.arguments: list[Tensor] = []
         self.captures: list[tuple[Tensor, Tensor]] = []
         self.results: list[Tensor] = []
-        self.seed = outer.seed
+        self.waits: dict[Operation, None] = {}
+        self.seed, self.collections = outer.seed, outer.collections
 
     def argument(self, dtype: DType, shape: Shape, name: str = "argument") -> Tensor:
         tensor = self.create("argument", (), {"dtype": dtype, "shape": shape}, name).outputs[0]
@@ -358,12 +361,27 @@ class Subgraph(Graph):
         for outer, inner in self.captures:
             if outer is tensor:
                 return inner
-        with self.control_dependencies(None), self._scoped("scope", ""), self._scoped("device", ()):
+        self._check_outside(tensor)
+        with self.control_dependencies(None), self._scoped("scope", self.name + "/"), self._scoped("device", ()):
             if tensor.op.type == "constant":
                 return self.create("constant", (), tensor.op.attrs, tensor.op.name.rpartition("/")[2]).outputs[0]
             inner = self.argument(tensor.dtype, tensor.shape, tensor.op.name.rpartition("/")[2])
         self.captures.append((tensor, inner))
         return inner
+
+    def _controls(self, op: Operation, extra: Sequence[Operation]) -> tuple[Operation, ...]:
+        given = (*self._state("control", ()), *extra)
+        self.waits.update((c, None) for c in given if c.graph is not self)
+        return super()._controls(op, extra)
+
+    def _check_outside(self, tensor: Tensor) -> None:
+        around: Graph = self
+        while isinstance(around, Subgraph):
+            around = around.outer
+            if around is tensor.graph:
+                return
+        raise errors.InvalidArgumentError(f"{self.name}: {tensor.name} lives in another body or graph; a value leaves "
+                                          "a branch or loop only as its result: return it there")
 
 
 class _Defaults(threading.local):
@@ -424,7 +442,9 @@ def explain(op: Operation, message: str) -> str:
 
 
 def canonical(value: Any) -> Any:
-    """An attribute value in hashable, comparable form: lists become tuples, NumPy scalars Python ones."""
+    """An attribute value in hashable, comparable form: lists and arrays become tuples, NumPy scalars Python ones."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
     if isinstance(value, (list, tuple)):
         return tuple(canonical(v) for v in value)
     if isinstance(value, np.generic):

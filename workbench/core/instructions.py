@@ -11,6 +11,7 @@ from workbench import errors
 from workbench.core.graph import Graph, Operation, Tensor
 from workbench.core.kernels.choice import Choice, Spec, reorders, selectors
 from workbench.core.passes.rewrite import topological
+from workbench.core.segments import is_bound
 from workbench.settings import settings
 
 __all__ = ["Block", "Branch", "Instruction", "Loop", "Selector", "Value"]
@@ -135,7 +136,7 @@ class _Scope:
         self._versions: dict[tuple[int, Any], Value] = {}
 
     def add(self, op: Operation) -> None:
-        special = _SPECIAL.get(op.type)
+        special = _handle if is_bound(op) and op.type != "constant" else _SPECIAL.get(op.type)
         if special is not None:
             special(self, op)
         elif op.definition.context:
@@ -253,7 +254,7 @@ def _constant(scope: _Scope, op: Operation) -> None:
     scope.bind(op, [scope.selector.value(op.outputs[0].name, "constant", array.dtype, array.shape, data=array)])
 
 
-def _variable(scope: _Scope, op: Operation) -> None:
+def _handle(scope: _Scope, op: Operation) -> None:
     scope.bind(op, [scope.selector.value(op.outputs[0].name, "resource", object, None, data=op)])
 
 
@@ -294,7 +295,27 @@ def _loop(scope: _Scope, op: Operation) -> None:
     scope.emit(Loop(op, variables, inputs[:count], *blocks))
 
 
+def _matmul_descent(scope: _Scope, op: Operation) -> None:
+    """The update runs as one library kernel on the variable's own buffer when a library offers it."""
+    handle, rate, a, b = (scope.known[t] for t in op.inputs)
+    out = op.outputs[0]
+    if handle.storage == "resource" and out.shape.known and all(v.shape is not None for v in (rate, a, b)):
+        weight = Spec(out.shape.static, out.dtype.numpy)
+        for library, select in selectors.get("matmul_update", ()):
+            if library not in settings.libraries:
+                continue
+            choice = select({**op.attrs, "sign": -1.0}, [weight, a.spec, b.spec, rate.spec], [weight], [False])
+            if choice is not None and choice.inputs[0] is None and choice.outputs[0] is None:
+                ready = [scope.version(v, layout) for v, layout in zip((a, b, rate), choice.inputs[1:])]
+                value = scope.local(out)
+                scope.bind(op, [value])
+                scope.emit(Instruction("update", op, [handle, *ready], [value], choice))
+                return
+    scope.call("reference", op)
+
+
 _SPECIAL: dict[str, Callable[[_Scope, Operation], None]] = {
-    "constant": _constant, "variable": _variable, "read_variable": _read, "argument": _argument,
+    "constant": _constant, "read_variable": _read,
+    "apply_matmul_descent": _matmul_descent, "argument": _argument,
     "placeholder": _argument, "if": _branch, "while": _loop,
 }

@@ -38,8 +38,10 @@ class OpDef:
     name: str
     signature: str | Callable[..., str]
     reference: Callable[..., Any]
-    types: str | None = None
+    types: str | Callable[..., list[DType]] | None = None     # or (input dtypes, attrs) -> output dtypes
     shape: ShapeRule | None = None           # (node inputs, attrs) -> list[Shape]; overrides the signature's outputs
+    dtypes: Callable[..., Any] | None = None     # (input dtypes, attrs) -> list[DType]; overrides the outputs of types
+    specialize: Callable[..., OpDef] | None = None   # (attrs) -> the definition with these attributes' stateful, blocking
     gradient_function: Callable[..., Any] | None = None
     elementwise: str | None = None           # a scalar expression over the input names, for fusion
     ufunc: Any = None                        # the NumPy ufunc that computes it: called with out=
@@ -62,6 +64,12 @@ class OpDef:
 
     def text(self, attrs: Mapping[str, Any]) -> str:
         return self.signature if isinstance(self.signature, str) else self.signature(**attrs)
+
+
+def selective(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks a gradient that copes with missing output gradients (None) and is told `needed`: one bool an input."""
+    function.selective = True      # type: ignore[attr-defined]
+    return function
 
 
 class _Required:
@@ -218,15 +226,21 @@ def _output(pattern: Pattern, binding: Mapping[str, tuple[Dim, str]], spread: Sh
 
 def infer_dtypes(definition: OpDef, dtypes: Sequence[DType], attrs: Mapping[str, Any], outputs: int) -> list[DType]:
     """Output dtypes by the type rule; DtypeError names both inputs."""
+    if callable(definition.types):
+        return definition.types(dtypes, attrs)
     names = input_names(definition, len(dtypes))
     left, right = type_terms(definition, len(dtypes), outputs)
     binding: dict[str, tuple[DType, str]] = {}
     for term, dtype, name in zip(left, dtypes, names):
         _bind_type(definition.name, term, dtype, name, binding, attrs)
+    if definition.dtypes is not None:
+        return list(definition.dtypes(dtypes, attrs))
     return [_type(term, binding, attrs) for term in right]
 
 
 def type_terms(definition: OpDef, inputs: int, outputs: int) -> tuple[list[str], list[str]]:
+    if callable(definition.types):
+        return ["any"] * inputs, ["any"] * outputs
     left_text, _, right_text = (definition.types or "").partition("->")
     left, right = left_text.split(), right_text.split()
     if not left:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 
 from workbench import errors
 from workbench.core.device import DeviceSpec, parse
-from workbench.core.dtype import resource
+from workbench.core.dtype import resource, variant
 from workbench.core.graph import Operation
 from workbench.core.passes.rewrite import Program, topological
 
@@ -58,7 +58,7 @@ def place(program: Program, devices: Sequence[str], default: str | None = None) 
     by_name = {op.name: op for op in operations}
     for op in operations:
         for tensor in op.inputs:
-            if tensor.dtype is resource:
+            if tensor.dtype in (resource, variant):
                 groups.join(tensor.op, op, "it uses its state")
     for op in operations:
         for name in sorted(op.colocation):

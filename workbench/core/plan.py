@@ -17,10 +17,11 @@ from workbench.core import codegen
 from workbench.core.codegen import SegmentCode
 from workbench.core.graph import Operation, Tensor
 from workbench.core.instructions import Instruction, Selector, Value
+from workbench.core.kernels import load_libraries
 from workbench.core.liveness import Liveness
 from workbench.core.memory import ALIGNMENT, assign_offsets
-from workbench.core.passes.rewrite import Program, is_back_edge
-from workbench.core.segments import Cut, crossing, cut
+from workbench.core.passes.rewrite import Program, is_back_edge, needed
+from workbench.core.segments import Cut, crossing, cut, is_bound
 from workbench.core.state import Container, Context
 from workbench.core.trace import Journal, Span
 
@@ -101,11 +102,13 @@ def _nearest(writer: codegen.Writer, line: int) -> Instruction | None:
 
 def compile_plan(program: Program, name: str = "step") -> Plan:
     """Cut, select kernels, plan memory and generate code for a graph whose operations all run on one device."""
+    load_libraries()
     cuts = cut(program)
     made = crossing(cuts)
     fetched = set(program.fetches)
     selector = Selector()
     known: dict[Tensor, Value] = {t: selector.local(t) for t in program.feeds}
+    selector.block([op for op in needed(program.roots) if is_bound(op)], known, [])
     liveness = Liveness(selector.values)
     segments, codes = [], []
     single = len(cuts) <= 1 and all(c.kind == "compute" for c in cuts)
@@ -226,6 +229,13 @@ class Instance:
             return d.ufunc
         if line.form == "into":
             return functools.partial(d.into, **attrs) if attrs else d.into      # type: ignore[arg-type]
+        if line.form == "update":
+            assert line.choice is not None
+            flags = [False, *(v.static for v in line.inputs[1:]), False, *([True] if line.scratch else [])]
+            run = line.choice.make(tuple(flags))
+            if line.scratch:      # VariableState.update puts the output last, libraries their scratch
+                run = functools.partial(_scratch_last, run)
+            return functools.partial(self._resource(line.inputs[0]).update, run)
         if line.form == "read":
             return self._read(line.inputs[0])
         if line.form == "context":
@@ -243,6 +253,11 @@ class Instance:
     def _check(self) -> None:
         if self.cancelled.is_set():
             raise errors.CancelledError("while_loop: the step was cancelled")
+
+
+def _scratch_last(kernel: Callable[..., None], *arguments: Any) -> None:
+    *inputs, scratch, out = arguments
+    kernel(*inputs, out, scratch)
 
 
 def _arena(nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:

@@ -3,7 +3,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
 
+from workbench.core.dtype import resource
 from workbench.core.graph import Operation, Tensor
 from workbench.core.passes.rewrite import Program, is_back_edge, needed, topological
 
@@ -28,7 +30,7 @@ def cut(program: Program) -> list[Cut]:
     """
     roots = program.roots
     chosen = needed(roots)
-    order = topological(op for op in chosen if op.type != "argument")
+    order = [op for op in topological(chosen) if op.type != "argument" and not is_bound(op)]
     steering = any(op.type in CONTROL_FLOW for op in order)
     known: dict[frozenset[tuple[str, int]], Cut] = {}
     cuts: list[Cut] = []
@@ -45,7 +47,27 @@ def cut(program: Program) -> list[Cut]:
         else:
             cuts.append(Cut(kind, [op]))
             marks[op] = frozenset()
-    return cuts
+    return _sorted(cuts)
+
+
+def is_bound(op: Operation) -> bool:
+    """Constants and handles of state are known when a plan is bound: they belong to no segment."""
+    if op.control_inputs or op.inputs:
+        return False
+    return op.type == "constant" or (op.definition.context and not op.definition.blocking and len(op.outputs) == 1
+                                     and op.outputs[0].dtype is resource)
+
+
+def _sorted(cuts: list[Cut]) -> list[Cut]:
+    """Segments after the segments they read; a segment may have been opened before one that it now reads."""
+    home = {op: index for index, c in enumerate(cuts) for op in c.operations}
+    before: list[set[int]] = [set() for _ in cuts]
+    for op, index in home.items():
+        before[index] |= {home[t.op] for t in op.inputs if t.op in home and not is_back_edge(op, t)}
+        before[index] |= {home[c] for c in op.control_inputs if c in home}
+        before[index].discard(index)
+    sorter = TopologicalSorter(dict(enumerate(before)))
+    return [cuts[i] for i in sorter.static_order()]
 
 
 def _kind(op: Operation, steering: bool) -> str:

@@ -1,9 +1,10 @@
 """State that outlives a step: variables with versions, containers that name it, and the context kernels see."""
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -13,7 +14,7 @@ from workbench import errors
 from workbench.core.dtype import DType, float32
 from workbench.core.shape import Shape
 
-__all__ = ["Container", "Context", "VariableState"]
+__all__ = ["Container", "Context", "VariableState", "update_together", "updates"]
 
 Array = np.ndarray[Any, Any]
 R = TypeVar("R")
@@ -41,7 +42,8 @@ class VariableState:
 
     def read(self) -> Array:
         """The current value; treat it as read-only. FailedPreconditionError before initialisation."""
-        buffer = self._buffer
+        with self.lock:      # NOTE: without it a reader could see a buffer that is just being overwritten in place
+            buffer = self._buffer
         if buffer is None:
             raise errors.FailedPreconditionError(
                 f"variable {self.name!r}: it is read but was never initialised; run global_variables_initializer() "
@@ -98,6 +100,23 @@ class VariableState:
             raise errors.ShapeError(f"variable {self.name!r}: its shape is {self.shape} but a value of shape "
                                     f"{list(value.shape)} was assigned; reshape the value")
 
+
+def update_together(states: Sequence[VariableState], kernel: Callable[..., None], *arguments: Any) -> Array:
+    """`kernel(*olds, *arguments, *outs)` with all of `states` locked, in their order; returns the first new value."""
+    with contextlib.ExitStack() as locked:
+        for state in states:
+            locked.enter_context(state.lock)
+        olds = [state.read() for state in states]
+        outs = [state._target(state.read().shape, state.dtype.numpy, held=1) for state in states]
+        kernel(*olds, *arguments, *outs)
+        return [state._publish(out) for state, out in zip(states, outs)][0]
+
+
+updates: dict[str, Callable[..., None]] = {}
+"""Operation type -> kernel(*old values, *other inputs, *attributes, *new values); a library may replace an entry.
+
+Old and new values may be the same arrays. The other inputs must not be changed.
+"""
 
 _OWN_REFERENCES = 0
 

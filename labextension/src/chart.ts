@@ -1,0 +1,301 @@
+/** A small canvas line chart: axes with units, hover and arrow keys, colours of the theme. */
+
+export interface Line {
+  name: string;
+  color: string;
+  xs: ArrayLike<number>;
+  ys: ArrayLike<number>;
+}
+
+export interface ChartOptions {
+  label: string;
+  xLabel: string;
+  unit: string;
+  /** Times start at zero and clip outliers; other series use their own range. */
+  fromZero: boolean;
+  height: number;
+}
+
+const MARGIN = { left: 46, right: 10, top: 8, bottom: 30 };
+
+export class Chart {
+  readonly node = document.createElement('figure');
+
+  constructor(private _options: ChartOptions) {
+    this.node.className = 'wb-Chart';
+    this._canvas.tabIndex = 0;
+    this._canvas.setAttribute('role', 'img');
+    this._canvas.style.height = `${_options.height}px`;
+    this._tip.className = 'wb-Chart-tip';
+    this._tip.setAttribute('role', 'status');
+    this._tip.hidden = true;
+    this.node.append(this._canvas, this._tip);
+    this._canvas.addEventListener('pointermove', event => this._point(event.offsetX));
+    this._canvas.addEventListener('pointerleave', () => this._select(null));
+    this._canvas.addEventListener('blur', () => this._select(null));
+    this._canvas.addEventListener('keydown', event => this._key(event));
+    this._observer = new ResizeObserver(() => this.draw());
+    this._observer.observe(this._canvas);
+  }
+
+  set(lines: Line[], summary: string): void {
+    this._lines = lines;
+    this._canvas.setAttribute('aria-label', `${this._options.label}. ${summary}`);
+    this.draw();
+  }
+
+  dispose(): void {
+    this._observer.disconnect();
+  }
+
+  draw(): void {
+    const { clientWidth: width, clientHeight: height } = this._canvas;
+    if (!width || !height) {
+      return;
+    }
+    const ratio = window.devicePixelRatio || 1;
+    this._canvas.width = Math.round(width * ratio);
+    this._canvas.height = Math.round(height * ratio);
+    const pen = this._canvas.getContext('2d')!;
+    pen.scale(ratio, ratio);
+    this._measure(width, height);
+    const style = getComputedStyle(this.node);
+    pen.font = `11px ${style.fontFamily}`;
+    this._drawAxes(pen, style, width, height);
+    for (const line of this._lines) {
+      this._drawLine(pen, line);
+    }
+    this._drawCursor(pen, style, height);
+  }
+
+  private _measure(width: number, height: number): void {
+    let [x0, x1, y0, y1] = [Infinity, -Infinity, Infinity, -Infinity];
+    for (const { xs, ys } of this._lines) {
+      for (let i = 0; i < xs.length; i++) {
+        x0 = Math.min(x0, xs[i]);
+        x1 = Math.max(x1, xs[i]);
+        if (Number.isFinite(ys[i])) {
+          y0 = Math.min(y0, ys[i]);
+          y1 = Math.max(y1, ys[i]);
+        }
+      }
+    }
+    if (!Number.isFinite(y0)) {
+      [y0, y1] = [0, 1];
+    }
+    if (!Number.isFinite(x0)) {
+      [x0, x1] = [0, 1];
+    }
+    if (this._options.fromZero) {
+      y0 = 0;
+      y1 = Math.min(y1, 1.6 * this._typical()) || 1;
+    }
+    const pad = y1 > y0 ? 0.06 * (y1 - y0) : Math.abs(y1) * 0.1 || 1;
+    this._range = { x0, x1: x1 > x0 ? x1 : x0 + 1, y0: this._options.fromZero ? 0 : y0 - pad, y1: y1 + pad };
+    const plot = { width: width - MARGIN.left - MARGIN.right, height: height - MARGIN.top - MARGIN.bottom };
+    const { y0: low, y1: high, x1: right } = this._range;
+    this._x = x => MARGIN.left + ((x - x0) / (right - x0)) * plot.width;
+    this._y = y => MARGIN.top + plot.height - ((y - low) / (high - low)) * plot.height;
+  }
+
+  /** The 95th percentile of all values: one slow first step must not flatten the rest. */
+  private _typical(): number {
+    const all: number[] = [];
+    for (const { ys } of this._lines) {
+      for (let i = 0; i < ys.length; i++) {
+        all.push(ys[i]);
+      }
+    }
+    all.sort((a, b) => a - b);
+    return all[Math.floor(0.95 * (all.length - 1))] ?? 1;
+  }
+
+  private _drawAxes(pen: CanvasRenderingContext2D, style: CSSStyleDeclaration, width: number, height: number): void {
+    const text = style.getPropertyValue('--jp-ui-font-color1').trim() || style.color;
+    const grid = style.getPropertyValue('--jp-border-color2').trim() || 'gray';
+    const bottom = height - MARGIN.bottom;
+    const { x0, x1, y0, y1 } = this._range;
+    pen.lineWidth = 1;
+    pen.strokeStyle = grid;
+    pen.fillStyle = text;
+    pen.textAlign = 'right';
+    pen.textBaseline = 'middle';
+    for (const tick of ticks(y0, y1, Math.max(2, Math.floor((bottom - MARGIN.top) / 34)))) {
+      const y = Math.round(this._y(tick)) + 0.5;
+      pen.beginPath();
+      pen.moveTo(MARGIN.left, y);
+      pen.lineTo(width - MARGIN.right, y);
+      pen.stroke();
+      pen.fillText(format(tick), MARGIN.left - 6, y);
+    }
+    pen.textBaseline = 'top';
+    pen.textAlign = 'center';
+    const right = width - MARGIN.right;
+    const unit = this._options.xLabel;
+    const room = right - pen.measureText(unit).width - 14;
+    for (const tick of ticks(x0, x1, Math.max(2, Math.floor(width / 90))).filter(Number.isInteger)) {
+      if (this._x(tick) < room) {
+        pen.fillText(format(tick), this._x(tick), bottom + 6);
+      }
+    }
+    pen.textAlign = 'right';
+    pen.fillText(unit, right, bottom + 6);
+  }
+
+  private _drawLine(pen: CanvasRenderingContext2D, line: Line): void {
+    const { xs, ys, color } = line;
+    const top = this._range.y1;
+    pen.strokeStyle = pen.fillStyle = color;
+    pen.lineWidth = 1.5;
+    pen.lineJoin = 'round';
+    pen.beginPath();
+    let gap = true;
+    for (let i = 0; i < xs.length; i++) {
+      if (!Number.isFinite(ys[i])) {
+        gap = true;
+        continue;
+      }
+      const [x, y] = [this._x(xs[i]), this._y(Math.min(ys[i], top))];
+      gap ? pen.moveTo(x, y) : pen.lineTo(x, y);
+      gap = false;
+    }
+    pen.stroke();
+    for (let i = 0; i < xs.length; i++) {
+      if (ys[i] > top) {
+        arrow(pen, this._x(xs[i]), MARGIN.top);
+      }
+    }
+    if (xs.length === 1) {
+      disc(pen, this._x(xs[0]), this._y(Math.min(ys[0], top)), 2.5);
+    }
+  }
+
+  private _drawCursor(pen: CanvasRenderingContext2D, style: CSSStyleDeclaration, height: number): void {
+    if (this._cursor === null) {
+      return;
+    }
+    const x = Math.round(this._x(this._cursor)) + 0.5;
+    pen.strokeStyle = style.getPropertyValue('--jp-ui-font-color2').trim() || 'gray';
+    pen.lineWidth = 1;
+    pen.beginPath();
+    pen.moveTo(x, MARGIN.top);
+    pen.lineTo(x, height - MARGIN.bottom);
+    pen.stroke();
+    for (const { xs, ys, color } of this._lines) {
+      const i = nearest(xs, this._cursor);
+      if (i >= 0 && Number.isFinite(ys[i])) {
+        pen.fillStyle = color;
+        disc(pen, this._x(xs[i]), this._y(Math.min(ys[i], this._range.y1)), 3.5);
+      }
+    }
+  }
+
+  private _point(offset: number): void {
+    const { x0, x1 } = this._range;
+    const share = (offset - MARGIN.left) / (this._canvas.clientWidth - MARGIN.left - MARGIN.right);
+    this._select(share < -0.02 || share > 1.02 ? null : x0 + share * (x1 - x0));
+  }
+
+  private _key(event: KeyboardEvent): void {
+    const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    const xs = this._lines[0]?.xs;
+    if (!move || !xs?.length) {
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+    const now = this._cursor === null ? xs.length - 1 - Math.max(0, move) : nearest(xs, this._cursor);
+    this._select(xs[Math.min(xs.length - 1, Math.max(0, now + move))]);
+  }
+
+  private _select(x: number | null): void {
+    if (x === null) {
+      this._cursor = null;
+    } else {
+      const xs = this._lines[0]?.xs ?? [];
+      const i = nearest(xs, x);
+      this._cursor = i < 0 ? null : xs[i];
+    }
+    this.draw();
+    this._explain();
+  }
+
+  private _explain(): void {
+    this._tip.hidden = this._cursor === null;
+    if (this._cursor === null) {
+      return;
+    }
+    const cursor = this._cursor;
+    const rows = this._lines.map(({ name, color, xs, ys }) => {
+      const i = nearest(xs, cursor);
+      const row = document.createElement('div');
+      const key = document.createElement('i');
+      key.style.background = color;
+      row.append(key, `${name} `, Object.assign(document.createElement('b'), {
+        textContent: i < 0 ? '–' : `${format(ys[i], 4)} ${this._options.unit}`
+      }));
+      return row;
+    });
+    this._tip.replaceChildren(Object.assign(document.createElement('div'), {
+      textContent: `step ${format(cursor, 9)}`
+    }), ...rows);
+    const x = this._x(cursor);
+    const leftHalf = x < this._canvas.clientWidth / 2;
+    this._tip.style.left = leftHalf ? `${x + 10}px` : '';
+    this._tip.style.right = leftHalf ? '' : `${this._canvas.clientWidth - x + 10}px`;
+  }
+
+  private _canvas = document.createElement('canvas');
+  private _tip = document.createElement('figcaption');
+  private _lines: Line[] = [];
+  private _cursor: number | null = null;
+  private _observer: ResizeObserver;
+  private _range = { x0: 0, x1: 1, y0: 0, y1: 1 };
+  private _x: (x: number) => number = x => x;
+  private _y: (y: number) => number = y => y;
+}
+
+/** Index of the value closest to `x` in an ascending list, -1 when it is empty. */
+function nearest(xs: ArrayLike<number>, x: number): number {
+  let [low, high] = [0, xs.length - 1];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    xs[middle] < x ? (low = middle + 1) : (high = middle);
+  }
+  return low > 0 && x - xs[low - 1] < xs[low] - x ? low - 1 : Math.min(low, xs.length - 1);
+}
+
+/** Round numbers between two values, about `count` of them. */
+export function ticks(low: number, high: number, count: number): number[] {
+  const rough = (high - low) / count;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * ([1, 2, 5, 10].find(factor => factor * power >= rough) ?? 10);
+  const first = Math.ceil(low / step);
+  return Array.from({ length: Math.floor(high / step) - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
+}
+
+export function format(value: number, digits = 3): string {
+  if (!Number.isFinite(value)) {
+    return '–';
+  }
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 1e-4 || size >= 1e7)) {
+    return value.toExponential(1);
+  }
+  return size >= 10 ** digits ? Math.round(value).toLocaleString('en') : String(Number(value.toPrecision(digits)));
+}
+
+function disc(pen: CanvasRenderingContext2D, x: number, y: number, radius: number): void {
+  pen.beginPath();
+  pen.arc(x, y, radius, 0, 7);
+  pen.fill();
+}
+
+/** A value above the scale. */
+function arrow(pen: CanvasRenderingContext2D, x: number, y: number): void {
+  pen.beginPath();
+  pen.moveTo(x, y - 3);
+  pen.lineTo(x + 4, y + 4);
+  pen.lineTo(x - 4, y + 4);
+  pen.fill();
+}

@@ -1,0 +1,140 @@
+/** Commands, menu, launcher tile, settings and layout restore of the Workbench panel. */
+import { ILabShell, ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ICommandPalette, IThemeManager, Notification, WidgetTracker } from '@jupyterlab/apputils';
+import { ILauncher } from '@jupyterlab/launcher';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
+
+import { ILive } from './live';
+import { workbenchIcon } from './icon';
+import { WorkbenchPanel } from './panel';
+
+export namespace CommandIDs {
+  export const open = 'workbench:open';
+  export const move = 'workbench:move';
+  export const pause = 'workbench:pause';
+  export const resume = 'workbench:resume';
+  export const stop = 'workbench:stop';
+  export const tour = 'workbench:open-tour';
+}
+
+const PLUGIN = 'workbench-lab:panel';
+const CATEGORY = 'Workbench';
+const TOUR = '00_tour.ipynb';
+
+type Area = 'main' | 'right';
+
+export const panelPlugin: JupyterFrontEndPlugin<void> = {
+  id: PLUGIN,
+  description: 'The Workbench panel: graph, step times, series and stragglers of the running kernel.',
+  autoStart: true,
+  requires: [ILive],
+  optional: [ICommandPalette, ILauncher, ILayoutRestorer, ISettingRegistry, IThemeManager, ILabShell],
+  activate: (
+    app: JupyterFrontEnd,
+    live: ILive,
+    palette: ICommandPalette | null,
+    launcher: ILauncher | null,
+    restorer: ILayoutRestorer | null,
+    registry: ISettingRegistry | null,
+    themes: IThemeManager | null,
+    labShell: ILabShell | null
+  ) => {
+    const tracker = new WidgetTracker<WorkbenchPanel>({ namespace: 'workbench' });
+    let settings: ISettingRegistry.ISettings | null = null;
+    let area: Area = 'main';
+    let panel: WorkbenchPanel | null = null;
+
+    const place = (widget: WorkbenchPanel) => {
+      app.shell.add(widget, area, area === 'main' ? { mode: 'split-right', activate: false } : { rank: 900 });
+    };
+    const apply = () => {
+      const before = area;
+      area = (settings?.get('area').composite as Area) ?? 'main';
+      panel?.configure(Number(settings?.get('stragglerFactor').composite ?? 1.5),
+        1000 * Number(settings?.get('layoutSeconds').composite ?? 15));
+      if (panel?.isAttached && area !== before) {
+        place(panel);
+        app.shell.activateById(panel.id);
+      }
+    };
+    const ready = registry?.load(PLUGIN).then(loaded => {
+      settings = loaded;
+      loaded.changed.connect(apply);
+      apply();
+    }).catch(reason => console.error('workbench: settings could not be loaded', reason));
+
+    app.commands.addCommand(CommandIDs.open, {
+      label: args => (args.isLauncher ? 'Workbench' : 'Open Workbench'),
+      caption: 'Watch the graph, step times, loss and stragglers of the running kernel',
+      icon: workbenchIcon,
+      describedBy: { args: { type: 'object', properties: { isLauncher: { type: 'boolean' } } } },
+      execute: async () => {
+        await ready;
+        if (!panel || panel.isDisposed) {
+          panel = new WorkbenchPanel(live, () => void app.commands.execute(CommandIDs.tour));
+          apply();
+        }
+        if (!tracker.has(panel)) {
+          await tracker.add(panel);
+        }
+        if (!panel.isAttached) {
+          place(panel);
+        }
+        app.shell.activateById(panel.id);
+        return panel;
+      }
+    });
+    app.commands.addCommand(CommandIDs.move, {
+      label: () => (area === 'main' ? 'Workbench: Move Panel to the Sidebar' : 'Workbench: Move Panel to the Main Area'),
+      isEnabled: () => settings !== null,
+      execute: async () => {
+        await settings?.set('area', area === 'main' ? 'right' : 'main');
+        await app.commands.execute(CommandIDs.open);
+      }
+    });
+    app.commands.addCommand(CommandIDs.tour, {
+      label: 'Workbench: Open the Tour',
+      execute: () => openTour(app)
+    });
+    for (const name of ['pause', 'resume', 'stop'] as const) {
+      app.commands.addCommand(CommandIDs[name], {
+        label: `Workbench: ${name[0].toUpperCase()}${name.slice(1)} Training`,
+        isEnabled: () => live.link?.connected ?? false,
+        execute: () => live.link?.send(name)
+      });
+    }
+    live.changed.connect(() => {
+      const connected = live.link?.connected ?? false;
+      if (connected !== enabled) {
+        enabled = connected;
+        app.commands.notifyCommandChanged(CommandIDs.pause);
+        app.commands.notifyCommandChanged(CommandIDs.resume);
+        app.commands.notifyCommandChanged(CommandIDs.stop);
+      }
+    });
+    let enabled = false;
+
+    for (const command of Object.values(CommandIDs)) {
+      palette?.addItem({ command, category: CATEGORY });
+    }
+    launcher?.add({ command: CommandIDs.open, args: { isLauncher: true }, category: 'Other', rank: 0 });
+    themes?.themeChanged.connect(() => panel?.restyle());
+    labShell?.layoutModified.connect(() => panel?.update());
+    void restorer?.restore(tracker, { command: CommandIDs.open, name: () => 'panel' });
+  }
+};
+
+/** Open the tour where the server has one; say where to find it otherwise. */
+async function openTour(app: JupyterFrontEnd): Promise<void> {
+  const contents = app.serviceManager.contents;
+  for (const folder of ['notebooks', '']) {
+    const parent = await contents.get('');
+    const known = folder === '' || parent.content.some((item: { name: string }) => item.name === folder);
+    const listing = known ? (await contents.get(folder)).content : [];
+    if (listing.some((item: { name: string }) => item.name === TOUR)) {
+      await app.commands.execute('docmanager:open', { path: folder ? `${folder}/${TOUR}` : TOUR });
+      return;
+    }
+  }
+  Notification.info(`The tour is notebooks/${TOUR} in the workbench checkout; 'make lab' opens it.`);
+}

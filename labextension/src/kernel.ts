@@ -1,0 +1,205 @@
+/** One live link per kernel: frames in, commands out, found again after a reload or a restart. */
+import { Kernel, KernelMessage } from '@jupyterlab/services';
+import { IDisposable } from '@lumino/disposable';
+import { ISignal, Signal } from '@lumino/signaling';
+
+import {
+  Command, Frame, GraphView, SeriesView, Status, StepView, StragglerView, TARGET, unpack, VERSION
+} from './contract';
+
+/** Everything the latest frames said, merged. */
+export interface Snapshot {
+  status: Status | null;
+  graph: GraphView | null;
+  steps: StepView | null;
+  series: SeriesView | null;
+  stragglers: StragglerView | null;
+}
+
+const NOTHING: Snapshot = { status: null, graph: null, steps: null, series: null, stragglers: null };
+const PATIENCE = 1000;
+
+export class LiveLink implements IDisposable {
+  constructor(readonly kernel: Kernel.IKernelConnection) {
+    this._opened = this._opened.bind(this);
+    kernel.registerCommTarget(TARGET, this._opened);
+    kernel.statusChanged.connect(this._statusChanged, this);
+    kernel.disposed.connect(this.dispose, this);
+    void this._greet();
+  }
+
+  get snapshot(): Snapshot {
+    return this._snapshot;
+  }
+
+  /** A kernel answers on this link. */
+  get connected(): boolean {
+    return this._comm !== null;
+  }
+
+  /** Why nothing can be shown although a kernel answers, '' when all is well. */
+  get trouble(): string {
+    return this._trouble;
+  }
+
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  dispose(): void {
+    if (this._isDisposed) {
+      return;
+    }
+    this._isDisposed = true;
+    this.kernel.removeCommTarget(TARGET, this._opened);
+    this.kernel.statusChanged.disconnect(this._statusChanged, this);
+    this.kernel.disposed.disconnect(this.dispose, this);
+    this._forget();
+    Signal.clearData(this);
+  }
+
+  /** Say something to the kernel; answered at once even while a cell is running. */
+  send(command: Command, argument: unknown = null): void {
+    void this._route.then(subshell => this._post(subshell, command, argument));
+  }
+
+  /** The kernel announced itself. */
+  private _opened(comm: Kernel.IComm, message: KernelMessage.ICommOpenMsg): void {
+    this._adopt(comm);
+    const version = (message.content.data as { v?: number }).v;
+    if (version !== VERSION) {
+      this._trouble = `This panel speaks version ${VERSION}, the kernel's workbench speaks version ${version}. ` +
+        'Update the older one, then reload the page and restart the kernel.';
+      this._changed.emit();
+    }
+    this.send('ack', 0);
+  }
+
+  /** Look for a kernel that announced itself before this page was loaded. */
+  private async _greet(): Promise<void> {
+    const kernel = this.kernel;
+    await kernel.info;
+    if (this._isDisposed || this._comm) {
+      return;
+    }
+    const reply = await kernel.requestCommInfo({ target_name: TARGET });
+    const known = reply.content.status === 'ok' && Object.keys(reply.content.comms).length > 0;
+    if (known && !this._isDisposed && !this._comm) {
+      const comm = kernel.createComm(TARGET);
+      this._adopt(comm);
+      await this._route;
+      comm.open({ v: VERSION });
+    }
+  }
+
+  private _adopt(comm: Kernel.IComm): void {
+    const old = this._comm;
+    this._comm = comm;
+    this._route = this._subshell(comm);
+    comm.onMsg = message => this._received(comm, message);
+    comm.onClose = () => {
+      if (this._comm === comm) {
+        this._forget();
+      }
+    };
+    if (old && !old.isDisposed) {
+      old.onClose = () => undefined;
+      old.close();
+    }
+  }
+
+  /**
+   * Where commands go so that a running cell cannot hold them up.
+   *
+   * The page starts a subshell per comm target by itself once it knows the kernel. After a reload in the middle of a
+   * long cell it does not know it (that answer waits for the cell): then we ask for one on the control channel.
+   */
+  private async _subshell(comm: Kernel.IComm): Promise<string | null> {
+    const ours = comm as Kernel.IComm & { subshellId?: string | null; subshellStarted?: Promise<void> };
+    const theirs = this.kernel.info.then(async () => {
+      if (!this.kernel.supportsSubshells) {
+        return null;
+      }
+      await Promise.race([ours.subshellStarted, pause(PATIENCE)]);
+      return ours.subshellId ?? this._ownSubshell();
+    });
+    return Promise.race([theirs, pause(PATIENCE).then(() => ours.subshellId ?? this._ownSubshell())]);
+  }
+
+  private async _ownSubshell(): Promise<string | null> {
+    const request = KernelMessage.createMessage<KernelMessage.ICreateSubshellRequestMsg>({
+      msgType: 'create_subshell_request',
+      channel: 'control',
+      username: this.kernel.username,
+      session: this.kernel.clientId,
+      content: {}
+    });
+    const future = this.kernel.sendControlMessage(request, true, true);
+    const reply = await Promise.race([future.done, pause(PATIENCE)]);
+    const content = (reply as KernelMessage.ICreateSubshellReplyMsg | undefined)?.content;
+    return content?.subshell_id ?? null;
+  }
+
+  private _post(subshellId: string | null, command: Command, argument: unknown): void {
+    const comm = this._comm;
+    if (!comm || comm.isDisposed || this.kernel.isDisposed || this.kernel.status === 'dead') {
+      return;
+    }
+    const message = KernelMessage.createMessage<KernelMessage.ICommMsgMsg<'shell'>>({
+      msgType: 'comm_msg',
+      channel: 'shell',
+      username: this.kernel.username,
+      session: this.kernel.clientId,
+      subshellId,
+      content: { comm_id: comm.commId, data: { v: VERSION, command, argument } as any }
+    });
+    this.kernel.sendShellMessage(message, false, true);
+  }
+
+  private _received(comm: Kernel.IComm, message: KernelMessage.ICommMsgMsg): void {
+    const frame = unpack(message.content.data, message.buffers ?? []) as Frame;
+    if (this._comm !== comm || frame.kind !== 'frame') {
+      return;
+    }
+    this.send('ack', frame.seq);
+    const before = this._snapshot;
+    this._snapshot = {
+      status: frame.status,
+      graph: frame.graph ? ({ ...before.graph, ...frame.graph } as GraphView) : before.graph,
+      steps: frame.steps ?? before.steps,
+      series: frame.series ?? before.series,
+      stragglers: frame.stragglers ?? before.stragglers
+    };
+    this._changed.emit();
+  }
+
+  private _statusChanged(_: Kernel.IKernelConnection, status: Kernel.Status): void {
+    if (status === 'restarting' || status === 'autorestarting' || status === 'dead') {
+      this._forget();
+    }
+  }
+
+  private _forget(): void {
+    this._comm = null;
+    this._trouble = '';
+    this._snapshot = NOTHING;
+    if (!this._isDisposed) {
+      this._changed.emit();
+    }
+  }
+
+  private _comm: Kernel.IComm | null = null;
+  private _route: Promise<string | null> = Promise.resolve(null);
+  private _snapshot: Snapshot = NOTHING;
+  private _trouble = '';
+  private _isDisposed = false;
+  private _changed = new Signal<this, void>(this);
+}
+
+function pause(milliseconds: number): Promise<void> {
+  return new Promise(resolve => setTimeout(resolve, milliseconds));
+}

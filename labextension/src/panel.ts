@@ -1,0 +1,188 @@
+/** The Workbench panel: header with the buttons, then graph, step times, training and stragglers. */
+import { Message } from '@lumino/messaging';
+import { Widget } from '@lumino/widgets';
+
+import { Status } from './contract';
+import { workbenchIcon } from './icon';
+import { ILive } from './live';
+import { GraphSection } from './panels/graph';
+import { LossSection } from './panels/loss';
+import { button } from './panels/section';
+import { StepsSection } from './panels/steps';
+import { StragglerSection } from './panels/stragglers';
+
+const WORDS: Record<Status['state'], string> = {
+  empty: 'Waiting', ready: 'Ready', running: 'Running', paused: 'Paused', stopped: 'Stopped', failed: 'Failed'
+};
+
+export class WorkbenchPanel extends Widget {
+  constructor(private _live: ILive, private _tour: () => void) {
+    super();
+    this.id = 'workbench-panel';
+    this.addClass('wb-Panel');
+    this.title.label = 'Workbench';
+    this.title.caption = 'Workbench: the running kernel, live';
+    this.title.icon = workbenchIcon;
+    this.title.closable = true;
+    this.node.setAttribute('role', 'region');
+    this.node.setAttribute('aria-label', 'Workbench');
+    this._buildHeader();
+    this._empty.className = 'wb-Empty';
+    this._body.className = 'wb-Body';
+    const side = document.createElement('div');
+    side.className = 'wb-Side';
+    side.append(this._steps.node, this._loss.node, this._stragglers.node);
+    this._body.append(this._graph.node, side);
+    this.node.append(this._header, this._trouble, this._empty, this._body);
+    _live.changed.connect(this.update, this);
+    this.update();
+  }
+
+  configure(stragglerFactor: number, deadline: number): void {
+    this._factor = stragglerFactor;
+    this._graph.deadline = deadline;
+    this.update();
+  }
+
+  /** The theme changed: canvases read their colours again. */
+  restyle(): void {
+    this._steps.restyle();
+    this._loss.restyle();
+  }
+
+  dispose(): void {
+    if (this.isDisposed) {
+      return;
+    }
+    this._live.changed.disconnect(this.update, this);
+    this._graph.dispose();
+    this._steps.dispose();
+    this._loss.dispose();
+    super.dispose();
+  }
+
+  protected onAfterShow(_: Message): void {
+    this.update();
+  }
+
+  protected onActivateRequest(_: Message): void {
+    (this.node.querySelector<HTMLElement>('button:not([disabled]):not([hidden])') ?? this.node).focus();
+  }
+
+  protected onUpdateRequest(_: Message): void {
+    const link = this._live.link;
+    const snapshot = link?.snapshot;
+    const status = snapshot?.status ?? null;
+    const nothing = !status || (status.state === 'empty' && !snapshot?.graph && !snapshot?.steps);
+    this.node.dataset.state = nothing ? 'empty' : status.state;
+    this._header.hidden = this._body.hidden = nothing;
+    this._empty.hidden = !nothing;
+    this._trouble.textContent = link?.trouble ?? '';
+    this._trouble.hidden = !this._trouble.textContent;
+    if (nothing) {
+      this._showEmpty(Boolean(link), Boolean(status));
+      return;
+    }
+    this._showStatus(status);
+    this._graph.show(snapshot!.graph);
+    this._steps.show(snapshot!.steps);
+    this._loss.show(snapshot!.series);
+    this._stragglers.show(snapshot!.stragglers, this._factor);
+  }
+
+  private _buildHeader(): void {
+    this._header.className = 'wb-Header';
+    this._trouble.className = 'wb-Trouble';
+    this._trouble.setAttribute('role', 'alert');
+    this._pill.className = 'wb-Pill';
+    this._pill.setAttribute('role', 'status');
+    this._facts.className = 'wb-Facts';
+    const tools = document.createElement('div');
+    tools.className = 'wb-Tools';
+    tools.append(this._pause, this._stop);
+    this._header.append(this._pill, this._facts, tools);
+  }
+
+  private _showStatus(status: Status): void {
+    const word = WORDS[status.state] ?? status.state;
+    if (this._pill.textContent !== word) {
+      this._pill.textContent = word;
+      this._pill.dataset.state = status.state;
+    }
+    const rate = status.state === 'running' ? this._rate(status.step) : '';
+    const facts = [`step ${status.step.toLocaleString('en')}`, rate, status.message, this._live.name];
+    this._facts.textContent = facts.filter(Boolean).join(' · ');
+    this._facts.title = this._facts.textContent;
+    const paused = status.state === 'paused';
+    if (this._asked !== null && paused === this._asked) {
+      this._asked = null;
+    }
+    const target = this._asked ?? paused;
+    this._pause.textContent = target ? 'Resume' : 'Pause';
+    this._pause.setAttribute('aria-label', target ? 'Resume training' : 'Pause training before the next step');
+    this._pause.title = this._pause.getAttribute('aria-label')!;
+    this._stop.disabled = !(status.state === 'running' || paused);
+  }
+
+  /** Steps per second over the last few seconds. */
+  private _rate(step: number): string {
+    const now = performance.now();
+    const last = this._history[this._history.length - 1];
+    if (last && step < last.step) {
+      this._history = [];
+    }
+    if (!last || step !== last.step || now - last.time > 500) {
+      this._history.push({ time: now, step });
+    }
+    this._history = this._history.filter(entry => now - entry.time < 3000);
+    const first = this._history[0];
+    const seconds = (now - (first?.time ?? now)) / 1000;
+    const rate = seconds > 0.5 ? (step - first.step) / seconds : NaN;
+    return Number.isFinite(rate) ? `${rate >= 10 ? Math.round(rate) : rate.toFixed(1)} steps/s` : '';
+  }
+
+  private _showEmpty(linked: boolean, started: boolean): void {
+    const reason = started ? 'started' : linked ? 'linked' : 'nothing';
+    if (this._empty.dataset.reason === reason) {
+      return;
+    }
+    this._empty.dataset.reason = reason;
+    const [title, text] = EMPTY[reason];
+    const icon = workbenchIcon.element({ tag: 'div', className: 'wb-Empty-icon' });
+    const go = button('Open the tour', 'Open notebooks/00_tour.ipynb', this._tour);
+    this._empty.replaceChildren(
+      icon,
+      Object.assign(document.createElement('h2'), { textContent: title }),
+      Object.assign(document.createElement('p'), { textContent: text }),
+      go
+    );
+  }
+
+  private _asks(pause: boolean): void {
+    this._asked = pause;
+    this._live.link?.send(pause ? 'pause' : 'resume');
+    this.update();
+  }
+
+  private _header = document.createElement('header');
+  private _trouble = document.createElement('div');
+  private _empty = document.createElement('div');
+  private _body = document.createElement('div');
+  private _pill = document.createElement('span');
+  private _facts = document.createElement('span');
+  private _pause = button('Pause', 'Pause training', () => this._asks(this._pause.textContent === 'Pause'));
+  private _stop = button('Stop', 'Stop training: the next step raises CancelledError', () => this._live.link?.send('stop'));
+  private _graph = new GraphSection((command, scope) => this._live.link?.send(command, scope));
+  private _steps = new StepsSection();
+  private _loss = new LossSection();
+  private _stragglers = new StragglerSection();
+  private _history: { time: number; step: number }[] = [];
+  private _asked: boolean | null = null;
+  private _factor = 1.5;
+}
+
+const EMPTY = {
+  nothing: ['No notebook is open', 'Open a notebook that uses workbench, or begin with the tour: it builds a graph, trains it and shows it here.'],
+  linked: ['No workbench program is running in this kernel yet', 'Run the tour, or run a cell that imports workbench and starts a session. The graph, step times and loss appear here by themselves.'],
+  started: ['Workbench is loaded; no session has run yet', 'Run a cell that calls Session.run. The graph, step times and loss appear here by themselves.']
+} as const;

@@ -1,0 +1,46 @@
+/** The status-bar item: what the current kernel's program is doing; a click opens the panel. */
+import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { IStatusBar } from '@jupyterlab/statusbar';
+import { Widget } from '@lumino/widgets';
+
+import { ILive } from '../live';
+
+class StatusItem extends Widget {
+  constructor(private _live: ILive, open: () => void) {
+    super({ node: document.createElement('div') });
+    this.addClass('jp-StatusBar-TextItem');
+    this.addClass('wb-Status');
+    this._button.type = 'button';
+    this._button.title = 'Open the Workbench panel';
+    this._button.addEventListener('click', open);
+    this.node.append(this._button);
+    _live.changed.connect(this._refresh, this);
+    this._refresh();
+  }
+
+  private _refresh(): void {
+    const status = this._live.link?.snapshot.status;
+    const text = !status || status.state === 'empty' ? 'Workbench: no program' : `Workbench: ${status.state} · step ${status.step}`;
+    if (text !== this._button.textContent) {
+      this._button.textContent = text;
+    }
+    this._button.dataset.state = status?.state ?? 'empty';
+  }
+
+  private _button = document.createElement('button');
+}
+
+export const statusPlugin: JupyterFrontEndPlugin<void> = {
+  id: 'workbench-lab:status',
+  description: 'Shows the state of the current workbench program in the status bar.',
+  autoStart: true,
+  requires: [ILive],
+  optional: [IStatusBar],
+  activate: (app: JupyterFrontEnd, live: ILive, bar: IStatusBar | null) => {
+    bar?.registerStatusItem('workbench-lab:status', {
+      item: new StatusItem(live, () => void app.commands.execute('workbench:open')),
+      align: 'left',
+      rank: 100
+    });
+  }
+};

@@ -1,0 +1,53 @@
+/** Step times of every task: one line each, with median and 95th percentile. */
+import { Chart, format } from '../chart';
+import { StepView } from '../contract';
+import { Section } from './section';
+import { distinct } from '../palette';
+
+export class StepsSection extends Section {
+  constructor() {
+    super('Step time', 'wb-Steps');
+    this._legend.className = 'wb-Legend';
+    this.body.append(this._chart.node, this._legend);
+  }
+
+  show(view: StepView | null): void {
+    const tasks = view?.tasks ?? [];
+    this.note(tasks.length ? '' : 'No step has finished yet.');
+    const colors = distinct(tasks.map(task => task.device_color));
+    const lines = tasks.map((task, i) => ({
+      name: shortTask(task.task), color: colors[i], xs: task.steps, ys: task.times
+    }));
+    const words = tasks.map(task => `${shortTask(task.task)}: median ${format(task.median)} ms, 95th percentile ${format(task.p95)} ms`);
+    this._chart.set(lines, words.join('; '));
+    this._legend.replaceChildren(...tasks.map((task, i) => {
+      const entry = document.createElement('li');
+      entry.title = task.task;
+      const key = document.createElement('i');
+      key.style.background = colors[i];
+      const numbers = document.createElement('span');
+      numbers.textContent = `median ${format(task.median)} ms · p95 ${format(task.p95)} ms`;
+      entry.append(key, Object.assign(document.createElement('b'), { textContent: shortTask(task.task) }), numbers);
+      return entry;
+    }));
+  }
+
+  restyle(): void {
+    this._chart.draw();
+  }
+
+  dispose(): void {
+    this._chart.dispose();
+  }
+
+  private _chart = new Chart({
+    label: 'Step time per task in milliseconds', xLabel: 'step', unit: 'ms', fromZero: true, height: 180
+  });
+  private _legend = document.createElement('ul');
+}
+
+/** "/job:worker/task:1" reads better as "worker:1". */
+export function shortTask(task: string): string {
+  const parts = /job:([^/]+)\/(?:replica:\d+\/)?task:(\d+)/.exec(task);
+  return parts ? `${parts[1]}:${parts[2]}` : task;
+}

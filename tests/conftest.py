@@ -1,0 +1,77 @@
+"""What every test shares: checks on, no stray warnings, and honest counts of the tests that need special machines."""
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+os.environ.setdefault("WB_CHECK", "1")
+
+ORACLES = ("jax", "tensorflow", "torch")
+
+
+def chromium_path() -> str | None:
+    """The browser the tests drive: $WB_CHROMIUM, else Debian's chromium, else none."""
+    return os.environ.get("WB_CHROMIUM") or shutil.which("chromium")
+
+
+def _has_gpu() -> bool:
+    return importlib.util.find_spec("cupy") is not None and shutil.which("nvidia-smi") is not None
+
+
+def _missing(kind: str) -> str:
+    """Why tests of this kind cannot run here, "" when they can."""
+    if kind == "browser":
+        if importlib.util.find_spec("playwright") is None:
+            return "playwright is not installed"
+        return "" if chromium_path() else "no chromium; set WB_CHROMIUM"
+    if kind == "gpu":
+        return "" if _has_gpu() else "no CUDA device with CuPy"
+    if kind == "oracle":
+        found = any(importlib.util.find_spec(name) for name in ORACLES)
+        return "" if found else "none of TensorFlow, PyTorch, JAX is installed"
+    return ""
+
+
+KINDS = {"browser": "browser", "gpu": "GPU", "oracle": "oracle"}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect, never skip, what this machine cannot run; the summary below says so by name."""
+    for kind in KINDS:
+        if _missing(kind):
+            gone = [item for item in items if item.get_closest_marker(kind)]
+            if gone:
+                items[:] = [item for item in items if not item.get_closest_marker(kind)]
+                config.hook.pytest_deselected(items=gone)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    chosen = config.getoption("markexpr")
+    reports = [r for group in terminalreporter.stats.values() for r in group if getattr(r, "when", "") == "call"]
+    for kind, label in KINDS.items():
+        count = sum(kind in report.keywords for report in reports)
+        asked = not chosen or (kind in chosen and f"not {kind}" not in chosen)
+        if count or asked:
+            reason = _missing(kind) if not count else ""
+            terminalreporter.write_line(f"{label} tests: {count} run" + (f" ({reason})" if reason else ""))
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """A selection that needs special machines may be empty here; that is reported above and is no failure."""
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and session.config.getoption("markexpr"):
+        session.exitstatus = pytest.ExitCode.OK
+
+
+@pytest.fixture(autouse=True)
+def checked() -> Iterator[None]:
+    """Verify every graph after every pass, whatever a test did to the settings before."""
+    from workbench.settings import settings
+
+    before = settings.check
+    settings.check = True
+    yield
+    settings.check = before

@@ -1,0 +1,40 @@
+"""Evaluates a graph node by node with the reference kernels: the meaning that every engine is compared with."""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.core.graph import Operation, Tensor
+from workbench.core.state import Container, Context
+
+
+def evaluate(fetches: Sequence[Tensor], feeds: Mapping[Tensor, Any] | None = None,
+             container: Container | None = None) -> list[np.ndarray[Any, Any]]:
+    """The values of `fetches`, with `feeds` in place of computed values."""
+    values: dict[Tensor, Any] = {t: np.asarray(v, t.dtype.numpy) for t, v in (feeds or {}).items()}
+    state = container or Container()
+    with np.errstate(all="ignore"):
+        for op in _ordered([t.op for t in fetches if t not in values], values):
+            values.update(zip(op.outputs, _run(op, [values[t] for t in op.inputs], state)))
+    return [values[t] for t in fetches]
+
+
+def _ordered(roots: Sequence[Operation], known: Mapping[Tensor, Any]) -> list[Operation]:
+    """The operations that `roots` need, inputs first (construction order is such an order)."""
+    needed: set[Operation] = set()
+    stack = list(roots)
+    while stack:
+        op = stack.pop()
+        if op not in needed:
+            needed.add(op)
+            stack += [t.op for t in op.inputs if t not in known] + list(op.control_inputs)
+    return sorted(needed, key=lambda op: op.id)
+
+
+def _run(op: Operation, inputs: list[Any], state: Container) -> list[np.ndarray[Any, Any]]:
+    first = [Context(state, node=op.name)] if op.definition.context else []
+    result = op.definition.reference(*first, *inputs, **op.attrs)
+    outputs = list(result) if isinstance(result, (tuple, list)) else [result]
+    return [np.asarray(value) for value in outputs]

@@ -1,0 +1,183 @@
+"""A JupyterLab server of our own, and a real browser on it."""
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import chromium_path
+
+FLAGS = ("--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
+         "--disable-component-update --disable-sync --disable-dev-shm-usage").split()
+PATIENCE = 60_000        # milliseconds
+SETTINGS = {"fetchNews": "false", "checkForUpdates": False}
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@dataclass
+class Server:
+    """One running server: where it is, what it serves, what it printed."""
+
+    url: str
+    root: Path
+    process: subprocess.Popen[str]
+    lines: list[str] = field(default_factory=list)
+    ready: threading.Event = field(default_factory=threading.Event)
+
+    def follow(self) -> None:
+        """Read the log until the server ends; `ready` is set when it says that it serves."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.lines.append(line)
+            if "is running at" in line:
+                self.ready.set()
+        self.ready.set()
+
+    def notebook(self, name: str, *cells: str) -> str:
+        """Write a notebook with these code cells; returns its path below the server's root."""
+        content = {"cells": [{"cell_type": "code", "execution_count": None, "id": f"c{i}", "metadata": {}, "outputs": [],
+                              "source": source} for i, source in enumerate(cells)],
+                   "metadata": {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}},
+                   "nbformat": 4, "nbformat_minor": 5}
+        (self.root / name).write_text(json.dumps(content))
+        return name
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    home = tmp_path_factory.mktemp("home")
+    root = tmp_path_factory.mktemp("notebooks")
+    folders = {"JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "data", "JUPYTER_RUNTIME_DIR": "runtime",
+               "IPYTHONDIR": "ipython", "JUPYTERLAB_SETTINGS_DIR": "settings", "JUPYTERLAB_WORKSPACES_DIR": "spaces"}
+    environment = {**os.environ, "HOME": str(home), **{name: str(home / folder) for name, folder in folders.items()},
+                   "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
+    environment.pop("JUPYTER_PATH", None)
+    notices = home / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
+    notices.parent.mkdir(parents=True)
+    notices.write_text(json.dumps(SETTINGS))
+    _link_extension(home / "data")
+    port = _free_port()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}",
+         "--ServerApp.port_retries=0", f"--ServerApp.root_dir={root}", "--IdentityProvider.token=",
+         "--LabApp.extension_manager=readonly", "--expose-app-in-browser"],
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=root)
+    server = Server(f"http://127.0.0.1:{port}", root, process)
+    reader = threading.Thread(target=server.follow)
+    reader.start()
+    try:
+        assert server.ready.wait(60) and process.poll() is None, "".join(server.lines)
+        yield server
+    finally:
+        _shut_down(server)
+        reader.join()
+
+
+def _link_extension(data: Path) -> None:
+    """Serve the extension of this checkout, whatever is installed."""
+    folder = data / "labextensions"
+    folder.mkdir(parents=True)
+    (folder / "workbench-lab").symlink_to(ROOT / "workbench" / "labextension")
+
+
+def _shut_down(server: Server) -> None:
+    server.process.terminate()       # the server ends its kernels, then itself
+    try:
+        server.process.wait(30)
+    except subprocess.TimeoutExpired:
+        server.process.kill()
+        server.process.wait()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[object]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=FLAGS)
+        yield browser
+        browser.close()
+
+
+class Lab:
+    """One page on the server, with the few things the tests do to it."""
+
+    def __init__(self, page: object, server: Server) -> None:
+        self.page = page
+        self.server = server
+        self.errors: list[str] = []
+        page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+
+    def open(self, path: str = "", reset: bool = True) -> None:
+        self.page.goto(f"{self.server.url}/lab/tree/{path}" + ("?reset" if reset else ""))
+        self.page.wait_for_selector(".jp-NotebookPanel" if path else ".jp-Launcher", timeout=PATIENCE)
+        if path:
+            self.kernel_ready()
+
+    def kernel_ready(self) -> None:
+        """Wait until the notebook's kernel has started and answers."""
+        self.wait("""() => {
+            const main = [...(window.jupyterapp?.shell.widgets('main') ?? [])];
+            const kernel = main.map(widget => widget.sessionContext?.session?.kernel).find(Boolean);
+            return kernel?.status === 'idle';
+        }""")
+
+    def command(self, name: str, **arguments: object) -> None:
+        self.page.evaluate("([name, args]) => { window.jupyterapp.commands.execute(name, args); return null; }",
+                           [name, arguments])
+
+    def open_panel(self) -> None:
+        self.command("workbench:open")
+        self.page.wait_for_selector(".wb-Panel", state="attached", timeout=PATIENCE)
+
+    def run_cell(self, index: int) -> None:
+        """Start a cell; returns once the kernel has it."""
+        self.page.locator(".jp-CodeCell .cm-content").nth(index).click()
+        self.page.keyboard.press("Control+Enter")
+        self.wait("index => !/\\[ \\]/.test(document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')[index].textContent)", index)
+
+    def panel_state(self, state: str, timeout: int = PATIENCE) -> None:
+        self.page.wait_for_selector(f".wb-Panel[data-state='{state}']", timeout=timeout)
+
+    def wait(self, script: str, argument: object = None, timeout: int = PATIENCE) -> None:
+        self.page.wait_for_function(script, arg=argument, timeout=timeout)
+
+    def picture(self, name: str) -> None:
+        """A screenshot, kept where WB_PICTURES says."""
+        folder = os.environ.get("WB_PICTURES")
+        if folder:
+            Path(folder).mkdir(parents=True, exist_ok=True)
+            self.page.screenshot(path=str(Path(folder) / f"{name}.png"))
+
+
+@pytest.fixture
+def lab(browser: object, server: Server) -> Iterator[Lab]:
+    page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
+    page.set_default_timeout(PATIENCE)
+    lab = Lab(page, server)
+    yield lab
+    if os.environ.get("WB_PICTURES"):
+        print(f"console: {lab.errors}")
+    page.evaluate("() => { window.jupyterapp?.serviceManager.sessions.shutdownAll(); return null; }")
+    page.context.close()
+
+
+@pytest.fixture
+def notebook(server: Server, request: pytest.FixtureRequest) -> Callable[..., str]:
+    """Write a notebook named after the test."""
+    return lambda *cells: server.notebook(f"{request.node.name}.ipynb", *cells)

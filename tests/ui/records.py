@@ -1,0 +1,61 @@
+"""A program that trains nothing: valid records in the journal, step by step, for panels to show."""
+from __future__ import annotations
+
+import math
+import threading
+import time
+
+from workbench.core.gate import gate
+from workbench.core.trace import GraphRecord, NodeRecord, Span, journal
+
+TASKS = ("/job:worker/task:0", "/job:worker/task:1")
+SERVER = "/job:ps/task:0"
+
+
+def graph(layers: int = 3) -> GraphRecord:
+    """A small multilayer perceptron: variables on the parameter server, the rest on a worker."""
+    device, home = f"{TASKS[0]}/device:CPU:0", f"{SERVER}/device:CPU:0"
+    nodes = [NodeRecord("images", "Placeholder", device=device), NodeRecord("labels", "Placeholder", device=device)]
+    last = "images"
+    for i in range(layers):
+        scope = f"layer{i}"
+        nodes += [NodeRecord(f"{scope}/weights", "Variable", device=home, stateful=True),
+                  NodeRecord(f"{scope}/bias", "Variable", device=home, stateful=True),
+                  NodeRecord(f"{scope}/matmul", "MatMul", (f"{last}:0", f"{scope}/weights:0"), device=device),
+                  NodeRecord(f"{scope}/add", "Add", (f"{scope}/matmul:0", f"{scope}/bias:0"), device=device),
+                  NodeRecord(f"{scope}/relu", "Relu", (f"{scope}/add:0",), device=device)]
+        last = f"{scope}/relu"
+    nodes += [NodeRecord("loss/cross_entropy", "CrossEntropy", (f"{last}:0", "labels:0"), device=device),
+              NodeRecord("loss/mean", "Mean", ("loss/cross_entropy:0",), device=device)]
+    nodes += [NodeRecord(f"train/update{i}", "ApplyGradient", ("loss/mean:0", f"layer{i}/weights:0"), device=home)
+              for i in range(layers)]
+    return GraphRecord("fake", "placed", tuple(nodes), (device, home))
+
+
+def write_step(step: int, record: GraphRecord) -> None:
+    """Everything one step leaves behind: spans of both tasks, one slow, and two points."""
+    now = time.perf_counter()
+    for i, task in enumerate(TASKS):
+        took = (0.010 + 0.006 * i) * (1.0 + 0.15 * math.sin(step / 3 + i)) * (8 if step == 0 else 1)
+        journal.span(Span("step", "train", task, f"{task}/device:CPU:0", 0, now - took, now, step))
+        share = took / len(record.nodes)
+        for k, node in enumerate(record.nodes):
+            if node.device.startswith(task) or (i == 0 and node.device.startswith(SERVER)):
+                begin = now - took + k * share
+                weight = 0.9 if node.type == "MatMul" else 0.2
+                journal.span(Span("op", node.name, task, node.device, 0, begin, begin + weight * share, step, detail=node.type))
+    journal.point("loss", step, 2.3 * math.exp(-step / 60) + 0.05 * math.sin(step))
+    journal.point("accuracy", step, 100 * (1 - 0.9 * math.exp(-step / 50)), "%")
+    journal.set_status(state="running", step=step, tasks=(*TASKS, SERVER))
+
+
+def train(steps: int, pause: float = 0.02) -> None:
+    """Train nothing for `steps` steps on this thread, passing the gate as a session does."""
+    record = graph()
+    journal.graph(record)
+    tick = threading.Event()
+    for step in range(steps):
+        gate.enter()
+        write_step(step, record)
+        tick.wait(pause)
+    journal.set_status(state="ready")

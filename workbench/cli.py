@@ -1,0 +1,126 @@
+"""The command line: `workbench lab | train | trace | bench | doctor | version`, started in a moment."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from workbench import errors
+
+__all__ = ["app"]
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+                  help="Build a dataflow graph, train it on a Dask cluster, and see it live.")
+train = typer.Typer(no_args_is_help=True, help="Train a model in the terminal.")
+trace = typer.Typer(no_args_is_help=True, help="Look into saved traces and reports.")
+app.add_typer(train, name="train")
+app.add_typer(trace, name="trace")
+
+PASS_ON = {"allow_extra_args": True, "ignore_unknown_options": True}
+
+
+@contextmanager
+def _plainly() -> Iterator[None]:
+    """Our own errors are one line on stderr and exit code 1, never a traceback."""
+    try:
+        yield
+    except errors.Error as problem:
+        typer.secho(f"error: {problem}", fg="red", err=True)
+        raise typer.Exit(1) from problem
+
+
+@app.command(context_settings=PASS_ON)
+def lab(context: typer.Context) -> None:
+    """Start JupyterLab on the tour, or on NOTEBOOK.ipynb; other arguments go to JupyterLab."""
+    from workbench.commands.lab import start
+
+    with _plainly():
+        start(context.args)
+
+
+@train.command("mnist")
+def train_mnist(
+    ps: Annotated[int, typer.Option(min=1, help="Parameter servers.")] = 2,
+    worker: Annotated[int, typer.Option(min=1, help="Workers that compute gradients.")] = 2,
+    mode: Annotated[Literal["async", "sync"], typer.Option(help="How workers' updates are applied.")] = "async",
+    steps: Annotated[int, typer.Option(min=1, help="Updates of the variables, all workers together.")] = 1000,
+    batch_size: Annotated[int, typer.Option(min=1, help="Examples per step of one worker.")] = 100,
+    learning_rate: Annotated[float, typer.Option(min=0.0, help="Of gradient descent.")] = 0.5,
+    report: Annotated[Path | None, typer.Option(help="Write one self-contained HTML page here.")] = None,
+    checkpoint_dir: Annotated[Path | None, typer.Option(help="Keep checkpoints in this folder.")] = None,
+    seed: Annotated[int, typer.Option(help="Of initial values and shuffling.")] = 0,
+    local: Annotated[bool, typer.Option("--local", help="In this process, without a cluster.")] = False,
+) -> None:
+    """Train softmax regression on MNIST with parameter servers, seen live."""
+    from workbench.commands.train import Options
+    from workbench.commands.train import train_mnist as run
+
+    options = Options(ps, worker, mode, steps, batch_size, learning_rate, seed, local, report, checkpoint_dir)
+    raise typer.Exit(run(options))
+
+
+@trace.command("inspect")
+def trace_inspect(
+    file: Annotated[Path, typer.Argument(help="A report .html, or a Chrome trace .json[.gz].")],
+) -> None:
+    """Print the tasks in a trace and where their time went."""
+    from rich.console import Console
+
+    from workbench.commands.trace import inspect
+
+    with _plainly():
+        inspect(file, Console())
+
+
+@trace.command("export")
+def trace_export(
+    file: Annotated[Path, typer.Argument(help="A report .html, or a Chrome trace .json[.gz].")],
+    target: Annotated[Path | None, typer.Argument(help="Default: beside FILE, ending in .perfetto.json.")] = None,
+) -> None:
+    """Write the trace in a report as JSON for ui.perfetto.dev or chrome://tracing."""
+    from workbench.commands.trace import export
+
+    with _plainly():
+        path = target or file.with_suffix(".perfetto.json")
+        typer.echo(f"{path}: {export(file, path)} events; open it at https://ui.perfetto.dev")
+
+
+@app.command()
+def bench(
+    names: Annotated[list[str] | None, typer.Argument(help="Which ones; default: all.")] = None,
+    listed: Annotated[bool, typer.Option("--list", help="Only list them.")] = False,
+) -> None:
+    """Run benchmarks of a checkout, ours and the peers side by side."""
+    from workbench.commands import bench as benchmarks
+
+    with _plainly():
+        if listed:
+            for name, script in benchmarks.find_scripts(Path.cwd()).items():
+                typer.echo(f"{name:24} {benchmarks.summary(script)}")
+            return
+        raise typer.Exit(benchmarks.run(names or [], Path.cwd()))
+
+
+@app.command()
+def doctor() -> None:
+    """Say what libraries, devices and data are at hand, and what to do about the rest."""
+    from rich.console import Console
+
+    from workbench.commands.doctor import report
+
+    raise typer.Exit(report(Console()))
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    from workbench import __version__
+
+    typer.echo(__version__)
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,345 @@
+"""The chief: maps tasks to Dask workers, registers partitions, runs steps, watches, and cleans up."""
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextlib
+import html
+import itertools
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import Any
+
+from workbench import errors
+from workbench.cluster.backend import ClusterBackend
+from workbench.cluster import launch
+from workbench.cluster import messages as m
+from workbench.cluster.buffers import BufferPool
+from workbench.cluster.member import Member
+from workbench.cluster.steps import PendingStep, deferred_interrupt
+from workbench.cluster.transport import Connection
+from workbench.cluster.upgrade import Hello, connect, host_identity
+from workbench.core.trace import Journal, journal
+
+__all__ = ["Cluster"]
+
+logger = logging.getLogger("workbench")
+
+_EPOCH = 1
+_PROBE_SECONDS = 0.5      # clocks, spans and dashboard rows travel this often
+_CAUSE_SECONDS = 0.5      # how long a consequence waits for its cause
+_GOODBYE_SECONDS = 3.0
+
+
+class Cluster:
+    """Tasks `/job:ps/task:i` and `/job:worker/task:i` on the workers of a Dask cluster.
+
+    `client` is a `distributed.Client`, a Dask cluster, an address, or None for an embedded `LocalCluster` of processes.
+    Every task gets a Dask worker of its own. Use as a context manager, or call `close()`; an interpreter that exits
+    closes what is still open.
+
+    `heartbeat` seconds without any sign of life mean a lost task; `step_deadline` seconds bound every step (None: no
+    bound). `unix=False` keeps tensors between processes of one host on Dask's own port.
+    Errors: ResourceExhaustedError for too few workers, UnavailableError for what cannot be reached.
+    """
+
+    def __init__(self, client: Any = None, ps: int = 1, worker: int = 1, *, engine: str = "graph",
+                 heartbeat: float = 30.0, step_deadline: float | None = None, connect_timeout: float = 10.0,
+                 dashboard_address: str | None = "127.0.0.1:0", unix: bool = True, journal: Journal = journal) -> None:
+        self._jobs = {"ps": ps, "worker": worker}
+        for job, count in self._jobs.items():
+            if type(count) is not int or count < 0:
+                raise errors.InvalidArgumentError(f"Cluster: {job}={count!r} is no number of tasks; pass 0, 1, 2, …")
+        self.tasks = tuple(f"/job:{job}/task:{i}" for job, count in self._jobs.items() for i in range(count))
+        if not self.tasks:
+            raise errors.InvalidArgumentError("Cluster: ps=0 and worker=0 make no task; ask for at least one")
+        self.session = secrets.randbits(63)
+        self.heartbeat, self.step_deadline = heartbeat, step_deadline
+        self._engine_name, self._timeout = engine, connect_timeout
+        self._host = host_identity() if unix else ""
+        self._journal, self._pool = journal, BufferPool()
+        self._members: dict[str, Member] = {}
+        self._handles: dict[str, dict[str, None]] = {}          # handle -> its tasks, in order of registration
+        self._pending: dict[int, PendingStep] = {}
+        self._numbers = itertools.count(1)
+        self._stopping = threading.Event()
+        self._closed = False
+        self._local: Any = None
+        self._owns_client = True
+        if client is None:
+            self.client, self._local = launch.embedded(len(self.tasks), dashboard_address)
+        else:
+            self.client, self._owns_client = launch.resolve(client, connect_timeout)
+        try:
+            self._open()
+        except BaseException:
+            self.close()
+            raise
+        atexit.register(self.close)
+
+    # opening
+    def _open(self) -> None:
+        try:
+            addresses, connections = self.client.sync(self._connect, callback_timeout=4 * self._timeout)
+        except TimeoutError as error:
+            if isinstance(error, errors.Error):
+                raise
+            raise errors.UnavailableError(f"Cluster: the workers of {self.client.scheduler.address} did not answer within "
+                                          f"{4 * self._timeout:g} s; a worker may be stopped") from error
+        for task, connection in connections.items():
+            self._members[task] = Member(task, addresses[task], connection, _EPOCH, self._journal, self._on_step, self._on_lost)
+        opening = m.OpenTask("", self._engine_name, addresses, self._journal.enabled, bool(self._host), self._timeout)
+        asked = {task: self._members[task].begin(m.OpenTask(**{**vars(opening), "task": task})) for task in self.tasks}
+        for task, number in asked.items():
+            answer = self._members[task].answer_to(number, self._timeout)
+            self._members[task].pid = answer.pid                # type: ignore[attr-defined]
+        for _ in range(4):                                      # a first idea of every clock
+            self._probe_all()
+        self._watcher = threading.Thread(target=self._watch, daemon=True, name="workbench-chief")
+        self._watcher.start()
+
+    async def _connect(self) -> tuple[dict[str, str], dict[str, Connection]]:
+        await launch.install(self.client)
+        addresses = await launch.choose_workers(self.client, self.tasks, self._jobs)
+        hellos = {task: Hello(self.session, "chief", task, True, self._host) for task in self.tasks}
+        found = await asyncio.gather(*(connect(self.client.rpc, addresses[task], hellos[task], self._pool, self._timeout)
+                                       for task in self.tasks), return_exceptions=True)
+        broken = [one for one in found if isinstance(one, BaseException)]
+        if broken:
+            for one in found:
+                if isinstance(one, Connection):
+                    one.close()
+            raise broken[0]
+        return addresses, dict(zip(self.tasks, found))          # type: ignore[arg-type]
+
+    def backend(self) -> ClusterBackend:
+        """What `Session(cluster)` runs on."""
+        return ClusterBackend(self)
+
+    # what it is
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Task -> address of its Dask worker."""
+        return {task: member.address for task, member in self._members.items()}
+
+    @property
+    def pids(self) -> dict[str, int]:
+        """Task -> process number on its host."""
+        return {task: member.pid for task, member in self._members.items()}
+
+    @property
+    def clocks(self) -> dict[str, tuple[float, float]]:
+        """Task -> (seconds its clock reads more than ours, error bound in seconds)."""
+        return {task: member.clock for task, member in self._members.items()}
+
+    @property
+    def dashboard_link(self) -> str:
+        return str(self.client.dashboard_link)
+
+    def status(self) -> dict[str, dict[str, str]]:
+        """What every task holds right now: steps, keys it waits for, connections."""
+        return {task: member.ask(m.StatusRequest(), self._timeout).facts         # type: ignore[attr-defined]
+                for task, member in self._members.items()}
+
+    # registering
+    def register(self, task: str, handle: str, program: bytes, targets: Iterable[str] = ()) -> None:
+        """Send the partition `program` to `task`, which keeps it under `handle` and connects to `targets`.
+
+        Raises what the engine raises when it prepares the program, and UnavailableError for a lost task.
+        """
+        self.register_all(handle, {task: program}, {task: tuple(targets)})
+
+    def register_all(self, handle: str, programs: Mapping[str, bytes], targets: Mapping[str, Iterable[str]],
+                     timeout: float = 300.0) -> None:
+        """Register one partition per task, all at once; `targets` are the tasks each of them sends to."""
+        members = {task: self._member(task) for task in programs}
+        asked = {task: member.begin(m.RegisterPartition(handle, programs[task], dict.fromkeys(targets.get(task, ()), "")))
+                 for task, member in members.items()}
+        for task, number in asked.items():
+            members[task].answer_to(number, timeout)
+        self._handles.setdefault(handle, {}).update(dict.fromkeys(programs))
+
+    def _member(self, task: str) -> Member:
+        self._check_open()
+        member = self._members.get(task)
+        if member is None:
+            raise errors.NotFoundError(f"Cluster: there is no task {task}, only {', '.join(self.tasks)}; check the name")
+        if member.lost is not None:
+            raise errors.UnavailableError(f"Cluster: {task} at {member.address} is lost; close this cluster, start a new one "
+                                          "and restore the newest checkpoint") from member.lost
+        return member
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise errors.FailedPreconditionError("Cluster: it is closed; start a new one")
+
+    # steps
+    def next_step(self) -> int:
+        """A step number nobody had before; numbers must grow."""
+        return next(self._numbers)
+
+    def run_step(self, handle: str, step: int | None = None,
+                 feeds_by_task: Mapping[str, Mapping[str, Any]] | None = None,
+                 deadline: float | None = None) -> dict[str, list[Any]]:
+        """Run the registered partitions of `handle` once on all their tasks; returns the fetches by task.
+
+        Thread-safe; several steps may be in flight. Ctrl-C ends the step on every task and is raised again. Raises what
+        a kernel raised, AbortedError when a task was lost meanwhile, UnavailableError when it was lost before, and
+        DeadlineExceededError after `deadline` (default: the cluster's `step_deadline`) seconds.
+        """
+        number = self.next_step() if step is None else step
+        members = self._members_of(handle)
+        pending = PendingStep(number, handle, tuple(members))
+        self._pending[number] = pending
+        limit = self.step_deadline if deadline is None else deadline
+        try:
+            if feeds_by_task:
+                with deferred_interrupt():                      # a large frame must not be cut by Ctrl-C
+                    self._post(pending, members, feeds_by_task)
+            else:
+                self._post(pending, members, {})
+            if not pending.wait(limit):
+                self._blame_late(pending, members, limit or 0.0)
+            pending.wait_for_cause(_CAUSE_SECONDS)
+        except BaseException as stopped:
+            self._abort(pending, members, errors.CancelledError(f"step {number}: stopped by {type(stopped).__name__}; "
+                                                                "variables keep what was applied, run again to go on"))
+            raise
+        finally:
+            del self._pending[number]
+        if pending.error is not None:
+            self._abort(pending, members, pending.error)
+            raise pending.error
+        return pending.results
+
+    def _members_of(self, handle: str) -> dict[str, Member]:
+        tasks = self._handles.get(handle)
+        self._check_open()
+        if tasks is None:
+            raise errors.NotFoundError(f"run_step: nothing is registered as {handle!r}; call register first")
+        return {task: self._member(task) for task in tasks}
+
+    def _post(self, pending: PendingStep, members: Mapping[str, Member], feeds: Mapping[str, Mapping[str, Any]]) -> None:
+        oldest = min(self._pending)
+        for task in feeds:
+            if task not in members:
+                raise errors.InvalidArgumentError(f"run_step: feeds name {task} but {pending.handle!r} runs on "
+                                                  f"{', '.join(members)}; feed one of these")
+        plain = m.encode(m.RunStep(pending.handle, oldest, {}), self.session, _EPOCH, pending.step)
+        for task, member in members.items():
+            fed = feeds.get(task)
+            try:
+                member.connection.send(plain if not fed else m.encode(
+                    m.RunStep(pending.handle, oldest, fed), self.session, _EPOCH, pending.step))      # type: ignore[arg-type]
+            except errors.UnavailableError as error:
+                self._on_lost(member, error)
+
+    def _blame_late(self, pending: PendingStep, members: Mapping[str, Member], limit: float) -> None:
+        late = ", ".join(f"{task} at {members[task].address}" for task in sorted(pending.missing))
+        pending.fail(errors.DeadlineExceededError(f"step {pending.step}: no answer within {limit:g} s from {late}; "
+                                                  "a task is stopped, overloaded or waits for another: see "
+                                                  "Cluster.status(), or allow more with step_deadline"))
+
+    def _abort(self, pending: PendingStep, members: Mapping[str, Member], error: errors.Error) -> None:
+        message = m.Abort(type(error).__name__, error.message)
+        for task in list(pending.missing):
+            member = members[task]
+            if member.lost is None:
+                with contextlib.suppress(errors.UnavailableError):       # it is lost then, which is on its way to us
+                    member.post(message, pending.step)
+
+    # events, on receiver threads
+    def _on_step(self, member: Member, step: int, message: m.Message) -> None:
+        pending = self._pending.get(step)
+        if pending is None:
+            return                                              # aborted meanwhile
+        if isinstance(message, m.Done):
+            member.record(step, message.seconds)
+            pending.done(member.task, message.fetches)
+        elif isinstance(message, m.Failed):
+            error = errors.by_name(message.error, message.message)
+            error.add_note(f"raised in step {step} on {member.task} at {member.address}")
+            pending.fail(error, secondary=bool(message.peer))
+
+    def _on_lost(self, member: Member, error: BaseException | None) -> None:
+        if self._closed or member.lost is not None:
+            return
+        why = f"{type(error).__name__}: {error}" if error is not None else "connection closed"
+        member.lost = errors.UnavailableError(f"{member.task} at {member.address} was lost ({why}); its worker process died "
+                                              "or cannot be reached; close this cluster and start a new one")
+        logger.error("workbench: %s", member.lost)
+        for step, pending in list(self._pending.items()):
+            if member.task in self._handles.get(pending.handle, ()):
+                pending.fail(errors.AbortedError(
+                    f"step {step}: {member.task} at {member.address} was lost ({why}); its variables are gone, so close "
+                    "this cluster, start a new one and restore the newest checkpoint"))
+        member.connection.close()
+
+    # watching
+    def _watch(self) -> None:
+        while not self._stopping.wait(_PROBE_SECONDS):
+            for member in self._members.values():
+                if member.lost is None and member.unanswered * _PROBE_SECONDS > self.heartbeat:
+                    self._on_lost(member, errors.DeadlineExceededError(
+                        f"no sign of life for {self.heartbeat:g} s"))
+            self._probe_all()
+
+    def _probe_all(self) -> None:
+        for member in self._members.values():
+            if member.lost is None:
+                with contextlib.suppress(errors.UnavailableError):       # its close handler reports it
+                    member.probe()
+
+    # closing
+    def close(self) -> None:
+        """End the session everywhere: tasks, connections, threads, and the embedded cluster. May be called again."""
+        if self._closed:
+            return
+        self._closed = True
+        self._stopping.set()
+        atexit.unregister(self.close)
+        for pending in list(self._pending.values()):
+            pending.fail(errors.CancelledError(f"step {pending.step}: the cluster was closed; start a new one"))
+        for member in self._members.values():
+            if member.lost is None:
+                with contextlib.suppress(errors.UnavailableError):       # gone already
+                    member.post(m.Close())
+        until = time.monotonic() + _GOODBYE_SECONDS
+        for member in self._members.values():                            # a task closes its end last
+            if member.lost is None:
+                member.connection.join(max(0.0, until - time.monotonic()))
+            member.connection.close()
+            member.connection.join(1.0)
+        watcher = getattr(self, "_watcher", None)
+        if watcher is not None and watcher is not threading.current_thread():
+            watcher.join(_GOODBYE_SECONDS)
+        self._pool.clear()
+        if self._owns_client:
+            self.client.close()
+        if self._local is not None:
+            self._local.close()
+
+    def __enter__(self) -> Cluster:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def _rows(self) -> list[tuple[str, str, str, str]]:
+        state = "closed" if self._closed else "ready"
+        return [(member.task, member.address, "lost" if member.lost else state, str(member.steps))
+                for member in self._members.values()]
+
+    def __repr__(self) -> str:
+        tasks = ", ".join(f"{task} at {address}{'' if state == 'ready' else ' (' + state + ')'}"
+                          for task, address, state, _ in self._rows())
+        return f"<Cluster session {self.session:016x}: {tasks}>"
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{name}</th>" for name in ("task", "Dask worker", "state", "steps"))
+        body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self._rows())
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,0 +1,185 @@
+"""The bytes on a connection: one fixed header per frame, and arrays as raw memory."""
+from __future__ import annotations
+
+import math
+import struct
+from typing import Any, Final, NamedTuple, NoReturn
+
+import ml_dtypes
+import numpy as np
+
+from workbench import errors
+
+__all__ = ["ALIGNMENT", "DTYPES", "HEADER", "MAGIC", "MAX_DATA", "MAX_META", "TENSOR", "VERSION", "Frame", "Header", "array_from",
+           "decode_tensor", "describe", "encode_tensor", "padding", "parse_header"]
+
+MAGIC: Final = b"WBx\n"
+VERSION: Final = 1
+HEADER: Final = struct.Struct("<4sBBHQIIqQ")
+"""magic, version, kind, flags, session, epoch, meta bytes, step, data bytes: 40 bytes, little endian."""
+MAX_META: Final = 256 << 20
+MAX_DATA: Final = 1 << 38
+ALIGNMENT: Final = 64
+MAX_RANK: Final = 32
+
+DTYPES: Final[dict[str, np.dtype[Any]]] = {
+    name: np.dtype(getattr(ml_dtypes, name) if name == "bfloat16" else name)
+    for name in ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16",
+                 "bfloat16", "float32", "float64", "complex64", "complex128")}
+"""Element types that may travel, besides "string" (object arrays of bytes)."""
+_NAMES = {dtype: name for name, dtype in DTYPES.items()}
+_CODES: Final[dict[str, int]] = {name: code for code, name in enumerate((*DTYPES, "string"))}
+_BY_CODE: Final = tuple(_CODES)
+_DIMS: Final = tuple(struct.Struct(f"<{rank}Q") for rank in range(MAX_RANK + 1))
+_DEAD, _VALUELESS = 1, 2
+_LENGTH = struct.Struct("<I")
+_SMALL = 1 << 14
+
+
+class Header(NamedTuple):
+    """A frame's fixed part; `meta` and `data` are byte counts."""
+
+    kind: int
+    flags: int
+    session: int
+    epoch: int
+    meta: int
+    step: int
+    data: int
+
+
+class Frame(NamedTuple):
+    """One received message before decoding: header, msgpack body, raw payload (None when there is none)."""
+
+    header: Header
+    meta: Any
+    data: Any
+
+
+def parse_header(buffer: Any, offset: int = 0) -> Header:
+    """Read and check a header; DataLossError names the field that cannot be right."""
+    fields = HEADER.unpack_from(buffer, offset)
+    if fields[0] != MAGIC or fields[1] != VERSION or fields[6] > MAX_META or fields[8] > MAX_DATA:
+        _refuse(fields)
+    return Header(*fields[2:])
+
+
+def _refuse(fields: tuple[Any, ...]) -> NoReturn:
+    magic, version, _, _, _, _, meta, _, data = fields
+    if magic != MAGIC:
+        raise errors.DataLossError(f"frame: magic is {magic!r}, expected {MAGIC!r}; the peer does not speak workbench")
+    if version != VERSION:
+        raise errors.DataLossError(f"frame: version is {version}, expected {VERSION}; "
+                                   "install the same workbench everywhere")
+    if meta > MAX_META:
+        raise errors.DataLossError(f"frame: meta is {meta} bytes, at most {MAX_META} are allowed; the stream is damaged")
+    raise errors.DataLossError(f"frame: data is {data} bytes, at most {MAX_DATA} are allowed; the stream is damaged")
+
+
+def padding(nbytes: int) -> int:
+    """Bytes that align the payload after one of `nbytes`."""
+    return -nbytes % ALIGNMENT
+
+
+def describe(value: Any, where: str) -> tuple[str, tuple[int, ...], Any]:
+    """(dtype name, shape, payload) of an array; small payloads are copied, large ones are views of it.
+
+    DtypeError for element types that never travel (resources, Python objects, dates).
+    """
+    array = value if isinstance(value, np.ndarray) else np.asarray(value)
+    name = _NAMES.get(array.dtype)
+    if name is None:
+        if array.dtype.kind in "OSU":
+            return "string", array.shape, _pack_strings(array, where)
+        name = _NAMES.get(array.dtype.newbyteorder("="))
+        if name is None:
+            raise errors.DtypeError(f"{where}: {array.dtype} does not travel between tasks; "
+                                    f"send one of {', '.join(DTYPES)} or string")
+        array = array.astype(DTYPES[name])
+    if array.nbytes <= _SMALL:
+        return name, array.shape, array.tobytes()
+    return name, array.shape, memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+
+
+def _pack_strings(array: np.ndarray[Any, Any], where: str) -> bytes:
+    parts: list[bytes] = []
+    for item in array.reshape(-1).tolist():
+        if isinstance(item, str):
+            item = item.encode()
+        elif not isinstance(item, bytes):
+            raise errors.DtypeError(f"{where}: {type(item).__name__} objects do not travel between tasks; "
+                                    "send numbers or bytes")
+        parts += (_LENGTH.pack(len(item)), item)
+    return b"".join(parts)
+
+
+def array_from(name: str, shape: tuple[int, ...], nbytes: int, data: Any, offset: int, where: str) -> Any:
+    """The array stored in `data` at `offset`; it shares that memory. DataLossError when the counts disagree."""
+    if name == "string":
+        return _unpack_strings(shape, memoryview(data)[offset:offset + nbytes], where)
+    dtype = DTYPES.get(name)
+    if dtype is None:
+        raise errors.DataLossError(f"{where}: dtype is {name!r}, expected one of {', '.join(DTYPES)}, string; "
+                                   "the stream is damaged")
+    wanted = math.prod(shape) * dtype.itemsize
+    if wanted != nbytes:
+        raise errors.DataLossError(f"{where}: {name} of shape {list(shape)} takes {wanted} bytes but {nbytes} were sent; "
+                                   "the stream is damaged")
+    return np.ndarray(shape, dtype, data, offset)
+
+
+def _unpack_strings(shape: tuple[int, ...], data: memoryview, where: str) -> np.ndarray[Any, Any]:
+    count, at, items = math.prod(shape), 0, []
+    for _ in range(count):
+        end = at + 4 + (_LENGTH.unpack_from(data, at)[0] if at + 4 <= len(data) else len(data))
+        if end > len(data):
+            raise errors.DataLossError(f"{where}: string {len(items)} of {count} ends at byte {end} but {len(data)} were "
+                                       "sent; the stream is damaged")
+        items.append(bytes(data[at + 4:end]))
+        at = end
+    if at != len(data):
+        raise errors.DataLossError(f"{where}: {count} strings end at byte {at} but {len(data)} were sent; "
+                                   "the stream is damaged")
+    array = np.empty(count, object)
+    array[:] = items
+    return array.reshape(shape)
+
+
+# A tensor's frame has no msgpack body: it is the one message that must cost next to nothing. The header's flags hold
+# dead (bit 0), valueless (bit 1), rank (bits 2-7) and element type (bits 8-15); meta is the dimensions, then the key.
+
+TENSOR: Final = 10
+
+
+def encode_tensor(key: str, value: Any, dead: bool, session: int, epoch: int, step: int) -> list[Any]:
+    """The buffers of a tensor frame; a large value is not copied. `value` may be None (a dead or control token)."""
+    name = key.encode()
+    if value is None:
+        return [HEADER.pack(MAGIC, VERSION, TENSOR, dead | _VALUELESS, session, epoch, len(name), step, 0) + name]
+    dtype, shape, data = describe(value, key)
+    meta = _DIMS[len(shape)].pack(*shape) + name
+    flags = dead | len(shape) << 2 | _CODES[dtype] << 8
+    head = HEADER.pack(MAGIC, VERSION, TENSOR, flags, session, epoch, len(meta), step, len(data)) + meta
+    return [head + data] if type(data) is bytes else [head, data]
+
+
+def decode_tensor(frame: Frame) -> tuple[str, Any, bool]:
+    """(key, value, dead) of a tensor frame; the value shares the frame's memory. DataLossError when it cannot be right."""
+    header, meta, data = frame
+    flags = header.flags
+    rank, code = flags >> 2 & 63, flags >> 8
+    start = 0 if flags & _VALUELESS else 8 * rank
+    try:
+        key = str(meta[start:], "utf-8")
+    except UnicodeDecodeError as error:
+        raise errors.DataLossError(f"Tensor.key: {error}; the stream is damaged") from error
+    if flags & _VALUELESS:
+        if data is not None:
+            raise errors.DataLossError(f"Tensor {key}: {header.data} bytes came with a valueless token; the stream is damaged")
+        return key, None, bool(flags & _DEAD)
+    if rank > MAX_RANK or len(meta) < start or code >= len(_BY_CODE):
+        raise errors.DataLossError(f"Tensor {key}: rank {rank} and dtype code {code} in {len(meta)} bytes of meta, expected "
+                                   f"ranks up to {MAX_RANK} and codes up to {len(_BY_CODE) - 1}; the stream is damaged")
+    shape = _DIMS[rank].unpack_from(meta)
+    value = array_from(_BY_CODE[code], shape, header.data, b"" if data is None else data, 0, key)
+    return key, value, bool(flags & _DEAD)

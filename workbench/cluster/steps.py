@@ -1,0 +1,88 @@
+"""Steps in flight as the chief sees them: who still owes an answer, and what went wrong first."""
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from workbench import errors
+
+__all__ = ["PendingStep", "deferred_interrupt"]
+
+
+class PendingStep:
+    """One step: counts answers, keeps the first failure, wakes its caller once. Thread-safe."""
+
+    __slots__ = ("_latch", "_lock", "_primary", "error", "handle", "missing", "results", "secondary", "step")
+
+    def __init__(self, step: int, handle: str, tasks: tuple[str, ...]) -> None:
+        self.step, self.handle = step, handle
+        self.missing = set(tasks)
+        self.results: dict[str, list[Any]] = {}
+        self.error: errors.Error | None = None
+        self.secondary = False               # the error only reports that some peer was lost
+        self._lock = threading.Lock()
+        self._latch = threading.Lock()       # held until the step is decided: cheaper than an Event
+        self._latch.acquire()
+        self._primary = threading.Condition(self._lock)
+
+    def done(self, task: str, fetches: list[Any]) -> None:
+        with self._lock:
+            self.missing.discard(task)
+            self.results[task] = fetches
+            if not self.missing and self.error is None:
+                self._latch.release()
+
+    def fail(self, error: errors.Error, secondary: bool = False) -> None:
+        """Record a failure. A primary one replaces a secondary one, which only names its consequence."""
+        with self._lock:
+            if not self.missing and self.error is None:
+                return                       # all answered: it succeeded
+            if self.error is None:
+                self.error, self.secondary = error, secondary
+                self._latch.release()
+            elif self.secondary and not secondary:
+                self.error, self.secondary = error, False
+                self._primary.notify_all()
+
+    def wait(self, timeout: float | None) -> bool:
+        """Block until all answered or one failed; False when `timeout` seconds passed."""
+        return self._latch.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
+
+    def wait_for_cause(self, timeout: float) -> None:
+        """After a secondary failure: give the primary one a moment to arrive."""
+        if self.secondary:
+            with self._lock:
+                self._primary.wait_for(lambda: not self.secondary, timeout)
+
+
+@contextlib.contextmanager
+def deferred_interrupt() -> Iterator[None]:
+    """Hold Ctrl-C back until the block ends, so that a frame is never cut in the middle; a second one goes through.
+
+    Does nothing outside the main thread, where no KeyboardInterrupt arrives.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before):
+        yield
+        return
+    held: list[tuple[int, Any]] = []
+
+    def hold(number: int, frame: Any) -> None:
+        held.append((number, frame))
+        if len(held) > 1:
+            held.clear()
+            before(number, frame)
+
+    signal.signal(signal.SIGINT, hold)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if held:
+            before(*held[0])

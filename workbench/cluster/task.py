@@ -1,0 +1,368 @@
+"""One task (job:index) of a session inside a Dask worker: its engine, its steps in flight, its connections."""
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from workbench import errors
+from workbench.cluster import messages as m
+from workbench.cluster.frames import TENSOR, Frame, decode_tensor, encode_tensor
+from workbench.cluster.transport import Connection, release_receiver
+from workbench.core.rendezvous import LocalRendezvous, Rendezvous, target_of, task_of
+from workbench.core.trace import Journal, Span
+
+__all__ = ["Engine", "Send", "Task", "TaskContext", "define_engine"]
+
+logger = logging.getLogger("workbench")
+
+Send = Callable[[str, Any, bool], None]
+"""send(key, value, dead): towards the device named in `key`; on return the memory of `value` may be reused."""
+Result = list[Any] | BaseException
+
+_BATCH = 4000          # spans per message
+_KEEP = 256            # finished steps remembered before they are pruned
+_TRANSFERS = 1000      # sends and receives kept per shipment: whole steps from its start, the rest is counted as lost
+
+
+class Engine(Protocol):
+    """What runs partitions inside a task. Methods are called from receiver threads, several at a time."""
+
+    def register(self, handle: str, program: bytes) -> None:
+        """Prepare `program` (the text of one device graph per device of this task) under `handle`."""
+
+    def run(self, handle: str, step: int, feeds: dict[str, np.ndarray[Any, Any]], send: Send, rendezvous: Rendezvous,
+            done: Callable[[Result], None]) -> None:
+        """Start a step; `done` is called once with the fetches or an error, from any thread, now or later.
+
+        Runs on the thread that receives from the chief: call `release_receiver()` before anything long, or hand over.
+        """
+
+    def abort(self, step: int, error: errors.Error) -> None:
+        """The step is over; its rendezvous gives `error` to whoever waits. `done` is ignored from now on."""
+
+    def close(self) -> None:
+        """Release threads and memory; no call follows."""
+
+
+@dataclass(frozen=True)
+class TaskContext:
+    """What an engine is told when it is made."""
+
+    task: str
+    tasks: tuple[str, ...]
+    session: int
+    journal: Journal           # spans recorded here reach the chief within a second
+
+
+_engines: dict[str, Callable[[TaskContext], Engine]] = {}
+
+
+def define_engine(name: str, factory: Callable[[TaskContext], Engine]) -> None:
+    """Make `Cluster(engine=name)` possible in this process; "graph" is the one that is always there."""
+    _engines[name] = factory
+
+
+def _make_engine(name: str, context: TaskContext) -> Engine:
+    if name == "graph" and name not in _engines:
+        from workbench.cluster.engine import GraphEngine
+        define_engine("graph", GraphEngine)
+    if name not in _engines:
+        raise errors.NotFoundError(f"{context.task}: there is no engine {name!r}, only {', '.join(_engines) or 'none'}; "
+                                   "call define_engine on every worker first")
+    return _engines[name](context)
+
+
+class Task:
+    """Created when the chief connects; lives until the chief closes the session or disappears.
+
+    `dial(task, address, unix, timeout)` opens a connection to another task; `forget(self)` removes this one.
+    """
+
+    def __init__(self, name: str, session: int, control: Connection,
+                 dial: Callable[[Task, str, str], Connection], forget: Callable[[Task], None]) -> None:
+        self.name, self.session = name, session
+        self.control = control
+        self.tasks: dict[str, str] = {}
+        self.unix, self.timeout = True, 10.0
+        self.journal = Journal()
+        self._dial, self._forget = dial, forget
+        self._engine: Engine | None = None
+        self._epoch = 0
+        self._lock = threading.Lock()
+        self._dial_lock = threading.Lock()
+        self._tables: dict[int, LocalRendezvous] = {}      # steps that run here or whose tensors came early
+        self._active: dict[int, float] = {}                # step -> when it began
+        self._finished: set[int] = set()
+        self._oldest = 0
+        self._links: dict[str, Connection] = {}            # we send on these
+        self._inbound: list[Connection] = []               # we receive on these
+        self._cursor = 0
+        self._transfers: list[tuple[str, str, int, float, float, int]] = []      # cheaper than spans on the way of a step
+        self._transfers_lost = 0
+        self._closed = False
+        self._answers: dict[type[m.Message], Callable[[int, Any], None]] = {
+            m.RunStep: self._run, m.Abort: self._abort, m.RegisterPartition: self._register, m.ClockProbe: self._probe,
+            m.StatusRequest: self._status, m.OpenTask: self._open, m.Close: lambda step, message: self.close()}
+
+    def start(self) -> None:
+        self.control.start(self._on_control, lambda connection, error: self.close())
+
+    # control
+    def _on_control(self, connection: Connection, frame: Frame) -> None:
+        message, number = m.decode(frame), frame.header.step
+        answer = self._answers.get(type(message))
+        if answer is None:
+            raise errors.DataLossError(f"{self.name}: got {type(message).__name__} from the chief; "
+                                       "the stream is damaged or the peer has another version")
+        if type(message) is m.OpenTask:
+            self._epoch = frame.header.epoch
+        try:
+            answer(number, message)
+        except Exception as error:
+            if not isinstance(error, errors.Error):
+                logger.exception("workbench: %s could not answer %s", self.name, type(message).__name__)
+            self._reply(m.Refused(type(error).__name__, _text(error)), number)
+
+    def _reply(self, message: m.Message, number: int) -> None:
+        with contextlib.suppress(errors.UnavailableError):     # the chief is gone; its close handler ends us
+            self.control.send(m.encode(message, self.session, self._epoch, number))
+
+    def _open(self, number: int, message: m.OpenTask) -> None:
+        self.tasks, self.unix, self.timeout = dict(message.tasks), message.unix, message.timeout
+        self.journal.enabled = message.trace
+        self._engine = _make_engine(message.engine, TaskContext(self.name, tuple(self.tasks), self.session, self.journal))
+        self._reply(m.Opened(self.name, os.getpid()), number)
+
+    def _register(self, number: int, message: m.RegisterPartition) -> None:
+        release_receiver()                                     # compiling and connecting take their time
+        self._ready_engine().register(message.handle, message.program)
+        for target in message.targets:
+            self._link(target)
+        self._reply(m.Registered(message.handle), number)
+
+    def _ready_engine(self) -> Engine:
+        if self._engine is None:
+            raise errors.FailedPreconditionError(f"{self.name}: the task is not open; send OpenTask first")
+        return self._engine
+
+    def _probe(self, number: int, message: m.ClockProbe) -> None:
+        received = time.perf_counter()
+        self._reply(m.ClockReply(message.sent, received, time.perf_counter()), number)
+        release_receiver()                                     # packing spans must not delay the next step
+        self.ship_spans()
+
+    def ship_spans(self) -> None:
+        """Send what the journal gained since the last time."""
+        with self._dial_lock:
+            self._cursor, lost, spans = self.journal.spans_since(self._cursor)
+            lost, self._transfers_lost = lost + self._transfers_lost, 0
+            spans += self._transfer_spans()
+        for start in range(0, len(spans), _BATCH):
+            self._reply(m.SpanBatch(lost, tuple(spans[start:start + _BATCH])), -1)
+            lost = 0
+
+    def _status(self, number: int, message: m.StatusRequest) -> None:
+        self._reply(m.Status({name: str(value) for name, value in self.facts().items()}), number)
+
+    def facts(self) -> dict[str, Any]:
+        """What this task holds, for people and for leak checks."""
+        with self._lock:
+            waiting = [key for table in self._tables.values() for key in table.pending]
+            return {"task": self.name, "session": f"{self.session:016x}", "pid": os.getpid(),
+                    "active": sorted(self._active), "waiting": waiting, "tables": len(self._tables),
+                    "links": sorted(self._links), "inbound": sorted(c.peer for c in self._inbound),
+                    "threads": threading.active_count()}
+
+    # steps
+    def _run(self, step: int, message: m.RunStep) -> None:
+        engine, started = self._ready_engine(), time.perf_counter()
+        with self._lock:
+            self._prune(message.oldest)
+            if step in self._finished or step < self._oldest:
+                return                                         # aborted before it began
+            table = self._tables.get(step)
+            if table is None:
+                table = self._tables[step] = LocalRendezvous()
+            self._active[step] = started
+        done = functools.partial(self._done, step)
+        try:
+            engine.run(message.handle, step, message.feeds, functools.partial(self._send, step, table), table, done)
+        except Exception as error:
+            if not isinstance(error, errors.Error):
+                logger.exception("workbench: %s failed in step %d", self.name, step)
+            done(error)
+
+    def _prune(self, oldest: int) -> None:
+        self._oldest = max(self._oldest, oldest)
+        if len(self._finished) > _KEEP:
+            self._finished = {step for step in self._finished if step >= self._oldest}
+            for step in [s for s in self._tables if s < self._oldest and s not in self._active]:
+                del self._tables[step]
+
+    def _end(self, step: int) -> tuple[LocalRendezvous | None, float | None]:
+        """Strike the step off; whoever gets a start time back is the one that ended it."""
+        with self._lock:
+            self._finished.add(step)
+            return self._tables.pop(step, None), self._active.pop(step, None)
+
+    def _done(self, step: int, result: Result) -> None:
+        table, started = self._end(step)
+        if started is None:
+            return
+        seconds = time.perf_counter() - started
+        if isinstance(result, BaseException):
+            self._reply(m.Failed(type(result).__name__, _text(result), ""), step)
+        else:
+            self._reply_fetches(step, seconds, result)
+        if table is not None:
+            table.close()
+
+    def _reply_fetches(self, step: int, seconds: float, fetches: list[Any]) -> None:
+        try:
+            reply: m.Message = m.Done(seconds, fetches)
+            buffers = m.encode(reply, self.session, self._epoch, step)
+        except errors.Error as error:
+            buffers = m.encode(m.Failed(type(error).__name__, _text(error), ""), self.session, self._epoch, step)
+        with contextlib.suppress(errors.UnavailableError):
+            self.control.send(buffers)
+
+    def _abort(self, step: int, message: m.Abort) -> None:
+        self._break(step, errors.by_name(message.error, message.message))
+
+    def _break(self, step: int, error: errors.Error) -> bool:
+        """End a step from outside; True when it was running."""
+        table, started = self._end(step)
+        if table is not None:
+            table.abort(error)
+        if started is not None and self._engine is not None:
+            self._engine.abort(step, error)
+        return started is not None
+
+    # tensors
+    def _send(self, step: int, table: LocalRendezvous, key: str, value: Any, dead: bool = False) -> None:
+        target = task_of(target_of(key))
+        if target == self.name:
+            table.send(key, value, dead)
+            return
+        link = self._links.get(target) or self._link(target)
+        started = time.perf_counter()
+        buffers = encode_tensor(key, None if dead else value, dead, self.session, self._epoch, step)
+        try:
+            link.send(buffers)
+        except errors.UnavailableError as error:
+            self._lost(target, error)
+            raise
+        if self.journal.enabled:
+            self._record("send", key, step, started, sum(map(len, buffers)))
+
+    def _record(self, kind: str, key: str, step: int, started: float, nbytes: int) -> None:
+        if len(self._transfers) < _TRANSFERS:
+            self._transfers.append((kind, key, step, started, time.perf_counter(), nbytes))
+        else:
+            self._transfers_lost += 1
+
+    def _transfer_spans(self) -> list[Span]:
+        transfers, self._transfers = self._transfers, []
+        spans = []
+        for kind, key, step, started, ended, nbytes in transfers:
+            tensor, source, target = key.split("|")[1:4]
+            spans.append(Span(kind, tensor, self.name, source if kind == "send" else target, 0, started, ended, step,
+                              key.rpartition("|")[0], nbytes))
+        return spans
+
+    def on_tensor(self, connection: Connection, frame: Frame) -> None:
+        """A frame on a connection from another task."""
+        started = time.perf_counter()
+        header = frame.header
+        if header.kind != TENSOR:
+            raise errors.DataLossError(f"{self.name}: got kind {header.kind} from {connection.peer}, expected {TENSOR}, a tensor; "
+                                       "the stream is damaged or the peer has another version")
+        (key, value, dead), step = decode_tensor(frame), header.step
+        with self._lock:
+            if header.epoch != self._epoch or step in self._finished or step < self._oldest:
+                return                                         # late: its step is over
+            table = self._tables.get(step)
+            if table is None:
+                table = self._tables[step] = LocalRendezvous()
+        if self.journal.enabled:
+            self._record("recv", key, step, started, header.data)
+        try:
+            table.send(key, value, dead)
+        except Exception as error:                             # an engine's callback failed: the step's fault, not the wire's
+            if not isinstance(error, errors.Error):
+                logger.exception("workbench: %s failed in step %d", self.name, step)
+            self._done(step, error)
+
+    # connections
+    def _link(self, target: str) -> Connection:
+        release_receiver()
+        with self._dial_lock:
+            link = self._links.get(target)
+            if link is None:
+                if target not in self.tasks:
+                    raise errors.NotFoundError(f"{self.name}: there is no task {target}, only {', '.join(self.tasks)}; "
+                                               "check the device name")
+                link = self._dial(self, target, self.tasks[target])
+                link.start(self._unexpected, self._on_link_closed)
+                self._links[target] = link
+        return link
+
+    def add_inbound(self, connection: Connection) -> None:
+        with self._lock:
+            self._inbound.append(connection)
+        connection.start(self.on_tensor, self._on_inbound_closed)
+
+    def _unexpected(self, connection: Connection, frame: Frame) -> None:
+        raise errors.DataLossError(f"{self.name}: {connection.peer} answered on a one-way connection; the stream is damaged")
+
+    def _on_link_closed(self, connection: Connection, error: BaseException | None) -> None:
+        if error is not None and not self._closed:
+            self._links.pop(connection.peer, None)
+            self._lost(connection.peer, error)
+
+    def _on_inbound_closed(self, connection: Connection, error: BaseException | None) -> None:
+        with self._lock, contextlib.suppress(ValueError):
+            self._inbound.remove(connection)
+        if error is not None and not self._closed:
+            self._lost(connection.peer, error)
+
+    def _lost(self, peer: str, error: BaseException) -> None:
+        """A peer went away: every step in flight ends, and the chief hears why."""
+        with self._lock:
+            active = list(self._active)
+        for step in active:
+            aborted = errors.AbortedError(f"step {step}: {self.name} lost its connection to {peer} at "
+                                          f"{self.tasks.get(peer, '?')} ({_text(error)}); that task's process may have died")
+            if self._break(step, aborted):
+                self._reply(m.Failed("AbortedError", aborted.message, peer), step)
+
+    def close(self) -> None:
+        """End everything; safe to call from any thread and again."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            steps = list(self._tables)
+        for step in steps:
+            self._break(step, errors.CancelledError(f"step {step}: the session was closed; nothing to do"))
+        if self._engine is not None:
+            try:
+                self._engine.close()
+            except Exception:
+                logger.exception("workbench: the engine of %s did not close", self.name)
+        self._forget(self)
+        for connection in (*self._links.values(), *self._inbound, self.control):
+            connection.close()
+
+
+def _text(error: BaseException) -> str:
+    return (str(error) or type(error).__name__)[:100_000]

@@ -1,0 +1,44 @@
+"""`workbench lab`: JupyterLab on the tour notebook, without dialogs."""
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from workbench import errors
+
+__all__ = ["TOUR", "command_line", "find_checkout", "start"]
+
+TOUR = Path("notebooks/00_tour.ipynb")
+QUIET = ("--LabApp.news_url=", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate")
+
+
+def start(arguments: Sequence[str]) -> None:
+    """Become JupyterLab; a notebook's path and Jupyter options may come in any order. Does not return."""
+    command, folder = command_line(arguments, Path.cwd())
+    os.chdir(folder)
+    os.execv(command[0], command)
+
+
+def command_line(arguments: Sequence[str], here: Path) -> tuple[list[str], Path]:
+    """(what to run, the folder to run it in): the given notebook, else the checkout's tour, else the folder alone."""
+    given = next((a for a in arguments if a.endswith(".ipynb") and not a.startswith("-")), None)
+    rest = [a for a in arguments if a is not given]
+    if given is not None:
+        notebook = (here / given).resolve()
+        if not notebook.is_file():
+            raise errors.NotFoundError(f"workbench lab: there is no notebook {notebook}; check the path, or leave "
+                                       "it out for the tour")
+        folder = here if notebook.is_relative_to(here.resolve()) else notebook.parent
+    else:
+        folder = find_checkout(here) or here
+        notebook = folder / TOUR
+    target = [str(notebook.relative_to(folder.resolve()))] if notebook.is_file() else []
+    return [sys.executable, "-m", "jupyterlab", *target, *QUIET, *rest], folder
+
+
+def find_checkout(here: Path) -> Path | None:
+    """The checkout around `here`, else the one that this package is run from, else None."""
+    candidates = [here, *here.parents, Path(__file__).resolve().parents[2]]
+    return next((folder.resolve() for folder in candidates if (folder / TOUR).is_file()), None)

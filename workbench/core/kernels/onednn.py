@@ -1,0 +1,52 @@
+"""oneDNN as a kernel library: importing this registers its selectors and its reorders; without the wheel all decline."""
+from __future__ import annotations
+
+from workbench.core.kernels import onednn_conv, onednn_matmul
+from workbench.core.kernels.choice import Choice, Spec, reorders
+from workbench.core.kernels.onednn_api import Argument
+from workbench.core.kernels.onednn_program import (
+    Builder,
+    Desc,
+    Format,
+    Place,
+    available,
+    contiguous,
+    known,
+    primitive,
+    stripped,
+)
+from workbench.errors import UnimplementedError
+
+__all__ = ["available", "reorder"]
+
+FAMILIES = (onednn_conv, onednn_matmul)
+
+
+def reorder(source: Spec, target: Spec) -> Choice:
+    """Copy a float32 value between two formats of this library, or one of them and C-contiguous memory.
+
+    Raises UnimplementedError if the library has no such copy; the planner asks only for pairs that selectors named.
+    """
+    layouts = [layout for layout in (source.layout, target.layout) if isinstance(layout, Format)]
+    if not layouts:
+        raise UnimplementedError(f"reorder: layouts are {source.layout} and {target.layout}; one must be of onednn")
+    axes = layouts[-1].axes
+    made = primitive("reorder", _described(source, axes), _described(target, axes))
+    if made is None:
+        raise UnimplementedError(f"reorder: onednn cannot copy {source.layout} to {target.layout} for shape "
+                                 f"{source.shape}; set WB_LIBRARIES without onednn")
+    builder = Builder(1, 1)
+    builder.step(made, {Argument.SOURCE: Place(0), Argument.OUTPUT: builder.output()})
+    return builder.choice((source.layout,), (target.layout,))
+
+
+def _described(spec: Spec, axes: tuple[int, ...]) -> Desc:
+    layout = stripped(spec.layout)
+    if layout is None:
+        return contiguous(spec.shape, axes)
+    if layout.axes != axes:
+        raise UnimplementedError(f"reorder: axes are {layout.axes} and {axes}; go through the plain layout")
+    return known(layout.identity)
+
+
+reorders["onednn"] = reorder

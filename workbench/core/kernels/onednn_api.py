@@ -1,0 +1,287 @@
+"""Binding of the oneDNN C API, version 3: the functions and constants we call, and nothing that decides.
+
+The library arrives as a wheel that carries only `libdnnl.so`; it is found through the wheel's own file list, loaded on
+first use with its symbols kept local, and its absence is announced once and never raised. All numeric constants are those
+of the public v3 headers `dnnl_types.h` and `dnnl_common_types.h`; they are stable within the major version.
+"""
+from __future__ import annotations
+
+import ctypes
+import logging
+from collections.abc import Sequence
+from functools import cache, partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any, Final
+
+from workbench.errors import InternalError, UnimplementedError
+
+__all__ = ["Api", "Argument", "ExecuteArgument", "load"]
+
+logger = logging.getLogger(__name__)
+
+DISTRIBUTIONS: Final = ("onednn-cpu-gomp", "onednn-cpu-iomp", "onednn-cpu-tbb", "onednn")
+STATUS: Final = ("success", "out_of_memory", "invalid_arguments", "unimplemented", "last_impl_reached",
+                 "runtime_error", "not_required", "invalid_graph", "invalid_graph_op", "invalid_shape",
+                 "invalid_data_type")
+UNIMPLEMENTED: Final = 3
+
+CPU: Final = 1
+FLOAT32: Final = 3
+FORMAT_ANY: Final = 1
+FORWARD_TRAINING: Final = 64
+FORWARD_INFERENCE: Final = 96
+SCRATCHPAD_USER: Final = 1
+
+CONVOLUTION_DIRECT: Final = 0x1
+CONVOLUTION_WINOGRAD: Final = 0x2
+CONVOLUTION_AUTO: Final = 0x3
+RELU: Final = 0x20
+LINEAR: Final = 0x26
+RELU_FROM_OUTPUT: Final = 0x100
+POOLING_MAX: Final = 0x1ff
+POOLING_AVERAGE: Final = 0x3ff  # excludes the padding from the count
+BINARY_ADD: Final = 0x1fff0
+BINARY_MULTIPLY: Final = 0x1fff1
+
+QUERY_IMPLEMENTATION: Final = 8
+QUERY_STRIDES: Final = 14
+QUERY_SCRATCHPAD: Final = 136
+QUERY_ARGUMENT: Final = 255
+QUERY_DIMENSIONS: Final = 257
+QUERY_PADDED: Final = 260
+QUERY_FORMAT_KIND: Final = 262
+QUERY_BLOCK_COUNT: Final = 263
+QUERY_BLOCKS: Final = 264
+QUERY_BLOCK_AXES: Final = 265
+KIND_BLOCKED: Final = 2
+
+MAX_AXES: Final = 12
+Dimensions = ctypes.c_int64 * MAX_AXES
+Pointer = ctypes.c_void_p
+
+
+class Argument:
+    """Indices of execution arguments (`DNNL_ARG_*`)."""
+
+    SOURCE: Final = 1
+    SOURCE_1: Final = 2
+    OUTPUT: Final = 17
+    WEIGHTS: Final = 33
+    BIAS: Final = 41
+    WORKSPACE: Final = 64
+    SCRATCHPAD: Final = 80
+    SOURCE_GRADIENT: Final = 129
+    OUTPUT_GRADIENT: Final = 145
+    WEIGHTS_GRADIENT: Final = 161
+    BIAS_GRADIENT: Final = 169
+    AFTER_0: Final = 32768 | 2
+    """Operand of a binary operation that comes first in the chain behind the main one."""
+
+
+class ExecuteArgument(ctypes.Structure):
+    """`dnnl_exec_arg_t`: which argument, and the memory object that holds it."""
+
+    _fields_ = (("argument", ctypes.c_int), ("memory", ctypes.c_void_p))
+
+
+def dimensions(values: Sequence[int]) -> Any:
+    """A `dnnl_dims_t` holding `values`; the rest is zero."""
+    return Dimensions(*values)
+
+
+class Api:
+    """One loaded library with its CPU engine; every method raises an error that names the failing status."""
+
+    def __init__(self, path: Path) -> None:
+        # Local symbols: another oneDNN in this process (torch, TensorFlow) must not meet ours.
+        self.library = ctypes.CDLL(str(path), mode=ctypes.RTLD_LOCAL)
+        self.path = path
+        self.execute = self.library.dnnl_primitive_execute
+        self.set_handle = self.library.dnnl_memory_set_data_handle
+        self.set_handle.argtypes = (Pointer, Pointer)
+        self.library.dnnl_memory_desc_get_size.restype = ctypes.c_size_t
+        self.library.dnnl_primitive_desc_query_md.restype = Pointer
+        self.version = self._version()
+        if self.version[0] != 3:
+            raise UnimplementedError(f"onednn: {path.name} has version {self.version}; version 3 is required")
+        self.engine = self._out("dnnl_engine_create", CPU, ctypes.c_size_t(0))
+
+    def _version(self) -> tuple[int, int, int]:
+        self.library.dnnl_version.restype = ctypes.POINTER(ctypes.c_int * 3)
+        major, minor, patch = self.library.dnnl_version().contents
+        return major, minor, patch
+
+    def check(self, status: int, where: str) -> None:
+        """Raise if `status` is not success: `UnimplementedError` for a missing kernel, else `InternalError`."""
+        if status:
+            name = STATUS[status] if status < len(STATUS) else str(status)
+            kind = UnimplementedError if status == UNIMPLEMENTED else InternalError
+            raise kind(f"onednn: {where} returned {name}, expected success; set WB_LIBRARIES without onednn "
+                       "to run without this library")
+
+    def _out(self, name: str, *arguments: Any) -> Pointer:
+        """Call a constructor whose first parameter receives the new object."""
+        made = Pointer()
+        self.check(getattr(self.library, name)(ctypes.byref(made), *arguments), name)
+        return made
+
+    def stream(self) -> Pointer:
+        """A new in-order stream; on the CPU a call returns when its work is done."""
+        return self._out("dnnl_stream_create", self.engine, ctypes.c_uint(1))
+
+    # Memory descriptors
+
+    def plain(self, shape: Sequence[int], strides: Sequence[int]) -> Pointer:
+        """Descriptor of float32 elements with `strides` counted in elements."""
+        return self._out("dnnl_memory_desc_create_with_strides", len(shape), dimensions(shape), FLOAT32,
+                         dimensions(strides))
+
+    def any(self, shape: Sequence[int]) -> Pointer:
+        """Descriptor whose format the primitive chooses."""
+        return self._out("dnnl_memory_desc_create_with_tag", len(shape), dimensions(shape), FLOAT32, FORMAT_ANY)
+
+    def clone(self, descriptor: Pointer) -> Pointer:
+        return self._out("dnnl_memory_desc_clone", descriptor)
+
+    def equal(self, left: Pointer, right: Pointer) -> bool:
+        return bool(self.library.dnnl_memory_desc_equal(left, right))
+
+    def size(self, descriptor: Pointer) -> int:
+        """Bytes that hold the value, padding included."""
+        return int(self.library.dnnl_memory_desc_get_size(descriptor))
+
+    def destroy_descriptor(self, descriptor: Pointer) -> None:
+        self.check(self.library.dnnl_memory_desc_destroy(descriptor), "dnnl_memory_desc_destroy")
+
+    def _numbers(self, descriptor: Pointer, what: int, count: int) -> tuple[int, ...]:
+        found = ctypes.POINTER(ctypes.c_int64)()
+        self.check(self.library.dnnl_memory_desc_query(descriptor, what, ctypes.byref(found)), "dnnl_memory_desc_query")
+        return tuple(found[:count])
+
+    def _number(self, descriptor: Pointer, what: int) -> int:
+        found = ctypes.c_int(0)
+        self.check(self.library.dnnl_memory_desc_query(descriptor, what, ctypes.byref(found)), "dnnl_memory_desc_query")
+        return found.value
+
+    def blocking(self, descriptor: Pointer, axes: int) -> str:
+        """The format in words, such as `strides 3136,196,14,1 blocks 16b`; `opaque` if the library hides it."""
+        if self._number(descriptor, QUERY_FORMAT_KIND) != KIND_BLOCKED:
+            return "opaque"
+        strides = ",".join(map(str, self._numbers(descriptor, QUERY_STRIDES, axes)))
+        count = self._number(descriptor, QUERY_BLOCK_COUNT)
+        sizes = self._numbers(descriptor, QUERY_BLOCKS, count)
+        letters = ("abcdefghijkl"[axis] for axis in self._numbers(descriptor, QUERY_BLOCK_AXES, count))
+        blocks = "".join(f"{size}{letter}" for size, letter in zip(sizes, letters))
+        return f"strides {strides}" + (f" blocks {blocks}" if blocks else "")
+
+    def padded(self, descriptor: Pointer, axes: int) -> tuple[int, ...]:
+        """Dimensions with the padding that blocks add."""
+        return self._numbers(descriptor, QUERY_PADDED, axes)
+
+    # Attributes
+
+    def attributes(self, after: Sequence[tuple[Any, ...]] = ()) -> Pointer:
+        """Scratchpad owned by the caller; then, in order, what follows the main operation.
+
+        `("sum",)` adds the old output, `("relu",)` and `("linear", alpha as c_float)` apply a function,
+        `("add", descriptor)` adds an argument.
+        """
+        made = self._out("dnnl_primitive_attr_create")
+        self.check(self.library.dnnl_primitive_attr_set_scratchpad_mode(made, SCRATCHPAD_USER), "scratchpad mode")
+        if after:
+            chain = self._out("dnnl_post_ops_create")
+            for name, *parameters in after:
+                self.check(self._append(chain, name, *parameters), f"post-op {name}")
+            self.check(self.library.dnnl_primitive_attr_set_post_ops(made, chain), "post-ops")
+            self.check(self.library.dnnl_post_ops_destroy(chain), "post-ops destroy")
+        return made
+
+    def _append(self, chain: Pointer, name: str, *parameters: Any) -> int:
+        if name == "sum":
+            status = self.library.dnnl_post_ops_append_sum(chain, ctypes.c_float(1), 0, FLOAT32)
+        elif name == "add":
+            status = self.library.dnnl_post_ops_append_binary(chain, BINARY_ADD, parameters[0])
+        else:
+            zero = ctypes.c_float(0)
+            kind, alpha = (RELU, zero) if name == "relu" else (LINEAR, parameters[0])
+            status = self.library.dnnl_post_ops_append_eltwise(chain, kind, alpha, zero)
+        return int(status)
+
+    def destroy_attributes(self, attributes: Pointer) -> None:
+        self.check(self.library.dnnl_primitive_attr_destroy(attributes), "dnnl_primitive_attr_destroy")
+
+    # Primitive descriptors and primitives
+
+    def describe(self, family: str, *arguments: Any) -> Pointer:
+        """Primitive descriptor of `dnnl_<family>_primitive_desc_create`, `UnimplementedError` if none exists."""
+        return self._out(f"dnnl_{family}_primitive_desc_create", *arguments)
+
+    def destroy_primitive_descriptor(self, described: Pointer) -> None:
+        self.check(self.library.dnnl_primitive_desc_destroy(described), "dnnl_primitive_desc_destroy")
+
+    def primitive(self, described: Pointer) -> Pointer:
+        return self._out("dnnl_primitive_create", described)
+
+    def argument(self, described: Pointer, argument: int) -> Pointer | None:
+        """Borrowed memory descriptor of an execution argument; valid while `described` lives."""
+        return self._borrowed(described, QUERY_ARGUMENT, argument)
+
+    def scratchpad(self, described: Pointer) -> Pointer | None:
+        return self._borrowed(described, QUERY_SCRATCHPAD, 0)
+
+    def _borrowed(self, described: Pointer, what: int, index: int) -> Pointer | None:
+        found = self.library.dnnl_primitive_desc_query_md(described, what, index)
+        return Pointer(found) if found else None
+
+    def implementation(self, described: Pointer) -> str:
+        """Name of the chosen kernel, such as `jit:avx512_core`; `ref:any` marks the slow one."""
+        text = ctypes.c_char_p()
+        self.check(self.library.dnnl_primitive_desc_query(described, QUERY_IMPLEMENTATION, 0, ctypes.byref(text)),
+                   "implementation query")
+        return (text.value or b"").decode()
+
+    # Execution
+
+    def memory(self, descriptor: Pointer) -> Pointer:
+        """Memory object without a buffer; `set_handle` gives it one."""
+        return self._out("dnnl_memory_create", descriptor, self.engine, None)
+
+    def destroy_memory(self, memory: Pointer) -> None:
+        self.check(self.library.dnnl_memory_destroy(memory), "dnnl_memory_destroy")
+
+    def destroy_stream(self, stream: Pointer) -> None:
+        self.check(self.library.dnnl_stream_destroy(stream), "dnnl_stream_destroy")
+
+    def prepared(self, primitive: Pointer, stream: Pointer, arguments: Any) -> partial[int]:
+        """A callable without parameters that runs `primitive` on `arguments` and returns the status."""
+        return partial(self.execute, primitive, stream, ctypes.c_int(len(arguments)), arguments)
+
+
+def find() -> Path | None:
+    """The shared library inside the first installed wheel of `DISTRIBUTIONS`."""
+    for name in DISTRIBUTIONS:
+        try:
+            files = metadata.files(name) or []
+        except metadata.PackageNotFoundError:
+            continue
+        for file in files:
+            if file.name.startswith(("libdnnl.so", "libdnnl.dylib", "dnnl.dll")):
+                path = Path(str(file.locate())).resolve()
+                if path.exists():
+                    return path
+    return None
+
+
+@cache
+def load() -> Api | None:
+    """The library, or None with one logged line that says why; loaded at most once."""
+    path = find()
+    if path is None:
+        logger.info("oneDNN is not installed; NumPy and Numba kernels serve (pip install onednn-cpu-gomp)")
+        return None
+    try:
+        return Api(path)
+    except (OSError, AttributeError, UnimplementedError) as error:
+        logger.warning("oneDNN at %s cannot be used: %s; NumPy and Numba kernels serve", path.name, error)
+        return None

@@ -1,0 +1,261 @@
+"""oneDNN kernels for float32 convolutions in both directions; formats are the library's choice and travel with the values.
+
+Filters are [height, width, in, out] for both data formats, as in TensorFlow 1.x. Images travel with the channels last: there
+the generated kernels are as fast as in blocked formats or a little faster (measured on AVX-512, 1 to 384 channels), and an NHWC
+value needs no private format at all. Only filters are reordered, once a step. Where no fast kernel takes channels last, the
+library chooses.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from workbench.core.kernels.choice import Choice, Layout, Spec, register
+from workbench.core.kernels.onednn_api import (
+    CONVOLUTION_DIRECT,
+    CONVOLUTION_WINOGRAD,
+    FORWARD_TRAINING,
+    Argument,
+)
+from workbench.core.kernels.onednn_program import (
+    Builder,
+    Desc,
+    Format,
+    Place,
+    Primitive,
+    any_format,
+    channels_last,
+    contiguous,
+    fast,
+    format_of,
+    identity_of,
+    placed,
+    primitive,
+    servable,
+    stripped,
+)
+
+__all__ = ["Window", "conv2d", "conv2d_backprop_filter", "conv2d_backprop_input", "data_axes", "fused_conv2d", "policy"]
+
+FILTER_AXES = (3, 2, 0, 1)
+VECTOR = (0,)
+
+
+@dataclass
+class Policy:
+    """Choices between algorithms that differ in rounding; changed before a session is made."""
+
+    winograd: bool = True
+    """Winograd's algorithm for 3x3 filters with stride 1: faster, relative error up to about 1e-3 instead of 1e-6."""
+
+
+policy = Policy()
+
+
+def data_axes(attributes: Mapping[str, Any]) -> tuple[int, ...]:
+    """The value's axes in the library's order: batch, channels, height, width."""
+    return (0, 1, 2, 3) if attributes.get("data_format", "NHWC") == "NCHW" else (0, 3, 1, 2)
+
+
+@dataclass(frozen=True)
+class Window:
+    """How a filter or pooling window moves: per spatial axis the stride, dilation and padding before and after."""
+
+    strides: tuple[int, int]
+    dilations: tuple[int, int]
+    before: tuple[int, int]
+    after: tuple[int, int]
+
+    @classmethod
+    def of(cls, attributes: Mapping[str, Any], image: Sequence[int], kernel: Sequence[int]) -> Window:
+        """`image` and `kernel` are (height, width); padding follows TensorFlow: SAME puts the odd element after."""
+        strides = _pair(attributes.get("strides", (1, 1)))
+        dilations = _pair(attributes.get("dilations", (1, 1)))
+        padding = attributes.get("padding", "VALID")
+        if padding == "VALID":
+            sides = [(0, 0), (0, 0)]
+        elif padding == "SAME":
+            sides = [_same(*axis) for axis in zip(image, kernel, strides, dilations)]
+        else:
+            sides = [_pair(side) for side in padding]
+        return cls(strides, dilations, (sides[0][0], sides[1][0]), (sides[0][1], sides[1][1]))
+
+    def parameters(self) -> tuple[tuple[int, int], ...]:
+        """As the library counts: a dilation of zero leaves no gap."""
+        return self.strides, (self.dilations[0] - 1, self.dilations[1] - 1), self.before, self.after
+
+
+def _pair(values: Any) -> tuple[int, int]:
+    first, second = values
+    return int(first), int(second)
+
+
+def _same(extent: int, kernel: int, stride: int, dilation: int) -> tuple[int, int]:
+    span = (kernel - 1) * dilation + 1
+    total = max((-(-extent // stride) - 1) * stride + span - extent, 0)
+    return total // 2, total - total // 2
+
+
+class Convolution:
+    """Shapes and descriptors of one convolution, whatever its direction."""
+
+    def __init__(self, attributes: Mapping[str, Any], x: Spec, kernel: Spec, y: Spec, bias: Spec | None = None) -> None:
+        self.axes = data_axes(attributes)
+        self.x, self.kernel, self.y, self.bias = x, kernel, y, bias
+        height, width = x.shape[self.axes[2]], x.shape[self.axes[3]]
+        self.window = Window.of(attributes, (height, width), kernel.shape[:2])
+
+    def algorithms(self) -> tuple[int, ...]:
+        """Candidates, best first; Winograd pays only where there are enough channels for its small products."""
+        small = self.kernel.shape[:2] == (3, 3) and self.window.strides == (1, 1) and self.window.dilations == (1, 1)
+        many = min(self.kernel.shape[2:]) >= 32
+        return (CONVOLUTION_WINOGRAD, CONVOLUTION_DIRECT) if policy.winograd and small and many else (CONVOLUTION_DIRECT,)
+
+    def modes(self, *images: Spec) -> tuple[str, ...]:
+        """Which formats to try: an image that comes in another private format may keep it."""
+        usual = all(spec.layout is None or self.is_last(spec) for spec in images)
+        return ("last", "any") if usual else ("kept", "last", "any")
+
+    def is_last(self, spec: Spec) -> bool:
+        layout = stripped(spec.layout)
+        return layout is not None and layout.identity == identity_of(channels_last(spec.shape, self.axes))
+
+    def data(self, spec: Spec, mode: str) -> Desc:
+        """Descriptor of an image in a mode."""
+        if mode == "last":
+            return channels_last(spec.shape, self.axes)
+        found = placed(spec.shape, stripped(spec.layout), self.axes) if mode == "kept" and spec.layout else None
+        return found or any_format(spec.shape, self.axes)
+
+    def filter(self) -> Desc:
+        return any_format(self.kernel.shape, FILTER_AXES)
+
+    def bias_desc(self) -> Desc | None:
+        return None if self.bias is None else contiguous(self.bias.shape, VECTOR)
+
+    def forward(self, algorithm: int, mode: str, after: tuple[tuple[Any, ...], ...] = ()) -> Primitive | None:
+        return primitive("convolution_forward", FORWARD_TRAINING, algorithm, self.data(self.x, mode), self.filter(),
+                         self.bias_desc(), self.data(self.y, mode), *self.window.parameters(), after=after)
+
+    def backward(self, family: str, first: Desc, second: Desc, third: Desc, algorithm: int) -> Primitive | None:
+        hint = self.forward(algorithm, "any")
+        if hint is None:
+            return None
+        middle = (second, None) if family == "convolution_backward_weights" else (second,)
+        return primitive(family, algorithm, first, *middle, third, *self.window.parameters(), hint)
+
+    def best(self, attempt: Callable[[int, str], Primitive | None], *images: Spec) -> Primitive | None:
+        """The first generated kernel over algorithms and modes, else the first one that is not the reference loop."""
+        spare = None
+        for algorithm in self.algorithms():
+            for mode in self.modes(*images):
+                made = fast(attempt(algorithm, mode))
+                if made is not None and good(made):
+                    return made
+                spare = spare or made
+        return spare
+
+    def wanted(self, made: Primitive, argument: int, spec: Spec) -> Layout | None:
+        """The format an image input must have; its own if the bytes already lie right."""
+        return same_or(made.formats[argument], format_of(made, argument, spec.shape, self.axes), spec)
+
+
+def good(made: Primitive) -> bool:
+    """Generated code; `gemm` unrolls the image into a matrix first and is kept for shapes nothing else takes."""
+    return made.implementation.startswith(("jit", "brg"))
+
+
+def same_or(identity: int, wanted: Format | None, spec: Spec) -> Layout | None:
+    """The layout `spec` has if its leading bytes lie as `identity` says, else `wanted`."""
+    layout = stripped(spec.layout)
+    return spec.layout if layout is not None and layout.identity == identity else wanted
+
+
+def _four(*specs: Spec) -> bool:
+    return servable(*specs) and all(len(spec.shape) == 4 for spec in specs)
+
+
+@register("onednn", "conv2d")
+def conv2d(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
+           free: Sequence[bool]) -> Choice | None:
+    """Convolution of an image batch with a filter."""
+    if not _four(*inputs, *outputs):
+        return None
+    return _forward(Convolution(attributes, inputs[0], inputs[1], outputs[0]), (), free[0])
+
+
+@register("onednn", "fused_conv2d")
+def fused_conv2d(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
+                 free: Sequence[bool]) -> Choice | None:
+    """`activation(conv2d(x, filter) + bias)` in one pass; activation "none" or "relu"."""
+    x, kernel, bias = inputs
+    activation = attributes.get("activation", "none")
+    if not (_four(x, kernel, *outputs) and servable(bias)) or activation not in ("none", "relu"):
+        return None
+    after = (("relu",),) if activation == "relu" else ()
+    return _forward(Convolution(attributes, x, kernel, outputs[0], bias), after, free[0])
+
+
+def _forward(shape: Convolution, after: tuple[tuple[Any, ...], ...], free: bool) -> Choice | None:
+    if not _channels_match(shape):
+        return None
+    made = shape.best(lambda algorithm, mode: shape.forward(algorithm, mode, after), shape.x)
+    if made is None:
+        return None
+    builder = Builder(2 if shape.bias is None else 3, 1)
+    places = {Argument.SOURCE: Place(0), Argument.WEIGHTS: Place(1)}
+    inputs = [shape.wanted(made, Argument.SOURCE, shape.x),
+              format_of(made, Argument.WEIGHTS, shape.kernel.shape, FILTER_AXES)]
+    if shape.bias is not None:
+        places[Argument.BIAS] = Place(2)
+        inputs.append(None)
+    stored = builder.store(made, Argument.OUTPUT, places, shape.y.shape, shape.axes, free)
+    return builder.choice(inputs, (stored,))
+
+
+def _channels_match(shape: Convolution) -> bool:
+    """Grouped convolutions are not ours."""
+    return shape.x.shape[shape.axes[1]] == shape.kernel.shape[2]
+
+
+@register("onednn", "conv2d_backprop_input")
+def conv2d_backprop_input(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
+                          free: Sequence[bool]) -> Choice | None:
+    """Gradient of `conv2d` with respect to the image, from the filter and `dy`."""
+    kernel, dy = inputs
+    if not _four(*inputs, *outputs):
+        return None
+    shape = Convolution(attributes, outputs[0], kernel, dy)
+    if not _channels_match(shape):
+        return None
+    made = shape.best(lambda algorithm, mode: shape.backward(
+        "convolution_backward_data", shape.data(outputs[0], mode), shape.filter(), shape.data(dy, mode), algorithm), dy)
+    if made is None:
+        return None
+    builder = Builder(2, 1)
+    stored = builder.store(made, Argument.SOURCE_GRADIENT, {Argument.WEIGHTS: Place(0), Argument.OUTPUT_GRADIENT: Place(1)},
+                           outputs[0].shape, shape.axes, free[0])
+    return builder.choice((format_of(made, Argument.WEIGHTS, kernel.shape, FILTER_AXES),
+                           shape.wanted(made, Argument.OUTPUT_GRADIENT, dy)), (stored,))
+
+
+@register("onednn", "conv2d_backprop_filter")
+def conv2d_backprop_filter(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
+                           free: Sequence[bool]) -> Choice | None:
+    """Gradient of `conv2d` with respect to the filter, from the image and `dy`."""
+    x, dy = inputs
+    if not _four(*inputs, *outputs):
+        return None
+    shape = Convolution(attributes, x, outputs[0], dy)
+    if not _channels_match(shape):
+        return None
+    made = shape.best(lambda algorithm, mode: shape.backward(
+        "convolution_backward_weights", shape.data(x, mode), shape.filter(), shape.data(dy, mode), algorithm), x, dy)
+    if made is None:
+        return None
+    builder = Builder(2, 1)
+    stored = builder.store(made, Argument.WEIGHTS_GRADIENT, {Argument.SOURCE: Place(0), Argument.OUTPUT_GRADIENT: Place(1)},
+                           outputs[0].shape, FILTER_AXES, free[0])
+    return builder.choice((shape.wanted(made, Argument.SOURCE, x), shape.wanted(made, Argument.OUTPUT_GRADIENT, dy)),
+                          (stored,))

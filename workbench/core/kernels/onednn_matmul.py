@@ -1,0 +1,216 @@
+"""oneDNN kernels for products of float32 matrices: plain, with bias and ReLU, and folded into a weight update.
+
+Which form of a product is fastest depends on its shape, by measurement (16x9216 times 9216x4096 takes 6 to 66 ms), so a few
+fixed rules choose; they never measure at run time, and a graph gives the same bits in every process. Weights lie plain:
+packing 150 MB costs as much as the product.
+"""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.core.kernels.choice import Choice, Kernel, Spec, register
+from workbench.core.kernels.onednn_api import BINARY_MULTIPLY, FORWARD_INFERENCE, Argument
+from workbench.core.kernels.onednn_program import (
+    Builder,
+    Desc,
+    Place,
+    Primitive,
+    any_format,
+    contiguous,
+    fast,
+    known,
+    primitive,
+    servable,
+)
+
+__all__ = ["fused_matmul", "matmul", "matmul_update"]
+
+SKINNY_ROWS = 96
+LARGE_WEIGHT = 2 << 20  # elements: above the second-level cache
+PACKED_FROM = 256
+STRAIGHT, TURNED = (0, 1), (1, 0)
+NO_LAYOUTS = (None, None)
+
+
+def _axes(transposed: bool) -> tuple[int, int]:
+    return TURNED if transposed else STRAIGHT
+
+
+class Product:
+    """Shapes of `op(a) @ op(b)`: `rows` x `depth` times `depth` x `columns`."""
+
+    def __init__(self, attributes: Mapping[str, Any], a: Spec, b: Spec) -> None:
+        self.a, self.b = a.shape, b.shape
+        self.turn_a = bool(attributes.get("transpose_a", False))
+        self.turn_b = bool(attributes.get("transpose_b", False))
+        self.rows, self.depth = (self.a[axis] for axis in _axes(self.turn_a))
+        self.columns = self.b[0 if self.turn_b else 1]
+
+    def left(self) -> Desc:
+        return contiguous(self.a, _axes(self.turn_a))
+
+    def right(self) -> Desc:
+        return contiguous(self.b, _axes(self.turn_b))
+
+    def out(self) -> Desc:
+        return contiguous((self.rows, self.columns), STRAIGHT)
+
+
+def _two_matrices(*specs: Spec) -> bool:
+    return servable(*specs) and all(len(spec.shape) == 2 for spec in specs)
+
+
+@register("onednn", "matmul")
+def matmul(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
+           free: Sequence[bool]) -> Choice | None:
+    """`a @ b` of two float32 matrices, each optionally transposed."""
+    if not _two_matrices(*inputs, *outputs):
+        return None
+    product = Product(attributes, *inputs)
+    if product.turn_a and not product.turn_b and product.columns <= 16:
+        return _numpy_product(product)
+    if product.turn_b and not product.turn_a and _turning_pays(product):
+        return _turned(product)
+    builder = Builder(2, 1)
+    made = _direct(product, builder, Place(0), Place(1), builder.output())
+    return builder.choice(NO_LAYOUTS, (None,)) if made else None
+
+
+def _numpy_product(product: Product) -> Choice:
+    """BLAS through NumPy: for few columns it needs no copy of the long operand (0.020 ms against 0.045)."""
+    def make(static: tuple[bool, ...]) -> Kernel:
+        def kernel(a: Any, b: Any, out: Any) -> None:
+            np.matmul(a.T if product.turn_a else a, b.T if product.turn_b else b, out=out)
+        return kernel
+    return Choice("onednn", NO_LAYOUTS, (None,), make, note="numpy")
+
+
+def _turning_pays(product: Product) -> bool:
+    """Turning the two small matrices must cost less than the copy that a transposed right side needs."""
+    small = product.rows * (product.depth + product.columns)
+    return 2 * small <= product.depth * product.columns
+
+
+def _turned(product: Product) -> Choice | None:
+    """`a @ b.T` as `(b @ a.T).T`: the large matrix is read in place, once, at the speed of memory."""
+    rows, depth, columns = product.rows, product.depth, product.columns
+    builder = Builder(2, 1)
+    narrow, result = builder.buffer(4 * rows * depth), builder.buffer(4 * rows * columns)
+    first = primitive("reorder", contiguous((rows, depth), TURNED), contiguous((depth, rows), STRAIGHT))
+    second = fast(primitive("matmul", contiguous((columns, depth), STRAIGHT), contiguous((depth, rows), STRAIGHT), None,
+                            contiguous((columns, rows), STRAIGHT)))
+    third = primitive("reorder", contiguous((columns, rows), TURNED), contiguous((rows, columns), STRAIGHT))
+    if first is None or second is None or third is None:
+        return None
+    builder.step(first, {Argument.SOURCE: Place(0), Argument.OUTPUT: narrow})
+    builder.step(second, {Argument.SOURCE: Place(1), Argument.WEIGHTS: narrow, Argument.OUTPUT: result})
+    builder.step(third, {Argument.SOURCE: result, Argument.OUTPUT: builder.output()})
+    return builder.choice(NO_LAYOUTS, (None,))
+
+
+def _inner(product: Product, bias: Desc | None, after: tuple[tuple[Any, ...], ...]) -> Primitive | None:
+    """Few rows times a weight larger than the caches: the inner product reads it in place (10.6 ms against 13.5)."""
+    if product.turn_a or product.turn_b or product.rows > SKINNY_ROWS or \
+            product.depth * product.columns < LARGE_WEIGHT:
+        return None
+    flat = None if bias is None else contiguous((product.columns,), (0,))
+    return fast(primitive("inner_product_forward", FORWARD_INFERENCE, product.left(),
+                          contiguous((product.depth, product.columns), TURNED), flat, product.out(), after=after))
+
+
+def _direct(product: Product, builder: Builder, a: Place, b: Place, out: Place, bias: Place | None = None,
+            after: tuple[tuple[Any, ...], ...] = (), extra: Mapping[int, Place] | None = None) -> bool:
+    """Add the steps of one product; False if the library has no fast kernel for it."""
+    row = None if bias is None else contiguous((1, product.columns), STRAIGHT)
+    places = {Argument.SOURCE: a, Argument.WEIGHTS: b, Argument.OUTPUT: out, **(extra or {})}
+    if bias is not None:
+        places[Argument.BIAS] = bias
+    made = None if extra else _inner(product, row, after)
+    if made is None:
+        made = _packed(product, builder, places, row, after)
+    if made is None:
+        made = fast(primitive("matmul", product.left(), product.right(), row, product.out(), after=after))
+    if made is not None:
+        builder.step(made, places)
+    return made is not None
+
+
+def _packed(product: Product, builder: Builder, places: dict[int, Place], row: Desc | None,
+            after: tuple[tuple[Any, ...], ...]) -> Primitive | None:
+    """A right side that is small beside the result is packed first: the library would copy it in every block."""
+    if product.turn_b or product.rows < PACKED_FROM or product.depth > product.rows:
+        return None
+    made = fast(primitive("matmul", product.left(), any_format(product.b, STRAIGHT), row, product.out(), after=after))
+    if made is None:
+        return None
+    pack = primitive("reorder", product.right(), known(made.formats[Argument.WEIGHTS]))
+    if pack is None:
+        return None
+    packed = builder.buffer_of(made, Argument.WEIGHTS)
+    builder.step(pack, {Argument.SOURCE: places[Argument.WEIGHTS], Argument.OUTPUT: packed})
+    places[Argument.WEIGHTS] = packed
+    return made
+
+
+@register("onednn", "fused_matmul")
+def fused_matmul(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
+                 free: Sequence[bool]) -> Choice | None:
+    """`activation(a @ b + bias)` in one pass; activation "none" or "relu"."""
+    a, b, bias = inputs
+    activation = attributes.get("activation", "none")
+    if not (_two_matrices(a, b, *outputs) and servable(bias)) or activation not in ("none", "relu"):
+        return None
+    product = Product(attributes, a, b)
+    builder = Builder(3, 1)
+    after = (("relu",),) if activation == "relu" else ()
+    made = _direct(product, builder, Place(0), Place(1), builder.output(), Place(2), after)
+    return builder.choice((None, None, None), (None,)) if made else None
+
+
+@register("onednn", "matmul_update")
+def matmul_update(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
+                  free: Sequence[bool]) -> Choice | None:
+    """`w + sign * scale * (a @ b)`: the gradient of a weight is never stored; in place or into another buffer."""
+    weight, a, b, scale = inputs
+    if not _two_matrices(weight, a, b, *outputs) or scale.dtype != np.float32 or scale.shape not in ((), (1,)):
+        return None
+    product = Product(attributes, a, b)
+    sign = float(attributes.get("sign", -1.0))
+    into = _update(product, sign, (("sum",),), {})
+    beside = _update(product, sign, (("add", product.out()),), {Argument.AFTER_0: Place(0)})
+    if into is None or beside is None:
+        return None
+    in_place, separate = into.program(), beside.program()
+    note = into.choice((), ()).note
+
+    def make(static: tuple[bool, ...]) -> Kernel:
+        return _update_kernel(in_place(static), separate(static))
+    return Choice("onednn", (None,) * 4, (None,), make, max(into.scratch(), beside.scratch()), {0: 0}, note)
+
+
+def _update_kernel(in_place: Kernel, separate: Kernel) -> Kernel:
+    def kernel(*arrays: Any) -> None:
+        # The old weight may be added through the output only if it lies there.
+        same = arrays[0] is arrays[4] or arrays[0].ctypes.data == arrays[4].ctypes.data
+        (in_place if same else separate)(*arrays)
+    return kernel
+
+
+def _update(product: Product, sign: float, after: tuple[tuple[Any, ...], ...],
+            extra: Mapping[int, Place]) -> Builder | None:
+    """Scale the smaller operand, then multiply and add: scaling the product would be another pass over it."""
+    builder = Builder(4, 1)
+    left = product.rows < product.columns
+    shape = product.a if left else product.b
+    scaled = builder.buffer(4 * shape[0] * shape[1])
+    plain = contiguous(shape, STRAIGHT)
+    scale = primitive("binary", BINARY_MULTIPLY, plain, contiguous((1, 1), STRAIGHT), plain,
+                      after=() if sign == 1.0 else (("linear", sign),))
+    if scale is None:
+        return None
+    builder.step(scale, {Argument.SOURCE: Place(1 if left else 2), Argument.SOURCE_1: Place(3), Argument.OUTPUT: scaled})
+    a, b = (scaled, Place(2)) if left else (Place(1), scaled)
+    return builder if _direct(product, builder, a, b, builder.output(), after=after, extra=extra) else None

@@ -1,0 +1,95 @@
+"""One number of compute threads for oneDNN (OpenMP), BLAS and Numba together, and the environment they need."""
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from pathlib import Path
+
+from threadpoolctl import ThreadpoolController
+
+from workbench.errors import InvalidArgumentError
+from workbench.settings import settings
+
+__all__ = ["adopt_threads", "get_threads", "prepare_environment", "set_threads"]
+
+_lock = threading.Lock()
+_adopted = threading.local()
+_current: list[int] = []
+
+
+def _cores() -> int:
+    """Cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def get_threads() -> int:
+    """Compute threads in force: the last `set_threads`, else `settings.threads`, else all cores of the process."""
+    if _current:
+        return _current[0]
+    return settings.threads if settings.threads > 0 else _cores()
+
+
+def set_threads(threads: int = 0) -> int:
+    """Let oneDNN, BLAS and Numba each use `threads` threads; 0 follows `settings.threads`, then all cores. Returns it.
+
+    OpenMP keeps its number per calling thread: a thread that executes kernels calls `adopt_threads` once. Plans made
+    before keep primitives that were laid out for the old number; make new sessions after a change.
+
+    OPENBLAS_CORETYPE names the processor for which NumPy's OpenBLAS picks its kernels. It is read once, when NumPy loads:
+    `prepare_environment` sets it to `SkylakeX` where the processor has AVX-512, because OpenBLAS takes some such
+    processors for a Haswell and then runs at half speed. Raises InvalidArgumentError for a negative number.
+    """
+    if threads < 0:
+        raise InvalidArgumentError(f"set_threads: threads is {threads}, expected 0 or more; "
+                                   "0 means settings.threads, or all cores")
+    with _lock:
+        chosen = threads or (settings.threads if settings.threads > 0 else _cores())
+        _current[:] = [chosen]
+    adopt_threads()
+    return chosen
+
+
+def adopt_threads() -> None:
+    """Apply the number in force to the calling thread and the process; costs nothing when it is already applied."""
+    chosen = get_threads()
+    if getattr(_adopted, "threads", None) == chosen:
+        return
+    _load_compiled()
+    ThreadpoolController().limit(limits=chosen)
+    _limit_numba(chosen)
+    _adopted.threads = chosen
+
+
+def _load_compiled() -> None:
+    """oneDNN brings the OpenMP runtime; it must be there to be told."""
+    from workbench.core.kernels.onednn_api import load
+    load()
+
+
+def _limit_numba(threads: int) -> None:
+    numba = sys.modules.get("numba")
+    if numba is not None:
+        numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
+
+
+def prepare_environment(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
+    """Set OPENBLAS_CORETYPE=SkylakeX if that can still help; returns whether it was set.
+
+    Nothing happens if NumPy is already imported, if the variable has a value, or if the processor has no AVX-512 (or the
+    system does not tell, as on macOS and Windows).
+    """
+    if "numpy" in sys.modules or "OPENBLAS_CORETYPE" in os.environ or not _has_avx512(cpuinfo):
+        return False
+    os.environ["OPENBLAS_CORETYPE"] = "SkylakeX"
+    return True
+
+
+def _has_avx512(cpuinfo: Path) -> bool:
+    """The five feature sets that OpenBLAS's SkylakeX kernels use, as Linux names them."""
+    try:
+        lines = cpuinfo.read_text(errors="replace").splitlines()
+    except OSError:
+        return False
+    flags = next((line.partition(":")[2].split() for line in lines if line.startswith("flags")), [])
+    return {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"} <= set(flags)

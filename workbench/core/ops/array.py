@@ -1,0 +1,356 @@
+"""Shapes and layouts of tensors: reshape, transpose, join, split, repeat, pad, fill."""
+from __future__ import annotations
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.build import constant_shape, constant_value, convert, ops, returns_list
+from workbench.core.dtype import as_dtype
+from workbench.core.opdef import op
+from workbench.core.shape import Shape
+
+
+def _axis(axis, rank, where):
+    """`axis` counted from the front; ShapeError when the rank has no such axis."""
+    if not -rank <= axis < rank:
+        raise errors.ShapeError(f"{where}: axis {axis} is outside rank {rank}; use {-rank} … {rank - 1}")
+    return axis % rank
+
+
+# the shape itself
+
+def _rank_of(inputs, attrs):
+    return [Shape([inputs[0].shape.rank])]
+
+
+@op("x? -> ?", types="any -> @out_type", shape=_rank_of, differentiable=False)
+def shape(x, *, out_type="int32"):
+    """The dimensions of x as a vector."""
+    return np.asarray(x.shape, as_dtype(out_type).numpy)
+
+
+@op("x? -> []", types="any -> @out_type", differentiable=False)
+def size(x, *, out_type="int32"):
+    """The number of elements of x."""
+    return np.asarray(x.size, as_dtype(out_type).numpy)
+
+
+@op("x? -> []", types="any -> int32", differentiable=False)
+def rank(x):
+    """The number of dimensions of x."""
+    return np.asarray(x.ndim, np.int32)
+
+
+def shape_vector(x):
+    """The shape of x as an int32 vector: a constant when it is known, else read at run time."""
+    return ops.constant(np.asarray(x.shape.static, np.int32)) if x.shape.known else ops.shape(x)
+
+
+ops.define("shape_vector", shape_vector)
+
+
+def _reshaped(inputs, attrs):
+    known, wanted = inputs[0].shape, constant_shape(inputs[1])
+    count, value = known.num_elements(), constant_value(inputs[1])
+    if count is None or value is None:
+        return [wanted]
+    return [Shape(_fit(known.static, value.tolist()))]
+
+
+def _fit(dims, target):
+    """`target` with its -1 replaced so that it holds as many elements as `dims`."""
+    count, rest = int(np.prod(dims)), int(np.prod([d for d in target if d >= 0]))
+    free = sum(d < 0 for d in target)
+    if free > 1 or any(d < -1 for d in target):
+        raise errors.ShapeError(f"reshape: {target} is no shape; write -1 at most once and no other negative number")
+    if rest != count if not free else (rest == 0 and count != 0) or (rest and count % rest):
+        raise errors.ShapeError(f"reshape: x has {count} elements (shape {list(dims)}) but {target} holds "
+                                f"{'a multiple of ' if free else ''}{rest}; make them agree")
+    return [d if d >= 0 else count // max(rest, 1) for d in target]
+
+
+@op("x? shape[r] -> ?", types="T int -> T", shape=_reshaped, view=True)
+def reshape(x, shape):
+    """The elements of x, in order, in another shape; one dimension may be -1."""
+    return x.reshape(_fit(x.shape, shape.tolist()))
+
+
+@reshape.gradient
+def _(node, dy):
+    return ops.reshape(dy, ops.shape_vector(node.inputs[0])), None
+
+
+def _expanded(inputs, attrs):
+    dims, given = inputs[0].shape.dims, attrs["axis"]
+    if dims is None:
+        return [Shape(None)]
+    axes = given if isinstance(given, tuple) else (given,)
+    total = len(dims) + len(axes)
+    places = {_axis(a, total, "expand_dims") for a in axes}
+    rest = iter(dims)
+    return [Shape(1 if i in places else next(rest) for i in range(total))]
+
+
+@op("x? -> ?", shape=_expanded, view=True)
+def expand_dims(x, *, axis):
+    """x with a dimension of size 1 at `axis` (or at several) of the result."""
+    return np.expand_dims(x, axis)
+
+
+@expand_dims.gradient
+def _(node, dy):
+    return ops.squeeze(dy, node.attrs["axis"])
+
+
+def _squeezed(inputs, attrs):
+    dims, given = inputs[0].shape.dims, attrs["axis"]
+    if dims is None or (given in (None, ()) and None in dims):
+        return [Shape(None)]
+    if given in (None, ()):
+        return [Shape(d for d in dims if d != 1)]
+    axes = {_axis(a, len(dims), "squeeze") for a in (given if isinstance(given, tuple) else (given,))}
+    for a in axes:
+        if dims[a] not in (1, None):
+            raise errors.ShapeError(f"squeeze: axis {a} of x is {dims[a]} (shape {inputs[0].shape}), not 1; "
+                                    "name only axes of size 1")
+    return [Shape(d for i, d in enumerate(dims) if i not in axes)]
+
+
+@op("x? -> ?", shape=_squeezed, view=True)
+def squeeze(x, *, axis=None):
+    """x without the dimensions of size 1 named by `axis` (None = all of them)."""
+    for a in () if axis in (None, ()) else np.atleast_1d(axis):
+        if x.shape[a] != 1:
+            raise errors.ShapeError(f"squeeze: axis {a} of x is {x.shape[a]} (shape {list(x.shape)}), not 1; "
+                                    "name only axes of size 1")
+    return np.squeeze(x, axis or None if axis == () else axis)
+
+
+@squeeze.gradient
+def _(node, dy):
+    return ops.reshape(dy, ops.shape_vector(node.inputs[0]))
+
+
+def _transposed(inputs, attrs):
+    dims, perm = inputs[0].shape.dims, attrs["perm"]
+    if dims is None:
+        return [Shape(None if perm is None else [None] * len(perm))]
+    if perm is not None and sorted(perm) != list(range(len(dims))):
+        raise errors.ShapeError(f"transpose: perm {list(perm)} is no order of the {len(dims)} axes of x (shape "
+                                f"{inputs[0].shape}); name each axis once")
+    return [Shape(dims[::-1] if perm is None else [dims[p] for p in perm])]
+
+
+def _transpose_into(x, out, *, perm):
+    np.copyto(out, x.transpose(perm))
+
+
+@op("x? -> ?", shape=_transposed, into=_transpose_into)
+def transpose(x, *, perm=None):
+    """x with its axes in the order `perm` (None = reversed)."""
+    return x.transpose(perm).copy(order="C")
+
+
+@transpose.gradient
+def _(node, dy):
+    perm = node.attrs["perm"]
+    return ops.transpose(dy, None if perm is None else tuple(int(i) for i in np.argsort(perm)))
+
+
+def _broadcast_shape(inputs, attrs):
+    x, target = inputs[0].shape, constant_shape(inputs[1])
+    if x.dims is not None and target.dims is not None:
+        _check_broadcast(x.dims, target.dims)
+    return [target]
+
+
+def _check_broadcast(dims, target):
+    aligned = (1,) * (len(target) - len(dims)) + tuple(dims)
+    if len(aligned) != len(target) or any(a not in (1, None, b) and b is not None for a, b in zip(aligned, target)):
+        raise errors.ShapeError(f"broadcast_to: x has shape {Shape(dims)}, which does not broadcast to "
+                                f"{Shape(target)}; its dimensions must be equal or 1")
+
+
+def _broadcast_into(x, shape, out):
+    np.copyto(out, x)
+
+
+@op("x? shape[r] -> ?", types="T int -> T", shape=_broadcast_shape, into=_broadcast_into)
+def broadcast_to(x, shape):
+    """x repeated along dimensions of size 1 to fill `shape`."""
+    _check_broadcast(x.shape, shape.tolist())
+    return np.broadcast_to(x, shape.tolist()).copy()
+
+
+@broadcast_to.gradient
+def _(node, dy):
+    return ops.unbroadcast(dy, node.inputs[0], node.outputs[0]), None
+
+
+_broadcast_to = ops.broadcast_to
+
+
+def broadcast_unless_equal(x, shape, name=None):
+    """x repeated along dimensions of size 1 to fill `shape`; x itself when it is known to have that shape."""
+    x, shape = convert(x), convert(shape)
+    return x if x.shape.known and constant_shape(shape) == x.shape else _broadcast_to(x, shape, name=name)
+
+
+ops.define("broadcast_to", broadcast_unless_equal)
+
+
+# joining and splitting
+
+def _joined(inputs, attrs):
+    if any(t.shape.dims is None for t in inputs):
+        return [Shape(None)]
+    first = inputs[0].shape.dims
+    axis = _axis(attrs["axis"], len(first), "concat")
+    dims, total = list(first), 0
+    for i, tensor in enumerate(inputs):
+        here = tensor.shape.dims
+        if len(here) != len(first):
+            raise errors.ShapeError(f"concat: values[0] has rank {len(first)} but values[{i}] has rank {len(here)} "
+                                    f"(shapes {inputs[0].shape} and {tensor.shape}); make the ranks equal")
+        for a, d in enumerate(here):
+            if a != axis and None not in (d, dims[a]) and d != dims[a]:
+                raise errors.ShapeError(f"concat: values[0] axis {a} is {dims[a]} but values[{i}] axis {a} is {d}; "
+                                        f"only axis {axis} may differ")
+            dims[a] = d if dims[a] is None else dims[a]
+        total = None if total is None or here[axis] is None else total + here[axis]
+    dims[axis] = total
+    return [Shape(dims)]
+
+
+def _concat_into(*values_and_out, axis):
+    *values, out = values_and_out
+    np.concatenate(values, axis, out=out)
+
+
+@op("*values? -> ?", shape=_joined, into=_concat_into)
+def concat(*values, axis):
+    """The values one after another along `axis`; their other dimensions are equal."""
+    return np.concatenate(values, axis)
+
+
+@concat.gradient
+def _(node, dy):
+    axis, sizes = node.attrs["axis"], [t.shape[node.attrs["axis"]] for t in node.inputs]
+    if None not in sizes:
+        return ops.split(dy, sizes, axis)
+    if node.inputs[0].shape.rank is None:
+        raise errors.ShapeError("concat: its gradient needs the rank of the values but it is unknown; use set_shape")
+    unit = np.eye(node.inputs[0].shape.rank, dtype=np.int32)[axis]
+    parts, start = [], ops.constant(np.zeros_like(unit))
+    for tensor in node.inputs:
+        length = ops.shape_vector(tensor)
+        parts.append(ops.slice(dy, start, length))
+        start = ops.add(start, ops.multiply(length, unit))
+    return parts
+
+
+@returns_list
+def _split_shapes(inputs, attrs):
+    axis, parts = attrs["axis"], attrs["num_or_size_splits"]
+    dims = inputs[0].shape.dims
+    if dims is None:
+        return [Shape(None)] * (parts if isinstance(parts, int) else len(parts))
+    axis = _axis(axis, len(dims), "split")
+    sizes = _sizes(dims[axis], parts)
+    return [Shape([*dims[:axis], s, *dims[axis + 1:]]) for s in sizes]
+
+
+def _sizes(dim, parts):
+    """The lengths of the pieces of an axis of length `dim` (None = unknown)."""
+    if isinstance(parts, int):
+        if dim is not None and dim % parts:
+            raise errors.ShapeError(f"split: the axis has {dim} elements, which {parts} parts cannot share; choose a "
+                                    "divisor or give the sizes")
+        return [None if dim is None else dim // parts] * parts
+    rest = sum(p for p in parts if p >= 0)
+    if dim is not None and (rest != dim if -1 not in parts else rest > dim):
+        raise errors.ShapeError(f"split: the axis has {dim} elements but the sizes {list(parts)} add up to {rest}; "
+                                "make them agree")
+    return [p if p >= 0 else None if dim is None else dim - rest for p in parts]
+
+
+def _pieces(value, parts, axis):
+    stops = np.cumsum(_sizes(value.shape[axis], parts))
+    return np.split(value, stops[:-1], axis)
+
+
+def _split_into(value, *outs, num_or_size_splits, axis):
+    for out, piece in zip(outs, _pieces(value, num_or_size_splits, axis)):
+        np.copyto(out, piece)
+
+
+@op("value? -> ?", shape=_split_shapes, into=_split_into)
+def split(value, *, num_or_size_splits, axis=0):
+    """A list of pieces along `axis`: that many equal ones, or of the given sizes (one may be -1)."""
+    return [piece.copy() for piece in _pieces(value, num_or_size_splits, axis)]
+
+
+@split.gradient
+def _(node, *dys):
+    return ops.concat(dys, node.attrs["axis"])
+
+
+def _stacked(inputs, attrs):
+    common = Shape(None)
+    for tensor in inputs:
+        common = common.merge(tensor.shape, "stack")
+    if common.dims is None:
+        return [Shape(None)]
+    axis = _axis(attrs["axis"], len(common.dims) + 1, "stack")
+    return [Shape([*common.dims[:axis], len(inputs), *common.dims[axis:]])]
+
+
+def _stack_into(*values_and_out, axis):
+    *values, out = values_and_out
+    np.stack(values, axis, out=out)
+
+
+@op("*values? -> ?", shape=_stacked, into=_stack_into)
+def stack(*values, axis=0):
+    """The values, which have one shape, along a new axis."""
+    return np.stack(values, axis)
+
+
+@stack.gradient
+def _(node, dy):
+    return ops.unstack(dy, len(node.inputs), node.attrs["axis"])
+
+
+@returns_list
+def _unstacked(inputs, attrs):
+    dims, num = inputs[0].shape.dims, attrs["num"]
+    if dims is None:
+        count, rest = num, Shape(None)
+    else:
+        axis = _axis(attrs["axis"], len(dims), "unstack")
+        count, rest = dims[axis] if dims[axis] is not None else num, Shape(dims[:axis] + dims[axis + 1:])
+        if num is not None and count != num:
+            raise errors.ShapeError(f"unstack: num is {num} but axis {axis} of value is {count}; leave num out")
+    if count is None:
+        raise errors.ShapeError(f"unstack: the length of axis {attrs['axis']} is unknown (shape {inputs[0].shape}); "
+                                "pass num or use set_shape")
+    return [rest] * count
+
+
+def _unstack_into(value, *outs, num, axis):
+    for out, piece in zip(outs, np.moveaxis(value, axis, 0)):
+        np.copyto(out, piece)
+
+
+@op("value? -> ?", shape=_unstacked, into=_unstack_into)
+def unstack(value, *, num=None, axis=0):
+    """The list of slices along `axis`, without that axis; `num` where its length is unknown."""
+    if num is not None and value.shape[axis] != num:
+        raise errors.ShapeError(f"unstack: num is {num} but axis {axis} of value is {value.shape[axis]}; "
+                                "make them agree")
+    return [np.array(piece) for piece in np.moveaxis(value, axis, 0)]
+
+
+@unstack.gradient
+def _(node, *dys):
+    return ops.stack(dys, node.attrs["axis"])

@@ -1,0 +1,290 @@
+"""Tensors made by rule: filled, counted, repeated, padded, reversed, banded."""
+from __future__ import annotations
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.build import constant_shape, constant_value, convert, ops
+from workbench.core.dtype import as_dtype
+from workbench.core.opdef import op
+from workbench.core.shape import Shape, as_shape
+
+_LARGEST_CONSTANT = 1024     # elements; larger fills are computed, so that graphs stay small
+
+
+def _filled(inputs, attrs):
+    return [constant_shape(inputs[0])]
+
+
+def _fill_into(dims, value, out):
+    out[...] = value
+
+
+@op("dims[r] value[] -> ?", types="int T -> T", shape=_filled, into=_fill_into)
+def fill(dims, value):
+    """A tensor of shape `dims` whose elements are all `value`."""
+    return np.full(tuple(dims), value, value.dtype)
+
+
+@fill.gradient
+def _(node, dy):
+    return None, ops.reduce_sum(dy)
+
+
+def _uniform(shape, value, dtype, name):
+    """A constant where the shape is small and known, else a fill."""
+    dtype = as_dtype(dtype)
+    if isinstance(shape, Shape) or not (hasattr(shape, "op") or isinstance(shape, (list, tuple))):
+        shape = list(as_shape(shape).static)
+    dims = convert(shape if hasattr(shape, "op") or len(shape) else np.zeros(0, np.int32))
+    known = constant_shape(dims)
+    filler = np.asarray(value, dtype.numpy)
+    if known.known and known.num_elements() <= _LARGEST_CONSTANT:
+        return ops.constant(filler, dtype, known.static, name or "constant")
+    return ops.fill(dims, ops.constant(filler, dtype), name=name)
+
+
+def zeros(shape, dtype="float32", name=None):
+    """A tensor of zeros."""
+    return _uniform(shape, 0, dtype, name)
+
+
+def ones(shape, dtype="float32", name=None):
+    """A tensor of ones."""
+    return _uniform(shape, 1, dtype, name)
+
+
+ops.define("zeros", zeros)
+ops.define("ones", ones)
+
+
+def _zeros_into(x, out):
+    out[...] = 0
+
+
+@op("x[...] -> [...]", name="zeros_like", into=_zeros_into, differentiable=False)
+def zeros_like_(x):
+    """Zeros in the shape and dtype of x."""
+    return np.zeros(x.shape, x.dtype)
+
+
+def _ones_into(x, out):
+    out[...] = 1
+
+
+@op("x[...] -> [...]", name="ones_like", into=_ones_into, differentiable=False)
+def ones_like_(x):
+    """Ones in the shape and dtype of x."""
+    return np.ones(x.shape, x.dtype)
+
+
+_zeros_like, _ones_like = ops.zeros_like, ops.ones_like
+
+
+def zeros_like(tensor, dtype=None, name=None):
+    """Zeros in the shape of `tensor`, in its dtype or the one given."""
+    tensor = convert(tensor)
+    if dtype is None or as_dtype(dtype) is tensor.dtype:
+        return _zeros_like(tensor, name=name)
+    return zeros(ops.shape_vector(tensor), dtype, name)
+
+
+def ones_like(tensor, dtype=None, name=None):
+    """Ones in the shape of `tensor`, in its dtype or the one given."""
+    tensor = convert(tensor)
+    if dtype is None or as_dtype(dtype) is tensor.dtype:
+        return _ones_like(tensor, name=name)
+    return ones(ops.shape_vector(tensor), dtype, name)
+
+
+ops.define("zeros_like", zeros_like)
+ops.define("ones_like", ones_like)
+
+
+def _counted(inputs, attrs):
+    values = [constant_value(t) for t in inputs]
+    return [Shape([None])] if any(v is None for v in values) else [Shape([len(_steps(*values))])]
+
+
+def _steps(start, limit, delta):
+    if not delta:
+        raise errors.InvalidArgumentError("range: delta is 0; pass a step that leads from start to limit")
+    return np.arange(start.item(), limit.item(), delta.item())
+
+
+@op("start[] limit[] delta[] -> ?", name="range", types="T:real -> T", shape=_counted, differentiable=False)
+def range_(start, limit, delta):
+    """start, start + delta, … below limit (above it for a negative delta)."""
+    return _steps(start, limit, delta).astype(start.dtype)
+
+
+_range = ops.range
+
+
+def counted(start, limit=None, delta=1, dtype=None, name=None):
+    """Numbers from `start` (0 when only one bound is given) up to, not including, `limit`."""
+    start, limit = (0, start) if limit is None else (start, limit)
+    given = [v for v in (start, limit, delta) if hasattr(v, "op")]
+    if dtype is None:
+        floating = any(np.asarray(v).dtype.kind == "f" for v in (start, limit, delta) if not hasattr(v, "op"))
+        dtype = given[0].dtype if given else as_dtype("float32" if floating else "int32")
+    return _range(*(ops.cast(v, dtype) if hasattr(v, "op") else convert(v, dtype) for v in (start, limit, delta)),
+                  name=name)
+
+
+ops.define("range", counted)
+
+
+@op("start[] stop[] -> ?", types="T:float -> T", shape=lambda inputs, attrs: [Shape([attrs["num"]])])
+def linspace(start, stop, *, num):
+    """`num` evenly spaced values from start to stop, both included."""
+    return np.linspace(start, stop, num).astype(start.dtype)
+
+
+@linspace.gradient
+def _(node, dy):
+    along = ops.cast(ops.linspace(ops.constant(0.0), 1.0, node.attrs["num"]), dy.dtype)
+    up = ops.reduce_sum(ops.multiply(dy, along))
+    return ops.subtract(ops.reduce_sum(dy), up), up
+
+
+ops.define("lin_space", ops.linspace)
+
+
+# repeating and padding
+
+def _tiled(inputs, attrs):
+    dims, times = inputs[0].shape.dims, constant_shape(inputs[1])
+    if dims is None or times.dims is None:
+        return [Shape(None) if times.rank is None else Shape([None] * times.rank)]
+    if len(dims) != len(times):
+        raise errors.ShapeError(f"tile: x has rank {len(dims)} (shape {inputs[0].shape}) but multiples has "
+                                f"{len(times)} elements; give one for each axis")
+    return [Shape(None if d is None or t is None else d * t for d, t in zip(dims, times))]
+
+
+@op("x? multiples[r] -> ?", types="T int -> T", shape=_tiled)
+def tile(x, multiples):
+    """x repeated `multiples[i]` times along axis i."""
+    return np.tile(x, tuple(multiples))
+
+
+@tile.gradient
+def _(node, dy):
+    x, multiples = node.inputs
+    if x.shape.rank is None:
+        raise errors.ShapeError("tile: its gradient needs the rank of x but it is unknown; use set_shape")
+    dims = ops.stack([multiples, ops.cast(ops.shape_vector(x), multiples.dtype)], axis=1)
+    blocks = ops.reshape(dy, ops.reshape(dims, [-1]))
+    return ops.reduce_sum(blocks, tuple(range(0, 2 * x.shape.rank, 2))), None
+
+
+def _padded(inputs, attrs):
+    x, paddings = inputs[0].shape, constant_value(inputs[1])
+    if x.dims is not None:
+        x.__class__([len(x), 2]).merge(inputs[1].shape, "pad: paddings")
+    if x.dims is None or paddings is None:
+        return [Shape(None if x.dims is None else [None] * len(x))]
+    return [Shape(None if d is None else d + int(a) + int(b) for d, (a, b) in zip(x.dims, paddings))]
+
+
+_MODES = {"CONSTANT": "constant", "REFLECT": "reflect", "SYMMETRIC": "symmetric"}
+
+
+@op("x? paddings[r,2] -> ?", types="T int -> T", shape=_padded)
+def pad(x, paddings, *, mode="CONSTANT", constant_values=0):
+    """x with `paddings[i] = (before, after)` elements around axis i: a constant, or x mirrored."""
+    options = {"constant_values": constant_values} if mode.upper() == "CONSTANT" else {}
+    return np.pad(x, paddings, _MODES[mode.upper()], **options)
+
+
+@pad.gradient
+def _(node, dy):
+    x, paddings = node.inputs
+    if node.attrs["mode"].upper() != "CONSTANT":
+        return ops.pad_mirror_grad(dy, paddings, node.attrs["mode"]), None
+    return ops.slice(dy, ops.getitem(paddings, (slice(None), 0)), ops.shape_vector(x)), None
+
+
+def _unpadded(inputs, attrs):
+    dy, paddings = inputs[0].shape, constant_value(inputs[1])
+    if dy.dims is None or paddings is None:
+        return [Shape(None if dy.dims is None else [None] * len(dy))]
+    return [Shape(None if d is None else d - int(a) - int(b) for d, (a, b) in zip(dy.dims, paddings))]
+
+
+@op("dy? paddings[r,2] -> ?", types="T int -> T", shape=_unpadded)
+def pad_mirror_grad(dy, paddings, *, mode):
+    """dy of a mirrored padding, folded back: each element gets the sum of its copies."""
+    for axis, (before, after) in enumerate(paddings):
+        length = dy.shape[axis] - before - after
+        source = np.pad(np.arange(length), (before, after), _MODES[mode.upper()])
+        folded = np.zeros((length, *np.moveaxis(dy, axis, 0).shape[1:]), dy.dtype)
+        np.add.at(folded, source, np.moveaxis(dy, axis, 0))
+        dy = np.ascontiguousarray(np.moveaxis(folded, 0, axis))
+    return dy
+
+
+@pad_mirror_grad.gradient
+def _(node, ddx):
+    return ops.pad(ddx, node.inputs[1], node.attrs["mode"]), None
+
+
+def _reverse_into(x, out, *, axis):
+    np.copyto(out, np.flip(x, axis))
+
+
+def _kept(inputs, attrs):
+    rank = inputs[0].shape.rank
+    for axis in attrs["axis"] if isinstance(attrs["axis"], tuple) else (attrs["axis"],):
+        if rank is not None and not -rank <= axis < rank:
+            raise errors.ShapeError(f"reverse: axis {axis} is outside rank {rank}; use {-rank} … {rank - 1}")
+    return [inputs[0].shape]
+
+
+@op("x? -> ?", shape=_kept, into=_reverse_into)
+def reverse(x, *, axis):
+    """x in opposite order along `axis` (an int or a list)."""
+    return np.flip(x, axis).copy()
+
+
+@reverse.gradient
+def _(node, dy):
+    return ops.reverse(dy, node.attrs["axis"])
+
+
+# diagonals
+
+@op("x[n] -> [n,n]", types="T:number -> T")
+def diag(x):
+    """The square matrix with the vector x on its diagonal."""
+    return np.diag(x)
+
+
+@diag.gradient
+def _(node, dy):
+    return ops.diag_part(dy)
+
+
+@op("x[n,n] -> [n]", types="T:number -> T")
+def diag_part(x):
+    """The diagonal of a square matrix."""
+    return np.diagonal(x).copy()
+
+
+@diag_part.gradient
+def _(node, dy):
+    return ops.diag(dy)
+
+
+@op("x[...,m,n] -> [...,m,n]", types="T:number -> T")
+def matrix_band_part(x, *, num_lower, num_upper):
+    """x with zeros outside the band of `num_lower` diagonals below and `num_upper` above (negative = all)."""
+    rows, columns = np.arange(x.shape[-2])[:, None], np.arange(x.shape[-1])
+    inside = ((num_lower < 0) | (rows - columns <= num_lower)) & ((num_upper < 0) | (columns - rows <= num_upper))
+    return np.where(inside, x, x.dtype.type(0))
+
+
+@matrix_band_part.gradient
+def _(node, dy):
+    return ops.matrix_band_part(dy, node.attrs["num_lower"], node.attrs["num_upper"])

@@ -1,0 +1,184 @@
+"""Control flow as operations: switch, merge and frames for dataflow by hand, `if` and `while` with bodies."""
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.build import ops
+from workbench.core.dtype import DType
+from workbench.core.graph import Operation, Subgraph, Tensor
+from workbench.core.opdef import OpDef, op, registry
+from workbench.core.shape import Shape, as_shape
+
+__all__ = ["BODIES", "bodies", "set_back_edge"]
+
+BODIES = {"if": ("then_branch", "else_branch"), "while": ("cond_graph", "body_graph")}
+"""Operation type -> the attributes that hold its Subgraphs."""
+
+
+# dataflow by hand: the executor gives these their meaning (dead tokens, frames)
+
+def _by_executor(name: str) -> Any:
+    raise errors.InternalError(f"{name}: it has no kernel, its meaning lies in the executor; run it in a Session")
+
+
+@op("data? pred[] -> ? ?", types="T bool -> T T", shape=lambda inputs, attrs: [inputs[0].shape] * 2)
+def switch(data: Any, pred: Any) -> Any:
+    """`data` on output 1 if `pred` (bool scalar) holds, else on output 0; the other output is dead."""
+    _by_executor("switch")
+
+
+@switch.gradient
+def _(node: Operation, on_false: Tensor, on_true: Tensor) -> Any:
+    return ops.merge([on_false, on_true])[0], None
+
+
+def _merged(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]:
+    if not inputs:
+        raise errors.InvalidArgumentError("merge: it has 0 inputs; pass at least one tensor")
+    shape = inputs[0].shape
+    for tensor in inputs[1:]:
+        shape = shape.common(tensor.shape)
+    return [shape, Shape(())]
+
+
+@op("*values? -> ? []", types="T -> T int32", shape=_merged)
+def merge(*values: Any) -> Any:
+    """The first live value of `values` (one dtype) and its position (int32 scalar); dead when all are dead."""
+    _by_executor("merge")
+
+
+@merge.gradient
+def _(node: Operation, dy: Tensor, dindex: Any) -> Any:
+    if any(tensor.op.type == "next_iteration" for tensor in node.inputs):
+        raise errors.UnimplementedError(f"gradients: {node.name!r} closes a loop that was written with primitives; "
+                                        "write the loop with while_loop to differentiate it")
+    index = node.outputs[1]
+    return [ops.switch(dy, ops.equal(index, position))[1] for position in range(len(node.inputs))]
+
+
+def set_back_edge(merge_op: Operation | Tensor, tensor: Tensor, position: int = 1) -> None:
+    """Replace input `position` of a merge by `tensor`, usually a next_iteration of what the merge feeds.
+
+    Raises DtypeError or ShapeError when `tensor` is no value of the kind that the merge hands on.
+    """
+    node = merge_op.op if isinstance(merge_op, Tensor) else merge_op
+    if node.type != "merge" or not 0 <= position < len(node.inputs):
+        raise errors.InvalidArgumentError(f"set_back_edge: {node.name!r} is a {node.type} with {len(node.inputs)} "
+                                          f"inputs and position is {position}; pass a merge and one of its inputs")
+    value = node.outputs[0]
+    if tensor.dtype is not value.dtype:
+        raise errors.DtypeError(f"set_back_edge: {value.name} is {value.dtype.name} but {tensor.name} is "
+                                f"{tensor.dtype.name}; cast the value that comes back")
+    if value.shape.common(tensor.shape) != value.shape:
+        raise errors.ShapeError(f"set_back_edge: {value.name} has shape {value.shape} but {tensor.name} has "
+                                f"{tensor.shape}; give enter the more general shape=")
+    inputs = list(node.inputs)
+    inputs[position] = node.graph.capture(tensor)
+    node.inputs = tuple(inputs)
+    node.graph.version += 1
+
+
+def _entering(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]:
+    return [inputs[0].shape if attrs["shape"] is None else as_shape(attrs["shape"])]
+
+
+@op("data? -> ?", types="T -> T", shape=_entering)
+def enter(data: Any, *, frame_name: str, is_constant: bool = False, parallel_iterations: int = 10,
+          shape: Any = None) -> Any:
+    """`data` in iteration 0 of the frame `frame_name`, or in every iteration when `is_constant`.
+
+    `shape` is the static shape that holds in all iterations, if it is more general than that of `data`.
+    """
+    _by_executor("enter")
+
+
+@op("data? -> ?", types="T -> T", shape=lambda inputs, attrs: [inputs[0].shape])
+def exit(data: Any) -> Any:
+    """`data` in the frame around this one, when the loop ends."""
+    _by_executor("exit")
+
+
+@op("data? -> ?", types="T -> T", shape=lambda inputs, attrs: [inputs[0].shape])
+def next_iteration(data: Any) -> Any:
+    """`data` in the next iteration of its frame."""
+    _by_executor("next_iteration")
+
+
+@op("pred[] -> []", types="bool -> bool", differentiable=False)
+def loop_cond(pred: Any) -> Any:
+    """`pred` (bool scalar), marked as what decides whether its frame goes on."""
+    return np.asarray(pred)
+
+
+@op("->", shape=lambda inputs, attrs: [])
+def control_trigger() -> Any:
+    """Nothing; it fires when its control inputs are done, dead or not, and is never dead."""
+    return ()
+
+
+# operations with bodies
+
+def bodies(attrs: Mapping[str, Any]) -> list[Subgraph]:
+    """The Subgraphs among the attributes of an operation."""
+    return [value for value in attrs.values() if isinstance(value, Subgraph)]
+
+
+_variants: dict[tuple[str, bool, bool], OpDef] = {}
+
+
+def _specialize(name: str) -> Any:
+    def choose(attrs: Mapping[str, Any]) -> OpDef:
+        inner = [node.definition for body in bodies(attrs) for node in body.operations]
+        stateful, blocking = any(d.stateful for d in inner), any(d.blocking for d in inner)
+        key = (name, stateful, blocking)
+        if key not in _variants:
+            _variants[key] = dataclasses.replace(registry[name], stateful=stateful, blocking=blocking)
+        return _variants[key]
+    return choose
+
+
+def _branch_shapes(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]:
+    pairs = zip(attrs["then_branch"].results, attrs["else_branch"].results)
+    return [a.shape.common(b.shape) for a, b in pairs]
+
+
+def _branch_dtypes(dtypes: Sequence[DType], attrs: Mapping[str, Any]) -> list[DType]:
+    return [tensor.dtype for tensor in attrs["then_branch"].results]
+
+
+@op("pred[] *captures? ->", name="if", types="bool any ->", shape=_branch_shapes, dtypes=_branch_dtypes,
+    specialize=_specialize("if"))
+def if_(pred: Any, *captures: Any, then_branch: Subgraph, else_branch: Subgraph) -> Any:
+    """The results of `then_branch` if `pred` (bool scalar), else of `else_branch`; only that body runs.
+
+    Both bodies take the captures as arguments, in order, and return tensors of the same dtypes.
+    """
+    raise errors.InternalError("if: its bodies are compiled or lowered by the planner; there is no kernel to call")
+
+
+def _loop_shapes(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]:
+    body = attrs["body_graph"]
+    return [tensor.shape for tensor in body.arguments[:len(body.results)]]
+
+
+def _loop_dtypes(dtypes: Sequence[DType], attrs: Mapping[str, Any]) -> list[DType]:
+    return [tensor.dtype for tensor in attrs["body_graph"].results]
+
+
+@op("*inputs? ->", name="while", types="any ->", shape=_loop_shapes, dtypes=_loop_dtypes,
+    specialize=_specialize("while"))
+def while_(*inputs: Any, cond_graph: Subgraph, body_graph: Subgraph, parallel_iterations: int = 10,
+           back_prop: bool = True, trip_count: int | None = None) -> Any:
+    """Loop variables after `body_graph` was applied as long as `cond_graph` returned true.
+
+    Inputs are the loop variables and then the captures; both bodies take all of them as arguments, in order, the
+    body returns the new loop variables. `trip_count` is the int32 loop variable that counts the iterations, if any.
+    """
+    raise errors.InternalError("while: its bodies are compiled or lowered by the planner; there is no kernel to call")
+
+

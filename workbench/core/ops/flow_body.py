@@ -1,0 +1,137 @@
+"""Bodies of branches and loops: traced from Python functions, given common captures, copied, extended."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from workbench import errors
+from workbench.core.build import convert, ops
+from workbench.core.dtype import DType
+from workbench.core.graph import Graph, Operation, Subgraph, Tensor
+from workbench.core.ops.flow_nest import Structure, analyze
+
+__all__ = ["claim", "copy_body", "copy_operation", "extend", "finish", "trace", "unify"]
+
+
+def claim(graph: Graph, name: str) -> str:
+    """A name for an operation with bodies, taken before they are traced: their operations are named below it."""
+    with graph._lock:
+        return graph.unique_name(graph.scope + name)
+
+
+def trace(body: Subgraph, function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Structure, list[Any]]:
+    """(structure, leaves) of what `function` returns when it builds into `body`."""
+    with body.as_default(), body.name_scope(body.name + "/"):
+        return analyze(function(*arguments))
+
+
+def finish(body: Subgraph, leaves: Iterable[Any], dtypes: Iterable[DType | None]) -> None:
+    """Make the leaves the results of `body`; an operation becomes a bool that waits for it."""
+    with body.as_default(), body.name_scope(body.name + "/"):
+        body.results = [body.capture(_result(body, leaf, dtype)) for leaf, dtype in zip(leaves, dtypes)]
+
+
+def _result(body: Subgraph, leaf: Any, dtype: DType | None) -> Tensor:
+    if not isinstance(leaf, Operation):
+        return convert(leaf, dtype)
+    with body.control_dependencies([leaf]):
+        return ops.identity(ops.constant(True), name="done")      # type: ignore[no-any-return]
+
+
+def unify(bodies: Sequence[Subgraph], leading: int) -> list[Tensor]:
+    """Give all bodies the same captures, behind their `leading` own arguments; returns the outer tensors.
+
+    A body may hold several arguments for one outer tensor: they are kept apart.
+    """
+    numbered = [_numbered(body.captures) for body in bodies]
+    slots = list(dict.fromkeys(slot for found in numbered for slot in found))
+    for body, found in zip(bodies, numbered):
+        own = body.arguments[:leading]
+        body.captures = [(slot[0], found[slot] if slot in found else _unused(body, slot[0])) for slot in slots]
+        body.arguments = own + [inner for _, inner in body.captures]
+    return [outer for outer, _ in slots]
+
+
+def _numbered(captures: Iterable[tuple[Tensor, Tensor]]) -> dict[tuple[Tensor, int], Tensor]:
+    found: dict[tuple[Tensor, int], Tensor] = {}
+    for outer, inner in captures:
+        found[outer, sum(outer is other for other, _ in found)] = inner
+    return found
+
+
+def _unused(body: Subgraph, outer: Tensor) -> Tensor:
+    with body.name_scope(body.name + "/"):
+        return body.argument(outer.dtype, outer.shape, "unused")
+
+
+def waits(bodies: Iterable[Subgraph]) -> list[Operation]:
+    """Operations outside that the bodies have to wait for."""
+    return list(dict.fromkeys(op for body in bodies for op in body.waits))
+
+
+def copy_operation(op: Operation, graph: Graph, tensors: dict[Tensor, Tensor], operations: dict[Operation, Operation],
+                   name: str, **changes: Any) -> Operation:
+    """Add a copy of `op` to `graph`; what its inputs became stands in `tensors`, its outputs are entered there.
+
+    `changes` are device, colocation or control (operations to wait for besides the copied ones).
+    """
+    control = [operations[c] for c in op.control_inputs if c in operations] + list(changes.pop("control", ()))
+    inputs = [tensors.get(t, tensors[op.inputs[0]]) for t in op.inputs]     # a back edge is set when its end exists
+    options = {"device": op.device, "colocation": op.colocation, **changes}
+    new = graph.create(op.definition, inputs, op.attrs, name + "/", control, source=op.source, **options)
+    operations[op] = new
+    for old, fresh in zip(op.outputs, new.outputs):
+        tensors[old] = fresh
+        fresh.shape = old.shape if old.shape.compatible(fresh.shape) else fresh.shape
+    return new
+
+
+def set_back_edges(copied: Iterable[Operation], tensors: dict[Tensor, Tensor],
+                   operations: dict[Operation, Operation]) -> None:
+    """Point the inputs of copied merges at the copies of values that are made after them."""
+    for op in copied:
+        if op.type == "merge":
+            operations[op].inputs = tuple(tensors[t] for t in op.inputs)
+
+
+def copy_body(body: Subgraph) -> tuple[Subgraph, dict[Tensor, Tensor]]:
+    """(copy, its tensor for each tensor of `body`); names stay."""
+    new = Subgraph(body.outer, body.name)
+    tensors: dict[Tensor, Tensor] = {}
+    operations: dict[Operation, Operation] = {}
+    for op in body.operations:
+        copy_operation(op, new, tensors, operations, op.name)
+    set_back_edges(body.operations, tensors, operations)
+    new.arguments = [tensors[t] for t in body.arguments]
+    new.captures = [(outer, tensors[inner]) for outer, inner in body.captures]
+    new.results = [tensors[t] for t in body.results]
+    return new, tensors
+
+
+def extend(node: Operation, inputs: Sequence[Tensor], attrs: dict[str, Any], before: Sequence[Operation] = ()) -> None:
+    """Give `node` other inputs and attributes and the outputs that follow from them; those it had stay the same.
+
+    `before` are operations just added to its graph that make its new inputs: they move in front of it, so that
+    construction order stays a topological order.
+    """
+    graph = node.graph
+    if graph.finalized:
+        raise errors.FailedPreconditionError(f"graph: it is finalized but {node.name!r} must give out more values for "
+                                             "a gradient; call gradients before finalize()")
+    with graph._lock:
+        node.inputs, node.attrs = tuple(inputs), attrs
+        if node.definition.specialize is not None:
+            node.definition = node.definition.specialize(attrs)
+        node.outputs += graph._infer(node)[len(node.outputs):]
+        _move(graph, before, node)
+        graph.version += 1
+
+
+def _move(graph: Graph, moved: Sequence[Operation], target: Operation) -> None:
+    if not moved:
+        return
+    rest = [op for op in graph.operations if op not in set(moved)]
+    at = rest.index(target)
+    graph.operations[:] = rest[:at] + list(moved) + rest[at:]
+    for position, op in enumerate(graph.operations):
+        op.id = position

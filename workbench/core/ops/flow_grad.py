@@ -1,0 +1,243 @@
+"""Gradients of `if` and `while`: bodies of gradients, and the forward values that they need."""
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.build import IndexedSlices, constant_value, convert, ops
+from workbench.core.dtype import resource, variant
+from workbench.core.graph import Graph, Operation, Subgraph, Tensor, get_default_graph
+from workbench.core.ops.flow_body import claim, copy_body, extend, unify
+from workbench.core.opdef import registry, selective
+
+__all__ = ["GradientBody", "carries", "dense_shape_as", "outside", "zero", "zero_as"]
+
+
+def carries(tensor: Tensor) -> bool:
+    """May a gradient flow through `tensor`? (floats, lists of them, handles of variables)"""
+    return tensor.dtype.is_differentiable or tensor.dtype in (variant, resource)
+
+
+def zero(tensor: Tensor) -> Tensor:
+    """The gradient that is zero for `tensor`; one of known shape does not keep the tensor alive."""
+    if tensor.dtype is variant:
+        return ops.list_new()      # type: ignore[no-any-return]
+    if tensor.shape.known:
+        return ops.zeros(tensor.shape.static, tensor.dtype)      # type: ignore[no-any-return]
+    return ops.zeros_like(tensor)      # type: ignore[no-any-return]
+
+
+def outside(graph: Graph) -> contextlib.ExitStack:
+    """Build into `graph` free of the scopes that the user is in."""
+    stack = contextlib.ExitStack()
+    stack.enter_context(graph.as_default())
+    for scope in (graph.control_dependencies(None), graph.device(None), graph._scoped("colocate", frozenset())):
+        stack.enter_context(scope)
+    return stack
+
+
+class GradientBody(Subgraph):
+    """The body of a gradient, built beside the forward body `forward`, whose tensors it may use.
+
+    What it uses comes through `provide(tensor)`: an argument, or what the loop popped from a list. Constants and
+    handles made in the forward body are made again.
+    """
+
+    def __init__(self, forward: Subgraph, name: str, provide: Callable[[GradientBody, Tensor], Tensor]) -> None:
+        super().__init__(forward, name)
+        self.provide = provide
+        self.known: dict[Tensor, Tensor] = {}
+
+    def capture(self, tensor: Tensor) -> Tensor:
+        if tensor.graph is self:
+            return tensor
+        if tensor not in self.known:
+            self._check_outside(tensor)
+            with self.control_dependencies(None), self.device(None), self._scoped("colocate", frozenset()):
+                again = self._again(tensor)
+                self.known[tensor] = self.provide(self, tensor) if again is None else again
+        return self.known[tensor]
+
+    def _again(self, tensor: Tensor) -> Tensor | None:
+        op = tensor.op
+        if op.type == "constant" or (tensor.dtype is resource and not op.inputs and op.type != "argument"):
+            return self.create(op.definition, (), op.attrs, _short(op), device=op.device).outputs[tensor.index]
+        return None
+
+    def close(self, outer: Graph) -> None:
+        """The gradient is complete: from now on this is an ordinary body of `outer`."""
+        self.outer, self.provide, self.known = outer, _closed, {}
+
+
+def _closed(body: GradientBody, tensor: Tensor) -> Tensor:
+    raise errors.InternalError(f"{body.name}: {tensor.name} is used after the gradient was complete; please report")
+
+
+def _short(op: Operation) -> str:
+    return op.name.rpartition("/")[2]
+
+
+def _body_gradients(forward: Subgraph, wanted: Sequence[int], seeds: dict[int, Any]) -> list[Any]:
+    """Gradients of `forward`'s results with respect to its arguments `wanted`, built into the default graph."""
+    ys = [forward.results[k] for k in seeds]
+    return ops.gradients(ys, [forward.arguments[i] for i in wanted], grad_ys=list(seeds.values()), name="body")      # type: ignore[no-any-return]
+
+
+# branches
+
+@dataclass
+class _Seeds:
+    """The gradients that come in, as captures of the gradient bodies (IndexedSlices are two tensors)."""
+
+    given: dict[int, Any]
+
+    def inside(self, body: GradientBody, like: Sequence[Tensor]) -> dict[int, Any]:
+        return {k: self._one(body, seed, like[k]) for k, seed in self.given.items()}
+
+    def _one(self, body: GradientBody, seed: Any, like: Tensor) -> Any:
+        if not isinstance(seed, IndexedSlices):
+            return self._argument(body, seed)
+        shape = None if seed.dense_shape is None else self._argument(body, seed.dense_shape)
+        return IndexedSlices(self._argument(body, seed.values), self._argument(body, seed.indices), shape)
+
+    @staticmethod
+    def _argument(body: GradientBody, tensor: Tensor) -> Tensor:
+        inner = body.argument(tensor.dtype, tensor.shape, "dy")
+        body.captures.append((tensor, inner))
+        return inner
+
+
+@selective
+def _if_gradient(node: Operation, *dys: Any, needed: tuple[bool, ...]) -> list[Any]:
+    """`if` over the gradients of the branches; the forward operation gives out what they need (paper §4.1)."""
+    seeds = _Seeds({k: dy for k, dy in enumerate(dys) if dy is not None and carries(node.outputs[k])})
+    wanted = [i for i, t in enumerate(node.inputs) if i > 0 and needed[i] and carries(t)]
+    if not seeds.given or not wanted:
+        return [None] * len(node.inputs)
+    graph = get_default_graph()
+    title = claim(graph, "if")
+    forwards = [copy_body(node.attrs[key])[0] for key in ("then_branch", "else_branch")]
+    saved = _Saved(node, forwards)
+    sides = [GradientBody(f, f"{title}/{side}", saved.provide) for f, side in zip(forwards, ("then", "else"))]
+    found = []
+    for body, forward in zip(sides, forwards):
+        with body.as_default(), body.name_scope(body.name + "/"):
+            found.append(_body_gradients(forward, [i - 1 for i in wanted], seeds.inside(body, forward.results)))
+    kept = [p for p in range(len(wanted)) if any(grads[p] is not None for grads in found)]
+    kinds = [_agree(sides, forwards, found, p, wanted[p] - 1) for p in kept]
+    saved.extend_node()
+    for body in sides:
+        body.captures = [(saved.outer(tensor), inner) for tensor, inner in body.captures]
+        body.close(graph)
+    captures = unify(sides, 0)
+    new = graph.create("if", [node.inputs[0], *captures], {"then_branch": sides[0], "else_branch": sides[1]}, title + "/")
+    return _scatter(len(node.inputs), [wanted[p] for p in kept], kinds, list(new.outputs))
+
+
+def _agree(sides: Sequence[GradientBody], forwards: Sequence[Subgraph], found: Sequence[list[Any]], position: int,
+           argument: int) -> int:
+    """Append one gradient to the results of both sides in one form; returns its number of tensors (2, 3: slices)."""
+    grads = [values[position] for values in found]
+    sparse = all(g is None or isinstance(g, IndexedSlices) for g in grads)
+    shaped = all(g is None or g.dense_shape is not None for g in grads) if sparse else False
+    like = next(g for g in grads if g is not None)
+    for body, forward, grad in zip(sides, forwards, grads):
+        with body.as_default(), body.name_scope(body.name + "/"):
+            if sparse:
+                values = _no_slices(like, forward.arguments[argument]) if grad is None else grad
+                parts = [values.values, values.indices] + ([values.dense_shape] if shaped else [])
+            else:
+                parts = [convert(grad) if grad is not None else zero_as(like, forward.arguments[argument])]
+            body.results += [body.capture(part) for part in parts]
+    return (3 if shaped else 2) if sparse else 1
+
+
+def zero_as(like: Tensor, tensor: Tensor) -> Tensor:
+    """The zero gradient of `tensor`, which may be a handle; `like` is another gradient of it."""
+    if tensor.dtype is not resource:
+        return zero(tensor)
+    if like.shape.known:
+        return ops.zeros(like.shape.static, like.dtype)      # type: ignore[no-any-return]
+    return ops.zeros_like(ops.read_variable(tensor, dtype=like.dtype, shape=like.shape))      # type: ignore[no-any-return]
+
+
+def dense_shape_as(like: IndexedSlices, tensor: Tensor) -> Tensor | None:
+    """The dense_shape of other slices of `tensor`, which may be a handle, built in the default graph."""
+    if like.dense_shape is None:
+        return None
+    known = constant_value(like.dense_shape)
+    if known is not None:
+        return ops.constant(known, like.dense_shape.dtype)      # type: ignore[no-any-return]
+    if tensor.dtype is resource:
+        tensor = ops.read_variable(tensor, dtype=like.dtype, shape=None)
+    return ops.shape(tensor, out_type=like.dense_shape.dtype)      # type: ignore[no-any-return]
+
+
+def _no_slices(like: IndexedSlices, argument: Tensor) -> IndexedSlices:
+    rows = [d or 0 for d in like.values.shape[1:].dims or ()]
+    return IndexedSlices(ops.zeros((0, *rows), like.values.dtype), ops.zeros((0,), like.indices.dtype),
+                         dense_shape_as(like, argument))
+
+
+def _scatter(count: int, positions: Sequence[int], kinds: Sequence[int], outputs: list[Tensor]) -> list[Any]:
+    grads: list[Any] = [None] * count
+    for position, kind in zip(positions, kinds):
+        parts = [outputs.pop(0) for _ in range(kind)]
+        grads[position] = parts[0] if kind == 1 else IndexedSlices(*parts)
+    return grads
+
+
+class _Saved:
+    """Values inside the branches of an `if` that its gradient uses: they become more outputs of it."""
+
+    def __init__(self, node: Operation, forwards: Sequence[Subgraph]) -> None:
+        self.node, self.forwards = node, forwards
+        self.places: dict[Tensor, int] = {}     # inner tensor -> output of the node
+        self.count = len(node.outputs)
+        for forward in forwards:
+            for position, tensor in enumerate(forward.results):
+                self.places.setdefault(tensor, position)
+
+    def provide(self, body: GradientBody, tensor: Tensor) -> Tensor:
+        inner = body.argument(tensor.dtype, tensor.shape, _short(tensor.op))
+        body.captures.append((tensor, inner))
+        if tensor not in self.places and tensor not in self.forwards[0].arguments + self.forwards[1].arguments:
+            self.places[tensor] = self.count
+            self.count += 1
+        return inner
+
+    def extend_node(self) -> None:
+        added = [t for t, place in self.places.items() if place >= len(self.node.outputs)]
+        for tensor in added:
+            for forward in self.forwards:
+                with outside(forward), forward.name_scope(forward.name + "/"):
+                    forward.results.append(tensor if tensor.graph is forward else _placeholder(tensor))
+        attrs = {**self.node.attrs, "then_branch": self.forwards[0], "else_branch": self.forwards[1]}
+        extend(self.node, self.node.inputs, attrs)
+
+    def outer(self, tensor: Tensor) -> Tensor:
+        """The tensor beside the node that carries the inner `tensor`."""
+        for forward in self.forwards:
+            if tensor in forward.arguments:
+                return self.node.inputs[1 + forward.arguments.index(tensor)]
+        return self.node.outputs[self.places[tensor]] if tensor in self.places else tensor
+
+
+def _placeholder(tensor: Tensor) -> Tensor:
+    """What the branch that did not compute `tensor` gives out in its place; nobody looks at it."""
+    if tensor.dtype is variant:
+        return ops.list_new()      # type: ignore[no-any-return]
+    if tensor.dtype is resource:
+        raise errors.UnimplementedError(f"gradients: {tensor.name} is a handle computed inside a branch; make it outside")
+    dims = [d or 0 for d in tensor.shape.dims] if tensor.shape.dims is not None else [0]
+    if tensor.dtype.kind == "string":
+        return ops.constant(np.full(dims, b"", object), tensor.dtype)      # type: ignore[no-any-return]
+    return ops.zeros(dims, tensor.dtype)      # type: ignore[no-any-return]
+
+
+registry["if"].gradient(_if_gradient)

@@ -1,0 +1,233 @@
+"""The gradient of `while`: the forward loop pushes what is needed on lists, a backward loop pops it."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from workbench import errors
+from workbench.core.build import IndexedSlices, convert, ops
+from workbench.core.dtype import int32, resource, variant
+from workbench.core.graph import Operation, Subgraph, Tensor, get_default_graph
+from workbench.core.opdef import registry, selective
+from workbench.core.ops.flow_body import claim, copy_body, extend
+from workbench.core.ops.flow_grad import GradientBody, carries, dense_shape_as, outside, zero, zero_as
+from workbench.core.shape import Shape
+
+__all__: list[str] = []
+
+_SCALAR = Shape(())
+
+
+@selective
+def _while_gradient(node: Operation, *dys: Any, needed: tuple[bool, ...]) -> list[Any]:
+    """A loop that runs the gradient of the body as often as the body ran, last iteration first (paper §4.1)."""
+    for position, tensor in enumerate(node.inputs[:len(node.outputs)]):
+        if tensor.dtype is resource and needed[position]:
+            raise errors.UnimplementedError(f"gradients: loop variable {position} of {node.name!r} is the handle "
+                                            f"{tensor.name}; use the variable inside the body instead of passing it on")
+    flow = _Flow(node, dys, needed)
+    if not node.attrs["back_prop"] or not flow.active:
+        return [None] * len(node.inputs)
+    return _Backward(node, flow, dys).build()
+
+
+class _Flow:
+    """Which loop variables and captures gradients go through: a fixed point over the body."""
+
+    def __init__(self, node: Operation, dys: Sequence[Any], needed: Sequence[bool]) -> None:
+        count, body = len(node.outputs), node.attrs["body_graph"]
+        reaches = _reaches(body)
+        bits = [reaches.get(t, 0) for t in body.results]
+        wanted = {i for i, t in enumerate(node.inputs) if needed[i] and carries(t)}
+        depends, before = set(wanted), -1
+        while len(depends) != before:
+            before = len(depends)
+            depends |= {j for j in range(count) if carries(node.outputs[j]) and any(bits[j] >> i & 1 for i in depends)}
+        active, before = {j for j, dy in enumerate(dys) if dy is not None and j in depends}, -1
+        while len(active) != before:
+            before = len(active)
+            active |= {i for i in depends if i < count and any(bits[j] >> i & 1 for j in active)}
+        self.active = sorted(active)
+        self.captures = sorted(i for i in wanted if i >= count and any(bits[j] >> i & 1 for j in active))
+
+
+def _reaches(body: Subgraph) -> dict[Tensor, int]:
+    """For each tensor of `body` the set of arguments, as bits, whose gradient it may carry."""
+    bits = {t: 1 << i for i, t in enumerate(body.arguments) if carries(t)}
+    for op in body.operations:
+        if op.definition.differentiable:
+            found = 0
+            for tensor in op.inputs:
+                found |= bits.get(tensor, 0)
+            if found:
+                bits.update((t, found) for t in op.outputs if carries(t))
+    return bits
+
+
+class _Backward:
+    """Builds the backward loop of `node` and gives the forward loop what it takes."""
+
+    def __init__(self, node: Operation, flow: _Flow, dys: Sequence[Any]) -> None:
+        self.node, self.flow = node, flow
+        self.forward, _ = copy_body(node.attrs["body_graph"])
+        self.test, _ = copy_body(node.attrs["cond_graph"])
+        self.count = len(node.outputs)
+        self.dys = {j: convert(dys[j]) if dys[j] is not None else zero(node.outputs[j]) for j in flow.active}
+        self.graph = get_default_graph()
+        self.title = claim(self.graph, "while")
+        self.body = GradientBody(self.forward, f"{self.title}/body", self.provide)
+        self.constants: dict[int, Tensor] = {}              # input of the node -> argument of the backward body
+        self.stacks: dict[Tensor, tuple[Tensor, Tensor]] = {}   # forward tensor -> (list argument, rest of the list)
+        self.saved: dict[Tensor, int] = {}                  # forward tensor -> output of the node that lists it
+        self.trip_count = node.attrs["trip_count"]
+        self.new: list[tuple[Tensor, Tensor, Tensor]] = []  # what the forward loop gains: (initial, argument, result)
+
+    # what the body of the gradient uses of the forward body
+    def provide(self, body: GradientBody, tensor: Tensor) -> Tensor:
+        position = self._invariant(tensor)
+        if position is not None:
+            if position not in self.constants:
+                self.constants[position] = body.argument(tensor.dtype, tensor.shape, "capture")
+            return self.constants[position]
+        stack = body.argument(variant, _SCALAR, "stack")
+        with body.as_default():
+            rest, value = ops.list_pop(stack, dtype=tensor.dtype, shape=tensor.shape)
+        self.stacks[tensor] = stack, rest
+        return value      # type: ignore[no-any-return]
+
+    def _invariant(self, tensor: Tensor) -> int | None:
+        """The input of the loop that `tensor` equals in every iteration."""
+        if tensor not in self.forward.arguments:
+            return None
+        position = self.forward.arguments.index(tensor)
+        if position >= self.count or self.forward.results[position] is tensor:
+            return position
+        return None
+
+    def build(self) -> list[Any]:
+        body, flow = self.body, self.flow
+        with body.as_default(), body.name_scope(body.name + "/"):
+            count = body.argument(int32, _SCALAR, "trip_count")
+            seeds = {j: body.argument(self.dys[j].dtype, self.forward.arguments[j].shape, "dy") for j in flow.active}
+            wanted = [*flow.active, *flow.captures]
+            grads = ops.gradients([self.forward.results[j] for j in flow.active],
+                                  [self.forward.arguments[i] for i in wanted], grad_ys=list(seeds.values()), name="body")
+            split = len(flow.active)
+            news = [self._next(j, grad) for j, grad in zip(flow.active, grads[:split])]
+            sums = [_Sum(self.node.inputs[i], self.forward.arguments[i], grad, body)
+                    for i, grad in zip(flow.captures, grads[split:])]
+            body.results = [count - 1, *news, *(t for s in sums for t in s.results)]
+        self._extend_forward()
+        with self.graph.name_scope(self.title + "/"):
+            initial = [*self.dys.values(), *(t for s in sums for t in s.initial())]
+        arguments = [count, *seeds.values(), *(t for s in sums for t in s.arguments)]
+        outputs = self._loop(initial, arguments)
+        return self._gradients(outputs, sums)
+
+    def _next(self, position: int, grad: Any) -> Tensor:
+        return self.body.capture(zero(self.forward.arguments[position]) if grad is None else convert(grad))
+
+    # the forward loop
+    def _extend_forward(self) -> None:
+        with outside(self.forward), self.forward.name_scope(self.forward.name + "/"):
+            if self.trip_count is None:
+                self.trip_count = self.count
+                argument = self.forward.argument(int32, _SCALAR, "trip_count")
+                self._gain(lambda: ops.constant(0, int32), argument, argument + 1)
+            for tensor in self.stacks:
+                place = self._listed(tensor)
+                if place is None:
+                    place = self.count + len(self.new)
+                    argument = self.forward.argument(variant, _SCALAR, "stack")
+                    self._gain(ops.list_new, argument, ops.list_push(argument, tensor))
+                self.saved[tensor] = place
+        node, captures = self.node, self.node.inputs[self.count:]
+        initial = [t for t, _, _ in self.new]
+        for body, gained in ((self.forward, [a for _, a, _ in self.new]), (self.test, self._unused(self.test))):
+            own = [a for a in body.arguments if a not in set(gained)]
+            body.arguments = own[:self.count] + gained + own[self.count:]
+        self.forward.results += [result for _, _, result in self.new]
+        attrs = {**node.attrs, "cond_graph": self.test, "body_graph": self.forward, "trip_count": self.trip_count}
+        extend(node, [*node.inputs[:self.count], *initial, *captures], attrs, [t.op for t in initial])
+
+    def _gain(self, initial: Any, argument: Tensor, result: Tensor) -> None:
+        graph = self.node.graph
+        with outside(graph), graph.name_scope(self.node.name + "/"):
+            self.new.append((initial(), argument, result))
+
+    def _unused(self, test: Subgraph) -> list[Tensor]:
+        with outside(test), test.name_scope(test.name + "/"):
+            return [test.argument(t.dtype, t.shape, "unused") for _, t, _ in self.new]
+
+    def _listed(self, tensor: Tensor) -> int | None:
+        """The loop variable that already lists `tensor`, from an earlier gradient."""
+        for position, result in enumerate(self.forward.results):
+            pushed = result.op.type == "list_push" and result.op.inputs == (self.forward.arguments[position], tensor)
+            if pushed and self.node.inputs[position].op.type == "list_new":
+                return position
+        return None
+
+    # the backward loop
+    def _loop(self, initial: list[Tensor], arguments: list[Tensor]) -> list[Tensor]:
+        node, body = self.node, self.body
+        stacks = [stack for stack, _ in self.stacks.values()]
+        body.results += [rest for _, rest in self.stacks.values()]
+        gained = len(self.new)
+        inputs = [node.outputs[self.trip_count], *initial, *(node.outputs[self.saved[t]] for t in self.stacks)]
+        constants = [node.inputs[i if i < self.count else i + gained] for i in self.constants]
+        body.arguments = [*arguments, *stacks, *self.constants.values()]
+        body.captures = list(zip(constants, self.constants.values()))
+        body.close(self.graph)
+        test = Subgraph(self.graph, f"{self.title}/cond")
+        with outside(test), test.name_scope(test.name + "/"):
+            for argument in body.arguments:
+                test.argument(argument.dtype, argument.shape, "argument")
+            test.results = [test.arguments[0] > 0]
+        attrs = {"cond_graph": test, "body_graph": body, "trip_count": None, "back_prop": True,
+                 "parallel_iterations": node.attrs["parallel_iterations"]}
+        return list(self.graph.create("while", [*inputs, *constants], attrs, self.title + "/").outputs)
+
+    def _gradients(self, outputs: list[Tensor], sums: Sequence[_Sum]) -> list[Any]:
+        grads: list[Any] = [None] * len(self.node.inputs)
+        rest = outputs[1:]
+        for position in self.flow.active:
+            grads[position] = rest.pop(0)
+        for position, total in zip(self.flow.captures, sums):
+            grads[position + len(self.new)] = total.total([rest.pop(0) for _ in total.arguments])
+        return grads
+
+
+class _Sum:
+    """The gradient of a capture, added up over the iterations; slices are listed and joined, not made dense."""
+
+    def __init__(self, outer: Tensor, inner: Tensor, grad: Any, body: GradientBody) -> None:
+        self.outer, self.grad, self.arguments, self.results = outer, grad, [], []
+        if grad is None:
+            return
+        self.parts = [grad.values, grad.indices] if isinstance(grad, IndexedSlices) else [grad]
+        self.parts = [body.capture(part) for part in self.parts]
+        if isinstance(grad, IndexedSlices):
+            self.arguments = [body.argument(variant, _SCALAR, "slices") for _ in self.parts]
+            self.results = [ops.list_push(a, part) for a, part in zip(self.arguments, self.parts)]
+            return
+        shape = inner.shape if inner.dtype is not resource else grad.shape
+        self.arguments = [body.argument(grad.dtype, shape, "sum")]
+        add = ops.list_add_n if grad.dtype is variant else ops.add_n
+        self.results = [add([self.arguments[0], self.parts[0]])]
+
+    def initial(self) -> list[Tensor]:
+        if self.grad is None:
+            return []
+        if isinstance(self.grad, IndexedSlices):
+            return [ops.list_new(), ops.list_new()]
+        return [zero_as(self.grad, self.outer)]
+
+    def total(self, outputs: list[Tensor]) -> Any:
+        if not isinstance(self.grad, IndexedSlices):
+            return outputs[0] if outputs else None
+        values, indices = (ops.list_concat(t, dtype=part.dtype, shape=part.shape[1:])
+                           for t, part in zip(outputs, self.parts))
+        return IndexedSlices(values, indices, dense_shape_as(self.grad, self.outer))
+
+
+registry["while"].gradient(_while_gradient)

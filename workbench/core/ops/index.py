@@ -1,0 +1,308 @@
+"""Parts of tensors by position: slices, rows by index, and the sums that scatter back."""
+from __future__ import annotations
+
+import operator
+import warnings
+from types import EllipsisType
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.build import IndexedSlices, constant_shape, constant_value, convert, ops
+from workbench.core.opdef import op
+from workbench.core.shape import Shape
+
+
+def _known(tensor):
+    """The elements of an integer vector, None where one is known only at run time."""
+    value = constant_value(tensor)
+    if value is not None:
+        return [int(v) for v in value]
+    if tensor.op.type == "stack" and tensor.shape.rank == 1:
+        return [None if v is None else int(v) for v in map(constant_value, tensor.op.inputs)]
+    return None if not tensor.shape.known else [None] * tensor.shape.static[0]
+
+
+# slices
+
+def _sliced(inputs, attrs):
+    dims, begin, size = inputs[0].shape.dims, _known(inputs[1]), _known(inputs[2])
+    if dims is None or begin is None or size is None:
+        return [Shape(None if dims is None else [None] * len(dims))]
+    if not len(dims) == len(begin) == len(size):
+        raise errors.ShapeError(f"slice: x has rank {len(dims)} (shape {inputs[0].shape}) but begin has {len(begin)} "
+                                f"elements and size {len(size)}; give one of each for each axis")
+    for axis, (d, b, s) in enumerate(zip(dims, begin, size)):
+        if None not in (d, b, s) and not 0 <= b <= b + max(s, 0) <= d:
+            raise errors.ShapeError(f"slice: axis {axis} of x has {d} elements but begin is {b} and size {s}; "
+                                    "stay inside")
+    return [Shape((None if None in (d, b) else d - b) if s == -1 else s for d, b, s in zip(dims, begin, size))]
+
+
+def _slice_key(x, begin, size):
+    key = tuple(slice(b, d if s == -1 else b + s) for b, s, d in zip(begin.tolist(), size.tolist(), x.shape))
+    if any(not 0 <= k.start <= k.stop <= d for k, d in zip(key, x.shape)):
+        raise errors.ShapeError(f"slice: begin {begin.tolist()} and size {size.tolist()} leave x of shape "
+                                f"{list(x.shape)}; stay inside")
+    return key
+
+
+def _slice_into(x, begin, size, out):
+    np.copyto(out, x[_slice_key(x, begin, size)])
+
+
+@op("x? begin[r] size[r] -> ?", name="slice", types="T I:int I -> T", shape=_sliced, into=_slice_into)
+def slice_(x, begin, size):
+    """The block of x that starts at `begin` and has shape `size` (-1 = to the end)."""
+    return x[_slice_key(x, begin, size)].copy()
+
+
+@slice_.gradient
+def _(node, dy):
+    x, begin, _ = node.inputs
+    before = ops.cast(begin, "int32")
+    after = ops.subtract(ops.subtract(ops.shape_vector(x), before), ops.shape_vector(dy))
+    return ops.pad(dy, ops.stack([before, after], axis=1)), None, None
+
+
+def _masks(attrs):
+    names = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
+    return tuple(attrs[n] for n in names)
+
+
+def _key(begin, end, strides, begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask):
+    """The NumPy index that the vectors and bit masks of a strided slice describe."""
+    key = []
+    for i, (b, e, s) in enumerate(zip(begin, end, strides)):
+        bit = 1 << i
+        if ellipsis_mask & bit:
+            key.append(Ellipsis)
+        elif new_axis_mask & bit:
+            key.append(None)
+        elif shrink_axis_mask & bit:
+            key.append(b)
+        else:
+            key.append(slice(None if begin_mask & bit else b, None if end_mask & bit else e, s))
+    return tuple(key)
+
+
+def _strided(inputs, attrs):
+    dims, vectors = inputs[0].shape.dims, [_known(t) for t in inputs[1:]]
+    if dims is None or None in vectors:
+        return [Shape(None)]
+    key, masks = _key(*vectors, *_masks(attrs)), _masks(attrs)
+    used = sum(k is not None and k is not Ellipsis for k in key)
+    if used > len(dims):
+        raise errors.ShapeError(f"strided_slice: {used} indices for x of rank {len(dims)} (shape {inputs[0].shape}); "
+                                "index each axis once")
+    result, rest = [], list(dims)
+    for position, k in enumerate(key):
+        if k is Ellipsis:
+            later = sum(n is not None for n in key[position + 1:])
+            result += rest[:len(rest) - later]
+            rest = rest[len(rest) - later:]
+        elif k is None and masks[3] & (1 << position):
+            result.append(1)
+        elif isinstance(k, slice):
+            result.append(_length(k, rest.pop(0), vectors, position, masks))
+        else:
+            _inside(k, rest.pop(0), len(dims) - len(rest) - 1)
+    return [Shape(result + rest)]
+
+
+def _length(k, dim, vectors, position, masks):
+    """How many elements a slice takes of an axis, None when that depends on run-time values."""
+    begin, end, stride = (v[position] for v in vectors)
+    open_begin, open_end = (masks[i] & (1 << position) for i in (0, 1))
+    if dim is None or stride is None or (begin is None and not open_begin) or (end is None and not open_end):
+        return None
+    return len(range(*k.indices(dim)))
+
+
+def _inside(k, dim, axis):
+    if None not in (k, dim) and not -dim <= k < dim:
+        raise errors.ShapeError(f"strided_slice: index {k} is outside axis {axis} of {dim} elements; use "
+                                f"{-dim} … {dim - 1}")
+
+
+def _part(x, begin, end, strides, masks):
+    try:
+        return x[_key(begin.tolist(), end.tolist(), strides.tolist(), *masks)]
+    except IndexError as error:
+        raise errors.ShapeError(f"strided_slice: {error} (x has shape {list(x.shape)}); stay inside") from None
+
+
+def _strided_into(x, begin, end, strides, out, **masks):
+    np.copyto(out, _part(x, begin, end, strides, masks.values()))
+
+
+@op("x? begin[r] end[r] strides[r] -> ?", types="T I:int I I -> T", shape=_strided, into=_strided_into)
+def strided_slice(x, begin, end, strides, *, begin_mask=0, end_mask=0, ellipsis_mask=0, new_axis_mask=0,
+                  shrink_axis_mask=0):
+    """x[begin:end:strides]; bit i of a mask makes entry i open, an ellipsis, a new axis, or one index."""
+    masks = begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask
+    return np.array(_part(x, begin, end, strides, masks))
+
+
+@strided_slice.gradient
+def _(node, dy):
+    x, *vectors = node.inputs
+    return ops.strided_slice_grad(ops.shape_vector(x), *vectors, dy, **node.attrs), None, None, None
+
+
+_strided_slice = ops.strided_slice
+
+
+def strided_slice_open(x, begin, end, strides=None, begin_mask=0, end_mask=0, ellipsis_mask=0, new_axis_mask=0,
+                       shrink_axis_mask=0, name=None):
+    """x[begin:end:strides] with the bit masks of TensorFlow; strides are 1 when not given."""
+    begin = convert(begin)
+    strides = ops.ones_like(begin) if strides is None else strides
+    return _strided_slice(x, begin, end, strides, begin_mask, end_mask, ellipsis_mask, new_axis_mask,
+                          shrink_axis_mask, name=name)
+
+
+ops.define("strided_slice", strided_slice_open)
+
+
+@op("shape[n] begin[r] end[r] strides[r] dy? -> ?", types="int I:int I I T -> T",
+    shape=lambda inputs, attrs: [constant_shape(inputs[0])])
+def strided_slice_grad(shape, begin, end, strides, dy, *, begin_mask=0, end_mask=0, ellipsis_mask=0, new_axis_mask=0,
+                       shrink_axis_mask=0):
+    """Zeros of `shape` with dy where the strided slice read."""
+    out = np.zeros(tuple(shape), dy.dtype)
+    masks = begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask
+    out[_key(begin.tolist(), end.tolist(), strides.tolist(), *masks)] = dy
+    return out
+
+
+@strided_slice_grad.gradient
+def _(node, ddx):
+    return None, None, None, None, ops.strided_slice(ddx, *node.inputs[1:4], **node.attrs)
+
+
+def getitem(x, key, name=None):
+    """x[key] for integers, slices, scalar tensors, Ellipsis and None, as NumPy understands them."""
+    begin, end, strides, masks = [], [], [], [0, 0, 0, 0, 0]
+    for position, item in enumerate(key if isinstance(key, tuple) else (key,)):
+        bit = 1 << position
+        b, e, s = 0, 0, 1
+        if isinstance(item, EllipsisType):
+            masks[2] |= bit
+        elif item is None:
+            masks[3] |= bit
+        elif isinstance(item, slice):
+            b, e, s = (0 if v is None else _index(v) for v in (item.start, item.stop, item.step))
+            s = 1 if item.step is None else s
+            masks[0] |= bit * (item.start is None)
+            masks[1] |= bit * (item.stop is None)
+        else:
+            b = _index(item)
+            masks[4] |= bit
+        begin.append(b)
+        end.append(e)
+        strides.append(s)
+    return ops.strided_slice(x, *(_vector(v) for v in (begin, end, strides)), *masks, name=name)
+
+
+def _index(item):
+    if hasattr(item, "op") or hasattr(item, "__tensor__"):
+        return ops.cast(convert(item), "int32")
+    try:
+        return operator.index(item)
+    except TypeError:
+        raise errors.InvalidArgumentError(f"getitem: {item!r} is no index; use integers, slices, scalar tensors, "
+                                          "... and None, or gather / boolean_mask") from None
+
+
+def _vector(values):
+    return ops.constant(np.asarray(values, np.int32)) if all(isinstance(v, int) for v in values) else convert(values)
+
+
+ops.define("getitem", getitem)
+
+
+# rows by index
+
+def _check(where, indices, size):
+    if indices.size and (indices.min() < 0 or indices.max() >= size):
+        at = np.unravel_index(int(np.argmax((indices < 0) | (indices >= size))), indices.shape)
+        raise errors.InvalidArgumentError(f"{where}: indices[{','.join(map(str, at))}] is {indices[at]} but the axis "
+                                          f"has {size} elements; use 0 … {size - 1}")
+
+
+def _gathered(inputs, attrs):
+    params, indices = (t.shape.dims for t in inputs)
+    if params is None or indices is None:
+        return [Shape(None)]
+    axis = attrs["axis"]
+    if not -len(params) <= axis < len(params):
+        raise errors.ShapeError(f"gather: axis {axis} is outside params of shape {inputs[0].shape}; use "
+                                f"{-len(params)} … {len(params) - 1}")
+    axis %= len(params)
+    return [Shape(params[:axis] + indices + params[axis + 1:])]
+
+
+def _gather_into(params, indices, out, *, axis):
+    _check("gather", indices, params.shape[axis])
+    np.take(params, indices, axis, out=out, mode="clip")
+
+
+@op("params? indices? -> ?", types="T int -> T", shape=_gathered, into=_gather_into)
+def gather(params, indices, *, axis=0):
+    """The slices of `params` along `axis` at `indices`; InvalidArgumentError when one is outside."""
+    _check("gather", indices, params.shape[axis])
+    return np.take(params, indices, axis)
+
+
+@gather.gradient
+def _(node, dy):
+    params, indices = node.inputs
+    axis, rank = node.attrs["axis"], params.shape.rank
+    if axis == 0 or (rank is not None and axis % rank == 0):
+        return IndexedSlices(_rows_of(dy, params, indices), _flat(indices), ops.shape_vector(params)), None
+    if rank is None or indices.shape.rank is None:
+        raise errors.ShapeError("gather: its gradient along another axis than 0 needs known ranks; use set_shape")
+    axis %= rank
+    total = dy.shape.rank if dy.shape.rank is not None else rank - 1 + indices.shape.rank
+    front = [*range(axis, axis + indices.shape.rank)]
+    moved = ops.transpose(dy, front + [i for i in range(total) if i not in front])
+    count = ops.getitem(ops.shape_vector(params), axis)
+    summed = ops.unsorted_segment_sum(moved, indices, count)
+    return ops.transpose(summed, [*range(1, axis + 1), 0, *range(axis + 1, rank)]), None
+
+
+def _flat(indices):
+    return indices if indices.shape.rank == 1 else ops.reshape(indices, [-1])
+
+
+def _rows_of(dy, params, indices):
+    """dy as one row for each index."""
+    if indices.shape.rank == 1:
+        return convert(dy)
+    rest = ops.getitem(ops.shape_vector(params), slice(1, None))
+    return ops.reshape(dy, ops.concat([ops.reshape(ops.size(indices), [1]), rest], 0))
+
+
+_DENSE_WARNING = 100_000_000      # elements; TensorFlow 1.x warns from the same size on
+
+
+def densify(slices, name=None):
+    """The dense tensor of an IndexedSlices; duplicates add up. Warns when that is large or of unknown size."""
+    if not isinstance(slices, IndexedSlices):
+        return convert(slices)
+    if slices.dense_shape is None:
+        raise errors.InvalidArgumentError(f"densify: {slices!r} has no dense_shape; pass one to IndexedSlices")
+    shape = constant_shape(slices.dense_shape)
+    size = shape.num_elements()
+    if size is None or size >= _DENSE_WARNING:
+        warnings.warn(f"densify: a sparse gradient of shape {shape} becomes dense and may take much memory; keep it "
+                      "apart from dense gradients", UserWarning, stacklevel=2)
+    rows = shape[0] if shape.rank else None
+    count = ops.getitem(slices.dense_shape, 0) if rows is None else rows
+    dense = ops.unsorted_segment_sum(slices.values, slices.indices, count, name=name)
+    dense.set_shape(shape)
+    return dense
+
+
+ops.define("densify", densify)

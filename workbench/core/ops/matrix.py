@@ -1,0 +1,266 @@
+"""Products of matrices and small linear algebra."""
+from __future__ import annotations
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.build import convert, ops
+from workbench.core.opdef import op
+
+
+def _product(out, lead=""):
+    """The signature of a product by the transpositions asked for."""
+    def text(*, transpose_a, transpose_b, **others):
+        a, b = ("k,m" if transpose_a else "m,k"), ("n,k" if transpose_b else "k,n")
+        return out.format(a=f"a[{lead}{a}]", b=f"b[{lead}{b}]", y=f"[{lead}m,n]")
+    return text
+
+
+def _turn(a, flag):
+    return a.swapaxes(-1, -2) if flag else a
+
+
+def _matmul_into(a, b, out, *, transpose_a, transpose_b):
+    np.matmul(_turn(a, transpose_a), _turn(b, transpose_b), out=out)
+
+
+@op(_product("{a} {b} -> {y}"), name="matmul", types="T:number -> T", into=_matmul_into)
+def matmul_(a, b, *, transpose_a=False, transpose_b=False):
+    """The matrix product a b; `transpose_a` and `transpose_b` turn an argument first."""
+    return np.matmul(_turn(a, transpose_a), _turn(b, transpose_b)).astype(a.dtype, copy=False)
+
+
+def _product_gradient(multiply):
+    """The gradients of a product that `multiply(x, y, transpose_x, transpose_y)` computes."""
+    def gradient(node, dy):
+        a, b = node.inputs
+        turned_a, turned_b = node.attrs["transpose_a"], node.attrs["transpose_b"]
+        da = multiply(b, dy, turned_b, True) if turned_a else multiply(dy, b, False, not turned_b)
+        db = multiply(dy, a, True, turned_a) if turned_b else multiply(a, dy, not turned_a, False)
+        return da, db
+    return gradient
+
+
+matmul_.gradient(_product_gradient(lambda *arguments: ops.matmul(*arguments)))
+
+
+@op(_product("{a} {b} -> {y}", "...,"), types="T:number -> T", into=_matmul_into)
+def batch_matmul(a, b, *, transpose_a=False, transpose_b=False):
+    """Matrix products of the last two axes; leading axes count the matrices and broadcast."""
+    return np.matmul(_turn(a, transpose_a), _turn(b, transpose_b)).astype(a.dtype, copy=False)
+
+
+@batch_matmul.gradient
+def _(node, dy):
+    a, b = node.inputs
+    da, db = _product_gradient(ops.batch_matmul)(node, dy)
+    return ops.unbroadcast(da, a, b), ops.unbroadcast(db, b, a)
+
+
+_matmul = ops.matmul
+
+
+def matmul(a, b, transpose_a=False, transpose_b=False, name=None):
+    """The matrix product of a and b: of two matrices, or of stacks of matrices when one has more axes."""
+    first = convert(a) if hasattr(a, "op") or hasattr(a, "__tensor__") else None
+    b = convert(b, None if first is None or hasattr(b, "dtype") else first.dtype)
+    a = convert(a, None if hasattr(a, "dtype") else b.dtype) if first is None else first
+    plain = a.shape.rank == 2 if b.shape.rank is None else b.shape.rank == 2 and a.shape.rank in (2, None)
+    small = None not in (a.shape.rank, b.shape.rank) and max(a.shape.rank, b.shape.rank) <= 2
+    return (_matmul if plain or small else ops.batch_matmul)(a, b, transpose_a, transpose_b, name=name)
+
+
+ops.define("matmul", matmul)
+
+
+_ACTIVATIONS = ("none", "relu")
+
+
+def _fused_matmul_into(a, b, bias, out, *, transpose_a, transpose_b, activation):
+    np.matmul(_turn(a, transpose_a), _turn(b, transpose_b), out=out)
+    np.add(out, bias, out=out)
+    if activation == "relu":
+        np.maximum(out, 0, out=out)
+
+
+@op(_product("{a} {b} bias[n] -> {y}"), types="T:float -> T", into=_fused_matmul_into)
+def fused_matmul(a, b, bias, *, transpose_a=False, transpose_b=False, activation="none"):
+    """activation(a b + bias) in one pass; the activation is "none" or "relu"."""
+    if activation not in _ACTIVATIONS:
+        raise errors.InvalidArgumentError(f"fused_matmul: activation is {activation!r}; use one of {_ACTIVATIONS}")
+    out = np.matmul(_turn(a, transpose_a), _turn(b, transpose_b)) + bias
+    return (np.maximum(out, 0) if activation == "relu" else out).astype(a.dtype, copy=False)
+
+
+@fused_matmul.gradient
+def _(node, dy):
+    if node.attrs["activation"] == "relu":
+        dy = ops.relu_grad(dy, node.outputs[0])
+    a, b, _ = node.inputs
+    turned_a, turned_b = node.attrs["transpose_a"], node.attrs["transpose_b"]
+    da = ops.matmul(b, dy, turned_b, True) if turned_a else ops.matmul(dy, b, False, not turned_b)
+    db = ops.matmul(dy, a, True, turned_a) if turned_b else ops.matmul(a, dy, not turned_a, False)
+    return da, db, ops.bias_add_grad(dy)
+
+
+def _matmul_update_text(*, transpose_a, transpose_b, **others):
+    a, b = ("k,m" if transpose_a else "m,k"), ("n,k" if transpose_b else "k,n")
+    return f"w[m,n] a[{a}] b[{b}] scale[] -> [m,n]"
+
+
+def _matmul_update_into(w, a, b, scale, out, *, transpose_a, transpose_b, sign):
+    change = np.matmul(_turn(a, transpose_a), _turn(b, transpose_b))
+    change *= np.asarray(sign * scale, w.dtype)
+    np.add(w, change, out=out)
+
+
+@op(_matmul_update_text, types="T:float -> T", into=_matmul_update_into)
+def matmul_update(w, a, b, scale, *, transpose_a=False, transpose_b=False, sign=-1.0):
+    """w + sign · scale · (a b): the step of gradient descent on a weight matrix."""
+    return (w + np.asarray(sign * scale, w.dtype) * np.matmul(_turn(a, transpose_a), _turn(b, transpose_b))).astype(
+        w.dtype, copy=False)
+
+
+@matmul_update.gradient
+def _(node, dy):
+    _w, a, b, scale = node.inputs
+    turns = node.attrs["transpose_a"], node.attrs["transpose_b"]
+    signed = ops.multiply(dy, node.attrs["sign"])
+    scaled = ops.multiply(signed, scale)
+    da = ops.matmul(b, scaled, turns[1], True) if turns[0] else ops.matmul(scaled, b, False, not turns[1])
+    db = ops.matmul(scaled, a, True, turns[0]) if turns[1] else ops.matmul(a, scaled, not turns[0], False)
+    return dy, da, db, ops.reduce_sum(ops.multiply(signed, ops.matmul(a, b, *turns)))
+
+
+def tensordot(a, b, axes, name=None):
+    """Sums of products over the last `axes` axes of a and the first of b, or over axes=(axes of a, axes of b)."""
+    a, b = convert(a), convert(b)
+    if None in (a.shape.rank, b.shape.rank):
+        raise errors.ShapeError("tensordot: the rank of an argument is unknown; use set_shape")
+    over_a, over_b = _contracted(axes, a.shape.rank)
+    free_a = [i for i in range(a.shape.rank) if i not in over_a]
+    free_b = [i for i in range(b.shape.rank) if i not in over_b]
+    left = _flattened(a, free_a + over_a, len(free_a))
+    right = _flattened(b, over_b + free_b, len(over_b))
+    dims = [_dims(a, free_a), _dims(b, free_b)]
+    return ops.reshape(ops.matmul(left, right), ops.concat(dims, 0), name=name)
+
+
+def _contracted(axes, rank_a):
+    if isinstance(axes, int):
+        return list(range(rank_a - axes, rank_a)), list(range(axes))
+    return tuple([i] if isinstance(i, int) else list(i) for i in axes)
+
+
+def _flattened(x, order, split):
+    """x with its axes in `order`, as a matrix of the first `split` axes by the others."""
+    moved = ops.transpose(x, order)
+    rows = ops.reduce_prod(_dims(x, order[:split]))
+    return ops.reshape(moved, ops.stack([rows, ops.reduce_prod(_dims(x, order[split:]))]))
+
+
+def _dims(x, axes):
+    return ops.gather(ops.shape_vector(x), np.asarray(axes, np.int32))
+
+
+ops.define("tensordot", tensordot)
+
+
+@op("x? -> []", types="T:float -> T")
+def l2_loss(x):
+    """Σ x² / 2, a scalar."""
+    flat = x.reshape(-1)
+    return np.asarray(np.dot(flat, flat) * 0.5, x.dtype)
+
+
+@l2_loss.gradient
+def _(node, dy):
+    return ops.multiply(node.inputs[0], dy)
+
+
+def norm(x, ord="euclidean", axis=None, keepdims=False, name=None):
+    """The vector norm over `axis`: "euclidean", 1, or np.inf."""
+    size = ops.abs(x)
+    if ord == 1:
+        return ops.reduce_sum(size, axis, keepdims, name=name)
+    if ord == np.inf:
+        return ops.reduce_max(size, axis, keepdims, name=name)
+    if ord not in ("euclidean", 2):
+        raise errors.InvalidArgumentError(f"norm: ord is {ord!r}; use 'euclidean', 1, 2 or np.inf")
+    return ops.sqrt(ops.reduce_sum(ops.square(x), axis, keepdims), name=name)
+
+
+def trace(x, name=None):
+    """The sum of the diagonal of a square matrix."""
+    return ops.reduce_sum(ops.diag_part(x), name=name)
+
+
+ops.define("norm", norm)
+ops.define("trace", trace)
+
+
+def _matrix_transpose_into(x, out):
+    np.copyto(out, x.swapaxes(-1, -2))
+
+
+@op("x[...,m,n] -> [...,n,m]", into=_matrix_transpose_into)
+def matrix_transpose(x):
+    """Each matrix of the last two axes turned."""
+    return x.swapaxes(-1, -2).copy(order="C")
+
+
+@matrix_transpose.gradient
+def _(node, dy):
+    return ops.matrix_transpose(dy)
+
+
+# factorisations
+
+def _solvable(where, function, x):
+    try:
+        return np.asarray(function(x)).astype(x.dtype, copy=False)
+    except np.linalg.LinAlgError as error:
+        raise errors.InvalidArgumentError(f"{where}: x of shape {list(x.shape)} has none: {error}; check its rank "
+                                          "or add a small multiple of the identity") from None
+
+
+@op("x[...,n,n] -> [...,n,n]", types="T:float -> T")
+def matrix_inverse(x):
+    """The inverse of each square matrix; InvalidArgumentError for a singular one."""
+    return _solvable("matrix_inverse", np.linalg.inv, x)
+
+
+@matrix_inverse.gradient
+def _(node, dy):
+    y = node.outputs[0]
+    return ops.negative(ops.matmul(ops.matmul(y, dy, True), y, False, True))
+
+
+@op("x[...,n,n] -> [...]", types="T:float -> T")
+def matrix_determinant(x):
+    """The determinant of each square matrix."""
+    return np.asarray(np.linalg.det(x)).astype(x.dtype, copy=False)
+
+
+@matrix_determinant.gradient
+def _(node, dy):
+    x, y = node.inputs[0], node.outputs[0]
+    turned = ops.matrix_transpose(ops.matrix_inverse(x))
+    return ops.multiply(ops.expand_dims(ops.multiply(dy, y), (-2, -1)), turned)
+
+
+@op("x[...,n,n] -> [...,n,n]", types="T:float -> T")
+def cholesky(x):
+    """The lower triangular L with L Lᵀ = x for each symmetric positive definite matrix."""
+    return _solvable("cholesky", np.linalg.cholesky, x)
+
+
+@cholesky.gradient
+def _(node, dy):
+    """Murray, Differentiation of the Cholesky decomposition, 2016: L⁻ᵀ Φ(Lᵀ dL) L⁻¹, made symmetric."""
+    y = node.outputs[0]
+    inner = ops.matrix_band_part(ops.matmul(y, dy, True), -1, 0)
+    inner = ops.subtract(inner, ops.multiply(ops.matrix_band_part(inner, 0, 0), 0.5))
+    inverse = ops.matrix_inverse(y)
+    half = ops.matmul(ops.matmul(inverse, inner, True), inverse)
+    return ops.multiply(ops.add(half, ops.matrix_transpose(half)), 0.5)

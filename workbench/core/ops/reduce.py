@@ -1,0 +1,372 @@
+"""Reductions over axes, running sums, segments, and the sums that undo broadcasting."""
+from __future__ import annotations
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.build import constant_shape, constant_value, convert, ops
+from workbench.core.opdef import op
+from workbench.core.shape import Shape
+
+
+def _axes(axis, rank):
+    """The axes that `axis` (None = all, an int or a tuple) means for a rank, as a sorted tuple."""
+    if axis is None:
+        return tuple(range(rank))
+    given = axis if isinstance(axis, tuple) else (axis,)
+    for a in given:
+        if not -rank <= a < rank:
+            raise errors.ShapeError(f"axis: {a} is outside a tensor of rank {rank}; use {-rank} … {rank - 1}")
+    return tuple(sorted({a % rank for a in given}))
+
+
+def _reduced(inputs, attrs):
+    dims, axis, keep = inputs[0].shape.dims, attrs["axis"], attrs.get("keepdims", False)
+    if dims is None:
+        return [Shape(() if axis is None and not keep else None)]
+    axes = _axes(axis, len(dims))
+    if keep:
+        return [Shape(1 if i in axes else d for i, d in enumerate(dims))]
+    return [Shape(d for i, d in enumerate(dims) if i not in axes)]
+
+
+def _restore(node, dy):
+    """`dy` with the reduced axes back as ones, so that it broadcasts against the input."""
+    axis = node.attrs["axis"]
+    return dy if axis is None or node.attrs["keepdims"] else ops.expand_dims(dy, axis)
+
+
+def _spread(node, dy):
+    return ops.broadcast_to(_restore(node, dy), ops.shape_vector(node.inputs[0]))
+
+
+def _count(x, axis):
+    return int(np.prod([x.shape[a] for a in _axes(axis, x.ndim)], dtype=np.int64))
+
+
+REDUCE = "x? -> ?"
+
+
+def _sum_into(x, out, *, axis, keepdims):
+    np.add.reduce(x, axis=axis, dtype=x.dtype, out=out, keepdims=keepdims)
+
+
+@op(REDUCE, types="T:number -> T", shape=_reduced, into=_sum_into)
+def reduce_sum(x, *, axis=None, keepdims=False):
+    """The sum over `axis` (None = all), 0 over nothing."""
+    return np.add.reduce(x, axis=axis, dtype=x.dtype, keepdims=keepdims)
+
+
+@reduce_sum.gradient
+def _(node, dy):
+    return _spread(node, dy)
+
+
+def _mean_into(x, out, *, axis, keepdims):
+    np.copyto(out, _mean(x, axis, keepdims))
+
+
+def _mean(x, axis, keepdims):
+    total, count = np.add.reduce(x, axis=axis, dtype=x.dtype, keepdims=keepdims), _count(x, axis)
+    if x.dtype.kind not in "iu":
+        return np.divide(total, x.dtype.type(count))
+    return (np.sign(total) * (np.abs(total) // max(count, 1))).astype(x.dtype)     # cut towards zero
+
+
+@op(REDUCE, types="T:number -> T", shape=_reduced, into=_mean_into)
+def reduce_mean(x, *, axis=None, keepdims=False):
+    """The mean over `axis` (None = all), NaN over nothing; integer means are cut towards zero."""
+    return _mean(x, axis, keepdims)
+
+
+@reduce_mean.gradient
+def _(node, dy):
+    x, y = node.inputs[0], node.outputs[0]
+    inputs, outputs = x.shape.num_elements(), y.shape.num_elements()
+    if inputs is not None and outputs is not None:
+        return _spread(node, ops.multiply(dy, outputs / inputs if inputs else 0.0))
+    share = ops.realdiv(ops.cast(ops.size(y), "float64"), ops.cast(ops.size(x), "float64"))
+    return _spread(node, ops.multiply(dy, ops.cast(share, dy.dtype)))
+
+
+def _lowest(dtype):
+    return np.iinfo(dtype).min if dtype.kind in "iu" else dtype.type(-np.inf)
+
+
+def _highest(dtype):
+    return np.iinfo(dtype).max if dtype.kind in "iu" else dtype.type(np.inf)
+
+
+def _max_into(x, out, *, axis, keepdims):
+    np.maximum.reduce(x, axis=axis, out=out, keepdims=keepdims, initial=_lowest(x.dtype))
+
+
+@op(REDUCE, types="T:real -> T", shape=_reduced, into=_max_into)
+def reduce_max(x, *, axis=None, keepdims=False):
+    """The largest element over `axis` (None = all); ties share the gradient."""
+    return np.maximum.reduce(x, axis=axis, keepdims=keepdims, initial=_lowest(x.dtype))
+
+
+def _min_into(x, out, *, axis, keepdims):
+    np.minimum.reduce(x, axis=axis, out=out, keepdims=keepdims, initial=_highest(x.dtype))
+
+
+@op(REDUCE, types="T:real -> T", shape=_reduced, into=_min_into)
+def reduce_min(x, *, axis=None, keepdims=False):
+    """The smallest element over `axis` (None = all); ties share the gradient."""
+    return np.minimum.reduce(x, axis=axis, keepdims=keepdims, initial=_highest(x.dtype))
+
+
+def _to_extremes(node, dy):
+    x, y = node.inputs[0], node.outputs[0]
+    chosen = ops.cast(ops.equal(x, _restore(node, y)), x.dtype)
+    share = ops.realdiv(dy, ops.reduce_sum(chosen, node.attrs["axis"], node.attrs["keepdims"]))
+    return ops.multiply(chosen, _restore(node, share))
+
+
+reduce_max.gradient(_to_extremes)
+reduce_min.gradient(_to_extremes)
+
+
+def _prod_into(x, out, *, axis, keepdims):
+    np.multiply.reduce(x, axis=axis, dtype=x.dtype, out=out, keepdims=keepdims)
+
+
+@op(REDUCE, types="T:number -> T", shape=_reduced, into=_prod_into)
+def reduce_prod(x, *, axis=None, keepdims=False):
+    """The product over `axis` (None = all), 1 over nothing."""
+    return np.multiply.reduce(x, axis=axis, dtype=x.dtype, keepdims=keepdims)
+
+
+@reduce_prod.gradient
+def _(node, dy):
+    """dy times the product of all other elements, which division would get wrong where an element is 0."""
+    x = node.inputs[0]
+    if x.shape.rank is None:
+        raise errors.ShapeError("reduce_prod: its gradient needs the rank of x but it is unknown; use set_shape")
+    axes = _axes(node.attrs["axis"], x.shape.rank)
+    order = [i for i in range(x.shape.rank) if i not in axes] + list(axes)
+    moved = ops.transpose(x, order)
+    sizes = [x.shape.dims[a] for a in axes]
+    columns = ops.reduce_prod(ops.gather(ops.shape(x), axes)) if None in sizes else int(np.prod(sizes))
+    flat = ops.reshape(moved, [-1, columns])
+    others = ops.multiply(ops.cumprod(flat, 1, exclusive=True), ops.cumprod(flat, 1, exclusive=True, reverse=True))
+    back = ops.transpose(ops.reshape(others, ops.shape_vector(moved)), tuple(np.argsort(order)))
+    return ops.multiply(back, _restore(node, dy))
+
+
+@op(REDUCE, types="bool -> bool", shape=_reduced, differentiable=False)
+def reduce_any(x, *, axis=None, keepdims=False):
+    """Is one element over `axis` (None = all) true?"""
+    return np.logical_or.reduce(x, axis=axis, keepdims=keepdims)
+
+
+@op(REDUCE, types="bool -> bool", shape=_reduced, differentiable=False)
+def reduce_all(x, *, axis=None, keepdims=False):
+    """Are all elements over `axis` (None = all) true?"""
+    return np.logical_and.reduce(x, axis=axis, keepdims=keepdims)
+
+
+@op(REDUCE, types="T:float -> T", shape=_reduced)
+def reduce_logsumexp(x, *, axis=None, keepdims=False):
+    """log Σ exp(x) over `axis` (None = all), without overflow."""
+    top = np.max(x, axis=axis, keepdims=True, initial=_lowest(x.dtype))
+    top = np.where(np.isfinite(top), top, x.dtype.type(0))
+    result = np.log(np.add.reduce(np.exp(x - top), axis=axis, dtype=x.dtype, keepdims=True)) + top
+    return result if keepdims else np.squeeze(result, _axes(axis, x.ndim))
+
+
+@reduce_logsumexp.gradient
+def _(node, dy):
+    x, y = node.inputs[0], node.outputs[0]
+    return ops.multiply(_restore(node, dy), ops.exp(ops.subtract(x, _restore(node, y))))
+
+
+def _position(inputs, attrs):
+    return _reduced(inputs, {"axis": 0 if attrs["axis"] is None else attrs["axis"]})
+
+
+@op(REDUCE, types="T:real -> @dtype", shape=_position, differentiable=False)
+def argmax(x, *, axis=0, dtype="int64"):
+    """The position of the largest element along `axis`; the first one of equals."""
+    return np.argmax(x, axis=axis or 0).astype(_numpy(dtype), copy=False)
+
+
+@op(REDUCE, types="T:real -> @dtype", shape=_position, differentiable=False)
+def argmin(x, *, axis=0, dtype="int64"):
+    """The position of the smallest element along `axis`; the first one of equals."""
+    return np.argmin(x, axis=axis or 0).astype(_numpy(dtype), copy=False)
+
+
+def _numpy(dtype):
+    return getattr(dtype, "numpy", dtype)
+
+
+def count_nonzero(x, axis=None, keepdims=False, dtype="int64", name=None):
+    """How many elements over `axis` differ from zero."""
+    x = convert(x)
+    return ops.reduce_sum(ops.cast(ops.not_equal(x, ops.zeros_like(x)), dtype), axis, keepdims, name=name)
+
+
+ops.define("count_nonzero", count_nonzero)
+
+
+# running sums
+
+def _along(inputs, attrs):
+    shape = inputs[0].shape
+    if shape.rank is not None:
+        _axes(attrs["axis"], shape.rank)
+    return [shape]
+
+
+def _running(ufunc, neutral, x, axis, exclusive, reverse):
+    x = np.flip(x, axis) if reverse else x
+    if exclusive and x.shape[axis]:
+        first = np.full_like(np.take(x, [0], axis), neutral)
+        x = np.concatenate([first, np.delete(x, -1, axis)], axis)
+    result = ufunc.accumulate(x, axis, dtype=x.dtype)
+    return np.ascontiguousarray(np.flip(result, axis)) if reverse else result
+
+
+@op("x? -> ?", types="T:number -> T", shape=_along)
+def cumsum(x, *, axis=0, exclusive=False, reverse=False):
+    """Running sums along `axis`; `exclusive` leaves the element itself out, `reverse` starts at the end."""
+    return _running(np.add, 0, x, axis, exclusive, reverse)
+
+
+@cumsum.gradient
+def _(node, dy):
+    a = node.attrs
+    return ops.cumsum(dy, a["axis"], a["exclusive"], not a["reverse"])
+
+
+@op("x? -> ?", types="T:number -> T", shape=_along)
+def cumprod(x, *, axis=0, exclusive=False, reverse=False):
+    """Running products along `axis`; options as in cumsum."""
+    return _running(np.multiply, 1, x, axis, exclusive, reverse)
+
+
+@cumprod.gradient
+def _(node, dy):
+    a, x = node.attrs, node.inputs[0]
+    sums = ops.cumsum(ops.multiply(node.outputs[0], dy), a["axis"], a["exclusive"], not a["reverse"])
+    return ops.realdiv(sums, x)
+
+
+# undoing broadcasts
+
+def _reduce_to_axes(shape, target):
+    lead = len(shape) - len(target)
+    return tuple(i for i, d in enumerate(shape) if i < lead or (target[i - lead] == 1 and d != 1))
+
+
+def _target(inputs, attrs):
+    return [constant_shape(inputs[1])]
+
+
+def _reduce_to_into(x, shape, out):
+    axes = _reduce_to_axes(x.shape, out.shape)
+    whole = out.reshape((1,) * (x.ndim - out.ndim) + out.shape)
+    if axes:
+        np.add.reduce(x, axis=axes, dtype=x.dtype, out=whole, keepdims=True)
+    else:
+        np.copyto(out, x)
+
+
+@op("x? shape[r] -> ?", types="T:number int -> T", shape=_target, into=_reduce_to_into)
+def reduce_to(x, shape):
+    """x summed over the axes along which `shape` was broadcast to x's shape."""
+    out = np.empty(tuple(shape), x.dtype)
+    _reduce_to_into(x, shape, out)
+    return out
+
+
+@reduce_to.gradient
+def _(node, dy):
+    return ops.broadcast_to(dy, ops.shape_vector(node.inputs[0])), None
+
+
+def unbroadcast(dy, x, *others):
+    """`dy`, which has the broadcast shape of x and `others`, summed to the shape of x; `dy` itself if it fits.
+
+    Works on static shapes where they decide, else at run time.
+    """
+    dy = convert(dy)
+    mine = x.shape.dims
+    if mine is None or any(o.shape.dims is None for o in others):
+        return dy if x.shape.known and x.shape == dy.shape else ops.reduce_to(dy, ops.shape_vector(x))
+    rank = max([len(mine), *(len(o.shape.dims) for o in others)])
+    lead = rank - len(mine)
+    inner = []
+    for axis, dim in enumerate(mine):
+        theirs = [o.shape.dims[axis - len(mine)] for o in others if len(o.shape.dims) >= len(mine) - axis]
+        if all(d == 1 for d in theirs) or (dim is not None and dim != 1):
+            continue
+        if dim is None:
+            return ops.reduce_to(dy, ops.shape_vector(x))
+        inner.append(axis)
+    if lead:
+        dy = ops.reduce_sum(dy, tuple(range(lead)))
+    return ops.reduce_sum(dy, tuple(inner), True) if inner else dy
+
+
+ops.define("unbroadcast", unbroadcast)
+
+
+# segments
+
+def _rows(inputs, attrs):
+    data, ids, count = inputs
+    if data.shape.dims is None or ids.shape.rank is None:
+        return [Shape(None)]
+    number = constant_value(count)
+    ids.shape.merge(data.shape[:ids.shape.rank], "unsorted_segment_sum")
+    return [Shape([None if number is None else int(number), *data.shape.dims[ids.shape.rank:]])]
+
+
+@op("data? segment_ids? num_segments[] -> ?", types="T:number int int -> T", shape=_rows)
+def unsorted_segment_sum(data, segment_ids, num_segments):
+    """Row k of the result is the sum of the rows of `data` whose id is k; negative ids are left out."""
+    ids = segment_ids.reshape(-1)
+    rows = data.reshape((ids.size, *data.shape[segment_ids.ndim:]))
+    if ids.size and ids.max() >= num_segments:
+        raise errors.InvalidArgumentError(f"unsorted_segment_sum: segment id {ids.max()} is outside 0 … "
+                                          f"{int(num_segments) - 1}; raise num_segments")
+    out = np.zeros((int(num_segments), *rows.shape[1:]), data.dtype)
+    order = np.argsort(ids, kind="stable")
+    order = order[np.searchsorted(ids[order], 0):]
+    if order.size:
+        found, starts = np.unique(ids[order], return_index=True)
+        out[found] = np.add.reduceat(rows[order], starts, axis=0, dtype=data.dtype)
+    return out
+
+
+@unsorted_segment_sum.gradient
+def _(node, dy):
+    data, ids, _ = node.inputs
+    rows = ops.gather(dy, ops.maximum(ids, 0))
+    inside = ops.cast(ops.greater_equal(ids, 0), dy.dtype)
+    extra = 0 if data.shape.rank is None or ids.shape.rank is None else data.shape.rank - ids.shape.rank
+    return ops.multiply(rows, ops.expand_dims(inside, tuple(range(-extra, 0))) if extra else inside), None, None
+
+
+def _sorted_rows(inputs, attrs):
+    data = inputs[0].shape
+    return [Shape(None) if data.dims is None else Shape([None, *data.dims[1:]])]
+
+
+@op("data[n,...] segment_ids[n] -> ?", types="T:number int -> T", shape=_sorted_rows)
+def segment_sum(data, segment_ids):
+    """Like unsorted_segment_sum with ascending ids, as many rows as the last id says."""
+    if (np.diff(segment_ids) < 0).any():
+        position = int(np.argmax(np.diff(segment_ids) < 0)) + 1
+        raise errors.InvalidArgumentError(f"segment_sum: segment_ids[{position}] is {segment_ids[position]} after "
+                                          f"{segment_ids[position - 1]}; sort them, or use unsorted_segment_sum")
+    count = int(segment_ids[-1]) + 1 if segment_ids.size else 0
+    return unsorted_segment_sum.reference(data, segment_ids, count)
+
+
+@segment_sum.gradient
+def _(node, dy):
+    return ops.gather(dy, node.inputs[1]), None

@@ -1,0 +1,200 @@
+"""Random tensors: one Philox stream per operation, repeatable from its seeds."""
+from __future__ import annotations
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.build import constant_shape, convert, ops
+from workbench.core.dtype import as_dtype
+from workbench.core.graph import get_default_graph
+from workbench.core.opdef import op
+from workbench.core.shape import Shape
+
+_DEFAULT_GRAPH_SEED = 87654321      # TensorFlow's: pairs with a seed given to one operation only
+
+
+def seeds(seed=None):
+    """(graph seed, operation seed) of a new operation; (0, 0) means that every session draws differently.
+
+    With only the graph's seed set, the operation's own follows from its place in the graph, so that all differ.
+    """
+    graph = get_default_graph()
+    if graph.seed is None:
+        return (0, 0) if seed is None else _nonzero(_DEFAULT_GRAPH_SEED, seed)
+    return _nonzero(graph.seed, _place(graph) if seed is None else seed)
+
+
+def _place(graph):
+    place, weight = 0, 1
+    while graph is not None:
+        place += weight * len(graph.operations)
+        weight, graph = weight * 1_000_003, getattr(graph, "outer", None)
+    return place % 2**63
+
+
+def _nonzero(first, second):
+    first, second = int(first) % 2**64, int(second) % 2**64
+    return (first, second) if (first, second) != (0, 0) else (0, 2**31 - 1)
+
+
+ops.define("random_seeds", seeds)
+
+
+def _generator(context, seed, seed2):
+    """The operation's stream in this session; it goes on from step to step."""
+    def make():
+        bits = np.random.Philox() if seed == seed2 == 0 else np.random.Philox(key=[seed, seed2])
+        return np.random.Generator(bits)
+    return context.container.get(f"{context.node}/random_{seed}_{seed2}", np.random.Generator, make)
+
+
+def _wanted(inputs, attrs):
+    return [constant_shape(inputs[0])]
+
+
+def _floats(draw, dtype):
+    """`draw(dtype)` in float32 or float64, rounded where the wanted type is smaller."""
+    exact = dtype.numpy if dtype.size in (4, 8) else np.dtype(np.float32)
+    return np.asarray(draw(exact)).astype(dtype.numpy, copy=False)
+
+
+RANDOM = {"types": "int -> @dtype", "shape": _wanted, "stateful": True, "context": True, "differentiable": False}
+
+
+@op("shape[r] -> ?", name="random_uniform", **RANDOM)
+def random_uniform_(context, shape, *, minval=0.0, maxval=1.0, dtype="float32", seed=0, seed2=0):
+    """Numbers drawn evenly from [minval, maxval); integers for integer dtypes."""
+    generator = _generator(context, seed, seed2)
+    if dtype.is_integer:
+        return np.asarray(generator.integers(minval, maxval, tuple(shape), dtype=dtype.numpy))
+    unit = _floats(lambda exact: generator.random(tuple(shape), exact), dtype)
+    if (minval, maxval) == (0.0, 1.0):
+        below = np.nextafter(dtype.numpy.type(1), dtype.numpy.type(0))
+        return np.minimum(unit, below)     # rounding must not reach 1
+    return unit * dtype.numpy.type(maxval - minval) + dtype.numpy.type(minval)
+
+
+@op("shape[r] -> ?", name="random_normal", **RANDOM)
+def random_normal_(context, shape, *, mean=0.0, stddev=1.0, dtype="float32", seed=0, seed2=0):
+    """Numbers from the normal distribution."""
+    generator = _generator(context, seed, seed2)
+    unit = _floats(lambda exact: generator.standard_normal(tuple(shape), exact), dtype)
+    return unit if (mean, stddev) == (0.0, 1.0) else unit * dtype.numpy.type(stddev) + dtype.numpy.type(mean)
+
+
+@op("shape[r] -> ?", name="truncated_normal", **RANDOM)
+def truncated_normal_(context, shape, *, mean=0.0, stddev=1.0, dtype="float32", seed=0, seed2=0):
+    """Numbers from the normal distribution, drawn again when further than two deviations from the mean."""
+    generator = _generator(context, seed, seed2)
+    unit = _floats(lambda exact: _within_two(generator, tuple(shape), exact), dtype)
+    return unit * dtype.numpy.type(stddev) + dtype.numpy.type(mean)
+
+
+def _within_two(generator, shape, exact):
+    unit = np.asarray(generator.standard_normal(shape, exact))
+    outside = np.abs(unit) > 2
+    while outside.any():
+        unit[outside] = generator.standard_normal(int(outside.sum()), exact)
+        outside = np.abs(unit) > 2
+    return unit
+
+
+def _dims(shape):
+    if hasattr(shape, "op") or isinstance(shape, Shape):
+        return convert(shape)
+    return convert(np.asarray(shape, np.int32) if not len(np.atleast_1d(shape)) else list(shape)
+                   if hasattr(shape, "__iter__") else [shape])
+
+
+def _scaled(kind, shape, low, high, names, combine, dtype, seed, name):
+    """A draw with number arguments as attributes; tensor arguments scale a standard draw."""
+    dtype = as_dtype(dtype)
+    seed, seed2 = seeds(seed)
+    if not (hasattr(low, "op") or hasattr(high, "op")):
+        return kind(_dims(shape), **{names[0]: low, names[1]: high}, dtype=dtype, seed=seed, seed2=seed2, name=name)
+    return combine(kind(_dims(shape), dtype=dtype, seed=seed, seed2=seed2), convert(low, None if hasattr(low, "op")
+                   else dtype), convert(high, None if hasattr(high, "op") else dtype))
+
+
+_uniform, _normal, _truncated = ops.random_uniform, ops.random_normal, ops.truncated_normal
+
+
+def random_uniform(shape, minval=0, maxval=None, dtype="float32", seed=None, name=None):
+    """Numbers drawn evenly from [minval, maxval); maxval is 1 for floats and must be given for integers."""
+    if maxval is None and as_dtype(dtype).is_integer:
+        raise errors.InvalidArgumentError(f"random_uniform: dtype is {as_dtype(dtype).name} but maxval is missing; "
+                                          "pass maxval")
+    maxval = 1.0 if maxval is None else maxval
+    if not as_dtype(dtype).is_integer:
+        minval, maxval = (v if hasattr(v, "op") else float(v) for v in (minval, maxval))
+    return _scaled(_uniform, shape, minval, maxval, ("minval", "maxval"),
+                   lambda u, low, high: ops.add(ops.multiply(u, ops.subtract(high, low)), low), dtype, seed, name)
+
+
+def random_normal(shape, mean=0.0, stddev=1.0, dtype="float32", seed=None, name=None):
+    """Numbers from the normal distribution."""
+    return _scaled(_normal, shape, mean, stddev, ("mean", "stddev"),
+                   lambda u, mean, stddev: ops.add(ops.multiply(u, stddev), mean), dtype, seed, name)
+
+
+def truncated_normal(shape, mean=0.0, stddev=1.0, dtype="float32", seed=None, name=None):
+    """Numbers from the normal distribution cut off two deviations from the mean."""
+    return _scaled(_truncated, shape, mean, stddev, ("mean", "stddev"),
+                   lambda u, mean, stddev: ops.add(ops.multiply(u, stddev), mean), dtype, seed, name)
+
+
+ops.define("random_uniform", random_uniform)
+ops.define("random_normal", random_normal)
+ops.define("truncated_normal", truncated_normal)
+
+
+@op("logits[n,c] -> ?", name="multinomial", types="T:float -> int64", stateful=True, context=True,
+    differentiable=False, shape=lambda inputs, attrs: [Shape([inputs[0].shape[0], attrs["num_samples"]])])
+def multinomial_(context, logits, *, num_samples, seed=0, seed2=0):
+    """`num_samples` classes for each row, drawn with probability softmax(logits)."""
+    generator = _generator(context, seed, seed2)
+    weights = np.exp(logits.astype(np.float64) - logits.max(1, keepdims=True).astype(np.float64))
+    bounds = np.cumsum(weights, 1)
+    points = generator.random((len(logits), num_samples)) * bounds[:, -1:]
+    return np.stack([np.searchsorted(b, p, "right") for b, p in zip(bounds, points)]).astype(np.int64).reshape(
+        len(logits), num_samples) if len(logits) else np.zeros((0, num_samples), np.int64)
+
+
+@op("size[] -> ?", name="random_permutation", types="int -> int32", stateful=True, context=True,
+    differentiable=False, shape=lambda inputs, attrs: [Shape([None])])
+def random_permutation_(context, size, *, seed=0, seed2=0):
+    """0 … size - 1 in random order."""
+    return _generator(context, seed, seed2).permutation(int(size)).astype(np.int32)
+
+
+_multinomial, _permutation = ops.multinomial, ops.random_permutation
+
+
+def multinomial(logits, num_samples, seed=None, name=None):
+    """int64 [n, num_samples]: classes drawn with probability softmax(logits[n, c])."""
+    first, second = seeds(seed)
+    return _multinomial(logits, num_samples, first, second, name=name)
+
+
+def random_shuffle(value, seed=None, name=None):
+    """The rows of `value` in random order, another one at every step."""
+    value = convert(value)
+    first, second = seeds(seed)
+    order = _permutation(ops.getitem(ops.shape_vector(value), 0), first, second)
+    shuffled = ops.gather(value, order, name=name)
+    shuffled.set_shape(value.shape)
+    return shuffled
+
+
+def random_crop(value, size, seed=None, name=None):
+    """A block of shape `size` from a random place of `value`."""
+    value, size = convert(value), convert(size)
+    room = ops.add(ops.subtract(ops.shape_vector(value), size), 1)
+    unit = random_uniform(ops.shape(size), dtype="float64", seed=seed)
+    begin = ops.cast(ops.floor(ops.multiply(unit, ops.cast(room, "float64"))), "int32")
+    return ops.slice(value, begin, size, name=name)
+
+
+ops.define("multinomial", multinomial)
+ops.define("random_shuffle", random_shuffle)
+ops.define("random_crop", random_crop)

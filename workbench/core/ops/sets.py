@@ -1,0 +1,260 @@
+"""Choices by value: one-hot codes, true positions, unique elements, partitions, the largest k, n-d scatter."""
+from __future__ import annotations
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.build import constant_shape, convert, ops, returns_list
+from workbench.core.opdef import op
+from workbench.core.shape import Shape
+
+
+def _coded(inputs, attrs):
+    dims, depth, axis = inputs[0].shape.dims, attrs["depth"], attrs["axis"]
+    if dims is None:
+        return [Shape(None)]
+    at = len(dims) if axis in (-1, None) else axis
+    if not 0 <= at <= len(dims):
+        raise errors.ShapeError(f"one_hot: axis {axis} is outside indices of shape {inputs[0].shape}; use -1 … "
+                                f"{len(dims)}")
+    return [Shape([*dims[:at], depth, *dims[at:]])]
+
+
+def _one_hot_into(indices, out, *, depth, on_value, off_value, axis, dtype):
+    at = indices.ndim if axis in (-1, None) else axis
+    out[...] = off_value
+    places = np.arange(depth).reshape(-1, *[1] * (indices.ndim - at))
+    np.copyto(out, np.asarray(on_value, out.dtype), where=np.expand_dims(indices, at) == places)
+
+
+@op("indices? -> ?", types="int -> @dtype", shape=_coded, into=_one_hot_into, differentiable=False)
+def one_hot(indices, *, depth, on_value=1, off_value=0, axis=-1, dtype="float32"):
+    """`on_value` at position indices[i] of a new axis of length `depth`, else `off_value`; all off when outside."""
+    at = indices.ndim if axis in (-1, None) else axis
+    out = np.empty((*indices.shape[:at], depth, *indices.shape[at:]), getattr(dtype, "numpy", dtype))
+    _one_hot_into(indices, out, depth=depth, on_value=on_value, off_value=off_value, axis=axis, dtype=dtype)
+    return out
+
+
+_one_hot = ops.one_hot
+
+
+def one_hot_defaults(indices, depth, on_value=None, off_value=None, axis=-1, dtype=None, name=None):
+    """One-hot codes; values default to 1 and 0, the dtype to that of `on_value` or float32."""
+    if dtype is None:
+        given = next((v for v in (on_value, off_value) if v is not None), 1.0)
+        dtype = given.dtype if hasattr(given, "dtype") else convert(given).dtype
+    return _one_hot(indices, depth, 1 if on_value is None else on_value, 0 if off_value is None else off_value,
+                    -1 if axis is None else axis, dtype, name=name)
+
+
+ops.define("one_hot", one_hot_defaults)
+
+
+@op("condition? -> ?", types="bool -> int64", differentiable=False,
+    shape=lambda inputs, attrs: [Shape([None, inputs[0].shape.rank])])
+def where_indices(condition):
+    """The positions of true elements in row-major order: int64 [count, rank]."""
+    return np.argwhere(condition).astype(np.int64)
+
+
+def boolean_mask(tensor, mask, axis=None, name=None):
+    """The slices of `tensor` whose place in `mask` is true; the mask covers axes from `axis` (0) on."""
+    tensor, mask, axis = convert(tensor), convert(mask, "bool"), axis or 0
+    if mask.shape.rank in (0, None):
+        raise errors.ShapeError(f"boolean_mask: mask has shape {mask.shape}; it needs a known rank of at least 1")
+    if tensor.shape.rank is not None:
+        tensor.shape[axis:axis + mask.shape.rank].merge(mask.shape, "boolean_mask: tensor and mask")
+    dims = ops.shape_vector(tensor)
+    before, after = ops.getitem(dims, slice(None, axis)), ops.getitem(dims, slice(axis + mask.shape.rank, None))
+    flat = ops.reshape(tensor, ops.concat([before, np.asarray([-1], np.int32), after], 0))
+    rows = ops.squeeze(ops.where_indices(ops.reshape(mask, [-1])), 1)
+    return ops.gather(flat, rows, axis, name=name)
+
+
+ops.define("boolean_mask", boolean_mask)
+
+
+@op("x[n] -> [_] [n]", types="any -> int32 int32", name="unique_positions", differentiable=False,
+    shape=lambda inputs, attrs: [Shape([None]), inputs[0].shape])
+def unique_positions_(x):
+    """Positions of first occurrences in order, and for each element the number of its first occurrence."""
+    _, first, inverse = np.unique(x, return_index=True, return_inverse=True)
+    order = np.argsort(first, kind="stable")
+    return first[order].astype(np.int32), np.argsort(order)[inverse.reshape(-1)].astype(np.int32)
+
+
+def unique(x, name=None):
+    """[y, idx]: the different elements of a vector in order of first occurrence, and x[i] = y[idx[i]]."""
+    x = convert(x)
+    first, position = ops.unique_positions(x, name=name)
+    return [ops.gather(x, first), position]
+
+
+ops.define("unique", unique)
+
+
+@op("x[n] -> [n]", types="T:int -> T", differentiable=False)
+def invert_permutation(x):
+    """y with y[x[i]] = i; x holds each of 0 … n - 1 once."""
+    if not np.array_equal(np.sort(x), np.arange(len(x))):
+        raise errors.InvalidArgumentError(f"invert_permutation: x of {len(x)} elements is no permutation; it must "
+                                          f"hold each of 0 … {len(x) - 1} once")
+    return np.argsort(x).astype(x.dtype)
+
+
+# partitions
+
+@returns_list
+def _partitioned(inputs, attrs):
+    data, parts = (t.shape for t in inputs)
+    if data.dims is None or parts.dims is None:
+        return [Shape(None)] * attrs["num_partitions"]
+    data[:len(parts)].merge(parts, "dynamic_partition: data and partitions")
+    return [Shape([None, *data.dims[len(parts):]])] * attrs["num_partitions"]
+
+
+@op("data? partitions? -> ?", types="T int32 -> T", shape=_partitioned)
+def dynamic_partition(data, partitions, *, num_partitions):
+    """A list: element k holds, in order, the slices of `data` whose partition is k."""
+    if partitions.size and not 0 <= partitions.min() <= partitions.max() < num_partitions:
+        raise errors.InvalidArgumentError(f"dynamic_partition: partitions hold {partitions.min()} … "
+                                          f"{partitions.max()} but num_partitions is {num_partitions}; use 0 … {num_partitions - 1}")
+    return [data[partitions == k] for k in range(num_partitions)]
+
+
+@dynamic_partition.gradient
+def _(node, *dys):
+    data, parts = node.inputs
+    places = ops.reshape(ops.range(ops.size(parts)), ops.shape_vector(parts))
+    pieces = ops.dynamic_partition(places, parts, node.attrs["num_partitions"])
+    return ops.reshape(ops.dynamic_stitch(pieces, list(dys)), ops.shape_vector(data)), None
+
+
+def _stitched(inputs, attrs):
+    half = len(inputs) // 2
+    for indices, data in zip(inputs[:half], inputs[half:]):
+        if indices.shape.rank is not None and data.shape.rank is not None:
+            return [Shape([None, *data.shape.dims[indices.shape.rank:]])]
+    return [Shape(None)]
+
+
+@op("*values? -> ?", types="any -> @dtype", name="dynamic_stitch", shape=_stitched)
+def dynamic_stitch_(*values, dtype):
+    """Rows of the second half of `values` at the indices in the first half; later ones win."""
+    half = len(values) // 2
+    indices = [v.reshape(-1) for v in values[:half]]
+    rest = values[half].shape[values[0].ndim:]
+    count = max((int(i.max()) + 1 for i in indices if i.size), default=0)
+    out = np.zeros((count, *rest), values[half].dtype)
+    for index, data in zip(indices, values[half:]):
+        out[index] = data.reshape(len(index), *rest)
+    return out
+
+
+@dynamic_stitch_.gradient
+def _(node, dy):
+    half = len(node.inputs) // 2
+    return [None] * half + [ops.gather(dy, indices) for indices in node.inputs[:half]]
+
+
+_dynamic_stitch = ops.dynamic_stitch
+
+
+def dynamic_stitch(indices, data, name=None):
+    """A tensor whose row indices[m][i] is data[m][i]; where indices repeat, the last one wins."""
+    if len(indices) != len(data):
+        raise errors.InvalidArgumentError(f"dynamic_stitch: {len(indices)} indices but {len(data)} data; pass as "
+                                          "many of each")
+    rows = [convert(d) for d in data]
+    places = [convert(i, None if hasattr(i, "dtype") else "int32") for i in indices]
+    return _dynamic_stitch(places + rows, rows[0].dtype, name=name)
+
+
+ops.define("dynamic_stitch", dynamic_stitch)
+
+
+# the largest
+
+def _top(inputs, attrs):
+    dims = inputs[0].shape.dims
+    if dims is None:
+        return [Shape(None)] * 2
+    if not dims or (dims[-1] is not None and dims[-1] < attrs["k"]):
+        raise errors.ShapeError(f"top_k: k is {attrs['k']} but the last axis of x (shape {inputs[0].shape}) has "
+                                "fewer elements; use a smaller k")
+    return [Shape([*dims[:-1], attrs["k"]])] * 2
+
+
+@op("x? -> ? ?", types="T:real -> T int32", shape=_top)
+def top_k(x, *, k=1, sorted=True):
+    """[values, positions] of the k largest elements of the last axis, falling; of equals the first comes first."""
+    order = (x.shape[-1] - 1 - np.argsort(x[..., ::-1], -1, kind="stable"))[..., ::-1][..., :k]
+    return np.take_along_axis(x, order, -1), order.astype(np.int32)
+
+
+@top_k.gradient
+def _(node, dvalues, _):
+    x, positions = node.inputs[0], node.outputs[1]
+    columns = ops.getitem(ops.shape_vector(x), -1)
+    flat = ops.reshape(positions, [-1, node.attrs["k"]])
+    starts = ops.expand_dims(ops.multiply(ops.range(ops.getitem(ops.shape(flat), 0)), columns), 1)
+    places = ops.reshape(ops.add(flat, starts), [-1])
+    spread = ops.unsorted_segment_sum(ops.reshape(dvalues, [-1]), places, ops.reduce_prod(ops.shape_vector(x)))
+    return ops.reshape(spread, ops.shape_vector(x))
+
+
+@op("predictions[n,c] targets[n] -> [n]", types="T:float int -> bool", differentiable=False)
+def in_top_k(predictions, targets, *, k):
+    """Is fewer than k predictions of the row larger than that of the target?"""
+    own = predictions[np.arange(len(targets)), targets]
+    return ((predictions > own[:, None]).sum(1) < k) & np.isfinite(own)
+
+
+# n-d gather and scatter
+
+def _check(where, indices, dims):
+    size = np.asarray(dims[:indices.shape[-1]])
+    bad = ((indices < 0) | (indices >= size)).any(-1)
+    if bad.any():
+        at = np.argwhere(bad)[0].tolist()
+        raise errors.InvalidArgumentError(f"{where}: indices{at} is {indices[tuple(at)].tolist()} but the shape is "
+                                          f"{list(dims)}; stay inside")
+
+
+def _gathered_nd(inputs, attrs):
+    params, indices = (t.shape.dims for t in inputs)
+    if params is None or indices is None or indices[-1] is None:
+        return [Shape(None)]
+    if indices[-1] > len(params):
+        raise errors.ShapeError(f"gather_nd: indices address {indices[-1]} axes but params has rank {len(params)} "
+                                f"(shape {inputs[0].shape}); shorten the last axis of indices")
+    return [Shape([*indices[:-1], *params[indices[-1]:]])]
+
+
+@op("params? indices[...,d] -> ?", types="T int -> T", shape=_gathered_nd)
+def gather_nd(params, indices):
+    """params[indices[..., 0], indices[..., 1], …]: a slice for each index vector."""
+    _check("gather_nd", indices, params.shape)
+    return np.array(params[tuple(np.moveaxis(indices, -1, 0))])
+
+
+@gather_nd.gradient
+def _(node, dy):
+    params, indices = node.inputs
+    return ops.scatter_nd(indices, dy, ops.cast(ops.shape_vector(params), indices.dtype)), None
+
+
+@op("indices[...,d] updates? shape[r] -> ?", types="I:int T I -> T",
+    shape=lambda inputs, attrs: [constant_shape(inputs[2])])
+def scatter_nd(indices, updates, shape):
+    """Zeros of `shape` with the updates added at the index vectors; duplicates add up."""
+    _check("scatter_nd", indices, shape)
+    out = np.zeros(tuple(shape), updates.dtype)
+    np.add.at(out, tuple(np.moveaxis(indices, -1, 0)), updates)
+    return out
+
+
+@scatter_nd.gradient
+def _(node, dy):
+    return None, ops.gather_nd(dy, node.inputs[0]), None

@@ -1,0 +1,87 @@
+"""Where values enter a graph and pass through it unchanged: constants, placeholders, identities, checks."""
+from __future__ import annotations
+
+import numpy as np
+
+from workbench import errors
+from workbench.core import build
+from workbench.core.build import ops
+from workbench.core.opdef import op
+from workbench.core.shape import as_shape
+
+
+@op("-> ?", types="-> @dtype", shape=lambda inputs, attrs: [as_shape(attrs["value"].shape)])
+def constant(*, value, dtype):
+    """The same array at every step."""
+    return value
+
+
+ops.define("constant", build.constant)
+
+
+def _declared(inputs, attrs):
+    return [as_shape(attrs["shape"])]
+
+
+@op("-> ?", types="-> @dtype", shape=_declared, context=True)
+def placeholder(context, *, dtype, shape=None):
+    """A value that every run feeds; dimensions given as None may differ from run to run."""
+    raise errors.InvalidArgumentError(
+        f"placeholder {context.node!r}: it was not fed; pass feed_dict={{{context.node}: a {dtype.name} value of "
+        f"shape {as_shape(shape)}}}")
+
+
+# NOTE: stateful keeps it from being folded into its default before somebody may feed it.
+@op("input? -> ?", types="T -> T", shape=_declared, stateful=True, view=True)
+def placeholder_with_default(input, *, shape):
+    """`input` unless a run feeds another value of a compatible shape."""
+    return input
+
+
+@placeholder_with_default.gradient
+def _(node, dy):
+    return dy
+
+
+@op("-> ?", types="-> @dtype", shape=_declared, context=True)
+def argument(context, *, dtype, shape=None):
+    """A parameter of a branch or loop body; whoever runs the body supplies it."""
+    raise errors.InternalError(f"argument {context.node!r}: a body ran without its arguments; please report")
+
+
+@op("x[...] -> [...]", view=True)
+def identity(x):
+    """The same value under another name."""
+    return x
+
+
+@identity.gradient
+def _(node, dy):
+    return dy
+
+
+@op("x[...] -> [...]", view=True, differentiable=False)
+def stop_gradient(x):
+    """The same value, a constant to `gradients`."""
+    return x
+
+
+@op("->", types="->")
+def no_op():
+    """Nothing; a place for control dependencies to meet."""
+    return ()
+
+
+@op("x[...] -> [...]", types="T:float -> T", view=True)
+def check_numerics(x, *, message=""):
+    """`x`, or InvalidArgumentError with `message` when it holds a NaN or an infinity."""
+    for kind, found in (("NaN", np.isnan(x)), ("infinity", np.isinf(x))):
+        if found.any():
+            raise errors.InvalidArgumentError(f"check_numerics: {message}: {int(found.sum())} of {x.size} elements "
+                                              f"are {kind}; find the first operation that makes one")
+    return x
+
+
+@check_numerics.gradient
+def _(node, dy):
+    return ops.check_numerics(dy, message=f"gradient of {node.attrs['message']}")

@@ -1,0 +1,223 @@
+"""Variables and what changes them: reads, assignments, scatters and the fused updates of optimizers."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.build import IndexedSlices, constant, ops
+from workbench.core.graph import Operation, Subgraph, Tensor
+from workbench.core.opdef import op
+from workbench.core.shape import Shape, as_shape
+from workbench.core.state import Context, VariableState, updates
+
+__all__ = ["updates"]
+
+Array = np.ndarray[Any, Any]
+
+def _kernel_of(name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    def add(function: Callable[..., None]) -> Callable[..., None]:
+        updates[name] = function
+        return function
+    return add
+
+
+# shape rules
+
+def _variable_of(handle: Tensor) -> Operation | None:
+    """The operation that made a handle, also through the captures of loop and branch bodies."""
+    while handle.op.type == "argument" and isinstance(handle.graph, Subgraph):
+        outer = next((o for o, inner in handle.graph.captures if inner is handle), None)
+        if outer is None:
+            return None
+        handle = outer
+    return handle.op if handle.op.type == "variable" else None
+
+
+def _held(handle: Tensor) -> Shape:
+    made = _variable_of(handle)
+    return Shape(None) if made is None else as_shape(made.attrs["shape"])
+
+
+def _check_dtype(where: str, handle: Tensor, value: Tensor) -> None:
+    made = _variable_of(handle)
+    if made is not None and made.attrs["dtype"] is not value.dtype:
+        raise errors.DtypeError(f"{where}: variable {made.name!r} is {made.attrs['dtype'].name} but {value.name} is "
+                                f"{value.dtype.name}; cast the value")
+
+
+def _whole(name: str, states: int, value: int) -> Callable[..., list[Shape]]:
+    """Shape rule of an operation whose input `value` has the shape of the variables before it."""
+    def rule(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]:
+        shape = inputs[value].shape
+        for handle in inputs[:states]:
+            _check_dtype(name, handle, inputs[value])
+            shape = _held(handle).merge(shape, f"{name}: {handle.op.name!r} and {inputs[value].name}")
+        return [shape]
+    return rule
+
+
+def _rows(name: str, states: int, indices: int, value: int) -> Callable[..., list[Shape]]:
+    """Shape rule of an operation on rows: value[i] goes with row indices[i] of the variables before it."""
+    def rule(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]:
+        shape = _held(inputs[0])
+        for handle in inputs[:states]:
+            _check_dtype(name, handle, inputs[value])
+        if shape.rank is not None:
+            wanted = inputs[indices].shape + shape[1:]
+            wanted.merge(inputs[value].shape, f"{name}: rows of {inputs[0].op.name!r} and {inputs[value].name}")
+        return [shape]
+    return rule
+
+
+# variables
+
+def _scalar(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]:
+    return [Shape(())]
+
+
+@op("-> []", types="-> resource", context=True, stateful=True, differentiable=False)
+def variable(context: Context, *, dtype: Any, shape: Any, shared_name: str = "", container: str = "") -> VariableState:
+    """The handle of a variable: `shape` (may be partly unknown) elements of `dtype`; empty until assigned.
+
+    Handles of one `shared_name` (default: the operation's name) and `container` are the same variable.
+    """
+    name = shared_name or context.node
+    key = f"{container}/{name}" if container else name
+    return context.container.get(key, VariableState, lambda: VariableState(name, dtype, as_shape(shape)))
+
+
+def _read_shape(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]:
+    return [as_shape(attrs["shape"])]
+
+
+@op("handle[] -> ?", types="resource -> @dtype", shape=_read_shape, stateful=True)
+def read_variable(handle: VariableState, *, dtype: Any, shape: Any = None) -> Array:
+    """The value now. FailedPreconditionError before initialisation."""
+    return handle.read()
+
+
+@read_variable.gradient
+def _(node: Operation, dy: Tensor) -> Tensor:
+    return dy
+
+
+@op("handle[] -> []", types="resource -> bool", stateful=True, differentiable=False)
+def is_variable_initialized(handle: VariableState) -> Array:
+    """Whether the variable has a value."""
+    return np.asarray(handle.initialized)
+
+
+@op("handle[] value? -> ?", types="resource T -> T", shape=_whole("assign", 1, 1), stateful=True, differentiable=False)
+def assign(handle: VariableState, value: Array) -> Array:
+    """Replace the value; gives the new value."""
+    return handle.assign(np.asarray(value))
+
+
+@_kernel_of("assign_add")
+def _add(old: Array, value: Array, out: Array) -> None:
+    np.add(old, value, out=out)
+
+
+@_kernel_of("assign_sub")
+def _subtract(old: Array, value: Array, out: Array) -> None:
+    np.subtract(old, value, out=out)
+
+
+@op("handle[] value? -> ?", types="resource T:number -> T", shape=_whole("assign_add", 1, 1), stateful=True,
+    differentiable=False)
+def assign_add(handle: VariableState, value: Array) -> Array:
+    """Add `value`, atomically; gives the new value."""
+    _same_shape("assign_add", handle, value)
+    return handle.update(updates["assign_add"], value)
+
+
+@op("handle[] value? -> ?", types="resource T:number -> T", shape=_whole("assign_sub", 1, 1), stateful=True,
+    differentiable=False)
+def assign_sub(handle: VariableState, value: Array) -> Array:
+    """Subtract `value`, atomically; gives the new value."""
+    _same_shape("assign_sub", handle, value)
+    return handle.update(updates["assign_sub"], value)
+
+
+def _same_shape(where: str, state: VariableState, value: Array) -> None:
+    held = state.read().shape
+    if value.shape != held:
+        raise errors.ShapeError(f"{where}: variable {state.name!r} has shape {list(held)} but the value has "
+                                f"{list(value.shape)}; reshape the value")
+
+
+# rows
+
+def _gathered(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]:
+    shape = as_shape(attrs["shape"])
+    return [Shape(None) if shape.rank is None else inputs[1].shape + shape[1:]]
+
+
+@op("handle[] indices? -> ?", types="resource int -> @dtype", shape=_gathered, stateful=True)
+def resource_gather(handle: VariableState, indices: Array, *, dtype: Any, shape: Any = None) -> Array:
+    """Rows of a variable: out[i...] = variable[indices[i...]]; only these rows are read and only they get a gradient."""
+    value = handle.read()
+    _in_range("resource_gather", handle.name, indices, value.shape[0])
+    return np.take(value, indices, axis=0)
+
+
+@resource_gather.gradient
+def _(node: Operation, dy: Tensor) -> Any:
+    indices, shape = node.inputs[1], as_shape(node.attrs["shape"])
+    flat = ops.reshape(indices, [-1])
+    row = shape[1:]
+    dims: Any = [-1, *row.static] if row.known else ops.concat([[-1], ops.shape(dy)[indices.shape.rank:]], axis=0)
+    dense = constant(np.asarray(shape.static, np.int64)) if shape.known else None
+    return IndexedSlices(ops.reshape(dy, dims), flat, dense), None
+
+
+def _in_range(where: str, name: str, indices: Array, rows: int) -> None:
+    if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= rows):
+        wrong = indices[(indices < 0) | (indices >= rows)].ravel()[0]
+        raise errors.InvalidArgumentError(f"{where}: index {wrong} is outside variable {name!r}, which has {rows} rows; "
+                                          f"use 0 … {rows - 1}")
+
+
+def _scatter(where: str, combine: Callable[[Array, Array, Array], None]) -> Callable[..., Array]:
+    def kernel(old: Array, indices: Array, values: Array, out: Array) -> None:
+        if out is not old:
+            np.copyto(out, old)
+        combine(out, indices, values)
+
+    def run(handle: VariableState, indices: Array, values: Array) -> Array:
+        _in_range(where, handle.name, indices, handle.read().shape[0])
+        return handle.update(updates[where], indices, values)
+    updates[where] = kernel
+    return run
+
+
+def _set_rows(out: Array, indices: Array, values: Array) -> None:
+    out[indices] = values
+
+
+_SCATTERS = {"scatter_add": _scatter("scatter_add", np.add.at), "scatter_sub": _scatter("scatter_sub", np.subtract.at),
+             "scatter_update": _scatter("scatter_update", _set_rows)}
+
+
+@op("handle[] indices? values? -> ?", types="resource int T -> T", shape=_rows("scatter_add", 1, 1, 2), stateful=True,
+    differentiable=False)
+def scatter_add(handle: VariableState, indices: Array, values: Array) -> Array:
+    """Add values[i] to row indices[i]; repeated indices add up. Gives the whole new value."""
+    return _SCATTERS["scatter_add"](handle, indices, values)
+
+
+@op("handle[] indices? values? -> ?", types="resource int T -> T", shape=_rows("scatter_sub", 1, 1, 2), stateful=True,
+    differentiable=False)
+def scatter_sub(handle: VariableState, indices: Array, values: Array) -> Array:
+    """Subtract values[i] from row indices[i]; repeated indices add up. Gives the whole new value."""
+    return _SCATTERS["scatter_sub"](handle, indices, values)
+
+
+@op("handle[] indices? values? -> ?", types="resource int T -> T", shape=_rows("scatter_update", 1, 1, 2), stateful=True,
+    differentiable=False)
+def scatter_update(handle: VariableState, indices: Array, values: Array) -> Array:
+    """Set row indices[i] to values[i]; of repeated indices the last wins. Gives the whole new value."""
+    return _SCATTERS["scatter_update"](handle, indices, values)

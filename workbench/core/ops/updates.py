@@ -1,0 +1,262 @@
+"""The update rules of optimizers, each one atomic operation on a variable and its slots, dense or by rows."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.opdef import op
+from workbench.core.shape import Shape
+from workbench.core.state import VariableState, update_together, updates
+
+Array = np.ndarray[Any, Any]
+
+
+def _dense(states: int, grad: int) -> Callable[..., list[Shape]]:
+    """Shape rule: the gradient and the slots have the variable's shape."""
+    def rule(inputs: Sequence[Any], attrs: Any) -> list[Shape]:
+        shape = inputs[grad].shape
+        for handle in inputs[:states]:
+            if handle.op.type == "variable":
+                made = handle.op
+                if made.attrs["dtype"] is not inputs[grad].dtype:
+                    raise errors.DtypeError(f"update: variable {made.name!r} is {made.attrs['dtype'].name} but the "
+                                            f"gradient {inputs[grad].name} is {inputs[grad].dtype.name}; cast it")
+                shape = Shape(made.attrs["shape"]).merge(shape, f"update: {made.name!r} and {inputs[grad].name}")
+        return [shape]
+    return rule
+
+
+def _sparse(inputs: Sequence[Any], attrs: Any) -> list[Shape]:
+    return [Shape(inputs[0].op.attrs["shape"]) if inputs[0].op.type == "variable" else Shape(None)]
+
+
+def _kernel(function: Callable[..., None]) -> Callable[..., None]:
+    updates[function.__name__.strip("_")] = function
+    return function
+
+
+def _same_shape(where: str, state: VariableState, grad: Array) -> None:
+    held = state.read().shape
+    if grad.shape != held:
+        raise errors.ShapeError(f"{where}: variable {state.name!r} has shape {list(held)} but its gradient has "
+                                f"{list(grad.shape)}; reshape the gradient")
+
+
+def _distinct(where: str, state: VariableState, indices: Array, grad: Array) -> tuple[Array, Array]:
+    """Distinct row numbers and the sum of the gradient rows of each (paper §4.2)."""
+    rows = state.read().shape[0]
+    if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= rows):
+        raise errors.InvalidArgumentError(f"{where}: indices {int(indices.min())} … {int(indices.max())} leave variable "
+                                          f"{state.name!r}, which has {rows} rows; use 0 … {rows - 1}")
+    found, inverse = np.unique(indices, return_inverse=True)
+    if found.size == indices.size:
+        return indices, grad
+    total = np.zeros((found.size, *grad.shape[1:]), grad.dtype)
+    np.add.at(total, inverse.reshape(-1), grad)
+    return found, total
+
+
+def _by_rows(kernel: Callable[..., None], states: Sequence[VariableState], rows: Array, *arguments: Any) -> Array:
+    """Apply a dense kernel to `rows` of the variables alone."""
+    count = len(states)
+
+    def on_rows(*values: Array) -> None:
+        olds, outs = values[:count], values[count:]
+        parts = [old[rows] for old in olds]
+        kernel(*parts, *arguments, *parts)
+        for old, out, part in zip(olds, outs, parts):
+            if out is not old:
+                np.copyto(out, old)
+            out[rows] = part
+    return update_together(states, on_rows)
+
+
+# gradient descent
+
+@_kernel
+def _apply_gradient_descent(old: Array, lr: Array, grad: Array, out: Array) -> None:
+    step = np.multiply(grad, lr, out=np.empty_like(old))
+    np.subtract(old, step, out=out)
+
+
+@op("handle[] lr[] grad? -> ?", types="resource T:float T -> T", shape=_dense(1, 2), stateful=True,
+    differentiable=False)
+def apply_gradient_descent(handle: VariableState, lr: Array, grad: Array) -> Array:
+    """variable -= lr · grad; gives the new value."""
+    _same_shape("apply_gradient_descent", handle, grad)
+    return handle.update(updates["apply_gradient_descent"], lr, grad)
+
+
+def _product(inputs: Sequence[Any], attrs: Any) -> list[Shape]:
+    return [Shape(inputs[0].op.attrs["shape"]) if inputs[0].op.type == "variable" else Shape(None)]
+
+
+@op("handle[] lr[] a? b? -> ?", types="resource T:float T T -> T", shape=_product, stateful=True,
+    differentiable=False)
+def apply_matmul_descent(handle: VariableState, lr: Array, a: Array, b: Array, *, transpose_a: bool = False,
+                         transpose_b: bool = False) -> Array:
+    """variable -= lr · (a @ b), made by passes/epilogue.py from a weight's gradient and its update."""
+    grad = (a.T if transpose_a else a) @ (b.T if transpose_b else b)
+    _same_shape("apply_matmul_descent", handle, grad)
+    return handle.update(updates["apply_gradient_descent"], lr, grad)
+
+
+@op("handle[] lr[] grad? indices[n] -> ?", types="resource T:float T int -> T", shape=_sparse, stateful=True,
+    differentiable=False)
+def sparse_apply_gradient_descent(handle: VariableState, lr: Array, grad: Array, indices: Array) -> Array:
+    """variable[indices[i]] -= lr · grad[i]; repeated indices add up."""
+    rows, total = _distinct("sparse_apply_gradient_descent", handle, indices, grad)
+    return _by_rows(updates["apply_gradient_descent"], [handle], rows, lr, total)
+
+
+# momentum
+
+@_kernel
+def _apply_momentum(old: Array, old_accum: Array, lr: Array, grad: Array, momentum: Array, use_nesterov: bool,
+                    out: Array, accum: Array) -> None:
+    np.multiply(old_accum, momentum, out=accum)
+    np.add(accum, grad, out=accum)
+    step = np.empty_like(old)
+    if use_nesterov:
+        np.multiply(accum, momentum, out=step)
+        np.add(step, grad, out=step)
+        np.multiply(step, lr, out=step)
+    else:
+        np.multiply(accum, lr, out=step)
+    np.subtract(old, step, out=out)
+
+
+@op("handle[] accum[] lr[] grad? momentum[] -> ?", types="resource resource T:float T T -> T", shape=_dense(2, 3),
+    stateful=True, differentiable=False)
+def apply_momentum(handle: VariableState, accum: VariableState, lr: Array, grad: Array, momentum: Array, *,
+                   use_nesterov: bool = False) -> Array:
+    """accum = momentum · accum + grad; variable -= lr · accum (Nesterov: lr · (grad + momentum · accum))."""
+    _same_shape("apply_momentum", handle, grad)
+    return update_together((handle, accum), updates["apply_momentum"], lr, grad, momentum, use_nesterov)
+
+
+@op("handle[] accum[] lr[] grad? indices[n] momentum[] -> ?", types="resource resource T:float T int T -> T",
+    shape=_sparse, stateful=True, differentiable=False)
+def sparse_apply_momentum(handle: VariableState, accum: VariableState, lr: Array, grad: Array, indices: Array,
+                          momentum: Array, *, use_nesterov: bool = False) -> Array:
+    """apply_momentum on the rows of `indices` alone; other rows of accum do not decay."""
+    rows, total = _distinct("sparse_apply_momentum", handle, indices, grad)
+    return _by_rows(updates["apply_momentum"], [handle, accum], rows, lr, total, momentum, use_nesterov)
+
+
+# Adam
+
+@_kernel
+def _apply_adam(old: Array, old_m: Array, old_v: Array, beta1_power: Array, beta2_power: Array, lr: Array, beta1: Array,
+                beta2: Array, epsilon: Array, grad: Array, out: Array, m: Array, v: Array) -> None:
+    rate = float(lr) * float(np.sqrt(1 - float(beta2_power))) / (1 - float(beta1_power))
+    part = np.empty_like(old)
+    np.subtract(grad, old_m, out=part)
+    np.multiply(part, 1 - float(beta1), out=part)
+    np.add(old_m, part, out=m)
+    np.multiply(grad, grad, out=part)
+    np.subtract(part, old_v, out=part)
+    np.multiply(part, 1 - float(beta2), out=part)
+    np.add(old_v, part, out=v)
+    np.sqrt(v, out=part)
+    np.add(part, epsilon, out=part)
+    np.divide(m, part, out=part)
+    np.multiply(part, rate, out=part)
+    np.subtract(old, part, out=out)
+
+
+_ADAM = "handle[] m[] v[] beta1_power[] beta2_power[] lr[] beta1[] beta2[] epsilon[] grad?"
+_ADAM_TYPES = "resource resource resource T:float T T T T T T"
+
+
+@op(f"{_ADAM} -> ?", types=f"{_ADAM_TYPES} -> T", shape=_dense(3, 9), stateful=True, differentiable=False)
+def apply_adam(handle: VariableState, m: VariableState, v: VariableState, beta1_power: Array, beta2_power: Array,
+               lr: Array, beta1: Array, beta2: Array, epsilon: Array, grad: Array) -> Array:
+    """Adam (Kingma & Ba 2015, the form before section 2.1); `beta*_power` are beta* to the power of the step number.
+
+    m += (1 - beta1)(grad - m); v += (1 - beta2)(grad² - v);
+    variable -= lr · √(1 - beta2_power) / (1 - beta1_power) · m / (√v + epsilon).
+    """
+    _same_shape("apply_adam", handle, grad)
+    return update_together((handle, m, v), updates["apply_adam"], beta1_power, beta2_power, lr, beta1, beta2, epsilon,
+                           grad)
+
+
+@op(f"{_ADAM} indices[n] -> ?", types=f"{_ADAM_TYPES} int -> T", shape=_sparse, stateful=True, differentiable=False)
+def sparse_apply_adam(handle: VariableState, m: VariableState, v: VariableState, beta1_power: Array, beta2_power: Array,
+                      lr: Array, beta1: Array, beta2: Array, epsilon: Array, grad: Array, indices: Array) -> Array:
+    """apply_adam with a gradient that is zero outside `indices`: all rows move, because their moments decay."""
+    rows, total = _distinct("sparse_apply_adam", handle, indices, grad)
+    whole = np.zeros_like(handle.read())
+    whole[rows] = total
+    return update_together((handle, m, v), updates["apply_adam"], beta1_power, beta2_power, lr, beta1, beta2, epsilon,
+                           whole)
+
+
+# Adagrad
+
+@_kernel
+def _apply_adagrad(old: Array, old_accum: Array, lr: Array, grad: Array, out: Array, accum: Array) -> None:
+    step = np.multiply(grad, grad, out=np.empty_like(old))
+    np.add(old_accum, step, out=accum)
+    np.sqrt(accum, out=step)
+    np.divide(grad, step, out=step)
+    np.multiply(step, lr, out=step)
+    np.subtract(old, step, out=out)
+
+
+@op("handle[] accum[] lr[] grad? -> ?", types="resource resource T:float T -> T", shape=_dense(2, 3), stateful=True,
+    differentiable=False)
+def apply_adagrad(handle: VariableState, accum: VariableState, lr: Array, grad: Array) -> Array:
+    """accum += grad²; variable -= lr · grad / √accum (Duchi et al. 2011)."""
+    _same_shape("apply_adagrad", handle, grad)
+    return update_together((handle, accum), updates["apply_adagrad"], lr, grad)
+
+
+@op("handle[] accum[] lr[] grad? indices[n] -> ?", types="resource resource T:float T int -> T", shape=_sparse,
+    stateful=True, differentiable=False)
+def sparse_apply_adagrad(handle: VariableState, accum: VariableState, lr: Array, grad: Array, indices: Array) -> Array:
+    """apply_adagrad on the rows of `indices` alone; repeated indices are summed before they are squared."""
+    rows, total = _distinct("sparse_apply_adagrad", handle, indices, grad)
+    return _by_rows(updates["apply_adagrad"], [handle, accum], rows, lr, total)
+
+
+# RMSProp
+
+@_kernel
+def _apply_rms_prop(old: Array, old_ms: Array, old_mom: Array, lr: Array, rho: Array, momentum: Array, epsilon: Array,
+                    grad: Array, out: Array, ms: Array, mom: Array) -> None:
+    step = np.multiply(grad, grad, out=np.empty_like(old))
+    np.subtract(step, old_ms, out=step)
+    np.multiply(step, 1 - float(rho), out=step)
+    np.add(old_ms, step, out=ms)
+    np.add(ms, epsilon, out=step)
+    np.sqrt(step, out=step)
+    np.divide(grad, step, out=step)
+    np.multiply(step, lr, out=step)
+    np.multiply(old_mom, momentum, out=mom)
+    np.add(mom, step, out=mom)
+    np.subtract(old, mom, out=out)
+
+
+_RMS = "handle[] ms[] mom[] lr[] rho[] momentum[] epsilon[] grad?"
+_RMS_TYPES = "resource resource resource T:float T T T T"
+
+
+@op(f"{_RMS} -> ?", types=f"{_RMS_TYPES} -> T", shape=_dense(3, 7), stateful=True, differentiable=False)
+def apply_rms_prop(handle: VariableState, ms: VariableState, mom: VariableState, lr: Array, rho: Array,
+                   momentum: Array, epsilon: Array, grad: Array) -> Array:
+    """ms = rho · ms + (1 - rho) grad²; mom = momentum · mom + lr · grad / √(ms + epsilon); variable -= mom."""
+    _same_shape("apply_rms_prop", handle, grad)
+    return update_together((handle, ms, mom), updates["apply_rms_prop"], lr, rho, momentum, epsilon, grad)
+
+
+@op(f"{_RMS} indices[n] -> ?", types=f"{_RMS_TYPES} int -> T", shape=_sparse, stateful=True, differentiable=False)
+def sparse_apply_rms_prop(handle: VariableState, ms: VariableState, mom: VariableState, lr: Array, rho: Array,
+                          momentum: Array, epsilon: Array, grad: Array, indices: Array) -> Array:
+    """apply_rms_prop on the rows of `indices` alone."""
+    rows, total = _distinct("sparse_apply_rms_prop", handle, indices, grad)
+    return _by_rows(updates["apply_rms_prop"], [handle, ms, mom], rows, lr, rho, momentum, epsilon, total)

@@ -1,0 +1,104 @@
+"""Fold what follows a product into it: bias, ReLU, and the gradient-descent update of its result."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from workbench.core.graph import Operation, Tensor
+from workbench.core.passes.rewrite import Program, Rewrite, rewrite
+
+__all__ = ["epilogue"]
+
+_FUSED = {"matmul": "fused_matmul", "conv2d": "fused_conv2d"}
+
+
+def epilogue(program: Program) -> Program:
+    """`relu(product + bias)` becomes one operation, and `w -= rate * (a @ b)` another, when nobody else reads between.
+
+    The libraries apply bias, ReLU and the update while the product is still in cache.
+    """
+    single = _single_readers(program)
+
+    def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
+        if op.control_inputs and op.type != "apply_gradient_descent":
+            return None
+        for rule in (_bias, _relu, _update):
+            found = rule(op, inputs, state, single)
+            if found is not None:
+                return found
+        return None
+    return _swept(rewrite(program, visit))
+
+
+def _single_readers(program: Program) -> set[str]:
+    """Names of tensors with exactly one reader and no other claim on them."""
+    counts: dict[str, int] = {}
+    for op in program.graph.operations:
+        for tensor in op.inputs:
+            counts[tensor.name] = counts.get(tensor.name, 0) + 1
+        for before in op.control_inputs:
+            counts[f"{before.name}:0"] = 2
+    for tensor in program.fetches:
+        counts[tensor.name] = 2
+    for target in program.targets:
+        counts[f"{target.name}:0"] = 2
+    return {name for name, count in counts.items() if count == 1}
+
+
+Found = "list[Tensor] | None"
+
+
+def _bias(op: Operation, inputs: list[Tensor], state: Rewrite, single: set[str]) -> list[Tensor] | None:
+    if op.type not in ("add", "bias_add") or len(inputs) != 2:
+        return None
+    product, bias = inputs
+    if op.type == "add" and product.op.type not in _FUSED:
+        product, bias = bias, product
+    made = product.op
+    if made.type not in _FUSED or made.control_inputs or product.name not in single or bias.shape.rank != 1:
+        return None
+    if not product.shape.known or product.shape != op.outputs[0].shape or product.dtype.name != "float32":
+        return None
+    if not _last_axis(op, made, product, bias):
+        return None
+    attrs = {**made.attrs, "activation": "none"}
+    return [state.create(_FUSED[made.type], [*made.inputs, bias], attrs, op.name, op).outputs[0]]
+
+
+def _last_axis(op: Operation, made: Operation, product: Tensor, bias: Tensor) -> bool:
+    """The bias runs along the channels of the product."""
+    formats = {op.attrs.get("data_format", "NHWC"), made.attrs.get("data_format", "NHWC")}
+    if len(formats) != 1:
+        return False
+    if formats == {"NCHW"}:
+        return op.type == "bias_add" and bias.shape[0] == product.shape[1]
+    return bool(bias.shape[0] == product.shape[-1])
+
+
+def _relu(op: Operation, inputs: list[Tensor], state: Rewrite, single: set[str]) -> list[Tensor] | None:
+    made = inputs[0].op if op.type == "relu" else None
+    if made is None or made.type not in _FUSED.values() or made.attrs["activation"] != "none":
+        return None
+    if inputs[0].name not in single:
+        return None
+    return [state.create(made.type, made.inputs, {**made.attrs, "activation": "relu"}, op.name, op).outputs[0]]
+
+
+def _update(op: Operation, inputs: list[Tensor], state: Rewrite, single: set[str]) -> list[Tensor] | None:
+    if op.type != "apply_gradient_descent":
+        return None
+    handle, rate, gradient = inputs
+    product = gradient.op
+    if product.type != "matmul" or gradient.name not in single or product.control_inputs or (
+            gradient.dtype.name != "float32" or not gradient.shape.known or gradient.shape.rank != 2):
+        return None
+    attrs = {"transpose_a": product.attrs["transpose_a"], "transpose_b": product.attrs["transpose_b"]}
+    return [state.create("apply_matmul_descent", [handle, rate, *product.inputs], attrs, op.name, op).outputs[0]]
+
+
+def _swept(program: Program) -> Program:
+    """Drop the products that were absorbed."""
+    return rewrite(program, _copy_all)
+
+
+_copy_all: Callable[..., Any] = lambda op, inputs, state: None      # noqa: E731

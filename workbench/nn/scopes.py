@@ -1,0 +1,230 @@
+"""Variables by name: variable scopes, get_variable, sharing by reuse."""
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from workbench import errors
+from workbench.core.build import convert
+from workbench.core.dtype import DType, as_dtype
+from workbench.core.graph import Graph, Tensor, get_default_graph
+from workbench.core.shape import Shape, as_shape
+from workbench.nn.initializers import Zeros, glorot_uniform_initializer
+from workbench.nn.variables import GraphKeys, Variable, add_to_collection, near, root_graph
+
+__all__ = ["AUTO_REUSE", "VariableScope", "get_local_variable", "get_variable", "get_variable_scope", "variable_scope"]
+
+
+class _AutoReuse:
+    def __repr__(self) -> str:
+        return "AUTO_REUSE"
+
+    def __bool__(self) -> bool:
+        return True
+
+
+AUTO_REUSE = _AutoReuse()
+"""As `reuse`: share a variable that exists, make one that does not."""
+
+
+class VariableScope:
+    """The defaults in force where a variable is asked for: name prefix, reuse, initializer, regularizer, dtype."""
+
+    def __init__(self, name: str = "", reuse: Any = False, initializer: Any = None, regularizer: Any = None,
+                 dtype: Any = "float32", original_name_scope: str = "") -> None:
+        self.name, self.reuse, self.initializer, self.regularizer = name, reuse, initializer, regularizer
+        self.dtype, self.original_name_scope = as_dtype(dtype), original_name_scope
+
+    def reuse_variables(self) -> None:
+        """From here on, variables of this scope must exist."""
+        self.reuse = True
+
+    def global_variables(self) -> list[Variable]:
+        return self._mine(GraphKeys.GLOBAL_VARIABLES)
+
+    def trainable_variables(self) -> list[Variable]:
+        return self._mine(GraphKeys.TRAINABLE_VARIABLES)
+
+    def _mine(self, key: str) -> list[Variable]:
+        prefix = f"{self.name}/" if self.name else ""
+        return [v for v in root_graph().get_collection(key) if v.name.startswith(prefix)]
+
+    def __repr__(self) -> str:
+        return f"<VariableScope {self.name!r} reuse={self.reuse}>"
+
+
+class _Store:
+    """The variables of one graph by name, and which scopes were opened; scopes are entered per thread."""
+
+    KEY = "__variable_store"
+
+    def __init__(self) -> None:
+        self.variables: dict[str, Variable] = {}
+        self.counts: dict[str, int] = {}
+        self._local = threading.local()
+        self._root = VariableScope()
+
+    @classmethod
+    def of(cls, graph: Graph) -> _Store:
+        found = graph.get_collection_ref(cls.KEY)
+        if not found:
+            found.append(cls())
+        return found[0]      # type: ignore[no-any-return]
+
+    @property
+    def scope(self) -> VariableScope:
+        return getattr(self._local, "scope", self._root)
+
+    @contextlib.contextmanager
+    def within(self, scope: VariableScope) -> Iterator[VariableScope]:
+        before = self.scope
+        self._local.scope = scope
+        try:
+            yield scope
+        finally:
+            self._local.scope = before
+            self.forget_below(scope.name)
+
+    def unique(self, name: str) -> str:
+        """`name` below the current scope, numbered when it was opened there already."""
+        candidate, number = name, 0
+        while self.counts.get(_join(self.scope.name, candidate), 0):
+            number += 1
+            candidate = f"{name}_{number}"
+        return candidate
+
+    def opened(self, name: str) -> None:
+        self.counts[name] = self.counts.get(name, 0) + 1
+
+    def forget_below(self, name: str) -> None:
+        """Entering a scope again numbers its inner scopes from the start, so that reuse finds the same names."""
+        for key in [k for k in self.counts if k.startswith(f"{name}/")]:
+            del self.counts[key]
+
+
+def _join(prefix: str, name: str) -> str:
+    return f"{prefix}/{name}" if prefix else name
+
+
+def get_variable_scope() -> VariableScope:
+    """The variable scope in force."""
+    return _Store.of(root_graph()).scope
+
+
+@contextlib.contextmanager
+def variable_scope(name_or_scope: str | VariableScope | None, default_name: str | None = None, values: Any = None,
+                   initializer: Any = None, regularizer: Any = None, reuse: Any = None,
+                   dtype: Any = None) -> Iterator[VariableScope]:
+    """Names of get_variable below carry `name/`; operations get a name scope of the same name.
+
+    A VariableScope is entered again as it was. With None, `default_name` is made unique. `reuse` is True (variables must
+    exist), False (must not), AUTO_REUSE, or None to inherit; initializer, regularizer and dtype are defaults below.
+    """
+    store = _Store.of(root_graph())
+    outer = store.scope
+    if isinstance(name_or_scope, VariableScope):
+        base, full = name_or_scope, name_or_scope.name
+        title: str | None = full.rpartition("/")[2] or None
+        inherited = base.reuse or outer.reuse if reuse is None else reuse
+    else:
+        base = outer
+        if name_or_scope is None and default_name is None:
+            raise errors.InvalidArgumentError("variable_scope: neither a name nor default_name is given; pass one")
+        title = name_or_scope if name_or_scope is not None else store.unique(str(default_name))
+        full = _join(outer.name, title)
+        inherited = outer.reuse if not reuse else reuse
+        store.opened(full)
+    scope = VariableScope(full, inherited, initializer or base.initializer, regularizer or base.regularizer,
+                          dtype or base.dtype)
+    with get_default_graph().name_scope(title) if title else contextlib.nullcontext("") as name_scope:
+        scope.original_name_scope = name_scope
+        with store.within(scope):
+            yield scope
+
+
+def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None, regularizer: Any = None,
+                 trainable: bool = True, collections: Iterable[str] | None = None, caching_device: Any = None,
+                 partitioner: Any = None, validate_shape: bool = True, use_resource: Any = None,
+                 constraint: Any = None) -> Variable:
+    """The variable `name` of the scope in force: made, or found, as the scope's `reuse` says.
+
+    `initializer` is a function of (shape, dtype), or a value (then `shape` must be None); the default is the scope's,
+    else glorot_uniform for floats and zeros for the rest. Raises InvalidArgumentError (a ValueError) when the variable
+    exists but may not be shared, or must exist but does not, or when shape or dtype differ.
+    """
+    if partitioner is not None or constraint is not None:
+        raise errors.UnimplementedError(f"get_variable {name!r}: partitioner and constraint are not supported; make one "
+                                        "variable for each part, or assign the constrained value after each step")
+    store = _Store.of(root_graph())
+    scope = store.scope
+    full = _join(scope.name, name)
+    wanted = as_dtype(dtype) if dtype is not None else None
+    found = store.variables.get(full)
+    if found is not None:
+        return _share(found, full, shape, wanted, scope)
+    if scope.reuse is True:
+        raise errors.InvalidArgumentError(f"get_variable: {full!r} does not exist but reuse=True; make it first, or "
+                                          "use reuse=AUTO_REUSE")
+    made = Variable(_initial(full, shape, wanted or scope.dtype, dtype is None, initializer or scope.initializer),
+                    trainable, collections, validate_shape, name=_free(full), dtype=wanted)
+    store.variables[full] = made
+    _regularize(made, regularizer or scope.regularizer)
+    return made
+
+
+def _share(found: Variable, full: str, shape: Any, dtype: DType | None, scope: VariableScope) -> Variable:
+    if not scope.reuse:
+        raise errors.InvalidArgumentError(f"get_variable: {full!r} exists (built at {found.op.source}); enter its scope "
+                                          "with reuse=True or AUTO_REUSE to share it, or choose another name")
+    if shape is not None and not as_shape(shape).compatible(found.shape):
+        raise errors.InvalidArgumentError(f"get_variable: {full!r} has shape {found.shape} but {as_shape(shape)} is "
+                                          "asked; ask for its shape, or choose another name")
+    if dtype is not None and dtype is not found.dtype:
+        raise errors.InvalidArgumentError(f"get_variable: {full!r} is {found.dtype.name} but {dtype.name} is asked; ask "
+                                          "for its dtype, or choose another name")
+    return found
+
+
+def _free(full: str) -> str:
+    """A literal operation name, `full` where it is free."""
+    graph = root_graph()
+    try:
+        graph.operation(full)
+    except errors.NotFoundError:
+        return full + "/"
+    return graph.unique_name(full) + "/"
+
+
+def _initial(full: str, shape: Any, dtype: DType, guess: bool, initializer: Any) -> Callable[[], Any] | Any:
+    if initializer is None:
+        initializer = glorot_uniform_initializer() if dtype.is_floating else Zeros()
+    if isinstance(initializer, type):
+        initializer = initializer()
+    if not callable(initializer) or isinstance(initializer, (Tensor, Variable)):
+        if shape is not None and not as_shape(shape).compatible(convert(initializer).shape):
+            raise errors.InvalidArgumentError(f"get_variable: {full!r} is asked with shape {as_shape(shape)} but its "
+                                              f"initial value has {convert(initializer).shape}; leave the shape out")
+        return initializer if guess else convert(initializer, dtype)
+    dims = Shape(None) if shape is None else as_shape(shape)
+    if not dims.known:
+        raise errors.InvalidArgumentError(f"get_variable: {full!r} is new and its shape is {dims}; pass a fully known "
+                                          "shape, or a value as initializer")
+    return lambda: initializer(list(dims.static), dtype=dtype)
+
+
+def _regularize(variable: Variable, regularizer: Any) -> None:
+    if regularizer is None:
+        return
+    graph = root_graph()
+    with graph.as_default(), graph.name_scope(variable.op.name + "/Regularizer/"), near(variable):
+        loss = regularizer(variable)
+    if loss is not None:
+        add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
+
+
+def get_local_variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None, **options: Any) -> Variable:
+    """get_variable for state of this process alone: not trained, not saved."""
+    return get_variable(name, shape, dtype, initializer, trainable=False, collections=[GraphKeys.LOCAL_VARIABLES],
+                        **{k: v for k, v in options.items() if k not in ("trainable", "collections")})

@@ -1,0 +1,312 @@
+"""Variable: state with an initial value, a trainable flag and Python's operators; collections of variables."""
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from workbench import errors
+from workbench.core.build import IndexedSlices, convert, install_operators, ops
+from workbench.core.dtype import DType, as_dtype
+from workbench.core.graph import Graph, Operation, Subgraph, Tensor, default_session, get_default_graph
+from workbench.core.shape import Shape, as_shape
+
+__all__ = [
+    "GraphKeys", "Variable", "add_to_collection", "assign", "assign_add", "assign_sub", "get_collection",
+    "get_collection_ref", "global_variables", "global_variables_initializer", "group", "is_variable_initialized",
+    "local_variables", "local_variables_initializer", "model_variables", "report_uninitialized_variables",
+    "scatter_add", "scatter_sub", "scatter_update", "trainable_variables", "variables_initializer",
+]
+
+class GraphKeys:
+    """Names of the collections that the library itself fills."""
+
+    GLOBAL_VARIABLES = "variables"
+    LOCAL_VARIABLES = "local_variables"
+    MODEL_VARIABLES = "model_variables"
+    TRAINABLE_VARIABLES = "trainable_variables"
+    MOVING_AVERAGE_VARIABLES = "moving_average_variables"
+    METRIC_VARIABLES = "metric_variables"
+    GLOBAL_STEP = "global_step"
+    SUMMARIES = "summaries"
+    QUEUE_RUNNERS = "queue_runners"
+    SAVERS = "savers"
+    LOSSES = "losses"
+    REGULARIZATION_LOSSES = "regularization_losses"
+    WEIGHTS = "weights"
+    BIASES = "biases"
+    ACTIVATIONS = "activations"
+    UPDATE_OPS = "update_ops"
+    TRAIN_OP = "train_op"
+    INIT_OP = "init_op"
+    LOCAL_INIT_OP = "local_init_op"
+    VARIABLES = GLOBAL_VARIABLES
+
+
+def root_graph(graph: Graph | None = None) -> Graph:
+    """The graph around all branch and loop bodies: variables live there, wherever they are asked for."""
+    graph = graph or get_default_graph()
+    while isinstance(graph, Subgraph):
+        graph = graph.outer
+    return graph
+
+
+@contextlib.contextmanager
+def near(variable: Variable) -> Iterator[None]:
+    """Operations below go to the variable's device, whatever device scope is in force."""
+    graph = get_default_graph()
+    with graph.device(None), graph.device(variable.op.device):
+        yield
+
+
+class Variable:
+    """A mutable tensor that outlives a step (paper §3.1).
+
+    `initial_value` is an array, a tensor, or a function of no arguments that returns one; run `.initializer` (or
+    global_variables_initializer) before the first read. Using the variable where a tensor is expected reads it anew, after
+    the control dependencies in force there. `name` is made unique unless it ends in "/"; `dtype` converts the initial
+    value; with `validate_shape=False` later assignments may change the shape. Raises DtypeError, ShapeError.
+    """
+
+    __array_priority__ = 100
+
+    def __init__(self, initial_value: Any = None, trainable: bool = True, collections: Iterable[str] | None = None,
+                 validate_shape: bool = True, caching_device: Any = None, name: str | None = None,
+                 dtype: Any = None, expected_shape: Any = None) -> None:
+        if initial_value is None:
+            raise errors.InvalidArgumentError("Variable: initial_value is None; pass an array, a tensor or a function "
+                                              "that returns one")
+        self.graph = root_graph()
+        self.trainable = trainable
+        title = self._title(name)
+        with self.graph.as_default(), self.graph.control_dependencies(None), self.graph.name_scope(f"{title}/"):
+            before = len(self.graph.operations)
+            self.initial_value = self._initial(initial_value, None if dtype is None else as_dtype(dtype))
+            self.dtype: DType = self.initial_value.dtype
+            self.shape: Shape = as_shape(self.initial_value.shape if validate_shape else expected_shape)
+            self.op: Operation = self._create(title)
+            for op in self.graph.operations[before:]:
+                op.device = self.op.device      # the initial value is made where it stays
+            self.handle: Tensor = self.op.outputs[0]
+            self._snapshot: Tensor = self._read("read")
+            self.initializer: Operation = self._use("assign", self.initial_value, name="Assign").op
+        self._collect(collections)
+
+    def _title(self, name: str | None) -> str:
+        if name is not None and name.endswith("/"):
+            return name[:-1]
+        return self.graph.unique_name(self.graph.scope + (name or "Variable"))
+
+    def _initial(self, value: Any, dtype: DType | None) -> Tensor:
+        if callable(value) and not hasattr(value, "__tensor__"):
+            with self.graph.name_scope("Initializer"):
+                value = value()
+        return convert(value, dtype, name="initial_value")
+
+    def _create(self, title: str) -> Operation:
+        return self.graph.create("variable", (), {
+            "dtype": self.dtype, "shape": self.shape, "shared_name": "", "container": ""}, f"{title}/")
+
+    def _collect(self, collections: Iterable[str] | None) -> None:
+        wanted = list(collections) if collections is not None else [GraphKeys.GLOBAL_VARIABLES]
+        if self.trainable and GraphKeys.TRAINABLE_VARIABLES not in wanted:
+            wanted.append(GraphKeys.TRAINABLE_VARIABLES)
+        for key in wanted:
+            self.graph.add_to_collection(key, self)
+
+    # values
+    def _read(self, name: str | None = None) -> Tensor:
+        return self._use("read_variable", dtype=self.dtype, shape=self.shape, name=name)
+
+    def _use(self, operation: str, *inputs: Any, **options: Any) -> Any:
+        with near(self):
+            return getattr(ops, operation)(self.handle, *inputs, **options)
+
+    def __tensor__(self) -> Tensor:
+        return self.value()
+
+    def __graph_element__(self) -> Tensor:
+        return self._snapshot
+
+    def value(self) -> Tensor:
+        """A new read, ordered after the control dependencies in force, on the variable's device."""
+        return self._read(f"{self.op.name.rpartition('/')[2]}/read")
+
+    read_value = value
+
+    def initialized_value(self) -> Tensor:
+        """The value, or the initial value where a run comes before the initializer: for initial values of others."""
+        return ops.cond(self.is_initialized(), self.value, lambda: self.initial_value)      # type: ignore[no-any-return]
+
+    def is_initialized(self) -> Tensor:
+        """bool scalar: has it a value?"""
+        return self._use("is_variable_initialized")
+
+    def eval(self, session: Any = None) -> Any:
+        """The value in `session` or the default session."""
+        return (session or default_session()).run(self._snapshot)
+
+    def load(self, value: Any, session: Any = None) -> None:
+        """Assign `value` in `session` or the default session, without adding to the graph."""
+        (session or default_session()).run(self.initializer, {self.initializer.inputs[1]: value})
+
+    # changes; each returns the new value
+    def assign(self, value: Any, use_locking: bool = True, name: str | None = None) -> Tensor:
+        """Replace the value by `value`."""
+        return self._use("assign", convert(value, self.dtype), name=name)
+
+    def assign_add(self, delta: Any, use_locking: bool = True, name: str | None = None) -> Tensor:
+        """Add `delta`, atomically."""
+        return self._use("assign_add", convert(delta, self.dtype), name=name)
+
+    def assign_sub(self, delta: Any, use_locking: bool = True, name: str | None = None) -> Tensor:
+        """Subtract `delta`, atomically."""
+        return self._use("assign_sub", convert(delta, self.dtype), name=name)
+
+    def gather(self, indices: Any, name: str | None = None) -> Tensor:
+        """Rows `indices` alone; the gradient is IndexedSlices."""
+        return self._use("resource_gather", indices, dtype=self.dtype, shape=self.shape, name=name)
+
+    sparse_read = gather
+
+    def scatter_sub(self, slices: IndexedSlices, name: str | None = None) -> Tensor:
+        """Subtract rows; repeated indices add up."""
+        return self._use("scatter_sub", slices.indices, slices.values, name=name)
+
+    # description
+    @property
+    def name(self) -> str:
+        return f"{self.op.name}:0"
+
+    @property
+    def device(self) -> str:
+        return self.op.device
+
+    def get_shape(self) -> Shape:
+        return self.shape
+
+    def set_shape(self, shape: Any) -> None:
+        self.shape = self.shape.merge(as_shape(shape), f"set_shape of {self.name}")
+
+    def __iter__(self) -> Any:
+        return iter(self.value())
+
+    def __bool__(self) -> bool:
+        return bool(self._snapshot)
+
+    def __repr__(self) -> str:
+        return f"<Variable {self.name} {self.dtype.name}{self.shape}>"
+
+
+install_operators(Variable)
+
+
+# functions of a variable
+
+def assign(ref: Variable, value: Any, validate_shape: bool = True, use_locking: bool = True,
+           name: str | None = None) -> Tensor:
+    """Replace the value of a variable; gives the new value."""
+    return ref.assign(value, name=name)
+
+
+def assign_add(ref: Variable, value: Any, use_locking: bool = True, name: str | None = None) -> Tensor:
+    """Add to a variable; gives the new value."""
+    return ref.assign_add(value, name=name)
+
+
+def assign_sub(ref: Variable, value: Any, use_locking: bool = True, name: str | None = None) -> Tensor:
+    """Subtract from a variable; gives the new value."""
+    return ref.assign_sub(value, name=name)
+
+
+def scatter_add(ref: Variable, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None) -> Tensor:
+    """Add updates[i] to row indices[i] of a variable."""
+    return ref._use("scatter_add", indices, convert(updates, ref.dtype), name=name)
+
+
+def scatter_sub(ref: Variable, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None) -> Tensor:
+    """Subtract updates[i] from row indices[i] of a variable."""
+    return ref._use("scatter_sub", indices, convert(updates, ref.dtype), name=name)
+
+
+def scatter_update(ref: Variable, indices: Any, updates: Any, use_locking: bool = True,
+                   name: str | None = None) -> Tensor:
+    """Set row indices[i] of a variable to updates[i]."""
+    return ref._use("scatter_update", indices, convert(updates, ref.dtype), name=name)
+
+
+def is_variable_initialized(variable: Variable) -> Tensor:
+    """bool scalar: has it a value?"""
+    return variable.is_initialized()
+
+
+# collections
+
+def add_to_collection(name: str, value: Any) -> None:
+    """Add `value` to a collection of the default graph."""
+    root_graph().add_to_collection(name, value)
+
+
+def get_collection(key: str, scope: str | None = None) -> list[Any]:
+    """A copy of a collection of the default graph; `scope` is a regular expression that names must begin with."""
+    return root_graph().get_collection(key, scope)
+
+
+def get_collection_ref(key: str) -> list[Any]:
+    """A collection of the default graph itself."""
+    return root_graph().get_collection_ref(key)
+
+
+def global_variables(scope: str | None = None) -> list[Variable]:
+    """All variables that a checkpoint would hold."""
+    return get_collection(GraphKeys.GLOBAL_VARIABLES, scope)
+
+
+def local_variables(scope: str | None = None) -> list[Variable]:
+    """Variables of this process alone, such as counters of metrics; no checkpoint holds them."""
+    return get_collection(GraphKeys.LOCAL_VARIABLES, scope)
+
+
+def trainable_variables(scope: str | None = None) -> list[Variable]:
+    """The variables that optimizers change by default."""
+    return get_collection(GraphKeys.TRAINABLE_VARIABLES, scope)
+
+
+def model_variables(scope: str | None = None) -> list[Variable]:
+    """Variables that were added to the collection of model variables."""
+    return get_collection(GraphKeys.MODEL_VARIABLES, scope)
+
+
+def group(*inputs: Any, name: str = "group") -> Operation:
+    """An operation that is done when all `inputs` (tensors, operations, variables' updates, lists of them) are."""
+    graph = get_default_graph()
+    flat = [item for entry in inputs for item in (entry if isinstance(entry, (list, tuple)) else [entry])]
+    with graph.control_dependencies([i.values if isinstance(i, IndexedSlices) else i for i in flat if i is not None]):
+        return graph.create("no_op", (), {}, name)
+
+
+def variables_initializer(var_list: Sequence[Variable], name: str = "init") -> Operation:
+    """An operation that runs the initializers of `var_list`."""
+    return group(*[v.initializer for v in var_list], name=name)
+
+
+def global_variables_initializer() -> Operation:
+    """An operation that initialises every global variable made so far."""
+    return variables_initializer(global_variables())
+
+
+def local_variables_initializer() -> Operation:
+    """An operation that initialises every local variable made so far."""
+    return variables_initializer(local_variables(), "init_local")
+
+
+def report_uninitialized_variables(var_list: Sequence[Variable] | None = None,
+                                   name: str = "report_uninitialized_variables") -> Tensor:
+    """A string vector with the names (without ":0") of the variables that have no value yet."""
+    chosen = list(var_list) if var_list is not None else global_variables() + local_variables()
+    graph = get_default_graph()
+    with graph.name_scope(name):
+        if not chosen:
+            return ops.constant([], "string")      # type: ignore[no-any-return]
+        missing = ops.logical_not(ops.stack([v.is_initialized() for v in chosen]))
+        return ops.boolean_mask(ops.constant([v.op.name for v in chosen], "string"), missing)      # type: ignore[no-any-return]

@@ -1,0 +1,139 @@
+"""Optimizer: from a loss to gradients, from gradients to updates of variables and their slots."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from workbench import errors
+from workbench.core.build import IndexedSlices, convert, ops
+from workbench.core.grad import gradients
+from workbench.core.graph import Operation, Tensor
+from workbench.nn.variables import Variable, group, near, root_graph, trainable_variables
+
+__all__ = ["GradientsAndVariables", "Optimizer"]
+
+GradientsAndVariables = Sequence[tuple[Any, Variable]]
+
+
+class Optimizer:
+    """Base of all optimizers; a new one defines `_apply_dense`, `_apply_sparse` and, if it has state, `_create_slots`.
+
+    Everything here is graph built from public operations: the engine knows no optimizer (paper §4.1).
+    """
+
+    GATE_NONE, GATE_OP, GATE_GRAPH = 0, 1, 2
+
+    def __init__(self, use_locking: bool = False, name: str | None = None) -> None:
+        self._name = name or type(self).__name__.removesuffix("Optimizer")
+        self._slots: dict[str, dict[Variable, Variable]] = {}
+        self._extra: list[Variable] = []
+
+    def get_name(self) -> str:
+        return self._name
+
+    # what users call
+    def minimize(self, loss: Any, global_step: Variable | None = None, var_list: Iterable[Variable] | None = None,
+                 gate_gradients: int = GATE_OP, aggregation_method: Any = None, colocate_gradients_with_ops: bool = False,
+                 name: str | None = None, grad_loss: Any = None) -> Operation:
+        """One step: an operation that computes the gradients of `loss` and applies them.
+
+        Raises InvalidArgumentError naming the variables when none of them leads to the loss.
+        """
+        pairs = self.compute_gradients(loss, var_list, grad_loss=grad_loss)
+        return self.apply_gradients(pairs, global_step, name)
+
+    def compute_gradients(self, loss: Any, var_list: Iterable[Variable] | None = None, gate_gradients: int = GATE_OP,
+                          aggregation_method: Any = None, colocate_gradients_with_ops: bool = False,
+                          grad_loss: Any = None) -> list[tuple[Any, Variable]]:
+        """(gradient of `loss`, variable) pairs; the gradient is a Tensor, IndexedSlices, or None where no path leads."""
+        chosen = [var_list] if isinstance(var_list, Variable) else list(var_list or trainable_variables())
+        if not chosen:
+            raise errors.InvalidArgumentError(f"{self._name}: there are 0 variables to optimize; make one with "
+                                              "trainable=True or pass var_list")
+        found = gradients(loss, chosen, None if grad_loss is None else [grad_loss])
+        return list(zip(found, chosen))
+
+    def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Variable]], global_step: Variable | None = None,
+                        name: str | None = None) -> Operation:
+        """An operation that applies the gradients and then, if given, adds 1 to `global_step`."""
+        pairs = [(g, v) for g, v in grads_and_vars]
+        live = [(g if isinstance(g, IndexedSlices) else convert(g), v) for g, v in pairs if g is not None]
+        if not live:
+            names = ", ".join(v.name for _, v in pairs) or "none at all"
+            raise errors.InvalidArgumentError(f"{self._name}: no gradient reaches any of the variables ({names}); check "
+                                              "that the loss depends on them")
+        graph = root_graph()
+        with graph.control_dependencies(None):
+            self._create_slots([v for _, v in live])
+        with graph.name_scope(name or self._name) as scope:
+            self._prepare()
+            updates = [self._update(g, v) for g, v in live]
+            return self._finish_all(updates, global_step, scope)
+
+    def _finish_all(self, updates: list[Any], global_step: Variable | None, scope: str) -> Operation:
+        more = self._finish(updates)
+        if global_step is None:
+            return group(*updates, *more, name=scope)
+        with root_graph().control_dependencies([*updates, *more]):
+            return global_step.assign_add(1, name=scope).op
+
+    def _update(self, grad: Any, variable: Variable) -> Tensor:
+        with root_graph().name_scope(f"update_{variable.op.name.replace('/', '_')}"), near(variable):
+            if isinstance(grad, IndexedSlices):
+                return self._apply_sparse(grad, variable)
+            return self._apply_dense(grad, variable)
+
+    # slots
+    def get_slot(self, var: Variable, name: str) -> Variable | None:
+        """The slot variable `name` of `var`, None before apply_gradients or where there is none."""
+        return self._slots.get(name, {}).get(var)
+
+    def get_slot_names(self) -> list[str]:
+        return sorted(self._slots)
+
+    def variables(self) -> list[Variable]:
+        """Slots and other state of this optimizer."""
+        return [*self._extra, *(v for slots in self._slots.values() for v in slots.values())]
+
+    def _slot(self, var: Variable, name: str) -> Variable:
+        return self._slots[name][var]
+
+    def _make_slot(self, var: Variable, name: str, value: float = 0.0) -> Variable:
+        """The slot `name` of `var`: its shape, filled with `value`, on its device."""
+        slots = self._slots.setdefault(name, {})
+        if var not in slots:
+            with root_graph().name_scope(None), near(var):
+                if not var.shape.known:
+                    slots[var] = Variable(ops.zeros_like(var.initial_value) + value, trainable=False,
+                                          name=f"{var.op.name}/{self._name}")
+                else:
+                    slots[var] = Variable(lambda: ops.fill(list(var.shape.static), ops.constant(value, var.dtype)),
+                                          trainable=False, name=f"{var.op.name}/{self._name}")
+        return slots[var]
+
+    # what optimizers define
+    def _create_slots(self, variables: Sequence[Variable]) -> None:
+        """Make the state needed for `variables`; called before each apply_gradients."""
+
+    def _prepare(self) -> None:
+        """Make tensors that all updates share."""
+
+    def _finish(self, updates: list[Any]) -> list[Any]:
+        """Operations that belong to the step, after `updates`."""
+        return []
+
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
+        raise errors.UnimplementedError(f"{self._name}: _apply_dense(grad, var) is missing; define it")
+
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor:
+        """By default through the dense rule, with the rows summed into a gradient of the variable's full shape."""
+        whole = ops.unsorted_segment_sum(grad.values, grad.indices, ops.shape(var.value())[0])
+        return self._apply_dense(whole, var)
+
+    def _number(self, value: Any, var: Variable) -> Tensor:
+        """A hyperparameter (number, tensor or function) in the variable's dtype."""
+        value = value() if callable(value) and not hasattr(value, "__tensor__") else value
+        if isinstance(value, (Tensor, Variable)):
+            tensor = convert(value)
+            return tensor if tensor.dtype is var.dtype else ops.cast(tensor, var.dtype)      # type: ignore[no-any-return]
+        return convert(value, var.dtype)

@@ -1,0 +1,128 @@
+"""How frames travel: a comm that is answered on a subshell, and number lists as binary buffers."""
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+from typing import Any
+
+import numpy as np
+from comm import get_comm_manager
+from comm.base_comm import BaseComm
+
+__all__ = ["BusySign", "LiveComm", "busy_sign", "pack"]
+
+SHORT = 16               # lists of fewer numbers stay JSON
+EXACT = 1 << 24          # integers beyond this do not survive float32
+
+
+class BusySign:
+    """Keeps the kernel's "busy" sign up while a cell runs.
+
+    The kernel says "idle" after every message it has handled, those on subshells included, and front ends believe
+    the last word. So after each of ours, while a cell runs, we say "busy" again on the cell's behalf.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._cell: dict[str, Any] | None = None     # the running cell's request
+
+    def watch(self, shell: Any) -> None:
+        """Follow the cells of this IPython shell; called within a cell or before one."""
+        shell.events.register("pre_run_cell", self._began)
+        shell.events.register("post_run_cell", self._ended)
+        self._began(None)
+
+    def _began(self, info: Any) -> None:
+        from ipykernel.kernelbase import Kernel
+
+        parent = Kernel.instance().get_parent()
+        running = parent.get("header", {}).get("msg_type") == "execute_request"
+        self._cell = parent if running and not parent["header"].get("subshell_id") else None
+
+    def _ended(self, result: Any) -> None:
+        with self._lock:
+            self._cell = None
+
+    def restore(self) -> None:
+        """Say "busy" again once the handler that calls this has returned and "idle" has been said."""
+        if self._cell is not None:
+            asyncio.get_running_loop().call_soon(self._say)
+
+    def _say(self) -> None:
+        from ipykernel.kernelbase import Kernel
+
+        kernel = Kernel.instance()
+        with self._lock:           # the cell cannot end meanwhile: its own "idle" comes after this
+            if self._cell is not None:
+                kernel.session.send(kernel.iopub_socket, "status", {"execution_state": "busy"}, parent=self._cell)
+
+
+busy_sign = BusySign()
+
+
+class LiveComm(BaseComm):
+    """A comm whose messages carry no parent.
+
+    NOTE: ipykernel's own comm class (7.4) remembers the shell that last sent on it and hands every answer to that
+    shell. A comm used from a cell is then answered by the main shell: after the cell. Without a parent there is
+    nothing to remember, so answers run where the front end sends them, on a subshell, at once.
+    """
+
+    @classmethod
+    def instead_of(cls, given: BaseComm) -> LiveComm:
+        """Take over the id of a comm that a front end opened."""
+        given._closed = True         # or its finalizer would close the front end's side
+        taken = cls(target_name=given.target_name, comm_id=given.comm_id, primary=False)
+        get_comm_manager().register_comm(taken)
+        return taken
+
+    def publish_msg(self, msg_type: str, data: Any = None, metadata: Any = None, buffers: Any = None,
+                    **keys: Any) -> None:
+        from ipykernel.kernelbase import Kernel
+
+        if not Kernel.initialized():
+            return
+        kernel = Kernel.instance()
+        content = {"data": data or {}, "comm_id": self.comm_id, **keys}
+        kernel.session.send(kernel.iopub_socket, msg_type, content, metadata=metadata or {}, parent={},
+                            ident=self.topic, buffers=buffers)
+
+    def handle_msg(self, msg: dict[str, Any]) -> None:
+        """Call back without IPython's pre- and post-execute events: they belong to cells, on the main thread."""
+        if self._msg_callback:
+            self._msg_callback(msg)
+        busy_sign.restore()
+
+    def abandon(self) -> None:
+        """Forget this comm without telling the other side."""
+        self._closed = True
+        get_comm_manager().comms.pop(self.comm_id, None)
+
+
+def pack(value: Any) -> tuple[Any, list[bytes]]:
+    """JSON data and buffers: lists of numbers become `{"f4": index}` or `{"f8": index}`, None in them NaN."""
+    buffers: list[bytes] = []
+    return _packed(value, buffers), buffers
+
+
+def _packed(value: Any, buffers: list[bytes]) -> Any:
+    if isinstance(value, dict):
+        return {name: _packed(item, buffers) for name, item in value.items()}
+    if isinstance(value, np.ndarray) or (isinstance(value, (list, tuple)) and _numbers(value)):
+        return _binary(np.asarray(value, dtype=np.float64), buffers)
+    if isinstance(value, (list, tuple)):
+        return [_packed(item, buffers) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _numbers(values: list[Any] | tuple[Any, ...]) -> bool:
+    return len(values) >= SHORT and all(item is None or isinstance(item, (int, float, np.number)) for item in values)
+
+
+def _binary(values: np.ndarray, buffers: list[bytes]) -> dict[str, int]:
+    narrow = not (np.abs(values) > EXACT).any()
+    buffers.append(values.astype("<f4" if narrow else "<f8").tobytes())
+    return {"f4" if narrow else "f8": len(buffers) - 1}
