@@ -8,10 +8,11 @@ from math import ceil, floor, log10
 
 import numpy as np
 
-from workbench.viz.html import Markup, join, ms, number, tag
+from workbench.viz.html import Markup, join, tag
 from workbench.viz.palette import short_task
 from workbench.viz.schema import StepView
 from workbench.viz.trace_view import Split, Timeline
+from workbench.viz.units import ms, number
 
 __all__ = ["Line", "legend", "line_chart", "share_bars", "step_bars", "ticks", "timeline_chart"]
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from workbench.core.trace import Span
 from workbench.viz.transfers import pairs
+from workbench.viz.units import ms
 
 __all__ = ["Link", "critical_path", "explain"]
 
@@ -89,8 +90,9 @@ def explain(links: Sequence[Link]) -> str:
     if not links:
         return "Nothing of this step was recorded."
     length = links[-1].end - links[0].start
-    parts = [f"{sum(k.end - k.start for k in links if k.kind == kind):.3g} ms {word}"
+    parts = [f"{ms(sum(k.end - k.start for k in links if k.kind == kind))} {word}"
              for kind, word in (("work", "work"), ("transfer", "transfer"), ("wait", "waiting"), ("gap", "between spans"))
              if any(k.kind == kind for k in links)]
     longest = max(links, key=lambda k: k.end - k.start)
-    return f"{length:.3g} ms: {', '.join(parts)}; the longest link is {longest.name or longest.kind} ({longest.end - longest.start:.3g} ms)."
+    return (f"{ms(length)}: {', '.join(parts)}; the longest link is {longest.name or longest.kind} "
+            f"({ms(longest.end - longest.start)}).")

@@ -11,7 +11,7 @@ from workbench.viz.palette import Palette, device_order, short_device
 from workbench.viz.schema import DeviceColor, GraphNode, GraphView
 from workbench.viz.scopes import ScopeTree, tensor_bytes
 
-__all__ = ["GraphPicture", "graph_view"]
+__all__ = ["GraphPicture", "choose_graph", "graph_view"]
 
 LIMIT = 300           # visible nodes
 FIRST = 45            # visible nodes before anybody opened or closed a scope
@@ -30,6 +30,13 @@ def graph_view(record: GraphRecord, opened: Iterable[str] = (), closed: Iterable
     for id in closed:
         picture.collapse(id)
     return picture.view(limit)
+
+
+def choose_graph(records: Iterable[GraphRecord], session: str) -> GraphRecord | None:
+    """The newest stage of the largest executable of `session` (of all sessions when it has none); None without any."""
+    newest = {record.key: record for record in records if record.stage != "partition"}
+    mine = [r for r in newest.values() if session and r.key.startswith(f"{session}_")] or list(newest.values())
+    return max(mine, key=lambda r: len(r.nodes), default=None)
 
 
 @dataclass
@@ -220,11 +227,12 @@ class GraphPicture:
 
 def _form(record: NodeRecord) -> str:
     kind = record.type.lower()
-    if kind in ("send", "recv", "placeholder"):
+    if kind in ("send", "recv"):
         return kind
-    if kind.startswith("const"):
-        return "constant"
-    return "variable" if "variable" in kind and "assign" not in kind else "op"
+    for word, form in (("placeholder", "placeholder"), ("argument", "placeholder"), ("const", "constant"), ("variable", "variable")):
+        if kind.startswith(word):
+            return form
+    return "op"
 
 
 def _title(record: NodeRecord) -> str:

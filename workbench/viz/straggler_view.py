@@ -10,6 +10,7 @@ from workbench.core.trace import Span
 from workbench.viz.palette import device_order, short_task
 from workbench.viz.schema import Straggler, StragglerView
 from workbench.viz.transfers import covered
+from workbench.viz.units import ms
 
 __all__ = ["StragglerModel", "Work"]
 
@@ -152,14 +153,14 @@ def _why(works: Sequence[Work], working: float, usual: float, others: Sequence[f
     sending = statistics.median(w.sending for w in works)
     if others and working > SLOW * usual:
         what = "Sending takes" if sending > 0.5 * working else "Its own work takes"
-        return f"{what} {_ms(sending if what.startswith('Sending') else working)}; the others need {_ms(usual)}."
+        return f"{what} {_time(sending if what.startswith('Sending') else working)}; the others need {_time(usual)}."
     if waiting > 0.3 * total:
         causes: Counter[str] = Counter()
         for work in works:
             causes.update(work.waited_for)       # type: ignore[arg-type]
         cause, _ = causes.most_common(1)[0]
-        return f"Waits {_ms(waiting)} of {_ms(total)} for {cause}."
-    return f"Keeps pace: works {_ms(working)} of {_ms(total)}." if others else f"Works {_ms(working)} of {_ms(total)}."
+        return f"Waits {_time(waiting)} of {_time(total)} for {cause}."
+    return f"Keeps pace: works {_time(working)} of {_time(total)}." if others else f"Works {_time(working)} of {_time(total)}."
 
 
 def _cause(span: Span) -> str:
@@ -170,5 +171,5 @@ def _cause(span: Span) -> str:
     return span.detail or span.name or "another task"
 
 
-def _ms(seconds: float) -> str:
-    return f"{1e3 * seconds:.3g} ms"
+def _time(seconds: float) -> str:
+    return ms(1e3 * seconds)
