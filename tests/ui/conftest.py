@@ -46,6 +46,7 @@ class Server:
             if "is running at" in line:
                 self.ready.set()
         self.ready.set()
+        self.process.stdout.close()
 
     def notebook(self, name: str, *cells: str) -> str:
         """Write a notebook with these code cells; returns its path below the server's root."""
@@ -124,7 +125,8 @@ class Lab:
         page.on("pageerror", lambda error: self.errors.append(str(error)))
 
     def open(self, path: str = "", reset: bool = True) -> None:
-        self.page.goto(f"{self.server.url}/lab/tree/{path}" + ("?reset" if reset else ""))
+        place = f"lab/tree/{path}" if path else "lab"
+        self.page.goto(f"{self.server.url}/{place}" + ("?reset" if reset else ""))
         self.page.wait_for_selector(".jp-NotebookPanel" if path else ".jp-Launcher", timeout=PATIENCE)
         if path:
             self.kernel_ready()
