@@ -31,8 +31,9 @@ def frontend() -> object:
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built without network: everything the build needs is installed for the tests."""
     folder = tmp_path_factory.mktemp("wheel")
-    subprocess.run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-index",
-                    "--wheel-dir", str(folder), str(ROOT)], check=True, capture_output=True, text=True)
+    options = ["--quiet", "--no-deps", "--no-build-isolation", "--no-index", "--wheel-dir", str(folder)]
+    command = [sys.executable, "-m", "pip", "wheel", *options, str(ROOT)]
+    subprocess.run(command, check=True, capture_output=True, text=True)
     (found,) = folder.glob("*.whl")
     return found
 
@@ -72,8 +73,9 @@ def test_jupyterlab_shows_the_extension_enabled_and_ok(wheel: Path, tmp_path: Pa
             if found:
                 (folder / inside).parent.mkdir(parents=True, exist_ok=True)
                 (folder / inside).write_bytes(archive.read(name))
+    environment = {**os.environ, "HOME": str(tmp_path), "JUPYTER_DATA_DIR": str(tmp_path / "data")}
     answer = subprocess.run([sys.executable, "-m", "jupyter", "labextension", "list"], text=True, capture_output=True,
-                            check=True, env={**os.environ, "HOME": str(tmp_path), "JUPYTER_DATA_DIR": str(tmp_path / "data")})
+                            check=True, env=environment)
     listed = re.sub(r"\x1b\[[0-9;]*m", "", answer.stdout + answer.stderr)
     assert re.search(r"workbench-lab v0\.1\.0 enabled OK \(python, workbench\)", listed), listed
 
@@ -87,7 +89,8 @@ def test_versions_agree() -> None:
 
 
 def test_constraints_are_names_and_versions_and_cover_what_is_asked_for() -> None:
-    lines = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line and not line.startswith("#")]
+    text = (ROOT / "constraints.txt").read_text()
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     assert [line for line in lines if not re.fullmatch(r"[a-z0-9-]+==[0-9][0-9a-z.+!]*", line)] == []
     pinned = {line.partition("==")[0] for line in lines}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -97,5 +100,6 @@ def test_constraints_are_names_and_versions_and_cover_what_is_asked_for() -> Non
 
 
 def test_no_lock_file_names_a_host() -> None:
-    for name in ("constraints.txt", "labextension/yarn.lock", "labextension/package.json", "labextension/.yarnrc.yml"):
-        assert not HOSTS.search((ROOT / name).read_text()), name
+    front = [ROOT / "labextension" / name for name in ("yarn.lock", "package.json", ".yarnrc.yml")]
+    for path in (ROOT / "constraints.txt", *front):
+        assert not HOSTS.search(path.read_text()), path.name

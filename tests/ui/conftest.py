@@ -15,8 +15,8 @@ import pytest
 
 from tests.conftest import chromium_path
 
-FLAGS = ("--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-         "--disable-component-update --disable-sync --disable-dev-shm-usage").split()
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"]
 PATIENCE = 60_000        # milliseconds
 SETTINGS = {"fetchNews": "false", "checkForUpdates": False}
 ROOT = Path(__file__).resolve().parents[2]
@@ -50,10 +50,10 @@ class Server:
 
     def notebook(self, name: str, *cells: str) -> str:
         """Write a notebook with these code cells; returns its path below the server's root."""
-        content = {"cells": [{"cell_type": "code", "execution_count": None, "id": f"c{i}", "metadata": {}, "outputs": [],
-                              "source": source} for i, source in enumerate(cells)],
-                   "metadata": {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}},
-                   "nbformat": 4, "nbformat_minor": 5}
+        empty = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
+        kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+        content = {"cells": [{**empty, "id": f"c{i}", "source": source} for i, source in enumerate(cells)],
+                   "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
         (self.root / name).write_text(json.dumps(content))
         return name
 
@@ -151,7 +151,8 @@ class Lab:
         """Start a cell; returns once the kernel has it."""
         self.page.locator(".jp-CodeCell .cm-content").nth(index).click()
         self.page.keyboard.press("Control+Enter")
-        self.wait("index => !/\\[ \\]/.test(document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')[index].textContent)", index)
+        prompt = "document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')[index].textContent"
+        self.wait(f"index => !/\\[ \\]/.test({prompt})", index)
 
     def panel_state(self, state: str, timeout: int = PATIENCE) -> None:
         self.page.wait_for_selector(f".wb-Panel[data-state='{state}']", timeout=timeout)

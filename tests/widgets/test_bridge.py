@@ -18,7 +18,11 @@ from workbench.widgets.wire import pack
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 30
-START = "from workbench.widgets.bridge import bridge, start_if_kernel; assert start_if_kernel(); from tests.ui.records import train"
+START = """
+from tests.ui.records import train
+from workbench.widgets.bridge import start_if_kernel
+assert start_if_kernel()
+"""
 
 
 class FrontEnd:
@@ -29,7 +33,8 @@ class FrontEnd:
         self.comm = ""
 
     def say(self, command: str, argument: Any = None, subshell: str | None = None) -> None:
-        self._send("comm_msg", {"comm_id": self.comm, "data": {"v": 1, "command": command, "argument": argument}}, subshell)
+        data = {"v": 1, "command": command, "argument": argument}
+        self._send("comm_msg", {"comm_id": self.comm, "data": data}, subshell)
 
     def open(self) -> None:
         self.comm = uuid.uuid4().hex
@@ -166,8 +171,8 @@ def test_nothing_is_sent_when_nothing_changes(front: FrontEnd) -> None:
 
 def test_numbers_travel_as_buffers_and_survive() -> None:
     big = [float(1 << 25) + i for i in range(20)]
-    data, buffers = pack({"few": [1, 2], "times": [0.5] * 20, "steps": big, "gap": [None, *[1.0] * 20], "bad": float("nan"),
-                          "nested": [{"text": "ok", "array": np.arange(3)}], "flag": np.bool_(True)})
+    data, buffers = pack({"few": [1, 2], "times": [0.5] * 20, "steps": big, "gap": [None, *[1.0] * 20],
+                          "bad": float("nan"), "nested": [{"text": "ok", "array": np.arange(3)}], "flag": np.bool_(True)})
     assert data["few"] == [1, 2] and data["bad"] is None and data["flag"] is True
     assert data["times"] == {"f4": 0} and data["steps"] == {"f8": 1}
     assert np.frombuffer(buffers[1], "<f8").tolist() == big
