@@ -59,10 +59,10 @@ def test_operators() -> None:
     true, false = ops.constant([True]), ops.constant([False])
     rows = [
         (a + b, [9, -5]), (a - 1, [6, -8]), (1 - a, [-6, 8]), (a * b, [14, -14]), (a / b, [3.5, -3.5]),
-        (i / j, [3.5, -3.5]), (a // b, [3, -4]), (i // j, [3, -4]), (i % 3, [1, 2]), (b ** 3, [8, 8]), (2.0 ** b, [4, 4]),
-        (-a, [-7, 7]), (abs(a), [7, 7]), (m @ m, [[7, 10], [15, 22]]), (a > b, [True, False]), (a <= b, [False, True]),
-        (true & false, [False]), (true | false, [True]), (true ^ true, [False]), (~true, [False]),
-        (np.array([1.0, 2.0], np.float32) + a, [8, -5])]
+        (i / j, [3.5, -3.5]), (a // b, [3, -4]), (i // j, [3, -4]), (i % 3, [1, 2]), (b ** 3, [8, 8]),
+        (2.0 ** b, [4, 4]), (-a, [-7, 7]), (abs(a), [7, 7]), (m @ m, [[7, 10], [15, 22]]), (a > b, [True, False]),
+        (a <= b, [False, True]), (true & false, [False]), (true | false, [True]), (true ^ true, [False]),
+        (~true, [False]), (np.array([1.0, 2.0], np.float32) + a, [8, -5])]
     for tensor, wanted in rows:
         assert isinstance(tensor, Tensor)
         np.testing.assert_array_equal(evaluate([tensor])[0], wanted, str(tensor))
