@@ -14,6 +14,7 @@ LAYERS = (
     ("element types", "core.dtype"),
     ("shapes", "core.shape"),
     ("state", "core.state"),
+    ("queues", "core.queues core.accumulators"),
     ("operation definitions", "core.opdef"),
     ("device names", "core.device"),
     ("graph records", "core.graph"),
