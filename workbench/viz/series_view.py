@@ -13,6 +13,8 @@ __all__ = ["SeriesModel", "thin"]
 
 DRAWN = 1000          # points of one series that a view holds, at most twice that
 
+RESTART = 10          # steps by which a step may fall behind half of the one before (asynchronous replicas mix them)
+
 
 def thin(steps: Sequence[int], values: Sequence[float], limit: int = DRAWN) -> tuple[list[int], list[float]]:
     """At most `limit` of the points: first, last, and the smallest and largest of each of `limit/2 - 1` equal parts.
@@ -44,6 +46,9 @@ class _Growing:
         self.count = 0
 
     def add(self, step: int, value: float) -> None:
+        """A step far below the ones before it begins a new run: the series starts anew."""
+        if self.steps and step < self.steps[-1] // 2 - RESTART:
+            self.steps, self.values, self.count = [], [], 0
         self.steps.append(step)
         self.values.append(value)
         self.count += 1

@@ -16,6 +16,7 @@ __all__ = ["StragglerModel", "Work"]
 
 WINDOW = 40           # steps per task that the ranking looks at
 _WAITS = frozenset(("recv", "wait", "queue"))
+STALE = 5.0           # seconds after which a step of the same number belongs to another session
 SLOW = 1.15           # slowdown from which a reason is given
 
 
@@ -76,7 +77,8 @@ class StragglerModel:
                 continue
             works = self._tasks.setdefault(span.task, {})
             work = works.get(span.step)
-            if work is None:
+            if work is None or span.start > work.end + STALE:
+                works.pop(span.step, None)
                 if len(works) >= WINDOW:
                     del works[next(iter(works))]
                 work = works[span.step] = Work(span.step)
@@ -153,7 +155,7 @@ def _why(works: Sequence[Work], working: float, usual: float, others: Sequence[f
     sending = statistics.median(w.sending for w in works)
     if others and working > SLOW * usual:
         what = "Sending takes" if sending > 0.5 * working else "Its own work takes"
-        return f"{what} {_time(sending if what.startswith('Sending') else working)}; the others need {_time(usual)}."
+        return f"{what} {_time(sending if what.startswith('Sending') else working)}; the median of its peers is {_time(usual)}."
     if waiting > 0.3 * total:
         causes: Counter[str] = Counter()
         for work in works:
