@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from workbench.core.trace import Point
+from workbench.viz.recent import RESTART
 from workbench.viz.schema import Series, SeriesView
 
 __all__ = ["SeriesModel", "thin"]
 
 DRAWN = 1000          # points of one series that a view holds, at most twice that
 
-RESTART = 10          # steps by which a step may fall behind half of the one before (asynchronous replicas mix them)
 
 
 def thin(steps: Sequence[int], values: Sequence[float], limit: int = DRAWN) -> tuple[list[int], list[float]]:

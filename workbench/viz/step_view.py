@@ -8,13 +8,13 @@ import numpy as np
 
 from workbench.core.trace import Span
 from workbench.viz.palette import Palette, device_order
+from workbench.viz.recent import Recent
 from workbench.viz.schema import StepView, TaskSteps
 
 __all__ = ["WINDOW", "StepTimes"]
 
 WINDOW = 500          # steps kept per task
 SESSIONS = 8          # sessions remembered per task
-RESTART = 10          # steps by which a step number may fall behind half of the newest before it counts as a restart
 _WORK = frozenset(("segment", "op", "send", "recv", "wait", "queue"))
 
 
@@ -23,10 +23,9 @@ class _Task:
 
     def __init__(self, window: int) -> None:
         self.own: dict[str, deque[tuple[int, float]]] = {}             # session -> (step, milliseconds)
-        self.extents: dict[int, list[float]] = {}                      # step -> [first start, last end], seconds
+        self.extents = Recent(window, lambda step: [float("inf"), float("-inf")])    # first start, last end; seconds
         self.counts: Counter[str] = Counter()
         self.window = window
-        self.newest = -1
 
     def step(self, span: Span) -> None:
         own = self.own.get(span.name)
@@ -38,16 +37,8 @@ class _Task:
         self.counts[span.name] += 1
 
     def part(self, span: Span) -> None:
-        extent = self.extents.get(span.step)
-        if extent is None:
-            if span.step < self.newest // 2 - RESTART:
-                self.extents.clear()             # steps are counted from 0 again: a new session
-            self.newest = span.step
-            if len(self.extents) >= self.window:
-                del self.extents[next(iter(self.extents))]
-            self.extents[span.step] = [span.start, span.end]
-            self.counts[""] += 1
-        else:
+        extent = self.extents.at(span)
+        if extent is not None:
             extent[0] = min(extent[0], span.start)
             extent[1] = max(extent[1], span.end)
 
@@ -55,9 +46,9 @@ class _Task:
         """(step, milliseconds) of the newest steps of `session`, and how many were seen."""
         name = session if session in self.own else next(reversed(self.own), "")
         own = self.own.get(name, ())
-        if 2 * len(own) >= len(self.extents):
+        if 2 * len(own) >= len(self.extents.items):
             return sorted(own), self.counts[name]
-        return sorted((step, 1e3 * (b - a)) for step, (a, b) in self.extents.items()), self.counts[""]
+        return sorted((step, 1e3 * (b - a)) for step, (a, b) in self.extents.items.items()), self.extents.count
 
 
 class StepTimes:

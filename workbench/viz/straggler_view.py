@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from workbench.core.trace import Span
 from workbench.viz.palette import device_order, short_task
+from workbench.viz.recent import Recent
 from workbench.viz.schema import Straggler, StragglerView
 from workbench.viz.transfers import covered
 from workbench.viz.units import ms
@@ -16,7 +17,6 @@ __all__ = ["StragglerModel", "Work"]
 
 WINDOW = 40           # steps per task that the ranking looks at
 _WAITS = frozenset(("recv", "wait", "queue"))
-STALE = 5.0           # seconds after which a step of the same number belongs to another session
 SLOW = 1.15           # slowdown from which a reason is given
 
 
@@ -69,26 +69,25 @@ class StragglerModel:
     """Feed it spans, ask it for the ranking; it looks at the newest `WINDOW` steps of each task."""
 
     def __init__(self) -> None:
-        self._tasks: dict[str, dict[int, Work]] = {}
+        self._tasks: dict[str, Recent[Work]] = {}
 
     def feed(self, spans: Iterable[Span]) -> None:
         for span in spans:
             if span.step < 0 or span.end < span.start:
                 continue
-            works = self._tasks.setdefault(span.task, {})
-            work = works.get(span.step)
-            if work is None or span.start > work.end + STALE:
-                works.pop(span.step, None)
-                if len(works) >= WINDOW:
-                    del works[next(iter(works))]
-                work = works[span.step] = Work(span.step)
-            work.add(span)
+            recent = self._tasks.get(span.task)
+            if recent is None:
+                recent = self._tasks[span.task] = Recent(WINDOW, Work)
+            work = recent.at(span)
+            if work is not None:
+                work.add(span)
 
     def view(self) -> StragglerView:
         """Tasks are compared within their job; the most expensive first, then by name."""
         jobs: dict[str, dict[str, list[Work]]] = {}
-        for task, works in self._tasks.items():
-            jobs.setdefault(device_order(task)[0], {})[task] = list(works.values())
+        for task, recent in self._tasks.items():
+            works = [recent.items[step] for step in sorted(recent.items)]
+            jobs.setdefault(device_order(task)[0], {})[task] = works
         rows = [row for tasks in jobs.values() for row in _rank(tasks)]
         return StragglerView(sorted(rows, key=lambda r: (-round(r.share, 3), device_order(r.task))))
 
