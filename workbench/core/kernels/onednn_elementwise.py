@@ -1,7 +1,7 @@
 """oneDNN kernels for ReLU, sums and biases of float32 values; a private format passes through them.
 
-An elementwise kernel does not care how its operands lie if they lie alike, so it sees their bytes as one long vector. Padding
-inside a format is zero and stays zero: ReLU and sums map zeros to zero.
+An elementwise kernel does not care how its operands lie if they lie alike, so it sees their bytes as one long
+vector. Padding inside a format is zero and stays zero: ReLU and sums map zeros to zero.
 """
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ import numpy as np
 from workbench.core.kernels.choice import Choice, Kernel, Layout, Spec, register
 from workbench.core.kernels.onednn_api import BINARY_ADD, FORWARD_INFERENCE, RELU, RELU_FROM_OUTPUT, Argument
 from workbench.core.kernels.onednn_conv import data_axes
-from workbench.core.kernels.onednn_program import (
-    Builder,
+from workbench.core.kernels.onednn_format import (
     Desc,
     Format,
-    Place,
     Primitive,
     as_format,
     channels_last,
@@ -28,6 +26,7 @@ from workbench.core.kernels.onednn_program import (
     servable,
     stripped,
 )
+from workbench.core.kernels.onednn_program import Builder, Place
 
 __all__ = ["add", "bias_add", "bias_add_grad", "relu", "relu_grad"]
 

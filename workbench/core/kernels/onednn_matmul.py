@@ -1,22 +1,20 @@
 """oneDNN kernels for products of float32 matrices: plain, with bias and ReLU, and folded into a weight update.
 
-Which form of a product is fastest depends on its shape, by measurement (16x9216 times 9216x4096 takes 6 to 66 ms), so a few
-fixed rules choose; they never measure at run time, and a graph gives the same bits in every process. Weights lie plain:
-packing 150 MB costs as much as the product.
+Which form of a product is fastest depends on its shape, by measurement (16x9216 times 9216x4096 takes 6 to 66 ms),
+so a few fixed rules choose; they never measure at run time, and a graph gives the same bits in every process.
+Weights lie plain: packing 150 MB costs as much as the product.
 """
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from workbench.core.kernels.choice import Choice, Kernel, Spec, register
 from workbench.core.kernels.onednn_api import BINARY_MULTIPLY, FORWARD_INFERENCE, Argument
-from workbench.core.kernels.onednn_program import (
-    Builder,
+from workbench.core.kernels.onednn_format import (
     Desc,
-    Place,
     Primitive,
     any_format,
     contiguous,
@@ -25,6 +23,7 @@ from workbench.core.kernels.onednn_program import (
     primitive,
     servable,
 )
+from workbench.core.kernels.onednn_program import Builder, Place
 
 __all__ = ["fused_matmul", "matmul", "matmul_update"]
 
@@ -100,8 +99,8 @@ def _turned(product: Product) -> Choice | None:
     builder = Builder(2, 1)
     narrow, result = builder.buffer(4 * rows * depth), builder.buffer(4 * rows * columns)
     first = primitive("reorder", contiguous((rows, depth), TURNED), contiguous((depth, rows), STRAIGHT))
-    second = fast(primitive("matmul", contiguous((columns, depth), STRAIGHT), contiguous((depth, rows), STRAIGHT), None,
-                            contiguous((columns, rows), STRAIGHT)))
+    second = fast(primitive("matmul", contiguous((columns, depth), STRAIGHT), contiguous((depth, rows), STRAIGHT),
+                            None, contiguous((columns, rows), STRAIGHT)))
     third = primitive("reorder", contiguous((columns, rows), TURNED), contiguous((rows, columns), STRAIGHT))
     if first is None or second is None or third is None:
         return None
@@ -211,6 +210,7 @@ def _update(product: Product, sign: float, after: tuple[tuple[Any, ...], ...],
                       after=() if sign == 1.0 else (("linear", sign),))
     if scale is None:
         return None
-    builder.step(scale, {Argument.SOURCE: Place(1 if left else 2), Argument.SOURCE_1: Place(3), Argument.OUTPUT: scaled})
+    small = Place(1 if left else 2)
+    builder.step(scale, {Argument.SOURCE: small, Argument.SOURCE_1: Place(3), Argument.OUTPUT: scaled})
     a, b = (scaled, Place(2)) if left else (Place(1), scaled)
     return builder if _direct(product, builder, a, b, builder.output(), after=after, extra=extra) else None
