@@ -76,8 +76,11 @@ class Argument:
     OUTPUT_GRADIENT: Final = 145
     WEIGHTS_GRADIENT: Final = 161
     BIAS_GRADIENT: Final = 169
-    AFTER_0: Final = 32768 | 2
-    """Operand of a binary operation that comes first in the chain behind the main one."""
+
+    @staticmethod
+    def after(position: int) -> int:
+        """Operand of a binary operation at `position` in the chain behind the main one."""
+        return 32768 * (position + 1) | Argument.SOURCE_1
 
 
 class ExecuteArgument(ctypes.Structure):

@@ -27,6 +27,7 @@ __all__ = [
 ]
 
 ALIGNMENT = 64
+MOST_AFTER = 3  # operations behind the main one
 FLOAT32 = np.dtype(np.float32)
 
 
@@ -242,7 +243,8 @@ def _create(family: str, arguments: tuple[Any, ...], after: tuple[tuple[Any, ...
 
 def _finish(library: Api, described: Pointer) -> Primitive:
     formats = {}
-    for argument in (value for name, value in vars(Argument).items() if name.isupper()):
+    named = (value for name, value in vars(Argument).items() if name.isupper())
+    for argument in (*named, *map(Argument.after, range(MOST_AFTER))):
         pointer = library.argument(described, argument)
         if pointer is not None and library.size(pointer):
             formats[argument] = _intern(pointer)
