@@ -3,15 +3,15 @@ from __future__ import annotations
 
 import math
 import struct
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
 import ml_dtypes
 import numpy as np
 
 from workbench import errors
 
-__all__ = ["ALIGNMENT", "DTYPES", "HEADER", "MAGIC", "MAX_DATA", "MAX_META", "VERSION", "Frame", "Header", "array_from",
-           "describe", "padding", "parse_header"]
+__all__ = ["ALIGNMENT", "DTYPES", "HEADER", "MAGIC", "MAX_DATA", "MAX_META", "TENSOR", "VERSION", "Frame", "Header", "array_from",
+           "decode_tensor", "describe", "encode_tensor", "padding", "parse_header"]
 
 MAGIC: Final = b"WBx\n"
 VERSION: Final = 1
@@ -28,6 +28,10 @@ DTYPES: Final[dict[str, np.dtype[Any]]] = {
                  "bfloat16", "float32", "float64", "complex64", "complex128")}
 """Element types that may travel, besides "string" (object arrays of bytes)."""
 _NAMES = {dtype: name for name, dtype in DTYPES.items()}
+_CODES: Final[dict[str, int]] = {name: code for code, name in enumerate((*DTYPES, "string"))}
+_BY_CODE: Final = tuple(_CODES)
+_DIMS: Final = tuple(struct.Struct(f"<{rank}Q") for rank in range(MAX_RANK + 1))
+_DEAD, _VALUELESS = 1, 2
 _LENGTH = struct.Struct("<I")
 _SMALL = 1 << 14
 
@@ -54,7 +58,14 @@ class Frame(NamedTuple):
 
 def parse_header(buffer: Any, offset: int = 0) -> Header:
     """Read and check a header; DataLossError names the field that cannot be right."""
-    magic, version, kind, flags, session, epoch, meta, step, data = HEADER.unpack_from(buffer, offset)
+    fields = HEADER.unpack_from(buffer, offset)
+    if fields[0] != MAGIC or fields[1] != VERSION or fields[6] > MAX_META or fields[8] > MAX_DATA:
+        _refuse(fields)
+    return Header(*fields[2:])
+
+
+def _refuse(fields: tuple[Any, ...]) -> NoReturn:
+    magic, version, _, _, _, _, meta, _, data = fields
     if magic != MAGIC:
         raise errors.DataLossError(f"frame: magic is {magic!r}, expected {MAGIC!r}; the peer does not speak workbench")
     if version != VERSION:
@@ -62,9 +73,7 @@ def parse_header(buffer: Any, offset: int = 0) -> Header:
                                    "install the same workbench everywhere")
     if meta > MAX_META:
         raise errors.DataLossError(f"frame: meta is {meta} bytes, at most {MAX_META} are allowed; the stream is damaged")
-    if data > MAX_DATA:
-        raise errors.DataLossError(f"frame: data is {data} bytes, at most {MAX_DATA} are allowed; the stream is damaged")
-    return Header(kind, flags, session, epoch, meta, step, data)
+    raise errors.DataLossError(f"frame: data is {data} bytes, at most {MAX_DATA} are allowed; the stream is damaged")
 
 
 def padding(nbytes: int) -> int:
@@ -134,3 +143,43 @@ def _unpack_strings(shape: tuple[int, ...], data: memoryview, where: str) -> np.
     array = np.empty(count, object)
     array[:] = items
     return array.reshape(shape)
+
+
+# A tensor's frame has no msgpack body: it is the one message that must cost next to nothing. The header's flags hold
+# dead (bit 0), valueless (bit 1), rank (bits 2-7) and element type (bits 8-15); meta is the dimensions, then the key.
+
+TENSOR: Final = 10
+
+
+def encode_tensor(key: str, value: Any, dead: bool, session: int, epoch: int, step: int) -> list[Any]:
+    """The buffers of a tensor frame; a large value is not copied. `value` may be None (a dead or control token)."""
+    name = key.encode()
+    if value is None:
+        return [HEADER.pack(MAGIC, VERSION, TENSOR, dead | _VALUELESS, session, epoch, len(name), step, 0) + name]
+    dtype, shape, data = describe(value, key)
+    meta = _DIMS[len(shape)].pack(*shape) + name
+    flags = dead | len(shape) << 2 | _CODES[dtype] << 8
+    head = HEADER.pack(MAGIC, VERSION, TENSOR, flags, session, epoch, len(meta), step, len(data)) + meta
+    return [head + data] if type(data) is bytes else [head, data]
+
+
+def decode_tensor(frame: Frame) -> tuple[str, Any, bool]:
+    """(key, value, dead) of a tensor frame; the value shares the frame's memory. DataLossError when it cannot be right."""
+    header, meta, data = frame
+    flags = header.flags
+    rank, code = flags >> 2 & 63, flags >> 8
+    start = 0 if flags & _VALUELESS else 8 * rank
+    try:
+        key = str(meta[start:], "utf-8")
+    except UnicodeDecodeError as error:
+        raise errors.DataLossError(f"Tensor.key: {error}; the stream is damaged") from error
+    if flags & _VALUELESS:
+        if data is not None:
+            raise errors.DataLossError(f"Tensor {key}: {header.data} bytes came with a valueless token; the stream is damaged")
+        return key, None, bool(flags & _DEAD)
+    if rank > MAX_RANK or len(meta) < start or code >= len(_BY_CODE):
+        raise errors.DataLossError(f"Tensor {key}: rank {rank} and dtype code {code} in {len(meta)} bytes of meta, expected "
+                                   f"ranks up to {MAX_RANK} and codes up to {len(_BY_CODE) - 1}; the stream is damaged")
+    shape = _DIMS[rank].unpack_from(meta)
+    value = array_from(_BY_CODE[code], shape, header.data, b"" if data is None else data, 0, key)
+    return key, value, bool(flags & _DEAD)

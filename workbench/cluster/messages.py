@@ -8,8 +8,8 @@ from typing import Annotated, Any, get_type_hints
 import msgpack
 
 from workbench import errors
-from workbench.cluster.fields import Array, Arrays, Blob, Flag, Number, Payload, Real, Sequence, Spans, Table, Text
-from workbench.cluster.frames import HEADER, MAGIC, VERSION, Frame
+from workbench.cluster.fields import Arrays, Blob, Flag, Number, Payload, Real, Sequence, Spans, Table, Text
+from workbench.cluster.frames import HEADER, MAGIC, TENSOR, VERSION, Frame, decode_tensor, encode_tensor
 
 __all__ = ["Abort", "ClockProbe", "ClockReply", "Close", "Done", "Failed", "Message", "OpenTask", "Opened", "Refused",
            "RegisterPartition", "Registered", "RunStep", "SpanBatch", "Status", "StatusRequest", "Tensor", "decode", "encode"]
@@ -123,12 +123,15 @@ class Abort(Message):
 
 @dataclass(frozen=True)
 class Tensor(Message):
-    """Task -> task: `value` (None for a dead or valueless token) of the header's step under a rendezvous key."""
+    """Task -> task: `value` (None for a dead or valueless token) of the header's step under a rendezvous key.
 
-    kind = 10
-    key: Annotated[str, Text(4096)]
-    dead: Truth
-    value: Annotated[Any, Array()]
+    Travels as a raw frame (`frames.encode_tensor`).
+    """
+
+    kind = TENSOR
+    key: str
+    dead: bool
+    value: Any
 
 
 @dataclass(frozen=True)
@@ -187,7 +190,7 @@ def _fields(kind: type[Message]) -> tuple[tuple[str, str, Any], ...]:
 
 
 _BY_KIND: dict[int, type[Message]] = {kind.kind: kind for kind in Message.__subclasses__()}
-_FIELDS = {kind: _fields(kind) for kind in _BY_KIND.values()}
+_FIELDS = {kind: _fields(kind) for kind in _BY_KIND.values() if kind is not Tensor}
 _local = threading.local()
 
 
@@ -201,6 +204,8 @@ def _packer() -> msgpack.Packer:
 
 def encode(message: Message, session: int, epoch: int = 0, step: int = -1) -> list[Any]:
     """The buffers to send, header first; small frames come as one. The arrays of large ones are not copied."""
+    if isinstance(message, Tensor):
+        return encode_tensor(message.key, message.value, message.dead, session, epoch, step)
     payload = Payload()
     body = [codec.pack(getattr(message, name), payload, where) for name, where, codec in _FIELDS[type(message)]]
     meta = _packer().pack(body)
@@ -216,6 +221,9 @@ def decode(frame: Frame) -> Message:
     if kind is None:
         raise errors.DataLossError(f"frame: kind is {frame.header.kind}, expected 1 to {len(_BY_KIND)}; "
                                    "the stream is damaged or the peer has another version")
+    if kind is Tensor:
+        key, value, dead = decode_tensor(frame)
+        return Tensor(key, dead, value)
     try:
         body = msgpack.unpackb(frame.meta, strict_map_key=True, raw=False)
     except (ValueError, msgpack.exceptions.UnpackException) as error:

@@ -15,7 +15,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.cluster import messages as m
-from workbench.cluster.frames import Frame
+from workbench.cluster.frames import TENSOR, Frame, decode_tensor, encode_tensor
 from workbench.cluster.transport import Connection, release_receiver
 from workbench.core.rendezvous import LocalRendezvous, Rendezvous, target_of, task_of
 from workbench.core.trace import Journal, Span
@@ -30,7 +30,7 @@ Result = list[Any] | BaseException
 
 _BATCH = 4000          # spans per message
 _KEEP = 256            # finished steps remembered before they are pruned
-_TRANSFERS = 50_000    # sends and receives kept between two shipments
+_TRANSFERS = 1000      # sends and receives kept per shipment: whole steps from its start, the rest is counted as lost
 
 
 class Engine(Protocol):
@@ -255,7 +255,7 @@ class Task:
             return
         link = self._links.get(target) or self._link(target)
         started = time.perf_counter()
-        buffers = m.encode(m.Tensor(key, dead, None if dead else value), self.session, self._epoch, step)
+        buffers = encode_tensor(key, None if dead else value, dead, self.session, self._epoch, step)
         try:
             link.send(buffers)
         except errors.UnavailableError as error:
@@ -282,20 +282,21 @@ class Task:
     def on_tensor(self, connection: Connection, frame: Frame) -> None:
         """A frame on a connection from another task."""
         started = time.perf_counter()
-        message, step = m.decode(frame), frame.header.step
-        if type(message) is not m.Tensor:
-            raise errors.DataLossError(f"{self.name}: got {type(message).__name__} from {connection.peer}, expected Tensor; "
+        header = frame.header
+        if header.kind != TENSOR:
+            raise errors.DataLossError(f"{self.name}: got kind {header.kind} from {connection.peer}, expected {TENSOR}, a tensor; "
                                        "the stream is damaged or the peer has another version")
+        (key, value, dead), step = decode_tensor(frame), header.step
         with self._lock:
-            if frame.header.epoch != self._epoch or step in self._finished or step < self._oldest:
+            if header.epoch != self._epoch or step in self._finished or step < self._oldest:
                 return                                         # late: its step is over
             table = self._tables.get(step)
             if table is None:
                 table = self._tables[step] = LocalRendezvous()
         if self.journal.enabled:
-            self._record("recv", message.key, step, started, frame.header.data)
+            self._record("recv", key, step, started, header.data)
         try:
-            table.send(message.key, message.value, message.dead)
+            table.send(key, value, dead)
         except Exception as error:                             # an engine's callback failed: the step's fault, not the wire's
             if not isinstance(error, errors.Error):
                 logger.exception("workbench: %s failed in step %d", self.name, step)
