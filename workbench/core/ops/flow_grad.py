@@ -12,10 +12,10 @@ from workbench import errors
 from workbench.core.build import IndexedSlices, constant_value, convert, ops
 from workbench.core.dtype import resource, variant
 from workbench.core.graph import Graph, Operation, Subgraph, Tensor, get_default_graph
-from workbench.core.ops.flow_body import claim, copy_body, extend, reachable, unify
 from workbench.core.opdef import registry, selective
+from workbench.core.ops.flow_body import claim, copy_body, extend, reachable, unify
 
-__all__ = ["GradientBody", "carries", "dense_shape_as", "outside", "zero", "zero_as"]
+__all__ = ["GradientBody", "body_gradients", "carries", "dense_shape_as", "outside", "zero", "zero_as"]
 
 
 def carries(tensor: Tensor) -> bool:
@@ -79,7 +79,7 @@ def _short(op: Operation) -> str:
     return op.name.rpartition("/")[2]
 
 
-def _body_gradients(forward: Subgraph, wanted: Sequence[int], seeds: dict[int, Any]) -> list[Any]:
+def body_gradients(forward: Subgraph, wanted: Sequence[int], seeds: dict[int, Any]) -> list[Any]:
     """Gradients of `forward`'s results with respect to its arguments `wanted`, built into the default graph."""
     ys = [forward.results[k] for k in seeds]
     return ops.gradients(ys, [forward.arguments[i] for i in wanted], grad_ys=list(seeds.values()), name="body")      # type: ignore[no-any-return]
@@ -124,7 +124,7 @@ def _if_gradient(node: Operation, *dys: Any, needed: tuple[bool, ...]) -> list[A
     found = []
     for body, forward in zip(sides, forwards):
         with body.as_default(), body.name_scope(body.name + "/"):
-            found.append(_body_gradients(forward, [i - 1 for i in wanted], seeds.inside(body)))
+            found.append(body_gradients(forward, [i - 1 for i in wanted], seeds.inside(body)))
     kept = [p for p in range(len(wanted)) if any(grads[p] is not None for grads in found)]
     forms = [_agree(sides, forwards, found, p, wanted[p] - 1) for p in kept]
     for body in sides:
@@ -240,7 +240,8 @@ def _placeholder(tensor: Tensor) -> Tensor:
     if tensor.dtype is variant:
         return ops.list_new()      # type: ignore[no-any-return]
     if tensor.dtype is resource:
-        raise errors.UnimplementedError(f"gradients: {tensor.name} is a handle computed inside a branch; make it outside")
+        raise errors.UnimplementedError(f"gradients: {tensor.name} is a handle computed inside a branch; make it "
+                                        "outside")
     dims = [d or 0 for d in tensor.shape.dims] if tensor.shape.dims is not None else [0]
     if tensor.dtype.kind == "string":
         return ops.constant(np.full(dims, b"", object), tensor.dtype)      # type: ignore[no-any-return]

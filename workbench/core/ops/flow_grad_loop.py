@@ -10,7 +10,7 @@ from workbench.core.dtype import int32, resource, variant
 from workbench.core.graph import Operation, Subgraph, Tensor, get_default_graph
 from workbench.core.opdef import registry, selective
 from workbench.core.ops.flow_body import claim, copy_body, extend, reachable
-from workbench.core.ops.flow_grad import GradientBody, carries, dense_shape_as, outside, zero, zero_as
+from workbench.core.ops.flow_grad import GradientBody, body_gradients, carries, dense_shape_as, outside, zero, zero_as
 from workbench.core.shape import Shape
 
 __all__: list[str] = []
@@ -110,8 +110,7 @@ class _Backward:
             count = body.argument(int32, _SCALAR, "trip_count")
             seeds = {j: body.argument(self.dys[j].dtype, self.forward.arguments[j].shape, "dy") for j in flow.active}
             wanted = [*flow.active, *flow.captures]
-            grads = ops.gradients([self.forward.results[j] for j in flow.active],
-                                  [self.forward.arguments[i] for i in wanted], grad_ys=list(seeds.values()), name="body")
+            grads = body_gradients(self.forward, wanted, seeds)
             split = len(flow.active)
             news = [self._next(j, grad) for j, grad in zip(flow.active, grads[:split])]
             sums = [_Sum(self.node.inputs[i], self.forward.arguments[i], grad, body)

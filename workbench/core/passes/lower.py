@@ -113,8 +113,8 @@ class _Inliner:
         """`tensor`, or a copy that dies with the body when it lives on outside."""
         if tensor in live:
             return tensor
-        return self.graph.create("identity", [tensor], {}, self.name(f"{name}/result"), [pivot], device=tensor.op.device,
-                                 colocation=frozenset(), source=pivot.source).outputs[0]
+        return self.graph.create("identity", [tensor], {}, self.name(f"{name}/result"), [pivot],
+                                 device=tensor.op.device, colocation=frozenset(), source=pivot.source).outputs[0]
 
 
 def _maker(inliner: _Inliner, op: Operation, device: str) -> Callable[..., Operation]:
