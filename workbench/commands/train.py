@@ -10,7 +10,7 @@ import types
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +81,7 @@ def train_mnist(options: Options, console: Console | None = None, *, trainer: Tr
         data = _announced(load or _load, console)
         with ((cluster or _cluster)(options) as target, screen(console, options.title) as view,
               _interrupts(run, view.line)):
+            run.begin = time.monotonic()
             records = (trainer or _trainer())(
                 data, target, mode=options.mode, steps=options.steps, batch_size=options.batch_size,
                 learning_rate=options.learning_rate, seed=options.seed,
@@ -101,7 +102,7 @@ def _watch(records: Iterator[Progress], run: _Run, show: Callable[[Progress], No
     try:
         for record in records:
             run.note(record)
-            show(record)
+            show(replace(record, loss=run.loss, accuracy=run.accuracy))      # the newest known ones
             if run.stopping:
                 break
     except errors.CancelledError:
@@ -213,9 +214,9 @@ def _trainer() -> Trainer:
 def _cluster(options: Options) -> AbstractContextManager[Any]:
     if options.local:
         return nullcontext()
-    import workbench
+    from workbench.cluster.chief import Cluster
 
-    cluster: AbstractContextManager[Any] = workbench.Cluster(None, ps=options.ps, worker=options.worker)
+    cluster: AbstractContextManager[Any] = Cluster(None, ps=options.ps, worker=options.worker)
     return cluster
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.core.trace import GraphRecord, Journal, Span, StatusRecord
+from workbench.viz.graph_view import choose_graph
 from workbench.viz.palette import Palette, device_order
 from workbench.viz.schema import SeriesView, StepView, StragglerView
 from workbench.viz.series_view import SeriesModel
 from workbench.viz.step_view import StepTimes
 from workbench.viz.straggler_view import StragglerModel
 
-__all__ = ["Run", "choose_graph", "read"]
+__all__ = ["Run", "read"]
 
 
 @dataclass
@@ -28,13 +29,6 @@ class Run:
     tasks: list[str]
     status: StatusRecord
     palette: Palette
-
-
-def choose_graph(records: list[GraphRecord], session: str) -> GraphRecord | None:
-    """The newest stage of the largest executable of `session` (of all sessions when it has none)."""
-    newest = {record.key: record for record in records if record.stage != "partition"}
-    mine = [r for r in newest.values() if session and r.key.startswith(session)] or list(newest.values())
-    return max(mine, key=lambda r: len(r.nodes), default=None)
 
 
 def read(journal: Journal) -> Run:
