@@ -27,6 +27,7 @@ LAYERS = (
     ("costs", "core.cost"),
     ("simulation", "core.simulate"),
     ("placement", "core.place"),
+    ("loops over devices", "core.frames"),
     ("partition", "core.partition"),
     ("graphs as bytes", "core.serial"),
     ("segments", "core.segments core.memory"),
