@@ -142,8 +142,14 @@ class Cluster:
 
     def status(self) -> dict[str, dict[str, str]]:
         """What every task holds right now: steps, keys it waits for, connections."""
-        return {task: member.ask(m.StatusRequest(), self._timeout).facts         # type: ignore[attr-defined]
+        return {task: member.ask(m.StatusRequest(False), self._timeout).facts         # type: ignore[attr-defined]
                 for task, member in self._members.items()}
+
+    def flush(self) -> None:
+        """Wait until the spans that tasks recorded so far are in the journal."""
+        for member in self._members.values():
+            if member.lost is None:
+                member.ask(m.StatusRequest(flush=True), self._timeout)
 
     # registering
     def register(self, task: str, handle: str, program: bytes, targets: Iterable[str] = ()) -> None:
