@@ -255,8 +255,7 @@ class Cluster:
         for task in list(pending.missing):
             member = members[task]
             if member.lost is None:
-                with contextlib.suppress(errors.UnavailableError):       # it is lost then, which is on its way to us
-                    member.post(message, pending.step)
+                member.post_soon(message, pending.step)
 
     # events, on receiver threads
     def _on_step(self, member: Member, step: int, message: m.Message) -> None:
@@ -298,6 +297,7 @@ class Cluster:
         for member in self._members.values():
             if member.lost is None:
                 with contextlib.suppress(errors.UnavailableError):       # its close handler reports it
+                    member.post_backlog()
                     member.probe()
 
     # closing
@@ -313,7 +313,8 @@ class Cluster:
         for member in self._members.values():
             if member.lost is None:
                 with contextlib.suppress(errors.UnavailableError):       # gone already
-                    member.post(m.Close())
+                    if not member.post(m.Close(), wait=False):
+                        member.connection.close()                        # stuck: the end of the stream says the same
         until = time.monotonic() + _GOODBYE_SECONDS
         for member in self._members.values():                            # a task closes its end last
             if member.lost is None:
