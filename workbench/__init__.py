@@ -1,3 +1,263 @@
 """workbench: build a dataflow graph, train it on a Dask cluster, and see it live."""
+from workbench import errors, nn, train
+from workbench.core import ops as _families
+from workbench.core.build import IndexedSlices, ops
+from workbench.core.dtype import (
+    DType,
+    as_dtype,
+    bfloat16,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from workbench.core.dtype import bool_ as bool
+from workbench.core.grad import gradients
+from workbench.core.graph import (
+    Graph,
+    Operation,
+    Tensor,
+    get_default_graph,
+    get_default_session,
+    reset_default_graph,
+)
+from workbench.core.opdef import op
+from workbench.core.session import InteractiveSession, Session
+from workbench.core.shape import Shape as TensorShape
+from workbench.nn.framework import (
+    colocate_with,
+    control_dependencies,
+    convert_to_tensor,
+    device,
+    name_scope,
+    set_random_seed,
+    tuple,
+)
+from workbench.nn.initializers import (
+    constant_initializer,
+    glorot_normal_initializer,
+    glorot_uniform_initializer,
+    ones_initializer,
+    orthogonal_initializer,
+    random_normal_initializer,
+    random_uniform_initializer,
+    truncated_normal_initializer,
+    uniform_unit_scaling_initializer,
+    variance_scaling_initializer,
+    zeros_initializer,
+)
+from workbench.nn.scopes import (
+    AUTO_REUSE,
+    VariableScope,
+    get_local_variable,
+    get_variable,
+    get_variable_scope,
+    variable_scope,
+)
+from workbench.nn.variables import (
+    GraphKeys,
+    Variable,
+    add_to_collection,
+    assign,
+    assign_add,
+    assign_sub,
+    get_collection,
+    get_collection_ref,
+    global_variables,
+    global_variables_initializer,
+    group,
+    is_variable_initialized,
+    local_variables,
+    local_variables_initializer,
+    model_variables,
+    report_uninitialized_variables,
+    scatter_add,
+    scatter_sub,
+    scatter_update,
+    trainable_variables,
+    variables_initializer,
+)
 
 __version__ = "0.1.0"
+
+abs = ops.abs
+accumulate_n = ops.accumulate_n
+acos = ops.acos
+add = ops.add
+add_n = ops.add_n
+argmax = ops.argmax
+argmin = ops.argmin
+asin = ops.asin
+atan = ops.atan
+batch_matmul = ops.batch_matmul
+boolean_mask = ops.boolean_mask
+broadcast_to = ops.broadcast_to
+case = ops.case
+cast = ops.cast
+ceil = ops.ceil
+check_numerics = ops.check_numerics
+cholesky = ops.cholesky
+clip_by_value = ops.clip_by_value
+concat = ops.concat
+cond = ops.cond
+constant = ops.constant
+cos = ops.cos
+cosh = ops.cosh
+count_nonzero = ops.count_nonzero
+cumprod = ops.cumprod
+cumsum = ops.cumsum
+diag = ops.diag
+diag_part = ops.diag_part
+div = ops.div
+divide = ops.divide
+dynamic_partition = ops.dynamic_partition
+dynamic_stitch = ops.dynamic_stitch
+equal = ops.equal
+erf = ops.erf
+erfc = ops.erfc
+exp = ops.exp
+expand_dims = ops.expand_dims
+expm1 = ops.expm1
+fill = ops.fill
+floor = ops.floor
+floordiv = ops.floordiv
+floormod = ops.floormod
+foldl = ops.foldl
+foldr = ops.foldr
+gather = ops.gather
+gather_nd = ops.gather_nd
+greater = ops.greater
+greater_equal = ops.greater_equal
+identity = ops.identity
+invert_permutation = ops.invert_permutation
+is_finite = ops.is_finite
+is_inf = ops.is_inf
+is_nan = ops.is_nan
+less = ops.less
+less_equal = ops.less_equal
+lin_space = ops.lin_space
+linspace = ops.linspace
+log = ops.log
+log1p = ops.log1p
+logical_and = ops.logical_and
+logical_not = ops.logical_not
+logical_or = ops.logical_or
+logical_xor = ops.logical_xor
+map_fn = ops.map_fn
+matmul = ops.matmul
+matrix_band_part = ops.matrix_band_part
+matrix_determinant = ops.matrix_determinant
+matrix_inverse = ops.matrix_inverse
+maximum = ops.maximum
+minimum = ops.minimum
+mod = ops.mod
+multinomial = ops.multinomial
+multiply = ops.multiply
+negative = ops.negative
+no_op = ops.no_op
+norm = ops.norm
+not_equal = ops.not_equal
+one_hot = ops.one_hot
+ones = ops.ones
+ones_like = ops.ones_like
+pad = ops.pad
+placeholder = ops.placeholder
+placeholder_with_default = ops.placeholder_with_default
+pow = ops.pow
+random_crop = ops.random_crop
+random_normal = ops.random_normal
+random_shuffle = ops.random_shuffle
+random_uniform = ops.random_uniform
+range = ops.range
+rank = ops.rank
+reciprocal = ops.reciprocal
+reduce_all = ops.reduce_all
+reduce_any = ops.reduce_any
+reduce_logsumexp = ops.reduce_logsumexp
+reduce_max = ops.reduce_max
+reduce_mean = ops.reduce_mean
+reduce_min = ops.reduce_min
+reduce_prod = ops.reduce_prod
+reduce_sum = ops.reduce_sum
+reshape = ops.reshape
+reverse = ops.reverse
+rint = ops.rint
+round = ops.round
+rsqrt = ops.rsqrt
+scan = ops.scan
+scatter_nd = ops.scatter_nd
+segment_sum = ops.segment_sum
+shape = ops.shape
+sigmoid = ops.sigmoid
+sign = ops.sign
+sin = ops.sin
+sinh = ops.sinh
+size = ops.size
+slice = ops.slice
+split = ops.split
+sqrt = ops.sqrt
+square = ops.square
+squared_difference = ops.squared_difference
+squeeze = ops.squeeze
+stack = ops.stack
+stop_gradient = ops.stop_gradient
+strided_slice = ops.strided_slice
+subtract = ops.subtract
+tan = ops.tan
+tanh = ops.tanh
+tensordot = ops.tensordot
+tile = ops.tile
+trace = ops.trace
+transpose = ops.transpose
+truediv = ops.truediv
+truncated_normal = ops.truncated_normal
+truncatediv = ops.truncatediv
+truncatemod = ops.truncatemod
+unique = ops.unique
+unsorted_segment_sum = ops.unsorted_segment_sum
+unstack = ops.unstack
+where = ops.where
+while_loop = ops.while_loop
+zeros = ops.zeros
+zeros_like = ops.zeros_like
+
+__all__ = [
+    "AUTO_REUSE", "DType", "Graph", "GraphKeys", "IndexedSlices", "InteractiveSession", "Operation", "Session",
+    "Tensor", "TensorShape", "Variable", "VariableScope", "abs", "accumulate_n", "acos", "add", "add_n",
+    "add_to_collection", "argmax", "argmin", "as_dtype", "asin", "assign", "assign_add", "assign_sub", "atan",
+    "batch_matmul", "bfloat16", "bool", "boolean_mask", "broadcast_to", "case", "cast", "ceil", "check_numerics",
+    "cholesky", "clip_by_value", "colocate_with", "complex128", "complex64", "concat", "cond", "constant",
+    "constant_initializer", "control_dependencies", "convert_to_tensor", "cos", "cosh", "count_nonzero", "cumprod",
+    "cumsum", "device", "diag", "diag_part", "div", "divide", "dynamic_partition", "dynamic_stitch", "equal", "erf",
+    "erfc", "errors", "exp", "expand_dims", "expm1", "fill", "float16", "float32", "float64", "floor", "floordiv",
+    "floormod", "foldl", "foldr", "gather", "gather_nd", "get_collection", "get_collection_ref", "get_default_graph",
+    "get_default_session", "get_local_variable", "get_variable", "get_variable_scope", "global_variables",
+    "global_variables_initializer", "glorot_normal_initializer", "glorot_uniform_initializer", "gradients",
+    "greater", "greater_equal", "group", "identity", "int16", "int32", "int64", "int8", "invert_permutation",
+    "is_finite", "is_inf", "is_nan", "is_variable_initialized", "less", "less_equal", "lin_space", "linspace",
+    "local_variables", "local_variables_initializer", "log", "log1p", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "map_fn", "matmul", "matrix_band_part", "matrix_determinant", "matrix_inverse", "maximum",
+    "minimum", "mod", "model_variables", "multinomial", "multiply", "name_scope", "negative", "nn", "no_op", "norm",
+    "not_equal", "one_hot", "ones", "ones_initializer", "ones_like", "op", "ops", "orthogonal_initializer", "pad",
+    "placeholder", "placeholder_with_default", "pow", "random_crop", "random_normal", "random_normal_initializer",
+    "random_shuffle", "random_uniform", "random_uniform_initializer", "range", "rank", "reciprocal", "reduce_all",
+    "reduce_any", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum",
+    "report_uninitialized_variables", "reset_default_graph", "reshape", "reverse", "rint", "round", "rsqrt", "scan",
+    "scatter_add", "scatter_nd", "scatter_sub", "scatter_update", "segment_sum", "set_random_seed", "shape",
+    "sigmoid", "sign", "sin", "sinh", "size", "slice", "split", "sqrt", "square", "squared_difference", "squeeze",
+    "stack", "stop_gradient", "strided_slice", "string", "subtract", "tan", "tanh", "tensordot", "tile", "trace",
+    "train", "trainable_variables", "transpose", "truediv", "truncated_normal", "truncated_normal_initializer",
+    "truncatediv", "truncatemod", "tuple", "uint16", "uint32", "uint64", "uint8", "uniform_unit_scaling_initializer",
+    "unique", "unsorted_segment_sum", "unstack", "variable_scope", "variables_initializer",
+    "variance_scaling_initializer", "where", "while_loop", "zeros", "zeros_initializer", "zeros_like",
+]

@@ -1,4 +1,4 @@
-"""The command line: `workbench lab | train | trace | bench | doctor | version`; each command imports what it needs."""
+"""The command line: `workbench lab | train | trace | bench | doctor | version`, started in a moment."""
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -63,7 +63,9 @@ def train_mnist(
 
 
 @trace.command("inspect")
-def trace_inspect(file: Annotated[Path, typer.Argument(help="A report .html, or a Chrome trace .json[.gz].")]) -> None:
+def trace_inspect(
+    file: Annotated[Path, typer.Argument(help="A report .html, or a Chrome trace .json[.gz].")],
+) -> None:
     """Print the tasks in a trace and where their time went."""
     from rich.console import Console
 

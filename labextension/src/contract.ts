@@ -27,6 +27,8 @@ export interface GraphView {
   devices: { name: string; color: string }[];
   /** Milliseconds of the latest step, by node id. */
   stats: Record<string, number>;
+  /** What is not drawn, '' when everything is. */
+  note?: string;
 }
 
 /** Sent instead of a GraphView while only the timings changed. */
@@ -80,7 +82,7 @@ export interface Frame {
   stragglers: StragglerView | null;
 }
 
-export type Command = 'pause' | 'resume' | 'stop' | 'expand' | 'collapse' | 'subscribe' | 'ack';
+export type Command = 'pause' | 'resume' | 'stop' | 'expand' | 'collapse' | 'ack';
 
 /** Put binary number lists (`{"f4": index}`, `{"f8": index}`) back where they belong. */
 export function unpack(data: unknown, buffers: (ArrayBuffer | ArrayBufferView)[]): unknown {

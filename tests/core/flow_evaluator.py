@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench.core.graph import Graph, Operation, Tensor
-from workbench.core.passes.lower import lower
+from workbench.core.passes.lower import ambient, lower
 from workbench.core.passes.rewrite import Program, is_back_edge, needed, topological
 from workbench.core.shape import Shape
 from workbench.core.state import Container, Context
@@ -99,6 +99,10 @@ class Tokens:
         self.dead_exits: dict[tuple[Tag, str], dict[Operation, None]] = {}
         self.live_exits: set[tuple[Tag, str, Operation]] = set()
         self.enters: dict[str, int] = {}
+        self.ambient: Values = {}      # constants and handles: known before the step, no tokens
+        for op in self.operations:
+            if ambient(op) and not all(t in feeds for t in op.outputs):
+                self.ambient.update(zip(op.outputs, run_kernel(op, [], container)))
         self._connect()
 
     def _connect(self) -> None:
@@ -117,7 +121,8 @@ class Tokens:
         for tensor, value in self.feeds.items():
             self.emit(tensor.op, (), [Token(value, False)])
         for op in self.operations:
-            if not op.inputs and not op.control_inputs and op.type != "placeholder":
+            known = all(t in self.ambient for t in op.inputs) and not ambient(op)
+            if known and not op.control_inputs and op.type != "placeholder":
                 self.queue.append((op, ()))
         while self.queue or self._end_a_frame():
             if self.queue:
@@ -133,12 +138,12 @@ class Tokens:
                 return True
         return False
 
-    def emit(self, op: Operation, tag: Tag, tokens: Sequence[Token]) -> None:
+    def emit(self, op: Operation, tag: Tag, tokens: Sequence[Token], dead: bool = False) -> None:
         for tensor, token in zip(op.outputs, tokens):
             self.values[tensor, tag] = token
             for consumer, position in self.data.get(tensor, ()):
                 self.deliver(consumer, tag, position, token)
-        dead = bool(tokens) and all(t.dead for t in tokens)
+        dead = dead or (bool(tokens) and all(t.dead for t in tokens))
         for consumer in self.control.get(op, ()):
             instance = self.instance(consumer, tag)
             instance.controls.append(dead)
@@ -156,7 +161,7 @@ class Tokens:
     def consider(self, op: Operation, tag: Tag, instance: _Instance) -> None:
         if instance.fired or len(instance.controls) < len(op.control_inputs):
             return
-        expected = range(len(op.inputs))
+        expected = [i for i, t in enumerate(op.inputs) if t not in self.ambient]
         if op.type == "merge":
             back = {i for i, t in enumerate(op.inputs) if is_back_edge(op, t)}
             if back:
@@ -169,7 +174,8 @@ class Tokens:
     def fire(self, op: Operation, tag: Tag) -> None:
         instance = self.instance(op, tag)
         instance.fired = True
-        tokens = [instance.inputs.get(i, DEAD) for i in range(len(op.inputs))]
+        tokens = [Token(self.ambient[t], False) if t in self.ambient else instance.inputs.get(i, DEAD)
+                  for i, t in enumerate(op.inputs)]
         if op.type == "merge":
             live = [i for i, t in enumerate(tokens) if not t.dead]
             assert len(live) <= 1, f"{op.name}: inputs {live} are alive"
@@ -180,7 +186,7 @@ class Tokens:
         if steer is not None:
             return steer(op, tag, DEAD if dead else tokens[0], tokens)
         if dead:
-            return self.emit(op, tag, [DEAD] * len(op.outputs))
+            return self.emit(op, tag, [DEAD] * len(op.outputs), dead=True)
         self.runs.append(op.name)
         results = run_kernel(op, [t.value for t in tokens], self.container)
         return self.emit(op, tag, [Token(v, False) for v in results])
@@ -236,6 +242,8 @@ def _fetched(machine: Tokens, fetch: Any) -> Any:
         return None
     if fetch in machine.feeds:
         return machine.feeds[fetch]
+    if fetch in machine.ambient:
+        return machine.ambient[fetch]
     assert (fetch, ()) in machine.values, f"{fetch.name} never got a value"
     token = machine.values[fetch, ()]
     return "dead" if token.dead else token.value

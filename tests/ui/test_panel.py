@@ -11,16 +11,215 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 START = "from workbench.widgets.bridge import start_if_kernel\nassert start_if_kernel()"
 TRAIN = "from tests.ui.records import train\ntrain({steps})\nprint('trained', 'to the end')"
-STEP = "() => Number(/step ([\\d,]+)/.exec(document.querySelector('.wb-Facts')?.textContent ?? '')?.[1].replace(',', '') ?? -1)"
+FOREVER = TRAIN.format(steps=1_000_000)
+FACTS = "document.querySelector('.wb-Facts')?.textContent ?? ''"
+STEP = f"Number(/step ([\\d,]+)/.exec({FACTS})?.[1].replaceAll(',', '') ?? -1)"
+BEYOND = f"step => {STEP} > step"
+ANSWER = """async ([label, state]) => {
+    const button = [...document.querySelectorAll('.wb-Tools button')].find(node => node.textContent === label);
+    const panel = document.querySelector('.wb-Panel');
+    const began = performance.now();
+    button.click();
+    return await new Promise(resolve => {
+        const look = () => panel.dataset.state === state ? resolve(performance.now() - began) : setTimeout(look, 1);
+        setTimeout(() => resolve(1e9), 10000);
+        look();
+    });
+}"""
+Notebook = Callable[..., str]
 
 
-def test_empty_state_then_live_then_pause(lab: Lab, notebook: Callable[..., str]) -> None:
-    lab.open(notebook(START, TRAIN.format(steps=100000)))
+def start(lab: Lab, path: str) -> None:
+    """Open a notebook and the panel, connect the kernel and leave its second cell training."""
+    lab.open(path)
     lab.open_panel()
-    lab.page.wait_for_selector(".wb-Empty h2:has-text('No workbench program is running in this kernel yet')")
-    lab.picture("empty")
     lab.run_cell(0)
     lab.run_cell(1)
     lab.panel_state("running")
-    lab.page.wait_for_selector(".wb-Graph-view g.node", timeout=15000)
+
+
+def test_opens_from_the_launcher_and_says_what_to_do(lab: Lab) -> None:
+    lab.open()
+    lab.page.locator(".jp-LauncherCard", has_text="Workbench").click()
+    lab.page.wait_for_selector(".wb-Empty h2:has-text('No notebook is open')")
+    assert lab.page.locator(".wb-Empty button").inner_text() == "Open the tour"
+    assert lab.errors == []
+
+
+def test_opens_from_the_palette(lab: Lab) -> None:
+    lab.open()
+    lab.page.keyboard.press("Control+Shift+C")
+    lab.page.locator(".lm-CommandPalette-input").fill("open workbench")
+    lab.page.keyboard.press("Enter")
+    lab.page.wait_for_selector(".wb-Empty")
+    lab.picture("no-notebook")
+    assert lab.errors == []
+
+
+def test_moves_to_the_sidebar_and_stays_there(lab: Lab, notebook: Notebook) -> None:
+    lab.open(notebook(START))
+    lab.open_panel()
+    lab.page.wait_for_selector("#jp-main-dock-panel .wb-Panel")
+    lab.command("workbench:move")
+    lab.page.wait_for_selector("#jp-right-stack .wb-Panel")
+    lab.picture("sidebar-empty")
+    lab.command("workbench:move")
+    lab.page.wait_for_selector("#jp-main-dock-panel .wb-Panel")
+    assert lab.errors == []
+
+
+def test_an_empty_panel_becomes_a_live_one(lab: Lab, notebook: Notebook) -> None:
+    lab.open(notebook(START, FOREVER))
+    lab.open_panel()
+    lab.page.wait_for_selector(".wb-Empty h2:has-text('No workbench program is running in this kernel yet')")
+    lab.run_cell(0)
+    lab.run_cell(1)
+    lab.panel_state("running")
+    lab.page.wait_for_selector(".wb-Graph-view g.node")
+    lab.wait(BEYOND, 100)
+    drawn = lab.page.evaluate("""() => {
+        document.querySelector('.wb-Graph-view svg').dataset.same = '1';
+        return Number(document.querySelector('.wb-Graph-view').dataset.updates);
+    }""")
+    lab.wait("before => Number(document.querySelector('.wb-Graph-view').dataset.updates) > before + 5", drawn)
+    assert lab.page.locator(".wb-Graph-view svg[data-same]").count() == 1, "timings must not lay the graph out again"
+    strengths = lab.page.evaluate("() => [...document.querySelectorAll('.wb-Graph-view g.node')]"
+                                  ".map(node => parseFloat(node.style.getPropertyValue('--wb-strength')))")
+    assert max(strengths) == pytest.approx(56) and min(strengths) < 30
+    assert lab.page.locator(".wb-Steps .wb-Legend li").count() == 2
+    assert lab.page.locator(".wb-Loss-head b").all_inner_texts() == ["loss", "accuracy"]
+    lab.page.wait_for_selector(".wb-Stragglers tbody tr.wb-mod-slow th:has-text('worker:1')")
+    assert "running · step" in lab.page.locator(".wb-Status").inner_text()
     lab.picture("running")
+    assert lab.errors == []
+
+
+def test_pause_answers_within_a_tenth_of_a_second_while_a_cell_blocks(lab: Lab, notebook: Notebook) -> None:
+    start(lab, notebook(START, FOREVER))
+    lab.wait(BEYOND, 20)
+    times = []
+    for label, state in (("Pause", "paused"), ("Resume", "running")) * 5:
+        times.append(lab.page.evaluate(ANSWER, [label, state]))
+        lab.wait("label => document.querySelector('.wb-Tools button').textContent === label",
+                 "Resume" if label == "Pause" else "Pause")
+    print("answers in ms:", [round(time) for time in times])
+    assert sorted(times[::2])[2] < 100, times
+    assert lab.page.locator(".jp-InputPrompt").nth(1).inner_text().strip() == "[*]:", "the cell must still be running"
+    assert lab.page.evaluate(ANSWER, ["Stop", "stopped"]) < 1000
+    lab.page.wait_for_selector(".jp-OutputArea-output:has-text('stopped by the user; run again to go on')")
+    assert lab.errors == []
+
+
+def test_the_kernel_looks_busy_while_a_cell_runs_and_idle_after(lab: Lab, notebook: Notebook) -> None:
+    start(lab, notebook(START, TRAIN.format(steps=200)))
+    lab.wait(BEYOND, 50)
+    lab.wait("""() => {
+        const main = [...window.jupyterapp.shell.widgets('main')];
+        const kernel = main.map(widget => widget.sessionContext?.session?.kernel).find(Boolean);
+        window.wbSeen ??= (kernel.statusChanged.connect((_, s) => window.wbSeen.push(s)), []);
+        return kernel.status === 'busy' && window.wbSeen.length > 10;
+    }""")
+    lab.page.wait_for_selector(".jp-OutputArea-output:has-text('trained to the end')")
+    lab.panel_state("ready")
+    lab.kernel_ready()
+
+
+def test_a_scope_opens_and_closes_by_keyboard(lab: Lab, notebook: Notebook) -> None:
+    start(lab, notebook(START, FOREVER))
+    close = lab.page.locator(".wb-Graph-view g.cluster[data-id='layer1']")
+    close.wait_for()
+    close.focus()
+    lab.page.keyboard.press("Enter")
+    scope = lab.page.locator(".wb-Graph-view g.node[data-id='layer1'][aria-expanded='false']")
+    scope.wait_for()
+    assert "scope layer1, 5 operations" in str(scope.get_attribute("aria-label"))
+    scope.focus()
+    lab.page.keyboard.press("Enter")
+    close.wait_for()
+    assert lab.errors == []
+
+
+def test_a_reloaded_page_finds_the_kernel_again_even_while_a_cell_runs(lab: Lab, notebook: Notebook) -> None:
+    start(lab, notebook(START, FOREVER))
+    lab.wait(BEYOND, 20)
+    before = lab.page.evaluate(f"() => {STEP}")
+    lab.page.reload()
+    lab.panel_state("running")
+    lab.wait(BEYOND, before + 10)
+    lab.wait("() => document.querySelector('.wb-Graph-view g.node')")
+    assert lab.page.evaluate(ANSWER, ["Pause", "paused"]) < 2000
+    lab.page.evaluate(ANSWER, ["Stop", "stopped"])
+    assert lab.errors == []
+
+
+def test_a_restarted_kernel_is_found_again(lab: Lab, notebook: Notebook) -> None:
+    start(lab, notebook(START, TRAIN.format(steps=30)))
+    lab.panel_state("ready")
+    lab.command("kernelmenu:restart")
+    lab.page.locator(".jp-Dialog .jp-mod-accept").click()
+    lab.panel_state("empty")
+    lab.kernel_ready()
+    lab.run_cell(0)
+    lab.run_cell(1)
+    lab.panel_state("running")
+    assert lab.errors == []
+
+
+CONTRAST = """() => {
+    const pen = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
+    const pixel = colour => { pen.clearRect(0, 0, 1, 1); pen.fillStyle = colour; pen.fillRect(0, 0, 1, 1);
+        return [...pen.getImageData(0, 0, 1, 1).data]; };
+    const linear = c => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+    const light = ([r, g, b]) => 0.2126 * linear(r / 255) + 0.7152 * linear(g / 255) + 0.0722 * linear(b / 255);
+    const over = (top, under) => top.slice(0, 3).map((c, i) => c * top[3] / 255 + under[i] * (1 - top[3] / 255));
+    const ground = node => {
+        const found = pixel(getComputedStyle(node).backgroundColor);
+        return found[3] === 255 || !node.parentElement ? found : ground(node.parentElement);
+    };
+    const ratio = (text, back) => { const [a, b] = [light(over(text, back)), light(back)];
+        return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05); };
+    const found = [];
+    for (const node of document.querySelectorAll('.wb-Panel :is(h3, b, span, button, td, th, output, li)')) {
+        if (node.textContent.trim() && node.offsetParent && !node.disabled) {
+            const name = node.className + ' ' + node.textContent.slice(0, 30);
+            found.push([ratio(pixel(getComputedStyle(node).color), ground(node)), name]);
+        }
+    }
+    for (const text of document.querySelectorAll('.wb-Graph-view g.node text')) {
+        const shape = text.parentElement.querySelector('path, polygon, ellipse');
+        const fill = over(pixel(getComputedStyle(shape).fill), ground(document.querySelector('.wb-Graph-view')));
+        found.push([ratio(pixel(getComputedStyle(text).fill), fill), 'graph ' + text.textContent]);
+    }
+    return found.sort((a, b) => a[0] - b[0]).slice(0, 5);
+}"""
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark", "JupyterLab Dark High Contrast"])
+def test_every_text_is_readable(lab: Lab, notebook: Notebook, theme: str) -> None:
+    lab.page.emulate_media(reduced_motion="reduce")
+    start(lab, notebook(START, TRAIN.format(steps=150)))
+    lab.command("apputils:change-theme", theme=theme)
+    lab.wait("theme => document.body.dataset.jpThemeName === theme", theme)
+    lab.panel_state("ready")
+    lab.page.wait_for_selector(".wb-Stragglers tbody tr")
+    lab.picture(theme.split()[-1].lower())
+    worst = lab.page.evaluate(CONTRAST)
+    print(worst)
+    assert worst[0][0] >= 4.5, worst
+    lab.command("apputils:change-theme", theme="JupyterLab Light")
+    lab.wait("() => document.body.dataset.jpThemeName === 'JupyterLab Light'")
+
+
+def test_a_narrow_panel_keeps_everything_reachable(lab: Lab, notebook: Notebook) -> None:
+    lab.page.set_viewport_size({"width": 700, "height": 900})
+    start(lab, notebook(START, FOREVER))
+    lab.wait(BEYOND, 30)
+    lab.picture("narrow")
+    hidden = lab.page.evaluate("""() => {
+        const panel = document.querySelector('.wb-Panel').getBoundingClientRect();
+        return [...document.querySelectorAll('.wb-Header button, .wb-Section h3')]
+            .map(node => [node.getBoundingClientRect(), node.textContent])
+            .filter(([box]) => box.left < panel.left || box.right > panel.right + 1)
+            .map(([, text]) => text);
+    }""")
+    assert hidden == []

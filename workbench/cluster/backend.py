@@ -2,22 +2,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from workbench.core.local import Runner
 from workbench.core.partition import Part
 from workbench.core.serial import dump
 
-if TYPE_CHECKING:
-    from workbench.cluster.chief import Cluster
-
 __all__ = ["ClusterBackend"]
 
 
-class ClusterBackend:
-    """`Backend` over a `Cluster`: one CPU device per task; what asks for no device goes to the first worker."""
+class Tasks(Protocol):
+    """What is used of a cluster: its tasks, registering partitions, running steps."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    tasks: tuple[str, ...]
+
+    def register_all(self, handle: str, programs: Any, targets: Any) -> None: ...
+    def run_step(self, handle: str, *, feeds_by_task: Any) -> dict[str, list[Any]]: ...
+
+
+class ClusterBackend:
+    """`Backend` over a `wb.Cluster`: one CPU device per task; what asks for no device goes to the first worker."""
+
+    def __init__(self, cluster: Tasks) -> None:
         self.cluster = cluster
         ordered = sorted(cluster.tasks, key=lambda task: not task.startswith("/job:worker"))
         self.devices = tuple(f"{task}/device:CPU:0" for task in ordered)
@@ -35,7 +41,7 @@ class ClusterBackend:
 
 
 class _Runner:
-    def __init__(self, cluster: Cluster, handle: str, routes: list[tuple[str, list[int], list[int]]], fetches: int) -> None:
+    def __init__(self, cluster: Tasks, handle: str, routes: list[tuple[str, list[int], list[int]]], fetches: int) -> None:
         self._cluster, self._handle, self._routes, self._fetches = cluster, handle, routes, fetches
 
     def run(self, feeds: Sequence[Any], step: int, traced: bool = False) -> Sequence[Any]:

@@ -18,7 +18,8 @@ logger = logging.getLogger("workbench")
 def embedded(workers: int, dashboard_address: str | None) -> tuple[Client, LocalCluster]:
     """A cluster of single-threaded processes on this machine; memory is not limited, for variables live there."""
     local = LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, memory_limit=0,
-                         dashboard_address=dashboard_address, host="127.0.0.1")
+                         dashboard_address=dashboard_address, host="127.0.0.1",
+                         preload="workbench.cluster.quiet")
     try:
         return Client(local), local
     except BaseException:

@@ -38,8 +38,8 @@ def run(names: Sequence[str], here: Path) -> int:
     code = 0
     for name in names or scripts:
         print(f"== {name}: {summary(scripts[name])}", flush=True)
-        root = str(scripts[name].parent.parent)
-        path = os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))
-        done = subprocess.run([sys.executable, str(scripts[name])], env={**os.environ, "PYTHONPATH": path}, check=False)
+        paths = (str(scripts[name].parent.parent), os.environ.get("PYTHONPATH"))
+        surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+        done = subprocess.run([sys.executable, str(scripts[name])], env=surroundings, check=False)
         code = code or done.returncode
     return code

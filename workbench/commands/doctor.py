@@ -20,8 +20,9 @@ from workbench.settings import settings
 
 __all__ = ["Finding", "findings", "report"]
 
-NEEDED = ("anywidget", "bokeh", "dask", "distributed", "ipywidgets", "jupyterlab", "ml_dtypes", "msgpack", "numpy", "pooch",
-          "rich", "safetensors", "scikit-learn", "typer")
+NEEDED = ("anywidget", "bokeh", "dask", "distributed", "ipywidgets", "jupyterlab", "ml_dtypes", "msgpack", "numpy",
+          "pooch", "rich", "safetensors", "scikit-learn", "typer")
+SHOWN = ("numpy", "dask", "jupyterlab", "bokeh")
 STYLES = {"ok": "green", "missing": "bold red", "optional": "yellow"}
 
 
@@ -45,7 +46,7 @@ def report(console: Console) -> int:
 
 
 def findings() -> list[Finding]:
-    checks: tuple[Callable[[], Iterator[Finding]], ...] = (_python, _packages, _libraries, _devices, _data, _front_end)
+    checks: list[Callable[[], Iterator[Finding]]] = [_python, _packages, _libraries, _devices, _data, _front_end]
     return [row for check in checks for row in check()]
 
 
@@ -59,8 +60,8 @@ def _python() -> Iterator[Finding]:
 def _packages() -> Iterator[Finding]:
     found = {name: _version(name) for name in NEEDED}
     absent = [name for name, version in found.items() if version is None]
-    listed = ", ".join(f"{name} {version}" for name, version in found.items() if version)
-    yield Finding("packages", "missing" if absent else "ok", listed,
+    shown = ", ".join(f"{name} {found[name]}" for name in SHOWN if found.get(name))
+    yield Finding("packages", "missing" if absent else "ok", f"{len(found) - len(absent)} of {len(found)}: {shown}",
                   f"pip install {' '.join(absent)}" if absent else "")
 
 
@@ -111,14 +112,17 @@ def _data() -> Iterator[Finding]:
 def _front_end() -> Iterator[Finding]:
     found = next((path for base in _data_folders() for path in base.glob("labextensions/*/package.json")
                   if path.parent.name == "workbench-lab"), None)
-    version = json.loads(found.read_text(encoding="utf-8")).get("version", "") if found else ""
-    yield Finding("lab extension", "ok" if found else "missing", f"{version} at {found.parent}" if found else "not found",
-                  "" if found else "install workbench itself: pip install .")
+    if found:
+        version = json.loads(found.read_text(encoding="utf-8")).get("version", "of no version")
+        yield Finding("lab extension", "ok", f"{version} at {found.parent}")
+    else:
+        yield Finding("lab extension", "missing", "not found", "install workbench itself: pip install .")
     checkout = find_checkout(Path.cwd())
     yield Finding("tour", "ok" if checkout else "optional", str(checkout / TOUR) if checkout else "not found",
                   "" if checkout else "run in a checkout, or pass a notebook to `workbench lab`")
     dot = shutil.which("dot") or importlib.util.find_spec("pygraphviz")
-    yield Finding("Graphviz", "ok" if dot else "optional", "found" if dot else "none", "" if dot else "pip install pygraphviz")
+    yield Finding("Graphviz", "ok" if dot else "optional", "found" if dot else "none",
+                  "" if dot else "pip install pygraphviz")
 
 
 def _data_folders() -> list[Path]:

@@ -28,8 +28,8 @@ def command_line(arguments: Sequence[str], here: Path) -> tuple[list[str], Path]
     if given is not None:
         notebook = (here / given).resolve()
         if not notebook.is_file():
-            raise errors.NotFoundError(f"workbench lab: there is no notebook {notebook}; check the path, or leave it out "
-                                       "for the tour")
+            raise errors.NotFoundError(f"workbench lab: there is no notebook {notebook}; check the path, or leave "
+                                       "it out for the tour")
         folder = here if notebook.is_relative_to(here.resolve()) else notebook.parent
     else:
         folder = find_checkout(here) or here

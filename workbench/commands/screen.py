@@ -85,8 +85,9 @@ def picture(title: str, record: Progress, elapsed: float) -> Group:
     rate = record.steps_per_second
     left = (record.steps - record.step) / rate if rate else None
     head = Table.grid(padding=(0, 2))
-    head.add_row(ProgressBar(total=record.steps, completed=record.step, width=30), f"{record.step}/{record.steps} steps",
-                 f"{number(rate, '.1f')} steps/s", f"elapsed {duration(elapsed)}", f"left {duration(left)}")
+    bar = ProgressBar(total=record.steps, completed=record.step, width=30)
+    head.add_row(bar, f"{record.step}/{record.steps} steps", f"{number(rate, '.1f')} steps/s",
+                 f"elapsed {duration(elapsed)}", f"left {duration(left)}")
     values = Text.assemble("loss ", (number(record.loss, ".4f"), "bold"), "   accuracy ",
                            (percent(record.accuracy), "bold"))
     return Group(Text(title, style="bold"), head, values, *_tasks(record.task_step_ms))

@@ -4,12 +4,13 @@ from __future__ import annotations
 import math
 import os
 import signal
+import threading
 import time
 import types
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from workbench.core.gate import gate
 from workbench.core.trace import Journal, journal
 from workbench.train.progress import Progress, Trainer
 
-__all__ = ["Options", "STOPPED", "train_mnist"]
+__all__ = ["STOPPED", "Options", "train_mnist"]
 
 OK, FAILED, STOPPED = 0, 1, 130      # 128 + SIGINT, as shells have it
 WriteReport = Callable[[Path, Journal, str, dict[str, str]], Any]
@@ -78,7 +79,9 @@ def train_mnist(options: Options, console: Console | None = None, *, trainer: Tr
     try:
         _check_writable(options)
         data = _announced(load or _load, console)
-        with (cluster or _cluster)(options) as target, screen(console, options.title) as view, _interrupts(run, view.line):
+        with ((cluster or _cluster)(options) as target, screen(console, options.title) as view,
+              _interrupts(run, view.line)):
+            run.begin = time.monotonic()
             records = (trainer or _trainer())(
                 data, target, mode=options.mode, steps=options.steps, batch_size=options.batch_size,
                 learning_rate=options.learning_rate, seed=options.seed,
@@ -99,7 +102,7 @@ def _watch(records: Iterator[Progress], run: _Run, show: Callable[[Progress], No
     try:
         for record in records:
             run.note(record)
-            show(record)
+            show(replace(record, loss=run.loss, accuracy=run.accuracy))      # the newest known ones
             if run.stopping:
                 break
     except errors.CancelledError:
@@ -123,6 +126,9 @@ def _interrupts(run: _Run, line: Callable[[str], None]) -> Iterator[None]:
         gate.stop()
         line("stopping after this step (Ctrl-C again stops at once) ...")
 
+    if threading.current_thread() is not threading.main_thread():
+        yield                # signals belong to the main thread alone
+        return
     before = signal.signal(signal.SIGINT, handle)
     try:
         yield
@@ -132,9 +138,9 @@ def _interrupts(run: _Run, line: Callable[[str], None]) -> Iterator[None]:
 
 def _finish(console: Console, options: Options, run: _Run, facts: dict[str, str], write_report: WriteReport) -> int:
     """Summary and report; the exit code."""
-    done = run.last.step if run.last else 0
-    unfinished = run.stopping and done < options.steps
-    console.print(f"{'stopped at' if unfinished else 'finished'} step {done}/{options.steps}: "
+    done, wanted = (run.last.step, run.last.steps) if run.last else (0, options.steps)
+    unfinished = run.stopping and done < wanted
+    console.print(f"{'stopped at' if unfinished else 'finished'} step {done}/{wanted}: "
                   + ", ".join(f"{key} {value}" for key, value in facts.items() if key in SUMMARY),
                   highlight=False, soft_wrap=True)
     if options.report is not None:
@@ -201,15 +207,17 @@ def _load() -> Any:
 def _trainer() -> Trainer:
     from workbench.train.mnist import train
 
-    return train
+    trainer: Trainer = train
+    return trainer
 
 
 def _cluster(options: Options) -> AbstractContextManager[Any]:
     if options.local:
         return nullcontext()
-    from workbench.cluster import Cluster
+    from workbench.cluster.chief import Cluster
 
-    return Cluster(None, ps=options.ps, worker=options.worker)
+    cluster: AbstractContextManager[Any] = Cluster(None, ps=options.ps, worker=options.worker)
+    return cluster
 
 
 def _report(path: Path, records: Journal, title: str, facts: dict[str, str]) -> Any:

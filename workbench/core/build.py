@@ -107,6 +107,9 @@ ops = Ops()
 
 
 def _build(definition: OpDef, args: Sequence[Any], options: dict[str, Any], name: str | None) -> Any:
+    most = len(definition.inputs) + bool(definition.variadic) + len(definition.attrs)
+    if name is None and len(args) == most + 1 and isinstance(args[-1], str):
+        *args, name = args      # the name may also come last by position, as TensorFlow 1.x allows
     values, attrs = _arguments(definition, list(args), dict(options))
     inputs = _convert_inputs(definition, values, attrs)
     node = get_default_graph().create(definition, inputs, attrs, name)
@@ -161,8 +164,8 @@ def _attribute(key: str, value: Any) -> Any:
     if isinstance(value, Tensor):
         known = constant_value(value)
         if known is None:
-            raise errors.InvalidArgumentError(f"{key}: {value!r} is known only at run time but the graph needs it now; "
-                                              "pass a Python value or a constant")
+            raise errors.InvalidArgumentError(f"{key}: {value!r} is known only at run time but the graph needs it "
+                                              "now; pass a Python value or a constant")
         value = known
     return canonical(value)
 
@@ -178,9 +181,9 @@ def _convert_inputs(definition: OpDef, values: list[Any], attrs: dict[str, Any])
                 binding.setdefault(term.partition(":")[0], tensor.dtype)
     for position, (value, term) in enumerate(zip(values, terms)):
         if ready[position] is None:
-            ready[position] = convert(value, _hint(term, binding, attrs, value))
+            ready[position] = tensor = convert(value, _hint(term, binding, attrs, value))
             if term[0].isupper():
-                binding.setdefault(term.partition(":")[0], ready[position].dtype)     # type: ignore[union-attr]
+                binding.setdefault(term.partition(":")[0], tensor.dtype)
     return ready      # type: ignore[return-value]
 
 
@@ -210,7 +213,7 @@ def constant_value(tensor: Tensor) -> np.ndarray[Any, Any] | None:
     """The value of `tensor` when it follows from constants alone, else None."""
     op = tensor.op
     if op.type == "constant":
-        return op.attrs["value"]      # type: ignore[no-any-return]
+        return op.attrs["value"]
     known = _known_shape_value(op)
     if known is not None:
         return known
@@ -279,7 +282,7 @@ COMPARISONS = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater
 UNARY = {"neg": "negative", "abs": "abs", "invert": "logical_not"}
 
 
-def install_operators(cls: type) -> None:
+def install_operators(cls: Any) -> None:
     """Give `cls` (Tensor, Variable) Python's operators; == stays identity, so tensors are dictionary keys."""
     for symbol, name in OPERATORS.items():
         forward, reflected = _binary(name)
@@ -289,7 +292,7 @@ def install_operators(cls: type) -> None:
         setattr(cls, f"__{symbol}__", _binary(name)[0])
     for symbol, name in UNARY.items():
         setattr(cls, f"__{symbol}__", lambda self, _name=name: getattr(ops, _name)(self))
-    cls.__getitem__ = lambda self, key: ops.getitem(convert(self), key)      # type: ignore[attr-defined]
+    cls.__getitem__ = lambda self, key: ops.getitem(convert(self), key)
 
 
 install_operators(Tensor)

@@ -173,7 +173,7 @@ def compile_source(segments: list[SegmentCode], liveness: Liveness, traced: bool
     names += sorted({v.symbol for v in writer.uses})
     head = ["def bind(o):"]
     head += [f"    {name} = o[{name!r}]" for name in (*names, "empty", "asarray", "dtypes", "check", "mark", "now")]
-    tail = [f"    return ({', '.join(code.name for code in segments)},)"]
+    tail = [f"    return ({''.join(f'{code.name}, ' for code in segments)})"]
     return "\n".join([*head, *writer.lines, *tail]) + "\n", writer
 
 

@@ -99,6 +99,7 @@ variant = DType("variant", object, "object")
 _ALL = (float16, bfloat16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64, bool_,
         complex64, complex128, string, resource, variant)
 _BY_NAME = {d.name: d for d in _ALL}
+_ALIASES = {"float": float32, "double": float64, "half": float16}      # TensorFlow's meaning, not NumPy's
 _BY_NUMPY = {d.numpy: d for d in _ALL if d.kind not in ("string", "object")}
 _PYTHON: dict[Any, DType] = {float: float32, int: int32, bool: bool_, complex: complex64, str: string, bytes: string}
 
@@ -107,12 +108,12 @@ def as_dtype(value: Any) -> DType:
     """The element type meant by a DType, a name, a NumPy dtype or scalar type, or a Python type."""
     if isinstance(value, DType):
         return value
-    if isinstance(value, str) and value in _BY_NAME:
-        return _BY_NAME[value]
+    if isinstance(value, str) and (value in _BY_NAME or value in _ALIASES):
+        return _BY_NAME.get(value) or _ALIASES[value]
     if isinstance(value, type) and value in _PYTHON:
         return _PYTHON[value]
     try:
-        found = np.dtype(value)
+        found = None if value is None else np.dtype(value)      # NumPy reads None as float64
     except TypeError:
         found = None
     if found is not None:

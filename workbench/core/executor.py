@@ -288,7 +288,6 @@ class Executor:
             self._iteration(tag).outstanding += 1       # the child keeps its parent's iteration open
         number = self._children[key]
         frame = self._frames[number]
-        frame.entered += 1
         inside = Tag(number, 0)
         if not dead:
             self._actions.append(Move(node.index, tag, inside))
@@ -297,6 +296,7 @@ class Executor:
             for iteration in sorted(frame.iterations)[1:]:
                 self._replay(node, number, tag, iteration, dead)
         self._fan_out(node, inside, (dead,))
+        frame.entered += 1      # only now: a frame must not end while its last entry is still being handed out
         self._close(number)
 
     def _replay(self, node: Node, number: int, parent: Tag, iteration: int, dead: bool) -> None:
@@ -372,9 +372,12 @@ class Executor:
         frame = self._frames[number]
         held = frame.deferred.pop(following, [])
         if held:
+            before = frame.iterations[following - 1]
+            before.outstanding += 1      # it stays until all are handed on
             self._open(number, following)
             for index in held:
                 self._forward(self.nodes[index], Tag(number, following - 1), following)
+            before.outstanding -= 1
         return bool(held)
 
     def _end_frame(self, number: int, frame: _Frame) -> None:

@@ -198,8 +198,7 @@ class Graph:
         definition = op.definition
         try:
             if definition.shape is not None:
-                if isinstance(definition.signature, str) or definition.signature:
-                    infer_shapes(definition, [t.shape for t in op.inputs], op.attrs)
+                infer_shapes(definition, [t.shape for t in op.inputs], op.attrs)
                 shapes = list(definition.shape(op.inputs, op.attrs))
             else:
                 shapes = infer_shapes(definition, [t.shape for t in op.inputs], op.attrs)

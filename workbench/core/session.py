@@ -18,6 +18,7 @@ from workbench.core.gate import gate
 from workbench.core.graph import Graph, Operation, Tensor
 from workbench.core.local import Backend, LocalBackend, Runner
 from workbench.core.partition import partition
+from workbench.core.passes.lower import lower, must_lower
 from workbench.core.passes.pipeline import DEVICE_PASSES, run_passes
 from workbench.core.passes.prune import prune
 from workbench.core.passes.rewrite import Program
@@ -43,6 +44,7 @@ class Session:
 
     `target` is None or "" for this process, or an object with `backend()` such as `wb.Cluster`. `devices` is the number of
     virtual CPU devices of this process. Safe to use from several threads: steps run concurrently and share state.
+    `lower_all` runs every cond and while_loop on the general executor instead of compiling it to plain Python.
     Raises InvalidArgumentError and its kin with the operation, both values and the fix; the session and its variables
     stay usable after any error.
     """
@@ -50,10 +52,11 @@ class Session:
     _numbers = itertools.count()
 
     def __init__(self, target: Any = None, graph: Graph | None = None, config: Any = None, devices: int = 1,
-                 disabled_passes: Sequence[str] = ()) -> None:
+                 disabled_passes: Sequence[str] = (), lower_all: bool = False) -> None:
         self.graph = graph or graphs.get_default_graph()
         self.name = f"session_{next(self._numbers)}"
         self._disabled = tuple(disabled_passes)
+        self._lowered = (lambda op: True) if lower_all else must_lower
         counts = getattr(config, "device_count", None) or {}
         self._backend: Backend = _backend(target, int(counts.get("CPU", devices)))
         self._cache: dict[Any, _Executable] = {}
@@ -172,6 +175,7 @@ class Session:
         name = f"{self.name}_{len(self._cache)}"
         program = prune(self.graph, plan.tensors, plan.operations, feeds)
         self._publish(name, "built", "What the fetches need, before any rewrite.", program)
+        program = lower(program, self._lowered)
         program = run_passes(program, self._disabled, lambda stage, note, p: self._publish(name, stage, note, p))
         home = self._backend.devices[0]
         placement = place(program, self._backend.devices, home)

@@ -1,1 +1,38 @@
 """USER LEVEL: layers, cells, losses and initializers, written with public operations alone."""
+from workbench.core import ops as _families
+from workbench.core.build import ops
+
+avg_pool = ops.avg_pool
+batch_normalization = ops.batch_normalization
+bias_add = ops.bias_add
+conv2d = ops.conv2d
+conv2d_transpose = ops.conv2d_transpose
+dropout = ops.dropout
+elu = ops.elu
+in_top_k = ops.in_top_k
+l2_loss = ops.l2_loss
+l2_normalize = ops.l2_normalize
+leaky_relu = ops.leaky_relu
+local_response_normalization = ops.lrn
+log_softmax = ops.log_softmax
+lrn = ops.lrn
+max_pool = ops.max_pool
+moments = ops.moments
+relu = ops.relu
+relu6 = ops.relu6
+relu_layer = ops.relu_layer
+selu = ops.selu
+sigmoid = ops.sigmoid
+sigmoid_cross_entropy_with_logits = ops.sigmoid_cross_entropy_with_logits
+softmax = ops.softmax
+softmax_cross_entropy_with_logits = ops.softmax_cross_entropy_with_logits
+softmax_cross_entropy_with_logits_v2 = ops.softmax_cross_entropy_with_logits_v2
+softplus = ops.softplus
+softsign = ops.softsign
+sparse_softmax_cross_entropy_with_logits = ops.sparse_softmax_cross_entropy_with_logits
+tanh = ops.tanh
+top_k = ops.top_k
+xw_plus_b = ops.xw_plus_b
+zero_fraction = ops.zero_fraction
+
+__all__ = [name for name in dir() if not name.startswith("_") and name not in ("ops",)]

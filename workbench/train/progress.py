@@ -12,8 +12,8 @@ __all__ = ["Progress", "Trainer"]
 class Progress:
     """Where training stands after `step` of `steps`; a trainer yields one whenever something is worth showing.
 
-    The last record of a run that was not stopped has `step == steps`. `message` is a line for the log, such as "worker 1
-    joined" or "checkpoint model.ckpt-500".
+    The last record of a run that was not stopped has `step == steps`. `message` is a line for the log, such as
+    "worker 1 joined" or "checkpoint model.ckpt-500".
     """
 
     step: int
@@ -21,7 +21,7 @@ class Progress:
     loss: float | None = None                # of the newest batch; None = not measured yet
     accuracy: float | None = None            # on the test part, 0..1; None = not measured yet
     steps_per_second: float | None = None    # over the recent past, all workers together
-    task_step_ms: Mapping[str, float] = field(default_factory=dict)      # "/job:worker/task:0" -> recent median step time
+    task_step_ms: Mapping[str, float] = field(default_factory=dict)      # "/job:worker/task:0" -> recent median
     message: str = ""
 
 
@@ -29,7 +29,8 @@ class Trainer(Protocol):
     """A function that trains and reports; closing the iterator early ends the training cleanly.
 
     `data` has `train`, `validation` and `test` parts with `images`, `labels` and `next_batch`; `cluster` is what a
-    session takes as its target, None for this process alone.
+    session takes as its target, None for this process alone. On Ctrl-C the process's gate is stopped, so that a step
+    raises CancelledError; the trainer ends its other replicas and lets the error through (or returns).
     """
 
     def __call__(self, data: Any, cluster: Any = None, *, mode: str = "async", steps: int = 1000,

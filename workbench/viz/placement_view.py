@@ -42,7 +42,7 @@ def placement_view(record: GraphRecord) -> Placement:
         nbytes = sum(tensor_bytes(*output) for output in node.outputs)
         row.operations += 1
         row.output_bytes += nbytes
-        row.state_bytes += nbytes if "variable" in node.type.lower() else 0
+        row.state_bytes += nbytes if node.type.lower().startswith("variable") else 0
         scopes[node.device][node.name.partition("/")[0] if "/" in node.name else ""] += 1
         crossings |= {(text, node.device) for text in node.inputs
                       if (source := nodes.get(text.rpartition(":")[0])) is not None and source.device != node.device}

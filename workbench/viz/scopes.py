@@ -146,12 +146,16 @@ class ScopeTree:
             below: list[str] = []
             for id in sorted(level, key=lambda i: (self.children(i), i)):
                 gain = self.children(id) - 1
-                if visible + gain <= budget and not self.background(id) and self.scopes[id].kind == "scope":
+                if visible + gain <= budget and self._inviting(id):
                     visible += gain
                     opened.append(id)
                     below += self.scopes[id].scopes
             level = below
         return opened
+
+    def _inviting(self, id: str) -> bool:
+        """Not machinery, not a group by type, and not one operation with its helpers (`W` with `W/read`)."""
+        return not self.background(id) and self.scopes[id].kind == "scope" and id not in self.nodes
 
     @staticmethod
     def background(id: str) -> bool:

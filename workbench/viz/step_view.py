@@ -26,10 +26,11 @@ class _Task:
         self.count = 0
 
     def step(self, span: Span) -> None:
-        self.own.append((span.step, 1e3 * (span.end - span.start)))
-        self.count += 1
         if self.extents:
             self.extents.clear()
+            self.count = 0
+        self.own.append((span.step, 1e3 * (span.end - span.start)))
+        self.count += 1
 
     def part(self, span: Span) -> None:
         extent = self.extents.get(span.step)
@@ -43,7 +44,7 @@ class _Task:
             extent[1] = max(extent[1], span.end)
 
     def steps(self) -> list[tuple[int, float]]:
-        return list(self.own) or [(step, 1e3 * (b - a)) for step, (a, b) in self.extents.items()]
+        return sorted(self.own or ((step, 1e3 * (b - a)) for step, (a, b) in self.extents.items()))
 
 
 class StepTimes:
@@ -72,7 +73,7 @@ class StepTimes:
         return changed
 
     def view(self) -> StepView:
-        """Times in milliseconds, tasks in the order of their names, steps in the order in which they ended."""
+        """Times in milliseconds, tasks in the order of their names, in the order of steps."""
         made = []
         for name in sorted(self._tasks, key=device_order):
             task = self._tasks[name]

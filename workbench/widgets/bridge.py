@@ -10,16 +10,14 @@ while a cell keeps the main thread busy.
 from __future__ import annotations
 
 import logging
-import queue
 import sys
 import threading
 import time
 from typing import Any
 
-from workbench.core.gate import gate
 from workbench.core.trace import journal
 from workbench.viz.live import LiveModel
-from workbench.widgets.wire import LiveComm, pack
+from workbench.widgets.wire import LiveComm, busy_sign, pack
 
 __all__ = ["Bridge", "bridge", "start_if_kernel"]
 
@@ -88,7 +86,6 @@ class Bridge:
         self._peers: dict[str, Peer] = {}
         self._lock = threading.Lock()
         self._wake = threading.Event()
-        self._commands: queue.SimpleQueue[tuple[str, Any]] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._stopping = False
         self._pause = SILENT
@@ -104,8 +101,12 @@ class Bridge:
             if self._thread is not None:
                 return
             from comm import get_comm_manager
+            from IPython import get_ipython
 
             get_comm_manager().register_target(TARGET, self._opened)
+            shell = get_ipython()
+            if shell is not None:
+                busy_sign.watch(shell)
             self._stopping = False
             self._thread = threading.Thread(target=self._run, name="workbench-bridge", daemon=True)
         self._thread.start()
@@ -145,11 +146,8 @@ class Bridge:
         if command == "ack":
             peer.acknowledge(int(argument or 0))
             self._pause = SILENT
-        elif command in ("pause", "resume", "stop"):
-            getattr(gate, command)()
-            self._wake.set()
-        elif isinstance(command, str):
-            self._commands.put((command, argument))
+        else:
+            self._model.command(str(command), argument)
             self._wake.set()
 
     def _forget(self, peer: Peer) -> None:
@@ -168,8 +166,6 @@ class Bridge:
             self._wake.clear()
 
     def _tick(self, now: float) -> None:
-        while not self._commands.empty():
-            self._model.command(*self._commands.get())
         with self._lock:
             peers = list(self._peers.values())
         for peer in [peer for peer in peers if peer.lost(now)]:

@@ -1,17 +1,70 @@
 """How frames travel: a comm that is answered on a subshell, and number lists as binary buffers."""
 from __future__ import annotations
 
+import asyncio
 import math
+import threading
 from typing import Any
 
 import numpy as np
 from comm import get_comm_manager
 from comm.base_comm import BaseComm
 
-__all__ = ["LiveComm", "pack"]
+__all__ = ["BusySign", "LiveComm", "busy_sign", "pack"]
 
 SHORT = 16               # lists of fewer numbers stay JSON
 EXACT = 1 << 24          # integers beyond this do not survive float32
+
+
+def _publish(kind: str, content: dict[str, Any], **options: Any) -> None:
+    """Send one message to every front end of this process's kernel, if it is one."""
+    from ipykernel.kernelbase import Kernel
+
+    kernel = Kernel.instance() if Kernel.initialized() else None
+    if kernel is not None and kernel.session is not None:
+        kernel.session.send(kernel.iopub_socket, kind, content, **options)
+
+
+class BusySign:
+    """Keeps the kernel's "busy" sign up while a cell runs.
+
+    The kernel says "idle" after every message it has handled, those on subshells included, and front ends believe
+    the last word. So after each of ours, while a cell runs, we say "busy" again on the cell's behalf.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._cell: dict[str, Any] | None = None     # the running cell's request
+
+    def watch(self, shell: Any) -> None:
+        """Follow the cells of this IPython shell; called within a cell or before one."""
+        shell.events.register("pre_run_cell", self._began)
+        shell.events.register("post_run_cell", self._ended)
+        self._began(None)
+
+    def _began(self, info: Any) -> None:
+        from ipykernel.kernelbase import Kernel
+
+        parent = Kernel.instance().get_parent()
+        running = parent.get("header", {}).get("msg_type") == "execute_request"
+        self._cell = parent if running and not parent["header"].get("subshell_id") else None
+
+    def _ended(self, result: Any) -> None:
+        with self._lock:
+            self._cell = None
+
+    def restore(self) -> None:
+        """Say "busy" again once the handler that calls this has returned and "idle" has been said."""
+        if self._cell is not None:
+            asyncio.get_running_loop().call_soon(self._say)
+
+    def _say(self) -> None:
+        with self._lock:           # the cell cannot end meanwhile: its own "idle" comes after this
+            if self._cell is not None:
+                _publish("status", {"execution_state": "busy"}, parent=self._cell)
+
+
+busy_sign = BusySign()
 
 
 class LiveComm(BaseComm):
@@ -32,19 +85,14 @@ class LiveComm(BaseComm):
 
     def publish_msg(self, msg_type: str, data: Any = None, metadata: Any = None, buffers: Any = None,
                     **keys: Any) -> None:
-        from ipykernel.kernelbase import Kernel
-
-        if not Kernel.initialized():
-            return
-        kernel = Kernel.instance()
         content = {"data": data or {}, "comm_id": self.comm_id, **keys}
-        kernel.session.send(kernel.iopub_socket, msg_type, content, metadata=metadata or {}, parent={},
-                            ident=self.topic, buffers=buffers)
+        _publish(msg_type, content, metadata=metadata or {}, parent={}, ident=self.topic, buffers=buffers)
 
     def handle_msg(self, msg: dict[str, Any]) -> None:
         """Call back without IPython's pre- and post-execute events: they belong to cells, on the main thread."""
         if self._msg_callback:
             self._msg_callback(msg)
+        busy_sign.restore()
 
     def abandon(self) -> None:
         """Forget this comm without telling the other side."""
@@ -53,7 +101,7 @@ class LiveComm(BaseComm):
 
 
 def pack(value: Any) -> tuple[Any, list[bytes]]:
-    """JSON data and buffers: lists of numbers become `{"f4": index}` or `{"f8": index}`, NaN alone becomes null."""
+    """JSON data and buffers: lists of numbers become `{"f4": index}` or `{"f8": index}`, None in them NaN."""
     buffers: list[bytes] = []
     return _packed(value, buffers), buffers
 
@@ -71,7 +119,7 @@ def _packed(value: Any, buffers: list[bytes]) -> Any:
 
 
 def _numbers(values: list[Any] | tuple[Any, ...]) -> bool:
-    return len(values) >= SHORT and all(isinstance(item, (int, float, np.number)) for item in values)
+    return len(values) >= SHORT and all(item is None or isinstance(item, (int, float, np.number)) for item in values)
 
 
 def _binary(values: np.ndarray, buffers: list[bytes]) -> dict[str, int]:

@@ -6,6 +6,7 @@ import { button, Section } from './section';
 
 const FAINT = 14;
 const STRONG = 56;
+const READABLE = 0.85;      // the smallest zoom that "fit" chooses; beyond it the view scrolls
 const REMEMBERED = 24;
 const CLUSTER = 'cluster_';
 
@@ -78,7 +79,7 @@ export class GraphSection extends Section {
       const svg = this._known.get(dot) ?? (await this._layouter.layout(dot, this.deadline));
       this._remember(dot, svg);
       this._insert(svg.cloneNode(true) as SVGSVGElement);
-      this._state.textContent = '';
+      this._state.textContent = this._graph?.note ?? '';
     } catch (reason) {
       this._state.textContent = (reason as Error).message;
     }
@@ -110,6 +111,7 @@ export class GraphSection extends Section {
       this._equip(group, node?.id ?? id, node, cluster);
     });
     this._view.replaceChildren(svg);
+    squeeze(svg);
     this._first()?.setAttribute('tabindex', '0');
     this._touched ? this._resize() : this._fit();
     if (hadFocus) {
@@ -128,6 +130,10 @@ export class GraphSection extends Section {
     }
     if (!cluster) {
       this._shapes.set(id, group);
+    }
+    const stroke = group.querySelector(':scope > :is(path, polygon, ellipse), :scope > g :is(path, polygon, ellipse)')?.getAttribute('stroke');
+    if (stroke && !cluster) {
+      group.style.setProperty('--wb-device', stroke.slice(0, 7));
     }
     const words = cluster ? `scope ${id}, open` : describe(node, id);
     group.setAttribute('aria-label', words);
@@ -254,7 +260,7 @@ export class GraphSection extends Section {
     const { clientWidth, clientHeight } = this._view;
     if (clientWidth) {
       const whole = Math.min((clientWidth - 16) / this._size.width, (clientHeight - 16) / this._size.height);
-      this._zoom = Math.min(1.5, Math.max(0.5, whole));
+      this._zoom = Math.min(1.4, Math.max(READABLE, whole));
       this._resize();
     }
   }
@@ -290,6 +296,20 @@ export class GraphSection extends Section {
   private _dragged = false;
   private _zoom = 1;
   private _size = { width: 1, height: 1 };
+}
+
+/** The layout engine knows other fonts than the browser: words wider than their shape are set narrower. */
+function squeeze(svg: SVGSVGElement): void {
+  const words = [...svg.querySelectorAll<SVGTextElement>('g.node text')].map(text => {
+    const shape = text.parentElement?.querySelector<SVGGraphicsElement>(':scope > :is(path, polygon, ellipse)');
+    return { text, room: (shape?.getBBox().width ?? Infinity) - 6, width: text.getComputedTextLength() };
+  });
+  for (const { text, room, width } of words) {
+    if (width > room && room > 0) {
+      text.setAttribute('textLength', room.toFixed(1));
+      text.setAttribute('lengthAdjust', 'spacingAndGlyphs');
+    }
+  }
 }
 
 function describe(node: GraphNode | undefined, id: string, milliseconds?: number): string {

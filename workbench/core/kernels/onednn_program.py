@@ -21,7 +21,8 @@ from workbench.core.kernels.onednn_api import Api, Argument, ExecuteArgument, Po
 from workbench.core.kernels.threads import get_threads
 from workbench.errors import UnimplementedError
 
-__all__ = ["Builder", "Desc", "Format", "Place", "Primitive", "any_format", "available", "contiguous", "format_of",
+__all__ = ["Builder", "Desc", "Format", "Place", "Primitive", "any_format", "available", "channels_last", "contiguous",
+           "format_of", "identity_of",
            "fast", "known", "placed", "primitive", "servable", "stripped"]
 
 ALIGNMENT = 64
@@ -140,6 +141,21 @@ def contiguous(shape: Sequence[int], axes: Sequence[int]) -> Desc:
 def any_format(shape: Sequence[int], axes: Sequence[int]) -> Desc:
     """A value of `shape` whose format the primitive chooses."""
     return Desc(tuple(shape[axis] for axis in axes))
+
+
+def channels_last(shape: Sequence[int], axes: Sequence[int]) -> Desc:
+    """An image value of `shape` whose bytes lie as [batch, height, width, channels]."""
+    batch, channels, height, width = (shape[axis] for axis in axes)
+    return Desc((batch, channels, height, width), (height * width * channels, 1, width * channels, channels))
+
+
+def identity_of(desc: Desc) -> int:
+    """The interned number of a descriptor with strides."""
+    temporary: list[Pointer] = []
+    number = _intern(_convert(api(), desc, temporary))
+    for pointer in temporary:
+        api().destroy_descriptor(pointer)
+    return number
 
 
 def known(identity: int, shape: Sequence[int] = ()) -> Desc:

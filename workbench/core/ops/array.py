@@ -7,7 +7,7 @@ from workbench import errors
 from workbench.core.build import constant_shape, constant_value, convert, ops, returns_list
 from workbench.core.dtype import as_dtype
 from workbench.core.opdef import op
-from workbench.core.shape import Shape, as_shape
+from workbench.core.shape import Shape
 
 
 def _axis(axis, rank, where):

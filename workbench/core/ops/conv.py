@@ -10,7 +10,7 @@ from workbench.core.build import constant_shape, convert, ops
 from workbench.core.opdef import op
 from workbench.core.shape import Shape, as_shape
 
-# attributes: strides, dilations and ksize are (height, width); padding is "SAME", "VALID" or ((top, bottom), (left, right))
+# strides, dilations and ksize are (height, width); padding is "SAME", "VALID" or ((top, bottom), (left, right))
 
 
 def _window(where, name, value, data_format):
@@ -25,8 +25,8 @@ def _window(where, name, value, data_format):
                                             "must be 1")
         return value[2:] if data_format == "NCHW" else value[1:3]
     if len(value) != 2:
-        raise errors.InvalidArgumentError(f"{where}: {name} is {list(value)}; give one number, (height, width) or a list "
-                                          "of four")
+        raise errors.InvalidArgumentError(f"{where}: {name} is {list(value)}; give one number, (height, width) or a "
+                                          "list of four")
     return value
 
 
@@ -124,7 +124,8 @@ def _scatter(parts, size, kernel, attrs):
     room = np.zeros((len(parts), size[0] + top + bottom, size[1] + left + right, parts.shape[-1]), parts.dtype)
     for i in range(kernel[0]):
         for j in range(kernel[1]):
-            room[:, i * dh:i * dh + (oh - 1) * sh + 1:sh, j * dw:j * dw + (ow - 1) * sw + 1:sw] += parts[:, :, :, i, j]
+            rows = slice(i * dh, i * dh + (oh - 1) * sh + 1, sh)
+            room[:, rows, j * dw:j * dw + (ow - 1) * sw + 1:sw] += parts[:, :, :, i, j]
     return np.ascontiguousarray(room[:, top:top + size[0], left:left + size[1]])
 
 
@@ -173,8 +174,8 @@ def _convolution_gradients(node, dy):
 def _image_shape(x, node):
     """The shape of x for an attribute: only the number of images may be unknown."""
     if x.shape.dims is None or None in x.shape.dims[1:]:
-        raise errors.ShapeError(f"{node.type}: its gradient needs height, width and channels of {x.name} but the shape is "
-                                f"{x.shape}; use set_shape")
+        raise errors.ShapeError(f"{node.type}: its gradient needs height, width and channels of {x.name} but the "
+                                f"shape is {x.shape}; use set_shape")
     return x.shape.dims
 
 
@@ -206,7 +207,7 @@ def conv2d_backprop_input(filter, dy, *, input_shape, strides, padding, data_for
     """The derivative of conv2d by its images, of shape `input_shape` (batch None = that of dy)."""
     attrs = {"strides": strides, "padding": padding, "data_format": data_format, "dilations": dilations}
     dy = _last(dy, attrs)
-    _, h, w, c = _channels_last(input_shape, attrs)
+    _, h, w, _c = _channels_last(input_shape, attrs)
     parts = dy.reshape(-1, dy.shape[3]) @ filter.reshape(-1, filter.shape[3]).T
     parts = parts.astype(dy.dtype, copy=False).reshape(*dy.shape[:3], *filter.shape[:3])
     return _back(_scatter(parts, (h, w), filter.shape[:2], attrs), attrs)
@@ -305,7 +306,8 @@ def _winners(x, ksize, attrs):
 def _pool_text(last, out):
     def text(*, data_format, **others):
         image, pooled = ("n,c,h,w", "n,c,p,q") if data_format == "NCHW" else ("n,h,w,c", "n,p,q,c")
-        return f"x[{image}] y[{pooled}] {last}[{pooled if out == 'x' else image}] -> [{image if out == 'x' else pooled}]"
+        given, made = (pooled, image) if out == "x" else (image, pooled)
+        return f"x[{image}] y[{pooled}] {last}[{given}] -> [{made}]"
     return text
 
 

@@ -34,9 +34,9 @@ def _(node, dy):
 def _uniform(shape, value, dtype, name):
     """A constant where the shape is small and known, else a fill."""
     dtype = as_dtype(dtype)
-    if not hasattr(shape, "op") and not isinstance(shape, (list, tuple)):
-        shape = as_shape(shape)
-    dims = convert(shape) if not isinstance(shape, (list, tuple)) or len(shape) else ops.constant(np.zeros(0, np.int32))
+    if isinstance(shape, Shape) or not (hasattr(shape, "op") or isinstance(shape, (list, tuple))):
+        shape = list(as_shape(shape).static)
+    dims = convert(shape if hasattr(shape, "op") or len(shape) else np.zeros(0, np.int32))
     known = constant_shape(dims)
     filler = np.asarray(value, dtype.numpy)
     if known.known and known.num_elements() <= _LARGEST_CONSTANT:

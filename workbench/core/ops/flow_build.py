@@ -188,7 +188,7 @@ class _Loop:
     def _check_shape(self, tensor: Tensor, shape: Shape, verb: str, variable: Tensor | None = None) -> None:
         if shape.common(tensor.shape) != shape:
             raise errors.InvalidArgumentError(
-                f"{self.where}: loop variable {(variable or tensor).name} has shape {shape} but {verb} with "
+                f"{self.where}: loop variable {(tensor if variable is None else variable).name} has shape {shape} but {verb} with "
                 f"{tensor.shape}; pass shape_invariants with None where a dimension changes, or set_shape")
 
     def limit(self, maximum: Any) -> None:

@@ -129,32 +129,36 @@ def _if_gradient(node: Operation, *dys: Any, needed: tuple[bool, ...]) -> list[A
         with body.as_default(), body.name_scope(body.name + "/"):
             found.append(_body_gradients(forward, [i - 1 for i in wanted], seeds.inside(body, forward.results)))
     kept = [p for p in range(len(wanted)) if any(grads[p] is not None for grads in found)]
-    kinds = [_agree(sides, forwards, found, p, wanted[p] - 1) for p in kept]
+    forms = [_agree(sides, forwards, found, p, wanted[p] - 1) for p in kept]
     saved.extend_node()
     for body in sides:
         body.captures = [(saved.outer(tensor), inner) for tensor, inner in body.captures]
         body.close(graph)
     captures = unify(sides, 0)
     new = graph.create("if", [node.inputs[0], *captures], {"then_branch": sides[0], "else_branch": sides[1]}, title + "/")
-    return _scatter(len(node.inputs), [wanted[p] for p in kept], kinds, list(new.outputs))
+    return _scatter(node, [wanted[p] for p in kept], forms, list(new.outputs))
 
 
 def _agree(sides: Sequence[GradientBody], forwards: Sequence[Subgraph], found: Sequence[list[Any]], position: int,
-           argument: int) -> int:
-    """Append one gradient to the results of both sides in one form; returns its number of tensors (2, 3: slices)."""
+           argument: int) -> Any:
+    """Append one gradient to the results of both sides in one form; returns one of them, as an example of the form."""
     grads = [values[position] for values in found]
-    sparse = all(g is None or isinstance(g, IndexedSlices) for g in grads)
-    shaped = all(g is None or g.dense_shape is not None for g in grads) if sparse else False
     like = next(g for g in grads if g is not None)
+    sparse = all(g is None or isinstance(g, IndexedSlices) for g in grads)
     for body, forward, grad in zip(sides, forwards, grads):
         with body.as_default(), body.name_scope(body.name + "/"):
             if sparse:
-                values = _no_slices(like, forward.arguments[argument]) if grad is None else grad
-                parts = [values.values, values.indices] + ([values.dense_shape] if shaped else [])
+                slices = _no_slices(like) if grad is None else grad
+                parts = [slices.values, slices.indices]
             else:
-                parts = [convert(grad) if grad is not None else zero_as(like, forward.arguments[argument])]
+                parts = [zero_as(like, forward.arguments[argument]) if grad is None else convert(grad)]
             body.results += [body.capture(part) for part in parts]
-    return (3 if shaped else 2) if sparse else 1
+    return like if sparse else parts[0]
+
+
+def _no_slices(like: IndexedSlices) -> IndexedSlices:
+    rows = [d or 0 for d in like.values.shape[1:].dims or ()]
+    return IndexedSlices(ops.zeros((0, *rows), like.values.dtype), ops.zeros((0,), like.indices.dtype))
 
 
 def zero_as(like: Tensor, tensor: Tensor) -> Tensor:
@@ -178,17 +182,14 @@ def dense_shape_as(like: IndexedSlices, tensor: Tensor) -> Tensor | None:
     return ops.shape(tensor, out_type=like.dense_shape.dtype)      # type: ignore[no-any-return]
 
 
-def _no_slices(like: IndexedSlices, argument: Tensor) -> IndexedSlices:
-    rows = [d or 0 for d in like.values.shape[1:].dims or ()]
-    return IndexedSlices(ops.zeros((0, *rows), like.values.dtype), ops.zeros((0,), like.indices.dtype),
-                         dense_shape_as(like, argument))
-
-
-def _scatter(count: int, positions: Sequence[int], kinds: Sequence[int], outputs: list[Tensor]) -> list[Any]:
-    grads: list[Any] = [None] * count
-    for position, kind in zip(positions, kinds):
-        parts = [outputs.pop(0) for _ in range(kind)]
-        grads[position] = parts[0] if kind == 1 else IndexedSlices(*parts)
+def _scatter(node: Operation, positions: Sequence[int], forms: Sequence[Any], outputs: list[Tensor]) -> list[Any]:
+    """The gradient of each input of `node` from the outputs of the gradient's node."""
+    grads: list[Any] = [None] * len(node.inputs)
+    for position, form in zip(positions, forms):
+        grads[position] = outputs.pop(0)
+        if isinstance(form, IndexedSlices):
+            shape = dense_shape_as(form, node.inputs[position])
+            grads[position] = IndexedSlices(grads[position], outputs.pop(0), shape)
     return grads
 
 

@@ -227,8 +227,8 @@ ops.define("getitem", getitem)
 def _check(where, indices, size):
     if indices.size and (indices.min() < 0 or indices.max() >= size):
         at = np.unravel_index(int(np.argmax((indices < 0) | (indices >= size))), indices.shape)
-        raise errors.InvalidArgumentError(f"{where}: indices[{','.join(map(str, at))}] is {indices[at]} but the axis has "
-                                          f"{size} elements; use 0 … {size - 1}")
+        raise errors.InvalidArgumentError(f"{where}: indices[{','.join(map(str, at))}] is {indices[at]} but the axis "
+                                          f"has {size} elements; use 0 … {size - 1}")
 
 
 def _gathered(inputs, attrs):

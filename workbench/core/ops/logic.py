@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from workbench import errors
 from workbench.core.build import convert, ops
 from workbench.core.dtype import as_dtype
 from workbench.core.opdef import op
@@ -114,14 +115,17 @@ def where(condition, x=None, y=None, name=None):
     if x is None and y is None:
         return ops.where_indices(condition, name=name)
     condition = convert(condition, "bool")
-    rank = max(_rank(x), _rank(y))
-    if condition.shape.rank == 1 and rank > 1:
-        condition = ops.expand_dims(condition, tuple(range(1, rank)))
+    ranks = [_rank(x), _rank(y)]
+    if condition.shape.rank == 1 and None in ranks:
+        raise errors.ShapeError("where: a condition of rank 1 chooses elements or rows, which depends on the rank of "
+                                "x and y, but it is unknown; use set_shape")
+    if condition.shape.rank == 1 and max(ranks) > 1:
+        condition = ops.expand_dims(condition, tuple(range(1, max(ranks))))
     return ops.select(condition, x, y, name=name)
 
 
 def _rank(value):
-    return (value.shape.rank or 0) if hasattr(value, "op") else np.ndim(value)
+    return convert(value).shape.rank if hasattr(value, "op") or hasattr(value, "__tensor__") else np.ndim(value)
 
 
 ops.define("where", where)

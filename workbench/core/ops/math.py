@@ -154,7 +154,7 @@ def truncatemod(x, y):
 
 def _pow_into(x, y, out):
     if y.dtype.kind == "i" and (y < 0).any():
-        raise errors.InvalidArgumentError(f"pow: {y.dtype} exponent {int(y.min())} is negative; cast x to a float type")
+        raise errors.InvalidArgumentError(f"pow: {y.dtype} exponent {int(y.min())} is negative; cast x to floats")
     np.power(x, y, out=out)
 
 

@@ -87,7 +87,7 @@ def _fused_matmul_into(a, b, bias, out, *, transpose_a, transpose_b, activation)
 def fused_matmul(a, b, bias, *, transpose_a=False, transpose_b=False, activation="none"):
     """activation(a b + bias) in one pass; the activation is "none" or "relu"."""
     if activation not in _ACTIVATIONS:
-        raise errors.InvalidArgumentError(f"fused_matmul: activation {activation!r} is unknown; use one of {_ACTIVATIONS}")
+        raise errors.InvalidArgumentError(f"fused_matmul: activation is {activation!r}; use one of {_ACTIVATIONS}")
     out = np.matmul(_turn(a, transpose_a), _turn(b, transpose_b)) + bias
     return (np.maximum(out, 0) if activation == "relu" else out).astype(a.dtype, copy=False)
 
@@ -123,7 +123,7 @@ def matmul_update(w, a, b, scale, *, transpose_a=False, transpose_b=False, sign=
 
 @matmul_update.gradient
 def _(node, dy):
-    w, a, b, scale = node.inputs
+    _w, a, b, scale = node.inputs
     turns = node.attrs["transpose_a"], node.attrs["transpose_b"]
     signed = ops.multiply(dy, node.attrs["sign"])
     scaled = ops.multiply(signed, scale)
@@ -199,6 +199,21 @@ ops.define("norm", norm)
 ops.define("trace", trace)
 
 
+def _matrix_transpose_into(x, out):
+    np.copyto(out, x.swapaxes(-1, -2))
+
+
+@op("x[...,m,n] -> [...,n,m]", into=_matrix_transpose_into)
+def matrix_transpose(x):
+    """Each matrix of the last two axes turned."""
+    return x.swapaxes(-1, -2).copy(order="C")
+
+
+@matrix_transpose.gradient
+def _(node, dy):
+    return ops.matrix_transpose(dy)
+
+
 # factorisations
 
 def _solvable(where, function, x):
@@ -230,8 +245,7 @@ def matrix_determinant(x):
 @matrix_determinant.gradient
 def _(node, dy):
     x, y = node.inputs[0], node.outputs[0]
-    order = (1, 0) if x.shape.rank == 2 else (*range(x.shape.rank - 2), x.shape.rank - 1, x.shape.rank - 2)
-    turned = ops.transpose(ops.matrix_inverse(x), order)
+    turned = ops.matrix_transpose(ops.matrix_inverse(x))
     return ops.multiply(ops.expand_dims(ops.multiply(dy, y), (-2, -1)), turned)
 
 
@@ -249,9 +263,4 @@ def _(node, dy):
     inner = ops.subtract(inner, ops.multiply(ops.matrix_band_part(inner, 0, 0), 0.5))
     inverse = ops.matrix_inverse(y)
     half = ops.matmul(ops.matmul(inverse, inner, True), inverse)
-    return ops.multiply(ops.add(half, _swapped(half)), 0.5)
-
-
-def _swapped(x):
-    rank = x.shape.rank
-    return ops.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
+    return ops.multiply(ops.add(half, ops.matrix_transpose(half)), 0.5)

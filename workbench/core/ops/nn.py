@@ -72,8 +72,9 @@ def selu(x, name=None):
     return ops.multiply(ops.add(ops.relu(x), negative), 1.0507009873554805, name=name)
 
 
-for _helper in (relu6, leaky_relu, selu):
-    ops.define(_helper.__name__, _helper)
+ops.define("relu6", relu6)
+ops.define("leaky_relu", leaky_relu)
+ops.define("selu", selu)
 
 
 # biases
@@ -232,8 +233,8 @@ def _through_softmax(logits, dy):
 def _check_labels(labels, classes):
     if labels.size and (labels.min() < 0 or labels.max() >= classes):
         at = int(np.argmax((labels < 0) | (labels >= classes)))
-        raise errors.InvalidArgumentError(f"sparse_softmax_xent: labels[{at}] is {labels[at]} but logits has {classes} "
-                                          f"classes; use 0 … {classes - 1}")
+        raise errors.InvalidArgumentError(f"sparse_softmax_xent: labels[{at}] is {labels[at]} but logits has "
+                                          f"{classes} classes; use 0 … {classes - 1}")
 
 
 def _sparse_xent_into(logits, labels, loss, backprop):
@@ -261,8 +262,8 @@ def _(node, dloss, dbackprop):
 
 def _named(where, sentinel, labels, logits):
     if sentinel is not None or labels is None or logits is None:
-        raise errors.InvalidArgumentError(f"{where}: labels and logits are given by position; write {where}(labels=…, "
-                                          "logits=…), because their order changed between versions of TensorFlow")
+        raise errors.InvalidArgumentError(f"{where}: labels and logits are given by position; write {where}(labels=…,"
+                                          " logits=…), because their order changed between versions of TensorFlow")
     logits = convert(logits)
     return labels, logits
 
@@ -272,6 +273,9 @@ def softmax_cross_entropy_with_logits_v2(_sentinel=None, labels=None, logits=Non
     labels, logits = _named("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     labels, axis = convert(labels, None if hasattr(labels, "dtype") else logits.dtype), dim if axis is None else axis
     rank = logits.shape.rank
+    if rank is None and axis != -1:
+        raise errors.ShapeError(f"softmax_cross_entropy_with_logits: axis is {axis} but the rank of logits is "
+                                "unknown; use set_shape")
     if rank is not None and axis % rank != rank - 1:
         order = [i for i in range(rank) if i != axis % rank] + [axis % rank]
         labels, logits = ops.transpose(labels, order), ops.transpose(logits, order)
@@ -328,9 +332,10 @@ def sigmoid_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None, 
     return ops.sigmoid_xent(logits, labels, name=name)
 
 
-for _helper in (softmax_cross_entropy_with_logits, softmax_cross_entropy_with_logits_v2,
-                sparse_softmax_cross_entropy_with_logits, sigmoid_cross_entropy_with_logits):
-    ops.define(_helper.__name__, _helper)
+ops.define("softmax_cross_entropy_with_logits", softmax_cross_entropy_with_logits)
+ops.define("softmax_cross_entropy_with_logits_v2", softmax_cross_entropy_with_logits_v2)
+ops.define("sparse_softmax_cross_entropy_with_logits", sparse_softmax_cross_entropy_with_logits)
+ops.define("sigmoid_cross_entropy_with_logits", sigmoid_cross_entropy_with_logits)
 
 
 # normalisation and dropout
@@ -379,7 +384,7 @@ def batch_normalization(x, mean, variance, offset, scale, variance_epsilon, name
 
 
 def dropout(x, keep_prob, noise_shape=None, seed=None, name=None):
-    """x / keep_prob with probability keep_prob, else 0, drawn anew at every step; keep_prob is a number or a scalar."""
+    """x / keep_prob with probability keep_prob, else 0, drawn anew at every step; keep_prob is a number or scalar."""
     x = convert(x)
     keep = convert(keep_prob, None if hasattr(keep_prob, "dtype") else x.dtype)
     fixed = constant_value(keep)
@@ -392,5 +397,8 @@ def dropout(x, keep_prob, noise_shape=None, seed=None, name=None):
     return ops.multiply(ops.realdiv(x, keep), kept, name=name)
 
 
-for _helper in (lrn, l2_normalize, moments, batch_normalization, dropout):
-    ops.define(_helper.__name__, _helper)
+ops.define("lrn", lrn)
+ops.define("l2_normalize", l2_normalize)
+ops.define("moments", moments)
+ops.define("batch_normalization", batch_normalization)
+ops.define("dropout", dropout)

@@ -85,7 +85,8 @@ def _(node, dy):
     inputs, outputs = x.shape.num_elements(), y.shape.num_elements()
     if inputs is not None and outputs is not None:
         return _spread(node, ops.multiply(dy, outputs / inputs if inputs else 0.0))
-    return _spread(node, ops.multiply(dy, ops.realdiv(ops.cast(ops.size(y), dy.dtype), ops.cast(ops.size(x), dy.dtype))))
+    share = ops.realdiv(ops.cast(ops.size(y), "float64"), ops.cast(ops.size(x), "float64"))
+    return _spread(node, ops.multiply(dy, ops.cast(share, dy.dtype)))
 
 
 def _lowest(dtype):
@@ -287,7 +288,7 @@ def _(node, dy):
 
 
 def unbroadcast(dy, x, *others):
-    """`dy`, which has the broadcast shape of x and `others`, summed to the shape of x; `dy` itself if x kept its shape.
+    """`dy`, which has the broadcast shape of x and `others`, summed to the shape of x; `dy` itself if it fits.
 
     Works on static shapes where they decide, else at run time.
     """

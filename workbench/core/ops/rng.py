@@ -16,7 +16,7 @@ _DEFAULT_GRAPH_SEED = 87654321      # TensorFlow's: pairs with a seed given to o
 def seeds(seed=None):
     """(graph seed, operation seed) of a new operation; (0, 0) means that every session draws differently.
 
-    With only the graph's seed set, the operation's own follows from its place in the graph, so that operations differ.
+    With only the graph's seed set, the operation's own follows from its place in the graph, so that all differ.
     """
     graph = get_default_graph()
     if graph.seed is None:
@@ -27,7 +27,8 @@ def seeds(seed=None):
 def _place(graph):
     place, weight = 0, 1
     while graph is not None:
-        place, weight, graph = place + weight * len(graph.operations), weight * 1_000_003, getattr(graph, "outer", None)
+        place += weight * len(graph.operations)
+        weight, graph = weight * 1_000_003, getattr(graph, "outer", None)
     return place % 2**63
 
 
@@ -68,7 +69,8 @@ def random_uniform_(context, shape, *, minval=0.0, maxval=1.0, dtype="float32", 
         return np.asarray(generator.integers(minval, maxval, tuple(shape), dtype=dtype.numpy))
     unit = _floats(lambda exact: generator.random(tuple(shape), exact), dtype)
     if (minval, maxval) == (0.0, 1.0):
-        return np.minimum(unit, np.nextafter(dtype.numpy.type(1), dtype.numpy.type(0)))     # rounding must not reach 1
+        below = np.nextafter(dtype.numpy.type(1), dtype.numpy.type(0))
+        return np.minimum(unit, below)     # rounding must not reach 1
     return unit * dtype.numpy.type(maxval - minval) + dtype.numpy.type(minval)
 
 
@@ -141,8 +143,9 @@ def truncated_normal(shape, mean=0.0, stddev=1.0, dtype="float32", seed=None, na
                    lambda u, mean, stddev: ops.add(ops.multiply(u, stddev), mean), dtype, seed, name)
 
 
-for _helper in (random_uniform, random_normal, truncated_normal):
-    ops.define(_helper.__name__, _helper)
+ops.define("random_uniform", random_uniform)
+ops.define("random_normal", random_normal)
+ops.define("truncated_normal", truncated_normal)
 
 
 @op("logits[n,c] -> ?", name="multinomial", types="T:float -> int64", stateful=True, context=True,
@@ -192,5 +195,6 @@ def random_crop(value, size, seed=None, name=None):
     return ops.slice(value, begin, size, name=name)
 
 
-for _helper in (multinomial, random_shuffle, random_crop):
-    ops.define(_helper.__name__, _helper)
+ops.define("multinomial", multinomial)
+ops.define("random_shuffle", random_shuffle)
+ops.define("random_crop", random_crop)

@@ -15,7 +15,8 @@ def _coded(inputs, attrs):
         return [Shape(None)]
     at = len(dims) if axis in (-1, None) else axis
     if not 0 <= at <= len(dims):
-        raise errors.ShapeError(f"one_hot: axis {axis} is outside indices of shape {inputs[0].shape}; use -1 … {len(dims)}")
+        raise errors.ShapeError(f"one_hot: axis {axis} is outside indices of shape {inputs[0].shape}; use -1 … "
+                                f"{len(dims)}")
     return [Shape([*dims[:at], depth, *dims[at:]])]
 
 
@@ -74,7 +75,7 @@ def boolean_mask(tensor, mask, axis=None, name=None):
 ops.define("boolean_mask", boolean_mask)
 
 
-@op("x[n] -> [_] [n]", types="any -> T int32", name="unique_positions", differentiable=False,
+@op("x[n] -> [_] [n]", types="any -> int32 int32", name="unique_positions", differentiable=False,
     shape=lambda inputs, attrs: [Shape([None]), inputs[0].shape])
 def unique_positions_(x):
     """Positions of first occurrences in order, and for each element the number of its first occurrence."""
@@ -97,8 +98,8 @@ ops.define("unique", unique)
 def invert_permutation(x):
     """y with y[x[i]] = i; x holds each of 0 … n - 1 once."""
     if not np.array_equal(np.sort(x), np.arange(len(x))):
-        raise errors.InvalidArgumentError(f"invert_permutation: x of {len(x)} elements is no permutation; it must hold "
-                                          f"each of 0 … {len(x) - 1} once")
+        raise errors.InvalidArgumentError(f"invert_permutation: x of {len(x)} elements is no permutation; it must "
+                                          f"hold each of 0 … {len(x) - 1} once")
     return np.argsort(x).astype(x.dtype)
 
 
@@ -117,8 +118,8 @@ def _partitioned(inputs, attrs):
 def dynamic_partition(data, partitions, *, num_partitions):
     """A list: element k holds, in order, the slices of `data` whose partition is k."""
     if partitions.size and not 0 <= partitions.min() <= partitions.max() < num_partitions:
-        raise errors.InvalidArgumentError(f"dynamic_partition: partitions hold {partitions.min()} … {partitions.max()} but "
-                                          f"num_partitions is {num_partitions}; use 0 … {num_partitions - 1}")
+        raise errors.InvalidArgumentError(f"dynamic_partition: partitions hold {partitions.min()} … "
+                                          f"{partitions.max()} but num_partitions is {num_partitions}; use 0 … {num_partitions - 1}")
     return [data[partitions == k] for k in range(num_partitions)]
 
 
@@ -138,8 +139,8 @@ def _stitched(inputs, attrs):
     return [Shape(None)]
 
 
-@op("*values? -> ?", types="any -> any", name="dynamic_stitch", shape=_stitched)
-def dynamic_stitch_(*values):
+@op("*values? -> ?", types="any -> @dtype", name="dynamic_stitch", shape=_stitched)
+def dynamic_stitch_(*values, dtype):
     """Rows of the second half of `values` at the indices in the first half; later ones win."""
     half = len(values) // 2
     indices = [v.reshape(-1) for v in values[:half]]
@@ -163,10 +164,11 @@ _dynamic_stitch = ops.dynamic_stitch
 def dynamic_stitch(indices, data, name=None):
     """A tensor whose row indices[m][i] is data[m][i]; where indices repeat, the last one wins."""
     if len(indices) != len(data):
-        raise errors.InvalidArgumentError(f"dynamic_stitch: {len(indices)} indices but {len(data)} data; pass as many of "
-                                          "each")
-    return _dynamic_stitch([convert(i, None if hasattr(i, "dtype") else "int32") for i in indices] +
-                           [convert(d) for d in data], name=name)
+        raise errors.InvalidArgumentError(f"dynamic_stitch: {len(indices)} indices but {len(data)} data; pass as "
+                                          "many of each")
+    rows = [convert(d) for d in data]
+    places = [convert(i, None if hasattr(i, "dtype") else "int32") for i in indices]
+    return _dynamic_stitch(places + rows, rows[0].dtype, name=name)
 
 
 ops.define("dynamic_stitch", dynamic_stitch)
@@ -179,8 +181,8 @@ def _top(inputs, attrs):
     if dims is None:
         return [Shape(None)] * 2
     if not dims or (dims[-1] is not None and dims[-1] < attrs["k"]):
-        raise errors.ShapeError(f"top_k: k is {attrs['k']} but the last axis of x (shape {inputs[0].shape}) has fewer "
-                                "elements; use a smaller k")
+        raise errors.ShapeError(f"top_k: k is {attrs['k']} but the last axis of x (shape {inputs[0].shape}) has "
+                                "fewer elements; use a smaller k")
     return [Shape([*dims[:-1], attrs["k"]])] * 2
 
 
@@ -225,8 +227,8 @@ def _gathered_nd(inputs, attrs):
     if params is None or indices is None or indices[-1] is None:
         return [Shape(None)]
     if indices[-1] > len(params):
-        raise errors.ShapeError(f"gather_nd: indices address {indices[-1]} axes but params has rank {len(params)} (shape "
-                                f"{inputs[0].shape}); shorten the last axis of indices")
+        raise errors.ShapeError(f"gather_nd: indices address {indices[-1]} axes but params has rank {len(params)} "
+                                f"(shape {inputs[0].shape}); shorten the last axis of indices")
     return [Shape([*indices[:-1], *params[indices[-1]:]])]
 
 

@@ -27,8 +27,8 @@ def _declared(inputs, attrs):
 def placeholder(context, *, dtype, shape=None):
     """A value that every run feeds; dimensions given as None may differ from run to run."""
     raise errors.InvalidArgumentError(
-        f"placeholder {context.node!r}: it was not fed; pass feed_dict={{{context.node}: a {dtype.name} value of shape "
-        f"{as_shape(shape)}}}")
+        f"placeholder {context.node!r}: it was not fed; pass feed_dict={{{context.node}: a {dtype.name} value of "
+        f"shape {as_shape(shape)}}}")
 
 
 # NOTE: stateful keeps it from being folded into its default before somebody may feed it.
@@ -77,8 +77,8 @@ def check_numerics(x, *, message=""):
     """`x`, or InvalidArgumentError with `message` when it holds a NaN or an infinity."""
     for kind, found in (("NaN", np.isnan(x)), ("infinity", np.isinf(x))):
         if found.any():
-            raise errors.InvalidArgumentError(f"check_numerics: {message}: {int(found.sum())} of {x.size} elements are "
-                                              f"{kind}; find the first operation that makes one")
+            raise errors.InvalidArgumentError(f"check_numerics: {message}: {int(found.sum())} of {x.size} elements "
+                                              f"are {kind}; find the first operation that makes one")
     return x
 
 

@@ -28,6 +28,8 @@ def algebra(program: Program) -> Program:
         if op in roots:
             return None
         kept = _simplified(op, inputs)
+        if kept is not None and kept.op.type == "switch":
+            return None       # others may wait for `op` to learn which side lives; the switch itself lives on both
         if kept is None or kept.dtype is not op.outputs[0].dtype or not kept.shape.compatible(op.outputs[0].shape):
             return None
         if kept.shape != op.outputs[0].shape and not (kept.shape.known and op.type in _PASS_THROUGH):

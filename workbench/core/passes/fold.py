@@ -13,9 +13,17 @@ _MOST_BYTES = 1 << 20     # larger results are computed at run time: a plan shou
 
 
 def fold(program: Program) -> Program:
-    """Replace every tensor that follows from constants (also `shape` of a known shape) by a constant."""
+    """Replace every tensor that follows from constants (also `shape` of a known shape) by a constant.
+
+    What hangs on a control edge or on switch and frames is left alone: a constant would run, and live, without them.
+    """
+    conditional: set[Operation] = set()
+
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
-        if op.type == "constant" or op.definition.stateful or not op.inputs or op.control_inputs:
+        if op.control_inputs or op.type in ("switch", "enter") or any(t.op in conditional for t in op.inputs):
+            conditional.add(op)
+            return None
+        if op.type == "constant" or op.definition.stateful or not op.inputs:
             return None
         mark = len(state.graph.operations)
         outputs = state.copy(op, inputs)

@@ -27,6 +27,14 @@ def must_lower(op: Operation) -> bool:
     return any(a.conflict(b) for a in specs for b in specs)
 
 
+def ambient(op: Operation) -> bool:
+    """Constants and handles of state are known before a step: they are no tokens, live in every frame and never die."""
+    if op.inputs or op.control_inputs:
+        return False
+    return op.type == "constant" or (op.definition.context and not op.definition.blocking and len(op.outputs) == 1
+                                     and op.outputs[0].dtype is resource)
+
+
 def _inside(op: Operation) -> Iterator[Operation]:
     for body in bodies(op.attrs):
         for node in body.operations:
@@ -88,13 +96,15 @@ class _Inliner:
                 continue
             waits = dict.fromkeys(new for c in op.control_inputs for new in producers.get(c, ()))
             inputs = [tensors[t] if t in tensors else tensors[op.inputs[0]] for t in op.inputs]
-            if not waits and live.isdisjoint(inputs):
+            free = ambient(op)
+            apart = op.type in BODIES and self.choose(op)      # some of its parts may see constants alone
+            if not free and (apart or (not waits and live.isdisjoint(inputs))):
                 waits[pivot] = None
             outputs = self.operation(op, inputs, tuple(waits), devices.merge(device, op.device))
             late += [(outputs[0], i, t) for i, t in enumerate(op.inputs) if is_back_edge(op, t) and t not in tensors]
             producers[op] = tuple(dict.fromkeys(t.op for t in outputs)) or (self.graph.operations[-1],)
             tensors.update(zip(op.outputs, outputs))
-            live.update(outputs)
+            live.update(() if free else outputs)
         for value, position, tensor in late:
             set_back_edge(value, tensors[tensor], position)
         return [self.gated(tensors[t], live, pivot, body.name) for t in body.results]
@@ -132,12 +142,16 @@ def _branch(inliner: _Inliner, op: Operation, inputs: list[Tensor], control: tup
     switched: list[tuple[Tensor, ...]] = []
     for position, tensor in enumerate(captures):
         wanted = any(body.arguments[position] in found for body, found in zip(sides, used))
-        switched.append(make("switch", [tensor, pred], control).outputs if wanted else choice.outputs)
+        if ambient(tensor.op):
+            switched.append((tensor, tensor))
+        else:
+            switched.append(make("switch", [tensor, pred], control).outputs if wanted else choice.outputs)
     results = []
     for side, body in enumerate(sides):
         pivot = make("identity", [choice.outputs[side]])
         arguments = [outputs[side] for outputs in switched]
-        results.append(inliner.body(body, arguments, {pivot.outputs[0], *arguments}, pivot, device))
+        live = {t for t in arguments if t.op.type == "switch"}
+        results.append(inliner.body(body, arguments, {pivot.outputs[0], *live}, pivot, device))
     merged = []
     for on_false, on_true, out in zip(*results, op.outputs):
         merged.append(make("merge", [on_false, on_true]).outputs[0])
@@ -156,9 +170,13 @@ def _loop(inliner: _Inliner, op: Operation, inputs: list[Tensor], control: tuple
                for t, out in zip(inputs, op.outputs)]
     merges = [make("merge", [t, t]) for t in entered]
     values = [merge.outputs[0] for merge in merges]
-    constants = [make("enter", [t], control, **frame, is_constant=True, shape=None).outputs[0]
-                 if i in used else values[0] for i, t in enumerate(inputs) if i >= count]
-    decided, = inliner.body(test, [*values, *constants], {*values, *constants}, merges[0], device)
+    constants = []
+    for i, tensor in enumerate(inputs[count:], count):
+        through = i in used and not ambient(tensor.op)
+        constants.append(make("enter", [tensor], control, **frame, is_constant=True, shape=None).outputs[0]
+                         if through else tensor)
+    entering = {t for t in constants if t.op.type == "enter" and t.op.attrs["frame_name"] == frame["frame_name"]}
+    decided, = inliner.body(test, [*values, *constants], {*values, *entering}, merges[0], device)
     goes_on = make("loop_cond", [decided]).outputs[0]
     pivot = make("identity", [make("switch", [goes_on, goes_on]).outputs[1]])
     switched = [make("switch", [t, goes_on]).outputs for t in values]

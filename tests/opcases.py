@@ -1,0 +1,467 @@
+"""A row per operation: inputs, attributes, the value by an independent expression, tolerance, orders of gradient."""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from workbench.core.build import ops
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Case:
+    """`value(*inputs)` is what `ops.<op>(*inputs, **attrs)` must compute; gradients are checked to `order`.
+
+    Integer and boolean inputs are constants of the graph unless `fed`, so that shapes can follow from them. `call`
+    replaces the plain call; `wrt` names the inputs to differentiate by (None = all of a float dtype).
+    """
+
+    op: str
+    inputs: tuple[Array, ...]
+    value: Callable[..., Any]
+    attrs: dict[str, Any] = field(default_factory=dict)
+    order: int = 2
+    call: Callable[..., Any] | None = None
+    wrt: tuple[int, ...] | None = None
+    fed: bool = False
+    small: bool = True            # also run in float16 and bfloat16
+    partial: bool = False         # the output shape depends on values
+    unknown: bool = True          # also build with unknown dimensions
+    rtol: float = 1e-5
+    label: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.op}-{self.label}" if self.label else self.op
+
+    def build(self, *tensors: Any) -> list[Any]:
+        """The output tensors over the given input tensors."""
+        result = (self.call or getattr(ops, self.op))(*tensors, **self.attrs)
+        return list(result) if isinstance(result, (list, tuple)) else [result]
+
+
+def reals(*shape: int, low: float = -2.0, high: float = 2.0, seed: int = 0) -> Array:
+    """Different, irregular numbers: no ties, no kinks hit exactly."""
+    count = math.prod(shape)
+    grid = (np.random.default_rng(seed).permutation(count) + 0.37) / max(count, 1)
+    return (low + (high - low) * grid).reshape(shape)
+
+
+def positive(*shape: int, seed: int = 0) -> Array:
+    return reals(*shape, low=0.3, high=2.5, seed=seed)
+
+
+def ints(*values: Any, dtype: Any = np.int32) -> Array:
+    return np.array(values, dtype)
+
+
+A, B, ROW, COLUMN, ONE = reals(2, 3), reals(2, 3, seed=1), reals(3, seed=2), reals(2, 1, seed=3), reals(seed=4)
+P, Q = positive(2, 3), positive(2, 3, seed=1)
+UNIT = reals(2, 3, low=-0.9, high=0.9)
+TRUTH = np.array([[True, False, True], [False, False, True]])
+CASES: list[Case] = []
+
+
+def case(op: str, *inputs: Any, value: Callable[..., Any], **options: Any) -> None:
+    CASES.append(Case(op, tuple(np.asarray(i) for i in inputs), value, **options))
+
+
+def _erf(x: Array) -> Array:
+    """Abramowitz & Stegun 7.1.5, the power series, which is exact enough for |x| < 3."""
+    terms = ((-1) ** n * x ** (2 * n + 1) / (math.factorial(n) * (2 * n + 1)) for n in range(60))
+    return 2 / math.sqrt(math.pi) * sum(terms)
+
+
+# sources
+case("constant", value=lambda: P, call=lambda: ops.constant(P), label="array")
+case("constant", value=lambda: np.full((2, 2), 7, np.int32), call=lambda: ops.constant(7, shape=[2, 2]),
+     label="filled")
+case("placeholder_with_default", A, value=lambda x: x, attrs={"shape": [None, 3]}, partial=True)
+case("identity", A, value=lambda x: x)
+case("stop_gradient", A, value=lambda x: x, order=0)
+case("check_numerics", A, value=lambda x: x, attrs={"message": "weights"})
+
+# arithmetic
+for _name, _function in {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "maximum": np.maximum,
+                         "minimum": np.minimum, "squared_difference": lambda x, y: (x - y) ** 2}.items():
+    case(_name, A, B, value=_function)
+    case(_name, A, ROW, value=_function, label="row")
+    case(_name, COLUMN, ROW, value=_function, label="outer")
+    case(_name, ONE, A, value=_function, label="scalar")
+    case(_name, ints(3, -4, 5), ints(2, 6, -1), value=_function, label="int")
+for _name in ("divide", "realdiv", "truediv", "div"):
+    case(_name, A, P, value=lambda x, y: x / y)
+case("divide", A, positive(3), value=lambda x, y: x / y, label="row")
+case("truediv", ints(7, -7, 1), ints(2, 2, 4), value=lambda x, y: x / y, label="int")
+case("div", ints(7, -7, 7), ints(2, 2, -2), value=lambda x, y: [3, -4, -4] + 0 * x, label="int")
+case("floordiv", ints(7, -7, 7), ints(2, 2, -2), value=lambda x, y: [3, -4, -4] + 0 * x)
+case("floordiv", A, P, value=lambda x, y: np.floor(x / y), order=0, label="float")
+case("floormod", ints(7, -7, 7), ints(3, 3, -3), value=lambda x, y: [1, 2, -2] + 0 * x)
+case("mod", A, P, value=lambda x, y: x - y * np.floor(x / y), order=1, label="float", small=False)
+case("truncatediv", ints(7, -7, 6, -6), ints(2, 2, -4, 3), value=lambda x, y: [3, -3, -1, -2] + 0 * x)
+case("truncatemod", ints(7, -7, 7), ints(3, 3, -3), value=lambda x, y: [1, -1, 1] + 0 * x)
+case("pow", P, Q, value=lambda x, y: np.exp(y * np.log(x)))
+case("pow", P, np.array(3.0), value=lambda x, y: x * x * x, label="cube")
+case("pow", ints(2, 3, -2), ints(3, 2, 3), value=lambda x, y: [8, 9, -8] + 0 * x, label="int")
+case("clip_by_value", A, value=lambda x: np.clip(x, -0.5, 1.0), attrs={"clip_value_min": -0.5, "clip_value_max": 1.0})
+case("add_n", A, B, P, value=lambda *v: sum(v), call=lambda *v: ops.add_n(v))
+case("add_n", A, value=lambda x: x, call=lambda *v: ops.add_n(v), label="one")
+
+# functions
+for _name, _x, _function in (
+        ("negative", A, lambda x: 0 - x),
+        ("abs", A, lambda x: np.where(x < 0, -x, x)),
+        ("square", A, lambda x: x * x),
+        ("sqrt", P, lambda x: x ** 0.5),
+        ("rsqrt", P, lambda x: x ** -0.5),
+        ("reciprocal", P, lambda x: x ** -1.0),
+        ("exp", A, lambda x: math.e ** x),
+        ("expm1", A, lambda x: np.exp(x) - 1),
+        ("log", P, lambda x: np.log2(x) * math.log(2)),
+        ("log1p", P, lambda x: np.log(1 + x)),
+        ("erf", A, _erf),
+        ("erfc", A, lambda x: 1 - _erf(x)),
+        ("sin", A, lambda x: np.cos(x - math.pi / 2)),
+        ("cos", A, lambda x: np.sin(x + math.pi / 2)),
+        ("tan", UNIT, lambda x: np.sin(x) / np.cos(x)),
+        ("asin", UNIT, lambda x: np.arctan2(x, np.sqrt(1 - x * x))),
+        ("acos", UNIT, lambda x: math.pi / 2 - np.arcsin(x)),
+        ("atan", A, lambda x: np.arctan2(x, 1)),
+        ("sinh", A, lambda x: (np.exp(x) - np.exp(-x)) / 2),
+        ("cosh", A, lambda x: (np.exp(x) + np.exp(-x)) / 2),
+        ("tanh", A, lambda x: 1 - 2 / (np.exp(2 * x) + 1)),
+        ("sigmoid", A, lambda x: 1 / (1 + np.exp(-x))),
+        ("softplus", A, lambda x: np.log(1 + np.exp(x))),
+        ("softsign", A, lambda x: x / (1 + abs(x))),
+        ("relu", A, lambda x: x * (x > 0)),
+        ("elu", A, lambda x: np.where(x > 0, x, np.exp(x) - 1)),
+        ("relu6", A * 5, lambda x: np.clip(x, 0, 6)),
+        ("leaky_relu", A, lambda x: np.where(x > 0, x, 0.2 * x)),
+        ("selu", A, lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * (np.exp(x) - 1))),
+):
+    case(_name, _x, value=_function, rtol=1e-4)
+for _name, _function in (("sign", lambda x: (x > 0) * 1.0 - (x < 0)), ("floor", lambda x: -np.ceil(-x)),
+                         ("ceil", lambda x: -np.floor(-x))):
+    case(_name, A, value=_function, order=0)
+case("round", np.array([0.5, 1.5, 2.5, -0.5, -1.5, 1.2]), value=lambda x: [0, 2, 2, 0, -2, 1] + 0 * x, order=0)
+case("abs", ints(-3, 0, 4), value=lambda x: [3, 0, 4] + 0 * x, label="int")
+case("tanh_grad", UNIT, B, value=lambda y, dy: dy - dy * y ** 2)
+case("sigmoid_grad", positive(2, 3) / 3, B, value=lambda y, dy: dy * (y - y ** 2))
+case("relu_grad", A, B, value=lambda dy, y: dy * (y > 0))
+case("zero_fraction", ints(0, 1, 0, 0), value=lambda x: np.float32(0.75), small=False)
+
+# comparisons and logic
+for _name, _function in (("equal", np.equal), ("not_equal", np.not_equal), ("less", np.less),
+                         ("less_equal", np.less_equal),
+                         ("greater", np.greater), ("greater_equal", np.greater_equal)):
+    case(_name, np.array([1.0, 2, 3]), np.array([[2.0], [3]]), value=_function, order=0)
+for _name, _function in (("logical_and", lambda x, y: x & y), ("logical_or", lambda x, y: x | y),
+                         ("logical_xor", lambda x, y: x ^ y)):
+    case(_name, TRUTH, np.array([True, False, False]), value=_function)
+case("logical_not", TRUTH, value=lambda x: ~x)
+_ODD = np.array([1.0, np.nan, np.inf, -np.inf])
+case("is_nan", _ODD, value=lambda x: x != x, order=0)
+case("is_inf", _ODD, value=lambda x: abs(x) == np.inf, order=0)
+case("is_finite", _ODD, value=lambda x: abs(x) < np.inf, order=0)
+case("select", TRUTH, A, B, value=np.where)
+case("select", TRUTH, A, ONE, value=np.where, label="scalar")
+case("where", np.array([True, False]), A, B, value=lambda c, x, y: np.stack([x[0], y[1]]), label="rows",
+     unknown=False)
+case("where", TRUTH, value=lambda c: np.argwhere(c), partial=True, label="positions")
+case("where_indices", TRUTH, value=lambda c: np.argwhere(c), partial=True)
+case("cast", A, value=lambda x: np.trunc(x).astype(np.int32), attrs={"dtype": "int32"}, order=0, small=False)
+case("cast", A, value=lambda x: x.astype(np.float32), attrs={"dtype": "float32"}, order=0, rtol=1e-3)
+case("cast", TRUTH, value=lambda x: x * 1.0, attrs={"dtype": "float64"}, label="bool")
+
+# reductions
+T = reals(2, 3, 2, seed=5)
+_LSE = lambda x, axis, keepdims: np.log(np.exp(x).sum(axis, keepdims=keepdims))      # noqa: E731
+for _name, _x, _function in (("reduce_sum", T, np.sum), ("reduce_mean", T, np.mean), ("reduce_max", T, np.max),
+                             ("reduce_min", T, np.min),
+                             ("reduce_prod", T, np.prod), ("reduce_logsumexp", T, _LSE)):
+    for _axis, _keep in ((None, False), (1, False), ((0, -1), True), ((2, 0), False)):
+        case(_name, _x, value=lambda x, f=_function, a=_axis, k=_keep: f(x, axis=a, keepdims=k),
+             attrs={"axis": _axis, "keepdims": _keep}, label=f"{_axis}{'k' if _keep else ''}")
+case("reduce_prod", np.array([[0.0, 2, 3], [4, 0, 0]]), value=lambda x: [0, 0] + 0 * x[:, 0], attrs={"axis": 1},
+     order=1, label="zeros")
+case("reduce_mean", ints(-3, -4), value=lambda x: np.int32(-3), label="int")
+case("reduce_max", np.zeros((0, 2)), value=lambda x: np.full(2, -np.inf), attrs={"axis": 0}, order=0, label="empty")
+case("reduce_sum", ints(1, 2, 3), value=lambda x: np.int32(6), label="int")
+case("reduce_any", TRUTH, value=lambda x: x.sum(1) > 0, attrs={"axis": 1})
+case("reduce_all", TRUTH, value=lambda x: x.sum(0) == 2, attrs={"axis": 0})
+case("argmax", np.array([[1.0, 3, 3], [2, 2, 1]]), value=lambda x: np.array([1, 0]), attrs={"axis": 1}, order=0)
+case("argmax", A, value=lambda x: (x[1] > x[0]).astype(np.int64), order=0, label="default")
+case("argmin", np.array([[1.0, 0, 0], [2, 2, 1]]), value=lambda x: np.array([1, 2], np.int32),
+     attrs={"axis": -1, "dtype": "int32"}, order=0)
+case("count_nonzero", ints(0, 1, 2), value=lambda x: np.int64(2))
+for _ex in (False, True):
+    for _re in (False, True):
+        def _sums(x: Array, ufunc: Any, ex: bool = _ex, re: bool = _re) -> Array:
+            order = range(x.shape[1])
+            inside = [[j for j in order if (j > i if re else j < i) or (j == i and not ex)] for i in order]
+            return np.stack([ufunc.reduce(x[:, idx], 1) for idx in inside], 1)
+        case("cumsum", T, value=lambda x, f=_sums: f(x, np.add), attrs={"axis": 1, "exclusive": _ex, "reverse": _re},
+             label=f"{_ex}{_re}")
+        case("cumprod", T, value=lambda x, f=_sums: f(x, np.multiply),
+             attrs={"axis": 1, "exclusive": _ex, "reverse": _re}, label=f"{_ex}{_re}")
+case("reduce_to", T, ints(3, 1), value=lambda x, s: x.sum((0, 2))[:, None])
+case("reduce_to", A, ints(2, 3), value=lambda x, s: x, label="same")
+case("unsorted_segment_sum", reals(4, 2), ints(2, 0, -1, 2), np.int32(4),
+     value=lambda d, i, n: np.stack([d[1], 0 * d[0], d[0] + d[3], 0 * d[0]]))
+case("segment_sum", reals(4, 2), ints(0, 0, 2, 2), value=lambda d, i: np.stack([d[0] + d[1], 0 * d[0], d[2] + d[3]]),
+     partial=True)
+
+# arrays
+case("shape", A, value=lambda x: ints(2, 3), order=0)
+case("shape", A, value=lambda x: ints(2, 3, dtype=np.int64), attrs={"out_type": "int64"}, order=0, label="int64")
+case("size", A, value=lambda x: np.int32(6), order=0)
+case("rank", A, value=lambda x: np.int32(2), order=0)
+case("reshape", A, ints(3, -1), value=lambda x, s: np.array([x.ravel()[:2], x.ravel()[2:4], x.ravel()[4:]]))
+case("expand_dims", A, value=lambda x: x[:, None], attrs={"axis": 1})
+case("expand_dims", A, value=lambda x: x[:, :, None, None], attrs={"axis": (-1, 2)}, label="two")
+case("squeeze", reals(1, 3, 1), value=lambda x: x[0, :, 0], unknown=False)
+case("squeeze", reals(1, 3, 1), value=lambda x: x[0], attrs={"axis": 0}, label="axis")
+case("transpose", T, value=lambda x: np.einsum("abc->cba", x))
+case("transpose", T, value=lambda x: np.einsum("abc->bca", x), attrs={"perm": [1, 2, 0]}, label="perm")
+case("broadcast_to", COLUMN, ints(2, 2, 3), value=lambda x, s: np.ones((2, 2, 3)) * x)
+case("concat", A, reals(2, 2), value=lambda *v: np.hstack(v), call=lambda *v: ops.concat(v, 1))
+case("concat", A, B, value=lambda *v: np.vstack(v), call=lambda *v: ops.concat(v, axis=-2), label="front")
+case("split", reals(2, 4), value=lambda x: [x[:, :2], x[:, 2:]], attrs={"num_or_size_splits": 2, "axis": 1})
+case("split", reals(5), value=lambda x: [x[:1], x[1:3], x[3:]], attrs={"num_or_size_splits": [1, -1, 2]},
+     label="sizes")
+case("split", reals(3), value=lambda x: [x], attrs={"num_or_size_splits": 1}, label="one")
+case("stack", A, B, value=lambda x, y: np.array([x, y]), call=lambda *v: ops.stack(v))
+case("stack", A, B, value=lambda x, y: np.concatenate([x[..., None], y[..., None]], -1),
+     call=lambda *v: ops.stack(v, axis=-1), label="last")
+case("unstack", A, value=lambda x: [x[:, 0], x[:, 1], x[:, 2]], attrs={"axis": 1}, unknown=False)
+case("unstack", A, value=lambda x: [x[0], x[1]], attrs={"num": 2}, label="num")
+case("fill", ints(2, 2), ONE, value=lambda d, v: np.ones((2, 2)) * v)
+case("zeros", value=lambda: np.zeros((2, 3), np.float32), call=lambda: ops.zeros([2, 3]))
+case("zeros", value=lambda: np.zeros((50, 50), np.int32), call=lambda: ops.zeros([50, 50], "int32"), label="large")
+case("ones", value=lambda: np.ones((), np.float32), call=lambda: ops.ones([]))
+case("zeros_like", A, value=lambda x: 0 * x, order=0)
+case("zeros_like", A, value=lambda x: np.zeros((2, 3), np.int32), attrs={"dtype": "int32"}, order=0, label="dtype",
+     small=False)
+case("ones_like", A, value=lambda x: x ** 0, order=0)
+case("range", ints(3)[0], ints(18)[0], ints(3)[0], value=lambda a, b, c: ints(3, 6, 9, 12, 15))
+case("range", ints(4)[0], value=lambda n: ints(0, 1, 2, 3), label="limit")
+case("range", value=lambda: np.array([1, 0.5, 0, -0.5], np.float32), call=lambda: ops.range(1, -1.0, -0.5),
+     label="falling")
+case("linspace", ONE, np.array(5.0), value=lambda a, b: np.array([a, (a + b) / 2, b]), attrs={"num": 3}, rtol=1e-4)
+case("tile", A, ints(2, 3), value=lambda x, m: np.block([[x, x, x], [x, x, x]]))
+_PADS = ints([1, 0], [2, 1])
+case("pad", A, _PADS, value=lambda x, p: np.vstack([np.zeros(6), np.hstack([0 * x[:, :2], x, 0 * x[:, :1]])]))
+case("pad", A, _PADS, value=lambda x, p: x[[1, 0, 1]][:, [2, 1, 0, 1, 2, 1]], attrs={"mode": "REFLECT"},
+     label="reflect")
+case("pad", A, _PADS, value=lambda x, p: x[[0, 0, 1]][:, [1, 0, 0, 1, 2, 2]], attrs={"mode": "SYMMETRIC"},
+     label="symmetric")
+case("pad_mirror_grad", reals(6), ints([2, 1]),
+     value=lambda dy, p: np.array([dy[2], dy[1] + dy[3] + dy[5], dy[0] + dy[4]]),
+     attrs={"mode": "REFLECT"})
+case("reverse", A, value=lambda x: x[::-1, ::-1], attrs={"axis": [0, 1]})
+case("matrix_transpose", T, value=lambda x: np.einsum("abc->acb", x))
+case("diag", ROW, value=lambda x: np.eye(3) * x)
+case("diag_part", reals(3, 3), value=lambda x: x[[0, 1, 2], [0, 1, 2]])
+case("matrix_band_part", reals(2, 3, 3), value=lambda x: np.tril(np.triu(x, -1), 0),
+     attrs={"num_lower": 1, "num_upper": 0})
+
+# parts by position
+case("slice", T, ints(0, 1, 0), ints(2, -1, 1), value=lambda x, b, s: x[0:2, 1:, 0:1])
+case("strided_slice", T, ints(0, 2), ints(2, 0), ints(1, -1), value=lambda x, b, e, s: x[0:2, 2:0:-1])
+case("strided_slice", T, ints(1, 0, 0), ints(2, 0, 0), ints(1, 1, 1), value=lambda x, b, e, s: x[1, ..., None],
+     attrs={"shrink_axis_mask": 1, "ellipsis_mask": 2, "new_axis_mask": 4}, label="masks")
+case("strided_slice_grad", ints(4), ints(0), ints(4), ints(2), reals(2),
+     value=lambda s, b, e, t, d: np.array([d[0], 0, d[1], 0]))
+for _label, _key, in (("int", 1), ("negative", (slice(None), -1)), ("step", (slice(None), slice(None, None, -2))),
+                      ("dots", (..., 0)),
+                      ("new", (None, 1, ..., None)), ("past", slice(1, 99)), ("empty", slice(2, 1))):
+    case("getitem", T, value=lambda x, k=_key: x[k], call=lambda x, k=_key: x[k], label=_label)
+case("getitem", T, ints(1)[0], value=lambda x, i: x[:, 1], call=lambda x, i: x[:, i], label="tensor")
+case("gather", A, ints([1, 0], [1, 1]), value=lambda p, i: np.array([[p[1], p[0]], [p[1], p[1]]]))
+case("gather", T, ints(2, 0, 2), value=lambda p, i: np.stack([p[:, 2], p[:, 0], p[:, 2]], 1), attrs={"axis": 1},
+     label="axis")
+case("densify", A, ints(1, 0, 1), value=lambda p, i: np.stack([p[0] * 0 + 1, p[0] * 0 + 2]), order=0,
+     call=lambda p, i: _densified(p, i))
+case("gather_nd", T, ints([0, 1], [1, 2]), value=lambda p, i: np.stack([p[0, 1], p[1, 2]]))
+case("scatter_nd", ints([0], [2], [0]), reals(3), ints(4), value=lambda i, u, s: np.array([u[0] + u[2], 0, u[1], 0]))
+case("one_hot", ints(1, 3, -1), value=lambda i: np.float32([[0, 1, 0], [0, 0, 0], [0, 0, 0]]), attrs={"depth": 3})
+case("one_hot", ints(1, 0), value=lambda i: np.array([[2, 5], [5, 2], [2, 2]], np.int32),
+     attrs={"depth": 3, "on_value": 5, "off_value": 2, "axis": 0}, label="axis")
+case("boolean_mask", A, TRUTH, value=lambda x, m: x[m], partial=True)
+case("boolean_mask", T, np.array([True, False, True]), value=lambda x, m: x[:, [0, 2]], attrs={"axis": 1},
+     partial=True, label="axis")
+case("unique", ints(4, 1, 4, 2), value=lambda x: [ints(4, 1, 2), ints(0, 1, 0, 2)], partial=True)
+case("unique_positions", ints(4, 1, 4, 2), value=lambda x: [ints(0, 1, 3), ints(0, 1, 0, 2)], partial=True)
+case("invert_permutation", ints(2, 0, 1), value=lambda x: ints(1, 2, 0))
+case("dynamic_partition", reals(4, 2), ints(1, 0, 1, 1), value=lambda d, p: [d[[1]], d[[0, 2, 3]]],
+     attrs={"num_partitions": 2}, partial=True)
+case("dynamic_stitch", ints(0, 2), ints([3, 1]), reals(2, 2), reals(1, 2, 2), partial=True,
+     value=lambda i, j, a, b: np.array([a[0], b[0, 1], a[1], b[0, 0]]),
+     call=lambda i, j, a, b: ops.dynamic_stitch([i, j], [a, b]))
+case("top_k", A, value=lambda x: [-np.sort(-x)[:, :2], np.argsort(-x)[:, :2].astype(np.int32)], attrs={"k": 2})
+case("top_k", ints([3, 5, 5, 3]), value=lambda x: [ints([5, 5, 3]), ints([1, 2, 0])], attrs={"k": 3}, label="ties")
+case("in_top_k", np.array([[1.0, 3, 2], [1, 1, 5]]), ints(2, 0), value=lambda p, t: np.array([False, False]),
+     attrs={"k": 1}, order=0)
+case("in_top_k", np.array([[1.0, 3, 2], [1, 1, 5]]), ints(2, 0), value=lambda p, t: np.array([True, True]),
+     attrs={"k": 2}, order=0, label="ties")
+
+# matrices
+for _ta in (False, True):
+    for _tb in (False, True):
+        _a, _b = reals(2, 3).T if _ta else reals(2, 3), reals(3, 4, seed=1).T if _tb else reals(3, 4, seed=1)
+        _turns: dict[str, Any] = {"transpose_a": _ta, "transpose_b": _tb}
+        def _mm(a: Array, b: Array, ta: bool = _ta, tb: bool = _tb) -> Array:
+            return np.einsum("mk,kn->mn", a.T if ta else a, b.T if tb else b)
+
+        case("matmul", _a, _b, value=_mm, attrs=_turns, label=f"{_ta}{_tb}")
+        case("fused_matmul", _a, _b, reals(4, seed=2), value=lambda a, b, c, f=_mm: np.maximum(f(a, b) + c, 0),
+             attrs={**_turns, "activation": "relu"}, label=f"{_ta}{_tb}")
+        case("matmul_update", reals(2, 4), _a, _b, np.array(0.3), value=lambda w, a, b, s, f=_mm: w - s * f(a, b),
+             attrs=_turns, label=f"{_ta}{_tb}")
+        case("batch_matmul", np.stack([_a, 2 * _a]), np.stack([_b, -_b]), attrs=_turns, label=f"{_ta}{_tb}",
+             value=lambda a, b, f=_mm: np.stack([f(a[0], b[0]), f(a[1], b[1])]))
+case("fused_matmul", A, reals(3, 2), reals(2), value=lambda a, b, c: np.einsum("mk,kn->mn", a, b) + c, label="none")
+case("matmul", reals(2, 2, 3), reals(3, 2), value=lambda a, b: np.einsum("bmk,kn->bmn", a, b), label="batch")
+case("tensordot", T, reals(3, 2, 4), value=lambda a, b: np.einsum("aij,ijk->ak", a, b), attrs={"axes": 2})
+case("tensordot", T, reals(4, 2), value=lambda a, b: np.einsum("aij,ka->ijk", a, b), attrs={"axes": ([0], [1])},
+     label="axes")
+case("l2_loss", A, value=lambda x: (x * x).sum() / 2)
+case("norm", A, value=lambda x: np.sqrt((x * x).sum(1)), attrs={"axis": 1})
+case("norm", A, value=lambda x: abs(x).sum(), attrs={"ord": 1}, label="1")
+case("trace", reals(3, 3), value=lambda x: x[0, 0] + x[1, 1] + x[2, 2])
+_SQUARE = reals(3, 3) + 3 * np.eye(3)
+case("matrix_inverse", _SQUARE, value=lambda x: np.linalg.solve(x, np.eye(3)), small=False, rtol=1e-3)
+case("matrix_determinant", _SQUARE, value=lambda x: np.dot(x[0], np.cross(x[1], x[2])), small=False, rtol=1e-3)
+case("cholesky", np.eye(2), value=lambda x: x, small=False, order=0)
+case("cholesky", reals(2, 2), small=False, rtol=1e-3, label="product",
+     call=lambda x: ops.cholesky(ops.matmul(x, x, transpose_b=True) + np.eye(2)),
+     value=lambda x: np.linalg.cholesky(x @ x.T + np.eye(2)))
+
+
+# convolution, checked against sums written out
+def direct(x: Array, f: Array, strides: Any, pads: Any, dilations: Any = (1, 1)) -> Array:
+    """Cross-correlation by its definition, NHWC."""
+    x = np.pad(x, ((0, 0), *pads, (0, 0)))
+    (sh, sw), (dh, dw), (kh, kw) = strides, dilations, f.shape[:2]
+    oh, ow = (x.shape[1] - (kh - 1) * dh - 1) // sh + 1, (x.shape[2] - (kw - 1) * dw - 1) // sw + 1
+    return sum(np.einsum("nhwc,co->nhwo",
+                         x[:, i * dh:i * dh + (oh - 1) * sh + 1:sh, j * dw:j * dw + (ow - 1) * sw + 1:sw], f[i, j])
+               for i in range(kh) for j in range(kw))
+
+
+def derivative(f: Callable[[Array], Array], x: Array, dy: Array) -> Array:
+    """The adjoint of a linear function by its columns."""
+    columns = [np.sum(f(e.reshape(x.shape)) * dy) for e in np.eye(x.size)]
+    return np.array(columns).reshape(x.shape)
+
+
+X, F = reals(2, 5, 4, 2), reals(3, 2, 2, 3, seed=1) / 3
+_CONVOLUTIONS = {
+    "same": ({"strides": (1, 1), "padding": "SAME"}, ((1, 1), (0, 1)), (1, 1)),
+    "stride": ({"strides": (2, 2), "padding": "SAME"}, ((1, 1), (0, 0)), (1, 1)),
+    "valid": ({"strides": (2, 1), "padding": "VALID"}, ((0, 0), (0, 0)), (1, 1)),
+    "dilated": ({"strides": (1, 1), "padding": "VALID", "dilations": (2, 2)}, ((0, 0), (0, 0)), (2, 2)),
+    "explicit": ({"strides": (1, 2), "padding": ((1, 0), (2, 1))}, ((1, 0), (2, 1)), (1, 1)),
+}
+for _label, (_attrs, _pads, _dil) in _CONVOLUTIONS.items():
+    _conv = lambda x, f, s=_attrs["strides"], p=_pads, d=_dil: direct(x, f, s, p, d)      # noqa: E731
+    _dy = reals(*_conv(X, F).shape, seed=7)
+    _bound = {"dilations": (1, 1), "data_format": "NHWC", **_attrs}
+    case("conv2d", X, F, value=_conv, attrs=_attrs, label=_label)
+    case("conv2d_backprop_input", F, _dy, value=lambda f, dy, g=_conv: derivative(lambda x: g(x, f), X, dy),
+         attrs={"input_shape": (None, 5, 4, 2), **_bound}, label=_label, unknown=_label == "same")
+    case("conv2d_backprop_filter", X, _dy, value=lambda x, dy, g=_conv: derivative(lambda f: g(x, f), F, dy),
+         attrs={"filter_shape": F.shape, **_bound}, label=_label, unknown=False)
+_NCHW = {"data_format": "NCHW", "strides": [1, 1, 2, 2], "padding": "SAME"}
+case("conv2d", X.transpose(0, 3, 1, 2), F, attrs=_NCHW, label="nchw",
+     value=lambda x, f: direct(x.transpose(0, 2, 3, 1), f, (2, 2), ((1, 1), (0, 0))).transpose(0, 3, 1, 2))
+case("fused_conv2d", X, F, reals(3), attrs={"strides": (1, 1), "padding": "SAME", "activation": "relu"},
+     value=lambda x, f, b: np.maximum(direct(x, f, (1, 1), ((1, 1), (0, 1))) + b, 0))
+case("conv2d_transpose", reals(1, 2, 2, 3), F, attrs={"output_shape": [1, 4, 4, 2], "strides": [1, 2, 2, 1]},
+     unknown=False,
+     value=lambda v, f: derivative(lambda x: direct(x, f, (2, 2), ((0, 1), (0, 0))), np.zeros((1, 4, 4, 2)), v))
+
+
+def pooled(x: Array, k: Any, s: Any, pads: Any, reduce: Any) -> Array:
+    """Pooling by its definition, NHWC; NaN marks padding."""
+    x = np.pad(x, ((0, 0), *pads, (0, 0)), constant_values=np.nan)
+    oh, ow = (x.shape[1] - k[0]) // s[0] + 1, (x.shape[2] - k[1]) // s[1] + 1
+    return np.stack([np.stack([reduce(x[:, i * s[0]:i * s[0] + k[0], j * s[1]:j * s[1] + k[1]],
+                                      axis=(1, 2)) for j in range(ow)], 1)
+                     for i in range(oh)], 1)
+
+
+_SAME = {"ksize": (3, 2), "strides": (2, 2), "padding": "SAME"}
+_PAD = ((1, 1), (0, 0))
+_BOUND = {**_SAME, "data_format": "NHWC"}
+_POOL = (2, 3, 2, 2)
+case("max_pool", X, value=lambda x: pooled(x, (3, 2), (2, 2), _PAD, np.nanmax), attrs=_SAME)
+case("max_pool", X, value=lambda x: pooled(x, (2, 2), (1, 1), ((0, 0), (0, 0)), np.nanmax),
+     attrs={"ksize": [1, 2, 2, 1], "strides": [1, 1, 1, 1], "padding": "VALID"}, label="valid")
+case("max_pool", X.transpose(0, 3, 1, 2),
+     value=lambda x: pooled(x.transpose(0, 2, 3, 1), (3, 2), (2, 2), _PAD, np.nanmax).transpose(0, 3, 1, 2),
+     attrs={**_SAME, "data_format": "NCHW"}, label="nchw")
+case("avg_pool", X, value=lambda x: pooled(x, (3, 2), (2, 2), _PAD, np.nanmean), attrs=_SAME)
+_MAXIMA = pooled(X, (3, 2), (2, 2), _PAD, np.nanmax)
+case("max_pool_grad", X, _MAXIMA, reals(*_POOL, seed=8), attrs=_BOUND, wrt=(2,), unknown=False,
+     value=lambda x, y, dy: derivative(lambda e: 1e6 * (pooled(x + 1e-6 * e, (3, 2), (2, 2), _PAD, np.nanmax) - y), x,
+                                       dy), rtol=1e-3)
+case("max_pool_grad_grad", X, _MAXIMA, reals(*X.shape, seed=9), attrs=_BOUND, wrt=(2,), unknown=False, rtol=1e-3,
+     value=lambda x, y, d: 1e6 * (pooled(x + 1e-6 * d, (3, 2), (2, 2), _PAD, np.nanmax) - y))
+case("avg_pool_grad", reals(*_POOL), attrs={"input_shape": (None, 5, 4, 2), **_BOUND},
+     value=lambda dy: derivative(lambda x: pooled(x, (3, 2), (2, 2), _PAD, np.nanmean), X, dy))
+
+# neural networks
+_LABELS = np.array([[0.2, 0.3, 0.5], [1.0, 0, 0]])
+_soft = lambda x: np.exp(x) / np.exp(x).sum(-1, keepdims=True)      # noqa: E731
+_cross = lambda x, y: -(y * np.log(_soft(x))).sum(-1)      # noqa: E731
+case("bias_add", T, reals(2), value=lambda x, b: x + b)
+case("bias_add", T, ROW, value=lambda x, b: x + b[:, None], attrs={"data_format": "NCHW"}, label="nchw")
+case("bias_add_grad", T, value=lambda dy: dy.sum((0, 1)))
+case("bias_add_grad", T, value=lambda dy: dy.sum((0, 2)), attrs={"data_format": "NCHW"}, label="nchw")
+case("xw_plus_b", A, reals(3, 2), reals(2), value=lambda x, w, b: x @ w + b)
+case("relu_layer", A, reals(3, 2), reals(2), value=lambda x, w, b: np.maximum(x @ w + b, 0))
+case("softmax", A, value=_soft)
+case("softmax", T, value=lambda x: np.exp(x) / np.exp(x).sum(1, keepdims=True), attrs={"axis": 1}, label="axis")
+case("log_softmax", A, value=lambda x: np.log(_soft(x)))
+case("softmax_xent", A, _LABELS, value=lambda x, y: [_cross(x, y), _soft(x) - y])
+case("sparse_softmax_xent", A, ints(2, 0), value=lambda x, y: [_cross(x, np.eye(3)[y]), _soft(x) - np.eye(3)[y]])
+case("softmax_cross_entropy_with_logits", A, _LABELS, value=_cross, wrt=(0,),
+     call=lambda x, y: ops.softmax_cross_entropy_with_logits(labels=y, logits=x))
+case("softmax_cross_entropy_with_logits_v2", T, np.full((2, 3, 2), 1 / 3),
+     value=lambda x, y: _cross(x.swapaxes(1, 2), y.swapaxes(1, 2)),
+     call=lambda x, y: ops.softmax_cross_entropy_with_logits_v2(labels=y, logits=x, dim=1))
+case("sparse_softmax_cross_entropy_with_logits", T, ints([0, 1, 1], [1, 0, 1]),
+     value=lambda x, y: _cross(x, np.eye(2)[y]),
+     call=lambda x, y: ops.sparse_softmax_cross_entropy_with_logits(labels=y, logits=x))
+_binary = lambda x, z: -z * np.log(1 / (1 + np.exp(-x))) - (1 - z) * np.log(1 - 1 / (1 + np.exp(-x)))      # noqa: E731
+case("sigmoid_xent", A, P / 3, value=_binary)
+case("sigmoid_cross_entropy_with_logits", A, P / 3, value=_binary,
+     call=lambda x, z: ops.sigmoid_cross_entropy_with_logits(labels=z, logits=x))
+case("window_sum", reals(2, 5), value=lambda x: np.stack([x[:, max(0, i - 1):i + 2].sum(1) for i in range(5)], 1),
+     attrs={"radius": 1})
+case("lrn", reals(1, 2, 2, 4), attrs={"depth_radius": 1, "bias": 2.0, "alpha": 0.5, "beta": 0.75},
+     value=lambda x: np.stack(
+    [x[..., i] / (2 + 0.5 * (x[..., max(0, i - 1):i + 2] ** 2).sum(-1)) ** 0.75 for i in range(4)], -1))
+case("l2_normalize", A, value=lambda x: x / np.sqrt((x * x).sum(1, keepdims=True)), attrs={"axis": 1})
+case("moments", T, value=lambda x: [x.mean((0, 2)), x.var((0, 2))], attrs={"axes": [0, 2]})
+case("batch_normalization", T, reals(2), positive(2), reals(2, seed=1), reals(2, seed=2),
+     attrs={"variance_epsilon": 1e-3},
+     value=lambda x, m, v, o, s: s * (x - m) / np.sqrt(v + 1e-3) + o)
+
+
+def _densified(params: Any, indices: Any) -> Any:
+    """The dense gradient of a gather, each row counted as often as it was gathered."""
+    from workbench.core.grad import gradients
+    return ops.densify(gradients(ops.gather(params, indices), params)[0])
+
+
+ELSEWHERE = {"placeholder", "argument", "no_op", "random_uniform", "random_normal", "truncated_normal", "multinomial",
+             "random_permutation"}
+"""Operations without a value to compare: test_ops.py tests each by name."""
+FAMILIES_ELSEWHERE = {"state", "updates", "lists", "flow", "queues", "comm", "fused", "sparse", "strings", "files"}
+"""Families, by the first word of their file, that have their own test files."""

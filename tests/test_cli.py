@@ -1,0 +1,474 @@
+"""The command line: what it prints, what it writes, how it stops, with which exit code."""
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import gzip
+import io
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import termios
+import textwrap
+from pathlib import Path
+
+import psutil
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+import workbench
+from tests.data_fixture import mnist_folder, write_small_mnist
+from workbench import errors
+from workbench.cli import app
+from workbench.commands import lab, trace
+from workbench.commands.screen import duration, picture
+from workbench.commands.train import Options, train_mnist
+from workbench.core.gate import gate
+from workbench.io.datasets import load_mnist
+from workbench.settings import settings
+from workbench.train.progress import Progress
+
+__all__ = ["mnist_folder"]
+
+TASKS = {"/job:worker/task:0": 3.25, "/job:worker/task:1": 9.5}
+
+
+def scripted(steps=100, every=10, fail=None, **last):
+    """A trainer that reports without training; `calls` keeps what it was asked and whether it was closed."""
+    calls = {}
+
+    def trainer(data, cluster=None, **options):
+        calls.update(options, data=data, cluster=cluster, closed=False)
+        try:
+            for step in range(0, steps + 1, every):
+                if fail and step >= fail[0]:
+                    raise fail[1]
+                yield Progress(step, steps, loss=2.0 - step / steps, accuracy=step / steps, steps_per_second=50.0,
+                               task_step_ms=TASKS, message="worker 1 joined" if step == every else "", **last)
+        finally:
+            calls["closed"] = True
+    return trainer, calls
+
+
+@contextlib.contextmanager
+def no_cluster(options):
+    yield f"cluster of {options.ps} and {options.worker}"
+
+
+def run(options=None, trainer=None, **keywords):
+    """(exit code, what was printed) of a run without a terminal."""
+    out = io.StringIO()
+    keywords = {"load": lambda: "data", "cluster": no_cluster, **keywords}
+    code = train_mnist(options or Options(steps=100), Console(file=out, width=200), trainer=trainer or scripted()[0],
+                       **keywords)
+    return code, out.getvalue()
+
+
+# -- train
+
+def test_plain_lines_without_a_terminal():
+    code, text = run(Options(steps=100, mode="sync"))
+    lines = text.splitlines()
+    assert code == 0
+    assert lines[0] == "Training MNIST · 2 ps · 2 workers · sync · 100 steps of 100"
+    assert lines[1].startswith("step 0/100  loss 2.0000  accuracy 0.00 %  50.0 steps/s  slowest task 9.50 ms  ")
+    assert "worker 1 joined" in lines and "\x1b" not in text
+    assert lines[-1].startswith("finished step 100/100: accuracy 100.00 %, loss 1.0000, time 0:0")
+
+
+def test_the_newest_known_values_stay_on_screen():
+    def trainer(data, cluster=None, **options):
+        yield Progress(10, 100, loss=1.5, accuracy=0.5)
+        yield Progress(50, 100)
+        yield Progress(100, 100, loss=0.5)
+    code, text = run(trainer=trainer)
+    lines = [line for line in text.splitlines() if line.startswith("step")]
+    assert code == 0 and ["loss 1.5000" in line for line in lines] == [True, True, False]
+    assert all("accuracy 50.00 %" in line for line in lines)
+
+
+def test_many_records_make_few_lines():
+    _, text = run(trainer=scripted(steps=1000, every=1)[0])
+    assert len(text.splitlines()) < 30
+
+
+def test_what_the_trainer_is_given(tmp_path):
+    trainer, calls = scripted()
+    options = Options(3, 4, "sync", 7, 8, 0.25, 9, checkpoint_dir=tmp_path / "new" / "folder")
+    assert run(options, trainer)[0] == 0
+    assert calls == {"data": "data", "cluster": "cluster of 3 and 4", "mode": "sync", "steps": 7, "batch_size": 8,
+                     "learning_rate": 0.25, "seed": 9, "checkpoint_dir": str(tmp_path / "new" / "folder"),
+                     "closed": True}
+    assert (tmp_path / "new" / "folder").is_dir()
+
+
+def test_local_needs_no_cluster():
+    trainer, calls = scripted()
+    code, text = run(Options(local=True), trainer, cluster=None)
+    assert (code, calls["cluster"]) == (0, None) and "this process · one replica" in text
+
+
+def test_report_is_written_with_the_facts(tmp_path):
+    written = []
+    code, text = run(Options(steps=100, report=tmp_path / "report.html"),
+                     write_report=lambda *arguments: written.append(arguments))
+    (path, journal, title, facts), = written
+    assert (code, path) == (0, tmp_path / "report.html") and journal is workbench.core.trace.journal
+    assert title.startswith("Training MNIST") and facts["accuracy"] == "100.00 %" and facts["steps"] == "100 of 100"
+    assert all(isinstance(value, str) for value in facts.values())
+    assert f"report: {tmp_path / 'report.html'}" in text
+
+
+def test_unwritable_places_are_said_before_training(tmp_path):
+    trainer, calls = scripted()
+    (tmp_path / "file").touch()
+    code, text = run(Options(report=tmp_path / "no" / "report.html"), trainer)
+    assert code == 1 and "no is no folder that a file can be written to; choose another path" in text
+    code, text = run(Options(checkpoint_dir=tmp_path / "file" / "x"), trainer)
+    assert code == 1 and "it cannot be written (Not a directory); choose another path" in text
+    assert not calls
+
+
+def test_our_errors_are_one_line():
+    code, text = run(trainer=scripted(fail=(30, errors.AbortedError("step 30: worker 1 died; start again")))[0])
+    assert code == 1 and text.splitlines()[-1] == "error: step 30: worker 1 died; start again"
+
+
+def test_foreign_errors_are_not_hidden():
+    with pytest.raises(ZeroDivisionError):
+        run(trainer=scripted(fail=(30, ZeroDivisionError()))[0])
+
+
+def test_a_loss_that_is_no_number_fails():
+    trainer, _ = scripted()
+
+    def diverging(*arguments, **options):
+        for record in trainer(*arguments, **options):
+            yield Progress(record.step, record.steps, float("nan"))
+    code, text = run(trainer=diverging)
+    assert code == 1 and "the loss is nan at step 100 with learning rate 0.5; try a smaller --learning-rate" in text
+
+
+def test_a_stand_in_is_announced(monkeypatch, tmp_path):
+    monkeypatch.setattr(settings, "data", tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    trainer, calls = scripted()
+    code, text = run(trainer=trainer, load=lambda: load_mnist(download=False))
+    assert code == 0 and "note: MNIST was not found: " in text and calls["data"].source == "digits"
+
+
+def test_ctrl_c_stops_after_the_step_with_a_summary():
+    def trainer(data, cluster=None, **options):
+        for step in range(1, 1000):
+            if step == 5:
+                signal.raise_signal(signal.SIGINT)
+            yield Progress(step, 1000, loss=1.0)
+    before = signal.getsignal(signal.SIGINT)
+    code, text = run(Options(steps=1000), trainer)
+    assert code == 130
+    assert "stopping after this step (Ctrl-C again stops at once) ..." in text
+    assert "stopped at step 5/1000: accuracy –, loss 1.0000" in text
+    assert signal.getsignal(signal.SIGINT) is before and not gate.closed
+
+
+def test_ctrl_c_cancels_the_step_that_runs():
+    """A session in the trainer sees the stopped gate, like a real one."""
+    def trainer(data, cluster=None, **options):
+        for step in range(1, 1000):
+            if step == 5:
+                signal.raise_signal(signal.SIGINT)
+            gate.enter()
+            yield Progress(step, 1000, loss=1.0)
+    code, text = run(Options(steps=1000), trainer)
+    assert code == 130 and "stopped at step 4/1000" in text and not gate.closed
+
+
+def test_cancelled_by_somebody_else_is_an_error():
+    code, text = run(trainer=scripted(fail=(50, errors.CancelledError("Session.run: closed; open a new one")))[0])
+    assert code == 1 and "error: Session.run: closed" in text
+
+
+def test_second_ctrl_c_stops_at_once():
+    closed = []
+
+    @contextlib.contextmanager
+    def cluster(options):
+        try:
+            yield None
+        finally:
+            closed.append(True)
+
+    def trainer(data, cluster=None, **options):
+        yield Progress(1, 1000, loss=1.0)
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        yield Progress(2, 1000, loss=1.0)
+    code, text = run(Options(steps=1000), trainer, cluster=cluster)
+    assert code == 130 and text.splitlines()[-1] == "stopped at once" and closed and not gate.closed
+
+
+IN_TERMINAL = """
+    import contextlib, sys
+    from workbench.commands.train import Options, train_mnist
+    from workbench.train.progress import Progress
+
+    steps = int(sys.argv[1])
+
+    def trainer(data, cluster=None, **options):
+        for step in range(1, 4):
+            yield Progress(step, steps, 0.5, 0.9, 12.0, {"/job:worker/task:0": 1.5}, f"note {step}")
+        for step in range(4, steps + 1):
+            sys.stdin.readline()
+            yield Progress(step, steps, 0.25, 0.9, 12.0, {"/job:worker/task:0": 1.5})
+
+    def cluster(options):
+        return contextlib.nullcontext()
+
+    raise SystemExit(train_mnist(Options(), trainer=trainer, load=lambda: None, cluster=cluster))
+"""
+
+
+def in_terminal(argument, heard, key=b""):
+    """(exit code, output) of a run in a real terminal that gets `key` once `heard` was printed."""
+    main, child = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
+    process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(IN_TERMINAL), argument], stdin=child,
+                               stdout=child, stderr=child, start_new_session=True, env=environment,
+                               preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+    os.close(child)
+    output = b""
+    with process:
+        while True:
+            try:
+                piece = os.read(main, 4096)
+            except OSError:          # the child closed its end
+                break
+            if not piece:
+                break
+            output += piece
+            if key and heard in output:
+                os.write(main, key)
+                key = b""
+        os.close(main)
+    return process.returncode, output.decode()
+
+
+def test_a_terminal_shows_a_live_picture():
+    code, text = in_terminal("3", b"")
+    assert code == 0
+    for part in ("note 2", "3/3 steps", "12.0 steps/s", "loss ", "90.00 %", "/job:worker/task:0", "1.50 ms", "█",
+                 "left 0:00", "finished step 3/3"):
+        assert part in text, part
+
+
+def test_ctrl_c_in_a_real_terminal():
+    code, text = in_terminal("1000", b"note 3", key=b"\x03\n\n")
+    assert code == 130 and "stopping after this step" in text
+    assert re.search(r"stopped at step [34]/1000: accuracy 90.00 %", text), "the step at hand may end, or be the next"
+
+
+def test_the_picture_marks_who_holds_the_others_up():
+    out = io.StringIO()
+    record = Progress(50, 100, 0.5, None, 10.0, {**TASKS, "/job:ps/task:0": 3})
+    Console(file=out, width=120).print(picture("Title", record, 65.2))
+    text = out.getvalue()
+    slow, = [line for line in text.splitlines() if "holds the others up" in line]
+    assert slow.startswith("/job:worker/task:1      9.50 ms") and "accuracy –" in text
+    assert "elapsed 1:05" in text and "left 0:05" in text
+    assert [duration(s) for s in (None, 0.4, 59.6, 3661)] == ["–", "0:00", "1:00", "1:01:01"]
+
+
+@pytest.mark.parametrize("arguments", ["--ps 0", "--mode half", "--steps x", "--learning-rate -1"])
+def test_options_are_checked(arguments):
+    done = CliRunner().invoke(app, ["train", "mnist", *arguments.split()])
+    assert done.exit_code == 2 and arguments.split()[0] in done.output
+
+
+def test_real_exit_code_and_message_of_a_broken_file(tmp_path):
+    """The whole way: a real process, a real file, no traceback."""
+    folder = write_small_mnist(tmp_path / "mnist")
+    broken = folder / "train-images-idx3-ubyte.gz"
+    broken.write_bytes(broken.read_bytes()[:100])
+    done = subprocess.run([sys.executable, "-m", "workbench.cli", "train", "mnist", "--local"], capture_output=True,
+                          text=True, timeout=100, env={**os.environ, "WORKBENCH_DATA": str(tmp_path)}, check=False)
+    assert done.returncode == 1 and "Traceback" not in done.stdout + done.stderr
+    assert f"error: read_idx {broken}: " in done.stdout and "get the file again" in done.stdout
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("mode", ["async", "sync"])
+def test_ctrl_c_on_a_real_cluster(tmp_path, mode, mnist_folder):
+    """A terminal's Ctrl-C reaches every process of the group; the chief alone decides what it means."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "workbench.cli", "train", "mnist", "--steps", "1000000", "--mode", mode, "--report",
+         str(tmp_path / "report.html")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True, env={**os.environ, "WORKBENCH_DATA": str(mnist_folder)})
+    with process:
+        for line in process.stdout:
+            if line.startswith("step"):
+                family = psutil.Process(process.pid).children(recursive=True)
+                os.killpg(process.pid, signal.SIGINT)
+                break
+        rest = process.stdout.read()
+    assert process.returncode == 130 and "Traceback" not in rest and "error" not in rest
+    assert "stopped at step " in rest and (tmp_path / "report.html").stat().st_size > 10_000
+    gone, alive = psutil.wait_procs(family, timeout=5)
+    assert len(gone) >= 4 and not alive
+
+
+# -- start-up
+
+HEAVY = {"anywidget", "bokeh", "cupy", "dask", "distributed", "ipywidgets", "jupyterlab", "numba", "pooch",
+         "requests", "sklearn"}
+
+
+def test_starting_imports_nothing_heavy():
+    code = "import sys, workbench.cli; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert not HEAVY & set(done.stdout.split())
+
+
+def test_version_and_help():
+    runner = CliRunner()
+    assert runner.invoke(app, ["version"]).output == f"{workbench.__version__}\n"
+    for arguments in ([], ["train"], ["trace"]):
+        text = runner.invoke(app, [*arguments, "--help"]).output
+        assert all(word in text for word in {(): ("lab", "train", "trace", "bench", "doctor"), ("train",): ("mnist",),
+                                             ("trace",): ("inspect", "export")}[tuple(arguments)])
+
+
+# -- lab
+
+@pytest.fixture
+def checkout(tmp_path):
+    (tmp_path / "notebooks").mkdir()
+    (tmp_path / lab.TOUR).write_text("{}")
+    (tmp_path / "own.ipynb").write_text("{}")
+    return tmp_path
+
+
+def test_lab_opens_the_tour_without_dialogs(checkout):
+    command, folder = lab.command_line(["--no-browser", "--port=9999"], checkout / "notebooks")
+    assert folder == checkout
+    assert command[1:] == ["-m", "jupyterlab", "notebooks/00_tour.ipynb", *lab.QUIET, "--no-browser", "--port=9999"]
+
+
+def test_lab_opens_a_given_notebook(checkout, tmp_path_factory):
+    command, _ = lab.command_line(["--no-browser", "own.ipynb"], checkout)
+    assert command[3:] == ["own.ipynb", *lab.QUIET, "--no-browser"]
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    command, folder = lab.command_line([str(checkout / "own.ipynb")], elsewhere)
+    assert (command[3], folder) == ("own.ipynb", checkout)
+    with pytest.raises(errors.NotFoundError, match=r"there is no notebook .*none.ipynb; check the path"):
+        lab.command_line(["none.ipynb"], checkout)
+
+
+def test_lab_becomes_jupyterlab(checkout, monkeypatch):
+    called = []
+    monkeypatch.chdir(checkout)
+    monkeypatch.setattr(os, "execv", lambda *arguments: called.append(arguments))
+    assert CliRunner().invoke(app, ["lab", "--no-browser", "own.ipynb", "--ip", "127.0.0.1"]).exit_code == 0
+    (program, command), = called
+    assert program == sys.executable and command[3] == "own.ipynb"
+    assert command[-3:] == ["--no-browser", "--ip", "127.0.0.1"]
+    refused = CliRunner().invoke(app, ["lab", "none.ipynb"])
+    assert refused.exit_code == 1 and "error: workbench lab: there is no notebook" in refused.stderr
+
+
+def test_quiet_options_exist_in_the_installed_jupyterlab():
+    from jupyterlab.handlers.announcements import NeverCheckForUpdate
+    from jupyterlab.labapp import LabApp
+    assert {"news_url", "check_for_updates_class"} <= set(LabApp.class_trait_names())
+    assert NeverCheckForUpdate.__name__ in lab.QUIET[1]
+
+
+# -- trace
+
+EVENTS = [{"ph": "M", "name": "process_name", "pid": 1, "args": {"name": "/job:worker/task:0"}},
+          {"ph": "X", "name": "matmul", "pid": 1, "tid": 0, "ts": 100.0, "dur": 1500.0},
+          {"ph": "X", "name": "matmul", "pid": 1, "tid": 0, "ts": 2000.0, "dur": 500.0},
+          {"ph": "s", "name": "x", "pid": 1, "ts": 5, "id": 1}]
+
+
+@pytest.mark.parametrize("form", ["html", "json", "list", "gz"])
+def test_trace_of_each_kind_of_file(tmp_path, form):
+    plain = json.dumps({"traceEvents": EVENTS})
+    path = tmp_path / "saved"
+    page = f'<!DOCTYPE html><script type="application/json" id="{trace.EMBEDDED}">{plain}</script>'
+    path.write_bytes({"html": page.encode(), "json": plain.encode(), "list": json.dumps(EVENTS).encode(),
+                      "gz": gzip.compress(plain.encode())}[form])
+    done = CliRunner().invoke(app, ["trace", "inspect", str(path)])
+    assert done.exit_code == 0 and "4 events, 2 spans over 0.002 s" in done.output
+    assert "/job:worker/task:0" in done.output and "2.000" in done.output
+    done = CliRunner().invoke(app, ["trace", "export", str(path), str(tmp_path / "out.json")])
+    assert done.output == f"{tmp_path / 'out.json'}: 4 events; open it at https://ui.perfetto.dev\n"
+    assert json.loads((tmp_path / "out.json").read_text())["traceEvents"] == EVENTS
+
+
+@pytest.mark.parametrize(("content", "text"), [
+    (b"<html>", "the page of 6 bytes has no trace in it"), (b"{", "its 1 bytes are no JSON"),
+    (b"\x1f\x8b12", "it cannot be read"), (b"{}", "it is JSON but holds no list of trace events"),
+    (b"[1]", "it is JSON but holds no list of trace events"),
+    (b"\xff\xfe", "its 2 bytes are no JSON"), (b"", "its 0 bytes are no JSON")])
+def test_trace_of_something_else(tmp_path, content, text):
+    (tmp_path / "x").write_bytes(content)
+    with pytest.raises(errors.DataLossError, match=rf"trace {tmp_path}/x: {text}"):
+        trace.load(tmp_path / "x")
+    done = CliRunner().invoke(app, ["trace", "export", str(tmp_path / "x")])
+    assert done.exit_code == 1 and done.stderr.startswith("error: trace ") and len(list(tmp_path.iterdir())) == 1
+
+
+def test_trace_of_nothing_and_to_nowhere(tmp_path):
+    with pytest.raises(errors.NotFoundError, match="there is no such file"):
+        trace.load(tmp_path / "x")
+    (tmp_path / "x").write_text("[]")
+    with pytest.raises(errors.FailedPreconditionError, match="it cannot be written"):
+        trace.export(tmp_path / "x", tmp_path / "no" / "y")
+
+
+# -- bench and doctor
+
+def test_bench(tmp_path, monkeypatch):
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "good.py").write_text('"""Adds up.\n\nMore."""\nprint(1 + 1)\n')
+    (tmp_path / "benchmarks" / "poor.py").write_text("raise SystemExit(3)\n")
+    (tmp_path / "benchmarks" / "_shared.py").write_text("")
+    monkeypatch.chdir(tmp_path / "benchmarks")
+    runner = CliRunner()
+    assert [line.split() for line in runner.invoke(app, ["bench", "--list"]).output.splitlines()] == [
+        ["good", "Adds", "up."], ["poor"]]
+    assert runner.invoke(app, ["bench", "good"]).exit_code == 0
+    assert runner.invoke(app, ["bench"]).exit_code == 3
+    unknown = runner.invoke(app, ["bench", "none"])
+    assert unknown.exit_code == 1 and "there is no benchmark 'none' but good, poor; ask" in unknown.stderr
+
+
+def test_doctor_says_what_is_there_and_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setattr(settings, "data", write_small_mnist(tmp_path / "mnist").parent)
+    monkeypatch.setenv("COLUMNS", "250")
+    monkeypatch.setenv("JUPYTER_PATH", str(tmp_path))
+    extension = tmp_path / "labextensions" / "workbench-lab"
+    extension.mkdir(parents=True)
+    (extension / "package.json").write_text('{"version": "1.2.3"}')
+    done = CliRunner().invoke(app, ["doctor"])
+    rows = {line.split("  ")[0].strip(): line for line in done.output.splitlines()}
+    assert done.exit_code == 0
+    assert f"{tmp_path}/mnist" in rows["MNIST"] and "1.2.3" in rows["lab extension"] and "numpy" in rows["packages"]
+    monkeypatch.setattr(settings, "libraries", ("onednn",))
+    monkeypatch.setattr("workbench.commands.doctor.NEEDED", ("numpy", "surely-not-installed"))
+    done = CliRunner().invoke(app, ["doctor"])
+    assert done.exit_code == 1 and "pip install surely-not-installed" in done.output
+    assert "switched off" in done.output and "add numba to WB_LIBRARIES" in done.output
+
+
+def test_the_package_has_no_heavy_command_module():
+    """Each command imports its own needs; the modules themselves stay light."""
+    for path in Path(workbench.__file__).parent.glob("commands/*.py"):
+        top = [line.split()[1].partition(".")[0] for line in path.read_text().splitlines()
+               if line.startswith(("import ", "from "))]
+        assert not HEAVY & set(top), path

@@ -1,0 +1,212 @@
+"""The house rules: who may import whom and what, what is never called, how long a file or function may be."""
+from __future__ import annotations
+
+import pytest
+
+from tests import layers
+from tests.layers import Module
+
+# From the ground up; a module imports strictly lower layers only. New modules of `core` get a place here.
+LAYERS = (
+    ("ground", "errors settings"),
+    ("records of a run", "core.trace"),
+    ("gate", "core.gate"),
+    ("element types", "core.dtype"),
+    ("shapes", "core.shape"),
+    ("state", "core.state"),
+    ("operation definitions", "core.opdef"),
+    ("device names", "core.device"),
+    ("graph records", "core.graph"),
+    ("graph building", "core.build"),
+    ("graph rewriting", "core.passes.rewrite"),
+    ("graph text and checks", "core.text core.check"),
+    ("operations", "core.ops.*"),
+    ("gradients", "core.grad"),
+    ("kernels", "core.kernels.*"),
+    ("passes", "core.passes.*"),
+    ("costs", "core.cost"),
+    ("simulation", "core.simulate"),
+    ("placement", "core.place"),
+    ("partition", "core.partition"),
+    ("graphs as bytes", "core.serial"),
+    ("segments", "core.segments core.memory"),
+    ("instructions", "core.instructions"),
+    ("liveness", "core.liveness"),
+    ("code generation", "core.codegen"),
+    ("plan", "core.plan"),
+    ("rendezvous", "core.rendezvous"),
+    ("executor", "core.executor"),
+    ("driver", "core.driver"),
+    ("devices of one process", "core.local"),
+    ("tensor files", "core.tensorfile"),
+    ("manifests", "core.manifest"),
+    ("checkpoints", "core.checkpoint"),
+    ("fetches", "core.fetch"),
+    ("session", "core.session"),
+    ("engine", "core"),
+    ("layers and losses", "nn.*"),
+    ("training", "train.*"),
+    ("cluster", "cluster.*"),
+    ("views", "viz.*"),
+    ("widgets and files", "widgets.* io.*"),
+    ("public names", layers.FACADE),
+    ("historic names", "tf1"),
+    ("commands", "commands.*"),
+    ("command line", "cli"),
+)
+
+# Modules of one of these may import each other, without cycles.
+PACKAGES = "core.ops.* core.kernels.* core.passes.* nn.* train.* cluster.* viz.* widgets.* io.* commands.*"
+
+# Library -> who may import it; an empty right side means nobody.
+OWNERS = (
+    ("dask distributed tornado", "cluster.*"),
+    ("numba onednn cupy cupyx ctypes threadpoolctl", "core.kernels.*"),
+    ("ipywidgets anywidget comm ipykernel IPython", "widgets.*"),
+    ("bokeh", "viz.* cluster.dashboard"),
+    ("graphviz pygraphviz", "viz.*"),
+    ("pooch requests sklearn", "io.*"),
+    ("safetensors", "core.tensorfile core.manifest io.*"),
+    ("msgpack", "core.serial cluster.*"),
+    ("rich", "commands.* cli"),
+    ("typer click", "cli"),
+    ("pickle cloudpickle dill marshal shelve joblib", ""),
+    ("tensorflow torch jax", ""),
+)
+
+EXECUTOR_MAY_NOT = ("threading _thread time asyncio socket select selectors queue concurrent multiprocessing "
+                    "subprocess os random numpy dask distributed")
+
+# What user-level code may know of the engine.
+PUBLIC = ("errors settings core.build core.checkpoint core.device core.dtype core.gate core.grad core.graph "
+          "core.opdef core.ops core.session core.shape core.trace")
+RECORDS = "errors settings core.trace core.gate"
+
+# Built-ins that execute text, and the only places that may: each compiles source that this process generated itself.
+EXECUTING = "eval exec compile __import__"
+EXECUTES = {"core.codegen": "exec compile", "core.kernels.numba_fused": "exec compile eval"}
+
+# Files over 400 lines and functions over 40: each a decision. Name -> why.
+MOST_LINES, MOST_FUNCTION_LINES = 400, 40
+LONG = {
+    "core.graph": "Graph, Operation and Tensor belong together: records that refer to each other",
+}
+
+KNOWN = layers.modules()
+
+
+def test_imports_go_strictly_down():
+    assert layers.upward(KNOWN, LAYERS, PACKAGES) == []
+
+
+def test_no_modules_import_each_other_in_a_circle():
+    assert layers.cycles(KNOWN) == []
+
+
+def test_libraries_stay_with_their_owners():
+    assert layers.foreign(KNOWN, OWNERS) == []
+
+
+def test_the_executor_is_pure():
+    assert layers.foreign({k: m for k, m in KNOWN.items() if k == "core.executor"}, [(EXECUTOR_MAY_NOT, "")]) == []
+
+
+def test_user_level_code_uses_the_public_graph_api():
+    assert layers.outside(KNOWN, "nn.*", f"{PUBLIC} nn.*") == []
+    assert layers.outside(KNOWN, "train.*", f"{PUBLIC} nn.* train.*") == []
+
+
+def test_views_read_records_and_widgets_bind_views():
+    assert layers.outside(KNOWN, "viz.*", f"{RECORDS} viz.*") == []
+    assert layers.outside(KNOWN, "widgets.*", f"{RECORDS} viz.* widgets.*") == []
+
+
+def test_operation_families_never_import_each_other():
+    assert layers.family_imports(KNOWN, "core.ops") == []
+
+
+def test_nothing_loaded_is_executed():
+    assert layers.calls(KNOWN, EXECUTING, EXECUTES) == []
+
+
+def test_long_files_and_functions_are_decisions():
+    found = layers.oversize(KNOWN, MOST_LINES, MOST_FUNCTION_LINES)
+    assert {name: size for name, size in found.items() if name not in LONG} == {}
+
+
+def test_every_module_says_what_it_owns():
+    assert layers.unexplained(KNOWN) == []
+
+
+# -- the rules above find what they are for
+
+def world(**sources):
+    """Modules by name, with the double underscore standing for a dot."""
+    named = {name.replace("__", "."): source for name, source in sources.items()}
+    return {name: Module(name, source) for name, source in {"errors": "", "core.graph": "", **named}.items()}
+
+
+@pytest.mark.parametrize("source", [
+    "from workbench.core.session import Session",
+    "from workbench.core import session",
+    "import workbench.core.session as s",
+    "from . import session",
+    "from .session import Session",
+    "def f():\n    from workbench.core.session import Session",
+    "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from workbench.core.session import Session",
+    "import importlib\nimportlib.import_module('workbench.core.session')",
+])
+def test_every_way_to_import_is_seen(source):
+    found = layers.upward(world(core__graph=source, core__session=""), LAYERS, PACKAGES)
+    assert len(found) == 1 and found[0].startswith("core.graph:") and found[0].endswith(
+        "imports core.session, but 'session' is not below 'graph records'")
+
+
+def test_neighbours_and_strangers_are_seen():
+    known = world(core__memory="from workbench.core import segments", core__segments="", core__new="")
+    assert layers.upward(known, LAYERS, PACKAGES) == [
+        "core.memory:1 imports core.segments, but 'segments' is not below 'segments'",
+        "core.new: it is in no layer; give it a place in LAYERS"]
+    fine = world(viz__a="from workbench.viz.b import c", viz__b="", core__graph="from workbench import errors")
+    assert layers.upward(fine, LAYERS, PACKAGES) == []
+
+
+def test_circles_are_seen():
+    known = world(viz__a="from workbench.viz import b", viz__b="def f():\n    import workbench.viz.a")
+    assert layers.cycles(known) == ["viz.a -> viz.b -> viz.a"]
+
+
+def test_foreign_libraries_are_seen():
+    found = layers.foreign(world(core__graph="def f():\n    import dask.array", cluster__task="import dask",
+                                 io__x="from pickle import loads"), OWNERS)
+    assert found == ["core.graph:2 imports dask, which is for cluster.* alone",
+                     "io.x:1 imports pickle, which is for nobody"]
+
+
+def test_reaching_past_the_public_api_is_seen():
+    known = world(train__sgd="from workbench.core.plan import Plan", core__plan="",
+                  viz__x="from workbench.core import graph", core__ops__nn="from workbench.core.ops import math",
+                  core__ops__math="", core__ops__math_more="from workbench.core.ops import math")
+    assert len(layers.outside(known, "train.*", PUBLIC)) == len(layers.outside(known, "viz.*", RECORDS)) == 1
+    assert layers.family_imports(known, "core.ops") == [
+        "core.ops.nn:1 imports core.ops.math; call `ops.<name>` instead"]
+
+
+def test_executing_calls_are_seen():
+    known = world(io__x="eval('1')\nre.compile('x')\nmodel.eval()\nrun('x', shell=True)\nload(allow_pickle=0)",
+                  core__codegen="exec(compile('', '', 'exec'))\neval('')")
+    assert layers.calls(known, EXECUTING, EXECUTES) == [
+        "io.x:1 calls eval", "io.x:4 passes shell=True", "io.x:5 passes allow_pickle=True",
+        "core.codegen:2 calls eval"]
+
+
+def test_sizes_are_measured():
+    long = "class A:\n    def b(self):\n" + "        x = 1\n" * 40
+    assert layers.oversize(world(viz__a=long, viz__b="x = 1\n" * 401), 400, 40) == {"viz.a:A.b": 41, "viz.b": 401}
+
+
+def test_first_lines_are_read():
+    known = {name: Module(name, source) for name, source in {
+        "a": '"""Owns a."""\n', "b": "x = 1\n", "c": '"""Owns c"""\n', "d": '\n"""Owns d."""\n',
+        "e": '"""Owns e.\n\nMore."""\n'}.items()}
+    assert [fault[0] for fault in layers.unexplained(known)] == ["b", "c", "d"]

@@ -1,0 +1,61 @@
+"""Functions of the default graph: scopes for names, devices and order, seeds, conversion."""
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from workbench.core.build import IndexedSlices, convert, ops
+from workbench.core.graph import Operation, Tensor, get_default_graph
+
+__all__ = ["colocate_with", "control_dependencies", "convert_to_tensor", "device", "name_scope", "set_random_seed",
+           "tuple"]
+
+
+def device(request: str | Callable[[Operation], str] | None) -> contextlib.AbstractContextManager[None]:
+    """Operations below ask for this device, such as "/job:ps/task:0" or "/gpu:0"; fields not given stay open."""
+    return get_default_graph().device(request)
+
+
+@contextlib.contextmanager
+def name_scope(name: str | None, default_name: str | None = None, values: Any = None) -> Iterator[str]:
+    """Names of operations below carry `name/` (`default_name/` when it is None)."""
+    with get_default_graph().name_scope(name if name is not None else default_name) as scope:
+        yield scope
+
+
+def control_dependencies(control_inputs: Sequence[Any] | None) -> contextlib.AbstractContextManager[None]:
+    """Operations below start after these tensors and operations are done; None clears."""
+    return get_default_graph().control_dependencies(control_inputs)
+
+
+def colocate_with(op: Any, ignore_existing: bool = False) -> contextlib.AbstractContextManager[None]:
+    """Operations below go to the device of `op`."""
+    return get_default_graph().colocate_with(getattr(op, "op", op))
+
+
+def set_random_seed(seed: int | None) -> None:
+    """Make the default graph's random operations repeatable; operations made before keep their seeds."""
+    get_default_graph().seed = seed
+
+
+def convert_to_tensor(value: Any, dtype: Any = None, name: str | None = None, preferred_dtype: Any = None) -> Tensor:
+    """A tensor from a tensor, a variable, or Python/NumPy data. Raises DtypeError when it does not fit `dtype`."""
+    return convert(value, dtype, name or "constant")
+
+
+def tuple(tensors: Sequence[Any], name: str = "tuple", control_inputs: Sequence[Any] = ()) -> list[Any]:
+    """The same tensors, each available only after all of them (and `control_inputs`) are done."""
+    graph = get_default_graph()
+    with graph.name_scope(name):
+        before = [t.values if isinstance(t, IndexedSlices) else t for t in tensors if t is not None]
+        with graph.control_dependencies([*before, *control_inputs]):
+            return [_gated(t) for t in tensors]
+
+
+def _gated(tensor: Any) -> Any:
+    if tensor is None:
+        return None
+    if isinstance(tensor, IndexedSlices):
+        return IndexedSlices(ops.identity(tensor.values), ops.identity(tensor.indices), tensor.dense_shape)
+    return ops.identity(tensor)

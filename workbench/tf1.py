@@ -1,0 +1,185 @@
+"""TensorFlow 1.x and 0.x names for workbench: `import workbench.tf1 as tf` runs old programs unchanged."""
+from __future__ import annotations
+
+import logging as _logging
+from types import SimpleNamespace as _Namespace
+from typing import Any as _Any
+
+import workbench as _wb
+from workbench import *  # noqa: F403
+from workbench import nn as _nn
+from workbench import train as _train
+from workbench.core.build import ops as _ops
+from workbench.core.dtype import as_dtype as _as_dtype
+from workbench.io import mnist_tutorial as _mnist_tutorial
+from workbench.nn import framework as _framework
+from workbench.nn import initializers as _initializers
+from workbench.train import app as _app
+from workbench.train import files as gfile
+from workbench.train.config import ConfigProto, GPUOptions, RunMetadata, RunOptions
+
+__version__ = "1.15.0-workbench-" + _wb.__version__
+VERSION = __version__
+
+
+def _renamed(function: _Any, first: str = "", **names: str) -> _Any:
+    """`function` that also takes TensorFlow's keywords: `first` for its first argument, and old=new ones."""
+    def call(*args: _Any, **options: _Any) -> _Any:
+        for old, new in names.items():
+            if old in options:
+                options[new] = options.pop(old)
+        if first and first in options:
+            args = (options.pop(first), *args)
+        return function(*args, **options)
+    call.__name__ = call.__qualname__ = getattr(function, "__name__", first)
+    call.__doc__ = function.__doc__
+    return call
+
+
+def _first(function: _Any, old: str) -> _Any:
+    return _renamed(function, old)
+
+
+# reductions: reduction_indices, keep_dims and input_tensor
+_REDUCE = {"reduction_indices": "axis", "keep_dims": "keepdims"}
+reduce_all = _renamed(_ops.reduce_all, "input_tensor", **_REDUCE)
+reduce_any = _renamed(_ops.reduce_any, "input_tensor", **_REDUCE)
+reduce_logsumexp = _renamed(_ops.reduce_logsumexp, "input_tensor", **_REDUCE)
+reduce_max = _renamed(_ops.reduce_max, "input_tensor", **_REDUCE)
+reduce_mean = _renamed(_ops.reduce_mean, "input_tensor", **_REDUCE)
+reduce_min = _renamed(_ops.reduce_min, "input_tensor", **_REDUCE)
+reduce_prod = _renamed(_ops.reduce_prod, "input_tensor", **_REDUCE)
+reduce_sum = _renamed(_ops.reduce_sum, "input_tensor", **_REDUCE)
+argmax = _renamed(_ops.argmax, "input", dimension="axis", output_type="dtype")
+argmin = _renamed(_ops.argmin, "input", dimension="axis", output_type="dtype")
+arg_max, arg_min = argmax, argmin
+
+# first arguments that TensorFlow calls otherwise
+expand_dims = _renamed(_ops.expand_dims, "input", dim="axis")
+identity = _first(_ops.identity, "input")
+pad = _first(_ops.pad, "tensor")
+rank = _first(_ops.rank, "input")
+reshape = _first(_ops.reshape, "tensor")
+reverse = _renamed(_ops.reverse, "tensor", dims="axis")
+shape = _first(_ops.shape, "input")
+size = _first(_ops.size, "input")
+slice = _first(_ops.slice, "input_")
+squeeze = _renamed(_ops.squeeze, "input", squeeze_dims="axis")
+stop_gradient = _first(_ops.stop_gradient, "input")
+tile = _first(_ops.tile, "input")
+transpose = _first(_ops.transpose, "a")
+
+
+# argument orders of 0.x
+def concat(values: _Any, axis: _Any = None, name: str | None = None, **old: _Any) -> _Any:
+    """concat(values, axis), or concat(axis, values) as before 1.0."""
+    axis = old.pop("concat_dim", axis)
+    if isinstance(values, int):
+        values, axis = axis, values
+    return _ops.concat(values, axis=axis, name=name)
+
+
+def split(value: _Any, num_or_size_splits: _Any = None, axis: _Any = 0, num: _Any = None, name: str | None = None,
+          **old: _Any) -> _Any:
+    """split(value, num_or_size_splits, axis), or split(axis, num_split, value) as before 1.0."""
+    axis, num_or_size_splits = old.pop("split_dim", axis), old.pop("num_split", num_or_size_splits)
+    if isinstance(value, int):
+        value, axis = axis, value
+    return _ops.split(value, num_or_size_splits=num_or_size_splits, axis=axis, name=name)
+
+
+def _cross_entropy(function: _Any) -> _Any:
+    def call(*args: _Any, **options: _Any) -> _Any:
+        if "dim" in options:
+            options["axis" if function is _ops.softmax_cross_entropy_with_logits_v2 else "dim"] = options.pop("dim")
+        if args and args[0] is not None:      # (logits, labels) as before 1.0
+            options.update(zip(("logits", "labels", "name"), args))
+        elif args:
+            options.update(zip(("labels", "logits", "dim", "name"), args[1:]))
+        return function(**options)
+    call.__doc__ = function.__doc__
+    return call
+
+
+# names of 0.x
+all_variables = _wb.global_variables
+batch_matmul = _ops.matmul
+complex_abs = _ops.abs
+initialize_all_variables = _wb.global_variables_initializer
+initialize_local_variables = _wb.local_variables_initializer
+initialize_variables = _wb.variables_initializer
+inv = _ops.reciprocal
+mul = _ops.multiply
+neg = _ops.negative
+op_scope = _wb.name_scope
+pack = _ops.stack
+select = _ops.where
+sub = _ops.subtract
+unpack = _ops.unstack
+variable_op_scope = _wb.variable_scope
+
+
+def _to(dtype: str) -> _Any:
+    def convert(x: _Any, name: str | None = None) -> _Any:
+        return _ops.cast(x, dtype, name=name)
+    convert.__doc__ = f"x as {dtype}."
+    return convert
+
+
+to_bfloat16, to_double, to_float = _to("bfloat16"), _to("float64"), _to("float32")
+to_int32, to_int64 = _to("int32"), _to("int64")
+as_dtype = _as_dtype
+Dimension = int
+
+
+def _public(module: _Any, **more: _Any) -> _Any:
+    """The names of a module as a namespace, with others added or replaced."""
+    return _Namespace(**{name: getattr(module, name) for name in module.__all__}, **more)
+
+
+def _overlay(module: _Any, **more: _Any) -> _Any:
+    found = _public(module)
+    vars(found).update(more)
+    return found
+
+
+nn = _overlay(
+    _nn,
+    avg_pool=_first(_nn.avg_pool, "input"),
+    bias_add=_first(_nn.bias_add, "value"),
+    conv2d=_renamed(_nn.conv2d, "input", filters="filter"),
+    deconv2d=_nn.conv2d_transpose,
+    elu=_first(_nn.elu, "features"),
+    l2_loss=_first(_nn.l2_loss, "t"),
+    l2_normalize=_renamed(_nn.l2_normalize, dim="axis"),
+    log_softmax=_renamed(_nn.log_softmax, "logits", dim="axis"),
+    lrn=_first(_nn.lrn, "input"),
+    local_response_normalization=_first(_nn.lrn, "input"),
+    max_pool=_first(_nn.max_pool, "input"),
+    relu=_first(_nn.relu, "features"),
+    relu6=_first(_nn.relu6, "features"),
+    sigmoid_cross_entropy_with_logits=_cross_entropy(_nn.sigmoid_cross_entropy_with_logits),
+    softmax=_renamed(_nn.softmax, "logits", dim="axis"),
+    softmax_cross_entropy_with_logits=_cross_entropy(_nn.softmax_cross_entropy_with_logits),
+    softmax_cross_entropy_with_logits_v2=_cross_entropy(_nn.softmax_cross_entropy_with_logits_v2),
+    softplus=_first(_nn.softplus, "features"),
+    softsign=_first(_nn.softsign, "features"),
+    sparse_softmax_cross_entropy_with_logits=_cross_entropy(_nn.sparse_softmax_cross_entropy_with_logits),
+    top_k=_first(_nn.top_k, "input"),
+)
+train = _public(_train)
+
+# programs around the graph
+app = _Namespace(run=_app.run, flags=_app)
+flags = _app
+compat = _Namespace(
+    as_bytes=lambda text, encoding="utf-8": text.encode(encoding) if isinstance(text, str) else bytes(text),
+    as_str=lambda text, encoding="utf-8": text if isinstance(text, str) else bytes(text).decode(encoding),
+    as_text=lambda text, encoding="utf-8": text if isinstance(text, str) else bytes(text).decode(encoding))
+examples = _Namespace(tutorials=_Namespace(mnist=_Namespace(input_data=_mnist_tutorial)))
+
+_log = _logging.getLogger("workbench")
+logging = _Namespace(
+    DEBUG=_logging.DEBUG, INFO=_logging.INFO, WARN=_logging.WARNING, ERROR=_logging.ERROR, FATAL=_logging.CRITICAL,
+    debug=_log.debug, info=_log.info, warn=_log.warning, warning=_log.warning, error=_log.error, fatal=_log.critical,
+    log=_log.log, set_verbosity=_log.setLevel, get_verbosity=_log.getEffectiveLevel)

@@ -1,0 +1,187 @@
+"""The main job in one call: train a digit classifier on parameter servers and report as it goes."""
+from __future__ import annotations
+
+import collections
+import queue
+import statistics
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from workbench import errors
+from workbench.core import trace
+from workbench.core.build import ops
+from workbench.core.graph import Graph
+from workbench.core.session import Session
+from workbench.nn.initializers import Zeros, glorot_uniform_initializer
+from workbench.nn.scopes import get_variable, variable_scope
+from workbench.nn.variables import Variable, global_variables_initializer
+from workbench.train.optimizers import GradientDescentOptimizer
+from workbench.train.progress import Progress
+from workbench.train.replicas import Replicas, Tower, replicate
+
+__all__ = ["classifier", "train"]
+
+_HIDDEN = 128
+_REPORT_SECONDS = 0.1      # between progress records
+
+
+def classifier() -> Tower:
+    """784 pixels, one hidden layer of ReLU units, 10 classes; softmax cross-entropy averaged over the batch."""
+    images = ops.placeholder("float32", [None, 784], name="images")
+    labels = ops.placeholder("float32", [None, 10], name="labels")
+    with variable_scope("hidden"):
+        weights = get_variable("weights", [784, _HIDDEN], initializer=glorot_uniform_initializer())
+        bias = get_variable("bias", [_HIDDEN], initializer=Zeros())
+        hidden = ops.relu(ops.bias_add(ops.matmul(images, weights), bias))
+    with variable_scope("output"):
+        weights = get_variable("weights", [_HIDDEN, 10], initializer=glorot_uniform_initializer())
+        bias = get_variable("bias", [10], initializer=Zeros())
+        logits = ops.bias_add(ops.matmul(hidden, weights), bias)
+    with logits.graph.name_scope("loss"):
+        loss = ops.reduce_mean(ops.softmax_cross_entropy_with_logits(labels=labels, logits=logits))
+    with logits.graph.name_scope("accuracy"):
+        right = ops.equal(ops.argmax(logits, 1), ops.argmax(labels, 1))
+        accuracy = ops.reduce_mean(ops.cast(right, "float32"))
+    return Tower(loss, (images, labels), {"accuracy": accuracy})
+
+
+def train(data: Any, cluster: Any = None, *, mode: str = "async", steps: int = 1000, batch_size: int = 100,
+          learning_rate: float = 0.5, seed: int = 0, checkpoint_dir: str | None = None) -> Iterator[Progress]:
+    """Train on `data` (train/test parts with images, one-hot or class labels, next_batch) and yield Progress records.
+
+    `cluster` is a `wb.Cluster` or None for this process. `steps` counts updates of the parameters. Closing the iterator
+    ends training cleanly. Series "loss" and "accuracy" go to the journal for every view.
+    """
+    workers, servers = _tasks(cluster)
+    graph = Graph()
+    graph.seed = seed
+    with graph.as_default():
+        with graph.device(servers[0] if servers else workers[0]):
+            global_step = Variable(np.int64(0), trainable=False, name="global_step", dtype="int64")
+        replicas = replicate(classifier, GradientDescentOptimizer(learning_rate), workers, servers, mode, global_step)
+        initializer = global_variables_initializer()
+    with Session(cluster, graph=graph) as session:
+        session.run(initializer)
+        yield from _Run(session, replicas, data, steps, batch_size).progress(checkpoint_dir)
+
+
+def _tasks(cluster: Any) -> tuple[list[str], list[str]]:
+    if cluster is None:
+        return ["/job:localhost/task:0"], []
+    tasks = list(cluster.tasks)
+    workers = [t for t in tasks if t.startswith("/job:worker")]
+    return workers or tasks, [t for t in tasks if t.startswith("/job:ps")]
+
+
+class _Run:
+    """One training run: threads that step, and the records they leave."""
+
+    def __init__(self, session: Session, replicas: Replicas, data: Any, steps: int, batch: int) -> None:
+        self.session, self.replicas, self.data = session, replicas, data
+        self.steps, self.batch = steps, batch
+        self.done = 0
+        self.loss: float | None = None
+        self._data_lock, self._count_lock = threading.Lock(), threading.Lock()
+        self._claimed = 0
+        self._recent: collections.deque[float] = collections.deque(maxlen=200)
+        self._times: dict[str, collections.deque[float]] = {}
+        self._stop = threading.Event()
+        self._ended: queue.Queue[BaseException | None] = queue.Queue()
+
+    def progress(self, checkpoint_dir: str | None) -> Iterator[Progress]:
+        count = len(self.replicas.towers) if self.replicas.mode == "async" else 1
+        threads = [threading.Thread(target=self._work, args=(i,), name=f"wb-replica-{i}", daemon=True)
+                   for i in range(count)]
+        for thread in threads:
+            thread.start()
+        running, evaluated = count, -1
+        try:
+            while running:
+                try:
+                    error = self._ended.get(timeout=_REPORT_SECONDS)
+                    running -= 1
+                    if error is not None:
+                        raise error
+                except queue.Empty:
+                    pass
+                tenth = self.done * 10 // max(1, self.steps)
+                accuracy = self._accuracy(2000) if tenth > evaluated and self.done else None
+                evaluated = tenth if accuracy is not None else evaluated
+                yield self._record(accuracy)
+            yield self._record(self._accuracy(None), self._save(checkpoint_dir))
+        finally:
+            self._stop.set()
+            for thread in threads:
+                thread.join()
+
+    # stepping
+    def _work(self, number: int) -> None:
+        try:
+            while not self._stop.is_set() and self._claim():
+                self._step(number)
+        except BaseException as error:
+            self._stop.set()
+            self._ended.put(error)
+        else:
+            self._ended.put(None)
+
+    def _claim(self) -> bool:
+        with self._count_lock:
+            self._claimed += 1
+            return self._claimed <= self.steps
+
+    def _step(self, number: int) -> None:
+        towers = [self.replicas.towers[number]] if self.replicas.mode == "async" else self.replicas.towers
+        feed: dict[Any, Any] = {}
+        for tower in towers:
+            with self._data_lock:
+                images, labels = self.data.train.next_batch(self.batch)
+            feed.update(zip(tower.feeds, (images, one_hot(labels))))
+        operation = self.replicas.steps[number]
+        start = time.perf_counter()
+        losses = self.session.run([[t.loss for t in towers], operation], feed)[0]
+        self._count(number, float(np.mean(losses)), time.perf_counter() - start)
+
+    def _count(self, number: int, loss: float, seconds: float) -> None:
+        with self._count_lock:
+            self.done += 1
+            step, self.loss = self.done, loss
+            self._recent.append(time.perf_counter())
+            name = f"/job:worker/task:{number}" if self.replicas.mode == "async" else "all workers"
+            self._times.setdefault(name, collections.deque(maxlen=50)).append(seconds * 1e3)
+        trace.journal.point("loss", step, loss)
+
+    # reporting
+    def _record(self, accuracy: float | None, message: str = "") -> Progress:
+        with self._count_lock:
+            recent = list(self._recent)
+            times = {k: statistics.median(v) for k, v in self._times.items()}
+            rate = (len(recent) - 1) / (recent[-1] - recent[0]) if len(recent) > 1 and recent[-1] > recent[0] else None
+            return Progress(self.done, self.steps, self.loss, accuracy, rate, times, message)
+
+    def _accuracy(self, most: int | None) -> float:
+        tower = self.replicas.towers[0]
+        images, labels = self.data.test.images[:most], self.data.test.labels[:most]
+        value = float(self.session.run(tower.metrics["accuracy"], dict(zip(tower.feeds, (images, one_hot(labels))))))
+        trace.journal.point("accuracy", self.done, value)
+        return value
+
+    def _save(self, directory: str | None) -> str:
+        if directory is None:
+            return ""
+        from workbench.train.saver import Saver
+        path = Saver(self.replicas.variables).save(self.session, f"{directory}/model.ckpt", self.done)
+        return f"checkpoint {path}"
+
+
+def one_hot(labels: Any) -> Any:
+    """Class numbers as one-hot float32 rows; rows that are one-hot already pass through."""
+    if labels.ndim == 2:
+        return np.asarray(labels, np.float32)
+    if labels.size and int(labels.max()) > 9:
+        raise errors.InvalidArgumentError(f"mnist: label {int(labels.max())} is no digit; labels are 0 … 9")
+    return np.eye(10, dtype=np.float32)[labels]

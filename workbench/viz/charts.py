@@ -1,0 +1,182 @@
+"""Charts as HTML and inline SVG that fit any width without a script: lines, bars with tails, shares, timelines."""
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import ceil, floor, log10
+
+import numpy as np
+
+from workbench.viz.html import Markup, join, tag
+from workbench.viz.palette import short_task
+from workbench.viz.schema import StepView
+from workbench.viz.trace_view import Split, Timeline
+from workbench.viz.units import ms, number
+
+__all__ = ["Line", "legend", "line_chart", "share_bars", "step_bars", "ticks", "timeline_chart"]
+
+SIZE = 1000           # units of a chart's own coordinates, each way
+ROW = 16              # pixels of a timeline lane
+KINDS = (("work", "working"), ("transfer", "sending"), ("wait", "waiting"), ("other", "between recorded spans"))
+_CLASS = {"step": "step", "segment": "work segment", "op": "work", "send": "transfer", "recv": "wait", "wait": "wait",
+          "queue": "wait"}
+
+
+@dataclass
+class Line:
+    name: str
+    color: str
+    xs: Sequence[float]
+    ys: Sequence[float | None]
+
+
+def ticks(low: float, high: float, count: int = 5) -> list[float]:
+    """Round numbers from the first at or above `low` to the last at or below `high`, about `count` of them."""
+    if not high > low:
+        return [low]
+    rough = (high - low) / count
+    power = 10.0 ** floor(log10(rough))
+    step = next(m * power for m in (1, 2, 5, 10) if m * power >= rough * 0.999)
+    return [round(i * step, 12) for i in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
+
+
+def line_chart(lines: Sequence[Line], label: str, unit: str, from_zero: bool = False) -> Markup:
+    """`lines` over steps. Values far above the rest are drawn at the upper edge, and the caption says how many."""
+    xs = [x for line in lines for x, y in zip(line.xs, line.ys) if y is not None]
+    ys = [y for line in lines for y in line.ys if y is not None]
+    if not ys:
+        return tag("p", "Nothing was recorded.", class_="empty")
+    low, high, above = _range(ys, from_zero)
+    left, right = float(min(xs)), float(max(xs))
+    right = right if right > left else left + 1
+    body = [_grid(low, high), *(_path(line, (left, right), (low, high)) for line in lines)]
+    svg = tag("svg", *body, viewBox=f"0 0 {SIZE} {SIZE}", preserveAspectRatio="none", aria_hidden="true")
+    data = {"unit": unit, "left": left, "right": right, "low": low, "high": high, "lines": [
+        {"name": line.name, "color": line.color, "x": list(line.xs), "y": _short(line.ys)} for line in lines]}
+    plot = tag("div", svg, class_="plot", data_chart=json.dumps(data, separators=(",", ":")))
+    y_axis = tag("div", *(tag("span", number(t), style=f"bottom:{_percent(t, low, high)}") for t in ticks(low, high)), class_="y")
+    x_axis = tag("div", *(tag("span", number(t), style=f"left:{_percent(t, left, right)}") for t in ticks(left, right)), class_="x")
+    note = f"{above} value{'s' if above > 1 else ''} up to {number(max(ys))} {unit} lie above the edge." if above else None
+    return tag("figure", tag("div", f"{label}{f', {unit}' if unit else ''}", class_="axis"), y_axis, plot, x_axis,
+               tag("div", "step", class_="axis axis-x"), tag("figcaption", note) if note else None, class_="chart",
+               role="img", aria_label=_summary(lines, label, unit))
+
+
+def _range(ys: Sequence[float], from_zero: bool) -> tuple[float, float, int]:
+    low, high = min(ys), max(ys)
+    usual = 2.5 * float(np.percentile(ys, 95))
+    above = 0
+    if from_zero and 0 < usual < high:
+        above, high = sum(y > usual for y in ys), usual
+    low = min(0.0, low) if from_zero else low
+    spare = 0.05 * ((high - low) or abs(high) or 1.0)
+    return (low if from_zero and low == 0 else low - spare), high + spare, above
+
+
+def _grid(low: float, high: float) -> Markup:
+    rows = (SIZE * (1 - (t - low) / (high - low)) for t in ticks(low, high))
+    return tag("path", d="".join(f"M0 {y:.1f}H{SIZE}" for y in rows), class_="grid")
+
+
+def _path(line: Line, xs: tuple[float, float], ys: tuple[float, float]) -> Markup:
+    """NOTE: a value that is not finite interrupts the line, it is not skipped over."""
+    words, pen = [], "M"
+    for x, y in zip(line.xs, line.ys):
+        if y is None:
+            pen = "M"
+            continue
+        across = SIZE * (x - xs[0]) / (xs[1] - xs[0])
+        up = SIZE * (1 - (min(y, ys[1]) - ys[0]) / (ys[1] - ys[0]))
+        words.append(f"{pen}{across:.1f} {up:.1f}")
+        pen = "L"
+    if len(words) == 1:
+        words.append("h0.1")
+    return tag("path", d="".join(words), class_="line", style=f"stroke:{line.color}")
+
+
+def _short(values: Iterable[float | None]) -> list[float | None]:
+    return [None if v is None else float(f"{v:.5g}") for v in values]
+
+
+def _percent(value: float, low: float, high: float) -> str:
+    return f"{100 * (value - low) / (high - low):.2f}%"
+
+
+def _summary(lines: Sequence[Line], label: str, unit: str) -> str:
+    parts = []
+    for line in lines:
+        known = [y for y in line.ys if y is not None]
+        if known:
+            parts.append(f"{line.name} from {number(known[0])} to {number(known[-1])} {unit}".strip())
+    return f"{label} by step: " + "; ".join(parts)
+
+
+def legend(entries: Iterable[tuple[str, str]]) -> Markup:
+    """(CSS colour or class of a kind, text) pairs."""
+    def key(color: str) -> Markup:
+        return tag("i", style=f"background:{color}") if color.startswith("#") else tag("i", class_=color)
+    return tag("ul", *(tag("li", key(color), text) for color, text in entries), class_="legend")
+
+
+def step_bars(view: StepView) -> Markup:
+    """Median step time of each task as a bar, its 95th percentile as a mark, on one axis in milliseconds."""
+    most = max((t.p95 for t in view.tasks), default=0.0) * 1.04 or 1.0
+    rows = []
+    for task in view.tasks:
+        bar = tag("i", class_="bar", style=f"width:{100 * task.median / most:.2f}%;background:{task.device_color}")
+        mark = tag("i", class_="mark", style=f"left:{100 * task.p95 / most:.2f}%")
+        text = tag("span", tag("b", ms(task.median)), f" · 95 % below {ms(task.p95)}", class_="value")
+        rows += [tag("span", short_task(task.task), class_="name", title=task.task), tag("span", bar, mark, class_="track"), text]
+    marks = [tag("span", number(t), style=f"left:{100 * t / most:.2f}%") for t in ticks(0, most)]
+    axis = [tag("span", class_="name"), tag("span", *marks, class_="scale"), tag("span", "milliseconds per step", class_="value")]
+    words = "; ".join(f"{short_task(t.task)} median {ms(t.median)}, 95th percentile {ms(t.p95)}" for t in view.tasks)
+    return tag("div", *rows, *axis, class_="bars", role="img", aria_label=f"Step time per task: {words}")
+
+
+def share_bars(rows: Sequence[Split]) -> Markup:
+    """Where a step's time goes, one bar a task, all on one scale."""
+    most = max((r.whole for r in rows), default=0.0) or 1.0
+    made = []
+    for row in rows:
+        values = {kind: getattr(row, kind) for kind, _ in KINDS}
+        parts = [tag("i", class_=kind, style=f"width:{100 * value / most:.2f}%", title=f"{word}: {ms(value)}")
+                 for (kind, word), value in zip(KINDS, values.values()) if value > 0]
+        text = tag("span", tag("b", ms(row.work)), f" work of {ms(row.whole)}", class_="value")
+        made += [tag("span", short_task(row.task), class_="name", title=row.task), tag("span", *parts, class_="track"), text]
+    words = "; ".join(f"{short_task(r.task)} works {ms(r.work)}, sends {ms(r.transfer)}, waits {ms(r.wait)}" for r in rows)
+    return join((legend(KINDS), tag("div", *made, class_="bars", role="img", aria_label=f"Median step: {words}")))
+
+
+def timeline_chart(view: Timeline, critical: set[tuple[str, str, str, int]], messages: set[str]) -> Markup:
+    """All tasks on one axis; `critical` names (task, kind, name, step) of the bars on the critical path, `messages`
+    its transfers."""
+    height, length = ROW * len(view.rows), view.length or 1.0
+    shapes = [tag("rect", x=0, y=ROW * row, width=f"{length:.4f}", height=ROW, class_="band")
+              for row, (task, _) in enumerate(view.rows) if _parity(view, task)]
+    for bar in view.bars:
+        where = (view.rows[bar.row][0], bar.kind, bar.name, bar.step)
+        mark = " critical" if where in critical else "" if bar.finished else " open"
+        title = f"{bar.name} ({bar.kind}) · {ms(bar.end - bar.start)} · step {bar.step} · {short_task(where[0])}"
+        shapes.append(tag("rect", tag("title", title), x=f"{bar.start:.4f}", y=ROW * bar.row + 2,
+                          width=f"{max(bar.end - bar.start, length / 4000):.4f}", height=ROW - 4,
+                          class_=_CLASS.get(bar.kind, "other") + mark))
+    shapes += [tag("path", tag("title", f"{a.name}: {ms(a.end - a.start)}"), class_="arrow critical" if a.message in messages else "arrow",
+                   d=f"M{a.start:.4f} {ROW * a.source_row + ROW // 2}L{a.end:.4f} {ROW * a.target_row + ROW // 2}")
+               for a in view.arrows]
+    svg = tag("svg", *shapes, viewBox=f"0 0 {length:.4f} {height}", preserveAspectRatio="none", style=f"height:{height}px",
+              role="img", aria_label=f"Timeline of {len(view.rows)} lanes over {ms(length)}")
+    marks = tag("div", *(tag("span", number(t), style=f"left:{100 * t / length:.2f}%") for t in ticks(0, length, 6)), class_="scale")
+    return tag("div", tag("div", *_row_names(view), class_="names"), svg, tag("div", "ms", class_="unit"), marks, class_="timeline")
+
+
+def _parity(view: Timeline, task: str) -> bool:
+    return list(dict.fromkeys(t for t, _ in view.rows)).index(task) % 2 == 0
+
+
+def _row_names(view: Timeline) -> Iterable[Markup]:
+    before = ""
+    for task, track in view.rows:
+        yield tag("span", tag("b", short_task(task)) if task != before else None, tag("small", track),
+                  style=f"height:{ROW}px", title=f"{task}, {track}")
+        before = task

@@ -1,0 +1,84 @@
+"""One run as one HTML file that opens offline: what was trained, where it ran, where the time went, and why."""
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from workbench.core.trace import Journal
+from workbench.viz import report_graph, report_sections
+from workbench.viz.html import Markup, join, tag
+from workbench.viz.report_data import Run, read
+from workbench.viz.units import number
+
+__all__ = ["render_report", "write_report"]
+
+_STATIC = Path(__file__).parent / "static"
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+_SECTIONS = (
+    ("learning", "Learning", report_sections.learning),
+    ("graph", "Graph", report_graph.graph),
+    ("placement", "Placement", report_graph.placement),
+    ("steps", "Step times", report_sections.steps),
+    ("stragglers", "Stragglers", report_sections.stragglers),
+    ("timeline", "Timeline", report_sections.timeline),
+    ("operations", "Operations", report_sections.operations),
+    ("rewrites", "Rewrites", report_graph.rewrites),
+    ("help", "How to read this", report_sections.explanations),
+)
+
+
+def write_report(path: str | os.PathLike[str], journal: Journal, title: str, facts: Mapping[str, Any]) -> Path:
+    """Write the report of what `journal` holds to `path` and return that path; an older file is replaced in one go.
+
+    `facts` are the headline: label -> text or number, shown in the order given. The file loads nothing from anywhere.
+    Raises OSError when the place cannot be written.
+    """
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        partial.write_text(render_report(journal, title, facts), encoding="utf-8")
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+    return target
+
+
+def render_report(journal: Journal, title: str, facts: Mapping[str, Any]) -> str:
+    """The text of the report."""
+    run = read(journal)
+    sections = [(id, name, make(run)) for id, name, make in _SECTIONS]
+    shown = [(id, name, body) for id, name, body in sections if body is not None]
+    links = tag("nav", *(tag("a", name, href=f"#{id}") for id, name, _ in shown), aria_label="Sections")
+    body = [tag("header", tag("h1", title), tag("p", _subtitle(run, journal), class_="subtitle"), _facts(facts), links),
+            tag("main", *(tag("section", tag("h2", name), content, id=id) for id, name, content in shown)),
+            tag("footer", tag("p", "Written by workbench. This file is complete: it loads nothing from the network.")),
+            tag("script", Markup((_STATIC / "report.js").read_text(encoding="utf-8")))]
+    head = [tag("meta", charset="utf-8"), tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+            tag("meta", name="color-scheme", content="light dark"), tag("title", title),
+            tag("style", Markup((_STATIC / "report.css").read_text(encoding="utf-8")))]
+    return "<!DOCTYPE html>\n" + tag("html", tag("head", *head), tag("body", *body), lang="en") + "\n"
+
+
+def _subtitle(run: Run, journal: Journal) -> str:
+    started = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(journal.wall_origin))
+    parts = [f"recorded from {started}", f"{len(run.tasks)} task{'s' if len(run.tasks) != 1 else ''}"]
+    if run.status.state not in ("empty", "ready", ""):
+        parts.append(f"{run.status.state} at step {run.status.step:,}")
+    return " · ".join(parts)
+
+
+def _facts(facts: Mapping[str, Any]) -> Markup | None:
+    if not facts:
+        return None
+    return tag("dl", *(tag("div", tag("dt", label), tag("dd", _value(value))) for label, value in facts.items()), class_="facts")
+
+
+def _value(value: Any) -> Markup:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return join((value,))
+    return join((number(value, 4),))
