@@ -16,7 +16,7 @@ from typing import Any
 
 from workbench import errors
 from workbench.cluster.backend import ClusterBackend
-from workbench.cluster import launch
+from workbench.cluster import dashboard, launch
 from workbench.cluster import messages as m
 from workbench.cluster.buffers import BufferPool
 from workbench.cluster.member import Member
@@ -99,11 +99,13 @@ class Cluster:
             self._members[task].pid = answer.pid                # type: ignore[attr-defined]
         for _ in range(4):                                      # a first idea of every clock
             self._probe_all()
+        self._tell_scheduler({"session": f"{self.session:016x}", "members": list(addresses.values())})
         self._watcher = threading.Thread(target=self._watch, daemon=True, name="workbench-chief")
         self._watcher.start()
 
     async def _connect(self) -> tuple[dict[str, str], dict[str, Connection]]:
         await launch.install(self.client)
+        await launch.install_page(self.client)
         addresses = await launch.choose_workers(self.client, self.tasks, self._jobs)
         hellos = {task: Hello(self.session, "chief", task, True, self._host) for task in self.tasks}
         found = await asyncio.gather(*(connect(self.client.rpc, addresses[task], hellos[task], self._pool, self._timeout)
@@ -292,6 +294,27 @@ class Cluster:
                     self._on_lost(member, errors.DeadlineExceededError(
                         f"no sign of life for {self.heartbeat:g} s"))
             self._probe_all()
+            self._report()
+
+    def _report(self) -> None:
+        """Send what the dashboard shows: one small row per task."""
+        rows, now = [], time.time()
+        for member in self._members.values():
+            times, member.times = member.times, []
+            if times:
+                rows.append(dashboard.row(f"{self.session:016x}", member.task, member.address, now, times))
+        if rows:
+            self._tell_scheduler({"rows": rows})
+
+    def _tell_scheduler(self, message: dict[str, Any]) -> None:
+        """Log an event without waiting; a scheduler that is gone is noticed elsewhere."""
+        async def tell() -> None:
+            try:
+                async with asyncio.timeout(self._timeout):
+                    await self.client.scheduler.log_event(topic=dashboard.TOPIC, msg=message)
+            except (OSError, TimeoutError) as error:
+                logger.info("workbench: the scheduler did not take a report (%s)", error or type(error).__name__)
+        asyncio.run_coroutine_threadsafe(tell(), self.client.loop.asyncio_loop)
 
     def _probe_all(self) -> None:
         for member in self._members.values():
@@ -325,6 +348,8 @@ class Cluster:
         if watcher is not None and watcher is not threading.current_thread():
             watcher.join(_GOODBYE_SECONDS)
         self._pool.clear()
+        if self._members and self.client.status == "running" and not self._owns_client:
+            self._tell_scheduler({"session": f"{self.session:016x}", "members": []})
         if self._owns_client:
             self.client.close()
         if self._local is not None:
