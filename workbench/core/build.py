@@ -72,7 +72,7 @@ def convert(value: Any, dtype: Any = None, name: str = "constant") -> Tensor:
             raise errors.DtypeError(f"convert: {value.name} is {value.dtype.name} but {wanted.name} is needed; cast it")
         return value
     if isinstance(value, (list, tuple)) and any(isinstance(v, Tensor) or hasattr(v, "__tensor__") for v in _flat(value)):
-        return ops.stack([convert(v, wanted) for v in value])
+        return ops.stack([convert(v, wanted) for v in value])      # type: ignore[no-any-return]
     if isinstance(value, Shape):
         value = np.asarray(value.static, np.int32)
     return constant(value, wanted, name=name)
@@ -213,7 +213,7 @@ def constant_value(tensor: Tensor) -> np.ndarray[Any, Any] | None:
     """The value of `tensor` when it follows from constants alone, else None."""
     op = tensor.op
     if op.type == "constant":
-        return op.attrs["value"]
+        return op.attrs["value"]      # type: ignore[no-any-return]
     known = _known_shape_value(op)
     if known is not None:
         return known
