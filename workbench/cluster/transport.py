@@ -12,7 +12,7 @@ from typing import Any
 
 from workbench import errors
 from workbench.cluster.buffers import BufferPool
-from workbench.cluster.frames import HEADER, Frame, parse_header
+from workbench.cluster.frames import HEADER, Frame, Header, parse_header
 from workbench.cluster.group import ReceiverGroup
 from workbench.cluster.leader import Leadership, receiving, release_receiver
 
@@ -83,7 +83,7 @@ class SocketConnection(Connection):
         self._send_lock = threading.Lock()
         self._leadership = Leadership(self._turn if reader is not None else self._watch, label)
         self._handler = 0                    # thread that handles a frame of ours right now
-        self._started = False
+        self._started = self._large = False
         self._over = threading.Event()
 
     # life
@@ -162,15 +162,12 @@ class SocketConnection(Connection):
             if fresh and not self._receive_available():
                 raise EOFError("the other end closed the connection")
             if not self.closed:
-                size = self._size_ahead()
-                if size > _SCRATCH // 2:
+                frame = self._frame_at_hand()
+                if frame is None and self._large:
                     self._leave_group(group)
                     return False
-                if size == 0 or self._end - self._begin < size:
-                    return None
-                frame = self._read_frame()
-                if frame is not None and self._handle(frame, group.leadership):
-                    return True
+                if frame is None or self._handle(frame, group.leadership):
+                    return None if frame is None else True
         except BlockingIOError:
             return None
         except Exception as raised:
@@ -197,12 +194,26 @@ class SocketConnection(Connection):
         self._shut_down()                                # find the connection closed
         return True
 
-    def _size_ahead(self) -> int:
-        """Bytes of the next frame, 0 while its header is incomplete."""
-        if self._end - self._begin < HEADER.size:
-            return 0
+    def _frame_at_hand(self) -> Frame | None:
+        """The next frame if all of it was received already; `_large` says that it never will be in the scratch."""
+        start = self._begin + HEADER.size
+        if start > self._end:
+            return None
         header = parse_header(self._scratch, self._begin)
-        return HEADER.size + header.meta + header.data
+        self._check(header)
+        middle = start + header.meta
+        end = middle + header.data
+        if end > self._end:
+            self._large = end - self._begin > _SCRATCH // 2
+            return None
+        self._begin = end
+        scratch = self._scratch
+        return Frame(header, scratch[start:middle], scratch[middle:end] if header.data else None)
+
+    def _check(self, header: Header) -> None:
+        if header.session != self.session:
+            raise errors.DataLossError(f"frame: session is {header.session:x}, this connection belongs to "
+                                       f"{self.session:x}; the stream is damaged")
 
     def _leave_group(self, group: ReceiverGroup) -> None:
         """A large frame comes: it must not keep the others waiting."""
@@ -219,9 +230,7 @@ class SocketConnection(Connection):
         if not self._fill(HEADER.size):
             return None
         header = parse_header(self._scratch, self._begin)
-        if header.session != self.session:
-            raise errors.DataLossError(f"frame: session is {header.session:x}, this connection belongs to "
-                                       f"{self.session:x}; the stream is damaged")
+        self._check(header)
         self._begin += HEADER.size
         meta = self._take(header.meta)
         data = self._take(header.data) if header.data else None
