@@ -209,8 +209,15 @@ def _hint(term: str, binding: dict[str, DType], attrs: dict[str, Any], value: An
 _MOST = 1 << 16     # elements; larger constants are not evaluated while building
 
 
-def constant_value(tensor: Tensor) -> np.ndarray[Any, Any] | None:
-    """The value of `tensor` when it follows from constants alone, else None."""
+def constant_value(tensor: Tensor, known: dict[Tensor, Any] | None = None) -> np.ndarray[Any, Any] | None:
+    """The value of `tensor` when it follows from constants alone, else None; `known` remembers values on the way."""
+    memory = {} if known is None else known
+    if tensor not in memory:
+        memory[tensor] = _constant_value(tensor, memory)
+    return memory[tensor]      # type: ignore[no-any-return]
+
+
+def _constant_value(tensor: Tensor, memory: dict[Tensor, Any]) -> np.ndarray[Any, Any] | None:
     op = tensor.op
     if op.type == "constant":
         return op.attrs["value"]      # type: ignore[no-any-return]
@@ -222,9 +229,11 @@ def constant_value(tensor: Tensor) -> np.ndarray[Any, Any] | None:
         return None
     if (tensor.shape.num_elements() or 0) > _MOST or tensor.dtype.kind == "object":
         return None
-    values = [constant_value(t) for t in op.inputs]
-    if any(v is None for v in values):
-        return None
+    values = []
+    for t in op.inputs:
+        values.append(constant_value(t, memory))
+        if values[-1] is None:
+            return None
     with np.errstate(all="ignore"):
         result = d.reference(*values, **op.attrs)
     return np.asarray(result[tensor.index] if isinstance(result, (tuple, list)) else result)
