@@ -120,26 +120,30 @@ export class Chart {
     pen.fillStyle = text;
     pen.textAlign = 'right';
     pen.textBaseline = 'middle';
-    for (const tick of ticks(y0, y1, Math.max(2, Math.floor((bottom - MARGIN.top) / 34)))) {
+    const marks = ticks(y0, y1, Math.max(2, Math.floor((bottom - MARGIN.top) / 28)));
+    for (const tick of marks) {
       const y = Math.round(this._y(tick)) + 0.5;
+      const unit = tick === marks[marks.length - 1] ? this._options.unit : '';
+      pen.globalAlpha = 0.6;
       pen.beginPath();
       pen.moveTo(MARGIN.left, y);
       pen.lineTo(width - MARGIN.right, y);
       pen.stroke();
-      pen.fillText(format(tick), MARGIN.left - 6, y);
+      pen.globalAlpha = 1;
+      pen.fillText(`${format(tick)} ${unit}`.trim(), MARGIN.left - 6, y);
     }
     pen.textBaseline = 'top';
     pen.textAlign = 'center';
     const right = width - MARGIN.right;
-    const unit = this._options.xLabel;
-    const room = right - pen.measureText(unit).width - 14;
+    const name = this._options.xLabel;
+    const room = right - pen.measureText(name).width - 14;
     for (const tick of ticks(x0, x1, Math.max(2, Math.floor(width / 90))).filter(Number.isInteger)) {
       if (this._x(tick) < room) {
         pen.fillText(format(tick), this._x(tick), bottom + 6);
       }
     }
     pen.textAlign = 'right';
-    pen.fillText(unit, right, bottom + 6);
+    pen.fillText(name, right, bottom + 6);
   }
 
   private _drawLine(pen: CanvasRenderingContext2D, line: Line): void {

@@ -45,6 +45,7 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
     let panel: WorkbenchPanel | null = null;
 
     const place = (widget: WorkbenchPanel) => {
+      widget.title.label = area === 'main' ? 'Workbench' : '';
       app.shell.add(widget, area, area === 'main' ? { mode: 'split-right', activate: false } : { rank: 900 });
     };
     const apply = () => {

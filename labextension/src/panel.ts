@@ -121,6 +121,7 @@ export class WorkbenchPanel extends Widget {
     this._pause.textContent = target ? 'Resume' : 'Pause';
     this._pause.setAttribute('aria-label', target ? 'Resume training' : 'Pause training before the next step');
     this._pause.title = this._pause.getAttribute('aria-label')!;
+    this._pause.disabled = status.state === 'stopped' || status.state === 'failed';
     this._stop.disabled = !(status.state === 'running' || paused);
   }
 

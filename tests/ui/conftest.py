@@ -15,8 +15,8 @@ import pytest
 
 from tests.conftest import chromium_path
 
-FLAGS = ("--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
-         "--disable-component-update --disable-sync --disable-dev-shm-usage").split()
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+         "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"]
 PATIENCE = 60_000        # milliseconds
 SETTINGS = {"fetchNews": "false", "checkForUpdates": False}
 ROOT = Path(__file__).resolve().parents[2]
@@ -46,13 +46,14 @@ class Server:
             if "is running at" in line:
                 self.ready.set()
         self.ready.set()
+        self.process.stdout.close()
 
     def notebook(self, name: str, *cells: str) -> str:
         """Write a notebook with these code cells; returns its path below the server's root."""
-        content = {"cells": [{"cell_type": "code", "execution_count": None, "id": f"c{i}", "metadata": {}, "outputs": [],
-                              "source": source} for i, source in enumerate(cells)],
-                   "metadata": {"kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"}},
-                   "nbformat": 4, "nbformat_minor": 5}
+        empty = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
+        kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
+        content = {"cells": [{**empty, "id": f"c{i}", "source": source} for i, source in enumerate(cells)],
+                   "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
         (self.root / name).write_text(json.dumps(content))
         return name
 
@@ -124,7 +125,8 @@ class Lab:
         page.on("pageerror", lambda error: self.errors.append(str(error)))
 
     def open(self, path: str = "", reset: bool = True) -> None:
-        self.page.goto(f"{self.server.url}/lab/tree/{path}" + ("?reset" if reset else ""))
+        place = f"lab/tree/{path}" if path else "lab"
+        self.page.goto(f"{self.server.url}/{place}" + ("?reset" if reset else ""))
         self.page.wait_for_selector(".jp-NotebookPanel" if path else ".jp-Launcher", timeout=PATIENCE)
         if path:
             self.kernel_ready()
@@ -149,7 +151,8 @@ class Lab:
         """Start a cell; returns once the kernel has it."""
         self.page.locator(".jp-CodeCell .cm-content").nth(index).click()
         self.page.keyboard.press("Control+Enter")
-        self.wait("index => !/\\[ \\]/.test(document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')[index].textContent)", index)
+        prompt = "document.querySelectorAll('.jp-CodeCell .jp-InputPrompt')[index].textContent"
+        self.wait(f"index => !/\\[ \\]/.test({prompt})", index)
 
     def panel_state(self, state: str, timeout: int = PATIENCE) -> None:
         self.page.wait_for_selector(f".wb-Panel[data-state='{state}']", timeout=timeout)

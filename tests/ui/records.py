@@ -43,7 +43,8 @@ def write_step(step: int, record: GraphRecord) -> None:
             if node.device.startswith(task) or (i == 0 and node.device.startswith(SERVER)):
                 begin = now - took + k * share
                 weight = 0.9 if node.type == "MatMul" else 0.2
-                journal.span(Span("op", node.name, task, node.device, 0, begin, begin + weight * share, step, detail=node.type))
+                end = begin + weight * share
+                journal.span(Span("op", node.name, task, node.device, 0, begin, end, step, detail=node.type))
     journal.point("loss", step, 2.3 * math.exp(-step / 60) + 0.05 * math.sin(step))
     journal.point("accuracy", step, 100 * (1 - 0.9 * math.exp(-step / 50)), "%")
     journal.set_status(state="running", step=step, tasks=(*TASKS, SERVER))

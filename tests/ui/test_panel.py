@@ -9,10 +9,11 @@ from tests.ui.conftest import Lab
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
-START = "from workbench.widgets.bridge import start_if_kernel\nassert start_if_kernel()"
+START = "import workbench as wb"
 TRAIN = "from tests.ui.records import train\ntrain({steps})\nprint('trained', 'to the end')"
 FOREVER = TRAIN.format(steps=1_000_000)
-STEP = "Number(/step ([\\d,]+)/.exec(document.querySelector('.wb-Facts')?.textContent ?? '')?.[1].replaceAll(',', '') ?? -1)"
+FACTS = "document.querySelector('.wb-Facts')?.textContent ?? ''"
+STEP = f"Number(/step ([\\d,]+)/.exec({FACTS})?.[1].replaceAll(',', '') ?? -1)"
 BEYOND = f"step => {STEP} > step"
 ANSWER = """async ([label, state]) => {
     const button = [...document.querySelectorAll('.wb-Tools button')].find(node => node.textContent === label);
@@ -76,8 +77,10 @@ def test_an_empty_panel_becomes_a_live_one(lab: Lab, notebook: Notebook) -> None
     lab.panel_state("running")
     lab.page.wait_for_selector(".wb-Graph-view g.node")
     lab.wait(BEYOND, 100)
-    drawn = lab.page.evaluate("() => { const svg = document.querySelector('.wb-Graph-view svg'); svg.dataset.same = '1';"
-                              " return Number(document.querySelector('.wb-Graph-view').dataset.updates); }")
+    drawn = lab.page.evaluate("""() => {
+        document.querySelector('.wb-Graph-view svg').dataset.same = '1';
+        return Number(document.querySelector('.wb-Graph-view').dataset.updates);
+    }""")
     lab.wait("before => Number(document.querySelector('.wb-Graph-view').dataset.updates) > before + 5", drawn)
     assert lab.page.locator(".wb-Graph-view svg[data-same]").count() == 1, "timings must not lay the graph out again"
     strengths = lab.page.evaluate("() => [...document.querySelectorAll('.wb-Graph-view g.node')]"
@@ -111,7 +114,8 @@ def test_the_kernel_looks_busy_while_a_cell_runs_and_idle_after(lab: Lab, notebo
     start(lab, notebook(START, TRAIN.format(steps=200)))
     lab.wait(BEYOND, 50)
     lab.wait("""() => {
-        const kernel = [...window.jupyterapp.shell.widgets('main')].map(w => w.sessionContext?.session?.kernel).find(Boolean);
+        const main = [...window.jupyterapp.shell.widgets('main')];
+        const kernel = main.map(widget => widget.sessionContext?.session?.kernel).find(Boolean);
         window.wbSeen ??= (kernel.statusChanged.connect((_, s) => window.wbSeen.push(s)), []);
         return kernel.status === 'busy' && window.wbSeen.length > 10;
     }""")
@@ -165,17 +169,20 @@ CONTRAST = """() => {
     const pen = document.createElement('canvas').getContext('2d', {willReadFrequently: true});
     const pixel = colour => { pen.clearRect(0, 0, 1, 1); pen.fillStyle = colour; pen.fillRect(0, 0, 1, 1);
         return [...pen.getImageData(0, 0, 1, 1).data]; };
-    const light = ([r, g, b]) => [r, g, b].map(c => c / 255).map(c => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
-        .reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+    const linear = c => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4;
+    const light = ([r, g, b]) => 0.2126 * linear(r / 255) + 0.7152 * linear(g / 255) + 0.0722 * linear(b / 255);
     const over = (top, under) => top.slice(0, 3).map((c, i) => c * top[3] / 255 + under[i] * (1 - top[3] / 255));
-    const ground = node => { for (; node; node = node.parentElement) {
-        const found = pixel(getComputedStyle(node).backgroundColor); if (found[3] === 255) return found; } return [255, 255, 255, 255]; };
+    const ground = node => {
+        const found = pixel(getComputedStyle(node).backgroundColor);
+        return found[3] === 255 || !node.parentElement ? found : ground(node.parentElement);
+    };
     const ratio = (text, back) => { const [a, b] = [light(over(text, back)), light(back)];
         return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05); };
     const found = [];
     for (const node of document.querySelectorAll('.wb-Panel :is(h3, b, span, button, td, th, output, li)')) {
         if (node.textContent.trim() && node.offsetParent && !node.disabled) {
-            found.push([ratio(pixel(getComputedStyle(node).color), ground(node)), node.className + ' ' + node.textContent.slice(0, 30)]);
+            const name = node.className + ' ' + node.textContent.slice(0, 30);
+            found.push([ratio(pixel(getComputedStyle(node).color), ground(node)), name]);
         }
     }
     for (const text of document.querySelectorAll('.wb-Graph-view g.node text')) {
@@ -211,7 +218,8 @@ def test_a_narrow_panel_keeps_everything_reachable(lab: Lab, notebook: Notebook)
     hidden = lab.page.evaluate("""() => {
         const panel = document.querySelector('.wb-Panel').getBoundingClientRect();
         return [...document.querySelectorAll('.wb-Header button, .wb-Section h3')]
-            .filter(node => { const box = node.getBoundingClientRect(); return box.left < panel.left || box.right > panel.right + 1; })
-            .map(node => node.textContent);
+            .map(node => [node.getBoundingClientRect(), node.textContent])
+            .filter(([box]) => box.left < panel.left || box.right > panel.right + 1)
+            .map(([, text]) => text);
     }""")
     assert hidden == []

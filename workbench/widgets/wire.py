@@ -16,6 +16,15 @@ SHORT = 16               # lists of fewer numbers stay JSON
 EXACT = 1 << 24          # integers beyond this do not survive float32
 
 
+def _publish(kind: str, content: dict[str, Any], **options: Any) -> None:
+    """Send one message to every front end of this process's kernel, if it is one."""
+    from ipykernel.kernelbase import Kernel
+
+    kernel = Kernel.instance() if Kernel.initialized() else None
+    if kernel is not None and kernel.session is not None:
+        kernel.session.send(kernel.iopub_socket, kind, content, **options)
+
+
 class BusySign:
     """Keeps the kernel's "busy" sign up while a cell runs.
 
@@ -50,12 +59,9 @@ class BusySign:
             asyncio.get_running_loop().call_soon(self._say)
 
     def _say(self) -> None:
-        from ipykernel.kernelbase import Kernel
-
-        kernel = Kernel.instance()
         with self._lock:           # the cell cannot end meanwhile: its own "idle" comes after this
             if self._cell is not None:
-                kernel.session.send(kernel.iopub_socket, "status", {"execution_state": "busy"}, parent=self._cell)
+                _publish("status", {"execution_state": "busy"}, parent=self._cell)
 
 
 busy_sign = BusySign()
@@ -79,14 +85,8 @@ class LiveComm(BaseComm):
 
     def publish_msg(self, msg_type: str, data: Any = None, metadata: Any = None, buffers: Any = None,
                     **keys: Any) -> None:
-        from ipykernel.kernelbase import Kernel
-
-        if not Kernel.initialized():
-            return
-        kernel = Kernel.instance()
         content = {"data": data or {}, "comm_id": self.comm_id, **keys}
-        kernel.session.send(kernel.iopub_socket, msg_type, content, metadata=metadata or {}, parent={},
-                            ident=self.topic, buffers=buffers)
+        _publish(msg_type, content, metadata=metadata or {}, parent={}, ident=self.topic, buffers=buffers)
 
     def handle_msg(self, msg: dict[str, Any]) -> None:
         """Call back without IPython's pre- and post-execute events: they belong to cells, on the main thread."""

@@ -111,6 +111,7 @@ export class GraphSection extends Section {
       this._equip(group, node?.id ?? id, node, cluster);
     });
     this._view.replaceChildren(svg);
+    squeeze(svg);
     this._first()?.setAttribute('tabindex', '0');
     this._touched ? this._resize() : this._fit();
     if (hadFocus) {
@@ -295,6 +296,20 @@ export class GraphSection extends Section {
   private _dragged = false;
   private _zoom = 1;
   private _size = { width: 1, height: 1 };
+}
+
+/** The layout engine knows other fonts than the browser: words wider than their shape are set narrower. */
+function squeeze(svg: SVGSVGElement): void {
+  const words = [...svg.querySelectorAll<SVGTextElement>('g.node text')].map(text => {
+    const shape = text.parentElement?.querySelector<SVGGraphicsElement>(':scope > :is(path, polygon, ellipse)');
+    return { text, room: (shape?.getBBox().width ?? Infinity) - 6, width: text.getComputedTextLength() };
+  });
+  for (const { text, room, width } of words) {
+    if (width > room && room > 0) {
+      text.setAttribute('textLength', room.toFixed(1));
+      text.setAttribute('lengthAdjust', 'spacingAndGlyphs');
+    }
+  }
 }
 
 function describe(node: GraphNode | undefined, id: string, milliseconds?: number): string {

@@ -4,17 +4,24 @@ import { StragglerView } from '../contract';
 import { Section } from './section';
 import { shortTask } from './steps';
 
-const COLUMNS = ['Task', 'Median', 'Slowdown', 'Share', 'Why'];
+const COLUMNS = [
+  ['Task', 'Job and index of the task'],
+  ['Median', 'Working time of a step, waiting excluded'],
+  ['Slowdown', 'Against the median of the other tasks of its job'],
+  ['Share', 'Part of the step that would be saved without this task'],
+  ['Why', 'What the records show']
+];
 
 export class StragglerSection extends Section {
   constructor() {
     super('Stragglers', 'wb-Stragglers');
     const table = document.createElement('table');
     const head = table.createTHead().insertRow();
-    for (const title of COLUMNS) {
+    for (const [title, meaning] of COLUMNS) {
       const cell = document.createElement('th');
       cell.scope = 'col';
       cell.textContent = title;
+      cell.title = meaning;
       head.append(cell);
     }
     table.append(this._rows);
