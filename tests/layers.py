@@ -15,7 +15,7 @@ FACADE = "."          # the package itself: its public names
 
 @dataclass(frozen=True)
 class Module:
-    """One source file; `name` is without the package: "core.graph", "core" for core/__init__.py, "." for the facade."""
+    """One source file; `name` is without the package: "core.graph", "core" for core/__init__.py, "." for our own."""
 
     name: str
     source: str
@@ -166,7 +166,7 @@ def family_imports(known: Mapping[str, Module], folder: str) -> list[str]:
 
 
 def calls(known: Mapping[str, Module], banned: str, allowed: Mapping[str, str]) -> list[str]:
-    """Calls of the `banned` built-ins by their plain names beyond those `allowed`, `shell=True`, `allow_pickle=True`."""
+    """Calls of `banned` built-ins by their plain names beyond those `allowed`, `shell=True`, `allow_pickle=True`."""
     faults = []
     for module in known.values():
         for node in ast.walk(module.tree):

@@ -463,5 +463,5 @@ def _densified(params: Any, indices: Any) -> Any:
 ELSEWHERE = {"placeholder", "argument", "no_op", "random_uniform", "random_normal", "truncated_normal", "multinomial",
              "random_permutation"}
 """Operations without a value to compare: test_ops.py tests each by name."""
-FAMILIES_ELSEWHERE = {"state", "updates", "flow", "lists", "queues", "comm", "fused", "sparse", "strings", "files"}
-"""Families that have their own test files."""
+FAMILIES_ELSEWHERE = {"state", "updates", "lists", "flow", "queues", "comm", "fused", "sparse", "strings", "files"}
+"""Families, by the first word of their file, that have their own test files."""

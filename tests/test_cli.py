@@ -16,12 +16,13 @@ import termios
 import textwrap
 from pathlib import Path
 
+import psutil
 import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
 import workbench
-from tests.data_fixture import write_small_mnist
+from tests.data_fixture import mnist_folder, write_small_mnist
 from workbench import errors
 from workbench.cli import app
 from workbench.commands import lab, trace
@@ -31,6 +32,8 @@ from workbench.core.gate import gate
 from workbench.io.datasets import load_mnist
 from workbench.settings import settings
 from workbench.train.progress import Progress
+
+__all__ = ["mnist_folder"]
 
 TASKS = {"/job:worker/task:0": 3.25, "/job:worker/task:1": 9.5}
 
@@ -78,6 +81,17 @@ def test_plain_lines_without_a_terminal():
     assert lines[-1].startswith("finished step 100/100: accuracy 100.00 %, loss 1.0000, time 0:0")
 
 
+def test_the_newest_known_values_stay_on_screen():
+    def trainer(data, cluster=None, **options):
+        yield Progress(10, 100, loss=1.5, accuracy=0.5)
+        yield Progress(50, 100)
+        yield Progress(100, 100, loss=0.5)
+    code, text = run(trainer=trainer)
+    lines = [line for line in text.splitlines() if line.startswith("step")]
+    assert code == 0 and ["loss 1.5000" in line for line in lines] == [True, True, False]
+    assert all("accuracy 50.00 %" in line for line in lines)
+
+
 def test_many_records_make_few_lines():
     _, text = run(trainer=scripted(steps=1000, every=1)[0])
     assert len(text.splitlines()) < 30
@@ -110,11 +124,18 @@ def test_report_is_written_with_the_facts(tmp_path):
     assert f"report: {tmp_path / 'report.html'}" in text
 
 
+def test_trace_of_a_run_can_be_looked_into(tmp_path):
+    path = tmp_path / "trace.json"
+    code, text = run(Options(steps=100, trace=path))
+    assert code == 0 and f"trace: {path}; open it at https://ui.perfetto.dev" in text
+    assert CliRunner().invoke(app, ["trace", "inspect", str(path)]).exit_code == 0
+
+
 def test_unwritable_places_are_said_before_training(tmp_path):
     trainer, calls = scripted()
     (tmp_path / "file").touch()
     code, text = run(Options(report=tmp_path / "no" / "report.html"), trainer)
-    assert code == 1 and "no is no folder that a file can be written to; choose another path" in text
+    assert code == 1 and "no is no folder that a file can be written to" in text
     code, text = run(Options(checkpoint_dir=tmp_path / "file" / "x"), trainer)
     assert code == 1 and "it cannot be written (Not a directory); choose another path" in text
     assert not calls
@@ -284,6 +305,27 @@ def test_real_exit_code_and_message_of_a_broken_file(tmp_path):
                           text=True, timeout=100, env={**os.environ, "WORKBENCH_DATA": str(tmp_path)}, check=False)
     assert done.returncode == 1 and "Traceback" not in done.stdout + done.stderr
     assert f"error: read_idx {broken}: " in done.stdout and "get the file again" in done.stdout
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("mode", ["async", "sync"])
+def test_ctrl_c_on_a_real_cluster(tmp_path, mode, mnist_folder):
+    """A terminal's Ctrl-C reaches every process of the group; the chief alone decides what it means."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "workbench.cli", "train", "mnist", "--steps", "1000000", "--mode", mode, "--report",
+         str(tmp_path / "report.html")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True, env={**os.environ, "WORKBENCH_DATA": str(mnist_folder)})
+    with process:
+        for line in process.stdout:
+            if line.startswith("step"):
+                family = psutil.Process(process.pid).children(recursive=True)
+                os.killpg(process.pid, signal.SIGINT)
+                break
+        rest = process.stdout.read()
+    assert process.returncode == 130 and "Traceback" not in rest and "error" not in rest
+    assert "stopped at step " in rest and (tmp_path / "report.html").stat().st_size > 10_000
+    gone, alive = psutil.wait_procs(family, timeout=5)
+    assert len(gone) >= 4 and not alive
 
 
 # -- start-up

@@ -13,7 +13,7 @@ LAYERS = (
     ("gate", "core.gate"),
     ("element types", "core.dtype"),
     ("shapes", "core.shape"),
-    ("state", "core.state"),
+    ("state", "core.state core.queues core.accumulators"),
     ("operation definitions", "core.opdef"),
     ("device names", "core.device"),
     ("graph records", "core.graph"),
@@ -27,6 +27,7 @@ LAYERS = (
     ("costs", "core.cost"),
     ("simulation", "core.simulate"),
     ("placement", "core.place"),
+    ("loops over devices", "core.frames"),
     ("partition", "core.partition"),
     ("graphs as bytes", "core.serial"),
     ("segments", "core.segments core.memory"),
@@ -74,8 +75,8 @@ OWNERS = (
     ("tensorflow torch jax", ""),
 )
 
-EXECUTOR_MAY_NOT = ("threading _thread time asyncio socket select selectors queue concurrent multiprocessing subprocess "
-                    "os random numpy dask distributed")
+EXECUTOR_MAY_NOT = ("threading _thread time asyncio socket select selectors queue concurrent multiprocessing "
+                    "subprocess os random numpy dask distributed")
 
 # What user-level code may know of the engine.
 PUBLIC = ("errors settings core.build core.checkpoint core.device core.dtype core.gate core.grad core.graph "
@@ -179,7 +180,8 @@ def test_circles_are_seen():
 def test_foreign_libraries_are_seen():
     found = layers.foreign(world(core__graph="def f():\n    import dask.array", cluster__task="import dask",
                                  io__x="from pickle import loads"), OWNERS)
-    assert found == ["core.graph:2 imports dask, which is for cluster.* alone", "io.x:1 imports pickle, which is for nobody"]
+    assert found == ["core.graph:2 imports dask, which is for cluster.* alone",
+                     "io.x:1 imports pickle, which is for nobody"]
 
 
 def test_reaching_past_the_public_api_is_seen():
@@ -195,7 +197,8 @@ def test_executing_calls_are_seen():
     known = world(io__x="eval('1')\nre.compile('x')\nmodel.eval()\nrun('x', shell=True)\nload(allow_pickle=0)",
                   core__codegen="exec(compile('', '', 'exec'))\neval('')")
     assert layers.calls(known, EXECUTING, EXECUTES) == [
-        "io.x:1 calls eval", "io.x:4 passes shell=True", "io.x:5 passes allow_pickle=True", "core.codegen:2 calls eval"]
+        "io.x:1 calls eval", "io.x:4 passes shell=True", "io.x:5 passes allow_pickle=True",
+        "core.codegen:2 calls eval"]
 
 
 def test_sizes_are_measured():

@@ -1,4 +1,4 @@
-"""Two small evaluators of graphs over reference kernels: bodies run structurally, and tokens with dead values and frames."""
+"""Two small evaluators over reference kernels: one runs bodies, one moves tokens with dead values and frames."""
 from __future__ import annotations
 
 from collections import deque
@@ -138,12 +138,12 @@ class Tokens:
                 return True
         return False
 
-    def emit(self, op: Operation, tag: Tag, tokens: Sequence[Token]) -> None:
+    def emit(self, op: Operation, tag: Tag, tokens: Sequence[Token], dead: bool = False) -> None:
         for tensor, token in zip(op.outputs, tokens):
             self.values[tensor, tag] = token
             for consumer, position in self.data.get(tensor, ()):
                 self.deliver(consumer, tag, position, token)
-        dead = bool(tokens) and all(t.dead for t in tokens)
+        dead = dead or (bool(tokens) and all(t.dead for t in tokens))
         for consumer in self.control.get(op, ()):
             instance = self.instance(consumer, tag)
             instance.controls.append(dead)
@@ -186,7 +186,7 @@ class Tokens:
         if steer is not None:
             return steer(op, tag, DEAD if dead else tokens[0], tokens)
         if dead:
-            return self.emit(op, tag, [DEAD] * len(op.outputs))
+            return self.emit(op, tag, [DEAD] * len(op.outputs), dead=True)
         self.runs.append(op.name)
         results = run_kernel(op, [t.value for t in tokens], self.container)
         return self.emit(op, tag, [Token(v, False) for v in results])
@@ -230,7 +230,7 @@ class Tokens:
 
 def evaluate_tokens(graph: Graph, feeds: Mapping[Tensor, Any], fetches: Sequence[Any],
                     container: Container | None = None) -> list[Any]:
-    """The values of `fetches` (None for operations) when tokens flow through `graph`; a dead fetch is the string dead."""
+    """The values of `fetches` when tokens flow through `graph`: None for operations, the string dead for dead ones."""
     roots = [f.op if isinstance(f, Tensor) else f for f in fetches]
     machine = Tokens(graph, feeds, roots, container or Container())
     machine.run()

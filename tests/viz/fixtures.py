@@ -4,6 +4,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 from workbench.core.trace import GraphRecord, Journal, NodeRecord, Span
 
@@ -62,11 +63,14 @@ def stages(key: str = "session_0") -> tuple[GraphRecord, ...]:
     folded = tuple(NodeRecord("gradients/neg", "constant", outputs=n.outputs, source=n.source) if n.name == "gradients/neg"
                    else n for n in folded)
     fewer = tuple(n for n in folded if not n.name.endswith("/read"))
+    fewer = tuple(replace(n, inputs=tuple(i.replace("/read:", ":") for i in n.inputs)) for n in fewer)
+    devices = {n.name: n.device for n in placed.nodes}
+    final = tuple(replace(n, device=devices[n.name]) for n in fewer)
     return (GraphRecord(key, "built", bare, DEVICES, "What the fetches need, before any rewrite."),
             GraphRecord(key, "fold", folded, DEVICES, "Constants are computed once, now, instead of in every step."),
             GraphRecord(key, "algebra", fewer, DEVICES, "Operations that change nothing (x + 0, identity) are removed."),
             GraphRecord(key, "cse", fewer, DEVICES, "Equal computations are done once and shared."),
-            placed)
+            GraphRecord(key, "placed", final, DEVICES, "Every operation has a device."))
 
 
 def dense_graph(layers: int, width: int = 20, key: str = "session_0") -> GraphRecord:

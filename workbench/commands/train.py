@@ -1,6 +1,7 @@
 """`workbench train`: run a trainer, show it, stop it cleanly on Ctrl-C, and write the report."""
 from __future__ import annotations
 
+import json
 import math
 import os
 import signal
@@ -10,7 +11,7 @@ import types
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ class Options:
     seed: int = 0
     local: bool = False
     report: Path | None = None
+    trace: Path | None = None
     checkpoint_dir: Path | None = None
 
     @property
@@ -81,6 +83,7 @@ def train_mnist(options: Options, console: Console | None = None, *, trainer: Tr
         data = _announced(load or _load, console)
         with ((cluster or _cluster)(options) as target, screen(console, options.title) as view,
               _interrupts(run, view.line)):
+            run.begin = time.monotonic()
             records = (trainer or _trainer())(
                 data, target, mode=options.mode, steps=options.steps, batch_size=options.batch_size,
                 learning_rate=options.learning_rate, seed=options.seed,
@@ -101,7 +104,7 @@ def _watch(records: Iterator[Progress], run: _Run, show: Callable[[Progress], No
     try:
         for record in records:
             run.note(record)
-            show(record)
+            show(replace(record, loss=run.loss, accuracy=run.accuracy))      # the newest known ones
             if run.stopping:
                 break
     except errors.CancelledError:
@@ -146,6 +149,10 @@ def _finish(console: Console, options: Options, run: _Run, facts: dict[str, str]
         with _writing(options.report):
             write_report(options.report, journal, options.title, facts)
         console.print(f"report: {options.report}", highlight=False, soft_wrap=True)
+    if options.trace is not None:
+        with _writing(options.trace):
+            _write_trace(options.trace, journal)
+        console.print(f"trace: {options.trace}; open it at https://ui.perfetto.dev", highlight=False, soft_wrap=True)
     if run.loss is not None and not math.isfinite(run.loss):
         raise errors.OutOfRangeError(f"train mnist: the loss is {run.loss} at step {done} with learning rate "
                                      f"{options.learning_rate}; try a smaller --learning-rate")
@@ -168,11 +175,13 @@ def _facts(options: Options, run: _Run, source: str) -> dict[str, str]:
 
 def _check_writable(options: Options) -> None:
     """Say now, not after training, that a result cannot be kept."""
-    if options.report is not None:
-        folder = options.report.absolute().parent
-        if options.report.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-            raise errors.InvalidArgumentError(f"--report {options.report}: {folder} is no folder that a file can be "
-                                              "written to; choose another path")
+    for option, path in (("--report", options.report), ("--trace", options.trace)):
+        if path is None:
+            continue
+        folder = path.absolute().parent
+        if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+            raise errors.InvalidArgumentError(f"{option} {path}: {folder} is no folder that a file can be written to, "
+                                              "or the path is a folder itself; choose another path")
     if options.checkpoint_dir is not None:
         with _writing(options.checkpoint_dir):
             options.checkpoint_dir.mkdir(parents=True, exist_ok=True)
@@ -213,10 +222,16 @@ def _trainer() -> Trainer:
 def _cluster(options: Options) -> AbstractContextManager[Any]:
     if options.local:
         return nullcontext()
-    import workbench
+    from workbench.cluster.chief import Cluster
 
-    cluster: AbstractContextManager[Any] = workbench.Cluster(None, ps=options.ps, worker=options.worker)
+    cluster: AbstractContextManager[Any] = Cluster(None, ps=options.ps, worker=options.worker)
     return cluster
+
+
+def _write_trace(path: Path, records: Journal) -> None:
+    from workbench.viz.chrome import to_chrome
+
+    path.write_text(json.dumps(to_chrome(records.spans_since(0)[2], records), separators=(",", ":")), encoding="utf-8")
 
 
 def _report(path: Path, records: Journal, title: str, facts: dict[str, str]) -> Any:

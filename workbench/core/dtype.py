@@ -113,7 +113,7 @@ def as_dtype(value: Any) -> DType:
     if isinstance(value, type) and value in _PYTHON:
         return _PYTHON[value]
     try:
-        found = np.dtype(value)
+        found = None if value is None else np.dtype(value)      # NumPy reads None as float64
     except TypeError:
         found = None
     if found is not None:

@@ -19,8 +19,8 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients",
     """Symbolic derivatives of sum(ys) with respect to each of xs (paper §4.1).
 
     Returns one tensor per x, with x's shape and dtype; IndexedSlices where x is only gathered from; None where no
-    path leads from x to ys. `grad_ys` replaces the ones that seed the walk. The result is ordinary graph, so gradients of
-    gradients are one more call. Raises UnimplementedError naming the operation on the path that has no gradient.
+    path leads from x to ys. `grad_ys` replaces the ones that seed the walk. The result is ordinary graph, so gradients
+    of gradients are one more call. Raises UnimplementedError naming the operation on the path that has no gradient.
     """
     targets = [convert(y) for y in _listed(ys)]
     sources = [_source(x) for x in _listed(xs)]
@@ -49,7 +49,8 @@ def _source(x: Any) -> Tensor:
 def _seed(y: Tensor, seed: Any) -> Grad:
     if seed is None:
         if not y.dtype.is_differentiable:
-            raise errors.DtypeError(f"gradients: {y.name} is {y.dtype.name}; only float tensors have gradients: cast it")
+            raise errors.DtypeError(f"gradients: {y.name} is {y.dtype.name}; only float tensors have gradients: "
+                                    "cast it")
         return ops.ones_like(y)      # type: ignore[no-any-return]
     return seed if isinstance(seed, IndexedSlices) else convert(seed, y.dtype)
 
@@ -91,9 +92,11 @@ class _Walk:
         graph = get_default_graph()
         near = graph.colocate_with(op) if op.graph is graph else graph.device(op.device)
         with graph.name_scope(op.name.rpartition("/")[2] + "_grad"), near:
-            dys = [self.total(t) for t in op.outputs]
+            dys = [None if t in self.stops else self.total(t) for t in op.outputs]
+            if all(d is None for d in dys):
+                return
             if getattr(function, "selective", False):
-                needed = tuple(t.op in self.between and t not in self.stops for t in op.inputs)
+                needed = tuple(t.op in self.between and (t not in self.stops or t in self.sources) for t in op.inputs)
                 dxs = function(op, *dys, needed=needed)
             else:
                 dys = [ops.zeros_like(t) if d is None and t.dtype.is_differentiable and len(dys) > 1 else d
@@ -104,8 +107,7 @@ class _Walk:
             raise errors.InternalError(f"gradients: the gradient of {op.type} returned {len(dxs)} values for "
                                        f"{len(op.inputs)} inputs")
         for tensor, dx in zip(op.inputs, dxs):
-            if tensor not in self.stops:
-                self.add(tensor, dx)
+            self.add(tensor, dx)
 
 
 def _sum(parts: list[Any]) -> Any:

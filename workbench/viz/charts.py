@@ -8,10 +8,11 @@ from math import ceil, floor, log10
 
 import numpy as np
 
-from workbench.viz.html import Markup, join, ms, number, tag
+from workbench.viz.html import Markup, join, tag
 from workbench.viz.palette import short_task
 from workbench.viz.schema import StepView
 from workbench.viz.trace_view import Split, Timeline
+from workbench.viz.units import ms, number
 
 __all__ = ["Line", "legend", "line_chart", "share_bars", "step_bars", "ticks", "timeline_chart"]
 
@@ -147,8 +148,9 @@ def share_bars(rows: Sequence[Split]) -> Markup:
     return join((legend(KINDS), tag("div", *made, class_="bars", role="img", aria_label=f"Median step: {words}")))
 
 
-def timeline_chart(view: Timeline, critical: set[tuple[str, str, str, int]]) -> Markup:
-    """All tasks on one axis; `critical` names (task, kind, name, step) of the bars on the critical path."""
+def timeline_chart(view: Timeline, critical: set[tuple[str, str, str, int]], messages: set[str]) -> Markup:
+    """All tasks on one axis; `critical` names (task, kind, name, step) of the bars on the critical path, `messages`
+    its transfers."""
     height, length = ROW * len(view.rows), view.length or 1.0
     shapes = [tag("rect", x=0, y=ROW * row, width=f"{length:.4f}", height=ROW, class_="band")
               for row, (task, _) in enumerate(view.rows) if _parity(view, task)]
@@ -159,7 +161,7 @@ def timeline_chart(view: Timeline, critical: set[tuple[str, str, str, int]]) -> 
         shapes.append(tag("rect", tag("title", title), x=f"{bar.start:.4f}", y=ROW * bar.row + 2,
                           width=f"{max(bar.end - bar.start, length / 4000):.4f}", height=ROW - 4,
                           class_=_CLASS.get(bar.kind, "other") + mark))
-    shapes += [tag("path", tag("title", f"{a.name}: {ms(a.end - a.start)}"), class_="arrow",
+    shapes += [tag("path", tag("title", f"{a.name}: {ms(a.end - a.start)}"), class_="arrow critical" if a.message in messages else "arrow",
                    d=f"M{a.start:.4f} {ROW * a.source_row + ROW // 2}L{a.end:.4f} {ROW * a.target_row + ROW // 2}")
                for a in view.arrows]
     svg = tag("svg", *shapes, viewBox=f"0 0 {length:.4f} {height}", preserveAspectRatio="none", style=f"height:{height}px",

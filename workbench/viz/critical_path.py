@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from workbench.core.trace import Span
 from workbench.viz.transfers import pairs
+from workbench.viz.units import ms
 
 __all__ = ["Link", "critical_path", "explain"]
 
@@ -22,6 +23,7 @@ class Link:
     name: str
     start: float
     end: float
+    message: str = ""            # of a transfer
 
 
 def critical_path(spans: Sequence[Span], step: int) -> list[Link]:
@@ -41,7 +43,8 @@ def critical_path(spans: Sequence[Span], step: int) -> list[Link]:
     until = at.end if at is not None else 0.0
     while at is not None and len(links) < _LONGEST:
         begin, before, link = _back(at, until, leaves, sends)
-        links.append(Link(link, at.task, at.name, 1e3 * (begin - origin), 1e3 * (until - origin)))
+        links.append(Link(link, at.task, at.name, 1e3 * (begin - origin), 1e3 * (until - origin),
+                          at.message if link == "transfer" else ""))
         if before is not None and before.end < begin - _SLACK:
             links.append(Link("gap", at.task, "", 1e3 * (before.end - origin), 1e3 * (begin - origin)))
         until = begin if before is None else min(before.end, begin)
@@ -87,8 +90,9 @@ def explain(links: Sequence[Link]) -> str:
     if not links:
         return "Nothing of this step was recorded."
     length = links[-1].end - links[0].start
-    parts = [f"{sum(k.end - k.start for k in links if k.kind == kind):.3g} ms {word}"
+    parts = [f"{ms(sum(k.end - k.start for k in links if k.kind == kind))} {word}"
              for kind, word in (("work", "work"), ("transfer", "transfer"), ("wait", "waiting"), ("gap", "between spans"))
              if any(k.kind == kind for k in links)]
     longest = max(links, key=lambda k: k.end - k.start)
-    return f"{length:.3g} ms: {', '.join(parts)}; the longest link is {longest.name or longest.kind} ({longest.end - longest.start:.3g} ms)."
+    return (f"{ms(length)}: {', '.join(parts)}; the longest link is {longest.name or longest.kind} "
+            f"({ms(longest.end - longest.start)}).")

@@ -11,7 +11,7 @@ from workbench.viz.palette import Palette, device_order, short_device
 from workbench.viz.schema import DeviceColor, GraphNode, GraphView
 from workbench.viz.scopes import ScopeTree, tensor_bytes
 
-__all__ = ["GraphPicture", "graph_view"]
+__all__ = ["GraphPicture", "choose_graph", "graph_view"]
 
 LIMIT = 300           # visible nodes
 FIRST = 45            # visible nodes before anybody opened or closed a scope
@@ -30,6 +30,13 @@ def graph_view(record: GraphRecord, opened: Iterable[str] = (), closed: Iterable
     for id in closed:
         picture.collapse(id)
     return picture.view(limit)
+
+
+def choose_graph(records: Iterable[GraphRecord], session: str) -> GraphRecord | None:
+    """The newest stage of the largest executable of `session` (of all sessions when it has none); None without any."""
+    newest = {record.key: record for record in records if record.stage != "partition"}
+    mine = [r for r in newest.values() if session and r.key.startswith(f"{session}_")] or list(newest.values())
+    return max(mine, key=lambda r: len(r.nodes), default=None)
 
 
 @dataclass
@@ -163,8 +170,11 @@ class GraphPicture:
         shapes = {}
         for id, node in nodes.items():
             if node.kind == "scope":
-                mixed = len(self.tree.scopes[id].devices) > 1
-                shapes[id] = ("mixed" if mixed else "scope", f"{node.count:,} operations")
+                form = "mixed" if len(self.tree.scopes[id].devices) > 1 else "scope"
+                own = self.tree.nodes.get(id)
+                if own is not None and _form(own) == "variable":
+                    form = "closed_variable"
+                shapes[id] = (form, f"{node.count:,} operation{'s' if node.count != 1 else ''}")
             else:
                 kind = self.tree.nodes[id].type
                 plain = node.label.rstrip("_0123456789").lower() == kind.replace("_", "").lower()
@@ -204,11 +214,11 @@ class GraphPicture:
     def _line(self, source: str, target: str, bundle: _Bundle) -> Line:
         outputs = [self._output(*tensor) for tensor in bundle.tensors]
         nbytes = sum(tensor_bytes(*output) for output in outputs)
-        if len(outputs) == 1 and outputs[0][1]:
-            label = "×".join("?" if d is None else str(d) for d in outputs[0][1])
+        if len(outputs) == 1 and len(outputs[0][1] or ()) > 1:
+            label = "×".join("?" if d is None else str(d) for d in outputs[0][1] or ())
         else:
             label = f"{len(outputs)} tensors" if len(outputs) > 1 else ""
-        return Line(source, target, label, nbytes, control=not outputs)
+        return Line(source, target, label, nbytes, control=not outputs, tensor=f"{source} {label}")
 
     def _output(self, name: str, index: int) -> tuple[str, tuple[int | None, ...] | None]:
         outputs = self.tree.nodes[name].outputs
@@ -217,11 +227,12 @@ class GraphPicture:
 
 def _form(record: NodeRecord) -> str:
     kind = record.type.lower()
-    if kind in ("send", "recv", "placeholder"):
+    if kind in ("send", "recv"):
         return kind
-    if kind.startswith("const"):
-        return "constant"
-    return "variable" if "variable" in kind and "assign" not in kind else "op"
+    for word, form in (("placeholder", "placeholder"), ("argument", "placeholder"), ("const", "constant"), ("variable", "variable")):
+        if kind.startswith(word):
+            return form
+    return "op"
 
 
 def _title(record: NodeRecord) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from workbench import errors
 from workbench.core import gate as gates
 from workbench.core.trace import GraphRecord, Journal, Span
-from workbench.viz.graph_view import GraphPicture
+from workbench.viz.graph_view import GraphPicture, choose_graph
 from workbench.viz.palette import Palette
 from workbench.viz.schema import COMMANDS, Frame, GraphView, plain
 from workbench.viz.series_view import SeriesModel
@@ -81,7 +81,7 @@ class LiveModel:
         self._sequence += 1
         frame = Frame(self._sequence, status, lost=dict(self._lost))
         frame.graph = self._graphs.view() if graphs or moved or timed else None
-        frame.steps = self._steps.view() if stepped else None
+        frame.steps = self._steps.view(status["session"]) if stepped else None
         frame.series = self._series.view() if self._series.feed(points) else None
         if self._ranking_due(stepped):
             self._unranked = 0
@@ -120,8 +120,9 @@ class _Graphs:
                 before = -1
         if before >= 0 or not self._newest:
             return
-        mine = [r for r in self._newest.values() if session and r.key.startswith(session)] or list(self._newest.values())
-        chosen = max(mine, key=lambda r: len(r.nodes))
+        chosen = choose_graph(self._newest.values(), session)
+        if chosen is None:
+            return
         if self._picture is None or self._picture.record is not chosen:
             self._show(chosen)
 

@@ -37,7 +37,7 @@ def _compare(before: GraphRecord, after: GraphRecord) -> PassRow:
     changed = [name for name in new if name in old and _core(new[name]) != _core(old[name])]
     fused = len(removed) if any("fused" in new[n].type.lower() for n in (*added, *changed)) else 0
     placed = sum(new[n].device != old[n].device for n in new if n in old)
-    sentence = _sentence([old[n] for n in removed], [new[n] for n in added], changed, placed, bool(fused))
+    sentence = _sentence([old[n] for n in removed], [new[n] for n in added], [(old[n], new[n]) for n in changed], placed, bool(fused))
     return PassRow(after.stage, after.note, len(old), len(new), added, removed, changed, fused, sentence)
 
 
@@ -45,15 +45,17 @@ def _core(node: NodeRecord) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     return node.type, node.inputs, node.control
 
 
-def _sentence(removed: list[NodeRecord], added: list[NodeRecord], changed: list[str], placed: int, fused: bool) -> str:
+def _sentence(removed: list[NodeRecord], added: list[NodeRecord], changed: list[tuple[NodeRecord, NodeRecord]], placed: int, fused: bool) -> str:
     parts = []
     if fused:
         parts.append(f"{len(removed)} operations fused into {len(added) or len(changed)}")
     else:
         parts += [f"removed {_kinds(removed)}"] if removed else []
         parts += [f"added {_kinds(added)}"] if added else []
-    if changed and not fused:
-        parts.append(f"rewired or replaced {len(changed)}: {', '.join(changed[:3])}{', …' if len(changed) > 3 else ''}")
+    became = Counter(new.type for old, new in changed if new.type != old.type)
+    parts += [f"turned {count} into {kind}" for kind, count in became.most_common() if not fused]
+    rewired = len(changed) - became.total()
+    parts += [f"gave {rewired} other inputs"] if rewired else []
     if placed:
         parts.append(f"gave {placed} operations a device")
     text = "; ".join(parts)

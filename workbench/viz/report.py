@@ -9,8 +9,9 @@ from typing import Any
 
 from workbench.core.trace import Journal
 from workbench.viz import report_graph, report_sections
-from workbench.viz.html import Markup, join, number, tag
+from workbench.viz.html import Markup, join, tag
 from workbench.viz.report_data import Run, read
+from workbench.viz.units import number
 
 __all__ = ["render_report", "write_report"]
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.core.trace import GraphRecord, Journal, Span, StatusRecord
+from workbench.viz.graph_view import choose_graph
 from workbench.viz.palette import Palette, device_order
 from workbench.viz.schema import SeriesView, StepView, StragglerView
 from workbench.viz.series_view import SeriesModel
 from workbench.viz.step_view import StepTimes
 from workbench.viz.straggler_view import StragglerModel
 
-__all__ = ["Run", "choose_graph", "read"]
+__all__ = ["Run", "read"]
 
 
 @dataclass
@@ -30,13 +31,6 @@ class Run:
     palette: Palette
 
 
-def choose_graph(records: list[GraphRecord], session: str) -> GraphRecord | None:
-    """The newest stage of the largest executable of `session` (of all sessions when it has none)."""
-    newest = {record.key: record for record in records if record.stage != "partition"}
-    mine = [r for r in newest.values() if session and r.key.startswith(session)] or list(newest.values())
-    return max(mine, key=lambda r: len(r.nodes), default=None)
-
-
 def read(journal: Journal) -> Run:
     """Everything `journal` holds now."""
     _, lost, spans = journal.spans_since()
@@ -50,5 +44,5 @@ def read(journal: Journal) -> Run:
     stragglers.feed(spans)
     stages = [r for r in records if graph is not None and r.key == graph.key and r.stage != "partition"]
     tasks = sorted({*status.tasks, *(s.task for s in spans)} - {""}, key=device_order)
-    return Run(spans, lost, graph, stages, len({r.key for r in records}) - 1, series.view(), steps.view(), stragglers.view(),
+    return Run(spans, lost, graph, stages, len({r.key for r in records}) - 1, series.view(), steps.view(status.session), stragglers.view(),
                tasks, status, palette)

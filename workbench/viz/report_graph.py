@@ -7,13 +7,14 @@ from workbench import errors
 from workbench.core.trace import GraphRecord
 from workbench.viz import charts
 from workbench.viz.graph_view import GraphPicture
-from workbench.viz.html import Markup, amount, join, percent, table, tag
+from workbench.viz.html import Markup, join, table, tag
 from workbench.viz.palette import short_device
 from workbench.viz.pass_view import pass_view
 from workbench.viz.placement_view import DeviceRow, placement_view
 from workbench.viz.report_data import Run
 from workbench.viz.svg import to_svg
 from workbench.viz.trace_view import op_totals
+from workbench.viz.units import amount, percent
 
 __all__ = ["graph", "placement", "rewrites"]
 
@@ -61,7 +62,8 @@ def _drawing(picture: GraphPicture, means: Mapping[str, float]) -> Markup:
     except errors.Error as failed:
         return tag("p", f"The drawing is missing: {failed}", class_="empty")
     label = f"Dataflow graph, {len(view.nodes)} nodes"
-    return tag("div", Markup(svg), class_="graph", tabindex="0", role="region", aria_label=label)
+    height = float(svg.partition(' height="')[2].partition('"')[0])
+    return tag("div", Markup(svg), class_="graph fit" if height < 1100 else "graph", tabindex="0", role="region", aria_label=label)
 
 
 def placement(run: Run) -> Markup:

@@ -1,14 +1,19 @@
 """The report's sections about time and learning; each begins with a sentence that says what one sees."""
 from __future__ import annotations
 
+import statistics
+from collections import Counter
+
+from workbench.core.trace import Span
 from workbench.viz import charts
 from workbench.viz.critical_path import Link, critical_path, explain
-from workbench.viz.html import Markup, join, ms, number, percent, table, tag
+from workbench.viz.html import Markup, join, table, tag
 from workbench.viz.palette import short_device, short_task
 from workbench.viz.report_data import Run
 from workbench.viz.schema import Series
 from workbench.viz.trace_view import OpTotal, op_totals, splits
 from workbench.viz.trace_view import timeline as make_timeline
+from workbench.viz.units import ms, number, percent
 
 __all__ = ["explanations", "learning", "operations", "steps", "stragglers", "timeline"]
 
@@ -52,9 +57,11 @@ def steps(run: Run) -> Markup:
     if not view.tasks:
         return tag("p", "No step was recorded.", class_="empty")
     slowest = max(view.tasks, key=lambda t: t.median)
+    apart = slowest.median > 1.05 * min(t.median for t in view.tasks)
     lead = (f"Half of the steps take {ms(slowest.median)} or less"
-            + (f" on {short_task(slowest.task)}, the slowest task" if len(view.tasks) > 1 else "")
-            + f"; one in twenty takes more than {ms(slowest.p95)}.")
+            + (f" on {short_task(slowest.task)}, the slowest task" if apart else "")
+            + f"; one in twenty takes more than {ms(slowest.p95)}."
+            + (" All tasks step together, so their lines coincide." if len(view.tasks) > 1 and not apart else ""))
     lines = [charts.Line(short_task(t.task), t.device_color, t.steps, t.times) for t in view.tasks]
     kept = max(len(t.times) for t in view.tasks)
     note = tag("p", f"The newest {kept:,} of {max(t.count for t in view.tasks):,} recorded steps per task.", class_="note")
@@ -70,16 +77,19 @@ def stragglers(run: Run) -> Markup:
         return tag("p", "No step was recorded.", class_="empty")
     worst = rows[0]
     lead = (f"Without {short_task(worst.task)} a step would be {percent(worst.share)} shorter. {worst.why}"
-            if worst.share >= 0.03 else "No task holds the others up noticeably.")
+            if worst.share >= 0.03 else "No task holds the others up noticeably." if len(rows) > 1 else
+            "There is one task, so nobody waits for it.")
     made = table("Tasks by what they cost the others", (
-        ("Task", "text"), ("Own work, median", "number"), ("Against its peers", "number"), ("Costs of each step", "bar"), ("Why", "wide")),
+        ("Task", "text"), ("Own time, median", "number"), ("Against its peers", "number"), ("Costs of each step", "bar"), ("Why", "wide")),
         ((short_task(r.task), ms(r.median_ms), f"{number(r.slowdown, 2)}×", _meter(r.share), r.why) for r in rows))
     divided = splits(run.spans)
-    return join((tag("p", lead, class_="lead"), made, tag("h3", "Where a median step goes"), charts.share_bars(divided)))
+    where = ((tag("h3", "Where a median step goes"), charts.share_bars(divided)) if divided else
+             (tag("p", "Only whole steps were recorded, so work and waiting cannot be told apart.", class_="note"),))
+    return join((tag("p", lead, class_="lead"), made, *where))
 
 
 def _meter(share: float) -> Markup:
-    return tag("span", tag("i", style=f"width:{min(100.0, 100 * share):.1f}%"), tag("b", percent(share)), class_="meter")
+    return tag("span", tag("i", style=f"--share:{min(1.0, share):.3f}"), tag("b", percent(share)), class_="meter")
 
 
 def timeline(run: Run) -> Markup:
@@ -87,23 +97,38 @@ def timeline(run: Run) -> Markup:
     numbered = sorted({s.step for s in run.spans if s.step >= 0 and s.end >= s.start})
     if not numbered:
         return tag("p", "No step was recorded.", class_="empty")
-    chosen = set(numbered[-LAST:])
-    spans = [s for s in run.spans if s.step in chosen]
-    detailed = {s.step for s in spans if s.kind != "step"}
-    last = max(detailed or chosen)
-    path = critical_path(spans, last)
+    chosen = _full_steps(run.spans) or numbered[-LAST:]
+    last = chosen[-1]
+    path = critical_path(run.spans, last)
+    spans = _around(run.spans, set(chosen))
     view = make_timeline(spans)
     critical = {(k.task, kind, k.name, last) for k in path for kind in _kinds_of(k)}
     keys = (("work", "work"), ("transfer", "send"), ("wait", "wait or receive"), ("critical", "critical path"), ("arrow", "message"))
     note = f"{view.left_out:,} shorter spans are left out. " if view.left_out else ""
     note += f"{run.lost:,} older records had left the journal before this report. " if run.lost else ""
     return join((tag("p", f"Step {last:,} took {explain(path)}" if path else "Only whole steps were recorded here.", class_="lead"),
-                 charts.legend(keys), charts.timeline_chart(view, critical), tag("p", note, class_="note") if note else None,
+                 charts.legend(keys), charts.timeline_chart(view, critical, {k.message for k in path if k.message}), tag("p", note, class_="note") if note else None,
                  _path_table(path)))
 
 
+def _full_steps(spans: list[Span]) -> list[int]:
+    """The newest steps that left about as many spans as steps usually do: evaluations and cut-off steps leave fewer."""
+    counts = Counter(s.step for s in spans if s.step >= 0 and s.kind != "step")
+    if not counts:
+        return []
+    usual = statistics.median(counts.values())
+    return sorted(step for step, count in counts.items() if count >= 0.8 * usual)[-LAST:]
+
+
+def _around(spans: list[Span], steps: set[int]) -> list[Span]:
+    """All spans, of whatever step, cut to the time that `steps` took: replicas that step on their own overlap."""
+    chosen = [s for s in spans if s.step in steps]
+    begin, end = min(s.start for s in chosen), max(s.end for s in chosen)
+    return [s._replace(start=max(begin, s.start), end=min(end, s.end)) for s in spans if s.end >= begin and s.start <= end]
+
+
 def _kinds_of(link: Link) -> tuple[str, ...]:
-    return {"work": ("op", "segment"), "transfer": ("send", "recv"), "wait": ("wait", "queue")}.get(link.kind, ())
+    return {"work": ("op", "segment"), "transfer": ("send",), "wait": ("wait", "queue")}.get(link.kind, ())
 
 
 def _path_table(path: list[Link]) -> Markup | None:
@@ -133,8 +158,13 @@ def operations(run: Run) -> Markup:
 def _op_table(caption: str, totals: list[OpTotal], whole: float) -> Markup:
     return table(caption, (("Operation", "text"), ("Type", "text"), ("Device", "text"), ("Runs", "number"),
                            ("Mean", "number"), ("Longest", "number"), ("Share of all", "bar")),
-                 ((t.name, t.type, short_device(t.device), f"{t.count:,}", ms(t.total / t.count), ms(t.longest),
+                 ((_breakable(t.name), t.type, tag("span", short_device(t.device), class_="device"), f"{t.count:,}", ms(t.total / t.count), ms(t.longest),
                    _meter(t.total / whole if whole else 0.0)) for t in totals))
+
+
+def _breakable(name: str) -> Markup:
+    """A name that may be broken after its slashes."""
+    return join(part for i, text in enumerate(name.split("/")) for part in ((Markup("/<wbr>"), text) if i else (text,)))
 
 
 _HELP = (

@@ -8,79 +8,86 @@ from dataclasses import dataclass, field
 
 from workbench.core.trace import Span
 from workbench.viz.palette import device_order, short_task
+from workbench.viz.recent import Recent
 from workbench.viz.schema import Straggler, StragglerView
+from workbench.viz.transfers import covered
+from workbench.viz.units import ms
 
 __all__ = ["StragglerModel", "Work"]
 
-WINDOW = 60           # steps per task that the ranking looks at
+WINDOW = 40           # steps per task that the ranking looks at
 _WAITS = frozenset(("recv", "wait", "queue"))
 SLOW = 1.15           # slowdown from which a reason is given
 
 
 @dataclass(slots=True)
 class Work:
-    """What one task did in one step; seconds."""
+    """What one task did in one step; seconds. Measured when asked for, and again only after it grew."""
 
     step: int
     start: float = float("inf")
     end: float = float("-inf")
     whole: float = 0.0                   # of the step span, 0 when there is none
-    segments: float = 0.0
-    ops: float = 0.0
+    active: list[tuple[float, float]] = field(default_factory=list)
+    idle: list[tuple[float, float]] = field(default_factory=list)
     sending: float = 0.0
-    waiting: float = 0.0
-    waited_for: Counter[str] = field(default_factory=Counter)      # task (or queue) -> seconds
+    waited_for: dict[str, float] = field(default_factory=dict)     # task (or queue) -> seconds
+    _waiting: float = -1.0
 
     def add(self, span: Span) -> None:
         length = span.end - span.start
+        self._waiting = -1.0
         self.start, self.end = min(self.start, span.start), max(self.end, span.end)
         if span.kind == "step":
             self.whole += length
-        elif span.kind == "segment":
-            self.segments += length
-        elif span.kind == "op":
-            self.ops += length
-        elif span.kind == "send":
-            self.sending += length
         elif span.kind in _WAITS:
-            self.waiting += length
-            self.waited_for[_cause(span)] += length
+            self.idle.append((span.start, span.end))
+            cause = _cause(span)
+            self.waited_for[cause] = self.waited_for.get(cause, 0.0) + length
+        else:
+            self.active.append((span.start, span.end))
+            self.sending += length if span.kind == "send" else 0.0
 
     @property
     def total(self) -> float:
         return self.whole or max(0.0, self.end - self.start)
 
     @property
+    def waiting(self) -> float:
+        """Time in which the task waited and did nothing else."""
+        if self._waiting < 0:
+            self._waiting = min(self.total, covered(self.active + self.idle) - covered(self.active))
+        return self._waiting
+
+    @property
     def working(self) -> float:
-        """Time the task itself needed: what it was seen doing, else all that was not waiting."""
-        seen = min(self.segments or self.ops, self.total) + self.sending
-        rest = max(0.0, self.total - self.waiting)
-        return min(self.total, max(seen, rest) if self.waiting else seen if self.segments else self.total)
+        """Time the task itself needed: all that was not waiting."""
+        return self.total - self.waiting
 
 
 class StragglerModel:
     """Feed it spans, ask it for the ranking; it looks at the newest `WINDOW` steps of each task."""
 
     def __init__(self) -> None:
-        self._tasks: dict[str, dict[int, Work]] = {}
+        self._tasks: dict[str, Recent[Work]] = {}
 
     def feed(self, spans: Iterable[Span]) -> None:
         for span in spans:
             if span.step < 0 or span.end < span.start:
                 continue
-            works = self._tasks.setdefault(span.task, {})
-            work = works.get(span.step)
-            if work is None:
-                if len(works) >= WINDOW:
-                    del works[next(iter(works))]
-                work = works[span.step] = Work(span.step)
-            work.add(span)
+            recent = self._tasks.get(span.task)
+            if recent is None:
+                recent = self._tasks[span.task] = Recent(WINDOW, Work)
+            work = recent.at(span)
+            if work is not None:
+                work.add(span)
 
     def view(self) -> StragglerView:
         """Tasks are compared within their job; the most expensive first, then by name."""
         jobs: dict[str, dict[str, list[Work]]] = {}
-        for task, works in self._tasks.items():
-            jobs.setdefault(device_order(task)[0], {})[task] = list(works.values())
+        for task, recent in self._tasks.items():
+            works = [recent.items[step] for step in sorted(recent.items)]
+            jobs.setdefault(device_order(task)[0], {})[task] = works
         rows = [row for tasks in jobs.values() for row in _rank(tasks)]
         return StragglerView(sorted(rows, key=lambda r: (-round(r.share, 3), device_order(r.task))))
 
@@ -108,7 +115,7 @@ def _shares(tasks: dict[str, list[Work]]) -> dict[str, float]:
     rounds = _rounds(list(tasks.values()))
     if rounds is None:
         return _missing(tasks)
-    saved, whole, names = Counter[str](), 0.0, list(tasks)
+    saved, whole, names = dict.fromkeys(tasks, 0.0), 0.0, list(tasks)
     for times in rounds:
         first, second = sorted(times, reverse=True)[:2]
         whole += first
@@ -143,16 +150,18 @@ def _missing(tasks: dict[str, list[Work]]) -> dict[str, float]:
 def _why(works: Sequence[Work], working: float, usual: float, others: Sequence[float]) -> str:
     """One sentence: what most of this task's time is, and against what."""
     total = statistics.median(w.total for w in works)
-    waiting = statistics.median(min(w.waiting, w.total) for w in works)
+    waiting = statistics.median(w.waiting for w in works)
     sending = statistics.median(w.sending for w in works)
     if others and working > SLOW * usual:
         what = "Sending takes" if sending > 0.5 * working else "Its own work takes"
-        return f"{what} {_ms(sending if what.startswith('Sending') else working)}; the others need {_ms(usual)}."
+        return f"{what} {_time(sending if what.startswith('Sending') else working)}; the median of its peers is {_time(usual)}."
     if waiting > 0.3 * total:
-        causes = sum((w.waited_for for w in works), Counter[str]())
+        causes: Counter[str] = Counter()
+        for work in works:
+            causes.update(work.waited_for)       # type: ignore[arg-type]
         cause, _ = causes.most_common(1)[0]
-        return f"Waits {_ms(waiting)} of {_ms(total)} for {cause}."
-    return f"Keeps pace: works {_ms(working)} of {_ms(total)}." if others else f"Works {_ms(working)} of {_ms(total)}."
+        return f"Waits {_time(waiting)} of {_time(total)} for {cause}."
+    return f"Keeps pace: works {_time(working)} of {_time(total)}." if others else f"Works {_time(working)} of {_time(total)}."
 
 
 def _cause(span: Span) -> str:
@@ -163,5 +172,5 @@ def _cause(span: Span) -> str:
     return span.detail or span.name or "another task"
 
 
-def _ms(seconds: float) -> str:
-    return f"{1e3 * seconds:.3g} ms"
+def _time(seconds: float) -> str:
+    return ms(1e3 * seconds)

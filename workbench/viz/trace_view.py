@@ -10,7 +10,7 @@ from workbench.core.trace import Span
 from workbench.viz.chrome import to_chrome
 from workbench.viz.lanes import TRACKS, lanes, track_of
 from workbench.viz.palette import device_order
-from workbench.viz.transfers import pairs
+from workbench.viz.transfers import covered, pairs
 
 __all__ = ["Arrow", "Bar", "OpTotal", "Split", "Timeline", "op_totals", "pairs", "splits", "timeline", "to_chrome"]
 
@@ -41,6 +41,7 @@ class Arrow:
     end: float
     name: str
     nbytes: int
+    message: str
 
 
 @dataclass(slots=True)
@@ -78,7 +79,10 @@ class Split:
 
 
 def timeline(spans: Sequence[Span], limit: int = BARS) -> Timeline:
-    """All tasks on one time axis that starts with the first span. Beyond `limit` the shortest spans are left out."""
+    """All tasks on one time axis that starts with the first span. Beyond `limit` the shortest spans are left out.
+
+    What computes gets as many lanes as run at once; messages and waits of a task overlap on one lane each.
+    """
     kept = sorted(spans, key=lambda s: s.start - s.end)[:limit]
     if not kept:
         return Timeline([])
@@ -89,7 +93,7 @@ def timeline(spans: Sequence[Span], limit: int = BARS) -> Timeline:
     for span in kept:
         groups[span.task, track_of(span.kind)].append(span)
     for task, track in sorted(groups, key=lambda g: (device_order(g[0]), TRACKS.index(g[1]))):
-        placed = lanes(groups[task, track])
+        placed = lanes(groups[task, track]) if track == "compute" else [(0, span) for span in groups[task, track]]
         for lane, span in placed:
             rows[id(span)] = row = len(view.rows) + lane
             view.bars.append(Bar(row, span.kind, span.name, 1e3 * (span.start - origin),
@@ -97,7 +101,7 @@ def timeline(spans: Sequence[Span], limit: int = BARS) -> Timeline:
         view.rows += [(task, track)] * (1 + max(lane for lane, _ in placed))
     for send, recv in pairs(kept):
         view.arrows.append(Arrow(rows[id(send)], rows[id(recv)], 1e3 * (send.start - origin),
-                                 1e3 * (max(recv.end, send.start) - origin), send.name, send.nbytes))
+                                 1e3 * (max(recv.end, send.start) - origin), send.name, send.nbytes, send.message))
     return view
 
 
@@ -117,12 +121,13 @@ def op_totals(spans: Iterable[Span]) -> list[OpTotal]:
 
 
 def splits(spans: Iterable[Span]) -> list[Split]:
-    """Work, transfer and wait per task. Overlapping spans count once, in that order of preference."""
+    """Work, transfer and wait per task, over the steps recorded in detail. Overlapping spans count once, in that order."""
     steps: dict[str, dict[int, list[Span]]] = defaultdict(lambda: defaultdict(list))
     for span in spans:
         if span.step >= 0 and span.end >= span.start:
             steps[span.task][span.step].append(span)
-    return [_split(task, list(steps[task].values())) for task in sorted(steps, key=device_order)]
+    detailed = {task: [s for s in by_step.values() if any(x.kind != "step" for x in s)] for task, by_step in steps.items()}
+    return [_split(task, detailed[task]) for task in sorted(detailed, key=device_order) if detailed[task]]
 
 
 def _split(task: str, steps: list[list[Span]]) -> Split:
@@ -138,18 +143,8 @@ def _split_step(spans: list[Span]) -> tuple[float, float, float, float, float]:
     work = [(s.start, s.end) for s in spans if s.kind in ("segment", "op")]
     transfer = [(s.start, s.end) for s in spans if s.kind == "send"]
     wait = [(s.start, s.end) for s in spans if s.kind in ("wait", "queue", "recv")]
-    worked = _covered(work)
-    moved = _covered(work + transfer) - worked
-    waited = _covered(work + transfer + wait) - worked - moved
+    worked = covered(work)
+    moved = covered(work + transfer) - worked
+    waited = covered(work + transfer + wait) - worked - moved
     whole = end - begin
     return tuple(1e3 * t for t in (whole, worked, moved, waited, max(0.0, whole - worked - moved - waited)))  # type: ignore
-
-
-def _covered(intervals: Iterable[tuple[float, float]]) -> float:
-    """Length of the union of `intervals`."""
-    total, until = 0.0, float("-inf")
-    for start, end in sorted(intervals):
-        if end > until:
-            total += end - max(start, until)
-            until = end
-    return total

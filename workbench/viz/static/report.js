@@ -34,7 +34,7 @@ function nearest(xs, at) {
 }
 
 // A click on a closed scope opens its drawing; the scopes are also reachable as the summaries below the graph.
-for (const node of document.querySelectorAll('.graph .wb-scope, .graph .wb-mixed')) {
+for (const node of document.querySelectorAll('.graph .wb-closed')) {
   node.addEventListener('click', () => {
     const details = document.getElementById(`scope-${node.dataset.id}`);
     if (details) {

@@ -1,0 +1,101 @@
+"""Interleaved timing of contestants that do the same work; prints ratios with their spread, never bare times."""
+from __future__ import annotations
+
+import gc
+import json
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Result", "agree", "compare", "report"]
+
+Step = Callable[[], Any]
+
+
+@dataclass
+class Result:
+    """Median step time of every contestant in every round, seconds."""
+
+    title: str
+    ours: str
+    rounds: dict[str, list[float]] = field(default_factory=dict)
+
+    def best_peer(self) -> str:
+        peers = {name: statistics.median(times) for name, times in self.rounds.items() if not name.startswith("ours")}
+        return min(peers, key=lambda name: peers[name])
+
+    def ratio(self, peer: str) -> tuple[float, float, float]:
+        """(median, lowest, highest) of ours ÷ peer over the rounds."""
+        each = sorted(a / b for a, b in zip(self.rounds[self.ours], self.rounds[peer]))
+        return statistics.median(each), each[0], each[-1]
+
+
+def compare(title: str, contestants: Mapping[str, Step], ours: str = "ours", rounds: int = 9, seconds: float = 0.4,
+            warm_up: int = 20) -> Result:
+    """Time every contestant once per round, in rotating order, for about `seconds` each."""
+    result = Result(title, ours, {name: [] for name in contestants})
+    counts = {}
+    for name, step in contestants.items():
+        for _ in range(warm_up if warm_up else 1):
+            step()
+        start = time.perf_counter()
+        step()
+        counts[name] = max(3, int(seconds / max(1e-7, time.perf_counter() - start)))
+    names = list(contestants)
+    gc.collect()
+    gc.disable()
+    try:
+        for turn in range(rounds):
+            for name in names[turn % len(names):] + names[:turn % len(names)]:
+                result.rounds[name].append(_median_step(contestants[name], counts[name]))
+    finally:
+        gc.enable()
+    return result
+
+
+def _median_step(step: Step, count: int) -> float:
+    for _ in range(max(1, count // 10)):      # caches and threads of the one before leave
+        step()
+    times = []
+    for _ in range(count):
+        start = time.perf_counter()
+        step()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def agree(name: str, ours: Any, theirs: Any, tolerance: float = 1e-3) -> None:
+    """Stop the benchmark when a contestant computes something else."""
+    error = float(np.max(np.abs(np.asarray(ours, np.float64) - np.asarray(theirs, np.float64)))
+                  / max(1e-12, float(np.max(np.abs(np.asarray(theirs, np.float64))))))
+    if not error <= tolerance:
+        raise SystemExit(f"{name}: results differ by {error:.2e} of the largest value (allowed {tolerance:g})")
+    print(f"  {name}: results agree within {error:.1e}")
+
+
+def report(result: Result, bar: float | None = None, save: bool = True) -> float:
+    """Print ours ÷ each peer with spread, the verdict against `bar`, and keep the ratios under benchmarks/results."""
+    best = result.best_peer()
+    print(f"\n{result.title}: ours ÷ peer, median [lowest, highest] of {len(result.rounds[result.ours])} rounds")
+    rows: dict[str, Any] = {}
+    for peer in result.rounds:
+        if peer != result.ours:
+            median, low, high = result.ratio(peer)
+            rows[peer] = [round(v, 3) for v in (median, low, high)]
+            print(f"  {peer:28s} {median:6.2f}  [{low:.2f}, {high:.2f}]{'   <- best peer' if peer == best else ''}")
+    ratio = result.ratio(best)[0]
+    if bar is not None:
+        print(f"  bar {bar}: {'met' if ratio <= bar else 'MISSED'} with {ratio:.2f}")
+    if save:
+        folder = Path(__file__).parent / "results"
+        folder.mkdir(exist_ok=True)
+        name = result.title.split(":")[0].lower().replace(" ", "_").replace(",", "")
+        record = {"title": result.title, "date": date.today().isoformat(), "best_peer": best, "bar": bar, "ratios": rows}
+        (folder / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+    return ratio

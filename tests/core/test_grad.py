@@ -1,0 +1,128 @@
+"""gradients(): sums over paths, sparse parts, seeds, stops, missing gradients, higher orders."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench.core.ops  # noqa: F401
+from tests.evaluate import evaluate
+from workbench import errors
+from workbench.core.build import IndexedSlices, convert, ops
+from workbench.core.grad import gradients
+from workbench.core.graph import Graph, Tensor
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Any:
+    with Graph().as_default() as graph:
+        yield graph
+
+
+def values(tensors: list[Any], **feeds: Any) -> list[Any]:
+    found = {t: feeds[op.name] for op in tensors[0].graph.operations for t in op.outputs if op.name in feeds}
+    return evaluate([convert(t) for t in tensors], found)
+
+
+def x(name: str = "x", *shape: Any) -> Tensor:
+    return ops.placeholder("float64", list(shape), name=name)
+
+
+def test_paths_add_up() -> None:
+    t = x()
+    y = t * t + 3.0 * t + ops.exp(t) * t
+    assert values(gradients(y, t), x=0.0) == [4.0]
+
+
+def test_orders_up_to_four() -> None:
+    grads = [ops.sin(x())]
+    t = grads[0].op.inputs[0]
+    for _ in range(4):
+        grads += gradients(grads[-1], t)
+    np.testing.assert_allclose(values(grads, x=0.3),
+                               [np.sin(0.3), np.cos(0.3), -np.sin(0.3), -np.cos(0.3), np.sin(0.3)])
+
+
+def test_no_path_is_none() -> None:
+    a, b = x("a"), x("b")
+    assert gradients(a * 2.0, [a, b])[1] is None
+    assert gradients(ops.stop_gradient(a) * b, [a])[0] is None
+    assert gradients(ops.cast(ops.argmax(x("c", 3)), "float64"), a) == [None]
+
+
+def test_x_may_be_y_or_inside() -> None:
+    a = x("a")
+    b = a * 3.0
+    c = b * b
+    assert values(gradients(c, [c, b, a]), a=2.0) == [1.0, 12.0, 36.0]
+
+
+def test_seeds_and_several_targets() -> None:
+    a = x("a", 2)
+    grads = gradients([a * 2.0, a * a], a, grad_ys=[[1.0, 10.0], None])
+    np.testing.assert_array_equal(values(grads, a=[1.0, 2.0])[0], [4.0, 24.0])
+    with pytest.raises(errors.InvalidArgumentError, match=r"gradients: 2 ys but 1 grad_ys"):
+        gradients([a, a], a, grad_ys=[None])
+
+
+def test_stop_gradients_argument() -> None:
+    a = x("a")
+    b = a * 2.0
+    assert values(gradients(a + b, [a, b], stop_gradients=[b]), a=1.0) == [1.0, 1.0]
+
+
+def test_integers_have_no_gradient() -> None:
+    with pytest.raises(errors.DtypeError, match=r"gradients: constant:0 is int32; only float tensors have gradients"):
+        gradients(ops.constant(1), x())
+
+
+def test_missing_gradient_names_the_operation() -> None:
+    t = x("t", 2)
+    y = ops.reduce_sum(ops.identity(t, name="middle"))
+    definition = y.op.inputs[0].op.definition
+    before, definition.gradient_function = definition.gradient_function, None
+    try:
+        with pytest.raises(errors.UnimplementedError,
+                           match=r"operation 'middle' \(identity\) has no gradient but lies between"):
+            gradients(y, t)
+    finally:
+        definition.gradient_function = before
+
+
+def test_sparse_and_dense_parts() -> None:
+    t = x("t", 3, 2)
+    sparse = gradients(ops.reduce_sum(ops.gather(t, [2, 2])), t)[0]
+    mixed = gradients(ops.reduce_sum(ops.gather(t, [2, 2])) + ops.reduce_sum(t), t)[0]
+    assert isinstance(sparse, IndexedSlices) and isinstance(mixed, Tensor)
+    for grad, wanted in zip(values([sparse, mixed], t=np.zeros((3, 2))),
+                            ([[0, 0], [0, 0], [2, 2]], [[1, 1], [1, 1], [3, 3]])):
+        np.testing.assert_array_equal(grad, wanted)
+
+
+def test_sparse_gradient_passes_identity_and_becomes_dense_when_computed_with() -> None:
+    t = x("t", 3)
+    assert isinstance(gradients(ops.gather(ops.identity(t), [1]), t)[0], IndexedSlices)
+    assert isinstance(gradients(ops.gather(t * 2.0, [1]), t)[0], Tensor)
+
+
+def test_gradients_stand_beside_their_operation(graph: Graph) -> None:
+    t = x("t")
+    y = ops.exp(t, name="e")
+    dx = gradients(y, t)[0]
+    assert dx.op.name.startswith("gradients/e_grad/") and dx.op.colocation == {"e"}
+
+
+def test_a_small_network_against_differences() -> None:
+    rng = np.random.default_rng(0)
+    w, b, data = x("w", 3, 4), x("b", 4), ops.constant(rng.normal(size=(5, 3)))
+    labels = ops.constant(np.eye(4)[[0, 1, 2, 3, 0]])
+    loss = ops.reduce_mean(ops.softmax_cross_entropy_with_logits(labels=labels, logits=ops.tanh(data @ w + b)))
+    at = {"w": rng.normal(size=(3, 4)), "b": rng.normal(size=4)}
+    for name, grad in zip("wb", values(gradients(loss, [w, b]), **at)):
+        for index in np.ndindex(*at[name].shape):
+            low, high = ({**at, name: at[name].copy()} for _ in range(2))
+            low[name][index] -= 1e-6
+            high[name][index] += 1e-6
+            slope = (values([loss], **high)[0] - values([loss], **low)[0]) / 2e-6
+            assert abs(slope - grad[index]) < 1e-7

@@ -1,0 +1,200 @@
+"""Queue and accumulator operations: handles, and blocking steps that finish when the resource lets them."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench.core.accumulators import Accumulator, SparseAccumulator
+from workbench.core.build import returns_list
+from workbench.core.dtype import DType, as_dtype
+from workbench.core.graph import Tensor
+from workbench.core.opdef import op
+from workbench.core.queues import Fifo, PaddingQueue, Priority, Queue, Shuffle
+from workbench.core.shape import Shape, as_shape
+from workbench.core.state import Context
+
+Array = np.ndarray[Any, Any]
+HANDLE: dict[str, Any] = {"types": "-> resource", "context": True, "stateful": True, "differentiable": False}
+BLOCKING: dict[str, Any] = {"context": True, "stateful": True, "blocking": True, "differentiable": False}
+
+
+# handles
+
+def _resource(context: Context, shared_name: str, container: str, kind: type, make: Callable[[str], Any]) -> Any:
+    name = shared_name or context.node
+    return context.container.get(f"{container}/{name}" if container else name, kind, lambda: make(name))
+
+
+def _shapes(shapes: Any) -> list[Shape] | None:
+    return None if shapes is None else [as_shape(s) for s in shapes]
+
+
+def _dtypes(component_types: Any) -> list[DType]:
+    return [as_dtype(t) for t in component_types]
+
+
+@op("-> []", **HANDLE)
+def fifo_queue(context: Context, *, component_types: Any, shapes: Any = None, capacity: int = -1, shared_name: str = "",
+               container: str = "") -> Queue:
+    """The handle of a first-in-first-out queue of tuples; a capacity of -1 is no bound."""
+    return _resource(context, shared_name, container, Queue, lambda name: Queue(      # type: ignore[no-any-return]
+        name, capacity, _dtypes(component_types), _shapes(shapes), Fifo()))
+
+
+@op("-> []", **HANDLE)
+def random_shuffle_queue(context: Context, *, component_types: Any, shapes: Any = None, capacity: int = -1,
+                         min_after_dequeue: int = 0, seed: int | None = None, shared_name: str = "",
+                         container: str = "") -> Queue:
+    """The handle of a queue that gives out its elements in random order, keeping `min_after_dequeue` until closed."""
+    return _resource(context, shared_name, container, Queue, lambda name: Queue(      # type: ignore[no-any-return]
+        name, capacity, _dtypes(component_types), _shapes(shapes), Shuffle(min_after_dequeue, seed)))
+
+
+@op("-> []", **HANDLE)
+def padding_fifo_queue(context: Context, *, component_types: Any, shapes: Any, capacity: int = -1,
+                       shared_name: str = "", container: str = "") -> Queue:
+    """The handle of a FIFO queue whose batches are padded in the unknown dimensions."""
+    return _resource(context, shared_name, container, PaddingQueue, lambda name: PaddingQueue(      # type: ignore[no-any-return]
+        name, capacity, _dtypes(component_types), _shapes(shapes), Fifo()))
+
+
+@op("-> []", **HANDLE)
+def priority_queue(context: Context, *, component_types: Any, shapes: Any = None, capacity: int = -1,
+                   shared_name: str = "", container: str = "") -> Queue:
+    """The handle of a queue ordered by its first component, an int64 scalar, smallest first."""
+    return _resource(context, shared_name, container, Queue, lambda name: Queue(      # type: ignore[no-any-return]
+        name, capacity, _dtypes(component_types), _shapes(shapes), Priority()))
+
+
+# queues
+
+@op("handle[] *components? ->", types="resource any ->", **BLOCKING)
+def queue_enqueue(context: Context, handle: Queue, *components: Array) -> None:
+    """Add one element; waits while the queue is full. CancelledError once it is closed."""
+    context.on_cancel(handle.enqueue(components, context.done, context.fail))
+
+
+@op("handle[] *components? ->", types="resource any ->", **BLOCKING)
+def queue_enqueue_many(context: Context, handle: Queue, *components: Array) -> None:
+    """Add the rows of the components one after the other, waiting for room as often as needed."""
+    context.on_cancel(handle.enqueue_many(components, context.done, context.fail))
+
+
+def _outputs(batch: Callable[[Sequence[Tensor]], Sequence[int | None]]) -> Callable[..., list[Shape]]:
+    @returns_list
+    def rule(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]:
+        shapes = _shapes(attrs["shapes"])
+        if shapes is None:
+            return [Shape(None)] * len(attrs["component_types"])
+        return [Shape([*batch(inputs), *s.as_list()]) if s.rank is not None else s for s in shapes]
+    return rule
+
+
+def _component_types(dtypes: Sequence[DType], attrs: Mapping[str, Any]) -> list[DType]:
+    return _dtypes(attrs["component_types"])
+
+
+def _count(inputs: Sequence[Tensor]) -> list[int | None]:
+    value = inputs[1].op.attrs.get("value") if inputs[1].op.type == "constant" else None
+    return [None if value is None else int(value)]
+
+
+@op("handle[] ->", types="resource ->", shape=_outputs(lambda inputs: ()), dtypes=_component_types, **BLOCKING)
+def queue_dequeue(context: Context, handle: Queue, *, component_types: Any, shapes: Any = None) -> None:
+    """Take one element; waits while there is none. OutOfRangeError once the queue is closed and empty."""
+    context.on_cancel(handle.dequeue(context.done, context.fail))
+
+
+@op("handle[] n[] ->", types="resource int ->", shape=_outputs(_count), dtypes=_component_types, **BLOCKING)
+def queue_dequeue_many(context: Context, handle: Queue, n: Array, *, component_types: Any, shapes: Any = None) -> None:
+    """Take n elements, stacked; OutOfRangeError, and nothing taken, once the queue is closed with fewer."""
+    context.on_cancel(handle.dequeue_many(int(n), context.done, context.fail))
+
+
+@op("handle[] n[] ->", types="resource int ->", shape=_outputs(lambda inputs: [None]), dtypes=_component_types,
+    **BLOCKING)
+def queue_dequeue_up_to(context: Context, handle: Queue, n: Array, *, component_types: Any, shapes: Any = None) -> None:
+    """Take n elements, or the rest (at least one) once the queue is closed."""
+    context.on_cancel(handle.dequeue_many(int(n), context.done, context.fail, partial=True))
+
+
+@op("handle[] ->", types="resource ->", **BLOCKING)
+def queue_close(context: Context, handle: Queue, *, cancel_pending_enqueues: bool = False) -> None:
+    """No more elements come, after those already waiting (or instead of them)."""
+    handle.close(cancel_pending_enqueues, context.done)
+
+
+@op("handle[] -> []", types="resource -> int32", stateful=True, differentiable=False)
+def queue_size(handle: Queue) -> Array:
+    """Elements in the queue now."""
+    return np.asarray(handle.size(), np.int32)
+
+
+@op("handle[] -> []", types="resource -> bool", stateful=True, differentiable=False)
+def queue_is_closed(handle: Queue) -> Array:
+    """Whether the queue was closed."""
+    return np.asarray(handle.closed)
+
+
+# accumulators
+
+@op("-> []", **HANDLE)
+def conditional_accumulator(context: Context, *, dtype: Any, shape: Any = None, reduction_type: str = "MEAN",
+                            shared_name: str = "", container: str = "") -> Accumulator:
+    """The handle of an accumulator of dense gradients."""
+    return _resource(context, shared_name, container, Accumulator, lambda name: Accumulator(      # type: ignore[no-any-return]
+        name, dtype, as_shape(shape), reduction_type == "MEAN"))
+
+
+@op("-> []", **HANDLE)
+def sparse_conditional_accumulator(context: Context, *, dtype: Any, shape: Any = None, reduction_type: str = "MEAN",
+                                   shared_name: str = "", container: str = "") -> SparseAccumulator:
+    """The handle of an accumulator of gradients by rows."""
+    return _resource(context, shared_name, container, SparseAccumulator, lambda name: SparseAccumulator(      # type: ignore[no-any-return]
+        name, dtype, as_shape(shape), reduction_type == "MEAN"))
+
+
+@op("handle[] local_step[] *gradient? ->", types="resource int any ->", stateful=True, differentiable=False)
+def accumulator_apply_gradient(handle: Accumulator, local_step: Array, *gradient: Array) -> tuple[()]:
+    """Add a gradient (dense, or indices and values); dropped when `local_step` is older than the global step."""
+    handle.apply(int(local_step), *gradient)
+    return ()
+
+
+def _taken(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]:
+    return [as_shape(attrs["shape"])]
+
+
+@op("handle[] num_required[] -> ?", types="resource int -> @dtype", shape=_taken, **BLOCKING)
+def accumulator_take_gradient(context: Context, handle: Accumulator, num_required: Array, *, dtype: Any,
+                              shape: Any = None) -> None:
+    """The mean of at least `num_required` gradients; waits for them, then starts anew, one global step later."""
+    context.on_cancel(handle.take(int(num_required), context.done, context.fail))
+
+
+def _taken_rows(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]:
+    shape = as_shape(attrs["shape"])
+    return [Shape([None]), Shape(None) if shape.rank is None else Shape([None]) + shape[1:]]
+
+
+@op("handle[] num_required[] -> ? ?", types="resource int -> int64 @dtype", shape=_taken_rows, **BLOCKING)
+def sparse_accumulator_take_gradient(context: Context, handle: SparseAccumulator, num_required: Array, *, dtype: Any,
+                                     shape: Any = None) -> None:
+    """Indices (int64 [n]) and mean rows of at least `num_required` gradients."""
+    context.on_cancel(handle.take(int(num_required), lambda indices, values: context.done(
+        indices.astype(np.int64), values), context.fail))
+
+
+@op("handle[] new_global_step[] ->", types="resource int ->", stateful=True, differentiable=False)
+def accumulator_set_global_step(handle: Accumulator, new_global_step: Array) -> tuple[()]:
+    """Drop gradients older than this step from now on."""
+    handle.set_global_step(int(new_global_step))
+    return ()
+
+
+@op("handle[] -> []", types="resource -> int32", stateful=True, differentiable=False)
+def accumulator_num_accumulated(handle: Accumulator) -> Array:
+    """Gradients gathered since the last take."""
+    return np.asarray(handle.count(), np.int32)

@@ -1,0 +1,214 @@
+"""Queues and accumulators as objects of a program: each method adds the operation that does it."""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from workbench import errors
+from workbench.core.build import IndexedSlices, convert, ops
+from workbench.core.dtype import DType, as_dtype
+from workbench.core.graph import Operation, Tensor, get_default_graph
+from workbench.core.shape import Shape, as_shape
+
+__all__ = ["ConditionalAccumulator", "FIFOQueue", "PaddingFIFOQueue", "PriorityQueue", "QueueBase", "RandomShuffleQueue",
+           "SparseConditionalAccumulator"]
+
+
+def _listed(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+class QueueBase:
+    """What all queues share. Elements are tuples of components with fixed dtypes, and shapes if they were given."""
+
+    def __init__(self, kind: str, dtypes: Any, shapes: Any, names: Any, name: str, **attrs: Any) -> None:
+        self.dtypes: list[DType] = [as_dtype(t) for t in _listed(dtypes)]
+        self.shapes = self._shapes(shapes)
+        self.names = None if names is None else _listed(names)
+        if self.names is not None and len(self.names) != len(self.dtypes):
+            raise errors.InvalidArgumentError(f"{kind}: {len(self.names)} names for {len(self.dtypes)} components; name each")
+        self.kind = kind
+        stored = None if self.shapes is None else tuple(self.shapes)
+        self.queue_ref: Tensor = getattr(ops, kind)(component_types=tuple(self.dtypes), shapes=stored, name=name, **attrs)
+
+    def _shapes(self, shapes: Any) -> list[Shape] | None:
+        if shapes is None:
+            return None
+        several = isinstance(shapes, (list, tuple)) and all(isinstance(s, (list, tuple, Shape)) for s in shapes)
+        found = [as_shape(s) for s in shapes] if several and len(shapes) == len(self.dtypes) else [as_shape(shapes)]
+        if len(found) != len(self.dtypes):
+            raise errors.InvalidArgumentError(f"queue: {len(found)} shapes for {len(self.dtypes)} components; give each one")
+        return found
+
+    @property
+    def name(self) -> str:
+        return self.queue_ref.op.name
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        return {"component_types": tuple(self.dtypes), "shapes": None if self.shapes is None else tuple(self.shapes)}
+
+    def enqueue(self, vals: Any, name: str | None = None) -> Operation:
+        """Add one element: a component, a list of them, or a dictionary by name. Waits while the queue is full."""
+        return self._put("queue_enqueue", vals, name)
+
+    def enqueue_many(self, vals: Any, name: str | None = None) -> Operation:
+        """Add elements that are stacked along the first dimension of each component."""
+        return self._put("queue_enqueue_many", vals, name)
+
+    def dequeue(self, name: str | None = None) -> Any:
+        """One element: a tensor, a list of tensors, or a dictionary when the components have names."""
+        return self._shape_result(ops.queue_dequeue(self.queue_ref, **self._options, name=name))
+
+    def dequeue_many(self, n: Any, name: str | None = None) -> Any:
+        """`n` elements, stacked. Needs known shapes."""
+        return self._shape_result(self._batch("queue_dequeue_many", n, name))
+
+    def dequeue_up_to(self, n: Any, name: str | None = None) -> Any:
+        """`n` elements, or what is left once the queue is closed."""
+        return self._shape_result(self._batch("queue_dequeue_up_to", n, name))
+
+    def close(self, cancel_pending_enqueues: bool = False, name: str | None = None) -> Operation:
+        """No more elements come; enqueues already waiting still do, unless they are cancelled."""
+        return ops.queue_close(      # type: ignore[no-any-return]
+            self.queue_ref, cancel_pending_enqueues=cancel_pending_enqueues, name=name)
+
+    def size(self, name: str | None = None) -> Tensor:
+        """Elements in the queue: int32 scalar."""
+        return ops.queue_size(self.queue_ref, name=name)      # type: ignore[no-any-return]
+
+    def is_closed(self, name: str | None = None) -> Tensor:
+        """Was it closed? bool scalar."""
+        return ops.queue_is_closed(self.queue_ref, name=name)      # type: ignore[no-any-return]
+
+    def _batch(self, operation: str, n: Any, name: str | None) -> Any:
+        if self.shapes is None or (self.kind != "padding_fifo_queue" and not all(s.known for s in self.shapes)):
+            raise errors.InvalidArgumentError(f"{self.name}: {operation.removeprefix('queue_')} needs the shapes of its "
+                                              "components; make the queue with shapes=")
+        made = getattr(ops, operation)(self.queue_ref, n, **self._options, name=name)
+        return made
+
+    def _put(self, operation: str, vals: Any, name: str | None) -> Operation:
+        tensors = self._components(vals)
+        for tensor, shape, number in zip(tensors, self.shapes or [], range(len(tensors))):
+            given = tensor.shape if operation == "queue_enqueue" else tensor.shape[1:]
+            if not shape.compatible(given):
+                raise errors.ShapeError(f"{self.name}: component {number} has shape {given} but the queue holds {shape}; "
+                                        "reshape it")
+        return getattr(ops, operation)(self.queue_ref, tensors, name=name)      # type: ignore[no-any-return]
+
+    def _components(self, vals: Any) -> list[Tensor]:
+        if isinstance(vals, Mapping):
+            if self.names is None or set(vals) != set(self.names):
+                raise errors.InvalidArgumentError(f"{self.name}: names {sorted(vals)} were given but the components are "
+                                                  f"{sorted(self.names or [])}; give each by its name")
+            vals = [vals[n] for n in self.names]
+        elif len(self.dtypes) == 1 and not (isinstance(vals, (list, tuple)) and len(vals) == 1):
+            vals = [vals]
+        if len(vals) != len(self.dtypes):
+            raise errors.InvalidArgumentError(f"{self.name}: {len(vals)} components were given but an element has "
+                                              f"{len(self.dtypes)}; give each")
+        return [convert(v, t) for v, t in zip(vals, self.dtypes)]
+
+    def _shape_result(self, made: Sequence[Tensor]) -> Any:
+        if self.names is not None:
+            return dict(zip(self.names, made))
+        return made[0] if len(made) == 1 else list(made)
+
+
+class FIFOQueue(QueueBase):
+    """First in, first out; at most `capacity` elements (no bound when negative)."""
+
+    def __init__(self, capacity: int, dtypes: Any, shapes: Any = None, names: Any = None, shared_name: str | None = None,
+                 name: str = "fifo_queue") -> None:
+        super().__init__("fifo_queue", dtypes, shapes, names, name, capacity=capacity, shared_name=shared_name or "")
+
+
+class RandomShuffleQueue(QueueBase):
+    """Gives out elements in random order; `min_after_dequeue` stay behind until it is closed."""
+
+    def __init__(self, capacity: int, min_after_dequeue: int, dtypes: Any, shapes: Any = None, names: Any = None,
+                 seed: int | None = None, shared_name: str | None = None, name: str = "random_shuffle_queue") -> None:
+        if seed is None and get_default_graph().seed is not None:
+            seed = get_default_graph().seed
+        super().__init__("random_shuffle_queue", dtypes, shapes, names, name, capacity=capacity, seed=seed,
+                         min_after_dequeue=min_after_dequeue, shared_name=shared_name or "")
+
+
+class PaddingFIFOQueue(QueueBase):
+    """A FIFO queue whose batches are padded with zeros in the dimensions given as None."""
+
+    def __init__(self, capacity: int, dtypes: Any, shapes: Any, names: Any = None, shared_name: str | None = None,
+                 name: str = "padding_fifo_queue") -> None:
+        super().__init__("padding_fifo_queue", dtypes, shapes, names, name, capacity=capacity,
+                         shared_name=shared_name or "")
+
+
+class PriorityQueue(QueueBase):
+    """Smallest priority first; elements begin with their priority, an int64 scalar that `types` does not list."""
+
+    def __init__(self, capacity: int, types: Any, shapes: Any = None, names: Any = None, shared_name: str | None = None,
+                 name: str = "priority_queue") -> None:
+        given = None if shapes is None else [(), *(_listed(shapes))]
+        super().__init__("priority_queue", ["int64", *_listed(types)], given, names, name, capacity=capacity,
+                         shared_name=shared_name or "")
+
+
+class ConditionalAccumulator:
+    """Gathers dense gradients; those of older steps are dropped (paper §4.4)."""
+
+    def __init__(self, dtype: Any, shape: Any = None, shared_name: str | None = None,
+                 name: str = "conditional_accumulator", reduction_type: str = "MEAN") -> None:
+        self.dtype, self.shape = as_dtype(dtype), as_shape(shape)
+        self.accumulator_ref: Tensor = self._make(reduction_type, shared_name, name)
+
+    def _make(self, reduction_type: str, shared_name: str | None, name: str) -> Tensor:
+        if reduction_type not in ("MEAN", "SUM"):
+            raise errors.InvalidArgumentError(f"accumulator: reduction_type {reduction_type!r} is unknown; use MEAN or SUM")
+        return getattr(ops, self._kind)(      # type: ignore[no-any-return]
+            dtype=self.dtype, shape=self.shape, reduction_type=reduction_type, shared_name=shared_name or "", name=name)
+
+    _kind = "conditional_accumulator"
+
+    def apply_grad(self, grad: Any, local_step: Any = 0, name: str | None = None) -> Operation:
+        """Add a gradient computed at `local_step`; never waits; dropped when a newer step has been taken."""
+        return ops.accumulator_apply_gradient(      # type: ignore[no-any-return]
+            self.accumulator_ref, convert(local_step, None), [convert(grad, self.dtype)], name=name)
+
+    def take_grad(self, num_required: Any, name: str | None = None) -> Any:
+        """The mean of the gathered gradients once there are `num_required`; gathers anew from then on."""
+        return ops.accumulator_take_gradient(
+            self.accumulator_ref, num_required, dtype=self.dtype, shape=self.shape, name=name)
+
+    def num_accumulated(self, name: str | None = None) -> Tensor:
+        """Gradients gathered since the last take: int32 scalar."""
+        return ops.accumulator_num_accumulated(self.accumulator_ref, name=name)      # type: ignore[no-any-return]
+
+    def set_global_step(self, new_global_step: Any, name: str | None = None) -> Operation:
+        """Drop gradients older than this step from now on."""
+        return ops.accumulator_set_global_step(self.accumulator_ref, new_global_step, name=name)      # type: ignore[no-any-return]
+
+
+class SparseConditionalAccumulator(ConditionalAccumulator):
+    """Gathers IndexedSlices; gives IndexedSlices with sorted distinct indices."""
+
+    _kind = "sparse_conditional_accumulator"
+
+    def apply_indexed_slices_grad(self, grad: IndexedSlices, local_step: Any = 0, name: str | None = None) -> Operation:
+        """Add a sparse gradient computed at `local_step`."""
+        return self.apply_grad(grad.indices, grad.values, local_step=local_step, name=name)
+
+    def apply_grad(self, grad_indices: Any, grad_values: Any, grad_shape: Any = None, local_step: Any = 0,      # type: ignore[override]
+                   name: str | None = None) -> Operation:
+        """Add a sparse gradient given by its parts."""
+        parts = [convert(grad_indices), convert(grad_values, self.dtype)]
+        return ops.accumulator_apply_gradient(self.accumulator_ref, local_step, parts, name=name)      # type: ignore[no-any-return]
+
+    def take_indexed_slices_grad(self, num_required: Any, name: str | None = None) -> IndexedSlices:
+        """The mean as IndexedSlices, once there are `num_required` gradients."""
+        indices, values = ops.sparse_accumulator_take_gradient(
+            self.accumulator_ref, num_required, dtype=self.dtype, shape=self.shape, name=name)
+        shape = self.shape.static if self.shape.known else None
+        return IndexedSlices(values, indices, None if shape is None else ops.constant(shape, "int64"))
+
+    take_grad = take_indexed_slices_grad
