@@ -13,7 +13,7 @@ LAYERS = (
     ("gate", "core.gate"),
     ("element types", "core.dtype"),
     ("shapes", "core.shape"),
-    ("state", "core.state"),
+    ("state", "core.state core.queues core.accumulators"),
     ("operation definitions", "core.opdef"),
     ("device names", "core.device"),
     ("graph records", "core.graph"),

@@ -16,7 +16,7 @@ from typing import Any
 
 from workbench import errors
 from workbench.cluster.backend import ClusterBackend
-from workbench.cluster import launch
+from workbench.cluster import dashboard, launch
 from workbench.cluster import messages as m
 from workbench.cluster.buffers import BufferPool
 from workbench.cluster.member import Member
@@ -99,11 +99,13 @@ class Cluster:
             self._members[task].pid = answer.pid                # type: ignore[attr-defined]
         for _ in range(4):                                      # a first idea of every clock
             self._probe_all()
+        self._tell_scheduler({"session": f"{self.session:016x}", "members": list(addresses.values())})
         self._watcher = threading.Thread(target=self._watch, daemon=True, name="workbench-chief")
         self._watcher.start()
 
     async def _connect(self) -> tuple[dict[str, str], dict[str, Connection]]:
         await launch.install(self.client)
+        await launch.install_page(self.client)
         addresses = await launch.choose_workers(self.client, self.tasks, self._jobs)
         hellos = {task: Hello(self.session, "chief", task, True, self._host) for task in self.tasks}
         found = await asyncio.gather(*(connect(self.client.rpc, addresses[task], hellos[task], self._pool, self._timeout)
@@ -142,8 +144,14 @@ class Cluster:
 
     def status(self) -> dict[str, dict[str, str]]:
         """What every task holds right now: steps, keys it waits for, connections."""
-        return {task: member.ask(m.StatusRequest(), self._timeout).facts         # type: ignore[attr-defined]
+        return {task: member.ask(m.StatusRequest(False), self._timeout).facts         # type: ignore[attr-defined]
                 for task, member in self._members.items()}
+
+    def flush(self) -> None:
+        """Wait until the spans that tasks recorded so far are in the journal."""
+        for member in self._members.values():
+            if member.lost is None:
+                member.ask(m.StatusRequest(flush=True), self._timeout)
 
     # registering
     def register(self, task: str, handle: str, program: bytes, targets: Iterable[str] = ()) -> None:
@@ -249,8 +257,7 @@ class Cluster:
         for task in list(pending.missing):
             member = members[task]
             if member.lost is None:
-                with contextlib.suppress(errors.UnavailableError):       # it is lost then, which is on its way to us
-                    member.post(message, pending.step)
+                member.post_soon(message, pending.step)
 
     # events, on receiver threads
     def _on_step(self, member: Member, step: int, message: m.Message) -> None:
@@ -287,11 +294,33 @@ class Cluster:
                     self._on_lost(member, errors.DeadlineExceededError(
                         f"no sign of life for {self.heartbeat:g} s"))
             self._probe_all()
+            self._report()
+
+    def _report(self) -> None:
+        """Send what the dashboard shows: one small row per task."""
+        rows, now = [], time.time()
+        for member in self._members.values():
+            times, member.times = member.times, []
+            if times:
+                rows.append(dashboard.row(f"{self.session:016x}", member.task, member.address, now, times))
+        if rows:
+            self._tell_scheduler({"rows": rows})
+
+    def _tell_scheduler(self, message: dict[str, Any]) -> None:
+        """Log an event without waiting; a scheduler that is gone is noticed elsewhere."""
+        async def tell() -> None:
+            try:
+                async with asyncio.timeout(self._timeout):
+                    await self.client.scheduler.log_event(topic=dashboard.TOPIC, msg=message)
+            except (OSError, TimeoutError) as error:
+                logger.info("workbench: the scheduler did not take a report (%s)", error or type(error).__name__)
+        asyncio.run_coroutine_threadsafe(tell(), self.client.loop.asyncio_loop)
 
     def _probe_all(self) -> None:
         for member in self._members.values():
             if member.lost is None:
                 with contextlib.suppress(errors.UnavailableError):       # its close handler reports it
+                    member.post_backlog()
                     member.probe()
 
     # closing
@@ -307,7 +336,8 @@ class Cluster:
         for member in self._members.values():
             if member.lost is None:
                 with contextlib.suppress(errors.UnavailableError):       # gone already
-                    member.post(m.Close())
+                    if not member.post(m.Close(), wait=False):
+                        member.connection.close()                        # stuck: the end of the stream says the same
         until = time.monotonic() + _GOODBYE_SECONDS
         for member in self._members.values():                            # a task closes its end last
             if member.lost is None:
@@ -318,6 +348,8 @@ class Cluster:
         if watcher is not None and watcher is not threading.current_thread():
             watcher.join(_GOODBYE_SECONDS)
         self._pool.clear()
+        if self._members and self.client.status == "running" and not self._owns_client:
+            self._tell_scheduler({"session": f"{self.session:016x}", "members": []})
         if self._owns_client:
             self.client.close()
         if self._local is not None:

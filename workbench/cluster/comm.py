@@ -77,11 +77,12 @@ class CommConnection(Connection):
         self.close()
         self._on_close(self, None if ours else error or self._error)
 
-    def send(self, buffers: Sequence[Any]) -> None:
+    def send(self, buffers: Sequence[Any], wait: bool = True) -> bool:
         if self.closed:
             raise errors.UnavailableError(f"{self.peer}: the connection is closed; start the cluster again")
         frame = b"".join(bytes(part) for part in buffers)
         self._loop.call_soon_threadsafe(self._outgoing.put_nowait, frame)
+        return True
 
     def close(self) -> None:
         if not self.closed:

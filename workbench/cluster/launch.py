@@ -8,9 +8,10 @@ from typing import Any
 from distributed import Client, LocalCluster
 
 from workbench import errors
+from workbench.cluster.dashboard import WorkbenchScheduler
 from workbench.cluster.host import WorkbenchWorker
 
-__all__ = ["choose_workers", "embedded", "install", "resolve"]
+__all__ = ["choose_workers", "embedded", "install", "install_page", "resolve"]
 
 logger = logging.getLogger("workbench")
 
@@ -54,6 +55,14 @@ async def install(client: Client) -> None:
     except ImportError as error:
         raise errors.UnavailableError(f"Cluster: a worker cannot import workbench ({error}); "
                                       "install the same version on all workers") from error
+
+
+async def install_page(client: Client) -> None:
+    """Register the scheduler plugin; a scheduler that cannot take it goes without our page."""
+    try:
+        await client.register_plugin(WorkbenchScheduler())    # type: ignore[misc]
+    except Exception as error:
+        logger.info("workbench: no step-time page in the Dask dashboard (%s: %s)", type(error).__name__, error)
 
 
 async def choose_workers(client: Client, tasks: tuple[str, ...], jobs: dict[str, int]) -> dict[str, str]:

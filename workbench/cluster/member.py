@@ -1,6 +1,7 @@
 """The chief's end of one task: its connection, requests, clock and step times."""
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 import time
@@ -50,12 +51,24 @@ class Member:
         self._numbers = itertools.count(1)
         self._requests: dict[int, _Request] = {}
         self._lock = threading.Lock()
+        self._backlog: deque[tuple[m.Message, int]] = deque()
         self._clocks: deque[tuple[float, float]] = deque(maxlen=16)      # (error bound, offset), seconds
         connection.start(self._on_frame, self._on_close)
 
     # sending
-    def post(self, message: m.Message, step: int = -1) -> None:
-        self.connection.send(m.encode(message, self.session, self.epoch, step))
+    def post(self, message: m.Message, step: int = -1, wait: bool = True) -> bool:
+        return self.connection.send(m.encode(message, self.session, self.epoch, step), wait)
+
+    def post_soon(self, message: m.Message, step: int) -> None:
+        """Send without ever blocking: now, or when the watcher finds that the connection has room."""
+        self._backlog.append((message, step))
+        with contextlib.suppress(errors.UnavailableError):      # lost, which is on its way to the chief
+            self.post_backlog()
+
+    def post_backlog(self) -> None:
+        with self._lock:
+            while self._backlog and self.post(*self._backlog[0], wait=False):
+                self._backlog.popleft()
 
     def ask(self, message: m.Message, timeout: float) -> m.Message:
         """Send a request and wait for its answer; what the task refuses is raised as its own error."""
@@ -128,7 +141,7 @@ class Member:
     def probe(self) -> None:
         """Ask for the task's clock; the answer also brings its trace spans."""
         self.unanswered += 1
-        self.post(m.ClockProbe(time.perf_counter()))
+        self.post(m.ClockProbe(time.perf_counter()), wait=False)
 
     def _on_clock(self, reply: m.ClockReply) -> None:
         now = time.perf_counter()

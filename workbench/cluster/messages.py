@@ -136,9 +136,10 @@ class Tensor(Message):
 
 @dataclass(frozen=True)
 class StatusRequest(Message):
-    """Chief -> task: say what you hold; answered by Status with the same request number."""
+    """Chief -> task: say what you hold; answered by Status with the same request number, `flush` sends spans first."""
 
     kind = 11
+    flush: Truth
 
 
 @dataclass(frozen=True)

@@ -29,6 +29,7 @@ Send = Callable[[str, Any, bool], None]
 Result = list[Any] | BaseException
 
 _BATCH = 4000          # spans per message
+_GOODBYE = 1.0         # seconds to wait for receiver threads
 _KEEP = 256            # finished steps remembered before they are pruned
 _TRANSFERS = 1000      # sends and receives kept per shipment: whole steps from its start, the rest is counted as lost
 
@@ -171,6 +172,8 @@ class Task:
             lost = 0
 
     def _status(self, number: int, message: m.StatusRequest) -> None:
+        if message.flush:
+            self.ship_spans()
         self._reply(m.Status({name: str(value) for name, value in self.facts().items()}), number)
 
     def facts(self) -> dict[str, Any]:
@@ -360,8 +363,13 @@ class Task:
             except Exception:
                 logger.exception("workbench: the engine of %s did not close", self.name)
         self._forget(self)
-        for connection in (*self._links.values(), *self._inbound, self.control):
+        others = [*self._links.values(), *self._inbound]
+        for connection in others:
             connection.close()
+        until = time.monotonic() + _GOODBYE
+        for connection in others:
+            connection.join(max(0.0, until - time.monotonic()))
+        self.control.close()                                   # last: the chief takes it as the sign that all is gone
 
 
 def _text(error: BaseException) -> str:

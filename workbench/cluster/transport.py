@@ -22,7 +22,7 @@ FrameHandler = Callable[["Connection", Frame], None]
 CloseHandler = Callable[["Connection", "BaseException | None"], None]
 
 _SCRATCH = 1 << 16
-_SAFE_TLS_SEND = 4096      # fits into any socket that select() calls writable
+_SAFE_SEND = 4096      # bytes that fit into any socket that select() calls writable
 _current = threading.local()
 
 
@@ -48,10 +48,10 @@ class Connection:
         """Begin to receive. `on_close(connection, error)` comes once; `error` is None after our own close()."""
         raise NotImplementedError
 
-    def send(self, buffers: Sequence[Any]) -> None:
+    def send(self, buffers: Sequence[Any], wait: bool = True) -> bool:
         """Send a frame made by `messages.encode`; when it returns the memory may be changed.
 
-        UnavailableError when the connection is or breaks.
+        With `wait=False` a small frame is sent only if that takes no time; returns whether it was. UnavailableError when the connection is or breaks.
         """
         raise NotImplementedError
 
@@ -108,11 +108,15 @@ class SocketConnection(Connection):
 
     def close(self) -> None:
         self.closed = True
+        if getattr(_current, "connection", None) is not self:      # our receiver ends by itself after its handler
+            self._shut_down()
+        with self._turn:
+            self._turn.notify_all()
+
+    def _shut_down(self) -> None:
         for sock in {self._reader, self._writer} - {None}:
             with contextlib.suppress(OSError):           # it may be gone already
                 sock.shutdown(socket.SHUT_RDWR)          # type: ignore[union-attr]
-        with self._turn:
-            self._turn.notify_all()
 
     def join(self, timeout: float) -> None:
         for thread in list(self._threads):
@@ -124,11 +128,14 @@ class SocketConnection(Connection):
             if self._finished:
                 return
             self._finished = True
-        ours = self.closed
-        self.close()
-        with self._send_lock:                            # nobody may be sending on a number that is given away
-            for sock in {self._reader, self._writer} - {None}:
-                sock.close()                             # type: ignore[union-attr]
+            ours, self.closed = self.closed, True
+            self._turn.notify_all()
+        if not self._send_lock.acquire(blocking=False):
+            self._shut_down()                            # wakes whoever is blocked in a send
+            self._send_lock.acquire()
+        for sock in {self._reader, self._writer} - {None}:
+            sock.close()                                 # type: ignore[union-attr]
+        self._send_lock.release()
         self._on_close(self, None if ours else error or EOFError("the other end closed the connection"))
 
     # receiving
@@ -245,21 +252,30 @@ class SocketConnection(Connection):
         self._finish(None)
 
     # sending
-    def send(self, buffers: Sequence[Any]) -> None:
+    def send(self, buffers: Sequence[Any], wait: bool = True) -> bool:
         if not self._send_lock.acquire(blocking=False):
+            if not wait:
+                return False
             release_receiver()                           # another thread's large tensor may take a while
             self._send_lock.acquire()
         try:
             if self.closed:
                 raise errors.UnavailableError(f"{self.peer}: the connection is closed; start the cluster again")
+            if not wait and not select.select((), (self._writer,), (), 0)[1]:
+                return False
             for buffer in buffers:
                 self._transmit(buffer)
+            return True
         except OSError as broken:
             self.close()
             if isinstance(broken, errors.Error):
                 raise
             raise errors.UnavailableError(f"{self.peer}: the connection broke while sending ({broken}); "
                                           "the task's process may have died") from broken
+        except BaseException:
+            if len(buffers) > 1:                         # an interrupt may have cut the frame in the middle
+                self.close()
+            raise
         finally:
             self._send_lock.release()
 
@@ -270,7 +286,7 @@ class SocketConnection(Connection):
             writer.sendall(buffer)
             return
         if not self._plain:
-            if len(buffer) > _SAFE_TLS_SEND or not select.select((), (writer,), (), 0)[1]:
+            if len(buffer) > _SAFE_SEND or not select.select((), (writer,), (), 0)[1]:
                 release_receiver()
             writer.sendall(buffer)
             return

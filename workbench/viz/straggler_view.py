@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from workbench.core.trace import Span
 from workbench.viz.palette import device_order, short_task
+from workbench.viz.recent import Recent
 from workbench.viz.schema import Straggler, StragglerView
 from workbench.viz.transfers import covered
 from workbench.viz.units import ms
@@ -68,25 +69,25 @@ class StragglerModel:
     """Feed it spans, ask it for the ranking; it looks at the newest `WINDOW` steps of each task."""
 
     def __init__(self) -> None:
-        self._tasks: dict[str, dict[int, Work]] = {}
+        self._tasks: dict[str, Recent[Work]] = {}
 
     def feed(self, spans: Iterable[Span]) -> None:
         for span in spans:
             if span.step < 0 or span.end < span.start:
                 continue
-            works = self._tasks.setdefault(span.task, {})
-            work = works.get(span.step)
-            if work is None:
-                if len(works) >= WINDOW:
-                    del works[next(iter(works))]
-                work = works[span.step] = Work(span.step)
-            work.add(span)
+            recent = self._tasks.get(span.task)
+            if recent is None:
+                recent = self._tasks[span.task] = Recent(WINDOW, Work)
+            work = recent.at(span)
+            if work is not None:
+                work.add(span)
 
     def view(self) -> StragglerView:
         """Tasks are compared within their job; the most expensive first, then by name."""
         jobs: dict[str, dict[str, list[Work]]] = {}
-        for task, works in self._tasks.items():
-            jobs.setdefault(device_order(task)[0], {})[task] = list(works.values())
+        for task, recent in self._tasks.items():
+            works = [recent.items[step] for step in sorted(recent.items)]
+            jobs.setdefault(device_order(task)[0], {})[task] = works
         rows = [row for tasks in jobs.values() for row in _rank(tasks)]
         return StragglerView(sorted(rows, key=lambda r: (-round(r.share, 3), device_order(r.task))))
 
@@ -153,7 +154,7 @@ def _why(works: Sequence[Work], working: float, usual: float, others: Sequence[f
     sending = statistics.median(w.sending for w in works)
     if others and working > SLOW * usual:
         what = "Sending takes" if sending > 0.5 * working else "Its own work takes"
-        return f"{what} {_time(sending if what.startswith('Sending') else working)}; the others need {_time(usual)}."
+        return f"{what} {_time(sending if what.startswith('Sending') else working)}; the median of its peers is {_time(usual)}."
     if waiting > 0.3 * total:
         causes: Counter[str] = Counter()
         for work in works:

@@ -79,7 +79,10 @@ class Split:
 
 
 def timeline(spans: Sequence[Span], limit: int = BARS) -> Timeline:
-    """All tasks on one time axis that starts with the first span. Beyond `limit` the shortest spans are left out."""
+    """All tasks on one time axis that starts with the first span. Beyond `limit` the shortest spans are left out.
+
+    What computes gets as many lanes as run at once; messages and waits of a task overlap on one lane each.
+    """
     kept = sorted(spans, key=lambda s: s.start - s.end)[:limit]
     if not kept:
         return Timeline([])
@@ -90,7 +93,7 @@ def timeline(spans: Sequence[Span], limit: int = BARS) -> Timeline:
     for span in kept:
         groups[span.task, track_of(span.kind)].append(span)
     for task, track in sorted(groups, key=lambda g: (device_order(g[0]), TRACKS.index(g[1]))):
-        placed = lanes(groups[task, track])
+        placed = lanes(groups[task, track]) if track == "compute" else [(0, span) for span in groups[task, track]]
         for lane, span in placed:
             rows[id(span)] = row = len(view.rows) + lane
             view.bars.append(Bar(row, span.kind, span.name, 1e3 * (span.start - origin),

@@ -1,0 +1,64 @@
+"""Clusters for the tests: one shared by a module, one to be killed by a test, and the leak check around both."""
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cluster_engines import define
+from distributed import Client, LocalCluster
+
+from workbench.cluster.chief import Cluster
+
+
+def start(workers: int, **options) -> tuple[LocalCluster, Client]:
+    host = "tls://127.0.0.1" if "security" in options else "127.0.0.1"
+    local = LocalCluster(n_workers=workers, threads_per_worker=1, memory_limit=0, dashboard_address=None, host=host, **options)
+    client = Client(local)
+    client.run(define)
+    return local, client
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    """Four worker processes shared by a module; its tests leave them alive."""
+    local, client = start(4)
+    with local, client:
+        yield client
+
+
+@pytest.fixture
+def doomed() -> Iterator[Client]:
+    """Two worker processes that the test may kill."""
+    local, client = start(2)
+    with local, client:
+        yield client
+
+
+def our_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("workbench")]
+
+
+def our_sockets() -> list[str]:
+    """Abstract Unix sockets of workbench on this machine, ours or not: nothing of us outlives a handshake."""
+    return [line for line in Path("/proc/net/unix").read_text().splitlines() if "@workbench-" in line]
+
+
+def open_files(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+
+
+@pytest.fixture
+def echo(client) -> Iterator:
+    """Makes clusters on the shared workers and closes them."""
+    made: list[Cluster] = []
+
+    def make(ps: int = 1, worker: int = 1, **options) -> Cluster:
+        made.append(Cluster(client, ps, worker, engine="echo", **options))
+        return made[-1]
+
+    yield make
+    for cluster in made:
+        cluster.close()
+    assert our_threads() == []

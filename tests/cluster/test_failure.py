@@ -1,0 +1,149 @@
+"""Processes that die or stop, and strangers at the port: one clear error in time, never a hang."""
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import threading
+import time
+
+import numpy as np
+import pytest
+from conftest import our_threads
+
+from workbench import errors
+from workbench.cluster import upgrade
+from workbench.cluster.chief import Cluster
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60)]
+
+
+def running_step(cluster: Cluster, handle: str) -> tuple[threading.Thread, list]:
+    """Start a step that hangs on another thread; returns when every task says that it runs."""
+    outcome: list = []
+
+    def run() -> None:
+        try:
+            cluster.run_step(handle)
+        except errors.Error as error:
+            outcome.append((time.monotonic(), error))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    while not all(facts["active"] != "[]" for facts in cluster.status().values()):
+        assert thread.is_alive(), outcome
+    return thread, outcome
+
+
+@pytest.mark.parametrize("job", ["ps", "worker"])
+def test_kill_in_the_middle_of_a_step(doomed, job):
+    with Cluster(doomed, 1, 1, engine="echo") as cluster:
+        cluster.register_all("h", dict.fromkeys(cluster.tasks, b"hang"),
+                             {task: [other for other in cluster.tasks if other != task] for task in cluster.tasks})
+        victim = f"/job:{job}/task:0"
+        thread, outcome = running_step(cluster, "h")
+        killed = time.monotonic()
+        os.kill(cluster.pids[victim], signal.SIGKILL)
+        thread.join(10)
+        when, error = outcome[0]
+        assert when - killed < 2
+        assert type(error) is errors.AbortedError
+        address = cluster.addresses[victim]
+        assert error.message.startswith(f"step 1: {victim} at {address} was lost (")
+        assert error.message.endswith("its variables are gone, so close this cluster, start a new one and restore the newest "
+                                      "checkpoint")
+        with pytest.raises(errors.UnavailableError, match=f"Cluster: {victim} at {address} is lost; close this cluster"):
+            cluster.run_step("h")
+        survivor = next(task for task in cluster.tasks if task != victim)
+        assert cluster._members[survivor].ask(upgrade_status(), 5).facts["active"] == "[]"
+    assert our_threads() == []
+
+
+def upgrade_status():
+    from workbench.cluster.messages import StatusRequest
+
+    return StatusRequest(False)
+
+
+def test_a_stopped_process_blows_the_deadline_then_the_heartbeat(doomed):
+    with Cluster(doomed, 1, 1, engine="echo", heartbeat=1.0) as cluster:
+        cluster.register_all("h", dict.fromkeys(cluster.tasks, b"exchange"), {})
+        cluster.run_step("h")
+        ps, worker = cluster.tasks
+        os.kill(cluster.pids[worker], signal.SIGSTOP)
+        try:
+            with pytest.raises(errors.DeadlineExceededError, match=f"no answer within 0.3 s from .*{worker} at tcp"):
+                cluster.run_step("h", deadline=0.3)
+            start = time.monotonic()
+            with pytest.raises((errors.AbortedError, errors.UnavailableError), match=f"{worker} at .* (was|is) lost"):
+                cluster.run_step("h", feeds_by_task={worker: {"x": np.zeros(5_000_000)}})       # blocks in the socket
+            assert time.monotonic() - start < 5
+            with pytest.raises(errors.UnavailableError, match=f"{worker} at .* is lost"):
+                cluster.run_step("h")
+        finally:
+            os.kill(cluster.pids[worker], signal.SIGCONT)
+
+
+def test_the_chief_dies_and_the_tasks_clean_up(client):
+    cluster = Cluster(client, 1, 1, engine="echo")
+    cluster.register_all("h", dict.fromkeys(cluster.tasks, b"hang"), {})
+    thread, outcome = running_step(cluster, "h")
+    hosts = client.run(lambda dask_worker: len(dask_worker.plugins["workbench"].host.tasks))
+    assert sorted(hosts.values()) == [0, 0, 1, 1]
+    for member in cluster._members.values():             # as the kernel does for a killed process
+        member.connection.close()
+    thread.join(5)
+    for member in cluster._members.values():
+        member.connection.join(5)
+    while any(client.run(lambda dask_worker: len(dask_worker.plugins["workbench"].host.tasks)).values()):
+        pass                                             # every round is a message to the workers; the timeout bounds it
+    cluster.close()
+
+
+@pytest.mark.parametrize("garbage", [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x00" * 64, random.Random(1).randbytes(4096), b"WBx\n" * 20])
+def test_garbage_at_the_port_harms_nobody(echo, garbage):
+    cluster = echo(1, 1)
+    host, port = cluster.addresses[cluster.tasks[0]].removeprefix("tcp://").split(":")
+    with socket.create_connection((host, int(port)), timeout=5) as stranger:
+        stranger.sendall(garbage)
+    cluster.register_all("h", dict.fromkeys(cluster.tasks, b"exchange"), {})
+    assert float(cluster.run_step("h")[cluster.tasks[0]][0][0]) == 1
+
+
+def test_garbage_on_our_own_connection_ends_that_session_only(echo, caplog):
+    cluster, other = echo(1, 1), echo(1, 1)
+    for one in (cluster, other):
+        one.register_all("h", dict.fromkeys(one.tasks, b"exchange"), {})
+    member = cluster._members[cluster.tasks[0]]
+    member.connection.send([b"x" * 100])
+    member.connection.join(5)
+    with pytest.raises((errors.UnavailableError, errors.AbortedError), match=f"{cluster.tasks[0]} at .* lost"):
+        cluster.run_step("h")
+    assert sum("was lost" in record.message for record in caplog.records) == 1
+    assert float(other.run_step("h")[other.tasks[0]][0][0]) == 1
+
+
+def test_a_stranger_cannot_open_the_unix_socket():
+    """Only the token that went through Dask's authenticated comm opens the connection."""
+    import asyncio
+
+    async def scene() -> tuple[bytes, bytes]:
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        with listener:
+            listener.bind("\0workbench-test-" + os.urandom(8).hex())
+            listener.listen(4)
+            listener.setblocking(False)
+            token = os.urandom(32)
+            with (socket.socket(socket.AF_UNIX) as stranger, socket.socket(socket.AF_UNIX) as friend):
+                for sock, shown in ((stranger, os.urandom(32)), (friend, token)):
+                    sock.connect(listener.getsockname())
+                    sock.sendall(shown)
+                admitted = await upgrade._admit_unix(listener, token)
+                with admitted:
+                    admitted.sendall(b"welcome")
+                    stranger.settimeout(5)
+                    return stranger.recv(10), friend.recv(10)
+
+    refused, welcomed = asyncio.run(scene())
+    assert (refused, welcomed) == (b"", b"welcome")

@@ -1,0 +1,43 @@
+"""The same steps through Dask's TLS port, one socket per direction."""
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import our_threads, start
+from distributed import Client
+from distributed.security import Security
+
+from workbench.cluster.chief import Cluster
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(90)]
+
+
+@pytest.fixture(scope="module")
+def secure() -> Iterator[Client]:
+    pem = str(Path(__file__).with_name("tls_test_only.pem"))
+    ends = {f"tls_{role}_{part}": pem for role in ("client", "scheduler", "worker") for part in ("cert", "key")}
+    local, client = start(2, security=Security(require_encryption=True, tls_ca_file=pem, **ends))
+    with local, client:
+        yield client
+
+
+@pytest.mark.parametrize("unix", [True, False])
+def test_steps_over_tls(secure, unix):
+    with Cluster(secure, 1, 1, engine="echo", unix=unix) as cluster:
+        assert all(address.startswith("tls://") for address in cluster.addresses.values())
+        cluster.register_all("h", dict.fromkeys(cluster.tasks, b"exchange"),
+                             {task: [other for other in cluster.tasks if other != task] for task in cluster.tasks})
+        if not unix:
+            member = cluster._members[cluster.tasks[0]].connection
+            assert isinstance(member._reader, ssl.SSLSocket) and isinstance(member._writer, ssl.SSLSocket)
+            assert member._reader is not member._writer
+        for size in (1, 2_000_000):
+            feeds = {task: {"x": np.full(size, float(i + 1))} for i, task in enumerate(cluster.tasks)}
+            for _ in range(3):
+                got = cluster.run_step("h", feeds_by_task=feeds)
+                assert [float(got[task][0][-1]) for task in cluster.tasks] == [2, 1]
+    assert our_threads() == []
