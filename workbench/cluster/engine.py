@@ -85,7 +85,8 @@ class GraphEngine:
         try:
             if prepared.contexts:
                 instance.begin(step, send)
-            results = list(instance.run(*values))
+            with np.errstate(all="ignore"):
+                results = list(instance.run(*values))
         except Exception as error:
             done(run_error(prepared.plan, error))
             return
