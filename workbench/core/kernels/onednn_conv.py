@@ -147,8 +147,8 @@ class Convolution:
         return None if self.bias is None else contiguous(self.bias.shape, VECTOR)
 
     def forward(self, mode: str, after: tuple[tuple[Any, ...], ...] = ()) -> Primitive | None:
-        return primitive("convolution_forward", FORWARD_TRAINING, CONVOLUTION_DIRECT, self.data(self.x, mode), self.filter(),
-                         self.bias_desc(), self.data(self.y, mode), *self.window.parameters(), after=after)
+        return primitive("convolution_forward", FORWARD_TRAINING, CONVOLUTION_DIRECT, self.data(self.x, mode),
+                         self.filter(), self.bias_desc(), self.data(self.y, mode), *self.window.parameters(), after=after)
 
     def backward(self, family: str, first: Desc, second: Desc, third: Desc) -> Primitive | None:
         hint = self.forward("any")
@@ -213,7 +213,7 @@ def _forward(shape: Convolution, after: tuple[tuple[Any, ...], ...], free: bool)
         return None
     winograd, (fits, format_) = shape.winograd(), shape.last(shape.y, free)
     if winograd is not None and fits:
-        inputs = (shape.wanted_last(shape.x), None) if shape.bias is None else (shape.wanted_last(shape.x), None, None)
+        inputs = (shape.wanted_last(shape.x), None, *(() if shape.bias is None else (None,)))
         activation = "" if shape.bias is None else "relu" if after else "bias"
         return winograd.forward(activation, inputs, format_)
     made = shape.best(lambda mode: shape.forward(mode, after), shape.x)

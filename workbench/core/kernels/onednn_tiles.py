@@ -83,7 +83,7 @@ def _address(builder: Any, base: Any, parts: Sequence[tuple[int, Any]]) -> Any:
 
 @functools.cache
 def two_sided(matrix: Matrix, activation: str = "") -> Any:
-    """Intrinsic `(source, row, column, target, row, column, bias)`: target = matrix @ source @ matrix^T for 16 channels.
+    """Intrinsic `(source, row, column, target, row, column, bias)`: target = matrix @ source @ matrix^T, 16 channels.
 
     Addresses and strides are bytes. `activation` "bias" or "relu" adds 16 biases and, for the latter, takes the
     maximum with zero.
@@ -183,7 +183,8 @@ class Loop:
             # The runtime may give fewer threads than asked for, so the team's own count divides the work.
             rank, count, total = np.int64(number()), np.int64(team()), given[0]
             inner(given, total * rank // count, total * (rank + 1) // count)
-        self._compiled = cfunc(types.void(types.CPointer(types.int64)), error_model="numpy", nopython=True)(shared)
+        signature = types.void(types.CPointer(types.int64))  # type: ignore[no-untyped-call]
+        self._compiled = cfunc(signature, error_model="numpy")(shared)
         self._parallel = found.parallel
         self._address = ctypes.c_void_p(self._compiled.address)
 

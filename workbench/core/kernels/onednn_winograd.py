@@ -22,7 +22,7 @@ CHUNK = 6 << 20
 """Bytes of transformed tiles of one chunk."""
 FEWEST_TILES = 64
 """Tiles of one chunk, below which the products lose speed."""
-PASS = 24.0
+PASS = 12.0
 """Cost of transforming one element, counted in multiply-adds of a product."""
 GAIN = 0.85
 """Predicted time relative to the direct kernel, below which this one is taken."""
@@ -165,7 +165,8 @@ class Work:
         self.inner, self.outer, self.tiles = inner, outer, grid.rows * grid.across
         self.from_channels, self.to_channels = grid.source, grid.result
         self.filter_plane = inner * outer * 4 + 64
-        self.source_plane, self.result_plane = (self.tiles * channels * 4 + 64 for channels in (grid.source, grid.result))
+        self.source_plane = self.tiles * grid.source * 4 + 64
+        self.result_plane = self.tiles * grid.result * 4 + 64
         self.filter = 0
         self.source = PLANES * self.filter_plane
         self.result = self.source + PLANES * self.source_plane
@@ -194,7 +195,8 @@ class Work:
             return None
         pad = self.nbytes
         self.nbytes += -(-made.scratch // 64) * 64
-        places = [(Argument.SOURCE, Place(0, left)), (Argument.WEIGHTS, Place(0, right)), (Argument.OUTPUT, Place(0, out))]
+        places = [(Argument.SOURCE, Place(0, left)), (Argument.WEIGHTS, Place(0, right)),
+                  (Argument.OUTPUT, Place(0, out))]
         if made.scratch:
             places.append((Argument.SCRATCHPAD, Place(0, pad)))
         step = Step(made, tuple(places))
