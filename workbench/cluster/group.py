@@ -1,4 +1,4 @@
-"""One receiver thread for the small frames of several connections: fewer wake-ups, no quarrel over the interpreter lock."""
+"""One receiver thread for the small frames of several connections: fewer wake-ups, no quarrel over the GIL."""
 from __future__ import annotations
 
 import contextlib

@@ -61,7 +61,8 @@ class TaskHost:
             raise errors.AlreadyExistsError(f"{hello.task}: session {hello.session:016x} runs here already; "
                                             "give every cluster its own session")
         if hello.source != "chief" and not known:
-            raise errors.UnavailableError(f"{hello.task}: session {hello.session:016x} is not at {self._worker.address}; "
+            raise errors.UnavailableError(f"{hello.task}: session {hello.session:016x} is not at "
+                                          f"{self._worker.address}; "
                                           "the task was closed or its worker restarted")
 
     def _accept(self, hello: Hello, connection: Connection) -> None:

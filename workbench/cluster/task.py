@@ -78,7 +78,8 @@ def _make_engine(name: str, context: TaskContext) -> Engine:
         from workbench.cluster.engine import GraphEngine
         define_engine("graph", GraphEngine)
     if name not in _engines:
-        raise errors.NotFoundError(f"{context.task}: there is no engine {name!r}, only {', '.join(_engines) or 'none'}; "
+        raise errors.NotFoundError(f"{context.task}: there is no engine {name!r}, only "
+                                   f"{', '.join(_engines) or 'none'}; "
                                    "call define_engine on every worker first")
     return _engines[name](context)
 
@@ -109,7 +110,7 @@ class Task:
         self._inbound: list[Connection] = []               # we receive on these
         self._group = ReceiverGroup(f"{name}")
         self._cursor = 0
-        self._transfers: list[tuple[str, str, int, float, float, int]] = []      # cheaper than spans on the way of a step
+        self._transfers: list[tuple[str, str, int, float, float, int]] = []      # cheaper than spans
         self._transfers_lost = 0
         self._closed = False
         self._answers: dict[type[m.Message], Callable[[int, Any], None]] = {
@@ -142,7 +143,8 @@ class Task:
     def _open(self, number: int, message: m.OpenTask) -> None:
         self.tasks, self.unix, self.timeout = dict(message.tasks), message.unix, message.timeout
         self.journal.enabled = message.trace
-        self._engine = _make_engine(message.engine, TaskContext(self.name, tuple(self.tasks), self.session, self.journal))
+        context = TaskContext(self.name, tuple(self.tasks), self.session, self.journal)
+        self._engine = _make_engine(message.engine, context)
         self._reply(m.Opened(self.name, os.getpid()), number)
 
     def _register(self, number: int, message: m.RegisterPartition) -> None:
@@ -289,7 +291,8 @@ class Task:
         started = time.perf_counter()
         header = frame.header
         if header.kind != TENSOR:
-            raise errors.DataLossError(f"{self.name}: got kind {header.kind} from {connection.peer}, expected {TENSOR}, a tensor; "
+            raise errors.DataLossError(f"{self.name}: got kind {header.kind} from {connection.peer}, expected "
+                                       f"{TENSOR}, a tensor; "
                                        "the stream is damaged or the peer has another version")
         (key, value, dead), step = decode_tensor(frame), header.step
         with self._lock:
@@ -302,7 +305,7 @@ class Task:
             self._record("recv", key, step, started, header.data)
         try:
             table.send(key, value, dead)
-        except Exception as error:                             # an engine's callback failed: the step's fault, not the wire's
+        except Exception as error:                             # an engine's callback failed: not the wire's fault
             if not isinstance(error, errors.Error):
                 logger.exception("workbench: %s failed in step %d", self.name, step)
             self._done(step, error)
@@ -314,7 +317,8 @@ class Task:
             link = self._links.get(target)
             if link is None:
                 if target not in self.tasks:
-                    raise errors.NotFoundError(f"{self.name}: there is no task {target}, only {', '.join(self.tasks)}; "
+                    raise errors.NotFoundError(f"{self.name}: there is no task {target}, only "
+                                               f"{', '.join(self.tasks)}; "
                                                "check the device name")
                 link = self._dial(self, target, self.tasks[target])
                 link.start(self._unexpected, self._on_link_closed)
@@ -327,7 +331,8 @@ class Task:
         connection.start(self.on_tensor, self._on_inbound_closed, self._group)
 
     def _unexpected(self, connection: Connection, frame: Frame) -> None:
-        raise errors.DataLossError(f"{self.name}: {connection.peer} answered on a one-way connection; the stream is damaged")
+        raise errors.DataLossError(f"{self.name}: {connection.peer} answered on a one-way connection; the stream is "
+                                   "damaged")
 
     def _on_link_closed(self, connection: Connection, error: BaseException | None) -> None:
         if error is not None and not self._closed:
@@ -346,7 +351,8 @@ class Task:
             active = list(self._active)
         for step in active:
             aborted = errors.AbortedError(f"step {step}: {self.name} lost its connection to {peer} at "
-                                          f"{self.tasks.get(peer, '?')} ({_text(error)}); that task's process may have died")
+                                          f"{self.tasks.get(peer, '?')} ({_text(error)}); that task's process may "
+                                          "have died")
             if self._break(step, aborted):
                 self._reply(m.Failed("AbortedError", aborted.message, peer), step)
 
