@@ -124,11 +124,18 @@ def test_report_is_written_with_the_facts(tmp_path):
     assert f"report: {tmp_path / 'report.html'}" in text
 
 
+def test_trace_of_a_run_can_be_looked_into(tmp_path):
+    path = tmp_path / "trace.json"
+    code, text = run(Options(steps=100, trace=path))
+    assert code == 0 and f"trace: {path}; open it at https://ui.perfetto.dev" in text
+    assert CliRunner().invoke(app, ["trace", "inspect", str(path)]).exit_code == 0
+
+
 def test_unwritable_places_are_said_before_training(tmp_path):
     trainer, calls = scripted()
     (tmp_path / "file").touch()
     code, text = run(Options(report=tmp_path / "no" / "report.html"), trainer)
-    assert code == 1 and "no is no folder that a file can be written to; choose another path" in text
+    assert code == 1 and "no is no folder that a file can be written to" in text
     code, text = run(Options(checkpoint_dir=tmp_path / "file" / "x"), trainer)
     assert code == 1 and "it cannot be written (Not a directory); choose another path" in text
     assert not calls

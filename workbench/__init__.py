@@ -1,5 +1,6 @@
 """workbench: build a dataflow graph, train it on a Dask cluster, and see it live."""
 from workbench import errors, nn, train
+from workbench import widgets as _widgets  # noqa: F401 - in a kernel this connects the lab panel
 from workbench.core import ops as _families
 from workbench.core.build import IndexedSlices, ops
 from workbench.core.dtype import (

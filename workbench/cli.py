@@ -50,6 +50,7 @@ def train_mnist(
     batch_size: Annotated[int, typer.Option(min=1, help="Examples per step of one worker.")] = 100,
     learning_rate: Annotated[float, typer.Option(min=0.0, help="Of gradient descent.")] = 0.5,
     report: Annotated[Path | None, typer.Option(help="Write one self-contained HTML page here.")] = None,
+    trace: Annotated[Path | None, typer.Option(help="Write what happened, for ui.perfetto.dev, here.")] = None,
     checkpoint_dir: Annotated[Path | None, typer.Option(help="Keep checkpoints in this folder.")] = None,
     seed: Annotated[int, typer.Option(help="Of initial values and shuffling.")] = 0,
     local: Annotated[bool, typer.Option("--local", help="In this process, without a cluster.")] = False,
@@ -58,7 +59,7 @@ def train_mnist(
     from workbench.commands.train import Options
     from workbench.commands.train import train_mnist as run
 
-    options = Options(ps, worker, mode, steps, batch_size, learning_rate, seed, local, report, checkpoint_dir)
+    options = Options(ps, worker, mode, steps, batch_size, learning_rate, seed, local, report, trace, checkpoint_dir)
     raise typer.Exit(run(options))
 
 

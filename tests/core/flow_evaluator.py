@@ -1,4 +1,4 @@
-"""Two small evaluators of graphs over reference kernels: bodies run structurally, and tokens with dead values and frames."""
+"""Two small evaluators over reference kernels: one runs bodies, one moves tokens with dead values and frames."""
 from __future__ import annotations
 
 from collections import deque
@@ -230,7 +230,7 @@ class Tokens:
 
 def evaluate_tokens(graph: Graph, feeds: Mapping[Tensor, Any], fetches: Sequence[Any],
                     container: Container | None = None) -> list[Any]:
-    """The values of `fetches` (None for operations) when tokens flow through `graph`; a dead fetch is the string dead."""
+    """The values of `fetches` when tokens flow through `graph`: None for operations, the string dead for dead ones."""
     roots = [f.op if isinstance(f, Tensor) else f for f in fetches]
     machine = Tokens(graph, feeds, roots, container or Container())
     machine.run()

@@ -133,7 +133,7 @@ def while_capture_passes_through() -> Step:
 def while_invariant_work() -> Step:
     """Work on captures alone, and a constant condition part."""
     x = number()
-    i, y = ops.while_loop(lambda i, y: ops.logical_and(i < 4, x > 0.0), lambda i, y: (i + 1, y + x * x), [0, 0.0])
+    _, y = ops.while_loop(lambda i, y: ops.logical_and(i < 4, x > 0.0), lambda i, y: (i + 1, y + x * x), [0, 0.0])
     return {x: f32(3)}, [y], [f32(36)]
 
 
@@ -149,7 +149,7 @@ def while_structure() -> Step:
 @program
 def while_growing() -> Step:
     x = number([1])
-    i, y = ops.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, ops.concat([y, y], axis=0)), [0, x],
+    _, y = ops.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, ops.concat([y, y], axis=0)), [0, x],
                           shape_invariants=[(), [None]])
     assert y.shape == [None]
     return {x: f32([2])}, [y], [f32([2] * 8)]

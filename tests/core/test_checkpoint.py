@@ -410,7 +410,7 @@ def killed_writer(prefix, step, event, count=1):
 @pytest.mark.parametrize("step", [1, 2])       # 1 rewrites the existing checkpoint, 2 is a new one
 @pytest.mark.parametrize(("event", "count"), [("shard written", 1), ("shard written", 2), ("manifest prepared", 1)])
 def test_a_writer_killed_before_the_rename_costs_nothing(tmp_path, event, count, step):
-    first = write(tmp_path / "m", 1, {"w": np.full(1000, 1.0), "b": np.zeros(3)})
+    first = write(tmp_path / "m", 1, {"w": np.full(1000, 1.0), "b": np.zeros(3)}, shards={"b": 1})
     killed_writer(tmp_path / "m", step, event, count)
     assert [info.path for info in list_checkpoints(tmp_path)] == [first] and latest(tmp_path, verified=True) == first
     assert read(first).tensors["w"].tolist() == [1.0] * 1000
@@ -421,7 +421,7 @@ def test_a_writer_killed_before_the_rename_costs_nothing(tmp_path, event, count,
 
 @pytest.mark.parametrize("step", [1, 2])
 def test_a_writer_killed_after_the_rename_has_written(tmp_path, step):
-    write(tmp_path / "m", 1, {"w": np.full(1000, 1.0), "b": np.zeros(3)})
+    write(tmp_path / "m", 1, {"w": np.full(1000, 1.0), "b": np.zeros(3)}, shards={"b": 1})
     killed_writer(tmp_path / "m", step, "manifest published")
     assert latest(tmp_path, verified=True) == tmp_path / f"m-{step}"
     assert read(tmp_path / f"m-{step}").tensors["w"].tolist() == [2.0] * 1000

@@ -68,8 +68,8 @@ def test_value_leaks_out_of_a_branch():
     x, kept = number(), []
     with pytest.raises(errors.InvalidArgumentError) as error:
         ops.cond(x > 0.0, lambda: kept.append(x + 1.0) or x, lambda: kept[0])
-    says(error, "cond/else: cond/then/add:0 lives in another body or graph; a value leaves a branch or loop only as its "
-                "result: return it there")
+    says(error, "cond/else: cond/then/add:0 lives in another body or graph; a value leaves a branch or loop only as "
+                "its result: return it there")
     with pytest.raises(errors.InvalidArgumentError, match="belongs to another graph"):
         kept[0].graph.outer.create("identity", [kept[0]])
 
@@ -98,8 +98,8 @@ def test_while_shapes_differ():
     x = number([1])
     with pytest.raises(errors.InvalidArgumentError) as error:
         ops.while_loop(lambda v: v[0] < 3.0, lambda v: ops.concat([v, v], axis=0), [x])
-    says(error, "while_loop 'while': loop variable x:0 has shape [1] but comes back as", "with [2]; pass shape_invariants "
-         "with None where a dimension changes, or set_shape")
+    says(error, "while_loop 'while': loop variable x:0 has shape [1] but comes back as", "with [2]; pass "
+         "shape_invariants with None where a dimension changes, or set_shape")
 
 
 def test_while_invariants_contradict():
@@ -134,7 +134,7 @@ def test_while_without_variables():
 
 
 def test_loops_need_an_axis():
-    with pytest.raises(errors.InvalidArgumentError, match="map_fn: elems is .* pass tensors with a first axis"):
+    with pytest.raises(errors.InvalidArgumentError, match=r"map_fn: elems is .* pass tensors with a first axis"):
         ops.map_fn(lambda v: v, number())
     with pytest.raises(errors.ShapeError, match=r"scan: elems have first axes \[2, 3\]; make them equally long"):
         ops.scan(lambda a, v: a, (number([2]), number([3])))
@@ -153,9 +153,9 @@ def test_gradient_after_finalize(graph):
 def test_back_edges_are_checked():
     x = number([2])
     merge = ops.merge([x, x])[0]
-    with pytest.raises(errors.DtypeError, match="x:0 is|merge:0 is float32 but .* is int32; cast the value"):
+    with pytest.raises(errors.DtypeError, match=r"x:0 is|merge:0 is float32 but .* is int32; cast the value"):
         set_back_edge(merge, ops.constant([1, 2]))
-    with pytest.raises(errors.ShapeError, match=r"merge:0 has shape \[2\] but .* has \[3\]; give enter the more general"):
+    with pytest.raises(errors.ShapeError, match=r"merge:0 has shape \[2\] but .* has \[3\]; give enter the more"):
         set_back_edge(merge, ops.constant([1.0, 2.0, 3.0]))
     with pytest.raises(errors.InvalidArgumentError, match="'x' is a placeholder with 0 inputs and position is 1"):
         set_back_edge(x, x)
@@ -167,7 +167,7 @@ def test_loop_of_primitives_has_no_gradient():
     merged, _ = ops.merge([entered, entered])
     again, done = ops.switch(merged, ops.loop_cond(merged < 3.0))[::-1]
     set_back_edge(merged, ops.next_iteration(again * 2.0))
-    with pytest.raises(errors.UnimplementedError, match="has no gradient|write the loop with while_loop"):
+    with pytest.raises(errors.UnimplementedError, match=r"has no gradient|write the loop with while_loop"):
         gradients(ops.exit(done), x)
 
 

@@ -50,7 +50,8 @@ class Variable:
 def test_only_the_taken_branch_runs(run):
     a, b = Variable(run.graph, 0, "a"), Variable(run.graph, 0, "b")
     pred = ops.placeholder(dtype="bool", shape=())
-    y = ops.cond(pred, lambda: ops.assign_add(a.handle, np.float64(1)), lambda: ops.assign_add(b.handle, np.float64(10)))
+    y = ops.cond(pred, lambda: ops.assign_add(a.handle, np.float64(1)),
+                 lambda: ops.assign_add(b.handle, np.float64(10)))
     assert y.op.definition.stateful and not y.op.definition.blocking
     assert [float(run([y], {pred: np.asarray(p)})[0]) for p in (True, False, True)] == [1, 10, 2]
     assert [float(v) for v in run([a.read(), b.read()])] == [2, 10]
@@ -71,7 +72,7 @@ def test_loop_updates_once_an_iteration(run):
     a = Variable(run.graph, 1)
 
     def body(i):
-        with run.graph.control_dependencies(None), ops_graph().control_dependencies([ops.assign_add(a.handle, a.read())]):
+        with ops_graph().control_dependencies([ops.assign_add(a.handle, a.read())]):
             return i + 1
     i = ops.while_loop(lambda i: i < 3, body, [0])
     assert run([i])[0] == 3
@@ -145,6 +146,7 @@ def test_slices_of_a_variable_stay_sparse(run):
 
 def test_collections_are_shared(run):
     x = ops.placeholder(dtype="float32", shape=())
-    ops.cond(x > 0.0, lambda: run.graph.add_to_collection("c", 1) or x, lambda: ops_graph().add_to_collection("c", 2) or x)
+    ops.cond(x > 0.0, lambda: run.graph.add_to_collection("c", 1) or x,
+             lambda: ops_graph().add_to_collection("c", 2) or x)
     assert isinstance(run.graph, Graph) and not isinstance(run.graph, Subgraph)
     assert run.graph.get_collection("c") == [1, 2]

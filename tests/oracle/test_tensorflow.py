@@ -114,8 +114,8 @@ row("unique", ints(4, 1, 4, 2), ours=ops.unique, theirs=lambda tf, x: list(tf.un
 row("top_k", A, ours=lambda x: ops.top_k(x, 2), theirs=lambda tf, x: list(tf.nn.top_k(x, 2)))
 row("top_k ties", ints([3, 5, 5, 3]), ours=lambda x: ops.top_k(x, 3), theirs=lambda tf, x: list(tf.nn.top_k(x, 3)))
 row("in_top_k", np.float32([[1, 3, 2], [1, 1, 5], [2, 2, 2]]), ints(2, 0, 1), slopes=False,
-    ours=lambda p, t: [ops.in_top_k(p, t, k=k) for k in (1, 2)], theirs=lambda tf, p, t: [tf.nn.in_top_k(p, t,
-                                                                                                         k) for k in (1, 2)])
+    ours=lambda p, t: [ops.in_top_k(p, t, k=k) for k in (1, 2)],
+    theirs=lambda tf, p, t: [tf.nn.in_top_k(p, t, k) for k in (1, 2)])
 row("unsorted_segment_sum", reals(4, 2), ints(2, 0, -1, 2), ours=lambda d, i: ops.unsorted_segment_sum(d, i, 4),
     theirs=lambda tf, d, i: tf.unsorted_segment_sum(d, i, 4))
 row("matrix_band_part", reals(4, 5), ours=lambda x: ops.matrix_band_part(x, 1, -1),

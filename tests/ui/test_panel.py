@@ -9,7 +9,7 @@ from tests.ui.conftest import Lab
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
-START = "from workbench.widgets.bridge import start_if_kernel\nassert start_if_kernel()"
+START = "import workbench as wb"
 TRAIN = "from tests.ui.records import train\ntrain({steps})\nprint('trained', 'to the end')"
 FOREVER = TRAIN.format(steps=1_000_000)
 FACTS = "document.querySelector('.wb-Facts')?.textContent ?? ''"

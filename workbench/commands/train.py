@@ -1,6 +1,7 @@
 """`workbench train`: run a trainer, show it, stop it cleanly on Ctrl-C, and write the report."""
 from __future__ import annotations
 
+import json
 import math
 import os
 import signal
@@ -41,6 +42,7 @@ class Options:
     seed: int = 0
     local: bool = False
     report: Path | None = None
+    trace: Path | None = None
     checkpoint_dir: Path | None = None
 
     @property
@@ -147,6 +149,10 @@ def _finish(console: Console, options: Options, run: _Run, facts: dict[str, str]
         with _writing(options.report):
             write_report(options.report, journal, options.title, facts)
         console.print(f"report: {options.report}", highlight=False, soft_wrap=True)
+    if options.trace is not None:
+        with _writing(options.trace):
+            _write_trace(options.trace, journal)
+        console.print(f"trace: {options.trace}; open it at https://ui.perfetto.dev", highlight=False, soft_wrap=True)
     if run.loss is not None and not math.isfinite(run.loss):
         raise errors.OutOfRangeError(f"train mnist: the loss is {run.loss} at step {done} with learning rate "
                                      f"{options.learning_rate}; try a smaller --learning-rate")
@@ -169,11 +175,13 @@ def _facts(options: Options, run: _Run, source: str) -> dict[str, str]:
 
 def _check_writable(options: Options) -> None:
     """Say now, not after training, that a result cannot be kept."""
-    if options.report is not None:
-        folder = options.report.absolute().parent
-        if options.report.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-            raise errors.InvalidArgumentError(f"--report {options.report}: {folder} is no folder that a file can be "
-                                              "written to; choose another path")
+    for option, path in (("--report", options.report), ("--trace", options.trace)):
+        if path is None:
+            continue
+        folder = path.absolute().parent
+        if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+            raise errors.InvalidArgumentError(f"{option} {path}: {folder} is no folder that a file can be written to, "
+                                              "or the path is a folder itself; choose another path")
     if options.checkpoint_dir is not None:
         with _writing(options.checkpoint_dir):
             options.checkpoint_dir.mkdir(parents=True, exist_ok=True)
@@ -218,6 +226,12 @@ def _cluster(options: Options) -> AbstractContextManager[Any]:
 
     cluster: AbstractContextManager[Any] = Cluster(None, ps=options.ps, worker=options.worker)
     return cluster
+
+
+def _write_trace(path: Path, records: Journal) -> None:
+    from workbench.viz.chrome import to_chrome
+
+    path.write_text(json.dumps(to_chrome(records.spans_since(0)[2], records), separators=(",", ":")), encoding="utf-8")
 
 
 def _report(path: Path, records: Journal, title: str, facts: dict[str, str]) -> Any:

@@ -44,8 +44,8 @@ from workbench.core.manifest import (
 )
 from workbench.core.tensorfile import Array, File, decode, encode, save
 
-__all__ = ["Checkpoint", "Info", "Part", "latest", "list_checkpoints", "prune", "publish", "read", "verify", "write",
-           "write_shard"]
+__all__ = ["Checkpoint", "Info", "Part", "latest", "list_checkpoints", "prune", "publish", "read", "remove", "verify",
+           "write", "write_shard"]
 
 STATE = "checkpoint"
 
@@ -81,8 +81,6 @@ class Info:
     nbytes: int = 0                  # of all shards
     problem: str = ""
 
-
-# -- writing
 
 def write(prefix: PathLike, step: int | None, tensors: Mapping[str, Array | Part],
           meta: Mapping[str, Any] | None = None, *, shards: Mapping[str, int] | None = None,
@@ -171,8 +169,6 @@ def _publish(base: Path, step: int | None, records: Sequence[Mapping[str, Any]],
     _write_state(base.parent)
     return base
 
-
-# -- reading
 
 def read(path: PathLike, names: Sequence[str] | None = None) -> Checkpoint:
     """The tensors called `names` (default: all) of the checkpoint at `path`; only their shards are opened.
@@ -276,8 +272,6 @@ def _check_shards(base: Path, body: Mapping[str, Any]) -> None:
             pass
 
 
-# -- a folder of checkpoints
-
 def list_checkpoints(directory: PathLike) -> list[Info]:
     """The checkpoints of a folder in the order they were published, damaged manifests first.
 
@@ -318,10 +312,16 @@ def prune(directory: PathLike, keep: int, prefix: str = "") -> list[Path]:
         good = _newest_good(known)
         doomed = [info.path for info in known[:-keep] if info.path != good]
         for base in doomed:
-            manifest_of(base).unlink(missing_ok=True)        # first, so that what a crash leaves is no checkpoint
-            _sweep(base.parent, base)
-        _write_state(Path(directory))
+            remove(base)
         return doomed
+
+
+def remove(path: PathLike) -> None:
+    """Delete one checkpoint; the manifest goes first, so that what a crash leaves is no checkpoint."""
+    with _folder_lock:
+        manifest_of(base := Path(path)).unlink(missing_ok=True)
+        _sweep(base.parent, base)
+        _write_state(base.parent)
 
 
 def _info(base: Path) -> Info:

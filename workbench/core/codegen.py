@@ -121,8 +121,12 @@ class Writer:
         for value in line.fresh:
             self.put(depth, f"{value.symbol} = empty({value.shape!r}, {value.dtype.name!r})" if value.dtype.name in
                      np.sctypeDict else f"{value.symbol} = empty({value.shape!r}, dtypes[{value.dtype.name!r}])")
+        outputs = [self.symbol(v) for v in line.outputs]
+        if line.form == "ufunc":
+            self.put(depth, f"{kernel}({', '.join(inputs)}, out={outputs[0]})")
+            return
         extra = [self.symbol(line.scratch)] if line.scratch else []
-        self.put(depth, f"{kernel}({', '.join([*inputs, *(self.symbol(v) for v in line.outputs), *extra])})")
+        self.put(depth, f"{kernel}({', '.join([*inputs, *outputs, *extra])})")
 
     def call(self, line: Instruction, kernel: str, inputs: list[str], depth: int) -> None:
         opaque = any(v.dtype == object for v in line.outputs)

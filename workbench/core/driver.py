@@ -181,7 +181,7 @@ class StepRun:
     def receive(self, segment: PlanSegment, action: RunSegment) -> None:
         op, started = segment.op, time.perf_counter()
         assert self.rendezvous is not None
-        key = message_key(self.step, op, action.tag)
+        key = message_key(self.step, op, self._executor.path(action.tag))
 
         def arrived(value: Any, dead: bool) -> None:
             if isinstance(value, BaseException):
@@ -199,7 +199,7 @@ class StepRun:
         assert self._send is not None
         op = segment.op
         value = np.zeros(0) if action.dead else self._inputs(op, action.tag)[0]
-        self._send(message_key(self.step, op, action.tag), value, action.dead)
+        self._send(message_key(self.step, op, self._executor.path(action.tag)), value, action.dead)
         self.post(SegmentFinished(segment.index, action.tag))
 
     def control(self, segment: PlanSegment, action: RunSegment) -> None:
@@ -254,10 +254,10 @@ _ROLES: dict[str, Callable[[StepRun, PlanSegment, RunSegment], None]] = {
     "control": StepRun.control}
 
 
-def message_key(step: int, op: Operation, tag: Tag) -> str:
-    """Identity of one transfer, the same at both ends: step|tensor|source|target|frame:iteration."""
+def message_key(step: int, op: Operation, path: str) -> str:
+    """Identity of one transfer, the same at both ends: step|tensor|source|target|frames and iterations."""
     a = op.attrs
-    return f"{step}|{a['tensor']}|{a['source']}|{a['target']}|{tag.frame}:{tag.iteration}"
+    return f"{step}|{a['tensor']}|{a['source']}|{a['target']}|{path}"
 
 
 def task_of(device: str) -> str:

@@ -162,6 +162,16 @@ class Executor:
             if node.role == "enter":
                 self._enters[node.frame] = self._enters.get(node.frame, 0) + 1
 
+    def path(self, tag: Tag) -> str:
+        """Frames and iterations around `tag`, the same on all devices of a step: "outer:2/inner:0"; "0:0" outside."""
+        parts = []
+        while tag.frame:
+            frame = self._frames[tag.frame]
+            parts.append(f"{frame.name}:{tag.iteration}")
+            assert frame.parent is not None
+            tag = frame.parent
+        return "/".join(reversed(parts)) or "0:0"
+
     def handle(self, event: Event) -> list[Action]:
         self._actions = []
         if self.finished:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from workbench.core.dtype import int32
+from workbench.core.frames import Frames, share_frames, steers
 from workbench.core.graph import Graph, Operation, Tensor
 from workbench.core.passes.rewrite import Program, is_back_edge, topological
 from workbench.core.shape import Shape
@@ -27,8 +28,8 @@ class Part:
 class _Builder:
     """The graph of one device while it grows."""
 
-    def __init__(self, device: str) -> None:
-        self.device, self.graph = device, Graph()
+    def __init__(self, device: str, frames: Frames, steered: bool) -> None:
+        self.device, self.graph, self.frames, self.steered = device, Graph(), frames, steered
         self.tensors: dict[Tensor, Tensor] = {}
         self.operations: dict[Operation, Operation] = {}
         self.controls: dict[Operation, Operation] = {}     # foreign operation -> receive that stands for it
@@ -37,14 +38,17 @@ class _Builder:
 
 def partition(program: Program, placement: Mapping[str, str]) -> list[Part]:
     """Split `program` by `placement`. Constants and feeds are copied to every device that reads them."""
-    builders = {device: _Builder(device) for device in dict.fromkeys(placement.values())}
+    frames = share_frames(program, placement)
+    program, placement, first = frames.program, frames.placement, frames.first
+    steered = steers(program)
+    builders = {device: _Builder(device, frames, steered) for device in dict.fromkeys(placement.values())}
     fed = {t: i for i, t in enumerate(program.feeds)}
     back_edges = []
-    for op in topological(program.graph.operations):
+    for op in sorted(topological(program.graph.operations), key=lambda op: op not in first):
         if op.type in ("argument", "constant") and not op.control_inputs:
             continue
         builder = builders[placement[op.name]]
-        inputs = []
+        inputs: list[Tensor] = []
         for position, tensor in enumerate(op.inputs):
             if is_back_edge(op, tensor) and tensor not in builder.tensors:
                 back_edges.append((builder, op, position, tensor))
@@ -80,7 +84,7 @@ def _local(builders: Mapping[str, _Builder], builder: _Builder, tensor: Tensor, 
             builder.feeds[fed[tensor]] = builder.tensors[tensor]
         return builder.tensors[tensor]
     source = builders[placement[op.name]]
-    builder.tensors[tensor] = _transfer(source, builder, source.tensors[tensor], tensor.name)
+    builder.tensors[tensor] = _transfer(source, builder, source.tensors[tensor], tensor.name, op)
     return builder.tensors[tensor]
 
 
@@ -94,21 +98,25 @@ def _control(builders: Mapping[str, _Builder], builder: _Builder, before: Operat
         source = builders[placement[before.name]]
         token = source.graph.create("constant", (), {"value": _TOKEN, "dtype": int32}, before.name + "_done",
                                     (source.operations[before],), device=source.device)
-        builder.controls[before] = _transfer(source, builder, token.outputs[0], f"^{before.name}").op
+        builder.controls[before] = _transfer(source, builder, token.outputs[0], f"^{before.name}", before).op
     return builder.controls[before]
 
 
 _TOKEN = np.zeros((), np.int32)      # what a control edge between devices carries
 
 
-def _transfer(source: _Builder, target: _Builder, tensor: Tensor, name: str) -> Tensor:
+def _transfer(source: _Builder, target: _Builder, tensor: Tensor, name: str, made_by: Operation) -> Tensor:
+    beat = target.frames.beat(target.device, made_by)
+    waits = () if beat is None else (target.operations[beat],)
     controls = tensor.op.control_inputs if tensor.op.type == "constant" else ()
     attrs = {"tensor": name, "source": source.device, "target": target.device}
     short = name.replace(":", "_").lstrip("^")
-    source.graph.create("send", [tensor], attrs, f"send/{short}", controls, device=source.device, source=tensor.op.source)
+    steered = {"steered": True} if source.steered else {}
+    source.graph.create("send", [tensor], {**attrs, **steered}, f"send/{short}", controls, device=source.device,
+                        source=tensor.op.source)
     shape = tensor.shape if tensor.shape.rank is not None else Shape(None)
     receive = target.graph.create("receive", (), {**attrs, "dtype": tensor.dtype, "shape": shape}, f"receive/{short}",
-                                  device=target.device, source=tensor.op.source)
+                                  waits, device=target.device, source=tensor.op.source)
     return receive.outputs[0]
 
 

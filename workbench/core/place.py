@@ -58,8 +58,10 @@ def place(program: Program, devices: Sequence[str], default: str | None = None) 
     by_name = {op.name: op for op in operations}
     for op in operations:
         for tensor in op.inputs:
-            if tensor.dtype in (resource, variant):
+            if tensor.dtype is resource:
                 groups.join(tensor.op, op, "it uses its state")
+            elif tensor.dtype is variant:      # lists do not travel, unless somebody asks for it
+                groups.join(tensor.op, op, "it uses its list", soft=True)
     for op in operations:
         for name in sorted(op.colocation):
             if name in by_name:

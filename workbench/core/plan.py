@@ -226,7 +226,7 @@ class Instance:
             flags = [v.static for v in (*line.inputs, *line.outputs, *([line.scratch] if line.scratch else []))]
             return line.choice.make(tuple(flags))
         if line.form == "ufunc":
-            return d.ufunc
+            return _WITH_OUT.get(d.ufunc, d.ufunc)
         if line.form == "into":
             return functools.partial(d.into, **attrs) if attrs else d.into      # type: ignore[arg-type]
         if line.form == "update":
@@ -258,6 +258,11 @@ class Instance:
 def _scratch_last(kernel: Callable[..., None], *arguments: Any) -> None:
     *inputs, scratch, out = arguments
     kernel(*inputs, out, scratch)
+
+
+# these two warn about an output that is not named
+_WITH_OUT = {np.maximum: lambda x, y, out=None: np.maximum(x, y, out=out),
+             np.minimum: lambda x, y, out=None: np.minimum(x, y, out=out)}
 
 
 def _arena(nbytes: int) -> np.ndarray[Any, np.dtype[np.uint8]]:

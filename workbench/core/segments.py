@@ -76,7 +76,7 @@ def _kind(op: Operation, steering: bool) -> str:
     if op.type == "receive":
         return "receive"
     if op.type == "send":
-        return "send" if steering else "compute"
+        return "send" if steering or op.attrs.get("steered") else "compute"
     return "blocking" if op.definition.blocking else "compute"
 
 

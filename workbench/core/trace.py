@@ -111,8 +111,8 @@ class _Ring:
         kept = len(self.records)
         first = self.count - kept
         lost = max(0, first - cursor)
-        start = max(cursor, first) - first
-        return self.count, lost, list(itertools.islice(self.records, start, kept))
+        newest = list(itertools.islice(reversed(self.records), min(kept, self.count - cursor)))   # costs the new ones only
+        return self.count, lost, newest[::-1]
 
 
 class Journal:

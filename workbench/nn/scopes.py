@@ -105,7 +105,7 @@ class _Store:
 
 
 def _join(prefix: str, name: str) -> str:
-    return f"{prefix}/{name}" if prefix else name
+    return f"{prefix}/{name}" if prefix and name else prefix or name
 
 
 def get_variable_scope() -> VariableScope:

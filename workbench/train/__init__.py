@@ -1,4 +1,6 @@
 """USER LEVEL: optimizers, savers, replicas and the training loop, written with the public graph API alone."""
+from workbench.train.averages import ExponentialMovingAverage
+from workbench.train.coordinator import Coordinator, QueueRunner, add_queue_runner, start_queue_runners
 from workbench.train.optimizer import Optimizer
 from workbench.train.optimizers import (
     AdadeltaOptimizer,
@@ -9,8 +11,25 @@ from workbench.train.optimizers import (
     MomentumOptimizer,
     RMSPropOptimizer,
 )
+from workbench.train.saver import Saver, checkpoint_exists, get_checkpoint_state, latest_checkpoint
+from workbench.train.schedules import (
+    create_global_step,
+    exponential_decay,
+    get_global_step,
+    get_or_create_global_step,
+    global_step,
+    inverse_time_decay,
+    natural_exp_decay,
+    piecewise_constant,
+    polynomial_decay,
+)
+from workbench.train.sync import SyncReplicasOptimizer, replica_device_setter
 
 __all__ = [
-    "AdadeltaOptimizer", "AdagradOptimizer", "AdamOptimizer", "FtrlOptimizer", "GradientDescentOptimizer",
-    "MomentumOptimizer", "Optimizer", "RMSPropOptimizer",
+    "AdadeltaOptimizer", "AdagradOptimizer", "AdamOptimizer", "Coordinator", "ExponentialMovingAverage", "FtrlOptimizer",
+    "GradientDescentOptimizer", "MomentumOptimizer", "Optimizer", "QueueRunner", "RMSPropOptimizer", "Saver",
+    "SyncReplicasOptimizer", "add_queue_runner", "checkpoint_exists", "create_global_step", "exponential_decay",
+    "get_checkpoint_state", "get_global_step", "get_or_create_global_step", "global_step", "inverse_time_decay",
+    "latest_checkpoint", "natural_exp_decay", "piecewise_constant", "polynomial_decay", "replica_device_setter",
+    "start_queue_runners",
 ]

@@ -7,8 +7,8 @@ from workbench.core.trace import Span
 
 __all__ = ["TRACKS", "lanes", "track_of"]
 
-TRACKS = ("step", "compute", "transfer", "wait", "system")
-_TRACK = {"step": "step", "segment": "compute", "op": "compute", "send": "transfer", "recv": "transfer", "wait": "wait",
+TRACKS = ("step", "compute", "send", "receive", "wait", "system")
+_TRACK = {"step": "step", "segment": "compute", "op": "compute", "send": "send", "recv": "receive", "wait": "wait",
           "queue": "wait"}
 
 

@@ -81,7 +81,7 @@ class LiveModel:
         self._sequence += 1
         frame = Frame(self._sequence, status, lost=dict(self._lost))
         frame.graph = self._graphs.view() if graphs or moved or timed else None
-        frame.steps = self._steps.view() if stepped else None
+        frame.steps = self._steps.view(status["session"]) if stepped else None
         frame.series = self._series.view() if self._series.feed(points) else None
         if self._ranking_due(stepped):
             self._unranked = 0

@@ -36,13 +36,13 @@ def placement_view(record: GraphRecord) -> Placement:
     devices = sorted({*record.devices, *(n.device for n in record.nodes)}, key=device_order)
     rows = {device: DeviceRow(device, 0, 0, 0, 0, []) for device in devices}
     scopes: dict[str, Counter[str]] = {device: Counter() for device in devices}
-    crossings = set()
+    held, crossings = _held(record), set()
     for node in record.nodes:
         row = rows[node.device]
         nbytes = sum(tensor_bytes(*output) for output in node.outputs)
         row.operations += 1
         row.output_bytes += nbytes
-        row.state_bytes += nbytes if node.type.lower().startswith("variable") else 0
+        row.state_bytes += held.get(node.name, 0)
         scopes[node.device][node.name.partition("/")[0] if "/" in node.name else ""] += 1
         crossings |= {(text, node.device) for text in node.inputs
                       if (source := nodes.get(text.rpartition(":")[0])) is not None and source.device != node.device}
@@ -54,3 +54,14 @@ def placement_view(record: GraphRecord) -> Placement:
         row.scopes = sorted(scopes[device].items(), key=lambda item: (-item[1], item[0]))
     unknown = sum(shape is None or None in shape for node in record.nodes for _, shape in node.outputs)
     return Placement(list(rows.values()), unknown, len(crossings))
+
+
+def _held(record: GraphRecord) -> dict[str, int]:
+    """Bytes that each variable holds. One behind a handle is as large as the largest result of what takes the handle."""
+    held = {node.name: sum(tensor_bytes(*output) for output in node.outputs)
+            for node in record.nodes if node.type.lower().startswith("variable")}
+    for node in record.nodes:
+        name = node.inputs[0].rpartition(":")[0] if node.inputs else ""
+        if name in held and node.outputs:
+            held[name] = max(held[name], tensor_bytes(*node.outputs[0]))
+    return held

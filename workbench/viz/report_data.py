@@ -44,5 +44,5 @@ def read(journal: Journal) -> Run:
     stragglers.feed(spans)
     stages = [r for r in records if graph is not None and r.key == graph.key and r.stage != "partition"]
     tasks = sorted({*status.tasks, *(s.task for s in spans)} - {""}, key=device_order)
-    return Run(spans, lost, graph, stages, len({r.key for r in records}) - 1, series.view(), steps.view(), stragglers.view(),
+    return Run(spans, lost, graph, stages, len({r.key for r in records}) - 1, series.view(), steps.view(status.session), stragglers.view(),
                tasks, status, palette)

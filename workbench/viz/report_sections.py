@@ -1,6 +1,9 @@
 """The report's sections about time and learning; each begins with a sentence that says what one sees."""
 from __future__ import annotations
 
+import statistics
+from collections import Counter
+
 from workbench.core.trace import Span
 from workbench.viz import charts
 from workbench.viz.critical_path import Link, critical_path, explain
@@ -94,10 +97,10 @@ def timeline(run: Run) -> Markup:
     numbered = sorted({s.step for s in run.spans if s.step >= 0 and s.end >= s.start})
     if not numbered:
         return tag("p", "No step was recorded.", class_="empty")
-    detailed = {s.step for s in run.spans if s.kind != "step" and s.step >= 0}
-    last = max(detailed, default=numbered[-1])
-    spans = _around(run.spans, {step for step in range(last - LAST + 1, last + 1) if step in (detailed or numbered)})
-    path = critical_path(spans, last)
+    chosen = _full_steps(run.spans) or numbered[-LAST:]
+    last = chosen[-1]
+    path = critical_path(run.spans, last)
+    spans = _around(run.spans, set(chosen))
     view = make_timeline(spans)
     critical = {(k.task, kind, k.name, last) for k in path for kind in _kinds_of(k)}
     keys = (("work", "work"), ("transfer", "send"), ("wait", "wait or receive"), ("critical", "critical path"), ("arrow", "message"))
@@ -108,11 +111,20 @@ def timeline(run: Run) -> Markup:
                  _path_table(path)))
 
 
+def _full_steps(spans: list[Span]) -> list[int]:
+    """The newest steps that left about as many spans as steps usually do: evaluations and cut-off steps leave fewer."""
+    counts = Counter(s.step for s in spans if s.step >= 0 and s.kind != "step")
+    if not counts:
+        return []
+    usual = statistics.median(counts.values())
+    return sorted(step for step, count in counts.items() if count >= 0.8 * usual)[-LAST:]
+
+
 def _around(spans: list[Span], steps: set[int]) -> list[Span]:
-    """All spans, of whatever step, in the time that `steps` took: replicas that step on their own overlap."""
+    """All spans, of whatever step, cut to the time that `steps` took: replicas that step on their own overlap."""
     chosen = [s for s in spans if s.step in steps]
     begin, end = min(s.start for s in chosen), max(s.end for s in chosen)
-    return [s for s in spans if s.end >= begin and s.start <= end and (s.step >= 0 or s.start >= begin)]
+    return [s._replace(start=max(begin, s.start), end=min(end, s.end)) for s in spans if s.end >= begin and s.start <= end]
 
 
 def _kinds_of(link: Link) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ CROWD = 40          # operations directly in one scope beyond which they are gro
 BACKGROUND = ("gradients", "train", "optimizer", "init", "save", "report_uninitialized")
 """Scopes of machinery: closed until asked for (a scope named so, or with a number or name behind it)."""
 _ITEM = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "float16": 2, "bfloat16": 2, "int32": 4,
-         "uint32": 4, "float32": 4, "complex128": 16}
+         "uint32": 4, "float32": 4, "complex128": 16, "resource": 0}
 
 
 def tensor_bytes(dtype: str, shape: Sequence[int | None] | None) -> int:

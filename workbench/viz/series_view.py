@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from workbench.core.trace import Point
+from workbench.viz.recent import RESTART
 from workbench.viz.schema import Series, SeriesView
 
 __all__ = ["SeriesModel", "thin"]
 
 DRAWN = 1000          # points of one series that a view holds, at most twice that
+
 
 
 def thin(steps: Sequence[int], values: Sequence[float], limit: int = DRAWN) -> tuple[list[int], list[float]]:
@@ -44,6 +46,9 @@ class _Growing:
         self.count = 0
 
     def add(self, step: int, value: float) -> None:
+        """A step far below the ones before it begins a new run: the series starts anew."""
+        if self.steps and step < self.steps[-1] // 2 - RESTART:
+            self.steps, self.values, self.count = [], [], 0
         self.steps.append(step)
         self.values.append(value)
         self.count += 1

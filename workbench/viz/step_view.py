@@ -1,50 +1,60 @@
 """Step times per task, fed with spans as they come: the newest steps of each task, their median and tail."""
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 
 import numpy as np
 
 from workbench.core.trace import Span
 from workbench.viz.palette import Palette, device_order
+from workbench.viz.recent import Recent
 from workbench.viz.schema import StepView, TaskSteps
 
 __all__ = ["WINDOW", "StepTimes"]
 
 WINDOW = 500          # steps kept per task
+SESSIONS = 8          # sessions remembered per task
 _WORK = frozenset(("segment", "op", "send", "recv", "wait", "queue"))
 
 
 class _Task:
-    """Steps of one task. One with no step spans of its own gets its steps from the extent of its other spans."""
+    """Steps of one task: its own step spans, or where it has few of them the extents of what it did for each step."""
 
     def __init__(self, window: int) -> None:
-        self.own: deque[tuple[int, float]] = deque(maxlen=window)      # (step, milliseconds)
-        self.extents: dict[int, list[float]] = {}                      # step -> [first start, last end], seconds
+        self.own: dict[str, deque[tuple[int, float]]] = {}             # session -> (step, milliseconds)
+        self.extents = Recent(window, lambda step: [float("inf"), float("-inf")])    # first start, last end; seconds
+        self.counts: Counter[str] = Counter()
         self.window = window
-        self.count = 0
 
     def step(self, span: Span) -> None:
-        if self.extents:
-            self.extents.clear()
-            self.count = 0
-        self.own.append((span.step, 1e3 * (span.end - span.start)))
-        self.count += 1
+        own = self.own.get(span.name)
+        if own is None:
+            if len(self.own) >= SESSIONS:
+                del self.own[next(iter(self.own))]
+            own = self.own[span.name] = deque(maxlen=self.window)
+        own.append((span.step, 1e3 * (span.end - span.start)))
+        self.counts[span.name] += 1
 
     def part(self, span: Span) -> None:
-        extent = self.extents.get(span.step)
-        if extent is None:
-            if len(self.extents) >= self.window:
-                del self.extents[next(iter(self.extents))]
-            self.extents[span.step] = [span.start, span.end]
-            self.count += 1
-        else:
+        extent = self.extents.at(span)
+        if extent is not None:
             extent[0] = min(extent[0], span.start)
             extent[1] = max(extent[1], span.end)
 
-    def steps(self) -> list[tuple[int, float]]:
-        return sorted(self.own or ((step, 1e3 * (b - a)) for step, (a, b) in self.extents.items()))
+    def name_of(self, session: str) -> str:
+        """`session` if it stepped here, else the one that did so last."""
+        return session if session in self.own else next(reversed(self.own), "")
+
+    def steps_itself(self, session: str) -> bool:
+        return 2 * len(self.own.get(self.name_of(session), ())) >= len(self.extents.items)
+
+    def steps(self, session: str, own: bool) -> tuple[list[tuple[int, float]], int]:
+        """(step, milliseconds) of the newest steps, and how many were seen."""
+        name = self.name_of(session)
+        if own or not self.extents.items:
+            return sorted(self.own.get(name, ())), self.counts[name]
+        return sorted((step, 1e3 * (b - a)) for step, (a, b) in self.extents.items.items()), self.extents.count
 
 
 class StepTimes:
@@ -67,19 +77,30 @@ class StepTimes:
             if span.kind == "step":
                 task.step(span)
                 changed = True
-            elif not task.own and span.kind in _WORK:
+            elif span.kind in _WORK:
                 task.part(span)
                 changed = True
         return changed
 
-    def view(self) -> StepView:
-        """Times in milliseconds, tasks in the order of their names, in the order of steps."""
-        made = []
+    def view(self, session: str = "") -> StepView:
+        """Steps of `session`, of the newest one when it has none; tasks by name, steps by number, milliseconds.
+
+        A step span is seen from the session: it counts when each task of the job has its own, as asynchronous
+        replicas do. In a step that tasks take together, each counts for as long as it took part.
+        """
+        made, own = [], self._own_by_job(session)
         for name in sorted(self._tasks, key=device_order):
             task = self._tasks[name]
-            steps = task.steps()
+            steps, count = task.steps(session, own[device_order(name)[0]])
             if steps:
                 times = [milliseconds for _, milliseconds in steps]
                 median, p95 = np.percentile(times, (50, 95)).tolist()
-                made.append(TaskSteps(name, self._palette[name], times, [step for step, _ in steps], median, p95, task.count))
+                made.append(TaskSteps(name, self._palette[name], times, [step for step, _ in steps], median, p95, count))
         return StepView(made)
+
+    def _own_by_job(self, session: str) -> dict[str, bool]:
+        own: dict[str, bool] = {}
+        for name, task in self._tasks.items():
+            job = device_order(name)[0]
+            own[job] = own.get(job, True) and task.steps_itself(session)
+        return own

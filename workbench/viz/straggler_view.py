@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from workbench.core.trace import Span
 from workbench.viz.palette import device_order, short_task
+from workbench.viz.recent import Recent
 from workbench.viz.schema import Straggler, StragglerView
 from workbench.viz.transfers import covered
 from workbench.viz.units import ms
@@ -26,7 +27,7 @@ class Work:
     step: int
     start: float = float("inf")
     end: float = float("-inf")
-    whole: float = 0.0                   # of the step span, 0 when there is none
+    whole: float = 0.0                   # of the step span
     active: list[tuple[float, float]] = field(default_factory=list)
     idle: list[tuple[float, float]] = field(default_factory=list)
     sending: float = 0.0
@@ -35,11 +36,12 @@ class Work:
 
     def add(self, span: Span) -> None:
         length = span.end - span.start
-        self._waiting = -1.0
-        self.start, self.end = min(self.start, span.start), max(self.end, span.end)
         if span.kind == "step":
             self.whole += length
-        elif span.kind in _WAITS:
+            return
+        self._waiting = -1.0
+        self.start, self.end = min(self.start, span.start), max(self.end, span.end)
+        if span.kind in _WAITS:
             self.idle.append((span.start, span.end))
             cause = _cause(span)
             self.waited_for[cause] = self.waited_for.get(cause, 0.0) + length
@@ -49,7 +51,8 @@ class Work:
 
     @property
     def total(self) -> float:
-        return self.whole or max(0.0, self.end - self.start)
+        """As long as the task took part; the session's view of the step where nothing else is known."""
+        return self.end - self.start if self.end >= self.start else self.whole
 
     @property
     def waiting(self) -> float:
@@ -68,25 +71,26 @@ class StragglerModel:
     """Feed it spans, ask it for the ranking; it looks at the newest `WINDOW` steps of each task."""
 
     def __init__(self) -> None:
-        self._tasks: dict[str, dict[int, Work]] = {}
+        self._tasks: dict[str, Recent[Work]] = {}
 
     def feed(self, spans: Iterable[Span]) -> None:
         for span in spans:
             if span.step < 0 or span.end < span.start:
                 continue
-            works = self._tasks.setdefault(span.task, {})
-            work = works.get(span.step)
-            if work is None:
-                if len(works) >= WINDOW:
-                    del works[next(iter(works))]
-                work = works[span.step] = Work(span.step)
-            work.add(span)
+            recent = self._tasks.get(span.task)
+            if recent is None:
+                recent = self._tasks[span.task] = Recent(WINDOW, Work)
+            work = recent.at(span)
+            if work is not None:
+                work.add(span)
 
     def view(self) -> StragglerView:
         """Tasks are compared within their job; the most expensive first, then by name."""
         jobs: dict[str, dict[str, list[Work]]] = {}
-        for task, works in self._tasks.items():
-            jobs.setdefault(device_order(task)[0], {})[task] = list(works.values())
+        for task, recent in self._tasks.items():
+            works = [recent.items[step] for step in sorted(recent.items)]
+            works = [w for w in works if w.end >= w.start] or works      # details of the newest steps may be on their way
+            jobs.setdefault(device_order(task)[0], {})[task] = works
         rows = [row for tasks in jobs.values() for row in _rank(tasks)]
         return StragglerView(sorted(rows, key=lambda r: (-round(r.share, 3), device_order(r.task))))
 
@@ -152,8 +156,8 @@ def _why(works: Sequence[Work], working: float, usual: float, others: Sequence[f
     waiting = statistics.median(w.waiting for w in works)
     sending = statistics.median(w.sending for w in works)
     if others and working > SLOW * usual:
-        what = "Sending takes" if sending > 0.5 * working else "Its own work takes"
-        return f"{what} {_time(sending if what.startswith('Sending') else working)}; the others need {_time(usual)}."
+        part = f", {_time(sending)} of it sending" if sending > 0.5 * working else ""
+        return f"Its own work takes {_time(working)}{part}; the median of its peers is {_time(usual)}."
     if waiting > 0.3 * total:
         causes: Counter[str] = Counter()
         for work in works:

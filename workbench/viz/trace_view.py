@@ -79,7 +79,10 @@ class Split:
 
 
 def timeline(spans: Sequence[Span], limit: int = BARS) -> Timeline:
-    """All tasks on one time axis that starts with the first span. Beyond `limit` the shortest spans are left out."""
+    """All tasks on one time axis that starts with the first span. Beyond `limit` the shortest spans are left out.
+
+    What computes gets as many lanes as run at once; messages and waits of a task overlap on one lane each.
+    """
     kept = sorted(spans, key=lambda s: s.start - s.end)[:limit]
     if not kept:
         return Timeline([])
@@ -90,7 +93,7 @@ def timeline(spans: Sequence[Span], limit: int = BARS) -> Timeline:
     for span in kept:
         groups[span.task, track_of(span.kind)].append(span)
     for task, track in sorted(groups, key=lambda g: (device_order(g[0]), TRACKS.index(g[1]))):
-        placed = lanes(groups[task, track])
+        placed = lanes(groups[task, track]) if track == "compute" else [(0, span) for span in groups[task, track]]
         for lane, span in placed:
             rows[id(span)] = row = len(view.rows) + lane
             view.bars.append(Bar(row, span.kind, span.name, 1e3 * (span.start - origin),
@@ -118,13 +121,13 @@ def op_totals(spans: Iterable[Span]) -> list[OpTotal]:
 
 
 def splits(spans: Iterable[Span]) -> list[Split]:
-    """Work, transfer and wait per task, over the steps recorded in detail. Overlapping spans count once, in that order."""
+    """Work, transfer and wait per task, over the steps recorded in detail; spans that overlap count once, in that
+    order. A step lasts as long as the task took part in it."""
     steps: dict[str, dict[int, list[Span]]] = defaultdict(lambda: defaultdict(list))
     for span in spans:
-        if span.step >= 0 and span.end >= span.start:
+        if span.step >= 0 and span.end >= span.start and span.kind != "step":
             steps[span.task][span.step].append(span)
-    detailed = {task: [s for s in by_step.values() if any(x.kind != "step" for x in s)] for task, by_step in steps.items()}
-    return [_split(task, detailed[task]) for task in sorted(detailed, key=device_order) if detailed[task]]
+    return [_split(task, list(steps[task].values())) for task in sorted(steps, key=device_order)]
 
 
 def _split(task: str, steps: list[list[Span]]) -> Split:

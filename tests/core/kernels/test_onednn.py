@@ -1,4 +1,4 @@
-"""oneDNN kernels against small NumPy references: every operation, both data formats, odd shapes, layouts in a chain."""
+"""oneDNN kernels against small NumPy references: every operation, both data formats, odd shapes, a chain."""
 from __future__ import annotations
 
 import threading
@@ -91,7 +91,8 @@ def test_library_is_installed_for_the_tests() -> None:
 # Products
 
 
-@pytest.mark.parametrize("shape", [(3, 5, 7), (1, 1, 1), (17, 300, 41), (100, 784, 10), (300, 64, 520), (16, 2100, 1030)])
+@pytest.mark.parametrize("shape", [(3, 5, 7), (1, 1, 1), (17, 300, 41), (100, 784, 10), (300, 64, 520),
+                                   (16, 2100, 1030)])
 @pytest.mark.parametrize("turn_a", [False, True])
 @pytest.mark.parametrize("turn_b", [False, True])
 def test_matmul(shape: tuple[int, int, int], turn_a: bool, turn_b: bool) -> None:
@@ -99,7 +100,8 @@ def test_matmul(shape: tuple[int, int, int], turn_a: bool, turn_b: bool) -> None
     a = some(depth, rows) if turn_a else some(rows, depth)
     b = some(columns, depth) if turn_b else some(depth, columns)
     wanted = (a.T if turn_a else a) @ (b.T if turn_b else b)
-    close(apply("matmul", {"transpose_a": turn_a, "transpose_b": turn_b}, [plain(a), plain(b)], (rows, columns)), wanted)
+    attributes = {"transpose_a": turn_a, "transpose_b": turn_b}
+    close(apply("matmul", attributes, [plain(a), plain(b)], (rows, columns)), wanted)
 
 
 @pytest.mark.parametrize("shape", [(3, 5, 7), (128, 784, 64), (16, 2100, 1030)])
@@ -123,7 +125,8 @@ def test_matmul_update(shape: tuple[int, int, int], sign: float, in_place: bool)
     weight, x, dy, scale = some(rows, columns), some(depth, rows), some(depth, columns), np.array(0.25, np.float32)
     wanted = weight + sign * 0.25 * (x.T @ dy)
     specs = [Spec(one.shape, FLOAT32) for one in (weight, x, dy, scale)]
-    choice = select("matmul_update")({"transpose_a": True, "sign": sign}, specs, [Spec(weight.shape, FLOAT32)], [False])
+    attributes = {"transpose_a": True, "sign": sign}
+    choice = select("matmul_update")(attributes, specs, [Spec(weight.shape, FLOAT32)], [False])
     out = weight if in_place else np.full_like(weight, np.nan)
     assert choice.inplace == {0: 0}
     scratch = [np.full(choice.scratch, 255, np.uint8)] if choice.scratch else []
@@ -139,7 +142,8 @@ def sides(attributes: Mapping[str, Any], image: Sequence[int], kernel: Sequence[
     if attributes["padding"] not in ("SAME", "VALID"):
         return list(attributes["padding"])
     found = []
-    for extent, size, stride, dilation in zip(image, kernel, attributes["strides"], attributes.get("dilations", (1, 1))):
+    dilations = attributes.get("dilations", (1, 1))
+    for extent, size, stride, dilation in zip(image, kernel, attributes["strides"], dilations):
         span = (size - 1) * dilation + 1
         out = -(-extent // stride)
         total = max((out - 1) * stride + span - extent, 0) if attributes["padding"] == "SAME" else 0
@@ -149,7 +153,7 @@ def sides(attributes: Mapping[str, Any], image: Sequence[int], kernel: Sequence[
 
 def windows(x: np.ndarray[Any, Any], attributes: Mapping[str, Any], kernel: Sequence[int],
             fill: float = 0.0) -> tuple[np.ndarray[Any, Any], list[tuple[int, int]]]:
-    """Views [batch, out height, out width, kernel height, kernel width, channels] of an NHWC image, and the padding."""
+    """Views [batch, height, width, kernel height, kernel width, channels] of an NHWC image, and the padding."""
     pad = sides(attributes, x.shape[1:3], kernel)
     padded = np.pad(x, [(0, 0), *pad, (0, 0)], constant_values=fill)
     dilations = attributes.get("dilations", (1, 1))
@@ -214,7 +218,8 @@ def test_convolution(image: Any, kernel: Any, strides: Any, padding: Any, dilati
                 y_value[0], free), fused[1])
     close(apply("conv2d_backprop_input", {**attributes, "input_shape": image_value[0]}, [plain(weights), dy_value],
                 image_value[0], free), formatted(dx, data_format)[1])
-    close(apply("conv2d_backprop_filter", {**attributes, "filter_shape": kernel}, [image_value, dy_value], kernel, free), dw)
+    close(apply("conv2d_backprop_filter", {**attributes, "filter_shape": kernel}, [image_value, dy_value], kernel,
+                free), dw)
 
 
 # Pooling
@@ -333,7 +338,8 @@ def test_layouts_travel_through_a_chain_and_back(data_format: str, keep_position
         dr = apply("max_pool_grad", pool, [r, p, dp], shapes["a"], free)
         da = apply("relu_grad", {}, [dr, r], shapes["a"], free)
         both = apply("add", {}, [da, r], shapes["a"], free)
-        biased = apply("bias_add", {"data_format": data_format}, [both, plain(np.ones(19, np.float32))], shapes["a"], free)
+        biased = apply("bias_add", {"data_format": data_format}, [both, plain(np.ones(19, np.float32))], shapes["a"],
+                       free)
         return [y, apply("conv2d_backprop_filter", attributes, [p, plain(dy)], w2.shape, free),
                 apply("conv2d_backprop_filter", attributes, [plain(x), da], w1.shape, free), biased,
                 apply("bias_add_grad", {"data_format": data_format}, [da], (19,), free)]
@@ -393,7 +399,8 @@ def test_other_element_types_are_declined(type_: str, shapes: list[tuple[int, ..
 
 
 def test_shapes_that_are_not_ours_are_declined() -> None:
-    spec = {shape: Spec(shape, FLOAT32) for shape in [(0, 3), (3, 4), (0, 4), (2, 3, 4), (2, 4, 4), (2, 3, 3), (1, 4)]}
+    shapes = [(0, 3), (3, 4), (0, 4), (2, 3, 4), (2, 4, 4), (1, 4)]
+    spec = {shape: Spec(shape, FLOAT32) for shape in shapes}
     matmul, add = select("matmul"), select("add")
     assert matmul({}, [spec[0, 3], spec[3, 4]], [spec[0, 4]], [False]) is None
     assert matmul({}, [spec[2, 3, 4], spec[2, 4, 4]], [spec[2, 3, 4]], [False]) is None

@@ -1,20 +1,19 @@
-"""oneDNN as a kernel library: importing this registers its selectors and its reorders; without the wheel all decline."""
+"""oneDNN as a kernel library: importing registers its selectors and its reorder; without the wheel all decline."""
 from __future__ import annotations
 
 from workbench.core.kernels import onednn_conv, onednn_elementwise, onednn_matmul, onednn_pool
 from workbench.core.kernels.choice import Choice, Spec, reorders
 from workbench.core.kernels.onednn_api import Argument
-from workbench.core.kernels.onednn_program import (
-    Builder,
+from workbench.core.kernels.onednn_format import (
     Desc,
     Format,
-    Place,
     available,
     contiguous,
     known,
     primitive,
     stripped,
 )
+from workbench.core.kernels.onednn_program import Builder, Place
 from workbench.errors import UnimplementedError
 
 __all__ = ["available", "reorder"]

@@ -1,8 +1,9 @@
 """Binding of the oneDNN C API, version 3: the functions and constants we call, and nothing that decides.
 
-The library arrives as a wheel that carries only `libdnnl.so`; it is found through the wheel's own file list, loaded on
-first use with its symbols kept local, and its absence is announced once and never raised. All numeric constants are those
-of the public v3 headers `dnnl_types.h` and `dnnl_common_types.h`; they are stable within the major version.
+The library arrives as a wheel that carries only `libdnnl.so`; it is found through the wheel's own file list, loaded
+on first use with its symbols kept local, and its absence is announced once and never raised. All numeric constants
+are those of the public v3 headers `dnnl_types.h` and `dnnl_common_types.h`; they are stable within the major
+version.
 """
 from __future__ import annotations
 
@@ -75,8 +76,11 @@ class Argument:
     OUTPUT_GRADIENT: Final = 145
     WEIGHTS_GRADIENT: Final = 161
     BIAS_GRADIENT: Final = 169
-    AFTER_0: Final = 32768 | 2
-    """Operand of a binary operation that comes first in the chain behind the main one."""
+
+    @staticmethod
+    def after(position: int) -> int:
+        """Operand of a binary operation at `position` in the chain behind the main one."""
+        return 32768 * (position + 1) | Argument.SOURCE_1
 
 
 class ExecuteArgument(ctypes.Structure):
@@ -154,14 +158,18 @@ class Api:
     def destroy_descriptor(self, descriptor: Pointer) -> None:
         self.check(self.library.dnnl_memory_desc_destroy(descriptor), "dnnl_memory_desc_destroy")
 
+    def _query(self, descriptor: Pointer, what: int, found: Any) -> None:
+        status = self.library.dnnl_memory_desc_query(descriptor, what, ctypes.byref(found))
+        self.check(status, "dnnl_memory_desc_query")
+
     def _numbers(self, descriptor: Pointer, what: int, count: int) -> tuple[int, ...]:
         found = ctypes.POINTER(ctypes.c_int64)()
-        self.check(self.library.dnnl_memory_desc_query(descriptor, what, ctypes.byref(found)), "dnnl_memory_desc_query")
+        self._query(descriptor, what, found)
         return tuple(found[:count])
 
     def _number(self, descriptor: Pointer, what: int) -> int:
         found = ctypes.c_int(0)
-        self.check(self.library.dnnl_memory_desc_query(descriptor, what, ctypes.byref(found)), "dnnl_memory_desc_query")
+        self._query(descriptor, what, found)
         return found.value
 
     def blocking(self, descriptor: Pointer, axes: int) -> str:

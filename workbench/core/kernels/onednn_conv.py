@@ -1,9 +1,9 @@
-"""oneDNN kernels for float32 convolutions in both directions; formats are the library's choice and travel with the values.
+"""oneDNN kernels for float32 convolutions in both directions.
 
-Filters are [height, width, in, out] for both data formats, as in TensorFlow 1.x. Images travel with the channels last: there
-the generated kernels are as fast as in blocked formats or a little faster (measured on AVX-512, 1 to 384 channels), and an NHWC
-value needs no private format at all. Only filters are reordered, once a step. Where no fast kernel takes channels last, the
-library chooses.
+Filters are [height, width, in, out] for both data formats, as in TensorFlow 1.x. Images travel with the channels
+last: there the generated kernels are as fast as in blocked formats or a little faster (measured on AVX-512, 1 to 384
+channels), and an NHWC value needs no private format at all. Only filters are reordered, once a step. Where no fast
+kernel takes channels last, the library chooses.
 """
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ from workbench.core.kernels.onednn_api import (
     FORWARD_TRAINING,
     Argument,
 )
-from workbench.core.kernels.onednn_program import (
-    Builder,
+from workbench.core.kernels.onednn_format import (
     Desc,
     Format,
-    Place,
     Primitive,
     any_format,
     channels_last,
@@ -35,8 +33,11 @@ from workbench.core.kernels.onednn_program import (
     servable,
     stripped,
 )
+from workbench.core.kernels.onednn_program import Builder, Place
 
-__all__ = ["Window", "conv2d", "conv2d_backprop_filter", "conv2d_backprop_input", "data_axes", "fused_conv2d", "policy"]
+__all__ = [
+    "Window", "conv2d", "conv2d_backprop_filter", "conv2d_backprop_input", "data_axes", "fused_conv2d", "policy",
+]
 
 FILTER_AXES = (3, 2, 0, 1)
 VECTOR = (0,)
@@ -100,7 +101,8 @@ def _same(extent: int, kernel: int, stride: int, dilation: int) -> tuple[int, in
 class Convolution:
     """Shapes and descriptors of one convolution, whatever its direction."""
 
-    def __init__(self, attributes: Mapping[str, Any], x: Spec, kernel: Spec, y: Spec, bias: Spec | None = None) -> None:
+    def __init__(self, attributes: Mapping[str, Any], x: Spec, kernel: Spec, y: Spec,
+                 bias: Spec | None = None) -> None:
         self.axes = data_axes(attributes)
         self.x, self.kernel, self.y, self.bias = x, kernel, y, bias
         height, width = x.shape[self.axes[2]], x.shape[self.axes[3]]
@@ -110,7 +112,8 @@ class Convolution:
         """Candidates, best first; Winograd pays only where there are enough channels for its small products."""
         small = self.kernel.shape[:2] == (3, 3) and self.window.strides == (1, 1) and self.window.dilations == (1, 1)
         many = min(self.kernel.shape[2:]) >= 32
-        return (CONVOLUTION_WINOGRAD, CONVOLUTION_DIRECT) if policy.winograd and small and many else (CONVOLUTION_DIRECT,)
+        direct = (CONVOLUTION_DIRECT,)
+        return (CONVOLUTION_WINOGRAD, *direct) if policy.winograd and small and many else direct
 
     def modes(self, *images: Spec) -> tuple[str, ...]:
         """Which formats to try: an image that comes in another private format may keep it."""
@@ -230,12 +233,13 @@ def conv2d_backprop_input(attributes: Mapping[str, Any], inputs: Sequence[Spec],
     if not _channels_match(shape):
         return None
     made = shape.best(lambda algorithm, mode: shape.backward(
-        "convolution_backward_data", shape.data(outputs[0], mode), shape.filter(), shape.data(dy, mode), algorithm), dy)
+        "convolution_backward_data", shape.data(outputs[0], mode), shape.filter(), shape.data(dy, mode), algorithm),
+        dy)
     if made is None:
         return None
     builder = Builder(2, 1)
-    stored = builder.store(made, Argument.SOURCE_GRADIENT, {Argument.WEIGHTS: Place(0), Argument.OUTPUT_GRADIENT: Place(1)},
-                           outputs[0].shape, shape.axes, free[0])
+    places = {Argument.WEIGHTS: Place(0), Argument.OUTPUT_GRADIENT: Place(1)}
+    stored = builder.store(made, Argument.SOURCE_GRADIENT, places, outputs[0].shape, shape.axes, free[0])
     return builder.choice((format_of(made, Argument.WEIGHTS, kernel.shape, FILTER_AXES),
                            shape.wanted(made, Argument.OUTPUT_GRADIENT, dy)), (stored,))
 
@@ -255,7 +259,7 @@ def conv2d_backprop_filter(attributes: Mapping[str, Any], inputs: Sequence[Spec]
     if made is None:
         return None
     builder = Builder(2, 1)
-    stored = builder.store(made, Argument.WEIGHTS_GRADIENT, {Argument.SOURCE: Place(0), Argument.OUTPUT_GRADIENT: Place(1)},
-                           outputs[0].shape, FILTER_AXES, free[0])
+    places = {Argument.SOURCE: Place(0), Argument.OUTPUT_GRADIENT: Place(1)}
+    stored = builder.store(made, Argument.WEIGHTS_GRADIENT, places, outputs[0].shape, FILTER_AXES, free[0])
     return builder.choice((shape.wanted(made, Argument.SOURCE, x), shape.wanted(made, Argument.OUTPUT_GRADIENT, dy)),
                           (stored,))

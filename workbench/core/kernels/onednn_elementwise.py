@@ -1,7 +1,7 @@
 """oneDNN kernels for ReLU, sums and biases of float32 values; a private format passes through them.
 
-An elementwise kernel does not care how its operands lie if they lie alike, so it sees their bytes as one long vector. Padding
-inside a format is zero and stays zero: ReLU and sums map zeros to zero.
+An elementwise kernel does not care how its operands lie if they lie alike, so it sees their bytes as one long
+vector. Padding inside a format is zero and stays zero: ReLU and sums map zeros to zero.
 """
 from __future__ import annotations
 
@@ -13,11 +13,9 @@ import numpy as np
 from workbench.core.kernels.choice import Choice, Kernel, Layout, Spec, register
 from workbench.core.kernels.onednn_api import BINARY_ADD, FORWARD_INFERENCE, RELU, RELU_FROM_OUTPUT, Argument
 from workbench.core.kernels.onednn_conv import data_axes
-from workbench.core.kernels.onednn_program import (
-    Builder,
+from workbench.core.kernels.onednn_format import (
     Desc,
     Format,
-    Place,
     Primitive,
     as_format,
     channels_last,
@@ -28,12 +26,13 @@ from workbench.core.kernels.onednn_program import (
     servable,
     stripped,
 )
+from workbench.core.kernels.onednn_program import Builder, Place
 
 __all__ = ["add", "bias_add", "bias_add_grad", "relu", "relu_grad"]
 
 
-SMALL_SUM = 1 << 20
-"""Bytes up to which one BLAS call sums columns fastest."""
+SMALL_SUM = 1 << 18
+"""Bytes up to which NumPy sums columns fastest."""
 
 
 def bytes_of(spec: Spec) -> Format | None:
@@ -182,10 +181,8 @@ def _column_sums(rows: int, channels: int) -> Primitive | None:
 
 def _small_sum(rows: int, channels: int) -> Callable[[tuple[bool, ...]], Kernel]:
     def make(static: tuple[bool, ...]) -> Kernel:
-        ones = np.ones(rows, np.float32)
-
         def kernel(dy: Any, out: Any) -> None:
-            np.matmul(ones, dy.view(np.float32).reshape(rows, channels), out=out)
+            np.add.reduce(dy.view(np.float32).reshape(rows, channels), axis=0, out=out)
         return kernel
     return make
 

@@ -1,8 +1,8 @@
 """oneDNN kernels for max and average pooling of float32 images.
 
-The gradient of a max pooling needs to know where each maximum came from. The operation's inputs (x, y, dy) do not say, so
-the forward kernel, where it may choose its output's layout, writes that map behind the values of `y`; readers of `y` ignore
-it. Where `y` had to be plain, the gradient runs the forward kernel again.
+The gradient of a max pooling needs to know where each maximum came from. The operation's inputs (x, y, dy) do not
+say, so the forward kernel, where it may choose its output's layout, writes that map behind the values of `y`;
+readers of `y` ignore it. Where `y` had to be plain, the gradient runs the forward kernel again.
 """
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ from workbench.core.kernels.onednn_api import (
     Argument,
 )
 from workbench.core.kernels.onednn_conv import Window, data_axes, same_or
-from workbench.core.kernels.onednn_program import (
+from workbench.core.kernels.onednn_format import (
     ALIGNMENT,
-    Builder,
     Format,
-    Place,
     Primitive,
     channels_last,
     fast,
@@ -32,6 +30,7 @@ from workbench.core.kernels.onednn_program import (
     servable,
     size,
 )
+from workbench.core.kernels.onednn_program import Builder, Place
 
 __all__ = ["avg_pool", "avg_pool_grad", "max_pool", "max_pool_grad", "policy"]
 
@@ -79,7 +78,8 @@ class Pooling:
         values, positions = made.formats[Argument.OUTPUT], made.formats[Argument.WORKSPACE]
         offset = -(-size(values) // ALIGNMENT) * ALIGNMENT
         shape = tuple(self.y[axis] for axis in self.axes)
-        return Format(shape, self.axes, values, offset + size(positions), "channels last + positions", positions, offset)
+        nbytes = offset + size(positions)
+        return Format(shape, self.axes, values, nbytes, "channels last + positions", positions, offset)
 
 
 def _images(*specs: Spec) -> bool:
@@ -125,15 +125,16 @@ def max_pool_grad(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs
         return None
     builder = Builder(3, 1)
     layout = y.layout
+    wanted_x, wanted_y = x.layout, y.layout
     if isinstance(layout, Format) and layout.workspace == made.formats[Argument.WORKSPACE]:
-        wanted_x, wanted_y, positions = x.layout, layout, Place(1, layout.offset)
+        positions = Place(1, layout.offset)
     else:
         again = pooling.forward(FORWARD_TRAINING)
         assert again is not None  # the gradient was described from it
         positions = builder.buffer_of(again, Argument.WORKSPACE)
         builder.step(again, {Argument.SOURCE: Place(0), Argument.OUTPUT: builder.buffer_of(again, Argument.OUTPUT),
                              Argument.WORKSPACE: positions})
-        wanted_x, wanted_y = pooling.wanted(again, Argument.SOURCE, x), y.layout
+        wanted_x = pooling.wanted(again, Argument.SOURCE, x)
     stored = builder.store(made, Argument.SOURCE_GRADIENT, {Argument.OUTPUT_GRADIENT: Place(2),
                                                             Argument.WORKSPACE: positions},
                            x.shape, pooling.axes, free[0])

@@ -1,73 +1,27 @@
-"""oneDNN at planning time: memory formats as values, primitives made once, and kernels that only execute.
-
-A `Format` tells how a value's bytes lie: a descriptor of the library plus the order in which the value's axes became the
-descriptor's axes (oneDNN always counts batch, channels, height, width; filters output, input, height, width). Primitives
-are cached for the life of the process, because generating the code of one costs about 0.4 ms; kernels of any number of
-plans share them and differ only in their memory objects.
-"""
+"""oneDNN at run time: kernels that only point at their arguments and execute, and the builder that lays them out."""
 from __future__ import annotations
 
-import ctypes
-import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from workbench.core.kernels.choice import Choice, Kernel, Layout
-from workbench.core.kernels.onednn_api import Api, Argument, ExecuteArgument, Pointer, dimensions, load
-from workbench.core.kernels.threads import get_threads
+from workbench.core.kernels.onednn_api import Api, Argument, ExecuteArgument, Pointer
+from workbench.core.kernels.onednn_format import (
+    ALIGNMENT,
+    Format,
+    Primitive,
+    api,
+    contiguous,
+    descriptor,
+    format_of,
+    known,
+    primitive,
+    size,
+)
 from workbench.errors import UnimplementedError
 
-__all__ = ["Builder", "Desc", "Format", "Place", "Primitive", "any_format", "available", "channels_last", "contiguous",
-           "format_of", "identity_of",
-           "fast", "known", "placed", "primitive", "servable", "stripped"]
-
-ALIGNMENT = 64
-FLOAT32 = np.dtype(np.float32)
-
-
-@dataclass(frozen=True)
-class Format:
-    """Private memory format of one value; equal formats hold equal bytes for equal values.
-
-    `shape` counts in the library's axis order, `axes[i]` is the value's axis behind the library's axis `i`, `identity`
-    names the interned descriptor. `workspace` names a second descriptor whose bytes follow at `offset`: a pooling writes
-    there where each maximum came from, readers of the value ignore it.
-    """
-
-    shape: tuple[int, ...]
-    axes: tuple[int, ...]
-    identity: int
-    nbytes: int
-    text: str = field(compare=False)
-    workspace: int | None = None
-    offset: int = 0
-
-    @property
-    def library(self) -> str:
-        return "onednn"
-
-
-class Desc(NamedTuple):
-    """A descriptor to be: an interned one, one with strides, or (both None) one that the primitive chooses."""
-
-    shape: tuple[int, ...]
-    strides: tuple[int, ...] | None = None
-    identity: int | None = None
-
-
-@dataclass(frozen=True, eq=False)
-class Primitive:
-    """A compiled operation; `formats` maps execution arguments to interned descriptors."""
-
-    pointer: Pointer
-    described: Pointer
-    formats: Mapping[int, int]
-    scratch: int
-    implementation: str
+__all__ = ["Builder", "Place", "Program", "Step"]
 
 
 class Place(NamedTuple):
@@ -75,205 +29,6 @@ class Place(NamedTuple):
 
     position: int
     offset: int = 0
-
-
-_lock = threading.RLock()
-_descriptors: list[Pointer] = []
-_primitives: dict[Any, Primitive | UnimplementedError] = {}
-
-
-def available() -> bool:
-    """Whether the library is installed and loads."""
-    return load() is not None
-
-
-def api() -> Api:
-    """The loaded library; callers ask `available` first."""
-    loaded = load()
-    if loaded is None:
-        raise UnimplementedError("onednn: the library is not installed; install the wheel onednn-cpu-gomp")
-    return loaded
-
-
-def servable(*specs: Any) -> bool:
-    """Whether all values are non-empty float32 arrays of a loaded library."""
-    return all(spec.dtype == FLOAT32 and 0 not in spec.shape for spec in specs) and available()
-
-
-def _intern(descriptor: Pointer) -> int:
-    """The number of a descriptor equal to `descriptor`, which stays the caller's."""
-    library = api()
-    with _lock:
-        for number, known_one in enumerate(_descriptors):
-            if library.equal(known_one, descriptor):
-                return number
-        _descriptors.append(library.clone(descriptor))
-        return len(_descriptors) - 1
-
-
-def descriptor(identity: int) -> Pointer:
-    """The library's descriptor behind an interned number."""
-    return _descriptors[identity]
-
-
-def size(identity: int) -> int:
-    """Bytes of a value in an interned format."""
-    return api().size(_descriptors[identity])
-
-
-# Descriptors
-
-
-def strides_of(shape: Sequence[int]) -> tuple[int, ...]:
-    """C-contiguous strides in elements."""
-    strides = [1]
-    for extent in reversed(shape[1:]):
-        strides.append(strides[-1] * extent)
-    return tuple(reversed(strides)) if shape else ()
-
-
-def contiguous(shape: Sequence[int], axes: Sequence[int]) -> Desc:
-    """A C-contiguous value of `shape` seen through `axes`."""
-    strides = strides_of(shape)
-    return Desc(tuple(shape[axis] for axis in axes), tuple(strides[axis] for axis in axes))
-
-
-def any_format(shape: Sequence[int], axes: Sequence[int]) -> Desc:
-    """A value of `shape` whose format the primitive chooses."""
-    return Desc(tuple(shape[axis] for axis in axes))
-
-
-def channels_last(shape: Sequence[int], axes: Sequence[int]) -> Desc:
-    """An image value of `shape` whose bytes lie as [batch, height, width, channels]."""
-    batch, channels, height, width = (shape[axis] for axis in axes)
-    return Desc((batch, channels, height, width), (height * width * channels, 1, width * channels, channels))
-
-
-def identity_of(desc: Desc) -> int:
-    """The interned number of a descriptor with strides."""
-    temporary: list[Pointer] = []
-    number = _intern(_convert(api(), desc, temporary))
-    for pointer in temporary:
-        api().destroy_descriptor(pointer)
-    return number
-
-
-def known(identity: int, shape: Sequence[int] = ()) -> Desc:
-    """An interned descriptor."""
-    return Desc(tuple(shape), None, identity)
-
-
-def stripped(layout: Layout | None) -> Format | None:
-    """The format of the value alone, without a workspace behind it; None for plain or foreign layouts."""
-    if not isinstance(layout, Format):
-        return None
-    if layout.workspace is None:
-        return layout
-    return replace(layout, workspace=None, offset=0, nbytes=size(layout.identity))
-
-
-def placed(shape: Sequence[int], layout: Layout | None, axes: Sequence[int]) -> Desc | None:
-    """The descriptor of a value as it lies now; None if its layout is not ours or counts the axes differently."""
-    if layout is None:
-        return contiguous(shape, axes)
-    if isinstance(layout, Format) and layout.axes == tuple(axes):
-        return known(layout.identity)
-    return None
-
-
-def format_of(made: Primitive, argument: int, shape: Sequence[int], axes: Sequence[int]) -> Format | None:
-    """The format in which `made` wants an argument; None if that is the C-contiguous value."""
-    return as_format(made.formats[argument], shape, axes)
-
-
-def as_format(identity: int, shape: Sequence[int], axes: Sequence[int]) -> Format | None:
-    """An interned descriptor as the format of a value of `shape`; None if it is C-contiguous."""
-    library, plain = api(), contiguous(shape, axes)
-    assert plain.strides is not None
-    text = library.blocking(descriptor(identity), len(plain.shape))
-    if text.startswith("strides ") and " blocks " not in text:
-        strides = map(int, text.removeprefix("strides ").split(","))
-        # An axis of extent 1 may have any stride: the bytes are the same.
-        if all(extent == 1 or ours == theirs for extent, ours, theirs in zip(plain.shape, plain.strides, strides)):
-            return None
-    return Format(plain.shape, tuple(axes), identity, size(identity), text)
-
-
-# Primitives
-
-
-def primitive(family: str, *arguments: Any, after: tuple[tuple[Any, ...], ...] = ()) -> Primitive | None:
-    """The cached primitive of `family` for these arguments, or None if the library has none.
-
-    Arguments follow the C constructor without engine and attributes: `Desc` for descriptors (None: absent), tuples for
-    dimensions, numbers, and a `Primitive` as the forward hint of a backward one. `after` lists what follows the main
-    operation, see `Api.attributes`.
-    """
-    key = (family, arguments, after, get_threads())  # a primitive is laid out for one number of threads
-    with _lock:
-        found = _primitives.get(key)
-        if found is None:
-            try:
-                found = _create(family, arguments, after)
-            except UnimplementedError as error:
-                found = error
-            _primitives[key] = found
-    return found if isinstance(found, Primitive) else None
-
-
-def fast(made: Primitive | None) -> Primitive | None:
-    """`made` unless it is absent or the library's slow reference loop, which NumPy beats."""
-    return None if made is None or made.implementation.startswith("ref") else made
-
-
-def _create(family: str, arguments: tuple[Any, ...], after: tuple[tuple[Any, ...], ...]) -> Primitive:
-    library = api()
-    temporary: list[Pointer] = []
-    attributes = None
-    try:
-        attributes = library.attributes([tuple(_convert(library, part, temporary) for part in one) for one in after])
-        converted = [_convert(library, argument, temporary) for argument in arguments]
-        if family == "reorder":
-            source, target = converted
-            described = library.describe(family, source, library.engine, target, library.engine, attributes)
-        else:
-            described = library.describe(family, library.engine, *converted, attributes)
-    finally:
-        for pointer in temporary:
-            library.destroy_descriptor(pointer)
-        if attributes is not None:
-            library.destroy_attributes(attributes)
-    return _finish(library, described)
-
-
-def _finish(library: Api, described: Pointer) -> Primitive:
-    formats = {}
-    for argument in (value for name, value in vars(Argument).items() if name.isupper()):
-        pointer = library.argument(described, argument)
-        if pointer is not None and library.size(pointer):
-            formats[argument] = _intern(pointer)
-    scratch = size(formats[Argument.SCRATCHPAD]) if Argument.SCRATCHPAD in formats else 0
-    implementation = library.implementation(described)
-    return Primitive(library.primitive(described), described, formats, scratch, implementation)
-
-
-def _convert(library: Api, value: Any, temporary: list[Pointer]) -> Any:
-    if isinstance(value, Desc):
-        if value.identity is not None:
-            return descriptor(value.identity)
-        made = library.any(value.shape) if value.strides is None else library.plain(value.shape, value.strides)
-        temporary.append(made)
-        return made
-    if isinstance(value, Primitive):
-        return value.described
-    if isinstance(value, tuple):
-        return dimensions(value)
-    if isinstance(value, float):
-        return ctypes.c_float(value)
-    return value
-
-
-# Kernels
 
 
 class Step(NamedTuple):
@@ -383,6 +138,7 @@ class Builder:
         self.step(made, {**places, argument: between})
         reorder = primitive("reorder", known(wanted.identity), contiguous(shape, axes))
         if reorder is None:
-            raise UnimplementedError(f"onednn: no reorder from {wanted.text} to plain; set WB_LIBRARIES without onednn")
+            raise UnimplementedError(f"onednn: there is no reorder from {wanted.text} to plain; set WB_LIBRARIES "
+                                     "without onednn")
         self.step(reorder, {Argument.SOURCE: between, Argument.OUTPUT: self.output(output)})
         return None

@@ -31,14 +31,14 @@ def get_threads() -> int:
 
 
 def set_threads(threads: int = 0) -> int:
-    """Let oneDNN, BLAS and Numba each use `threads` threads; 0 follows `settings.threads`, then all cores. Returns it.
+    """Let oneDNN, BLAS and Numba each use `threads` threads; 0 means `settings.threads`, or all cores. Returns it.
 
     OpenMP keeps its number per calling thread: a thread that executes kernels calls `adopt_threads` once. Plans made
     before keep primitives that were laid out for the old number; make new sessions after a change.
 
-    OPENBLAS_CORETYPE names the processor for which NumPy's OpenBLAS picks its kernels. It is read once, when NumPy loads:
-    `prepare_environment` sets it to `SkylakeX` where the processor has AVX-512, because OpenBLAS takes some such
-    processors for a Haswell and then runs at half speed. Raises InvalidArgumentError for a negative number.
+    OPENBLAS_CORETYPE names the processor for which NumPy's OpenBLAS picks its kernels. It is read once, when NumPy
+    loads: `prepare_environment` sets it to `SkylakeX` where the processor has AVX-512, because OpenBLAS takes some
+    such processors for a Haswell and then runs at half speed. Raises InvalidArgumentError for a negative number.
     """
     if threads < 0:
         raise InvalidArgumentError(f"set_threads: threads is {threads}, expected 0 or more; "
@@ -56,8 +56,8 @@ def adopt_threads() -> None:
     if getattr(_adopted, "threads", None) == chosen:
         return
     _load_compiled()
+    _limit_numba(chosen)  # first: starting Numba's threads resets OpenMP's number in the calling thread
     ThreadpoolController().limit(limits=chosen)
-    _limit_numba(chosen)
     _adopted.threads = chosen
 
 
@@ -76,8 +76,8 @@ def _limit_numba(threads: int) -> None:
 def prepare_environment(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
     """Set OPENBLAS_CORETYPE=SkylakeX if that can still help; returns whether it was set.
 
-    Nothing happens if NumPy is already imported, if the variable has a value, or if the processor has no AVX-512 (or the
-    system does not tell, as on macOS and Windows).
+    Nothing happens if NumPy is already imported, if the variable has a value, or if the processor has no AVX-512 (or
+    the system does not tell, as on macOS and Windows).
     """
     if "numpy" in sys.modules or "OPENBLAS_CORETYPE" in os.environ or not _has_avx512(cpuinfo):
         return False

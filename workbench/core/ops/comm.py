@@ -9,8 +9,12 @@ from workbench.core.state import Context
 
 
 @op("value? ->", types="any ->", stateful=True, context=True)
-def send(context: Context, value: Any, *, tensor: str, source: str, target: str) -> None:
-    """Hand `value` to the rendezvous under `tensor`; never waits (paper §3.3)."""
+def send(context: Context, value: Any, *, tensor: str, source: str, target: str,
+         steered: bool = False) -> None:
+    """Hand `value` to the rendezvous under `tensor`; never waits (paper §3.3).
+
+    `steered`: the value may be dead, which is sent too; then the driver sends, not this kernel.
+    """
     if context.send is None:
         raise errors.InternalError(f"send: {tensor} goes to {target} but this plan was bound without a rendezvous")
     context.send(f"{context.step}|{tensor}|{source}|{target}|0:0", value, False)

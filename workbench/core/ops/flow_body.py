@@ -10,7 +10,8 @@ from workbench.core.dtype import DType
 from workbench.core.graph import Graph, Operation, Subgraph, Tensor
 from workbench.core.ops.flow_nest import Structure, analyze
 
-__all__ = ["claim", "copy_body", "copy_operation", "extend", "finish", "trace", "unify"]
+__all__ = ["claim", "copy_body", "copy_operation", "extend", "finish", "reachable", "trace", "unify",
+           "waits"]
 
 
 def claim(graph: Graph, name: str) -> str:
@@ -94,14 +95,29 @@ def set_back_edges(copied: Iterable[Operation], tensors: dict[Tensor, Tensor],
             operations[op].inputs = tuple(tensors[t] for t in op.inputs)
 
 
+def reachable(results: Iterable[Tensor]) -> set[Operation]:
+    """The operations that `results` depend on, by data and control edges."""
+    seen: set[Operation] = set()
+    stack = [t.op for t in results]
+    while stack:
+        op = stack.pop()
+        if op not in seen:
+            seen.add(op)
+            stack += [t.op for t in op.inputs]
+            stack += op.control_inputs
+    return seen
+
+
 def copy_body(body: Subgraph) -> tuple[Subgraph, dict[Tensor, Tensor]]:
-    """(copy, its tensor for each tensor of `body`); names stay."""
+    """(copy, its tensor for each tensor of `body`); names stay. What the results do not need stays behind."""
     new = Subgraph(body.outer, body.name)
     tensors: dict[Tensor, Tensor] = {}
     operations: dict[Operation, Operation] = {}
-    for op in body.operations:
+    keep = reachable(body.results) | {t.op for t in body.arguments}
+    chosen = [op for op in body.operations if op in keep]
+    for op in chosen:
         copy_operation(op, new, tensors, operations, op.name)
-    set_back_edges(body.operations, tensors, operations)
+    set_back_edges(chosen, tensors, operations)
     new.arguments = [tensors[t] for t in body.arguments]
     new.captures = [(outer, tensors[inner]) for outer, inner in body.captures]
     new.results = [tensors[t] for t in body.results]

@@ -67,8 +67,8 @@ def _common_dtype(a: Any, b: Any, where: str) -> DType | None:
     found = [getattr(leaf, "dtype", None) for leaf in (a, b)]
     known = [d for d in found if isinstance(d, DType)]
     if len(known) == 2 and known[0] is not known[1]:
-        raise errors.InvalidArgumentError(f"{where}: true_fn returns {_name(a)} of {known[0].name} but false_fn returns "
-                                          f"{_name(b)} of {known[1].name}; cast one of them")
+        raise errors.InvalidArgumentError(f"{where}: true_fn returns {_name(a)} of {known[0].name} but false_fn "
+                                          f"returns {_name(b)} of {known[1].name}; cast one of them")
     return known[0] if known else _python_dtype(a, b)
 
 
@@ -187,9 +187,10 @@ class _Loop:
 
     def _check_shape(self, tensor: Tensor, shape: Shape, verb: str, variable: Tensor | None = None) -> None:
         if shape.common(tensor.shape) != shape:
+            name = tensor.name if variable is None else variable.name
             raise errors.InvalidArgumentError(
-                f"{self.where}: loop variable {(tensor if variable is None else variable).name} has shape {shape} but {verb} with "
-                f"{tensor.shape}; pass shape_invariants with None where a dimension changes, or set_shape")
+                f"{self.where}: loop variable {name} has shape {shape} but {verb} with {tensor.shape}; pass "
+                "shape_invariants with None where a dimension changes, or set_shape")
 
     def limit(self, maximum: Any) -> None:
         """Count iterations in one more loop variable and stop at `maximum`."""

@@ -12,10 +12,10 @@ from workbench import errors
 from workbench.core.build import IndexedSlices, constant_value, convert, ops
 from workbench.core.dtype import resource, variant
 from workbench.core.graph import Graph, Operation, Subgraph, Tensor, get_default_graph
-from workbench.core.ops.flow_body import claim, copy_body, extend, unify
 from workbench.core.opdef import registry, selective
+from workbench.core.ops.flow_body import claim, copy_body, extend, reachable, unify
 
-__all__ = ["GradientBody", "carries", "dense_shape_as", "outside", "zero", "zero_as"]
+__all__ = ["GradientBody", "body_gradients", "carries", "dense_shape_as", "outside", "zero", "zero_as"]
 
 
 def carries(tensor: Tensor) -> bool:
@@ -69,20 +69,17 @@ class GradientBody(Subgraph):
             return self.create(op.definition, (), op.attrs, _short(op), device=op.device).outputs[tensor.index]
         return None
 
-    def close(self, outer: Graph) -> None:
-        """The gradient is complete: from now on this is an ordinary body of `outer`."""
-        self.outer, self.provide, self.known = outer, _closed, {}
-
-
-def _closed(body: GradientBody, tensor: Tensor) -> Tensor:
-    raise errors.InternalError(f"{body.name}: {tensor.name} is used after the gradient was complete; please report")
+    def closed(self, outer: Graph) -> Subgraph:
+        """The complete gradient as an ordinary body of `outer`, without what its results do not need."""
+        self.outer = outer
+        return copy_body(self)[0]
 
 
 def _short(op: Operation) -> str:
     return op.name.rpartition("/")[2]
 
 
-def _body_gradients(forward: Subgraph, wanted: Sequence[int], seeds: dict[int, Any]) -> list[Any]:
+def body_gradients(forward: Subgraph, wanted: Sequence[int], seeds: dict[int, Any]) -> list[Any]:
     """Gradients of `forward`'s results with respect to its arguments `wanted`, built into the default graph."""
     ys = [forward.results[k] for k in seeds]
     return ops.gradients(ys, [forward.arguments[i] for i in wanted], grad_ys=list(seeds.values()), name="body")      # type: ignore[no-any-return]
@@ -96,10 +93,10 @@ class _Seeds:
 
     given: dict[int, Any]
 
-    def inside(self, body: GradientBody, like: Sequence[Tensor]) -> dict[int, Any]:
-        return {k: self._one(body, seed, like[k]) for k, seed in self.given.items()}
+    def inside(self, body: GradientBody) -> dict[int, Any]:
+        return {k: self._one(body, seed) for k, seed in self.given.items()}
 
-    def _one(self, body: GradientBody, seed: Any, like: Tensor) -> Any:
+    def _one(self, body: GradientBody, seed: Any) -> Any:
         if not isinstance(seed, IndexedSlices):
             return self._argument(body, seed)
         shape = None if seed.dense_shape is None else self._argument(body, seed.dense_shape)
@@ -127,15 +124,20 @@ def _if_gradient(node: Operation, *dys: Any, needed: tuple[bool, ...]) -> list[A
     found = []
     for body, forward in zip(sides, forwards):
         with body.as_default(), body.name_scope(body.name + "/"):
-            found.append(_body_gradients(forward, [i - 1 for i in wanted], seeds.inside(body, forward.results)))
+            found.append(body_gradients(forward, [i - 1 for i in wanted], seeds.inside(body)))
     kept = [p for p in range(len(wanted)) if any(grads[p] is not None for grads in found)]
     forms = [_agree(sides, forwards, found, p, wanted[p] - 1) for p in kept]
+    for body in sides:
+        used = reachable(body.results)
+        body.captures = [(saved.place(tensor), inner) for tensor, inner in body.captures if inner.op in used]
     saved.extend_node()
     for body in sides:
-        body.captures = [(saved.outer(tensor), inner) for tensor, inner in body.captures]
-        body.close(graph)
-    captures = unify(sides, 0)
-    new = graph.create("if", [node.inputs[0], *captures], {"then_branch": sides[0], "else_branch": sides[1]}, title + "/")
+        body.captures = [(saved.outer(place), inner) for place, inner in body.captures]
+        body.arguments = [inner for _, inner in body.captures]
+    branches = [body.closed(graph) for body in sides]
+    captures = unify(branches, 0)
+    new = graph.create("if", [node.inputs[0], *captures], {"then_branch": branches[0], "else_branch": branches[1]},
+                       title + "/")
     return _scatter(node, [wanted[p] for p in kept], forms, list(new.outputs))
 
 
@@ -198,8 +200,8 @@ class _Saved:
 
     def __init__(self, node: Operation, forwards: Sequence[Subgraph]) -> None:
         self.node, self.forwards = node, forwards
-        self.places: dict[Tensor, int] = {}     # inner tensor -> output of the node
-        self.count = len(node.outputs)
+        self.places: dict[Tensor, int] = {}     # tensor of a branch -> output of the node
+        self.added: list[Tensor] = []
         for forward in forwards:
             for position, tensor in enumerate(forward.results):
                 self.places.setdefault(tensor, position)
@@ -207,14 +209,18 @@ class _Saved:
     def provide(self, body: GradientBody, tensor: Tensor) -> Tensor:
         inner = body.argument(tensor.dtype, tensor.shape, _short(tensor.op))
         body.captures.append((tensor, inner))
-        if tensor not in self.places and tensor not in self.forwards[0].arguments + self.forwards[1].arguments:
-            self.places[tensor] = self.count
-            self.count += 1
         return inner
 
+    def place(self, tensor: Tensor) -> Tensor:
+        """`tensor`, which becomes an output of the node if it is made in a branch and is none yet."""
+        made = any(tensor.graph is forward and tensor not in forward.arguments for forward in self.forwards)
+        if made and tensor not in self.places:
+            self.places[tensor] = len(self.node.outputs) + len(self.added)
+            self.added.append(tensor)
+        return tensor
+
     def extend_node(self) -> None:
-        added = [t for t, place in self.places.items() if place >= len(self.node.outputs)]
-        for tensor in added:
+        for tensor in self.added:
             for forward in self.forwards:
                 with outside(forward), forward.name_scope(forward.name + "/"):
                     forward.results.append(tensor if tensor.graph is forward else _placeholder(tensor))
@@ -222,7 +228,7 @@ class _Saved:
         extend(self.node, self.node.inputs, attrs)
 
     def outer(self, tensor: Tensor) -> Tensor:
-        """The tensor beside the node that carries the inner `tensor`."""
+        """What carries `tensor` beside the node."""
         for forward in self.forwards:
             if tensor in forward.arguments:
                 return self.node.inputs[1 + forward.arguments.index(tensor)]
@@ -234,7 +240,8 @@ def _placeholder(tensor: Tensor) -> Tensor:
     if tensor.dtype is variant:
         return ops.list_new()      # type: ignore[no-any-return]
     if tensor.dtype is resource:
-        raise errors.UnimplementedError(f"gradients: {tensor.name} is a handle computed inside a branch; make it outside")
+        raise errors.UnimplementedError(f"gradients: {tensor.name} is a handle computed inside a branch; make it "
+                                        "outside")
     dims = [d or 0 for d in tensor.shape.dims] if tensor.shape.dims is not None else [0]
     if tensor.dtype.kind == "string":
         return ops.constant(np.full(dims, b"", object), tensor.dtype)      # type: ignore[no-any-return]

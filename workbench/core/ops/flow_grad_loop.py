@@ -9,8 +9,8 @@ from workbench.core.build import IndexedSlices, convert, ops
 from workbench.core.dtype import int32, resource, variant
 from workbench.core.graph import Operation, Subgraph, Tensor, get_default_graph
 from workbench.core.opdef import registry, selective
-from workbench.core.ops.flow_body import claim, copy_body, extend
-from workbench.core.ops.flow_grad import GradientBody, carries, dense_shape_as, outside, zero, zero_as
+from workbench.core.ops.flow_body import claim, copy_body, extend, reachable
+from workbench.core.ops.flow_grad import GradientBody, body_gradients, carries, dense_shape_as, outside, zero, zero_as
 from workbench.core.shape import Shape
 
 __all__: list[str] = []
@@ -110,19 +110,25 @@ class _Backward:
             count = body.argument(int32, _SCALAR, "trip_count")
             seeds = {j: body.argument(self.dys[j].dtype, self.forward.arguments[j].shape, "dy") for j in flow.active}
             wanted = [*flow.active, *flow.captures]
-            grads = ops.gradients([self.forward.results[j] for j in flow.active],
-                                  [self.forward.arguments[i] for i in wanted], grad_ys=list(seeds.values()), name="body")
+            grads = body_gradients(self.forward, wanted, seeds)
             split = len(flow.active)
             news = [self._next(j, grad) for j, grad in zip(flow.active, grads[:split])]
             sums = [_Sum(self.node.inputs[i], self.forward.arguments[i], grad, body)
                     for i, grad in zip(flow.captures, grads[split:])]
-            body.results = [count - 1, *news, *(t for s in sums for t in s.results)]
+            body.results = [ops.subtract(count, 1), *news, *(t for s in sums for t in s.results)]
+        self._forget_unused()
         self._extend_forward()
         with self.graph.name_scope(self.title + "/"):
             initial = [*self.dys.values(), *(t for s in sums for t in s.initial())]
         arguments = [count, *seeds.values(), *(t for s in sums for t in s.arguments)]
         outputs = self._loop(initial, arguments)
         return self._gradients(outputs, sums)
+
+    def _forget_unused(self) -> None:
+        """Gradients that nobody asked for were built too: what only they use is not saved."""
+        used = reachable(self.body.results)
+        self.stacks = {t: pair for t, pair in self.stacks.items() if pair[0].op in used}
+        self.constants = {i: t for i, t in self.constants.items() if t.op in used}
 
     def _next(self, position: int, grad: Any) -> Tensor:
         return self.body.capture(zero(self.forward.arguments[position]) if grad is None else convert(grad))
@@ -169,7 +175,8 @@ class _Backward:
 
     # the backward loop
     def _loop(self, initial: list[Tensor], arguments: list[Tensor]) -> list[Tensor]:
-        node, body = self.node, self.body
+        node: Operation = self.node
+        body: Subgraph = self.body
         stacks = [stack for stack, _ in self.stacks.values()]
         body.results += [rest for _, rest in self.stacks.values()]
         gained = len(self.new)
@@ -177,12 +184,12 @@ class _Backward:
         constants = [node.inputs[i if i < self.count else i + gained] for i in self.constants]
         body.arguments = [*arguments, *stacks, *self.constants.values()]
         body.captures = list(zip(constants, self.constants.values()))
-        body.close(self.graph)
+        body = self.body.closed(self.graph)
         test = Subgraph(self.graph, f"{self.title}/cond")
         with outside(test), test.name_scope(test.name + "/"):
             for argument in body.arguments:
                 test.argument(argument.dtype, argument.shape, "argument")
-            test.results = [test.arguments[0] > 0]
+            test.results = [ops.greater(test.arguments[0], 0)]
         attrs = {"cond_graph": test, "body_graph": body, "trip_count": None, "back_prop": True,
                  "parallel_iterations": node.attrs["parallel_iterations"]}
         return list(self.graph.create("while", [*inputs, *constants], attrs, self.title + "/").outputs)

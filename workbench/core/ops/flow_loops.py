@@ -22,7 +22,8 @@ class _Rows:
         self.structure, leaves = analyze(elems)
         self.tensors = [convert(leaf) for leaf in leaves]
         if not self.tensors or any(t.shape.rank == 0 for t in self.tensors):
-            raise errors.InvalidArgumentError(f"{where}: elems is {elems!r}; pass tensors with a first axis to go along")
+            raise errors.InvalidArgumentError(f"{where}: elems is {elems!r}; pass tensors with a first axis to go "
+                                              "along")
         lengths = {t.shape[0] for t in self.tensors} - {None}
         if len(lengths) > 1:
             raise errors.ShapeError(f"{where}: elems have first axes {sorted(lengths)}; make them equally long")
@@ -83,13 +84,15 @@ def map_fn(fn: Callable[[Any], Any], elems: Any, dtype: Any = None, parallel_ite
 def foldl(fn: Callable[[Any, Any], Any], elems: Any, initializer: Any = None, parallel_iterations: int = 10,
           back_prop: bool = True, swap_memory: bool = False, name: str = "foldl") -> Any:
     """fn(…fn(fn(initializer, elems[0]), elems[1])…, elems[n-1]); without `initializer` it begins with elems[0]."""
-    return _fold(fn, elems, initializer, False, {"parallel_iterations": parallel_iterations, "back_prop": back_prop}, name)
+    options = {"parallel_iterations": parallel_iterations, "back_prop": back_prop}
+    return _fold(fn, elems, initializer, False, options, name)
 
 
 def foldr(fn: Callable[[Any, Any], Any], elems: Any, initializer: Any = None, parallel_iterations: int = 10,
           back_prop: bool = True, swap_memory: bool = False, name: str = "foldr") -> Any:
     """As foldl, from the last element to the first."""
-    return _fold(fn, elems, initializer, True, {"parallel_iterations": parallel_iterations, "back_prop": back_prop}, name)
+    options = {"parallel_iterations": parallel_iterations, "back_prop": back_prop}
+    return _fold(fn, elems, initializer, True, options, name)
 
 
 def _fold(fn: Callable[[Any, Any], Any], elems: Any, initializer: Any, reverse: bool, options: Any, name: str) -> Any:

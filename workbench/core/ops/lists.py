@@ -169,8 +169,8 @@ def _stack(list: Chain, dtype: DType, shape: Any, reverse: bool) -> Any:
     elements = [*list][::-1]
     missing = next((i for i, element in enumerate(elements) if element is None), None)
     if missing is not None:
-        raise errors.FailedPreconditionError(f"list_stack: element {missing} of {len(elements)} was never written; write "
-                                             "it first")
+        raise errors.FailedPreconditionError(f"list_stack: element {missing} of {len(elements)} was never written; "
+                                             "write it first")
     return np.stack(elements[::-1] if reverse else elements)
 
 
@@ -293,8 +293,8 @@ def _depth(list: Tensor, index: Tensor) -> Tensor:
     length = ops.list_length(list)
     if known is not None:
         return length - int(known) - 1 if known >= 0 else ops.constant(-int(known) - 1)      # type: ignore[no-any-return]
-    index = ops.cast(index, "int32")
-    return ops.where(index < 0, -index - 1, length - index - 1)      # type: ignore[no-any-return]
+    place: Any = ops.cast(index, "int32")
+    return ops.where(place < 0, -place - 1, length - place - 1)      # type: ignore[no-any-return]
 
 
 @list_get.gradient

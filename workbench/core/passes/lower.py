@@ -15,16 +15,15 @@ Choose = Callable[[Operation], bool]
 
 
 def must_lower(op: Operation) -> bool:
-    """Do the bodies of `op` hold an operation that may block, or ask for several devices (state counts as asking)?"""
+    """Do the bodies of `op` hold an operation that may block, or one that asks for more than the device of `op`?
+
+    State that a body uses counts as asking for its device.
+    """
     inner = list(_inside(op))
     if any(node.definition.blocking for node in inner):
         return True
-    asked = {op.device, *(node.device for node in inner), *(t.device for t in op.inputs if t.dtype is resource)} - {""}
-    handles = {t.device for t in op.inputs if t.dtype is resource} - {""}
-    if handles and not op.device and any(node.device not in handles for node in inner if node.type != "argument"):
-        return True
-    specs = [devices.parse(text) for text in sorted(asked)]
-    return any(a.conflict(b) for a in specs for b in specs)
+    asked = {node.device for node in inner} | {t.device for t in op.inputs if t.dtype is resource}
+    return any(devices.merge(op.device, request) != devices.merge("", op.device) for request in asked)
 
 
 def ambient(op: Operation) -> bool:
@@ -113,8 +112,8 @@ class _Inliner:
         """`tensor`, or a copy that dies with the body when it lives on outside."""
         if tensor in live:
             return tensor
-        return self.graph.create("identity", [tensor], {}, self.name(f"{name}/result"), [pivot], device=tensor.op.device,
-                                 colocation=frozenset(), source=pivot.source).outputs[0]
+        return self.graph.create("identity", [tensor], {}, self.name(f"{name}/result"), [pivot],
+                                 device=tensor.op.device, colocation=frozenset(), source=pivot.source).outputs[0]
 
 
 def _maker(inliner: _Inliner, op: Operation, device: str) -> Callable[..., Operation]:

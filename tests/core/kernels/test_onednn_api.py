@@ -1,0 +1,148 @@
+"""The binding: what it finds, what it says when something fails, and that a missing library only declines."""
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from workbench.core.kernels import onednn, onednn_api, onednn_format
+from workbench.core.kernels.choice import Spec, selectors
+from workbench.core.kernels.onednn_api import Api, load
+from workbench.core.kernels.onednn_format import any_format, contiguous, known, primitive
+from workbench.core.kernels.onednn_program import Builder, Place
+from workbench.errors import InternalError, UnimplementedError
+
+FLOAT32 = np.dtype(np.float32)
+
+
+@pytest.fixture
+def api() -> Api:
+    loaded = load()
+    assert loaded is not None
+    return loaded
+
+
+@pytest.fixture
+def absent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setattr(onednn_api, "DISTRIBUTIONS", ("no-such-distribution-of-onednn",))
+    load.cache_clear()
+    yield
+    load.cache_clear()
+
+
+def test_version_is_three(api: Api) -> None:
+    assert api.version[0] == 3 and load() is api
+
+
+def test_status_names_are_the_library_s_own(api: Api) -> None:
+    import ctypes
+    name = api.library.dnnl_status2str
+    name.restype = ctypes.c_char_p
+    assert [name(i).decode() for i in range(len(onednn_api.STATUS))] == list(onednn_api.STATUS)
+
+
+def test_algorithm_numbers_are_the_library_s_own(api: Api) -> None:
+    import ctypes
+    name = api.library.dnnl_alg_kind2str
+    name.restype = ctypes.c_char_p
+    names = {"CONVOLUTION_DIRECT": "convolution_direct", "CONVOLUTION_WINOGRAD": "convolution_winograd",
+             "RELU": "eltwise_relu", "RELU_FROM_OUTPUT": "eltwise_relu_use_dst_for_bwd", "LINEAR": "eltwise_linear",
+             "POOLING_MAX": "pooling_max", "POOLING_AVERAGE": "pooling_avg_exclude_padding",
+             "BINARY_ADD": "binary_add", "BINARY_MULTIPLY": "binary_mul"}
+    assert {ours: name(getattr(onednn_api, ours)).decode() for ours in names} == names
+
+
+def test_errors_name_the_call_and_the_status(api: Api) -> None:
+    with pytest.raises(InternalError, match="onednn: dnnl_reorder returned invalid_arguments, expected success; set "
+                                            "WB_LIBRARIES without onednn"):
+        api.check(2, "dnnl_reorder")
+    with pytest.raises(UnimplementedError, match="dnnl_convolution returned unimplemented"):
+        api.check(3, "dnnl_convolution")
+    with pytest.raises(InternalError, match="dnnl_memory_desc_create_with_strides returned invalid_arguments"):
+        api.plain((-3, 2), (2, 1))
+
+
+def test_a_primitive_is_made_once(api: Api) -> None:
+    parts = (contiguous((6, 5), (0, 1)), any_format((5, 4), (0, 1)), None, contiguous((6, 4), (0, 1)))
+    first = primitive("matmul", *parts)
+    assert first is not None and primitive("matmul", *parts) is first
+    assert primitive("matmul", *parts, after=(("relu",),)) is not first
+
+
+def test_a_format_survives_packing_and_unpacking(api: Api) -> None:
+    shape = (37, 53)
+    made = primitive("matmul", contiguous((6, 37), (0, 1)), any_format(shape, (0, 1)), None,
+                     contiguous((6, 53), (0, 1)))
+    assert made is not None
+    packed = onednn_format.format_of(made, onednn_api.Argument.WEIGHTS, shape, (0, 1))
+    assert packed is not None and packed.nbytes >= 37 * 53 * 4
+    value = np.arange(37 * 53, dtype=np.float32).reshape(shape)
+    flat, back = np.empty(packed.nbytes, np.uint8), np.empty_like(value)
+    for source, target, arrays in ((None, packed, (value, flat)), (packed, None, (flat, back))):
+        choice = onednn.reorder(Spec(shape, FLOAT32, source), Spec(shape, FLOAT32, target))
+        scratch = [np.empty(choice.scratch, np.uint8)] if choice.scratch else []
+        choice.make((False, False))(*arrays, *scratch)
+    np.testing.assert_array_equal(back, value)
+
+
+def test_reorder_without_a_layout_of_ours_is_refused() -> None:
+    spec = Spec((2, 3), FLOAT32)
+    with pytest.raises(UnimplementedError, match="reorder: layouts are None and None; one must be of onednn"):
+        onednn.reorder(spec, spec)
+
+
+def test_static_arguments_are_bound_once_and_others_at_every_call(api: Api) -> None:
+    shape = contiguous((4,), (0,))
+    made = primitive("reorder", shape, shape)
+    assert made is not None
+    builder = Builder(1, 1)
+    builder.step(made, {onednn_api.Argument.SOURCE: Place(0), onednn_api.Argument.OUTPUT: builder.output()})
+    first, second = np.arange(4, dtype=np.float32), np.arange(4, 8, dtype=np.float32)
+    fixed, moving = builder.program()((True, False)), builder.program()((False, False))
+    for kernel, seen in ((fixed, first), (moving, second)):
+        for source in (first, second):
+            out = np.zeros(4, np.float32)
+            kernel(source, out)
+        np.testing.assert_array_equal(out, seen)
+
+
+def test_equal_descriptors_have_one_number(api: Api) -> None:
+    one, other = (onednn_format.identity_of(contiguous((3, 4), (0, 1))) for _ in range(2))
+    assert one == other != onednn_format.identity_of(contiguous((4, 3), (1, 0)))
+    assert onednn_format.size(one) == 48 and known(one).identity == one
+
+
+def test_without_the_library_every_selector_declines_and_one_line_says_so(
+        absent: None, caplog: pytest.LogCaptureFixture) -> None:
+    spec = Spec((4, 4), FLOAT32)
+    image = Spec((1, 4, 4, 4), FLOAT32)
+    attributes = {"ksize": (2, 2), "strides": (2, 2), "padding": "SAME"}
+    with caplog.at_level(logging.INFO):
+        assert not onednn.available()
+        for type_, inputs, outputs in (
+                ("matmul", [spec, spec], [spec]), ("fused_matmul", [spec, spec, Spec((4,), FLOAT32)], [spec]),
+                ("matmul_update", [spec, spec, spec, Spec((), FLOAT32)], [spec]), ("relu", [spec], [spec]),
+                ("conv2d", [image, image], [image]), ("conv2d_backprop_input", [image, image], [image]),
+                ("conv2d_backprop_filter", [image, image], [image]), ("max_pool", [image], [image]),
+                ("max_pool_grad", [image] * 3, [image]), ("avg_pool", [image], [image]),
+                ("avg_pool_grad", [image], [image]), ("add", [spec, spec], [spec]), ("relu_grad", [spec] * 2, [spec]),
+                ("bias_add", [spec, Spec((4,), FLOAT32)], [spec]), ("bias_add_grad", [spec], [Spec((4,), FLOAT32)])):
+            assert dict(selectors[type_])["onednn"](attributes, inputs, outputs, [False]) is None
+    lines = [record.message for record in caplog.records if "oneDNN" in record.message]
+    assert lines == ["oneDNN is not installed; NumPy and Numba kernels serve (pip install onednn-cpu-gomp)"]
+
+
+def test_a_library_that_cannot_be_loaded_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                      caplog: pytest.LogCaptureFixture) -> None:
+    broken = tmp_path / "libdnnl.so"
+    broken.write_bytes(b"not a library")
+    monkeypatch.setattr(onednn_api, "find", lambda: broken)
+    load.cache_clear()
+    try:
+        assert load() is None
+        assert "oneDNN at libdnnl.so cannot be used" in caplog.text
+    finally:
+        load.cache_clear()

@@ -1,0 +1,201 @@
+"""Softmax, and the cross entropies that are computed together with it."""
+from __future__ import annotations
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.build import convert, ops
+from workbench.core.opdef import op
+
+
+def _softmax_into(x, out, *, axis):
+    np.subtract(x, np.max(x, axis, keepdims=True), out=out)
+    np.exp(out, out=out)
+    np.divide(out, np.add.reduce(out, axis, keepdims=True), out=out)
+
+
+def _same(inputs, attrs):
+    rank = inputs[0].shape.rank
+    if rank is not None and not -rank <= attrs["axis"] < rank:
+        raise errors.ShapeError(f"softmax: axis {attrs['axis']} is outside logits of rank {rank} (shape "
+                                f"{inputs[0].shape}); use {-rank} … {rank - 1}")
+    return [inputs[0].shape]
+
+
+@op("x? -> ?", types="T:float -> T", shape=_same, into=_softmax_into)
+def softmax(x, *, axis=-1):
+    """exp(x) / Σ exp(x) along `axis`, without overflow."""
+    out = np.empty_like(x, order="C")
+    _softmax_into(x, out, axis=axis)
+    return out
+
+
+@softmax.gradient
+def _(node, dy):
+    y, axis = node.outputs[0], node.attrs["axis"]
+    return ops.multiply(ops.subtract(dy, ops.reduce_sum(ops.multiply(dy, y), axis, True)), y)
+
+
+def _log_softmax_into(x, out, *, axis):
+    np.subtract(x, np.max(x, axis, keepdims=True), out=out)
+    np.subtract(out, np.log(np.add.reduce(np.exp(out), axis, keepdims=True)), out=out)
+
+
+@op("x? -> ?", types="T:float -> T", shape=_same, into=_log_softmax_into)
+def log_softmax(x, *, axis=-1):
+    """x - log Σ exp(x) along `axis`, without overflow."""
+    out = np.empty_like(x, order="C")
+    _log_softmax_into(x, out, axis=axis)
+    return out
+
+
+@log_softmax.gradient
+def _(node, dy):
+    y, axis = node.outputs[0], node.attrs["axis"]
+    return ops.subtract(dy, ops.multiply(ops.exp(y), ops.reduce_sum(dy, axis, True)))
+
+
+# losses
+
+def _softmax_xent_into(logits, labels, loss, backprop):
+    _log_softmax_into(logits, backprop, axis=-1)
+    np.negative(np.add.reduce(labels * backprop, 1), out=loss)
+    np.exp(backprop, out=backprop)
+    np.subtract(backprop, labels, out=backprop)
+
+
+@op("logits[n,c] labels[n,c] -> [n] [n,c]", types="T:float -> T", into=_softmax_xent_into)
+def softmax_xent(logits, labels):
+    """-Σ labels · log softmax(logits) of each row, and its derivative by the logits (labels add up to 1)."""
+    loss, backprop = np.empty(logits.shape[:1], logits.dtype), np.empty(logits.shape, logits.dtype)
+    _softmax_xent_into(logits, labels, loss, backprop)
+    return loss, backprop
+
+
+@softmax_xent.gradient
+def _(node, dloss, dbackprop):
+    logits, _ = node.inputs
+    column = ops.expand_dims(dloss, 1)
+    dlogits = ops.multiply(column, node.outputs[1])
+    dlabels = ops.negative(ops.multiply(column, ops.log_softmax(logits)))
+    if _is_zero(dbackprop):
+        return dlogits, dlabels
+    return ops.add(dlogits, _through_softmax(logits, dbackprop)), ops.subtract(dlabels, dbackprop)
+
+
+def _is_zero(grad):
+    """No gradient arrives: the walk fills it with zeros, which need no further operations."""
+    return grad.op.type == "zeros_like"
+
+
+def _through_softmax(logits, dy):
+    y = ops.softmax(logits)
+    return ops.multiply(ops.subtract(dy, ops.reduce_sum(ops.multiply(dy, y), 1, True)), y)
+
+
+def _check_labels(labels, classes):
+    if labels.size and (labels.min() < 0 or labels.max() >= classes):
+        at = int(np.argmax((labels < 0) | (labels >= classes)))
+        raise errors.InvalidArgumentError(f"sparse_softmax_xent: labels[{at}] is {labels[at]} but logits has "
+                                          f"{classes} classes; use 0 … {classes - 1}")
+
+
+def _sparse_xent_into(logits, labels, loss, backprop):
+    _check_labels(labels, logits.shape[1])
+    _log_softmax_into(logits, backprop, axis=-1)
+    rows = np.arange(len(labels))
+    np.negative(backprop[rows, labels], out=loss)
+    np.exp(backprop, out=backprop)
+    backprop[rows, labels] -= 1
+
+
+@op("logits[n,c] labels[n] -> [n] [n,c]", types="T:float int -> T", into=_sparse_xent_into)
+def sparse_softmax_xent(logits, labels):
+    """-log softmax(logits)[label] of each row, and its derivative by the logits."""
+    loss, backprop = np.empty(logits.shape[:1], logits.dtype), np.empty(logits.shape, logits.dtype)
+    _sparse_xent_into(logits, labels, loss, backprop)
+    return loss, backprop
+
+
+@sparse_softmax_xent.gradient
+def _(node, dloss, dbackprop):
+    dlogits = ops.multiply(ops.expand_dims(dloss, 1), node.outputs[1])
+    return dlogits if _is_zero(dbackprop) else ops.add(dlogits, _through_softmax(node.inputs[0], dbackprop)), None
+
+
+def _named(where, sentinel, labels, logits):
+    if sentinel is not None or labels is None or logits is None:
+        raise errors.InvalidArgumentError(f"{where}: labels and logits are given by position; write {where}(labels=…,"
+                                          " logits=…), because their order changed between versions of TensorFlow")
+    logits = convert(logits)
+    return labels, logits
+
+
+def softmax_cross_entropy_with_logits_v2(_sentinel=None, labels=None, logits=None, dim=-1, name=None, axis=None):
+    """Cross entropy of softmax(logits) with `labels` along the last (or another) axis; gradients reach both."""
+    labels, logits = _named("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
+    labels, axis = convert(labels, None if hasattr(labels, "dtype") else logits.dtype), dim if axis is None else axis
+    rank = logits.shape.rank
+    if rank is None and axis != -1:
+        raise errors.ShapeError(f"softmax_cross_entropy_with_logits: axis is {axis} but the rank of logits is "
+                                "unknown; use set_shape")
+    if rank is not None and axis % rank != rank - 1:
+        order = [i for i in range(rank) if i != axis % rank] + [axis % rank]
+        labels, logits = ops.transpose(labels, order), ops.transpose(logits, order)
+    if rank == 2:
+        return ops.softmax_xent(logits, labels, name=name)[0]
+    logits.shape.merge(labels.shape, "softmax_cross_entropy_with_logits: logits and labels")
+    shape, classes = ops.shape_vector(logits), ops.getitem(ops.shape_vector(logits), slice(-1, None))
+    flat = ops.concat([np.asarray([-1], np.int32), classes], 0)
+    loss = ops.softmax_xent(ops.reshape(logits, flat), ops.reshape(labels, flat))[0]
+    return ops.reshape(loss, ops.getitem(shape, slice(None, -1)), name=name)
+
+
+def softmax_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None, dim=-1, name=None):
+    """Cross entropy of softmax(logits) with `labels`; the labels are constants to `gradients`."""
+    labels, logits = _named("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
+    labels = ops.stop_gradient(convert(labels, None if hasattr(labels, "dtype") else logits.dtype))
+    return softmax_cross_entropy_with_logits_v2(labels=labels, logits=logits, dim=dim, name=name)
+
+
+def sparse_softmax_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None, name=None):
+    """Cross entropy of softmax(logits[..., c]) with integer labels[...]."""
+    where = "sparse_softmax_cross_entropy_with_logits"
+    labels, logits = _named(where, _sentinel, labels, logits)
+    labels = convert(labels)
+    if logits.shape.rank == 2:
+        return ops.sparse_softmax_xent(logits, labels, name=name)[0]
+    if logits.shape.rank is not None:
+        logits.shape[:-1].merge(labels.shape, f"{where}: logits without classes and labels")
+    flat = ops.concat([np.asarray([-1], np.int32), ops.getitem(ops.shape_vector(logits), slice(-1, None))], 0)
+    loss = ops.sparse_softmax_xent(ops.reshape(logits, flat), ops.reshape(labels, [-1]))[0]
+    return ops.reshape(loss, ops.shape_vector(labels), name=name)
+
+
+@op("logits[...] labels[...] -> [...]", types="T:float -> T",
+    elementwise="maximum(logits, 0) - logits * labels + log1p(exp(-abs(logits)))")
+def sigmoid_xent(logits, labels):
+    """-labels · log s - (1 - labels) · log(1 - s) for s = sigmoid(logits), without overflow."""
+    return np.maximum(logits, 0) - logits * labels + np.log1p(np.exp(-np.abs(logits)))
+
+
+@sigmoid_xent.gradient
+def _(node, dy):
+    logits, labels = node.inputs
+    dlogits = ops.multiply(dy, ops.subtract(ops.sigmoid(logits), labels))
+    dlabels = ops.negative(ops.multiply(dy, logits))
+    return ops.unbroadcast(dlogits, logits, labels), ops.unbroadcast(dlabels, labels, logits)
+
+
+def sigmoid_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None, name=None):
+    """Cross entropy of sigmoid(logits) with `labels` of the same shape, element by element."""
+    labels, logits = _named("sigmoid_cross_entropy_with_logits", _sentinel, labels, logits)
+    labels = convert(labels, None if hasattr(labels, "dtype") else logits.dtype)
+    logits.shape.merge(labels.shape, "sigmoid_cross_entropy_with_logits: logits and labels")
+    return ops.sigmoid_xent(logits, labels, name=name)
+
+
+ops.define("softmax_cross_entropy_with_logits", softmax_cross_entropy_with_logits)
+ops.define("softmax_cross_entropy_with_logits_v2", softmax_cross_entropy_with_logits_v2)
+ops.define("sparse_softmax_cross_entropy_with_logits", sparse_softmax_cross_entropy_with_logits)
+ops.define("sigmoid_cross_entropy_with_logits", sigmoid_cross_entropy_with_logits)

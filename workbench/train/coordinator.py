@@ -1,0 +1,167 @@
+"""Threads that feed queues: Coordinator to stop them together, QueueRunner to run enqueue operations."""
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from workbench import errors
+from workbench.core.graph import Operation, default_session
+from workbench.nn.variables import GraphKeys, add_to_collection, get_collection
+
+__all__ = ["Coordinator", "QueueRunner", "add_queue_runner", "start_queue_runners"]
+
+
+class Coordinator:
+    """Lets threads stop together: any asks for it, all see it, `join` waits and re-raises the first error."""
+
+    def __init__(self, clean_stop_exception_types: Sequence[type[BaseException]] = (errors.OutOfRangeError,)) -> None:
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._clean = tuple(clean_stop_exception_types)
+        self._error: BaseException | None = None
+        self._threads: list[threading.Thread] = []
+
+    def request_stop(self, ex: BaseException | None = None) -> None:
+        """Ask all threads to stop; `ex` is what join() raises, unless it is the ordinary end of the input."""
+        with self._lock:
+            if ex is not None and self._error is None and not self._stop.is_set() and not isinstance(ex, self._clean):
+                self._error = ex
+            self._stop.set()
+
+    def should_stop(self) -> bool:
+        """Has somebody asked to stop?"""
+        return self._stop.is_set()
+
+    def wait_for_stop(self, timeout: float | None = None) -> bool:
+        """Wait until somebody asks; False when `timeout` seconds passed first."""
+        return self._stop.wait(timeout)
+
+    def clear_stop(self) -> None:
+        """Start over."""
+        with self._lock:
+            self._error = None
+            self._stop.clear()
+
+    def register_thread(self, thread: threading.Thread) -> None:
+        """Count `thread` among those that join() waits for."""
+        self._threads.append(thread)
+
+    @contextlib.contextmanager
+    def stop_on_exception(self) -> Iterator[None]:
+        """Turn an exception of the body into a request to stop."""
+        try:
+            yield
+        except Exception as error:
+            self.request_stop(error)
+
+    def join(self, threads: Iterable[threading.Thread] | None = None, stop_grace_period_secs: float = 120,
+             ignore_live_threads: bool = False) -> None:
+        """Wait for the end; after a request to stop, at most `stop_grace_period_secs`. Raises the first error.
+
+        DeadlineExceededError names threads that did not end in time.
+        """
+        waiting = list(dict.fromkeys([*self._threads, *(threads or ())]))
+        while any(t.is_alive() for t in waiting) and not self._stop.wait(0.05):
+            continue
+        deadline = time.monotonic() + stop_grace_period_secs
+        for thread in waiting:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        self._threads = []
+        if self._error is not None:
+            raise self._error
+        late = [t.name for t in waiting if t.is_alive()]
+        if late and not ignore_live_threads:
+            raise errors.DeadlineExceededError(f"Coordinator.join: {', '.join(late)} did not stop within "
+                                               f"{stop_grace_period_secs} s; close the queue it waits for")
+
+    @property
+    def joined(self) -> bool:
+        return not any(t.is_alive() for t in self._threads)
+
+    def raise_requested_exception(self) -> None:
+        """Raise what a thread gave as the reason to stop."""
+        if self._error is not None:
+            raise self._error
+
+
+class QueueRunner:
+    """Runs each of `enqueue_ops` in a thread of its own, again and again; at the end of the input it closes the queue."""
+
+    def __init__(self, queue: Any, enqueue_ops: Sequence[Any], close_op: Operation | None = None,
+                 cancel_op: Operation | None = None,
+                 queue_closed_exception_types: Sequence[type[BaseException]] = (
+                     errors.OutOfRangeError, errors.CancelledError)) -> None:
+        if not enqueue_ops:
+            raise errors.InvalidArgumentError("QueueRunner: there are 0 enqueue operations; pass at least one")
+        self.queue, self.enqueue_ops = queue, list(enqueue_ops)
+        self.close_op = close_op if close_op is not None else queue.close()
+        self.cancel_op = cancel_op if cancel_op is not None else queue.close(cancel_pending_enqueues=True)
+        self.exceptions_raised: list[BaseException] = []
+        self._closed_types = tuple(queue_closed_exception_types)
+        self._running = 0
+        self._lock = threading.Lock()
+
+    @property
+    def name(self) -> str:
+        return str(self.queue.name)
+
+    def create_threads(self, sess: Any, coord: Coordinator | None = None, daemon: bool = True,
+                       start: bool = False) -> list[threading.Thread]:
+        """One thread for each enqueue operation, and one that cancels them when `coord` stops."""
+        threads = [self._thread(self._run, f"{self.name}-{number}", daemon, sess, op, coord)
+                   for number, op in enumerate(self.enqueue_ops)]
+        self._running += len(threads)
+        if coord is not None:
+            threads.append(self._thread(self._cancel_on_stop, f"{self.name}-close", daemon, sess, coord))
+            for thread in threads:
+                coord.register_thread(thread)
+        if start:
+            for thread in threads:
+                thread.start()
+        return threads
+
+    def _thread(self, target: Callable[..., None], name: str, daemon: bool, *args: Any) -> threading.Thread:
+        return threading.Thread(target=target, args=args, name=name, daemon=daemon)
+
+    def _run(self, sess: Any, enqueue_op: Any, coord: Coordinator | None) -> None:
+        try:
+            while coord is None or not coord.should_stop():
+                sess.run(enqueue_op)
+        except self._closed_types:
+            self._ended(sess)
+        except Exception as error:
+            self.exceptions_raised.append(error)
+            if coord is not None:
+                coord.request_stop(error)
+            self._ended(sess)
+
+    def _ended(self, sess: Any) -> None:
+        """The last thread to end closes the queue, so that consumers get the rest and then OutOfRangeError."""
+        with self._lock:
+            self._running -= 1
+            last = self._running == 0
+        if last:
+            with contextlib.suppress(errors.FailedPreconditionError):      # the session may be closed by now
+                sess.run(self.close_op)
+
+    def _cancel_on_stop(self, sess: Any, coord: Coordinator) -> None:
+        coord.wait_for_stop()
+        with contextlib.suppress(errors.FailedPreconditionError):
+            sess.run(self.cancel_op)
+
+
+def add_queue_runner(qr: QueueRunner, collection: str = GraphKeys.QUEUE_RUNNERS) -> None:
+    """Have start_queue_runners start it."""
+    add_to_collection(collection, qr)
+
+
+def start_queue_runners(sess: Any = None, coord: Coordinator | None = None, daemon: bool = True, start: bool = True,
+                        collection: str = GraphKeys.QUEUE_RUNNERS) -> list[threading.Thread]:
+    """Start the threads of all queue runners of the graph; returns them."""
+    session = sess or default_session()
+    with session.graph.as_default():
+        runners = get_collection(collection)
+    return [t for runner in runners for t in runner.create_threads(session, coord, daemon, start)]

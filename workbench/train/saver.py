@@ -1,0 +1,145 @@
+"""Saver: variables to checkpoints and back, through Session.run alone; which checkpoints to keep (paper §4.3)."""
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from workbench import errors
+from workbench.core import checkpoint
+from workbench.core.build import ops
+from workbench.core.graph import Tensor
+from workbench.core.shape import Shape
+from workbench.nn.variables import Variable, global_variables, near, root_graph
+
+__all__ = ["CheckpointState", "Saver", "checkpoint_exists", "get_checkpoint_state", "latest_checkpoint"]
+
+
+@dataclass
+class CheckpointState:
+    """The newest checkpoint of a folder and all of them, oldest first."""
+
+    model_checkpoint_path: str
+    all_model_checkpoint_paths: list[str] = field(default_factory=list)
+
+
+class Saver:
+    """Saves and restores `var_list` (default: all global variables; a dictionary gives names in the checkpoint).
+
+    The newest `max_to_keep` checkpoints stay (0 or None: all), and besides one for every
+    `keep_checkpoint_every_n_hours`. Reads and assignments are ordinary graph, made here: make the saver before the
+    graph is finalized.
+    """
+
+    def __init__(self, var_list: Iterable[Variable] | Mapping[str, Variable] | None = None, reshape: bool = False,
+                 sharded: bool = False, max_to_keep: int | None = 5, keep_checkpoint_every_n_hours: float = 10000.0,
+                 name: str = "save", **ignored: Any) -> None:
+        self._variables = _named(global_variables() if var_list is None else var_list)
+        if not self._variables:
+            raise errors.InvalidArgumentError("Saver: there are 0 variables to save; make variables first or pass var_list")
+        self._max, self._hours, self._reshape = max_to_keep or 0, keep_checkpoint_every_n_hours, reshape
+        self._kept: list[tuple[str, float]] = []
+        self._next_forever = time.time() + self._hours * 3600
+        self._feeds: dict[str, Tensor] = {}
+        self._assigns: dict[str, Tensor] = {}
+        with root_graph().name_scope(name):
+            for key, variable in self._variables.items():
+                with near(variable):
+                    self._feeds[key] = ops.placeholder(variable.dtype, variable.shape)
+                    self._assigns[key] = variable.assign(self._feeds[key])
+
+    # saving
+    def save(self, sess: Any, save_path: Any, global_step: Any = None, latest_filename: str | None = None,
+             meta_graph_suffix: str = "meta", write_meta_graph: bool = True, write_state: bool = True) -> str:
+        """Write a checkpoint and return its path, `save_path` with "-step" when `global_step` (int or variable) is given.
+
+        All variables are read in one step. Older checkpoints are removed only after the new one is complete.
+        """
+        step = global_step if global_step is None or isinstance(global_step, int) else int(sess.run(global_step))
+        values = sess.run(list(self._variables.values()))
+        path = checkpoint.write(os.fspath(save_path), step, dict(zip(self._variables, values)))
+        self._keep(str(path))
+        return str(path)
+
+    def _keep(self, path: str) -> None:
+        now = time.time()
+        self._kept = [(p, t) for p, t in self._kept if p != path] + [(path, now)]
+        while self._max and len(self._kept) > self._max:
+            oldest, written = self._kept.pop(0)
+            if written >= self._next_forever:
+                self._next_forever = written + self._hours * 3600
+            else:
+                checkpoint.remove(oldest)
+
+    @property
+    def last_checkpoints(self) -> list[str]:
+        """The checkpoints that this saver may still remove, oldest first."""
+        return [path for path, _ in self._kept]
+
+    def set_last_checkpoints(self, last_checkpoints: Sequence[str]) -> None:
+        """Take over checkpoints of an earlier run, oldest first."""
+        self._kept = [(os.fspath(path), time.time()) for path in last_checkpoints]
+
+    recover_last_checkpoints = set_last_checkpoints
+
+    # restoring
+    def restore(self, sess: Any, save_path: Any) -> None:
+        """Assign the values of the checkpoint `save_path`; variables need no initialisation before.
+
+        Raises NotFoundError (no such checkpoint, or a variable it does not hold), DataLossError (damaged, and where)
+        and InvalidArgumentError (other dtype or shape); then no variable has changed.
+        """
+        if save_path is None:
+            raise errors.InvalidArgumentError("Saver.restore: the path is None; latest_checkpoint() found none, so train "
+                                              "and save first")
+        found = checkpoint.read(os.fspath(save_path), list(self._variables)).tensors
+        values = {key: self._fitting(key, found[key], save_path) for key in self._variables}
+        sess.run([tensor.op for tensor in self._assigns.values()], {self._feeds[k]: v for k, v in values.items()})
+
+    def _fitting(self, key: str, value: Any, path: Any) -> Any:
+        variable = self._variables[key]
+        if self._reshape and variable.shape.known and value.size == variable.shape.num_elements():
+            value = value.reshape(variable.shape.static)
+        if value.dtype != variable.dtype.numpy or not variable.shape.compatible(Shape(value.shape)):
+            raise errors.InvalidArgumentError(
+                f"Saver.restore: variable {variable.op.name!r} is {variable.dtype.name}{variable.shape} but the checkpoint "
+                f"{path} holds {value.dtype}{Shape(value.shape)}; build the model that was saved")
+        return value
+
+
+def _named(variables: Iterable[Variable] | Mapping[str, Variable]) -> dict[str, Variable]:
+    if isinstance(variables, Mapping):
+        return dict(variables)
+    found: dict[str, Variable] = {}
+    for variable in variables:
+        if variable.op.name in found and found[variable.op.name] is not variable:
+            raise errors.InvalidArgumentError(f"Saver: two variables are called {variable.op.name!r}; pass a dictionary of "
+                                              "distinct names")
+        found[variable.op.name] = variable
+    return found
+
+
+def latest_checkpoint(checkpoint_dir: Any, latest_filename: str | None = None) -> str | None:
+    """The newest good checkpoint of a folder, None when there is none (or no folder)."""
+    if not Path(checkpoint_dir).is_dir():
+        return None
+    found = checkpoint.latest(checkpoint_dir)
+    return None if found is None else str(found)
+
+
+def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None) -> CheckpointState | None:
+    """The good checkpoints of a folder, None when there is none."""
+    newest = latest_checkpoint(checkpoint_dir)
+    if newest is None:
+        return None
+    paths = [str(info.path) for info in checkpoint.list_checkpoints(checkpoint_dir) if not info.problem]
+    return CheckpointState(newest, paths)
+
+
+def checkpoint_exists(checkpoint_prefix: Any) -> bool:
+    """Is there a good checkpoint at this path?"""
+    path = Path(checkpoint_prefix)
+    return any(info.path.name == path.name and not info.problem for info in checkpoint.list_checkpoints(path.parent))

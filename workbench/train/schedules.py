@@ -1,0 +1,151 @@
+"""The global step, learning rates that follow it, and clipping of gradients."""
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from workbench import errors
+from workbench.core.build import IndexedSlices, convert, ops
+from workbench.core.graph import Graph, Tensor
+from workbench.nn.variables import GraphKeys, Variable, root_graph
+
+__all__ = [
+    "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm", "create_global_step", "exponential_decay",
+    "get_global_step", "get_or_create_global_step", "global_norm", "global_step", "inverse_time_decay",
+    "natural_exp_decay", "piecewise_constant", "polynomial_decay",
+]
+
+
+# the global step
+
+def get_global_step(graph: Graph | None = None) -> Variable | None:
+    """The variable that counts updates, None when there is none."""
+    graph = root_graph(graph)
+    found = graph.get_collection(GraphKeys.GLOBAL_STEP)
+    if found:
+        return found[0]      # type: ignore[no-any-return]
+    named = [v for v in graph.get_collection(GraphKeys.GLOBAL_VARIABLES) if v.name == "global_step:0"]
+    return named[0] if named else None
+
+
+def create_global_step(graph: Graph | None = None) -> Variable:
+    """Make the int64 variable that counts updates; AlreadyExistsError when there is one."""
+    graph = root_graph(graph)
+    if get_global_step(graph) is not None:
+        raise errors.AlreadyExistsError("create_global_step: the graph has a global step; use get_global_step()")
+    with graph.as_default(), graph.name_scope(None):
+        return Variable(0, trainable=False, name="global_step", dtype="int64",
+                        collections=[GraphKeys.GLOBAL_VARIABLES, GraphKeys.GLOBAL_STEP])
+
+
+def get_or_create_global_step(graph: Graph | None = None) -> Variable:
+    """The variable that counts updates, made when there is none."""
+    found = get_global_step(graph)
+    return create_global_step(graph) if found is None else found
+
+
+def global_step(sess: Any, global_step_tensor: Any) -> int:
+    """The number of updates done, as an int."""
+    return int(sess.run(global_step_tensor))
+
+
+# learning rates
+
+def _progress(step: Any, steps: Any, dtype: Any) -> Tensor:
+    return ops.realdiv(ops.cast(convert(step), dtype), ops.cast(convert(steps), dtype))      # type: ignore[no-any-return]
+
+
+def exponential_decay(learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False,
+                      name: str = "ExponentialDecay") -> Tensor:
+    """learning_rate · decay_rate ^ (global_step / decay_steps); the exponent is rounded down with `staircase`."""
+    with root_graph().name_scope(name):
+        rate = convert(learning_rate)
+        done = _progress(global_step, decay_steps, rate.dtype)
+        return rate * ops.pow(convert(decay_rate, rate.dtype), ops.floor(done) if staircase else done)      # type: ignore[no-any-return]
+
+
+def natural_exp_decay(learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False,
+                      name: str = "NaturalExpDecay") -> Tensor:
+    """learning_rate · exp(-decay_rate · global_step / decay_steps)."""
+    return exponential_decay(learning_rate, global_step, decay_steps, math.exp(-decay_rate), staircase, name)
+
+
+def inverse_time_decay(learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False,
+                       name: str = "InverseTimeDecay") -> Tensor:
+    """learning_rate / (1 + decay_rate · global_step / decay_steps)."""
+    with root_graph().name_scope(name):
+        rate = convert(learning_rate)
+        done = _progress(global_step, decay_steps, rate.dtype)
+        return rate / (1.0 + convert(decay_rate, rate.dtype) * (ops.floor(done) if staircase else done))      # type: ignore[no-any-return]
+
+
+def polynomial_decay(learning_rate: Any, global_step: Any, decay_steps: Any, end_learning_rate: Any = 0.0001,
+                     power: float = 1.0, cycle: bool = False, name: str = "PolynomialDecay") -> Tensor:
+    """From `learning_rate` to `end_learning_rate` in `decay_steps`; with `cycle` again and again over longer spans."""
+    with root_graph().name_scope(name):
+        rate = convert(learning_rate)
+        end, done = convert(end_learning_rate, rate.dtype), _progress(global_step, decay_steps, rate.dtype)
+        if cycle:
+            done = done / ops.maximum(ops.ceil(done), 1.0)
+        return (rate - end) * ops.pow(1.0 - ops.minimum(done, 1.0), convert(power, rate.dtype)) + end      # type: ignore[no-any-return]
+
+
+def piecewise_constant(x: Any, boundaries: Sequence[Any], values: Sequence[Any],
+                       name: str = "PiecewiseConstant") -> Tensor:
+    """values[0] while x <= boundaries[0], then values[1] while x <= boundaries[1], …, at last values[-1]."""
+    if len(values) != len(boundaries) + 1:
+        raise errors.InvalidArgumentError(f"piecewise_constant: {len(values)} values for {len(boundaries)} boundaries; "
+                                          "give one value more than boundaries")
+    with root_graph().name_scope(name):
+        step, result = convert(x), convert(values[-1])
+        for bound, value in reversed(list(zip(boundaries, values))):
+            result = ops.select(step <= convert(bound, step.dtype), convert(value, result.dtype), result)
+        return result
+
+
+# clipping
+
+def global_norm(t_list: Sequence[Any], name: str = "global_norm") -> Tensor:
+    """√(sum of the squares of all elements of all tensors); None entries count nothing."""
+    present = [t.values if isinstance(t, IndexedSlices) else convert(t) for t in t_list if t is not None]
+    if not present:
+        raise errors.InvalidArgumentError("global_norm: the list holds 0 tensors; pass at least one")
+    with root_graph().name_scope(name):
+        return ops.sqrt(2.0 * ops.add_n([ops.l2_loss(t) for t in present]))      # type: ignore[no-any-return]
+
+
+def clip_by_global_norm(t_list: Sequence[Any], clip_norm: Any, use_norm: Any = None,
+                        name: str = "clip_by_global_norm") -> tuple[list[Any], Tensor]:
+    """(tensors scaled together so that their common norm is at most `clip_norm`, their norm before)."""
+    norm = global_norm(t_list) if use_norm is None else convert(use_norm)
+    with root_graph().name_scope(name):
+        limit = convert(clip_norm, norm.dtype)
+        scale = limit / ops.maximum(norm, limit)
+        return [_scaled(t, scale) for t in t_list], norm
+
+
+def _scaled(t: Any, scale: Tensor) -> Any:
+    if t is None:
+        return None
+    if isinstance(t, IndexedSlices):
+        return IndexedSlices(t.values * scale, t.indices, t.dense_shape)
+    return convert(t) * scale
+
+
+def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str = "clip_by_norm") -> Any:
+    """`t` scaled so that its norm (over `axes`) is at most `clip_norm`."""
+    values = t.values if isinstance(t, IndexedSlices) else convert(t)
+    with root_graph().name_scope(name):
+        norm = ops.sqrt(ops.reduce_sum(ops.square(values), axis=axes, keepdims=axes is not None))
+        limit = convert(clip_norm, values.dtype)
+        return _scaled(t, limit / ops.maximum(norm, limit))
+
+
+def clip_by_average_norm(t: Any, clip_norm: Any, name: str = "clip_by_average_norm") -> Tensor:
+    """`t` scaled so that its norm divided by its number of elements is at most `clip_norm`."""
+    values = convert(t)
+    with root_graph().name_scope(name):
+        norm = ops.sqrt(ops.reduce_sum(ops.square(values))) / ops.cast(ops.size(values), values.dtype)
+        limit = convert(clip_norm, values.dtype)
+        return values * (limit / ops.maximum(norm, limit))      # type: ignore[no-any-return]

@@ -1,0 +1,129 @@
+"""Summaries: named values of a step, collected in one fetch, to the journal that all views read and to a file."""
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from workbench import errors
+from workbench.core import text as _text
+from workbench.core.build import convert, ops
+from workbench.core.graph import Graph, Tensor
+from workbench.core.trace import journal
+from workbench.nn.variables import GraphKeys, get_collection, root_graph
+
+__all__ = ["FileWriter", "histogram", "merge", "merge_all", "read_events", "scalar", "text"]
+
+
+def _add(operation: str, name: str, value: Any, collections: Any, family: str | None) -> Tensor:
+    graph = root_graph()
+    tag = f"{family}/{name}" if family else f"{graph.scope}{name}"
+    made = getattr(ops, operation)(convert(value), tag=tag.replace(" ", "_"), name=name.replace(" ", "_").replace(":", "_"))
+    for key in collections if collections is not None else [GraphKeys.SUMMARIES]:
+        graph.add_to_collection(key, made)
+    return made      # type: ignore[no-any-return]
+
+
+def scalar(name: str, tensor: Any, collections: Any = None, family: str | None = None) -> Tensor:
+    """A number as a series `name`; gives a string scalar for FileWriter.add_summary."""
+    return _add("scalar_summary", name, tensor, collections, family)
+
+
+def histogram(name: str, values: Any, collections: Any = None, family: str | None = None) -> Tensor:
+    """The distribution of a tensor's elements."""
+    return _add("histogram_summary", name, values, collections, family)
+
+
+def text(name: str, tensor: Any, collections: Any = None) -> Tensor:
+    """Text of a step."""
+    return _add("text_summary", name, tensor, collections, None)
+
+
+def merge(inputs: Any, collections: Any = None, name: str | None = None) -> Tensor:
+    """Several summaries as one."""
+    made = ops.merge_summary(list(inputs), name=name)
+    for key in collections or ():
+        root_graph().add_to_collection(key, made)
+    return made      # type: ignore[no-any-return]
+
+
+def merge_all(key: str = GraphKeys.SUMMARIES, scope: str | None = None) -> Tensor | None:
+    """All summaries of the graph as one, None when there are none."""
+    found = get_collection(key, scope)
+    return merge(found) if found else None
+
+
+class FileWriter:
+    """Appends summaries to `events.jsonl` in `logdir`, one JSON object a line, and scalars to the journal.
+
+    Each line has "wall" (seconds since the epoch), "step", "kind" and "tag"; the graph goes to `graph.txt`. One writer of
+    a folder at a time.
+    """
+
+    def __init__(self, logdir: Any, graph: Graph | None = None, *ignored: Any, **options: Any) -> None:
+        self._folder = Path(os.fspath(logdir))
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._file: Any = open(self._folder / "events.jsonl", "a", encoding="utf-8")      # noqa: SIM115
+        if graph is not None:
+            self.add_graph(graph)
+
+    def get_logdir(self) -> str:
+        return str(self._folder)
+
+    def add_summary(self, summary: Any, global_step: Any = None) -> None:
+        """Write what a summary tensor gave (bytes or a string array of rank 0)."""
+        if self._file is None:
+            raise errors.FailedPreconditionError(f"FileWriter {self._folder}: it is closed; call reopen() first")
+        raw = summary.item() if hasattr(summary, "item") else summary
+        step = -1 if global_step is None else int(global_step)
+        for line in raw.splitlines():
+            event = json.loads(line)
+            self._file.write(json.dumps({"wall": time.time(), "step": step, **event}) + "\n")
+            if event["kind"] == "scalar":
+                journal.point(event["tag"], step, event["value"])
+
+    def add_graph(self, graph: Graph, global_step: Any = None) -> None:
+        """Write the graph as text."""
+        (self._folder / "graph.txt").write_text(_text.to_text(graph), encoding="utf-8")
+
+    def add_run_metadata(self, run_metadata: Any, tag: str, global_step: Any = None) -> None:
+        """Accepted for old programs: spans of runs are in the journal."""
+
+    def flush(self) -> None:
+        """Have everything on disk."""
+        if self._file is not None:
+            self._file.flush()
+
+    def close(self) -> None:
+        """End; closing twice is fine."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def reopen(self) -> None:
+        """Go on after close()."""
+        if self._file is None:
+            self._file = open(self._folder / "events.jsonl", "a", encoding="utf-8")      # noqa: SIM115
+
+    def __enter__(self) -> FileWriter:
+        return self
+
+    def __exit__(self, *details: Any) -> None:
+        self.close()
+
+
+def read_events(logdir: Any) -> Iterator[dict[str, Any]]:
+    """The events a FileWriter wrote, in order. DataLossError names the line that is damaged."""
+    path = Path(os.fspath(logdir)) / "events.jsonl"
+    if not path.exists():
+        raise errors.NotFoundError(f"read_events: {path} does not exist; pass the folder of a FileWriter")
+    with open(path, encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield json.loads(line)
+            except ValueError:
+                raise errors.DataLossError(f"read_events: line {number} of {path} is no JSON ({line[:40]!r}); remove it") \
+                    from None

@@ -1,0 +1,181 @@
+"""Synchronous replicas with backup workers: accumulators, a token queue, a chief that applies (paper §4.4)."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from workbench import errors
+from workbench.core import device as devices
+from workbench.core.build import IndexedSlices, ops
+from workbench.core.graph import Operation
+from workbench.nn.variables import GraphKeys, Variable, group, near, root_graph
+from workbench.train.coordinator import QueueRunner
+from workbench.train.optimizer import Optimizer
+from workbench.train.queues import ConditionalAccumulator, FIFOQueue, SparseConditionalAccumulator
+
+__all__ = ["SyncReplicasOptimizer", "replica_device_setter"]
+
+
+class SyncReplicasOptimizer(Optimizer):
+    """All of n workers compute; the first `replicas_to_aggregate` = m gradients of a step count, later ones are dropped.
+
+    Each variable has an accumulator that drops gradients of older steps. The chief (one queue runner, `get_chief_queue_runner`)
+    takes the mean of m gradients, applies it with the inner optimizer, adds 1 to the global step and puts max(n, m) tokens
+    with the new step into a queue; a worker's step ends by taking a token, which is the step its next gradient counts for.
+    Run `chief_init_op` and `get_init_tokens_op()` on the chief, `local_step_init_op` on each worker.
+    """
+
+    def __init__(self, opt: Optimizer, replicas_to_aggregate: int, total_num_replicas: int | None = None,
+                 variable_averages: Any = None, variables_to_average: Any = None, use_locking: bool = False,
+                 name: str = "sync_replicas") -> None:
+        super().__init__(use_locking, name)
+        self._opt, self._aggregate = opt, replicas_to_aggregate
+        self._total = replicas_to_aggregate if total_num_replicas is None else total_num_replicas
+        if self._aggregate < 1 or self._total < 1:
+            raise errors.InvalidArgumentError(f"SyncReplicasOptimizer: {self._aggregate} of {self._total} replicas; use at "
+                                              "least 1 of each")
+        self._tokens_per_step = max(self._total, self._aggregate)
+        self._averages, self._averaged = variable_averages, variables_to_average
+        self._global_step: Variable | None = None
+        self._accumulators: dict[Variable, Any] = {}
+        self._local_inits: list[Operation] = []
+
+    def compute_gradients(self, *args: Any, **options: Any) -> list[tuple[Any, Variable]]:
+        """The inner optimizer's."""
+        return self._opt.compute_gradients(*args, **options)
+
+    def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Variable]], global_step: Variable | None = None,
+                        name: str | None = None) -> Operation:
+        """The step of one worker; needs `global_step`. The first call also builds the chief's part."""
+        if global_step is None:
+            raise errors.InvalidArgumentError("SyncReplicasOptimizer: global_step is None; pass the variable that counts "
+                                              "updates")
+        pairs = [(g, v) for g, v in grads_and_vars if g is not None]
+        if not pairs:
+            raise errors.InvalidArgumentError("SyncReplicasOptimizer: no gradient reaches any of the variables; check that "
+                                              "the loss depends on them")
+        with root_graph().name_scope(name or self._name) as scope:
+            if self._global_step is None:
+                self._make_chief(pairs, global_step)
+            local_step = self._make_local_step(pairs[0][0], global_step)
+            sent = [self._send(grad, variable, local_step) for grad, variable in pairs]
+            with root_graph().control_dependencies(sent), near(global_step):
+                token = self._queue.dequeue()
+            return local_step.assign(token, name=scope).op
+
+    def _make_local_step(self, grad: Any, global_step: Variable) -> Variable:
+        """The step that a worker's gradients count for, on the device of its gradients."""
+        graph = root_graph()
+        with graph.device(None), graph.device(grad.op.device):
+            made = Variable(0, trainable=False, dtype=global_step.dtype, name="local_step",
+                            collections=[GraphKeys.LOCAL_VARIABLES])
+        self.local_step_init_op = made.assign(global_step.value()).op
+        self._local_inits.append(self.local_step_init_op)
+        graph.add_to_collection(GraphKeys.LOCAL_INIT_OP, self.local_step_init_op)
+        return made
+
+    def _send(self, grad: Any, variable: Variable, local_step: Variable) -> Operation:
+        with near(variable):
+            accumulator = self._accumulators[variable]
+            if isinstance(grad, IndexedSlices):
+                return accumulator.apply_indexed_slices_grad(grad, local_step.value())      # type: ignore[no-any-return]
+            return accumulator.apply_grad(grad, local_step.value())      # type: ignore[no-any-return]
+
+    def _take(self, grad: Any, variable: Variable) -> Any:
+        """The mean gradient of `variable`; its accumulator is made beside it."""
+        shared = f"{variable.op.name}/grad_accum"
+        with near(variable):
+            if isinstance(grad, IndexedSlices):
+                sparse = SparseConditionalAccumulator(variable.dtype, variable.shape, shared, name="accumulator")
+                self._accumulators[variable] = sparse
+                return sparse.take_indexed_slices_grad(self._aggregate)
+            dense = ConditionalAccumulator(variable.dtype, variable.shape, shared, name="accumulator")
+            self._accumulators[variable] = dense
+            return dense.take_grad(self._aggregate)
+
+    def _make_chief(self, pairs: Sequence[tuple[Any, Variable]], global_step: Variable) -> None:
+        graph, self._global_step = root_graph(), global_step
+        with near(global_step):
+            self._queue = FIFOQueue(-1, global_step.dtype, [()], shared_name="sync_token_q", name="sync_token_q")
+        update = self._opt.apply_gradients([(self._take(g, v), v) for g, v in pairs], global_step)
+        if self._averages is not None:
+            with graph.control_dependencies([update]):
+                update = self._averages.apply(self._averaged)
+        with graph.control_dependencies([update]), near(global_step):
+            tokens = ops.fill([self._tokens_per_step], global_step.value())
+            release = self._queue.enqueue_many([tokens])
+        with near(global_step):
+            self._runner = QueueRunner(self._queue, [release])
+
+    @property
+    def chief_init_op(self) -> Operation:
+        """Brings the accumulators and all local steps to the global step; run it once, after initialisation or restore."""
+        step = self._built("chief_init_op")
+        resets = []
+        for variable, accumulator in self._accumulators.items():
+            with near(variable):
+                resets.append(accumulator.set_global_step(step.value()))
+        return group(*resets, *self._local_inits, name="chief_init")
+
+    def get_chief_queue_runner(self) -> QueueRunner:
+        """Applies the means, step after step; start it on the chief."""
+        self._built("get_chief_queue_runner")
+        return self._runner
+
+    def get_init_tokens_op(self, num_tokens: int = -1) -> Operation:
+        """Puts the first tokens (default: m) into the queue; run once, on the chief."""
+        step = self._built("get_init_tokens_op")
+        count = self._aggregate if num_tokens < 0 else num_tokens
+        if count < self._aggregate - self._total:
+            raise errors.InvalidArgumentError(f"get_init_tokens_op: {count} tokens for {self._total} workers cannot make "
+                                              f"{self._aggregate} gradients; use {self._aggregate - self._total} or more")
+        if count == 0:
+            return group(name="no_tokens")
+        with near(step):
+            return self._queue.enqueue_many([ops.fill([count], step.value())])
+
+    def _built(self, where: str) -> Variable:
+        if self._global_step is None:
+            raise errors.FailedPreconditionError(f"{where}: there is no training step yet; call minimize or "
+                                                 "apply_gradients first")
+        return self._global_step
+
+    def get_slot(self, var: Variable, name: str) -> Variable | None:
+        """The inner optimizer's."""
+        return self._opt.get_slot(var, name)
+
+    def get_slot_names(self) -> list[str]:
+        """The inner optimizer's."""
+        return self._opt.get_slot_names()
+
+    def variables(self) -> list[Variable]:
+        """The inner optimizer's."""
+        return self._opt.variables()
+
+
+_STATE = ("variable",)
+
+
+def replica_device_setter(ps_tasks: int = 0, ps_device: str = "/job:ps", worker_device: str = "/job:worker",
+                          merge_devices: bool = True, cluster: Any = None, ps_ops: Sequence[str] | None = None,
+                          ps_strategy: Callable[[Operation], int] | None = None) -> Callable[[Operation], str] | None:
+    """A device function: variables go to the parameter servers in turn, the rest to the worker.
+
+    `ps_strategy(operation)` chooses a server's number instead. Use: `with wb.device(replica_device_setter(2)):`. With 0
+    servers there is nothing to set and the result is None.
+    """
+    if cluster is not None:
+        jobs = cluster.as_dict() if hasattr(cluster, "as_dict") else dict(cluster)
+        ps_tasks = len(jobs.get(devices.parse(ps_device).job or "ps", ()))
+    if ps_tasks == 0:
+        return None
+    kinds, count = tuple(ps_ops or _STATE), [0]
+
+    def choose(op: Operation) -> str:
+        if op.type not in kinds:
+            return worker_device
+        if ps_strategy is not None:
+            return f"{ps_device}/task:{ps_strategy(op)}"
+        count[0] += 1
+        return f"{ps_device}/task:{(count[0] - 1) % ps_tasks}"
+    return choose
