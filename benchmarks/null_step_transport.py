@@ -56,7 +56,7 @@ class NullEngine:
 
 
 def define() -> None:
-    from workbench.cluster.task import define_engine
+    from workbench.cluster.engines import define_engine
     define_engine("null", NullEngine)
 
 

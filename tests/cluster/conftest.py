@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster_engines import define
 from distributed import Client, LocalCluster
 
+from tests.cluster.cluster_engines import define
 from workbench.cluster.chief import Cluster
 
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from bokeh.client import pull_session
 from bokeh.models import ColumnDataSource
-from cluster_engines import define
 from distributed import Client, LocalCluster
 
+from tests.cluster.cluster_engines import define
 from workbench.cluster import dashboard
 from workbench.cluster.chief import Cluster
 

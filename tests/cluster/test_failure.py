@@ -10,8 +10,8 @@ import time
 
 import numpy as np
 import pytest
-from conftest import our_threads
 
+from tests.cluster.conftest import our_threads
 from workbench import errors
 from workbench.cluster import upgrade
 from workbench.cluster.chief import Cluster

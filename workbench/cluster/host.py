@@ -12,6 +12,8 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from workbench import errors
 from workbench.cluster import upgrade
 from workbench.cluster.buffers import BufferPool
+from workbench.cluster.engine import GraphEngine
+from workbench.cluster.engines import define_engine
 from workbench.cluster.task import Task
 from workbench.cluster.transport import Connection
 from workbench.cluster.upgrade import Acceptor, Hello
@@ -31,6 +33,7 @@ class WorkbenchWorker(WorkerPlugin):
     host: TaskHost | None = None
 
     def setup(self, worker: Any) -> None:
+        define_engine("graph", GraphEngine)
         sys.setswitchinterval(_SWITCH_INTERVAL)
         self.host = TaskHost(worker)
         worker.handlers[upgrade.OP] = self.host.acceptor.handle

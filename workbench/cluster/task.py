@@ -8,80 +8,25 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
-
-import numpy as np
+from typing import Any
 
 from workbench import errors
 from workbench.cluster import messages as m
+from workbench.cluster.engines import Engine, Result, TaskContext, make_engine
 from workbench.cluster.frames import TENSOR, Frame, decode_tensor, encode_tensor
 from workbench.cluster.group import ReceiverGroup
 from workbench.cluster.transport import Connection, release_receiver
-from workbench.core.rendezvous import LocalRendezvous, Rendezvous, target_of, task_of
+from workbench.core.rendezvous import LocalRendezvous, target_of, task_of
 from workbench.core.trace import Journal, Span
 
-__all__ = ["Engine", "Send", "Task", "TaskContext", "define_engine"]
+__all__ = ["Task"]
 
 logger = logging.getLogger("workbench")
-
-Send = Callable[[str, Any, bool], None]
-"""send(key, value, dead): towards the device named in `key`; on return the memory of `value` may be reused."""
-Result = list[Any] | BaseException
 
 _BATCH = 4000          # spans per message
 _GOODBYE = 1.0         # seconds to wait for receiver threads
 _KEEP = 256            # finished steps remembered before they are pruned
 _TRANSFERS = 1000      # sends and receives kept per shipment: whole steps from its start, the rest is counted as lost
-
-
-class Engine(Protocol):
-    """What runs partitions inside a task. Methods are called from receiver threads, several at a time."""
-
-    def register(self, handle: str, program: bytes) -> None:
-        """Prepare `program` (the text of one device graph per device of this task) under `handle`."""
-
-    def run(self, handle: str, step: int, feeds: dict[str, np.ndarray[Any, Any]], send: Send, rendezvous: Rendezvous,
-            done: Callable[[Result], None]) -> None:
-        """Start a step; `done` is called once with the fetches or an error, from any thread, now or later.
-
-        Runs on the thread that receives from the chief: call `release_receiver()` before anything long, or hand over.
-        """
-
-    def abort(self, step: int, error: errors.Error) -> None:
-        """The step is over; its rendezvous gives `error` to whoever waits. `done` is ignored from now on."""
-
-    def close(self) -> None:
-        """Release threads and memory; no call follows."""
-
-
-@dataclass(frozen=True)
-class TaskContext:
-    """What an engine is told when it is made."""
-
-    task: str
-    tasks: tuple[str, ...]
-    session: int
-    journal: Journal           # spans recorded here reach the chief within a second
-
-
-_engines: dict[str, Callable[[TaskContext], Engine]] = {}
-
-
-def define_engine(name: str, factory: Callable[[TaskContext], Engine]) -> None:
-    """Make `Cluster(engine=name)` possible in this process; "graph" is the one that is always there."""
-    _engines[name] = factory
-
-
-def _make_engine(name: str, context: TaskContext) -> Engine:
-    if name == "graph" and name not in _engines:
-        from workbench.cluster.engine import GraphEngine
-        define_engine("graph", GraphEngine)
-    if name not in _engines:
-        raise errors.NotFoundError(f"{context.task}: there is no engine {name!r}, only "
-                                   f"{', '.join(_engines) or 'none'}; "
-                                   "call define_engine on every worker first")
-    return _engines[name](context)
 
 
 class Task:
@@ -144,7 +89,7 @@ class Task:
         self.tasks, self.unix, self.timeout = dict(message.tasks), message.unix, message.timeout
         self.journal.enabled = message.trace
         context = TaskContext(self.name, tuple(self.tasks), self.session, self.journal)
-        self._engine = _make_engine(message.engine, context)
+        self._engine = make_engine(message.engine, context)
         self._reply(m.Opened(self.name, os.getpid()), number)
 
     def _register(self, number: int, message: m.RegisterPartition) -> None:
