@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,6 +12,7 @@ import pytest
 
 from tests.cluster.conftest import open_files, our_sockets, our_threads
 from workbench import errors
+from workbench.cluster import upgrade
 from workbench.cluster.chief import Cluster
 from workbench.core.trace import Journal
 
@@ -44,6 +46,16 @@ def test_all_tasks_exchange_tensors_at_once(echo, unix, size):
     for _ in range(5):
         got = cluster.run_step("h", feeds_by_task=feeds)
         assert [float(got[task][0][-1]) for task in cluster.tasks] == [9, 8, 7, 6]
+
+
+def test_a_refused_unix_socket_falls_back_to_the_port(echo, monkeypatch):
+    async def refused(answer):
+        return None
+
+    monkeypatch.setattr(upgrade, "_open_unix", refused)
+    cluster = everywhere(echo(1, 1), b"exchange")
+    assert all(member.connection.reader.family != socket.AF_UNIX for member in cluster._members.values())
+    assert float(cluster.run_step("h")[cluster.tasks[0]][0][0]) == 1
 
 
 def test_concurrent_steps_from_many_threads(echo):

@@ -45,7 +45,8 @@ class Cluster:
     closes what is still open.
 
     `heartbeat` seconds without any sign of life mean a lost task; `step_deadline` seconds bound every step (None: no
-    bound). `unix=False` keeps tensors between processes of one host on Dask's own port.
+    bound) from the moment its messages are out. `unix=False` keeps tensors between processes of one host on Dask's own
+    port.
     Errors: ResourceExhaustedError for too few workers, UnavailableError for what cannot be reached.
     """
 
@@ -144,6 +145,11 @@ class Cluster:
     def clocks(self) -> dict[str, tuple[float, float]]:
         """Task -> (seconds its clock reads more than ours, error bound in seconds)."""
         return {task: member.clock for task, member in self._members.items()}
+
+    @property
+    def lost_spans(self) -> dict[str, int]:
+        """Task -> trace spans it could not keep until they were sent; fast steps record only a part of them."""
+        return {task: member.lost_spans for task, member in self._members.items()}
 
     @property
     def dashboard_link(self) -> str:

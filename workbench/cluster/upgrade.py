@@ -113,8 +113,9 @@ async def _connect(rpc: Any, address: str, hello: Hello, pool: BufferPool) -> Co
     how = answer["how"]
     label = f"{hello.source}>{hello.task}"
     if how == "unix":
-        rpc.reuse(address, comm)
         sock = await _open_unix(answer)
+        await comm.write({"connected": sock is not None})
+        rpc.reuse(address, comm)
         return None if sock is None else _outgoing(hello, sock, pool, b"", label)
     if how == "comm":
         rpc.occupied[address].discard(comm)          # it is ours now; the pool forgets it
@@ -242,9 +243,11 @@ class Acceptor:
             listener.listen(4)
             listener.setblocking(False)
             await comm.write({"how": "unix", "name": name, "token": token.hex()})
-            with contextlib.suppress(TimeoutError):
+            with contextlib.suppress(TimeoutError, OSError):
                 async with asyncio.timeout(self.timeout):
-                    return await _admit_unix(listener, token)
+                    answer = await comm.read()
+                    if isinstance(answer, dict) and answer.get("connected") is True:
+                        return await _admit_unix(listener, token)
         return None
 
 
