@@ -18,6 +18,8 @@ from workbench.nn import layers as _layers
 from workbench.nn import losses as _losses
 from workbench.nn import rnn_cell as _rnn_cell
 from workbench.train import app as _app
+from workbench.train import config as _config
+from workbench.train import files as _files
 
 __version__ = "1.15.0-workbench-" + _wb.__version__
 VERSION = __version__
@@ -212,6 +214,7 @@ ConfigProto, GPUOptions = _config.ConfigProto, _config.GPUOptions
 RunMetadata, RunOptions = _config.RunMetadata, _config.RunOptions
 app = _Namespace(run=_app.run, flags=_app)
 flags = _app
+gfile = _files
 compat = _Namespace(
     as_bytes=lambda text, encoding="utf-8": text.encode(encoding) if isinstance(text, str) else bytes(text),
     as_str=lambda text, encoding="utf-8": text if isinstance(text, str) else bytes(text).decode(encoding),

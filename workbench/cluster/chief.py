@@ -19,6 +19,7 @@ from workbench.cluster.backend import ClusterBackend
 from workbench.cluster import dashboard, launch
 from workbench.cluster import messages as m
 from workbench.cluster.buffers import BufferPool
+from workbench.cluster.group import ReceiverGroup
 from workbench.cluster.member import Member
 from workbench.cluster.steps import PendingStep, deferred_interrupt
 from workbench.cluster.transport import Connection
@@ -61,7 +62,7 @@ class Cluster:
         self.heartbeat, self.step_deadline = heartbeat, step_deadline
         self._engine_name, self._timeout = engine, connect_timeout
         self._host = host_identity() if unix else ""
-        self._journal, self._pool = journal, BufferPool()
+        self._journal, self._pool, self._group = journal, BufferPool(), ReceiverGroup("chief")
         self._members: dict[str, Member] = {}
         self._handles: dict[str, dict[str, None]] = {}          # handle -> its tasks, in order of registration
         self._pending: dict[int, PendingStep] = {}
@@ -91,7 +92,7 @@ class Cluster:
             raise errors.UnavailableError(f"Cluster: the workers of {self.client.scheduler.address} did not answer within "
                                           f"{4 * self._timeout:g} s; a worker may be stopped") from error
         for task, connection in connections.items():
-            self._members[task] = Member(task, addresses[task], connection, _EPOCH, self._journal, self._on_step, self._on_lost)
+            self._members[task] = Member(task, addresses[task], connection, _EPOCH, self._journal, self._on_step, self._on_lost, self._group)
         opening = m.OpenTask("", self._engine_name, addresses, self._journal.enabled, bool(self._host), self._timeout)
         asked = {task: self._members[task].begin(m.OpenTask(**{**vars(opening), "task": task})) for task in self.tasks}
         for task, number in asked.items():
@@ -344,6 +345,8 @@ class Cluster:
                 member.connection.join(max(0.0, until - time.monotonic()))
             member.connection.close()
             member.connection.join(1.0)
+        self._group.close()
+        self._group.join(1.0)
         watcher = getattr(self, "_watcher", None)
         if watcher is not None and watcher is not threading.current_thread():
             watcher.join(_GOODBYE_SECONDS)

@@ -16,6 +16,7 @@ import numpy as np
 from workbench import errors
 from workbench.cluster import messages as m
 from workbench.cluster.frames import TENSOR, Frame, decode_tensor, encode_tensor
+from workbench.cluster.group import ReceiverGroup
 from workbench.cluster.transport import Connection, release_receiver
 from workbench.core.rendezvous import LocalRendezvous, Rendezvous, target_of, task_of
 from workbench.core.trace import Journal, Span
@@ -106,6 +107,7 @@ class Task:
         self._oldest = 0
         self._links: dict[str, Connection] = {}            # we send on these
         self._inbound: list[Connection] = []               # we receive on these
+        self._group = ReceiverGroup(f"{name}")
         self._cursor = 0
         self._transfers: list[tuple[str, str, int, float, float, int]] = []      # cheaper than spans on the way of a step
         self._transfers_lost = 0
@@ -115,7 +117,7 @@ class Task:
             m.StatusRequest: self._status, m.OpenTask: self._open, m.Close: lambda step, message: self.close()}
 
     def start(self) -> None:
-        self.control.start(self._on_control, lambda connection, error: self.close())
+        self.control.start(self._on_control, lambda connection, error: self.close(), self._group)
 
     # control
     def _on_control(self, connection: Connection, frame: Frame) -> None:
@@ -322,7 +324,7 @@ class Task:
     def add_inbound(self, connection: Connection) -> None:
         with self._lock:
             self._inbound.append(connection)
-        connection.start(self.on_tensor, self._on_inbound_closed)
+        connection.start(self.on_tensor, self._on_inbound_closed, self._group)
 
     def _unexpected(self, connection: Connection, frame: Frame) -> None:
         raise errors.DataLossError(f"{self.name}: {connection.peer} answered on a one-way connection; the stream is damaged")
@@ -364,11 +366,14 @@ class Task:
                 logger.exception("workbench: the engine of %s did not close", self.name)
         self._forget(self)
         others = [*self._links.values(), *self._inbound]
+        if self._group.leadership.mine:
+            self._group.finish_others(self.control)
         for connection in others:
             connection.close()
         until = time.monotonic() + _GOODBYE
         for connection in others:
             connection.join(max(0.0, until - time.monotonic()))
+        self._group.close()
         self.control.close()                                   # last: the chief takes it as the sign that all is gone
 
 

@@ -71,9 +71,14 @@ def convert(value: Any, dtype: Any = None, name: str = "constant") -> Tensor:
         if wanted is not None and value.dtype is not wanted:
             raise errors.DtypeError(f"convert: {value.name} is {value.dtype.name} but {wanted.name} is needed; cast it")
         return value
+<<<<<<< HEAD
     if isinstance(value, (list, tuple)) and any(isinstance(v, Tensor) or hasattr(v, "__tensor__")
                                                 for v in _flat(value)):
         return ops.stack([convert(v, wanted) for v in value])
+=======
+    if isinstance(value, (list, tuple)) and any(isinstance(v, Tensor) or hasattr(v, "__tensor__") for v in _flat(value)):
+        return ops.stack([convert(v, wanted) for v in value])      # type: ignore[no-any-return]
+>>>>>>> main
     if isinstance(value, Shape):
         value = np.asarray(value.static, np.int32)
     return constant(value, wanted, name=name)
@@ -221,7 +226,7 @@ def constant_value(tensor: Tensor, known: dict[Tensor, Any] | None = None) -> np
 def _constant_value(tensor: Tensor, memory: dict[Tensor, Any]) -> np.ndarray[Any, Any] | None:
     op = tensor.op
     if op.type == "constant":
-        return op.attrs["value"]
+        return op.attrs["value"]      # type: ignore[no-any-return]
     known = _known_shape_value(op)
     if known is not None:
         return known
