@@ -71,7 +71,8 @@ def convert(value: Any, dtype: Any = None, name: str = "constant") -> Tensor:
         if wanted is not None and value.dtype is not wanted:
             raise errors.DtypeError(f"convert: {value.name} is {value.dtype.name} but {wanted.name} is needed; cast it")
         return value
-    if isinstance(value, (list, tuple)) and any(isinstance(v, Tensor) or hasattr(v, "__tensor__") for v in _flat(value)):
+    if isinstance(value, (list, tuple)) and any(isinstance(v, Tensor) or hasattr(v, "__tensor__")
+                                                for v in _flat(value)):
         return ops.stack([convert(v, wanted) for v in value])      # type: ignore[no-any-return]
     if isinstance(value, Shape):
         value = np.asarray(value.static, np.int32)
