@@ -19,6 +19,7 @@ from workbench.core.graph import Operation, Tensor
 from workbench.core.passes.rewrite import is_back_edge
 from workbench.core.plan import Instance, Plan, PlanSegment
 from workbench.core.rendezvous import Rendezvous
+from workbench.core.segments import CONTROL_FLOW
 from workbench.core.state import Context
 from workbench.core.trace import Journal, Span
 
@@ -242,7 +243,8 @@ class StepRun:
         table = self.values[Tag()]
         if tensor in table:
             value = table[tensor]
-            return value.copy() if isinstance(value, np.ndarray) and tensor in self.plan.program.feeds else value
+            passed_on = tensor in self.plan.program.feeds or tensor.op.type in CONTROL_FLOW      # somebody else's array
+            return value.copy() if isinstance(value, np.ndarray) and passed_on else value
         if tensor.op.type in ("constant",):
             return tensor.op.attrs["value"].copy()
         raise errors.InvalidArgumentError(f"fetch {tensor.name!r}: it has no value in this step, because it lies on a "
