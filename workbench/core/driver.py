@@ -13,14 +13,25 @@ from workbench import errors
 from workbench.core import trace
 from workbench.core.dtype import DType
 from workbench.core.executor import (
-    Action, Event, Executor, Finish, Forget, Move, Node, RunSegment, SegmentFailed, SegmentFinished, StepCancelled,
-    StepStarted, Tag)
+    Action,
+    Event,
+    Executor,
+    Finish,
+    Forget,
+    Move,
+    Node,
+    RunSegment,
+    SegmentFailed,
+    SegmentFinished,
+    StepCancelled,
+    StepStarted,
+    Tag,
+)
 from workbench.core.graph import Operation, Tensor
 from workbench.core.passes.rewrite import is_back_edge
 from workbench.core.plan import Instance, Plan, PlanSegment
 from workbench.core.rendezvous import Rendezvous
 from workbench.core.segments import CONTROL_FLOW
-from workbench.core.state import Context
 from workbench.core.trace import Journal, Span
 
 __all__ = ["StepRun", "nodes_of", "run_error"]
@@ -98,13 +109,17 @@ class StepRun:
             if self._busy:
                 return
             self._busy = True
-        while True:
-            with self._lock:
-                if not self._events:
-                    self._busy = False
-                    return
-                event = self._events.popleft()
-            self._handle(event)
+        try:
+            while True:
+                with self._lock:
+                    if not self._events:
+                        self._busy = False
+                        return
+                    event = self._events.popleft()
+                self._handle(event)
+        except BaseException:      # Ctrl-C: let the cancellation that follows be handled
+            self._busy = False
+            raise
 
     def _handle(self, event: Event) -> None:
         try:
