@@ -228,6 +228,8 @@ def _constant_value(tensor: Tensor, memory: dict[Tensor, Any]) -> np.ndarray[Any
     d = op.definition
     if d.stateful or d.blocking or d.context or not op.inputs or not tensor.shape.known or op.control_inputs:
         return None
+    if any(isinstance(value, Graph) for value in op.attrs.values()):      # a branch or loop has no kernel, and may be long
+        return None
     if (tensor.shape.num_elements() or 0) > _MOST or tensor.dtype.kind == "object":
         return None
     values = []
