@@ -82,7 +82,8 @@ class _Direct:
         try:
             if self._contexts:
                 instance.begin(step)
-            results = instance.run(*feeds)
+            with np.errstate(all="ignore"):      # inf and nan are values of the graph, as in TensorFlow
+                results = instance.run(*feeds)
         except BaseException as error:
             shown = run_error(self.plan, error)      # a step that failed leaves its instance behind
             if shown is error:

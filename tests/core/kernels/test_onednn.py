@@ -326,7 +326,7 @@ def test_avg_pool(image: Any, kernel: Any, strides: Any, padding: Any, data_form
 # Elementwise
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (7,), (3, 5), (2, 3, 4, 5)])
+@pytest.mark.parametrize("shape", [(1,), (7,), (3, 5), (2, 3, 4, 5)])
 def test_relu_and_add(shape: tuple[int, ...]) -> None:
     x, y = some(*shape), some(*shape)
     close(apply("relu", {}, [plain(x)], shape), np.maximum(x, 0), 0)
