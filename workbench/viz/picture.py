@@ -13,9 +13,8 @@ __all__ = ["graph_picture", "picture", "series_picture", "steps_picture"]
 
 def picture(*parts: Markup) -> Markup:
     """The parts with their own style sheet, which touches nothing else on the page."""
-    colors = style("colors.css").replace(":root", ".wb-static")
     own = "color: var(--ink); font-variant-numeric: tabular-nums; max-width: 960px;"
-    sheet = f"{colors}\n.wb-static {{ {own}\n{style('charts.css')}\n}}"
+    sheet = f"{style('notebook.css')}\n.wb-static {{ {own}\n{style('charts.css')}\n}}"
     return tag("div", tag("style", Markup(sheet)), *parts, class_="wb-static")
 
 

@@ -288,7 +288,8 @@ _HELP = (
     (
         "Timeline",
         "All clocks are shifted to the chief's; arrows join the two ends of one message. The critical path is the "
-        "chain of work, messages and waits that ends last: nothing beside it makes the step shorter. (White paper §9.2.)",
+        "chain of work, messages and waits that ends last: nothing beside it makes the step shorter. "
+        "(White paper §9.2.)",
     ),
     (
         "Rewrites",

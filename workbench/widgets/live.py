@@ -53,7 +53,7 @@ class LiveView(ipywidgets.VBox):
         }
         self._display: Any = None
         self._state = ""
-        self._text = ("", "")
+        self._second = ""
         super().__init__([self._header(), self.graph, self._charts()], layout={"width": "100%"})
         for widget in self._members():
             reply_at_once(widget)
@@ -99,17 +99,19 @@ class LiveView(ipywidgets.VBox):
 
     def _show_status(self, frame: dict[str, Any]) -> None:
         status, lost = frame["status"], sum(frame["lost"].values())
-        words = [f"<b>{_WORDS.get(status['state'], html.escape(status['state']))}</b>"]
-        words += [f"step {status['step']:,}"] if status["state"] != "empty" else []
-        words += [html.escape(status["message"])] if status["message"] else []
-        words += [f"{lost:,} records were lost to the journal's bound"] if lost else []
+        facts = [f"<b>{_WORDS.get(status['state'], html.escape(status['state']))}</b>"]
+        facts += [f"step {status['step']:,}"] if status["state"] != "empty" else []
+        facts += [html.escape(status["message"])] if status["message"] else []
+        facts += [f"{lost:,} records were lost to the journal's bound"] if lost else []
         worst = (frame["stragglers"] or {"rows": []})["rows"][:1]
-        second = self._text[1] if frame["stragglers"] is None else ""
+        second = self._second if frame["stragglers"] is None else ""
         if worst and worst[0]["share"] >= 0.03:
             row = worst[0]
             second = f"{short_task(row['task'])} costs {100 * row['share']:.0f} % of each step. {row['why']}"
-        self._text = (" · ".join(words), second)
-        self.status.value = f'<div role="status">{self._text[0]}<br><small>{html.escape(second)}</small></div>'
+        self._second, words = second, " · ".join(facts)
+        self.status.value = (
+            f'<div role="status" style="line-height:1.45">{words}<br><small>{html.escape(second)}</small></div>'
+        )
         busy = status["state"] in _BUSY
         for name, on in (
             ("pause", status["state"] == "running"),
