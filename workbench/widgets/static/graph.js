@@ -61,7 +61,7 @@ export default {
     const fit = svg => {
       const { width, height } = svg.viewBox.baseVal;
       const room = Math.min((view.clientWidth - 24) / width, 500 / height);
-      svg.setAttribute('width', width * Math.min(1.15, Math.max(0.62, room)));
+      svg.setAttribute('width', width * Math.min(1.15, Math.max(0.75, room)));
       svg.removeAttribute('height');
       view.scrollLeft = (view.scrollWidth - view.clientWidth) / 2;
     };
