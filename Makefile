@@ -8,7 +8,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 LAB_ARGS ?=
 PYTEST_ARGS ?=
-NOTEBOOK ?= notebooks/00_tour.ipynb
+AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 # The same versions everywhere, build requirements included (newer pips read the second name).
 export PIP_CONSTRAINT := constraints.txt
@@ -42,7 +42,7 @@ $(VENV)/.dev: $(VENV)/.product
 	@touch $@
 
 lab: $(VENV)/.product
-	@$(BIN)/workbench lab $(LAB_ARGS)
+	@$(BIN)/workbench lab $(AS_ROOT) $(LAB_ARGS)
 
 demo: $(VENV)/.product
 	@$(BIN)/workbench train mnist --report report.html

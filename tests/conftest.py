@@ -54,7 +54,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     reports = [r for group in terminalreporter.stats.values() for r in group if getattr(r, "when", "") == "call"]
     for kind, label in KINDS.items():
         count = sum(kind in report.keywords for report in reports)
-        asked = not chosen or (kind in chosen and f"not {kind}" not in chosen)
+        wanted = chosen.replace(f"not {kind}", "")
+        asked = (wanted == chosen and (chosen.startswith("not ") or not chosen)) or kind in wanted
         if count or asked:
             reason = _missing(kind) if not count else ""
             terminalreporter.write_line(f"{label} tests: {count} run" + (f" ({reason})" if reason else ""))

@@ -263,6 +263,10 @@ case("pad_mirror_grad", reals(6), ints([2, 1]),
      value=lambda dy, p: np.array([dy[2], dy[1] + dy[3] + dy[5], dy[0] + dy[4]]),
      attrs={"mode": "REFLECT"})
 case("reverse", A, value=lambda x: x[::-1, ::-1], attrs={"axis": [0, 1]})
+case("reverse_sequence", T, ints(3, 2), value=lambda x, n: np.stack([x[0, ::-1], x[1, [1, 0, 2]]]),
+     attrs={"seq_axis": 1})
+case("reverse_sequence", T, ints(1, 2), value=lambda x, n: np.stack([x[:, :, 0], x[::-1, :, 1]], -1), label="batch",
+     attrs={"seq_axis": 0, "batch_axis": 2})
 case("matrix_transpose", T, value=lambda x: np.einsum("abc->acb", x))
 case("diag", ROW, value=lambda x: np.eye(3) * x)
 case("diag_part", reals(3, 3), value=lambda x: x[[0, 1, 2], [0, 1, 2]])
@@ -288,6 +292,12 @@ case("densify", A, ints(1, 0, 1), value=lambda p, i: np.stack([p[0] * 0 + 1, p[0
      call=lambda p, i: _densified(p, i))
 case("gather_nd", T, ints([0, 1], [1, 2]), value=lambda p, i: np.stack([p[0, 1], p[1, 2]]))
 case("scatter_nd", ints([0], [2], [0]), reals(3), ints(4), value=lambda i, u, s: np.array([u[0] + u[2], 0, u[1], 0]))
+case("sparse_to_dense", ints([0, 1], [2, 0]), ints(3, 2), reals(2), fed=False,
+     value=lambda i, s, v: np.array([[7, v[0]], [7, 7], [v[1], 7]]), attrs={"default_value": 7})
+case("sparse_to_dense", ints(2, 0), ints(4)[0:1], ONE, value=lambda i, s, v: np.array([v, 0, v, 0]), label="scalar")
+case("sequence_mask", ints(1, 3, 0), value=lambda n: np.arange(3) < n[:, None], label="longest")
+case("sequence_mask", ints([1], [2]), value=lambda n: (np.arange(2) < n[..., None]).astype(np.float32),
+     attrs={"maxlen": 2, "dtype": "float32"})
 case("one_hot", ints(1, 3, -1), value=lambda i: np.float32([[0, 1, 0], [0, 0, 0], [0, 0, 0]]), attrs={"depth": 3})
 case("one_hot", ints(1, 0), value=lambda i: np.array([[2, 5], [5, 2], [2, 2]], np.int32),
      attrs={"depth": 3, "on_value": 5, "off_value": 2, "axis": 0}, label="axis")
@@ -461,7 +471,7 @@ def _densified(params: Any, indices: Any) -> Any:
 
 
 ELSEWHERE = {"placeholder", "argument", "no_op", "random_uniform", "random_normal", "truncated_normal", "multinomial",
-             "random_permutation"}
+             "random_permutation", "candidate_sampler"}
 """Operations without a value to compare: test_ops.py tests each by name."""
-FAMILIES_ELSEWHERE = {"state", "updates", "lists", "flow", "queues", "comm", "fused", "sparse", "strings", "files"}
+FAMILIES_ELSEWHERE = {"state", "updates", "lists", "flow", "queues", "comm", "fused", "sparse", "strings", "files", "summaries"}
 """Families, by the first word of their file, that have their own test files."""

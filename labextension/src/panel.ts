@@ -34,7 +34,7 @@ export class WorkbenchPanel extends Widget {
     side.append(this._steps.node, this._loss.node, this._stragglers.node);
     this._body.append(this._graph.node, side);
     this.node.append(this._header, this._trouble, this._empty, this._body);
-    _live.changed.connect(this.update, this);
+    _live.changed.connect(this._changed, this);
     this.update();
   }
 
@@ -54,7 +54,7 @@ export class WorkbenchPanel extends Widget {
     if (this.isDisposed) {
       return;
     }
-    this._live.changed.disconnect(this.update, this);
+    this._live.changed.disconnect(this._changed, this);
     this._graph.dispose();
     this._steps.dispose();
     this._loss.dispose();
@@ -88,6 +88,16 @@ export class WorkbenchPanel extends Widget {
     this._steps.show(snapshot!.steps);
     this._loss.show(snapshot!.series);
     this._stragglers.show(snapshot!.stragglers, this._factor);
+  }
+
+  /** The state shows at once, the pictures with the next repaint. */
+  private _changed(): void {
+    const status = this._live.link?.snapshot.status;
+    if (status && status.state !== this.node.dataset.state && !this._header.hidden) {
+      this.node.dataset.state = status.state;
+      this._showStatus(status);
+    }
+    this.update();
   }
 
   private _buildHeader(): void {

@@ -116,6 +116,13 @@ def while_recurrent(x: Any, w: Any) -> Any:
     return ops.reduce_sum(h * h)
 
 
+@case(np.arange(6.0).reshape(2, 3) / 7, np.arange(9.0).reshape(3, 3) / 9)
+def while_saves_products(x: Any, w: Any) -> Any:
+    """What is saved is an intermediate of the body that the next iteration computes into the same memory."""
+    _, h = ops.while_loop(lambda i, h: i < 4, lambda i, h: (i + 1, ops.sin(ops.matmul(h, w)) * ops.exp(h * 0.1)), [0, x])
+    return ops.reduce_sum(h)
+
+
 @case(ONE, TWO)
 def while_nested(x: Any, y: Any) -> Any:
     def outer(i: Any, v: Any) -> Any:

@@ -115,3 +115,25 @@ def test_dropout_scales_what_it_keeps_and_drops_alike_backwards() -> None:
 def test_dropout_noise_shape_shares_the_choice() -> None:
     value = evaluate([ops.dropout(ops.ones([30, 4]), 0.5, noise_shape=[30, 1], seed=1)])[0]
     assert (value == value[:, :1]).all() and 0 < (value[:, 0] > 0).mean() < 1
+
+
+def test_candidates_are_different_and_their_expected_counts_follow_the_distribution() -> None:
+    drawn, true, counts = ops.log_uniform_candidate_sampler([[0], [50]], 1, 20, True, 1000, seed=1)
+    assert drawn.shape == counts.shape == [20] and true.shape == [2, 1]
+    totals = np.zeros(1000)
+    state = Container()
+    for _ in range(400):
+        classes, expected, own = evaluate([drawn, true, counts], container=state)
+        assert len(set(classes.tolist())) == 20 and classes.min() >= 0 and classes.max() < 1000
+        totals[classes] += 1
+    assert classes.dtype == np.int64 and expected.dtype == own.dtype == np.float32
+    np.testing.assert_allclose(totals[[0, 50]] / 400, expected[:, 0], atol=0.06)
+
+
+def test_candidates_with_repetition() -> None:
+    drawn, true, counts = evaluate(ops.uniform_candidate_sampler([[3]], 1, 3000, False, 4, seed=1))
+    np.testing.assert_allclose(np.bincount(drawn), 750, rtol=0.1)
+    assert true[0, 0] == counts[0] == 750
+    with pytest.raises(ValueError,
+                       match=r"uniform_candidate_sampler: 5 different classes are wanted of 4; sample fewer"):
+        ops.uniform_candidate_sampler([[3]], 1, 5, True, 4)

@@ -122,7 +122,13 @@ class Lab:
         self.server = server
         self.errors: list[str] = []
         page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        page.on("request", lambda request: self._check_host(request.url))
         page.on("pageerror", lambda error: self.errors.append(str(error)))
+
+    def _check_host(self, url: str) -> None:
+        """Everything comes from our own server: the panel must work without internet."""
+        if url.startswith("http") and not url.startswith(self.server.url):
+            self.errors.append(f"asked another host: {url}")
 
     def open(self, path: str = "", reset: bool = True) -> None:
         place = f"lab/tree/{path}" if path else "lab"

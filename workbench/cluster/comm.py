@@ -10,6 +10,7 @@ from typing import Any
 
 from workbench import errors
 from workbench.cluster.frames import HEADER, Frame, parse_header
+from workbench.cluster.group import ReceiverGroup
 from workbench.cluster.transport import CloseHandler, Connection, FrameHandler
 
 __all__ = ["CommConnection"]
@@ -33,7 +34,7 @@ class CommConnection(Connection):
         """Wait until the comm is done with; Dask would read from it otherwise. Call on the comm's loop."""
         await self._ended.wait()
 
-    def start(self, on_frame: FrameHandler, on_close: CloseHandler) -> None:
+    def start(self, on_frame: FrameHandler, on_close: CloseHandler, group: ReceiverGroup | None = None) -> None:
         self._on_frame, self._on_close = on_frame, on_close
         self._thread = threading.Thread(target=self._receive, daemon=True, name=f"workbench-receive-{self._label}")
         self._thread.start()

@@ -12,6 +12,7 @@ from typing import Any
 from workbench import errors
 from workbench.cluster import messages as m
 from workbench.cluster.frames import Frame
+from workbench.cluster.group import ReceiverGroup
 from workbench.cluster.transport import Connection
 from workbench.core.trace import Journal
 
@@ -37,7 +38,7 @@ class Member:
     """One task of a session as the chief sees it. Thread-safe."""
 
     def __init__(self, task: str, address: str, connection: Connection, epoch: int, journal: Journal,
-                 on_step: StepHandler, on_lost: LossHandler) -> None:
+                 on_step: StepHandler, on_lost: LossHandler, group: ReceiverGroup) -> None:
         self.task, self.address, self.connection = task, address, connection
         self.session, self.epoch = connection.session, epoch
         self.pid = 0
@@ -45,6 +46,7 @@ class Member:
         self.unanswered = 0                        # probes since anything was heard
         self.times: list[tuple[int, float]] = []   # (step, seconds) since the last report
         self.steps = 0
+        self.lost_spans = 0                        # fell out of the task's bounded records before they were sent
         self.last_seconds = 0.0
         self._journal = journal
         self._on_step, self._on_lost = on_step, on_lost
@@ -53,7 +55,7 @@ class Member:
         self._lock = threading.Lock()
         self._backlog: deque[tuple[m.Message, int]] = deque()
         self._clocks: deque[tuple[float, float]] = deque(maxlen=16)      # (error bound, offset), seconds
-        connection.start(self._on_frame, self._on_close)
+        connection.start(self._on_frame, self._on_close, group)
 
     # sending
     def post(self, message: m.Message, step: int = -1, wait: bool = True) -> bool:
@@ -110,6 +112,7 @@ class Member:
             self._on_clock(message)                 # type: ignore[arg-type]
         elif kind is m.SpanBatch:
             offset, bound = self.clock
+            self.lost_spans += message.lost         # type: ignore[attr-defined]
             self._journal.merge(self.task, message.spans, offset, bound)      # type: ignore[attr-defined]
         else:
             self._on_answer(number, message)

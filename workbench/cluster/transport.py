@@ -12,7 +12,9 @@ from typing import Any
 
 from workbench import errors
 from workbench.cluster.buffers import BufferPool
-from workbench.cluster.frames import HEADER, Frame, parse_header
+from workbench.cluster.frames import HEADER, Frame, Header, parse_header
+from workbench.cluster.group import ReceiverGroup
+from workbench.cluster.leader import Leadership, receiving, release_receiver
 
 __all__ = ["Connection", "SocketConnection", "release_receiver"]
 
@@ -22,18 +24,8 @@ FrameHandler = Callable[["Connection", Frame], None]
 CloseHandler = Callable[["Connection", "BaseException | None"], None]
 
 _SCRATCH = 1 << 16
+_SEND_BUFFER = 1 << 20 # of a Unix socket: a batch of examples fits, a long tensor goes in fewer turns
 _SAFE_SEND = 4096      # bytes that fit into any socket that select() calls writable
-_current = threading.local()
-
-
-def release_receiver() -> None:
-    """Let another thread receive on the connection whose receiver thread is running this.
-
-    Call it in a frame handler before anything long (a large send does it by itself); elsewhere it does nothing.
-    """
-    connection = getattr(_current, "connection", None)
-    if connection is not None:
-        connection.hand_over()
 
 
 class Connection:
@@ -44,14 +36,18 @@ class Connection:
         self.session = session
         self.closed = False
 
-    def start(self, on_frame: FrameHandler, on_close: CloseHandler) -> None:
-        """Begin to receive. `on_close(connection, error)` comes once; `error` is None after our own close()."""
+    def start(self, on_frame: FrameHandler, on_close: CloseHandler, group: ReceiverGroup | None = None) -> None:
+        """Begin to receive, on the group's thread where that works.
+
+        `on_close(connection, error)` comes once; `error` is None after our own close().
+        """
         raise NotImplementedError
 
     def send(self, buffers: Sequence[Any], wait: bool = True) -> bool:
         """Send a frame made by `messages.encode`; when it returns the memory may be changed.
 
-        With `wait=False` a small frame is sent only if that takes no time; returns whether it was. UnavailableError when the connection is or breaks.
+        With `wait=False` a small frame is sent only if that takes no time; returns whether it was. UnavailableError
+        when the connection is or breaks.
         """
         raise NotImplementedError
 
@@ -67,143 +63,194 @@ class Connection:
 class SocketConnection(Connection):
     """A connection over a socket: `reader` and `writer` are one socket for both directions, or None for a missing one.
 
-    An SSL socket must not be read and written by two threads at once, so TLS has a socket per direction. Receiving leads, handlers follow on the same thread; a handler that
-    may block hands the receiving over first, so two tasks that send to each other at once never wait for each other.
+    An SSL socket must not be read and written by two threads at once, so TLS has a socket per direction. Small frames
+    may share a `ReceiverGroup`'s thread; without a group, and from the first large frame on, a connection has its own.
     """
 
     def __init__(self, peer: str, session: int, reader: socket.socket | None, writer: socket.socket | None,
                  pool: BufferPool, leftover: bytes = b"", label: str = "") -> None:
         super().__init__(peer, session)
-        self.label = label
         self._reader, self._writer = reader, writer
-        self._duplex = reader is writer
-        self._plain = not isinstance(reader or writer, ssl.SSLSocket)
+        self._sockets = [sock for sock in dict.fromkeys((reader, writer)) if sock is not None]
+        self._plain = not isinstance(self._sockets[0], ssl.SSLSocket)
         self._poll: select.poll | None = None
-        if self._duplex and reader is not None and reader.family == socket.AF_UNIX:
-            self._poll = select.poll()       # a Unix socket wakes its blocked reader for each frame it sent, poll does not
-            self._poll.register(reader, select.POLLIN)
+        if reader is writer and self._sockets[0].family == socket.AF_UNIX:
+            self._poll = select.poll()       # a Unix socket wakes its blocked reader for each frame sent, poll does not
+            self._poll.register(self._sockets[0], select.POLLIN)
+        if writer is not None and writer.family == socket.AF_UNIX:
+            writer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         self._pool = pool
         self._scratch = bytearray(max(_SCRATCH, len(leftover)))
         self._scratch[:len(leftover)] = leftover
         self._view = memoryview(self._scratch)
         self._begin, self._end = 0, len(leftover)
         self._send_lock = threading.Lock()
-        self._turn = threading.Condition()
-        self._spare = 0                      # threads parked in _turn that nobody called yet
-        self._calls = 0                      # hand-overs that a parked thread has not yet taken up
-        self._threads: list[threading.Thread] = []
-        self._finished = False
-        self._error: BaseException | None = None
+        self._leadership = Leadership(self._turn if reader is not None else self._watch, label)
+        self._handler = 0                    # thread that handles a frame of ours right now
+        self._started = self._large = False
+        self._over = threading.Event()
 
     # life
-    def start(self, on_frame: FrameHandler, on_close: CloseHandler) -> None:
+    def start(self, on_frame: FrameHandler, on_close: CloseHandler, group: ReceiverGroup | None = None) -> None:
         self._on_frame, self._on_close = on_frame, on_close
-        self._spawn(self._receive if self._reader is not None else self._watch)
-
-    def _spawn(self, target: Callable[[], None]) -> None:
-        thread = threading.Thread(target=target, daemon=True, name=f"workbench-receive-{self.label}")
-        with self._turn:
-            self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
-        thread.start()
+        self._started = True
+        grouped = group is not None and self._plain and self._reader is not None and group.add(self, self._reader)
+        if not grouped:
+            self._leadership.start()
 
     def close(self) -> None:
         self.closed = True
-        if getattr(_current, "connection", None) is not self:      # our receiver ends by itself after its handler
-            self._shut_down()
-        with self._turn:
-            self._turn.notify_all()
+        if not self._started:
+            for sock in self._sockets:
+                sock.close()
+        elif self._handler != threading.get_ident() or not receiving():
+            self._shut_down()                            # else the receiver, which is us, ends it after this handler
+
+    @property
+    def reader(self) -> socket.socket:
+        """The socket a group waits on."""
+        assert self._reader is not None
+        return self._reader
 
     def _shut_down(self) -> None:
-        for sock in {self._reader, self._writer} - {None}:
+        for sock in self._sockets:
             with contextlib.suppress(OSError):           # it may be gone already
-                sock.shutdown(socket.SHUT_RDWR)          # type: ignore[union-attr]
+                sock.shutdown(socket.SHUT_RDWR)
 
     def join(self, timeout: float) -> None:
-        for thread in list(self._threads):
-            if thread is not threading.current_thread():
-                thread.join(timeout)
+        if self._handler != threading.get_ident():
+            self._over.wait(timeout)
+        self._leadership.join(timeout)
 
-    def _finish(self, error: BaseException | None) -> None:
-        with self._turn:
-            if self._finished:
-                return
-            self._finished = True
-            ours, self.closed = self.closed, True
-            self._turn.notify_all()
+    def finish(self, error: BaseException | None) -> None:
+        """Called once by the receiver: release the sockets and tell the owner."""
+        ours, self.closed = self.closed, True
+        self._leadership.end()
         if not self._send_lock.acquire(blocking=False):
             self._shut_down()                            # wakes whoever is blocked in a send
             self._send_lock.acquire()
-        for sock in {self._reader, self._writer} - {None}:
-            sock.close()                                 # type: ignore[union-attr]
+        for sock in self._sockets:
+            sock.close()
         self._send_lock.release()
+        self._over.set()
+        self._log(error)
         self._on_close(self, None if ours else error or EOFError("the other end closed the connection"))
 
-    # receiving
-    def hand_over(self) -> None:
-        """Called on the receiver thread: another thread goes on receiving."""
-        _current.connection = None
-        with self._turn:
-            if self._spare:
-                self._spare -= 1
-                self._calls += 1
-                self._turn.notify()
-                return
-        self._spawn(self._receive)
+    def _log(self, error: BaseException | None) -> None:
+        if isinstance(error, errors.DataLossError):
+            logger.error("workbench: dropped the connection from %s: %s", self.peer, error)
+        elif error is not None and not isinstance(error, OSError | EOFError):
+            logger.error("workbench: the handler of the connection from %s failed", self.peer, exc_info=error)
 
-    def _receive(self) -> None:
+    # receiving
+    def _turn(self) -> bool:
+        """Read and handle one frame on a thread of our own; False at the end."""
         error: BaseException | None = None
         try:
-            while not self.closed:
-                _current.connection = self
-                frame = self._read_frame()
-                if frame is None:
-                    break
-                self._on_frame(self, frame)
-                del frame                                # its buffer may be reused while we wait
-                if _current.connection is not self and not self._park():
-                    return
-        except errors.DataLossError as damage:
-            logger.error("workbench: dropped the connection from %s: %s", self.peer, damage)
-            error = damage
-        except OSError as broken:
-            error = broken
-        except Exception as bug:
-            logger.exception("workbench: the handler of the connection from %s failed", self.peer)
-            error = bug
-        finally:
-            _current.connection = None
-        self._finish(error)
+            frame = None if self.closed else self._read_frame()
+            if frame is not None and self._handle(frame, self._leadership):
+                return True
+        except Exception as raised:
+            error = raised
+        return self._end_turn(error, self._leadership)
 
-    def _park(self) -> bool:
-        """After a hand-over: wait to become the receiver again; False when this thread should end."""
-        with self._turn:
-            if self._spare or self.closed:
+    def take_turn(self, group: ReceiverGroup, fresh: bool) -> bool | None:
+        """For a group: handle one frame that needs no waiting. `fresh`: the socket was just reported readable.
+
+        True: handled one, call again. None: nothing complete is here. False: this connection left the group.
+        """
+        error: BaseException | None = None
+        try:
+            if self._over.is_set():
                 return False
-            self._spare = 1
-            self._turn.wait_for(lambda: self.closed or self._calls)
-            self._calls -= 1
-            return not self.closed
+            if fresh and not self._receive_available():
+                raise EOFError("the other end closed the connection")
+            if not self.closed:
+                frame = self._frame_at_hand()
+                if frame is None and self._large:
+                    self._leave_group(group)
+                    return False
+                if frame is None or self._handle(frame, group.leadership):
+                    return None if frame is None else True
+        except BlockingIOError:
+            return None
+        except Exception as raised:
+            error = raised
+        if group.leadership.mine:
+            group.remove(self._sockets[0])
+        return self._end_turn(error, group.leadership)
+
+    def _handle(self, frame: Frame, leadership: Leadership) -> bool:
+        """True when the receiver may go on; False when this connection is to end on this thread."""
+        me = self._handler = threading.get_ident()
+        try:
+            self._on_frame(self, frame)
+        finally:
+            if self._handler == me:
+                self._handler = 0
+        return not self.closed or not leadership.mine    # after a hand-over the rest is the new leader's business
+
+    def _end_turn(self, error: BaseException | None, leadership: Leadership) -> bool:
+        if leadership.mine:
+            self.finish(error)
+            return False
+        self._log(error)                                 # a handler failed after it handed over: its successor will
+        self._shut_down()                                # find the connection closed
+        return True
+
+    def _frame_at_hand(self) -> Frame | None:
+        """The next frame if all of it was received already; `_large` says that it never will be in the scratch."""
+        start = self._begin + HEADER.size
+        if start > self._end:
+            return None
+        header = parse_header(self._scratch, self._begin)
+        self._check(header)
+        middle = start + header.meta
+        end = middle + header.data
+        if end > self._end:
+            self._large = end - self._begin > _SCRATCH // 2
+            return None
+        self._begin = end
+        scratch = self._scratch
+        return Frame(header, scratch[start:middle], scratch[middle:end] if header.data else None)
+
+    def _check(self, header: Header) -> None:
+        if header.session != self.session:
+            raise errors.DataLossError(f"frame: session is {header.session:x}, this connection belongs to "
+                                       f"{self.session:x}; the stream is damaged")
+
+    def _leave_group(self, group: ReceiverGroup) -> None:
+        """A large frame comes: it must not keep the others waiting."""
+        group.remove(self._sockets[0])
+        self._leadership.start()
+
+    def _receive_available(self) -> int:
+        self._make_room(_SCRATCH // 2)
+        got = self._reader.recv_into(self._view[self._end:], 0, socket.MSG_DONTWAIT)       # type: ignore[union-attr]
+        self._end += got
+        return got
 
     def _read_frame(self) -> Frame | None:
         if not self._fill(HEADER.size):
             return None
         header = parse_header(self._scratch, self._begin)
-        if header.session != self.session:
-            raise errors.DataLossError(f"frame: session is {header.session:x}, this connection belongs to "
-                                       f"{self.session:x}; the stream is damaged")
+        self._check(header)
         self._begin += HEADER.size
         meta = self._take(header.meta)
         data = self._take(header.data) if header.data else None
         return Frame(header, meta, data)
 
-    def _fill(self, wanted: int) -> bool:
-        """Have at least `wanted` (≤ scratch) bytes in the scratch; False at a clean end of the stream."""
+    def _make_room(self, wanted: int) -> None:
         if self._begin == self._end:
             self._begin = self._end = 0
         if self._begin + wanted > len(self._scratch):
             have = self._end - self._begin
             self._scratch[:have] = self._scratch[self._begin:self._end]
             self._begin, self._end = 0, have
+
+    def _fill(self, wanted: int) -> bool:
+        """Have at least `wanted` (≤ scratch) bytes in the scratch; False at a clean end of the stream."""
+        self._make_room(wanted)
         while self._end - self._begin < wanted:
             if self._poll is not None:
                 self._poll.poll()
@@ -220,7 +267,8 @@ class SocketConnection(Connection):
         """The next `nbytes` in memory of their own: a bytearray when small, a pooled array when large."""
         if nbytes <= _SCRATCH // 2:
             if not self._fill(nbytes):
-                raise errors.DataLossError(f"frame: ended after 0 of {nbytes} bytes; the sender stopped in the middle")
+                raise errors.DataLossError(f"frame: ended after 0 of {nbytes} bytes; the sender stopped in the "
+                                           "middle")
             self._begin += nbytes
             return self._scratch[self._begin - nbytes:self._begin]
         try:
@@ -228,14 +276,15 @@ class SocketConnection(Connection):
         except MemoryError:
             raise errors.DataLossError(f"frame: {nbytes} bytes do not fit into memory; "
                                        "the stream is damaged or the tensor too large") from None
-        view = memoryview(buffer)
+        view = memoryview(buffer)                        # type: ignore[arg-type]
         have = min(self._end - self._begin, nbytes)
         view[:have] = self._view[self._begin:self._begin + have]
         self._begin += have
         while have < nbytes:
             got = self._recv_all(view[have:])
             if got == 0:
-                raise errors.DataLossError(f"frame: ended after {have} of {nbytes} bytes; the sender stopped in the middle")
+                raise errors.DataLossError(f"frame: ended after {have} of {nbytes} bytes; the sender stopped in the "
+                                           "middle")
             have += got
         return buffer
 
@@ -244,12 +293,13 @@ class SocketConnection(Connection):
             return self._reader.recv_into(view, len(view), socket.MSG_WAITALL)     # type: ignore[union-attr]
         return self._reader.recv_into(view[:1 << 20])                               # type: ignore[union-attr]
 
-    def _watch(self) -> None:
+    def _watch(self) -> bool:
         """For a connection that only sends: notice that the peer is gone."""
         poll = select.poll()
-        poll.register(self._writer, getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR)  # type: ignore[arg-type]
+        poll.register(self._sockets[0], getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR)
         poll.poll()
-        self._finish(None)
+        self.finish(None)
+        return False
 
     # sending
     def send(self, buffers: Sequence[Any], wait: bool = True) -> bool:
@@ -261,7 +311,7 @@ class SocketConnection(Connection):
         try:
             if self.closed:
                 raise errors.UnavailableError(f"{self.peer}: the connection is closed; start the cluster again")
-            if not wait and not select.select((), (self._writer,), (), 0)[1]:
+            if not wait and not select.select((), (self._sockets[-1],), (), 0)[1]:
                 return False
             for buffer in buffers:
                 self._transmit(buffer)
@@ -282,7 +332,7 @@ class SocketConnection(Connection):
     def _transmit(self, buffer: Any) -> None:
         writer = self._writer
         assert writer is not None
-        if getattr(_current, "connection", None) is None:
+        if not receiving():
             writer.sendall(buffer)
             return
         if not self._plain:

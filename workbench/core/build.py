@@ -71,9 +71,9 @@ def convert(value: Any, dtype: Any = None, name: str = "constant") -> Tensor:
         if wanted is not None and value.dtype is not wanted:
             raise errors.DtypeError(f"convert: {value.name} is {value.dtype.name} but {wanted.name} is needed; cast it")
         return value
-    if isinstance(value, (list, tuple)) and any(
-            isinstance(v, Tensor) or hasattr(v, "__tensor__") for v in _flat(value)):
-        return ops.stack([convert(v, wanted) for v in value])
+    if isinstance(value, (list, tuple)) and any(isinstance(v, Tensor) or hasattr(v, "__tensor__")
+                                                for v in _flat(value)):
+        return ops.stack([convert(v, wanted) for v in value])      # type: ignore[no-any-return]
     if isinstance(value, Shape):
         value = np.asarray(value.static, np.int32)
     return constant(value, wanted, name=name)
@@ -210,11 +210,18 @@ def _hint(term: str, binding: dict[str, DType], attrs: dict[str, Any], value: An
 _MOST = 1 << 16     # elements; larger constants are not evaluated while building
 
 
-def constant_value(tensor: Tensor) -> np.ndarray[Any, Any] | None:
-    """The value of `tensor` when it follows from constants alone, else None."""
+def constant_value(tensor: Tensor, known: dict[Tensor, Any] | None = None) -> np.ndarray[Any, Any] | None:
+    """The value of `tensor` when it follows from constants alone, else None; `known` remembers values on the way."""
+    memory = {} if known is None else known
+    if tensor not in memory:
+        memory[tensor] = _constant_value(tensor, memory)
+    return memory[tensor]      # type: ignore[no-any-return]
+
+
+def _constant_value(tensor: Tensor, memory: dict[Tensor, Any]) -> np.ndarray[Any, Any] | None:
     op = tensor.op
     if op.type == "constant":
-        return op.attrs["value"]
+        return op.attrs["value"]      # type: ignore[no-any-return]
     known = _known_shape_value(op)
     if known is not None:
         return known
@@ -225,9 +232,11 @@ def constant_value(tensor: Tensor) -> np.ndarray[Any, Any] | None:
         return None
     if (tensor.shape.num_elements() or 0) > _MOST or tensor.dtype.kind == "object":
         return None
-    values = [constant_value(t) for t in op.inputs]
-    if any(v is None for v in values):
-        return None
+    values = []
+    for t in op.inputs:
+        values.append(constant_value(t, memory))
+        if values[-1] is None:
+            return None
     try:
         with np.errstate(all="ignore"):
             result = d.reference(*values, **op.attrs)

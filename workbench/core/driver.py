@@ -157,7 +157,8 @@ class StepRun:
         if self._before_compute is not None:
             self._before_compute()
         started = time.perf_counter()
-        results = self._functions[segment.index](*[table[t] for t in segment.inputs])
+        with np.errstate(all="ignore"):      # inf and nan are values of the graph, as in TensorFlow
+            results = self._functions[segment.index](*[table[t] for t in segment.inputs])
         table.update(zip(segment.outputs, results))
         if self.journal.enabled:
             self.journal.span(Span("segment", segment.name, task_of(self.instance.device), self.instance.device,

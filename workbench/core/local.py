@@ -85,7 +85,8 @@ class _Direct:
                 instance.begin(step)
             if len(feeds) != len(self._used):      # what is fed need not be needed
                 feeds = [feeds[i] for i in self._used]
-            results = instance.run(*feeds)
+            with np.errstate(all="ignore"):      # inf and nan are values of the graph, as in TensorFlow
+                results = instance.run(*feeds)
         except BaseException as error:
             shown = run_error(self.plan, error)      # a step that failed leaves its instance behind
             if shown is error:

@@ -48,7 +48,7 @@ def partition(program: Program, placement: Mapping[str, str]) -> list[Part]:
         if op.type in ("argument", "constant") and not op.control_inputs:
             continue
         builder = builders[placement[op.name]]
-        inputs = []
+        inputs: list[Tensor] = []
         for position, tensor in enumerate(op.inputs):
             if is_back_edge(op, tensor) and tensor not in builder.tensors:
                 back_edges.append((builder, op, position, tensor))

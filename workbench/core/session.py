@@ -200,7 +200,7 @@ class Session:
         runner = self._backend.prepare(parts, name, len(program.fetches)) if parts else _Nothing()
         trace.journal.span(Span("compile", name, home.partition("/device:")[0], home, threading.get_ident(), start,
                                 time.perf_counter(), -1, detail=f"{len(program.graph.operations)} operations"))
-        return _Executable(runner, plan.build, _busiest(placement, home))
+        return _Executable(runner, plan.build, _busiest(program, placement, home))
 
     def _publish(self, name: str, stage: str, note: str, program: Program,
                  placement: Mapping[str, str] | None = None) -> None:
@@ -283,9 +283,10 @@ def _backend(target: Any, cpus: int) -> Backend:
     return made()      # type: ignore[no-any-return]
 
 
-def _busiest(placement: Mapping[str, str], otherwise: str) -> str:
-    """The device of most operations: the steps of a replica are recorded under the worker that runs it."""
-    return max(Counter(placement.values()).items(), key=lambda item: item[1], default=(otherwise, 0))[0]
+def _busiest(program: Program, placement: Mapping[str, str], otherwise: str) -> str:
+    """The device that computes most: the steps of a replica are recorded under the worker that runs it."""
+    counts = Counter(placement[op.name] for op in program.graph.operations if not op.definition.stateful)
+    return max(counts.items(), key=lambda item: item[1], default=(otherwise, 0))[0]
 
 
 def _tasks(devices: Sequence[str]) -> tuple[str, ...]:

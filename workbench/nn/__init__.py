@@ -1,6 +1,9 @@
 """USER LEVEL: layers, cells, losses and initializers, written with public operations alone."""
-from workbench.core import ops as _families
+from workbench.core import ops as _families  # noqa: F401  (registers the operations)
 from workbench.core.build import ops
+from workbench.nn import rnn_cell
+from workbench.nn.embedding import embedding_lookup
+from workbench.nn.rnn import bidirectional_dynamic_rnn, dynamic_rnn, static_rnn
 
 avg_pool = ops.avg_pool
 batch_normalization = ops.batch_normalization
@@ -35,4 +38,11 @@ top_k = ops.top_k
 xw_plus_b = ops.xw_plus_b
 zero_fraction = ops.zero_fraction
 
-__all__ = [name for name in dir() if not name.startswith("_") and name not in ("ops",)]
+__all__ = [
+    "avg_pool", "batch_normalization", "bias_add", "bidirectional_dynamic_rnn", "conv2d", "conv2d_transpose",
+    "dropout", "dynamic_rnn", "elu", "embedding_lookup", "in_top_k", "l2_loss", "l2_normalize", "leaky_relu",
+    "local_response_normalization", "log_softmax", "lrn", "max_pool", "moments", "relu", "relu6", "relu_layer",
+    "rnn_cell", "selu", "sigmoid", "sigmoid_cross_entropy_with_logits", "softmax",
+    "softmax_cross_entropy_with_logits", "softmax_cross_entropy_with_logits_v2", "softplus", "softsign",
+    "sparse_softmax_cross_entropy_with_logits", "static_rnn", "tanh", "top_k", "xw_plus_b", "zero_fraction",
+]

@@ -60,8 +60,13 @@ def render_report(journal: Journal, title: str, facts: Mapping[str, Any]) -> str
     head = [tag("meta", charset="utf-8"), tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
             tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
             tag("meta", name="color-scheme", content="light dark"), tag("title", title),
-            tag("style", Markup((_STATIC / "report.css").read_text(encoding="utf-8")))]
+            tag("style", Markup(style("colors.css", "charts.css", "report.css")))]
     return "<!DOCTYPE html>\n" + tag("html", tag("head", *head), tag("body", *body), lang="en") + "\n"
+
+
+def style(*names: str) -> str:
+    """Style sheets one after the other."""
+    return "\n".join((_STATIC / name).read_text(encoding="utf-8") for name in names)
 
 
 def _subtitle(run: Run, journal: Journal) -> str:

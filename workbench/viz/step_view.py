@@ -42,12 +42,18 @@ class _Task:
             extent[0] = min(extent[0], span.start)
             extent[1] = max(extent[1], span.end)
 
-    def steps(self, session: str) -> tuple[list[tuple[int, float]], int]:
-        """(step, milliseconds) of the newest steps of `session`, and how many were seen."""
-        name = session if session in self.own else next(reversed(self.own), "")
-        own = self.own.get(name, ())
-        if 2 * len(own) >= len(self.extents.items):
-            return sorted(own), self.counts[name]
+    def name_of(self, session: str) -> str:
+        """`session` if it stepped here, else the one that did so last."""
+        return session if session in self.own else next(reversed(self.own), "")
+
+    def steps_itself(self, session: str) -> bool:
+        return 2 * len(self.own.get(self.name_of(session), ())) >= len(self.extents.items)
+
+    def steps(self, session: str, own: bool) -> tuple[list[tuple[int, float]], int]:
+        """(step, milliseconds) of the newest steps, and how many were seen."""
+        name = self.name_of(session)
+        if own or not self.extents.items:
+            return sorted(self.own.get(name, ())), self.counts[name]
         return sorted((step, 1e3 * (b - a)) for step, (a, b) in self.extents.items.items()), self.extents.count
 
 
@@ -77,13 +83,24 @@ class StepTimes:
         return changed
 
     def view(self, session: str = "") -> StepView:
-        """Steps of `session`, of the newest one when it has none. Times in milliseconds, tasks in the order of their names, in the order of steps."""
-        made = []
+        """Steps of `session`, of the newest one when it has none; tasks by name, steps by number, milliseconds.
+
+        A step span is seen from the session: it counts when each task of the job has its own, as asynchronous
+        replicas do. In a step that tasks take together, each counts for as long as it took part.
+        """
+        made, own = [], self._own_by_job(session)
         for name in sorted(self._tasks, key=device_order):
             task = self._tasks[name]
-            steps, count = task.steps(session)
+            steps, count = task.steps(session, own[device_order(name)[0]])
             if steps:
                 times = [milliseconds for _, milliseconds in steps]
                 median, p95 = np.percentile(times, (50, 95)).tolist()
                 made.append(TaskSteps(name, self._palette[name], times, [step for step, _ in steps], median, p95, count))
         return StepView(made)
+
+    def _own_by_job(self, session: str) -> dict[str, bool]:
+        own: dict[str, bool] = {}
+        for name, task in self._tasks.items():
+            job = device_order(name)[0]
+            own[job] = own.get(job, True) and task.steps_itself(session)
+        return own

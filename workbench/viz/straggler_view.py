@@ -27,7 +27,7 @@ class Work:
     step: int
     start: float = float("inf")
     end: float = float("-inf")
-    whole: float = 0.0                   # of the step span, 0 when there is none
+    whole: float = 0.0                   # of the step span
     active: list[tuple[float, float]] = field(default_factory=list)
     idle: list[tuple[float, float]] = field(default_factory=list)
     sending: float = 0.0
@@ -36,11 +36,12 @@ class Work:
 
     def add(self, span: Span) -> None:
         length = span.end - span.start
-        self._waiting = -1.0
-        self.start, self.end = min(self.start, span.start), max(self.end, span.end)
         if span.kind == "step":
             self.whole += length
-        elif span.kind in _WAITS:
+            return
+        self._waiting = -1.0
+        self.start, self.end = min(self.start, span.start), max(self.end, span.end)
+        if span.kind in _WAITS:
             self.idle.append((span.start, span.end))
             cause = _cause(span)
             self.waited_for[cause] = self.waited_for.get(cause, 0.0) + length
@@ -50,7 +51,8 @@ class Work:
 
     @property
     def total(self) -> float:
-        return self.whole or max(0.0, self.end - self.start)
+        """As long as the task took part; the session's view of the step where nothing else is known."""
+        return self.end - self.start if self.end >= self.start else self.whole
 
     @property
     def waiting(self) -> float:
@@ -87,6 +89,7 @@ class StragglerModel:
         jobs: dict[str, dict[str, list[Work]]] = {}
         for task, recent in self._tasks.items():
             works = [recent.items[step] for step in sorted(recent.items)]
+            works = [w for w in works if w.end >= w.start] or works      # details of the newest steps may be on their way
             jobs.setdefault(device_order(task)[0], {})[task] = works
         rows = [row for tasks in jobs.values() for row in _rank(tasks)]
         return StragglerView(sorted(rows, key=lambda r: (-round(r.share, 3), device_order(r.task))))
@@ -153,8 +156,8 @@ def _why(works: Sequence[Work], working: float, usual: float, others: Sequence[f
     waiting = statistics.median(w.waiting for w in works)
     sending = statistics.median(w.sending for w in works)
     if others and working > SLOW * usual:
-        what = "Sending takes" if sending > 0.5 * working else "Its own work takes"
-        return f"{what} {_time(sending if what.startswith('Sending') else working)}; the median of its peers is {_time(usual)}."
+        part = f", {_time(sending)} of it sending" if sending > 0.5 * working else ""
+        return f"Its own work takes {_time(working)}{part}; the median of its peers is {_time(usual)}."
     if waiting > 0.3 * total:
         causes: Counter[str] = Counter()
         for work in works:

@@ -121,13 +121,13 @@ def op_totals(spans: Iterable[Span]) -> list[OpTotal]:
 
 
 def splits(spans: Iterable[Span]) -> list[Split]:
-    """Work, transfer and wait per task, over the steps recorded in detail. Overlapping spans count once, in that order."""
+    """Work, transfer and wait per task, over the steps recorded in detail; spans that overlap count once, in that
+    order. A step lasts as long as the task took part in it."""
     steps: dict[str, dict[int, list[Span]]] = defaultdict(lambda: defaultdict(list))
     for span in spans:
-        if span.step >= 0 and span.end >= span.start:
+        if span.step >= 0 and span.end >= span.start and span.kind != "step":
             steps[span.task][span.step].append(span)
-    detailed = {task: [s for s in by_step.values() if any(x.kind != "step" for x in s)] for task, by_step in steps.items()}
-    return [_split(task, detailed[task]) for task in sorted(detailed, key=device_order) if detailed[task]]
+    return [_split(task, list(steps[task].values())) for task in sorted(steps, key=device_order)]
 
 
 def _split(task: str, steps: list[list[Span]]) -> Split:

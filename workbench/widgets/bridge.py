@@ -88,6 +88,7 @@ class Bridge:
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
         self._stopping = False
+        self._commanded = False              # a command was carried out that no frame has told of yet
         self._pause = SILENT
         self._announce_at = 0.0
 
@@ -146,8 +147,11 @@ class Bridge:
         if command == "ack":
             peer.acknowledge(int(argument or 0))
             self._pause = SILENT
+            if self._commanded:              # the answer may have waited for this acknowledgement
+                self._wake.set()
         else:
             self._model.command(str(command), argument)
+            self._commanded = True
             self._wake.set()
 
     def _forget(self, peer: Peer) -> None:
@@ -184,6 +188,7 @@ class Bridge:
             self._state.update({name: frame[name] for name in fresh}, status=frame["status"])
             for peer in peers:
                 peer.unseen |= {"status", *fresh}
+        self._commanded = False
         for peer in peers:
             if peer.unseen and peer.ready and self._state:
                 peer.send(self._state)

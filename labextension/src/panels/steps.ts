@@ -26,7 +26,7 @@ export class StepsSection extends Section {
       const key = document.createElement('i');
       key.style.background = colors[i];
       const numbers = document.createElement('span');
-      numbers.textContent = `median ${format(task.median)} ms · p95 ${format(task.p95)} ms`;
+      numbers.textContent = `median ${format(task.median)} · p95 ${format(task.p95)} ms`;
       entry.append(key, Object.assign(document.createElement('b'), { textContent: shortTask(task.task) }), numbers);
       return entry;
     }));

@@ -206,7 +206,7 @@ def _joined(inputs, attrs):
         return [Shape(None)]
     first = inputs[0].shape.dims
     axis = _axis(attrs["axis"], len(first), "concat")
-    dims, total = list(first), 0
+    dims = list(first)
     for i, tensor in enumerate(inputs):
         here = tensor.shape.dims
         if len(here) != len(first):
@@ -217,8 +217,8 @@ def _joined(inputs, attrs):
                 raise errors.ShapeError(f"concat: values[0] axis {a} is {dims[a]} but values[{i}] axis {a} is {d}; "
                                         f"only axis {axis} may differ")
             dims[a] = d if dims[a] is None else dims[a]
-        total = None if total is None or here[axis] is None else total + here[axis]
-    dims[axis] = total
+    along = [tensor.shape[axis] for tensor in inputs]
+    dims[axis] = None if None in along else sum(along)
     return [Shape(dims)]
 
 

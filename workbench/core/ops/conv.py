@@ -197,8 +197,7 @@ ops.define("conv2d", conv2d)
 def _wanted(attribute):
     def rule(inputs, attrs):
         shape, dy = as_shape(attrs[attribute]), inputs[-1].shape
-        batch = shape.dims[0] if shape.dims[0] is not None else None if dy.dims is None else dy.dims[0]
-        return [Shape([batch, *shape.dims[1:]])]
+        return [Shape([dy[0] if shape[0] is None else shape[0]]) + shape[1:]]
     return rule
 
 

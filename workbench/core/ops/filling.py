@@ -1,6 +1,8 @@
 """Tensors made by rule: filled, counted, repeated, padded, reversed, banded."""
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from workbench import errors
@@ -39,7 +41,7 @@ def _uniform(shape, value, dtype, name):
     dims = convert(shape if hasattr(shape, "op") or len(shape) else np.zeros(0, np.int32))
     known = constant_shape(dims)
     filler = np.asarray(value, dtype.numpy)
-    if known.known and known.num_elements() <= _LARGEST_CONSTANT:
+    if known.known and (known.num_elements() or 0) <= _LARGEST_CONSTANT:
         return ops.constant(filler, dtype, known.static, name or "constant")
     return ops.fill(dims, ops.constant(filler, dtype), name=name)
 
@@ -188,7 +190,7 @@ def _padded(inputs, attrs):
     return [Shape(None if d is None else d + int(a) + int(b) for d, (a, b) in zip(x.dims, paddings))]
 
 
-_MODES = {"CONSTANT": "constant", "REFLECT": "reflect", "SYMMETRIC": "symmetric"}
+_MODES: dict[str, Any] = {"CONSTANT": "constant", "REFLECT": "reflect", "SYMMETRIC": "symmetric"}
 
 
 @op("x? paddings[r,2] -> ?", types="T int -> T", shape=_padded)
@@ -251,6 +253,30 @@ def reverse(x, *, axis):
 @reverse.gradient
 def _(node, dy):
     return ops.reverse(dy, node.attrs["axis"])
+
+
+def _with_sequences(inputs, attrs):
+    rank = inputs[0].shape.rank
+    for key in ("seq_axis", "batch_axis"):
+        if rank is not None and not 0 <= attrs[key] < rank:
+            raise errors.ShapeError(f"reverse_sequence: {key} is {attrs[key]} but x has rank {rank}; use 0 … "
+                                    f"{rank - 1}")
+    return [inputs[0].shape]
+
+
+@op("x? seq_lengths[n] -> ?", types="T int -> T", shape=_with_sequences)
+def reverse_sequence(x, seq_lengths, *, seq_axis, batch_axis=0):
+    """x with the first seq_lengths[i] elements along `seq_axis` of batch entry i in opposite order."""
+    out = x.copy()
+    sequences, results = (np.moveaxis(a, (batch_axis, seq_axis), (0, 1)) for a in (x, out))
+    for i, length in enumerate(seq_lengths):
+        results[i, :length] = sequences[i, :length][::-1]
+    return out
+
+
+@reverse_sequence.gradient
+def _(node, dy):
+    return ops.reverse_sequence(dy, node.inputs[1], node.attrs["seq_axis"], node.attrs["batch_axis"]), None
 
 
 # diagonals

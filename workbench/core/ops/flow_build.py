@@ -189,7 +189,8 @@ class _Loop:
         if shape.common(tensor.shape) != shape:
             name = tensor.name if variable is None else variable.name
             raise errors.InvalidArgumentError(
-                f"{self.where}: loop variable {name} has shape {shape} but {verb} with {tensor.shape}; pass shape_invariants with None where a dimension changes, or set_shape")
+                f"{self.where}: loop variable {name} has shape {shape} but {verb} with {tensor.shape}; pass "
+                "shape_invariants with None where a dimension changes, or set_shape")
 
     def limit(self, maximum: Any) -> None:
         """Count iterations in one more loop variable and stop at `maximum`."""

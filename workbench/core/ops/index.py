@@ -4,6 +4,7 @@ from __future__ import annotations
 import operator
 import warnings
 from types import EllipsisType
+from typing import Any
 
 import numpy as np
 
@@ -72,7 +73,7 @@ def _masks(attrs):
 
 def _key(begin, end, strides, begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask):
     """The NumPy index that the vectors and bit masks of a strided slice describe."""
-    key = []
+    key: list[Any] = []
     for i, (b, e, s) in enumerate(zip(begin, end, strides)):
         bit = 1 << i
         if ellipsis_mask & bit:

@@ -167,6 +167,38 @@ def random_permutation_(context, size, *, seed=0, seed2=0):
     return _generator(context, seed, seed2).permutation(int(size)).astype(np.int32)
 
 
+_DISTRIBUTIONS = {
+    "uniform": (lambda unit, most: np.floor(unit * most), lambda k, most: np.full(np.shape(k), 1 / most)),
+    "log_uniform": (lambda unit, most: np.floor(np.exp(unit * np.log(most + 1))) - 1,
+                    lambda k, most: np.log((k + 2) / (k + 1)) / np.log(most + 1)),
+}
+"""How a number from [0, 1) becomes a class of 0 … most - 1, and how probable class k is."""
+
+
+def _candidate_shapes(inputs, attrs):
+    return [Shape([attrs["num_sampled"]]), inputs[0].shape, Shape([attrs["num_sampled"]])]
+
+
+@op("true_classes[n,t] -> ? ? ?", name="candidate_sampler", types="int64 -> int64 float32 float32", stateful=True,
+    context=True, differentiable=False, shape=_candidate_shapes)
+def candidate_sampler_(context, true_classes, *, num_sampled, unique, range_max, distribution, seed=0, seed2=0):
+    """Classes drawn from 0 … range_max - 1, and how often the true and the drawn ones are expected among them."""
+    to_class, probability = _DISTRIBUTIONS[distribution]
+    generator, drawn, tries = _generator(context, seed, seed2), np.zeros(0, np.int64), 0
+    while len(drawn) < num_sampled:
+        unit = generator.random(num_sampled)
+        more = np.minimum(to_class(unit, range_max), range_max - 1).astype(np.int64)
+        seen = np.concatenate([drawn, more])
+        first = np.sort(np.unique(seen, return_index=True)[1])[:num_sampled] if unique else np.arange(len(seen))
+        tries += int(first[-1]) + 1 - len(drawn) if len(first) >= num_sampled else len(more)
+        drawn = seen[first]
+
+    def expected(classes):
+        chance = probability(classes, range_max)
+        return (-np.expm1(tries * np.log1p(-chance)) if unique else chance * num_sampled).astype(np.float32)
+    return drawn, expected(true_classes), expected(drawn)
+
+
 _multinomial, _permutation = ops.multinomial, ops.random_permutation
 
 
@@ -174,6 +206,17 @@ def multinomial(logits, num_samples, seed=None, name=None):
     """int64 [n, num_samples]: classes drawn with probability softmax(logits[n, c])."""
     first, second = seeds(seed)
     return _multinomial(logits, num_samples, first, second, name=name)
+
+
+def _sampler(distribution):
+    def sample(true_classes, num_true, num_sampled, unique, range_max, seed=None, name=None):
+        """[classes int64 [num_sampled], expected counts of true_classes, expected counts of the classes]."""
+        if unique and num_sampled > range_max:
+            raise errors.InvalidArgumentError(f"{distribution}_candidate_sampler: {num_sampled} different classes are "
+                                              f"wanted of {range_max}; sample fewer")
+        return ops.candidate_sampler(true_classes, num_sampled, unique, range_max, distribution, *seeds(seed),
+                                     name=name)
+    return sample
 
 
 def random_shuffle(value, seed=None, name=None):
@@ -196,5 +239,7 @@ def random_crop(value, size, seed=None, name=None):
 
 
 ops.define("multinomial", multinomial)
+ops.define("uniform_candidate_sampler", _sampler("uniform"))
+ops.define("log_uniform_candidate_sampler", _sampler("log_uniform"))
 ops.define("random_shuffle", random_shuffle)
 ops.define("random_crop", random_crop)

@@ -119,7 +119,8 @@ def dynamic_partition(data, partitions, *, num_partitions):
     """A list: element k holds, in order, the slices of `data` whose partition is k."""
     if partitions.size and not 0 <= partitions.min() <= partitions.max() < num_partitions:
         raise errors.InvalidArgumentError(f"dynamic_partition: partitions hold {partitions.min()} … "
-                                          f"{partitions.max()} but num_partitions is {num_partitions}; use 0 … {num_partitions - 1}")
+                                          f"{partitions.max()} but num_partitions is {num_partitions}; use 0 … "
+                                          f"{num_partitions - 1}")
     return [data[partitions == k] for k in range(num_partitions)]
 
 
@@ -243,6 +244,37 @@ def gather_nd(params, indices):
 def _(node, dy):
     params, indices = node.inputs
     return ops.scatter_nd(indices, dy, ops.cast(ops.shape_vector(params), indices.dtype)), None
+
+
+def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0, validate_indices=True, name=None):
+    """A tensor of `output_shape` with the values at the given positions and `default_value` elsewhere."""
+    values = convert(sparse_values)
+    places = convert(sparse_indices)
+    if places.shape.rank is None or values.shape.rank is None:
+        raise errors.ShapeError("sparse_to_dense: the rank of sparse_indices or sparse_values is unknown; use "
+                                "set_shape")
+    if places.shape.rank < 2:
+        places = ops.reshape(places, [-1, 1])
+    if values.shape.rank == 0:
+        values = ops.fill(ops.shape(places)[:1], values)
+    shape = ops.cast(convert(output_shape), places.dtype)
+    if default_value == 0:
+        return ops.scatter_nd(places, values, shape, name=name)
+    offset = ops.scatter_nd(places, ops.subtract(values, default_value), shape)
+    return ops.add(offset, default_value, name=name)
+
+
+ops.define("sparse_to_dense", sparse_to_dense)
+
+
+def sequence_mask(lengths, maxlen=None, dtype="bool", name=None):
+    """mask[..., j] is j < lengths[...]; `maxlen` is the largest length when not given."""
+    lengths = convert(lengths)
+    steps = ops.range(ops.reduce_max(lengths) if maxlen is None else ops.cast(convert(maxlen), lengths.dtype))
+    return ops.cast(ops.less(steps, ops.expand_dims(lengths, -1), name=name), dtype)
+
+
+ops.define("sequence_mask", sequence_mask)
 
 
 @op("indices[...,d] updates? shape[r] -> ?", types="I:int T I -> T",

@@ -10,6 +10,7 @@ from workbench.core.passes.rewrite import Program, Rewrite, rewrite
 __all__ = ["fold"]
 
 _MOST_BYTES = 1 << 20     # larger results are computed at run time: a plan should not carry them
+_BY_SHAPE = frozenset({"shape", "size", "rank", "ones_like", "zeros_like"})
 
 
 def fold(program: Program) -> Program:
@@ -25,6 +26,8 @@ def fold(program: Program) -> Program:
             return None
         if op.type == "constant" or op.definition.stateful or not op.inputs:
             return None
+        if op.type not in _BY_SHAPE and any(t.op.type != "constant" for t in inputs):
+            return None      # what follows from constants is one by now
         mark = len(state.graph.operations)
         outputs = state.copy(op, inputs)
         values = [_value(t) for t in outputs]

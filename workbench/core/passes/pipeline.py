@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 
 from workbench.core.check import verify
 from workbench.core.passes.algebra import algebra
+from workbench.core.passes.bodies import rewrite_bodies
 from workbench.core.passes.cse import cse
 from workbench.core.passes.epilogue import epilogue
 from workbench.core.passes.fold import fold
@@ -33,8 +34,10 @@ DEVICE_PASSES: tuple[tuple[str, Pass, str], ...] = (
 def run_passes(program: Program, disabled: Iterable[str] = (),
                record: Callable[[str, str, Program], None] | None = None,
                stages: tuple[tuple[str, Pass, str], ...] = PASSES) -> Program:
-    """All enabled passes in order; `record(name, sentence, program)` sees the graph after each."""
+    """All enabled passes in order, first in the bodies of branches and loops; `record(name, sentence, program)` sees
+    the graph after each."""
     off = frozenset(disabled)
+    program = rewrite_bodies(program, lambda body: run_passes(body, off, stages=stages))
     for name, function, sentence in stages:
         if name in off:
             continue

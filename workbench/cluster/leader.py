@@ -1,0 +1,94 @@
+"""Leader and followers: receiving is a role that one thread has at a time and may hand over before it blocks."""
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+__all__ = ["Leadership", "receiving", "release_receiver"]
+
+_current = threading.local()
+
+
+def release_receiver() -> None:
+    """Let another thread receive in place of the one that runs this, if that is a receiver thread.
+
+    Call it in a frame handler before anything long (a large send does it by itself); elsewhere it does nothing.
+    """
+    leadership = getattr(_current, "leadership", None)
+    if leadership is not None:
+        leadership.hand_over()
+
+
+def receiving() -> bool:
+    """Is the calling thread a receiver, which must not block?"""
+    return getattr(_current, "leadership", None) is not None
+
+
+class Leadership:
+    """Runs `turn()` again and again, on one thread at a time, until it returns False.
+
+    A turn reads one frame and handles it. A handler that calls `release_receiver` keeps its thread, while a parked or
+    new thread takes the next turn; the old one parks itself afterwards (D. Schmidt's leader/followers pattern).
+    """
+
+    def __init__(self, turn: Callable[[], bool], label: str) -> None:
+        self._turn, self._label = turn, label
+        self._changed = threading.Condition()
+        self._parked = 0                 # threads that nobody called yet
+        self._calls = 0                  # hand-overs that a parked thread has not yet taken up
+        self._over = False
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        thread = threading.Thread(target=self._run, daemon=True, name=f"workbench-receive-{self._label}")
+        with self._changed:
+            self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
+            thread.start()
+
+    @property
+    def mine(self) -> bool:
+        """Is the calling thread the one that receives?"""
+        return getattr(_current, "leadership", None) is self
+
+    def hand_over(self) -> None:
+        _current.leadership = None
+        with self._changed:
+            if self._parked:
+                self._parked -= 1
+                self._calls += 1
+                self._changed.notify()
+                return
+        self.start()
+
+    def _run(self) -> None:
+        _current.leadership = self
+        while self._turn():
+            if getattr(_current, "leadership", None) is not self:
+                if not self._park():
+                    return
+                _current.leadership = self
+        _current.leadership = None
+
+    def _park(self) -> bool:
+        """Wait to become the leader again; False when this thread should end."""
+        with self._changed:
+            if self._parked or self._over:
+                return False
+            self._parked = 1
+            self._changed.wait_for(lambda: self._over or self._calls)
+            if self._over:
+                return False
+            self._calls -= 1
+            return True
+
+    def end(self) -> None:
+        """Nobody is needed any more: parked threads end."""
+        with self._changed:
+            self._over = True
+            self._changed.notify_all()
+
+    def join(self, timeout: float) -> None:
+        """Wait for the threads, except the calling one."""
+        for thread in list(self._threads):
+            if thread is not threading.current_thread():
+                thread.join(timeout)

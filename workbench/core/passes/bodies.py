@@ -1,0 +1,42 @@
+"""Run passes inside the bodies of branches and loops that stay whole."""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from workbench.core.graph import Operation, Subgraph, Tensor
+from workbench.core.ops.flow import BODIES
+from workbench.core.ops.flow_body import copy_operation, set_back_edges
+from workbench.core.passes.rewrite import Program, Rewrite, rewrite, topological
+
+__all__ = ["rewrite_bodies"]
+
+
+def rewrite_bodies(program: Program, change: Callable[[Program], Program]) -> Program:
+    """`program` with `change` applied to each body of its `if` and `while` operations, as a program of its own.
+
+    A body's arguments are the feeds and its results the fetches; bodies within bodies are up to `change`.
+    """
+    def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
+        if op.type not in BODIES:
+            return None
+        changed = {key: _changed(op.attrs[key], change) for key in BODIES[op.type]}
+        return state.copy(op, inputs, attrs={**op.attrs, **changed})
+
+    if not any(op.type in BODIES for op in program.graph.operations):
+        return program
+    return rewrite(program, visit)
+
+
+def _changed(body: Subgraph, change: Callable[[Program], Program]) -> Subgraph:
+    program = change(Program(body, tuple(body.arguments), tuple(body.results)))
+    new = Subgraph(body.outer, body.name)
+    tensors: dict[Tensor, Tensor] = {}
+    operations: dict[Operation, Operation] = {}
+    order = topological(program.graph.operations)
+    for op in order:
+        copy_operation(op, new, tensors, operations, op.name)
+    set_back_edges(order, tensors, operations)
+    new.arguments = [tensors[t] for t in program.feeds]
+    new.results = [tensors[t] for t in program.fetches]
+    new.captures = [(outer, new.arguments[body.arguments.index(inner)]) for outer, inner in body.captures]
+    return new

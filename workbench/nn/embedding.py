@@ -1,0 +1,68 @@
+"""Embeddings: rows of one table, or of a table sharded over parameter servers (paper §4.2)."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from workbench import errors
+from workbench.core.build import convert, ops
+from workbench.core.graph import Tensor, get_default_graph
+from workbench.nn.variables import Variable
+
+__all__ = ["embedding_lookup"]
+
+
+def embedding_lookup(params: Any, ids: Any, partition_strategy: str = "mod", name: str | None = None,
+                     validate_indices: bool = True, max_norm: float | None = None) -> Tensor:
+    """Rows `ids` (any shape) of the table `params`: a variable or tensor, or a list of its parts.
+
+    Strategy "mod" puts row id into part id % n at id // n; "div" gives each part a contiguous range, the first ones one
+    row more. Only the rows asked for are read, where they are, and only they get a gradient. `max_norm` clips each row.
+    """
+    parts = list(params) if isinstance(params, (list, tuple)) else [params]
+    if not parts:
+        raise errors.InvalidArgumentError("embedding_lookup: params lists 0 parts; pass at least one variable")
+    with get_default_graph().name_scope(name or "embedding_lookup"):
+        ids = convert(ids)
+        if len(parts) == 1:
+            return _clipped(_rows(parts[0], ids), max_norm, ids)
+        flat = ops.reshape(ids, [-1])
+        shard, row = _assign(parts, flat, partition_strategy)
+        indices = ops.dynamic_partition(ops.range(ops.size(flat)), shard, len(parts))
+        wanted = ops.dynamic_partition(row, shard, len(parts))
+        found = ops.dynamic_stitch(list(indices), [_rows(p, w) for p, w in zip(parts, wanted)])
+        width = parts[0].get_shape()[1:]
+        result = ops.reshape(found, ops.concat([ops.shape(ids), convert(list(width.static), "int32")], axis=0))
+        result.set_shape(ids.shape + width)
+        return _clipped(result, max_norm, ids)
+
+
+def _rows(part: Any, ids: Tensor) -> Tensor:
+    if isinstance(part, Variable):
+        return part.gather(ids)
+    return ops.gather(convert(part), ids)
+
+
+def _assign(parts: Sequence[Any], flat: Tensor, strategy: str) -> tuple[Tensor, Tensor]:
+    """(part, row within the part) of each id."""
+    count = convert(len(parts), flat.dtype)
+    if strategy == "mod":
+        return ops.cast(ops.floormod(flat, count), "int32"), ops.floordiv(flat, count)
+    if strategy != "div":
+        raise errors.InvalidArgumentError(f"embedding_lookup: partition_strategy {strategy!r} is unknown; use mod or "
+                                          "div")
+    rows = sum(int(part.get_shape().as_list()[0]) for part in parts)
+    small, extra = divmod(rows, len(parts))
+    first = extra * (small + 1)      # ids below this lie in the parts with one row more
+    in_large = flat < first
+    shard = ops.select(in_large, ops.floordiv(flat, small + 1), extra + ops.floordiv(flat - first, max(small, 1)))
+    row = ops.select(in_large, ops.floormod(flat, small + 1), ops.floormod(flat - first, max(small, 1)))
+    return ops.cast(shard, "int32"), row
+
+
+def _clipped(rows: Tensor, max_norm: float | None, ids: Tensor) -> Tensor:
+    if max_norm is None:
+        return rows
+    axes = list(range(ids.shape.rank or 0, rows.shape.rank or 1))
+    norm = ops.sqrt(ops.reduce_sum(ops.square(rows), axis=axes, keepdims=True))
+    return rows * (max_norm / ops.maximum(norm, max_norm))

@@ -1,0 +1,249 @@
+"""Layers as functions: each makes its variables with get_variable and returns a tensor."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.build import constant_value, convert, ops
+from workbench.core.graph import Tensor
+from workbench.nn.initializers import Ones, Zeros
+from workbench.nn.scopes import get_variable, variable_scope
+from workbench.nn.variables import GraphKeys, Variable, root_graph
+
+__all__ = ["average_pooling2d", "batch_normalization", "conv2d", "conv2d_transpose", "dense", "dropout", "flatten",
+           "l1_regularizer", "l2_regularizer", "max_pooling2d"]
+
+Activation = Callable[[Tensor], Tensor] | None
+
+
+def _finish(x: Tensor, activation: Activation) -> Tensor:
+    return x if activation is None else activation(x)
+
+
+def _bias(x: Tensor, units: int, use: bool, initializer: Any, regularizer: Any, trainable: bool,
+          data_format: str = "NHWC") -> Tensor:
+    if not use:
+        return x
+    bias = get_variable("bias", [units], x.dtype, initializer or Zeros(), regularizer, trainable)
+    return ops.bias_add(x, bias, data_format=data_format)
+
+
+def dense(inputs: Any, units: int, activation: Activation = None, use_bias: bool = True, kernel_initializer: Any = None,
+          bias_initializer: Any = None, kernel_regularizer: Any = None, bias_regularizer: Any = None,
+          activity_regularizer: Any = None, trainable: bool = True, name: str | None = None,
+          reuse: Any = None) -> Tensor:
+    """activation(inputs · kernel + bias): [..., n] to [..., units]. Variables `kernel` [n, units] and `bias`
+    [units]."""
+    x = convert(inputs)
+    depth = x.shape.dims[-1] if x.shape.dims else None
+    if depth is None:
+        raise errors.ShapeError(f"dense: inputs {x.name} has shape {x.shape}; its last dimension must be known: "
+                                "set_shape it")
+    with variable_scope(name, "dense", reuse=reuse):
+        kernel = get_variable("kernel", [depth, units], x.dtype, kernel_initializer, kernel_regularizer, trainable)
+        last = (x.shape.rank or 1) - 1
+        y = ops.matmul(x, kernel) if last == 1 else ops.tensordot(x, kernel, [[last], [0]])
+        return _finish(_bias(y, units, use_bias, bias_initializer, bias_regularizer, trainable), activation)
+
+
+def _pair(value: Any, where: str) -> tuple[int, int]:
+    pair = (value, value) if isinstance(value, (int, np.integer)) else tuple(value)
+    if len(pair) != 2:
+        raise errors.InvalidArgumentError(f"{where}: {value!r} is no pair; pass one number or (height, width)")
+    return int(pair[0]), int(pair[1])
+
+
+def _format(data_format: str, where: str) -> str:
+    known = {"channels_last": "NHWC", "channels_first": "NCHW", "NHWC": "NHWC", "NCHW": "NCHW"}
+    if data_format not in known:
+        raise errors.InvalidArgumentError(f"{where}: data_format {data_format!r} is unknown; use channels_last or "
+                                          "channels_first")
+    return known[data_format]
+
+
+def _spread(pair: tuple[int, int], data_format: str) -> list[int]:
+    return [1, *pair, 1] if data_format == "NHWC" else [1, 1, *pair]
+
+
+def _channels(x: Tensor, data_format: str, where: str) -> int:
+    if x.shape.rank != 4:
+        raise errors.ShapeError(f"{where}: inputs {x.name} has shape {x.shape}; images have rank 4")
+    found = x.shape.as_list()[3 if data_format == "NHWC" else 1]
+    if found is None:
+        raise errors.ShapeError(f"{where}: inputs {x.name} has shape {x.shape}; its channels must be known: set_shape "
+                                "it")
+    return found
+
+
+def conv2d(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1), padding: str = "valid",
+           data_format: str = "channels_last", dilation_rate: Any = (1, 1), activation: Activation = None,
+           use_bias: bool = True, kernel_initializer: Any = None, bias_initializer: Any = None,
+           kernel_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None,
+           trainable: bool = True, name: str | None = None, reuse: Any = None) -> Tensor:
+    """activation(convolution + bias) of images [batch, height, width, channels] with `filters` kernels."""
+    x, layout = convert(inputs), _format(data_format, "conv2d")
+    channels = _channels(x, layout, "conv2d")
+    with variable_scope(name, "conv2d", reuse=reuse):
+        kernel = get_variable("kernel", [*_pair(kernel_size, "conv2d"), channels, filters], x.dtype, kernel_initializer,
+                              kernel_regularizer, trainable)
+        y = ops.conv2d(x, kernel, _spread(_pair(strides, "conv2d"), layout), padding.upper(), data_format=layout,
+                       dilations=_spread(_pair(dilation_rate, "conv2d"), layout))
+        return _finish(_bias(y, filters, use_bias, bias_initializer, bias_regularizer, trainable, layout), activation)
+
+
+def conv2d_transpose(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1), padding: str = "valid",
+                     activation: Activation = None, use_bias: bool = True, kernel_initializer: Any = None,
+                     bias_initializer: Any = None, trainable: bool = True, name: str | None = None,
+                     reuse: Any = None) -> Tensor:
+    """The transpose of conv2d, which enlarges images [batch, height, width, channels] by `strides`."""
+    x = convert(inputs)
+    channels = _channels(x, "NHWC", "conv2d_transpose")
+    size, step = _pair(kernel_size, "conv2d_transpose"), _pair(strides, "conv2d_transpose")
+    dynamic, dims = ops.shape(x), x.shape.as_list()
+    output: list[Any] = [dims[0] if dims[0] is not None else dynamic[0]]
+    for axis in (0, 1):
+        length = dims[axis + 1] if dims[axis + 1] is not None else dynamic[axis + 1]
+        grown = length * step[axis]
+        output.append(grown if padding.upper() == "SAME" else grown + max(size[axis] - step[axis], 0))
+    with variable_scope(name, "conv2d_transpose", reuse=reuse):
+        kernel = get_variable("kernel", [*size, filters, channels], x.dtype, kernel_initializer, None, trainable)
+        y = ops.conv2d_transpose(x, kernel, [*output, filters], [1, *step, 1], padding.upper())
+        return _finish(_bias(y, filters, use_bias, bias_initializer, None, trainable), activation)
+
+
+def max_pooling2d(inputs: Any, pool_size: Any, strides: Any, padding: str = "valid",
+                  data_format: str = "channels_last", name: str | None = None) -> Tensor:
+    """The largest value of each window."""
+    return _pool("max_pool", inputs, pool_size, strides, padding, data_format, name)
+
+
+def average_pooling2d(inputs: Any, pool_size: Any, strides: Any, padding: str = "valid",
+                      data_format: str = "channels_last", name: str | None = None) -> Tensor:
+    """The mean of each window."""
+    return _pool("avg_pool", inputs, pool_size, strides, padding, data_format, name)
+
+
+def _pool(operation: str, inputs: Any, pool_size: Any, strides: Any, padding: str, data_format: str,
+          name: str | None) -> Tensor:
+    layout = _format(data_format, operation)
+    return getattr(ops, operation)(
+        convert(inputs), _spread(_pair(pool_size, operation), layout), _spread(_pair(strides, operation), layout),
+        padding.upper(), data_format=layout, name=name)
+
+
+def flatten(inputs: Any, name: str | None = None) -> Tensor:
+    """[batch, ...] to [batch, product of the rest]."""
+    x = convert(inputs)
+    dims = x.shape.as_list()
+    if None in dims[1:]:
+        batch = ops.shape(x)[0] if dims[0] is None else dims[0]
+        return ops.reshape(x, ops.stack([batch, -1]), name=name)
+    return ops.reshape(x, [-1, int(np.prod(dims[1:]))], name=name)
+
+
+def dropout(inputs: Any, rate: Any = 0.5, noise_shape: Any = None, seed: int | None = None, training: Any = False,
+            name: str | None = None) -> Tensor:
+    """While `training` (a bool or bool tensor), zero with probability `rate` and the rest scaled up; else the
+    inputs."""
+    x = convert(inputs)
+    return _when(training, lambda: ops.dropout(x, 1 - rate, noise_shape, seed, name), lambda: ops.identity(x))
+
+
+def _when(training: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) -> Any:
+    """Choose while building where `training` is known, else at run time."""
+    if isinstance(training, (Tensor, Variable)):
+        tensor = convert(training)
+        known = constant_value(tensor)
+        if known is None:
+            return ops.cond(tensor, then, otherwise)
+        training = bool(known)
+    return then() if training else otherwise()
+
+
+def batch_normalization(inputs: Any, axis: int = -1, momentum: float = 0.99, epsilon: float = 1e-3, center: bool = True,
+                        scale: bool = True, beta_initializer: Any = None, gamma_initializer: Any = None,
+                        moving_mean_initializer: Any = None, moving_variance_initializer: Any = None,
+                        training: Any = False, trainable: bool = True, name: str | None = None,
+                        reuse: Any = None) -> Tensor:
+    """gamma · (x - mean) / √(variance + epsilon) + beta, by batch while `training`, else by moving averages.
+
+    The updates of the moving averages are in the collection UPDATE_OPS: make the training step depend on them.
+    Source: Ioffe & Szegedy 2015.
+    """
+    x = convert(inputs)
+    rank = x.shape.rank or 0
+    axis %= max(rank, 1)
+    depth = x.shape.as_list()[axis]
+    if depth is None:
+        raise errors.ShapeError(f"batch_normalization: inputs {x.name} has shape {x.shape}; axis {axis} must be known")
+    with variable_scope(name, "batch_normalization", reuse=reuse):
+        def vector(title: str, initializer: Any, trained: bool) -> Variable:
+            return get_variable(title, [depth], x.dtype, initializer, trainable=trained)
+        gamma = vector("gamma", gamma_initializer or Ones(), trainable) if scale else None
+        beta = vector("beta", beta_initializer or Zeros(), trainable) if center else None
+        mean = vector("moving_mean", moving_mean_initializer or Zeros(), False)
+        variance = vector("moving_variance", moving_variance_initializer or Ones(), False)
+        used = _moments(x, axis, mean, variance, momentum, training)
+        view = [depth if i == axis else 1 for i in range(rank)]
+        shaped = [None if t is None else (convert(t) if axis == rank - 1 else ops.reshape(convert(t), view))
+                  for t in (*used, beta, gamma)]
+        return ops.batch_normalization(x, *shaped, epsilon)
+
+
+def _moments(x: Tensor, axis: int, mean: Variable, variance: Variable, momentum: float, training: Any) -> Any:
+    def batch() -> Any:
+        found = ops.moments(x, [i for i in range(x.shape.rank or 0) if i != axis])
+        return tuple(found)
+    used = _when(training, batch, lambda: (mean.value(), variance.value()))
+    if isinstance(training, (Tensor, Variable)) or training:
+        factor = 1 - momentum
+        for moving, now in ((mean, used[0]), (variance, used[1])):
+            step = moving.assign_sub((moving.value() - ops.stop_gradient(now)) * factor)
+            root_graph().add_to_collection(GraphKeys.UPDATE_OPS, step.op)
+    return used
+
+
+def l2_regularizer(scale: float, scope: str | None = None) -> Callable[[Any], Tensor | None]:
+    """weights -> scale · Σ w² / 2, for `regularizer=`."""
+    return lambda weights: None if scale == 0 else scale * ops.l2_loss(convert(weights))
+
+
+def l1_regularizer(scale: float, scope: str | None = None) -> Callable[[Any], Tensor | None]:
+    """weights -> scale · Σ |w|, for `regularizer=`."""
+    return lambda weights: None if scale == 0 else scale * ops.reduce_sum(ops.abs(convert(weights)))
+
+
+def _made(initializer: Any) -> Any:
+    return initializer() if isinstance(initializer, type) else initializer
+
+
+def fully_connected(inputs: Any, num_outputs: int, activation_fn: Activation = ops.relu, normalizer_fn: Any = None,
+                    normalizer_params: Any = None, weights_initializer: Any = None, weights_regularizer: Any = None,
+                    biases_initializer: Any = Zeros, biases_regularizer: Any = None, reuse: Any = None,
+                    trainable: bool = True, scope: str | None = None, **ignored: Any) -> Tensor:
+    """`dense` as tf.contrib.layers spells it: ReLU by default, a normalizer instead of the bias."""
+    with variable_scope(scope, "fully_connected", reuse=reuse):
+        y = dense(inputs, num_outputs, None, normalizer_fn is None and biases_initializer is not None,
+                  weights_initializer, _made(biases_initializer), weights_regularizer, biases_regularizer, None,
+                  trainable, name="")
+        if normalizer_fn is not None:
+            y = normalizer_fn(y, **(normalizer_params or {}))
+        return _finish(y, activation_fn)
+
+
+def convolution2d(inputs: Any, num_outputs: int, kernel_size: Any, stride: Any = 1, padding: str = "SAME",
+                  activation_fn: Activation = ops.relu, normalizer_fn: Any = None, normalizer_params: Any = None,
+                  weights_initializer: Any = None, weights_regularizer: Any = None, biases_initializer: Any = Zeros,
+                  reuse: Any = None, trainable: bool = True, scope: str | None = None, **ignored: Any) -> Tensor:
+    """`conv2d` as tf.contrib.layers spells it: SAME padding and ReLU by default, a normalizer instead of the bias."""
+    with variable_scope(scope, "Conv", reuse=reuse):
+        y = conv2d(inputs, num_outputs, kernel_size, stride, padding,
+                   use_bias=normalizer_fn is None and biases_initializer is not None,
+                   kernel_initializer=weights_initializer, kernel_regularizer=weights_regularizer,
+                   trainable=trainable, bias_initializer=_made(biases_initializer), name="")
+        if normalizer_fn is not None:
+            y = normalizer_fn(y, **(normalizer_params or {}))
+        return _finish(y, activation_fn)

@@ -1,0 +1,173 @@
+"""Losses: weighted means over a batch, gathered in the collection LOSSES."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from workbench import errors
+from workbench.core.build import convert, ops
+from workbench.core.graph import Tensor
+from workbench.nn.variables import GraphKeys, get_collection, root_graph
+
+__all__ = ["Reduction", "absolute_difference", "add_loss", "compute_weighted_loss", "get_losses",
+           "get_regularization_losses", "get_total_loss", "hinge_loss", "huber_loss", "log_loss", "mean_squared_error",
+           "sequence_loss_by_example", "sigmoid_cross_entropy", "softmax_cross_entropy", "sparse_softmax_cross_entropy"]
+
+
+class Reduction:
+    """How the losses of a batch become one number."""
+
+    NONE = "none"
+    SUM = "weighted_sum"
+    MEAN = "weighted_mean"
+    SUM_BY_NONZERO_WEIGHTS = "weighted_sum_by_nonzero_weights"
+
+
+def compute_weighted_loss(losses: Any, weights: Any = 1.0, scope: str | None = None,
+                          loss_collection: str | None = GraphKeys.LOSSES,
+                          reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
+    """Σ losses · weights divided as `reduction` says: by the number of non-zero weights, by Σ weights, or not at
+    all."""
+    losses = convert(losses)
+    with root_graph().name_scope(scope or "weighted_loss"):
+        weights = ops.cast(convert(weights), losses.dtype)
+        product = losses * weights
+        spread = weights + ops.zeros_like(losses)
+        if reduction == Reduction.NONE:
+            result = product
+        elif reduction == Reduction.SUM:
+            result = ops.reduce_sum(product)
+        elif reduction in (Reduction.MEAN, Reduction.SUM_BY_NONZERO_WEIGHTS):
+            by = spread if reduction == Reduction.MEAN else ops.cast(ops.not_equal(spread, 0.0), losses.dtype)
+            count = ops.reduce_sum(by)
+            empty = ops.equal(count, 0.0)
+            result = ops.reduce_sum(product) / ops.select(empty, ops.ones_like(count), count)
+        else:
+            raise errors.InvalidArgumentError(f"loss: reduction {reduction!r} is unknown; use one of losses.Reduction")
+        return add_loss(result, loss_collection)
+
+
+def add_loss(loss: Tensor, loss_collection: str | None = GraphKeys.LOSSES) -> Tensor:
+    """Put a loss into the collection that get_total_loss sums."""
+    if loss_collection:
+        root_graph().add_to_collection(loss_collection, loss)
+    return loss
+
+
+def _pair(labels: Any, predictions: Any, where: str) -> tuple[Tensor, Tensor]:
+    predictions = convert(predictions)
+    labels = convert(labels)
+    if not labels.shape.compatible(predictions.shape):
+        raise errors.ShapeError(f"{where}: labels {labels.name} has shape {labels.shape} but predictions "
+                                f"{predictions.name} has {predictions.shape}; make them equal")
+    return ops.cast(labels, predictions.dtype), predictions
+
+
+def mean_squared_error(labels: Any, predictions: Any, weights: Any = 1.0, scope: str | None = None,
+                       loss_collection: str | None = GraphKeys.LOSSES,
+                       reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
+    """(predictions - labels)²."""
+    labels, predictions = _pair(labels, predictions, "mean_squared_error")
+    return compute_weighted_loss(ops.squared_difference(predictions, labels), weights, scope or "mean_squared_error",
+                                 loss_collection, reduction)
+
+
+def absolute_difference(labels: Any, predictions: Any, weights: Any = 1.0, scope: str | None = None,
+                        loss_collection: str | None = GraphKeys.LOSSES,
+                        reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
+    """|predictions - labels|."""
+    labels, predictions = _pair(labels, predictions, "absolute_difference")
+    return compute_weighted_loss(ops.abs(predictions - labels), weights, scope or "absolute_difference",
+                                 loss_collection, reduction)
+
+
+def huber_loss(labels: Any, predictions: Any, weights: Any = 1.0, delta: float = 1.0, scope: str | None = None,
+               loss_collection: str | None = GraphKeys.LOSSES,
+               reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
+    """Squared (halved) up to a distance of `delta`, linear beyond."""
+    labels, predictions = _pair(labels, predictions, "huber_loss")
+    distance = ops.abs(predictions - labels)
+    near = ops.minimum(distance, delta)
+    return compute_weighted_loss(0.5 * near * near + delta * (distance - near), weights, scope or "huber_loss",
+                                 loss_collection, reduction)
+
+
+def log_loss(labels: Any, predictions: Any, weights: Any = 1.0, epsilon: float = 1e-7, scope: str | None = None,
+             loss_collection: str | None = GraphKeys.LOSSES,
+             reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
+    """-labels · log(predictions) - (1 - labels) · log(1 - predictions)."""
+    labels, predictions = _pair(labels, predictions, "log_loss")
+    losses = -(labels * ops.log(predictions + epsilon)) - (1.0 - labels) * ops.log(1.0 - predictions + epsilon)
+    return compute_weighted_loss(losses, weights, scope or "log_loss", loss_collection, reduction)
+
+
+def hinge_loss(labels: Any, logits: Any, weights: Any = 1.0, scope: str | None = None,
+               loss_collection: str | None = GraphKeys.LOSSES,
+               reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
+    """max(0, 1 - (2 · labels - 1) · logits) for labels 0 and 1."""
+    labels, logits = _pair(labels, logits, "hinge_loss")
+    return compute_weighted_loss(ops.relu(1.0 - (2.0 * labels - 1.0) * logits), weights, scope or "hinge_loss",
+                                 loss_collection, reduction)
+
+
+def softmax_cross_entropy(onehot_labels: Any, logits: Any, weights: Any = 1.0, label_smoothing: float = 0.0,
+                          scope: str | None = None, loss_collection: str | None = GraphKeys.LOSSES,
+                          reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
+    """Cross entropy of softmax(logits) [n, c] against one-hot labels, smoothed towards uniform by `label_smoothing`."""
+    labels, logits = _pair(onehot_labels, logits, "softmax_cross_entropy")
+    if label_smoothing:
+        classes = ops.cast(ops.shape(logits)[-1], logits.dtype)
+        labels = labels * (1.0 - label_smoothing) + label_smoothing / classes
+    losses = ops.softmax_cross_entropy_with_logits_v2(labels=labels, logits=logits)
+    return compute_weighted_loss(losses, weights, scope or "softmax_cross_entropy", loss_collection, reduction)
+
+
+def sparse_softmax_cross_entropy(labels: Any, logits: Any, weights: Any = 1.0, scope: str | None = None,
+                                 loss_collection: str | None = GraphKeys.LOSSES,
+                                 reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
+    """Cross entropy of softmax(logits) [n, c] against class numbers [n]."""
+    losses = ops.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    return compute_weighted_loss(losses, weights, scope or "sparse_softmax_cross_entropy", loss_collection, reduction)
+
+
+def sigmoid_cross_entropy(multi_class_labels: Any, logits: Any, weights: Any = 1.0, label_smoothing: float = 0.0,
+                          scope: str | None = None, loss_collection: str | None = GraphKeys.LOSSES,
+                          reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
+    """Cross entropy of sigmoid(logits) against independent labels, smoothed towards 1/2 by `label_smoothing`."""
+    labels, logits = _pair(multi_class_labels, logits, "sigmoid_cross_entropy")
+    if label_smoothing:
+        labels = labels * (1.0 - label_smoothing) + 0.5 * label_smoothing
+    losses = ops.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
+    return compute_weighted_loss(losses, weights, scope or "sigmoid_cross_entropy", loss_collection, reduction)
+
+
+def sequence_loss_by_example(logits: Sequence[Any], targets: Sequence[Any], weights: Sequence[Any],
+                             average_across_timesteps: bool = True, name: str | None = None) -> Tensor:
+    """Per example, the weighted cross entropy summed (or averaged) over time; each argument lists one entry per
+    step."""
+    if not len(logits) == len(targets) == len(weights) or not logits:
+        raise errors.InvalidArgumentError(f"sequence_loss_by_example: {len(logits)} logits, {len(targets)} targets and "
+                                          f"{len(weights)} weights; give one of each per step")
+    with root_graph().name_scope(name or "sequence_loss_by_example"):
+        losses = [ops.sparse_softmax_cross_entropy_with_logits(labels=ops.reshape(t, [-1]), logits=x) * w
+                  for x, t, w in zip(logits, targets, weights)]
+        total = ops.add_n(losses)
+        return total / (ops.add_n([convert(w) for w in weights]) + 1e-12) if average_across_timesteps else total
+
+
+def get_losses(scope: str | None = None, loss_collection: str = GraphKeys.LOSSES) -> list[Tensor]:
+    """The losses made so far."""
+    return get_collection(loss_collection, scope)
+
+
+def get_regularization_losses(scope: str | None = None) -> list[Tensor]:
+    """The losses that regularizers of variables made."""
+    return get_collection(GraphKeys.REGULARIZATION_LOSSES, scope)
+
+
+def get_total_loss(add_regularization_losses: bool = True, name: str = "total_loss") -> Tensor:
+    """The sum of all losses, with those of regularizers unless told otherwise."""
+    found = get_losses() + (get_regularization_losses() if add_regularization_losses else [])
+    if not found:
+        raise errors.InvalidArgumentError("get_total_loss: there are 0 losses; make one with wb.losses or add_loss")
+    return ops.add_n(found, name=name)

@@ -1,0 +1,248 @@
+// A canvas line chart: axes with units, hover and arrow keys, theme colours; redrawn once per animation frame at most.
+const MARGIN = { left: 44, right: 10, top: 8, bottom: 26 };
+
+function format(value, digits = 3) {
+  if (!Number.isFinite(value)) return '–';
+  if (Number.isInteger(value) || Math.abs(value) >= 10 ** digits) return Math.round(value).toLocaleString('en');
+  return String(Number(value.toPrecision(digits)));
+}
+
+function shortTask(task) {
+  const parts = /job:([^/]+)\/(?:replica:\d+\/)?task:(\d+)/.exec(task);
+  return parts ? `${parts[1]}:${parts[2]}` : task;
+}
+
+function ticks(low, high, count) {
+  const rough = (high - low) / count;
+  if (!(rough > 0)) return [low];
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map(m => m * power).find(s => s >= rough * 0.999);
+  const found = [];
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) found.push(i * step);
+  return found;
+}
+
+/** Float32 columns that lie behind each other in one buffer. */
+function unpack(view, lengths) {
+  if (!view || !view.byteLength) return lengths.map(() => new Float32Array(0));
+  const all = new Float32Array(view.buffer.slice(view.byteOffset, view.byteOffset + view.byteLength));
+  let at = 0;
+  return lengths.map(length => all.subarray(at, (at += length)));
+}
+
+class Chart {
+  constructor(label, unit, fromZero, height) {
+    Object.assign(this, { label, unit, fromZero, lines: [], cursor: null, due: 0 });
+    this.node = Object.assign(document.createElement('figure'), { className: 'wb-chart' });
+    this.canvas = document.createElement('canvas');
+    this.canvas.style.height = `${height}px`;
+    this.canvas.tabIndex = 0;
+    this.canvas.setAttribute('role', 'img');
+    this.tip = Object.assign(document.createElement('div'), { className: 'wb-tip', hidden: true });
+    this.tip.setAttribute('role', 'status');
+    this.node.append(this.canvas, this.tip);
+    this.sizes = new ResizeObserver(() => this.later());
+    this.sizes.observe(this.canvas);
+    this.themes = new MutationObserver(() => this.later());
+    this.themes.observe(document.body, { attributes: true });
+    this.canvas.addEventListener('pointermove', e => this.point(e.offsetX));
+    for (const name of ['pointerleave', 'blur']) this.canvas.addEventListener(name, () => this.select(null));
+    this.canvas.addEventListener('keydown', e => this.key(e));
+  }
+
+  set(lines, summary) {
+    this.lines = lines;
+    this.canvas.setAttribute('aria-label', `${this.label}. ${summary}`);
+    this.later();
+  }
+
+  later() {
+    this.due = this.due || requestAnimationFrame(() => { this.due = 0; this.draw(); });
+  }
+
+  close() {
+    cancelAnimationFrame(this.due);
+    this.sizes.disconnect();
+    this.themes.disconnect();
+  }
+
+  measure(width, height) {
+    let [x0, x1, y0, y1] = [Infinity, -Infinity, Infinity, -Infinity];
+    const all = [];
+    for (const { xs, ys } of this.lines) {
+      for (let i = 0; i < xs.length; i++) {
+        x0 = Math.min(x0, xs[i]);
+        x1 = Math.max(x1, xs[i]);
+        if (Number.isFinite(ys[i])) {
+          y0 = Math.min(y0, ys[i]);
+          y1 = Math.max(y1, ys[i]);
+          all.push(ys[i]);
+        }
+      }
+    }
+    if (!all.length) [x0, x1, y0, y1] = [0, 1, 0, 1];
+    if (this.fromZero) {
+      all.sort((a, b) => a - b);                  // one slow first step must not flatten the others
+      y0 = 0;
+      y1 = Math.min(y1, 2 * (all[Math.floor(0.95 * (all.length - 1))] || 1));
+    }
+    const pad = y1 > y0 ? 0.06 * (y1 - y0) : Math.abs(y1) * 0.1 || 1;
+    this.low = this.fromZero ? 0 : y0 - pad;
+    this.high = y1 + pad;
+    this.left = x0;
+    this.right = x1 > x0 ? x1 : x0 + 1;
+    const [w, h] = [width - MARGIN.left - MARGIN.right, height - MARGIN.top - MARGIN.bottom];
+    this.x = x => MARGIN.left + (x - this.left) / (this.right - this.left) * w;
+    this.y = y => MARGIN.top + h - (Math.min(y, this.high) - this.low) / (this.high - this.low) * h;
+  }
+
+  draw() {
+    const { clientWidth: width, clientHeight: height } = this.canvas;
+    if (!width || !height) return;
+    const ratio = window.devicePixelRatio || 1;
+    this.canvas.width = Math.round(width * ratio);
+    this.canvas.height = Math.round(height * ratio);
+    const pen = this.canvas.getContext('2d');
+    const probe = getComputedStyle(this.node);
+    pen.scale(ratio, ratio);
+    pen.font = `11px ${probe.fontFamily}`;
+    this.measure(width, height);
+    this.axes(pen, probe.color, width, height);
+    for (const line of this.lines) this.line(pen, line);
+    if (this.cursor !== null) this.mark(pen, probe.color, height);
+  }
+
+  axes(pen, ink, width, height) {
+    const bottom = height - MARGIN.bottom;
+    pen.strokeStyle = pen.fillStyle = ink;
+    pen.lineWidth = 1;
+    pen.textAlign = 'right';
+    pen.textBaseline = 'middle';
+    const marks = ticks(this.low, this.high, Math.max(2, Math.floor((bottom - MARGIN.top) / 30)));
+    for (const tick of marks) {
+      const y = Math.round(this.y(tick)) + 0.5;
+      pen.globalAlpha = 0.16;
+      pen.beginPath();
+      pen.moveTo(MARGIN.left, y);
+      pen.lineTo(width - MARGIN.right, y);
+      pen.stroke();
+      pen.globalAlpha = 0.85;
+      pen.fillText(`${format(tick)}${tick === marks[marks.length - 1] && this.unit ? ` ${this.unit}` : ''}`, MARGIN.left - 6, y);
+    }
+    pen.textBaseline = 'top';
+    pen.fillText('step', width - MARGIN.right, bottom + 6);
+    pen.textAlign = 'center';
+    for (const tick of ticks(this.left, this.right, Math.max(2, Math.floor(width / 90))).filter(Number.isInteger)) {
+      if (this.x(tick) < width - MARGIN.right - 40) pen.fillText(format(tick), this.x(tick), bottom + 6);
+    }
+    pen.globalAlpha = 1;
+  }
+
+  line(pen, { xs, ys, color }) {
+    pen.strokeStyle = pen.fillStyle = color;
+    pen.lineWidth = 1.5;
+    pen.lineJoin = 'round';
+    pen.beginPath();
+    let gap = true;
+    for (let i = 0; i < xs.length; i++) {
+      const known = Number.isFinite(ys[i]);
+      if (known) gap ? pen.moveTo(this.x(xs[i]), this.y(ys[i])) : pen.lineTo(this.x(xs[i]), this.y(ys[i]));
+      gap = !known;
+    }
+    pen.stroke();
+    for (let i = 0; i < xs.length; i++) {
+      if (ys[i] > this.high) this.disc(pen, this.x(xs[i]), MARGIN.top, 2);      // it lies above the edge
+    }
+    if (xs.length === 1) this.disc(pen, this.x(xs[0]), this.y(ys[0]), 2.5);
+  }
+
+  mark(pen, ink, height) {
+    const x = Math.round(this.x(this.cursor)) + 0.5;
+    pen.strokeStyle = ink;
+    pen.globalAlpha = 0.5;
+    pen.beginPath();
+    pen.moveTo(x, MARGIN.top);
+    pen.lineTo(x, height - MARGIN.bottom);
+    pen.stroke();
+    pen.globalAlpha = 1;
+    for (const { xs, ys, color } of this.lines) {
+      const i = nearest(xs, this.cursor);
+      pen.fillStyle = color;
+      if (i >= 0 && Number.isFinite(ys[i])) this.disc(pen, this.x(xs[i]), this.y(ys[i]), 3.5);
+    }
+  }
+
+  disc(pen, x, y, radius) {
+    pen.beginPath();
+    pen.arc(x, y, radius, 0, 2 * Math.PI);
+    pen.fill();
+  }
+
+  point(offset) {
+    const width = this.canvas.clientWidth - MARGIN.left - MARGIN.right;
+    const part = (offset - MARGIN.left) / width;
+    this.select(part < -0.02 || part > 1.02 ? null : this.left + part * (this.right - this.left));
+  }
+
+  key(event) {
+    const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!move || !this.lines.length) return;
+    const { xs } = this.lines[0];
+    const i = this.cursor === null ? xs.length - 1 : nearest(xs, this.cursor) + move;
+    this.select(xs[Math.min(xs.length - 1, Math.max(0, i))] ?? null);
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  select(x) {
+    const first = this.lines[0];
+    this.cursor = x === null || !first || !first.xs.length ? null : first.xs[nearest(first.xs, x)];
+    this.tip.hidden = this.cursor === null;
+    if (this.cursor !== null) {
+      const row = text => Object.assign(document.createElement('div'), { textContent: text });
+      this.tip.replaceChildren(row(`step ${format(this.cursor)}`), ...this.lines.map(({ name, xs, ys }) =>
+        row(`${name}: ${format(ys[nearest(xs, this.cursor)], 4)} ${this.unit}`)));
+      const right = this.x(this.cursor) > this.canvas.clientWidth / 2;
+      this.tip.style.left = right ? 'auto' : `${this.x(this.cursor) + 12}px`;
+      this.tip.style.right = right ? `${this.canvas.clientWidth - this.x(this.cursor) + 12}px` : 'auto';
+    }
+    this.later();
+  }
+}
+
+function nearest(xs, x) {
+  let [low, high] = [0, xs.length - 1];
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (xs[middle] < x) low = middle; else high = middle;
+  }
+  return high < 0 ? -1 : Math.abs(xs[low] - x) <= Math.abs(xs[high] - x) ? low : high;
+}
+
+function legend(entries) {
+  const list = Object.assign(document.createElement('ul'), { className: 'wb-legend' });
+  for (const { color, name, text, title } of entries) {
+    const item = document.createElement('li');
+    const key = document.createElement('i');
+    key.style.background = color;
+    item.title = title ?? '';
+    item.append(key, Object.assign(document.createElement('b'), { textContent: name }),
+      Object.assign(document.createElement('span'), { textContent: text ?? '' }));
+    list.append(item);
+  }
+  return list;
+}
+
+/** Follow a widget's traits; a burst of changes is drawn once. */
+function follow(model, names, signal, draw) {
+  let due = 0;
+  const later = () => { due = due || requestAnimationFrame(() => { due = 0; draw(); }); };
+  for (const name of names) model.on(`change:${name}`, later);
+  const stop = () => {
+    cancelAnimationFrame(due);
+    for (const name of names) model.off(`change:${name}`, later);
+  };
+  signal?.addEventListener('abort', stop);
+  draw();
+  return stop;
+}
