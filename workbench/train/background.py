@@ -77,4 +77,5 @@ class Training:
         now = self.progress
         state = "running" if self.running else "failed" if self._error else "stopped" if self.stopped else "finished"
         values = [f"{name} {value:.4g}" for name, value in (("loss", now.loss), ("accuracy", now.accuracy)) if value is not None]
-        return f"<Training {state}: step {now.step} of {now.steps}" + "".join(f", {value}" for value in values) + ">"
+        where = f"step {now.step} of {now.steps}" if now.steps else "no step yet"
+        return f"<Training {state}: {where}" + "".join(f", {value}" for value in values) + ">"
