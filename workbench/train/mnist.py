@@ -51,7 +51,7 @@ def classifier() -> Tower:
 
 
 def train(data: Any, cluster: Any = None, *, mode: str = "async", steps: int = 1000, batch_size: int = 100,
-          learning_rate: float = 0.5, seed: int = 0, checkpoint_dir: str | None = None) -> Iterator[Progress]:
+          learning_rate: float = 0.1, seed: int = 0, checkpoint_dir: str | None = None) -> Iterator[Progress]:
     """Train on `data` (train/test parts with images, one-hot or class labels, next_batch) and yield Progress records.
 
     `cluster` is a `wb.Cluster` or None for this process. `steps` counts updates of the parameters. Closing the iterator
