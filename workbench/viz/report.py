@@ -6,9 +6,10 @@ import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from workbench.core.trace import Journal
+from workbench.core.trace import Journal, journal
 from workbench.viz import report_graph, report_sections
 from workbench.viz.html import Markup, join, tag
 from workbench.viz.report_data import Run, read
@@ -31,7 +32,8 @@ _SECTIONS = (
 )
 
 
-def write_report(path: str | os.PathLike[str], journal: Journal, title: str, facts: Mapping[str, Any]) -> Path:
+def write_report(path: str | os.PathLike[str], journal: Journal = journal, title: str = "A workbench run",
+                 facts: Mapping[str, Any] = MappingProxyType({})) -> Path:
     """Write the report of what `journal` holds to `path` and return that path; an older file is replaced in one go.
 
     `facts` are the headline: label -> text or number, shown in the order given. The file loads nothing from anywhere.
