@@ -1,7 +1,12 @@
 """workbench: build a dataflow graph, train it on a Dask cluster, and see it live."""
 import importlib as _importlib
 
+from workbench.core.kernels.threads import prepare_environment as _prepare_environment
+
+_prepare_environment()      # before NumPy loads, or its BLAS may take the processor for an older one
+
 from workbench import errors, nn, train
+from workbench import widgets as _widgets  # noqa: F401  (in a Jupyter kernel it connects to the lab panel)
 from workbench.core import ops as _families  # noqa: F401  (registers the operations)
 from workbench.core.build import IndexedSlices, ops
 from workbench.core.dtype import (
