@@ -206,6 +206,10 @@ contrib = _Namespace(
         xavier_initializer_conv2d=_initializers.xavier_initializer),
     legacy_seq2seq=_Namespace(sequence_loss_by_example=_losses.sequence_loss_by_example),
     losses=_losses,
+    metrics=_Namespace(streaming_accuracy=lambda predictions, labels, weights=None, **more: _wb.metrics.accuracy(
+        labels, predictions, weights, name=more.get("name"))),
+    slim=_Namespace(conv2d=_layers.convolution2d, flatten=_renamed(_layers.flatten, scope="name"),
+                    fully_connected=_layers.fully_connected, get_variables=_wb.global_variables),
     rnn=_Namespace(**{name: getattr(_rnn_cell, name) for name in _rnn_cell.__all__}, static_rnn=_nn.static_rnn))
 nn.rnn = _nn.static_rnn
 

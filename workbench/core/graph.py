@@ -395,6 +395,7 @@ _root = Graph()
 
 
 def get_default_graph() -> Graph:
+    """The graph that new operations of this thread go into."""
     return _default.stack[-1] if _default.stack else _root
 
 
@@ -415,6 +416,7 @@ def default_session() -> Any:
 
 
 def get_default_session() -> Any:
+    """The session that eval() and run() use in this thread, None outside `with Session()`."""
     return _default.sessions[-1] if _default.sessions else None
 
 
