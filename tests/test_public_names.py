@@ -41,7 +41,7 @@ def test_names_that_programs_begin_with():
     TensorShape Variable VariableScope assign bool cond constant control_dependencies device errors float32 float64
     get_variable global_variables_initializer gradients group int32 int64 layers losses matmul metrics name_scope nn op
     ops placeholder reduce_mean reset_default_graph set_random_seed string summary train trainable_variables
-    variable_scope while_loop zeros""".split()
+    variable_scope while_loop zeros""".split()  # noqa: SIM905
     assert [n for n in expected if n not in wb.__all__] == []
 
 

@@ -1,4 +1,4 @@
-"""Historic names: every one that old programs use and we have, old argument orders, and whole old programs unchanged."""
+"""Historic names: every one that old programs use and we have, old argument orders, whole old programs."""
 from __future__ import annotations
 
 import logging
@@ -52,7 +52,7 @@ train.exponential_decay train.get_checkpoint_state train.get_or_create_global_st
 train.replica_device_setter train.start_queue_runners trainable_variables transpose truediv truncated_normal
 truncated_normal_initializer uint8 unique unpack unsorted_segment_sum unstack variable_scope where zeros
 zeros_initializer zeros_like
-""".split()
+""".split()  # noqa: SIM905
 
 
 @pytest.fixture(autouse=True)
@@ -114,7 +114,8 @@ SPELLINGS = {
                                         [np.log(2)]),
     "keyword value of max_pool": (lambda: tf.nn.max_pool(value=X.reshape(1, 2, 3, 1), ksize=[1, 2, 3, 1],
                                                          strides=[1, 1, 1, 1], padding="VALID"), [[[[6]]]]),
-    "keyword input of conv2d": (lambda: tf.nn.conv2d(input=X.reshape(1, 2, 3, 1), filter=np.ones((2, 3, 1, 1), np.float32),
+    "keyword input of conv2d": (lambda: tf.nn.conv2d(input=X.reshape(1, 2, 3, 1),
+                                                     filter=np.ones((2, 3, 1, 1), np.float32),
                                                      strides=[1, 1, 1, 1], padding="VALID"), [[[[21]]]]),
     "a name by position": (lambda: tf.add([1], [2], "sum"), [3]),
 }
@@ -133,7 +134,8 @@ def test_a_name_by_position_is_taken():
 # namespaces
 
 def test_options_and_small_namespaces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    config = tf.ConfigProto(allow_soft_placement=True, device_count={"CPU": 2}, gpu_options=tf.GPUOptions(allow_growth=True))
+    config = tf.ConfigProto(allow_soft_placement=True, device_count={"CPU": 2},
+                            gpu_options=tf.GPUOptions(allow_growth=True))
     config.gpu_options.per_process_gpu_memory_fraction = 0.5
     with tf.Session(config=config) as session:
         assert len(session.list_devices()) == 2
