@@ -150,7 +150,7 @@ def test_sequence_losses_average_over_time_with_weights():
 
 def test_wrong_losses_are_named():
     with pytest.raises(errors.ShapeError, match=r"mean_squared_error: labels .* has shape \[2\] but predictions .* "
-                                                 "\[3\]"):
+                                                 r"\[3\]"):
         losses.mean_squared_error(np.zeros(2, np.float32), np.zeros(3, np.float32))
     with pytest.raises(errors.InvalidArgumentError, match="reduction 'x' is unknown"):
         losses.mean_squared_error([1.0], [1.0], reduction="x")

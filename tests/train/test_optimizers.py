@@ -183,9 +183,9 @@ def test_a_new_optimizer_is_a_few_lines():
 
 @pytest.mark.parametrize(("build", "text"), [
     (lambda w: wb.train.AdamOptimizer().minimize(wb.constant(1.0)), r"Adam: no gradient reaches any of the variables "
-                                                                    "\(w:0\); check that the loss depends on them"),
+                                                                    r"\(w:0\); check that the loss depends on them"),
     (lambda w: wb.train.AdamOptimizer().apply_gradients([]), r"no gradient reaches any of the variables \(none at "
-                                                              "all\)"),
+                                                              r"all\)"),
     (lambda w: wb.train.AdagradOptimizer(0.1, 0.0), "Adagrad: initial_accumulator_value is 0.0; use a positive number"),
     (lambda w: wb.train.FtrlOptimizer(0.1, learning_rate_power=1.0), "Ftrl: learning_rate_power is 1.0"),
     (lambda w: Optimizer().minimize(w * w), r"_apply_dense\(grad, var\) is missing; define it"),
