@@ -59,7 +59,7 @@ QUERY_BLOCK_AXES: Final = 265
 KIND_BLOCKED: Final = 2
 
 MAX_AXES: Final = 12
-SPINS: Final = "4000"
+SPINS: Final = "3000"
 Dimensions = ctypes.c_int64 * MAX_AXES
 Pointer = ctypes.c_void_p
 
@@ -284,7 +284,7 @@ def find() -> Path | None:
 
 
 def limit_spinning() -> bool:
-    """Let waiting OpenMP threads sleep after some 50 microseconds; returns whether the environment was changed.
+    """Let waiting OpenMP threads sleep after some 40 microseconds; returns whether the environment was changed.
 
     By default GNU OpenMP spins for milliseconds, which takes the cores from everybody else: with two busy processes on
     two cores a training step took ten times as long. Works only before the runtime is loaded, and only if neither
