@@ -194,8 +194,8 @@ def test_fold_leaves_what_fails_to_run_time():
 
 
 @pytest.mark.parametrize("build_", [
-    lambda x: x + 0.0, lambda x: 0.0 + x, lambda x: x - 0.0, lambda x: x * 1.0, lambda x: x / 1.0, lambda x: ops.negative(-x),
-    wb.identity, wb.stop_gradient, lambda x: ops.add_n([x])])
+    lambda x: x + 0.0, lambda x: 0.0 + x, lambda x: x - 0.0, lambda x: x * 1.0, lambda x: x / 1.0,
+    lambda x: ops.negative(-x), wb.identity, wb.stop_gradient, lambda x: ops.add_n([x])])
 def test_algebra_removes_what_changes_nothing(build_):
     x = wb.placeholder("float32", [3], name="x")
     assert kinds(algebra(program(wb.exp(build_(x)), feeds=[x]))) == {"argument": 1, "exp": 1}
