@@ -56,7 +56,7 @@ class NullEngine:
 
 
 def define() -> None:
-    from workbench.cluster.task import define_engine
+    from workbench.cluster.engines import define_engine
     define_engine("null", NullEngine)
 
 
@@ -91,8 +91,9 @@ def main() -> None:
             for label, nbytes, steps in (("scalar", 4, options.steps), ("dense 100 MB", 100_000_000, options.dense)):
                 if steps:
                     times = measure(cluster, options.ps, nbytes, steps)[steps // 10:]
-                    print(f"{label:14} ps={options.ps} worker={options.worker}: median {statistics.median(times):8.3f} ms, "
-                          f"best {min(times):8.3f} ms, {1e3 / statistics.median(times):8.1f} steps/s")
+                    middle = statistics.median(times)
+                    print(f"{label:14} ps={options.ps} worker={options.worker}: median {middle:8.3f} ms, best "
+                          f"{min(times):8.3f} ms, {1e3 / middle:8.1f} steps/s")
 
 
 if __name__ == "__main__":

@@ -55,7 +55,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     for kind, label in KINDS.items():
         count = sum(kind in report.keywords for report in reports)
         wanted = chosen.replace(f"not {kind}", "")
-        asked = wanted == chosen and (chosen.startswith("not ") or not chosen) or kind in wanted
+        asked = (wanted == chosen and (chosen.startswith("not ") or not chosen)) or kind in wanted
         if count or asked:
             reason = _missing(kind) if not count else ""
             terminalreporter.write_line(f"{label} tests: {count} run" + (f" ({reason})" if reason else ""))

@@ -1,9 +1,10 @@
 """workbench: build a dataflow graph, train it on a Dask cluster, and see it live."""
 import importlib as _importlib
+from typing import Any as _Any
 
 from workbench import errors, nn, train
 from workbench import widgets as _widgets  # noqa: F401 - in a kernel this connects the lab panel
-from workbench.core import ops as _families
+from workbench.core import ops as _families  # noqa: F401  (registers the operations)
 from workbench.core.build import IndexedSlices, ops
 from workbench.core.dtype import (
     DType,
@@ -38,6 +39,7 @@ from workbench.core.opdef import op
 from workbench.core.session import InteractiveSession, Session
 from workbench.core.shape import Shape as TensorShape
 from workbench.core.trace import journal
+from workbench.nn import layers, losses, metrics
 from workbench.nn.framework import (
     colocate_with,
     control_dependencies,
@@ -90,6 +92,22 @@ from workbench.nn.variables import (
     scatter_update,
     trainable_variables,
     variables_initializer,
+)
+from workbench.train import summary
+from workbench.train.queues import (
+    ConditionalAccumulator,
+    FIFOQueue,
+    PaddingFIFOQueue,
+    PriorityQueue,
+    QueueBase,
+    RandomShuffleQueue,
+    SparseConditionalAccumulator,
+)
+from workbench.train.schedules import (
+    clip_by_average_norm,
+    clip_by_global_norm,
+    clip_by_norm,
+    global_norm,
 )
 
 __version__ = "0.1.0"
@@ -236,34 +254,37 @@ zeros = ops.zeros
 zeros_like = ops.zeros_like
 
 __all__ = [
-    "AUTO_REUSE", "DType", "Graph", "GraphKeys", "IndexedSlices", "InteractiveSession", "Operation", "Session",
-    "Tensor", "TensorShape", "Variable", "VariableScope", "abs", "accumulate_n", "acos", "add", "add_n",
-    "add_to_collection", "argmax", "argmin", "as_dtype", "asin", "assign", "assign_add", "assign_sub", "atan",
-    "batch_matmul", "bfloat16", "bool", "boolean_mask", "broadcast_to", "case", "cast", "ceil", "check_numerics",
-    "cholesky", "clip_by_value", "colocate_with", "complex128", "complex64", "concat", "cond", "constant",
+    "AUTO_REUSE", "ConditionalAccumulator", "DType", "FIFOQueue", "Graph", "GraphKeys", "IndexedSlices",
+    "InteractiveSession", "Operation", "PaddingFIFOQueue", "PriorityQueue", "QueueBase", "RandomShuffleQueue",
+    "Session", "SparseConditionalAccumulator", "Tensor", "TensorShape", "Variable", "VariableScope", "abs",
+    "accumulate_n", "acos", "add", "add_n", "add_to_collection", "argmax", "argmin", "as_dtype", "asin", "assign",
+    "assign_add", "assign_sub", "atan", "batch_matmul", "bfloat16", "bool", "boolean_mask", "broadcast_to", "case",
+    "cast", "ceil", "check_numerics", "cholesky", "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm",
+    "clip_by_value", "colocate_with", "complex64", "complex128", "concat", "cond", "constant",
     "constant_initializer", "control_dependencies", "convert_to_tensor", "cos", "cosh", "count_nonzero", "cumprod",
     "cumsum", "device", "diag", "diag_part", "div", "divide", "dynamic_partition", "dynamic_stitch", "equal", "erf",
     "erfc", "errors", "exp", "expand_dims", "expm1", "fill", "float16", "float32", "float64", "floor", "floordiv",
     "floormod", "foldl", "foldr", "gather", "gather_nd", "get_collection", "get_collection_ref", "get_default_graph",
-    "get_default_session", "get_local_variable", "get_variable", "get_variable_scope", "global_variables",
-    "global_variables_initializer", "glorot_normal_initializer", "glorot_uniform_initializer", "gradients",
-    "greater", "greater_equal", "group", "identity", "int16", "int32", "int64", "int8", "invert_permutation",
-    "is_finite", "is_inf", "is_nan", "is_variable_initialized", "journal", "less", "less_equal", "lin_space", "linspace",
-    "local_variables", "local_variables_initializer", "log", "log1p", "logical_and", "logical_not", "logical_or",
-    "logical_xor", "map_fn", "matmul", "matrix_band_part", "matrix_determinant", "matrix_inverse", "maximum",
-    "minimum", "mod", "model_variables", "multinomial", "multiply", "name_scope", "negative", "nn", "no_op", "norm",
-    "not_equal", "one_hot", "ones", "ones_initializer", "ones_like", "op", "ops", "orthogonal_initializer", "pad",
-    "placeholder", "placeholder_with_default", "pow", "random_crop", "random_normal", "random_normal_initializer",
-    "random_shuffle", "random_uniform", "random_uniform_initializer", "range", "rank", "reciprocal", "reduce_all",
-    "reduce_any", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum",
-    "report_uninitialized_variables", "reset_default_graph", "reshape", "reverse", "rint", "round", "rsqrt", "scan",
-    "scatter_add", "scatter_nd", "scatter_sub", "scatter_update", "segment_sum", "set_random_seed", "shape",
-    "sigmoid", "sign", "sin", "sinh", "size", "slice", "split", "sqrt", "square", "squared_difference", "squeeze",
-    "stack", "stop_gradient", "strided_slice", "string", "subtract", "tan", "tanh", "tensordot", "tile", "trace",
-    "train", "trainable_variables", "transpose", "truediv", "truncated_normal", "truncated_normal_initializer",
-    "truncatediv", "truncatemod", "tuple", "uint16", "uint32", "uint64", "uint8", "uniform_unit_scaling_initializer",
-    "unique", "unsorted_segment_sum", "unstack", "variable_scope", "variables_initializer",
-    "variance_scaling_initializer", "where", "while_loop", "zeros", "zeros_initializer", "zeros_like",
+    "get_default_session", "get_local_variable", "get_variable", "get_variable_scope", "global_norm",
+    "global_variables", "global_variables_initializer", "glorot_normal_initializer", "glorot_uniform_initializer",
+    "gradients", "greater", "greater_equal", "group", "identity", "int8", "int16", "int32", "int64",
+    "invert_permutation", "is_finite", "is_inf", "is_nan", "is_variable_initialized", "journal", "layers", "less",
+    "less_equal", "lin_space", "linspace", "local_variables", "local_variables_initializer", "log", "log1p", "logical_and",
+    "logical_not", "logical_or", "logical_xor", "losses", "map_fn", "matmul", "matrix_band_part",
+    "matrix_determinant", "matrix_inverse", "maximum", "metrics", "minimum", "mod", "model_variables", "multinomial",
+    "multiply", "name_scope", "negative", "nn", "no_op", "norm", "not_equal", "one_hot", "ones", "ones_initializer",
+    "ones_like", "op", "ops", "orthogonal_initializer", "pad", "placeholder", "placeholder_with_default", "pow",
+    "random_crop", "random_normal", "random_normal_initializer", "random_shuffle", "random_uniform",
+    "random_uniform_initializer", "range", "rank", "reciprocal", "reduce_all", "reduce_any", "reduce_logsumexp",
+    "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum", "report_uninitialized_variables",
+    "reset_default_graph", "reshape", "reverse", "rint", "round", "rsqrt", "scan", "scatter_add", "scatter_nd",
+    "scatter_sub", "scatter_update", "segment_sum", "set_random_seed", "shape", "sigmoid", "sign", "sin", "sinh",
+    "size", "slice", "split", "sqrt", "square", "squared_difference", "squeeze", "stack", "stop_gradient",
+    "strided_slice", "string", "subtract", "summary", "tan", "tanh", "tensordot", "tile", "trace", "train",
+    "trainable_variables", "transpose", "truediv", "truncated_normal", "truncated_normal_initializer", "truncatediv",
+    "truncatemod", "tuple", "uint8", "uint16", "uint32", "uint64", "uniform_unit_scaling_initializer", "unique",
+    "unsorted_segment_sum", "unstack", "variable_scope", "variables_initializer", "variance_scaling_initializer",
+    "where", "while_loop", "zeros", "zeros_initializer", "zeros_like",
 ]
 
 # Names whose modules load Dask, Bokeh or ipywidgets: found when first used, and therefore not in `import *`.
@@ -275,7 +296,7 @@ LAZY = {
 }
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> _Any:
     if name not in LAZY:
         raise AttributeError(f"module 'workbench' has no attribute {name!r}")
     return globals().setdefault(name, getattr(_importlib.import_module(LAZY[name]), name))

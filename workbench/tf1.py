@@ -1,6 +1,7 @@
 """TensorFlow 1.x and 0.x names for workbench: `import workbench.tf1 as tf` runs old programs unchanged."""
 from __future__ import annotations
 
+import functools as _functools
 import logging as _logging
 from types import SimpleNamespace as _Namespace
 from typing import Any as _Any
@@ -12,11 +13,13 @@ from workbench import train as _train
 from workbench.core.build import ops as _ops
 from workbench.core.dtype import as_dtype as _as_dtype
 from workbench.io import mnist_tutorial as _mnist_tutorial
-from workbench.nn import framework as _framework
 from workbench.nn import initializers as _initializers
+from workbench.nn import layers as _layers
+from workbench.nn import losses as _losses
+from workbench.nn import rnn_cell as _rnn_cell
 from workbench.train import app as _app
-from workbench.train import files as gfile
-from workbench.train.config import ConfigProto, GPUOptions, RunMetadata, RunOptions
+from workbench.train import config as _config
+from workbench.train import files as _files
 
 __version__ = "1.15.0-workbench-" + _wb.__version__
 VERSION = __version__
@@ -130,6 +133,8 @@ to_bfloat16, to_double, to_float = _to("bfloat16"), _to("float64"), _to("float32
 to_int32, to_int64 = _to("int32"), _to("int64")
 as_dtype = _as_dtype
 Dimension = int
+trace = _ops.trace
+diag = _ops.diag
 
 
 def _public(module: _Any, **more: _Any) -> _Any:
@@ -167,11 +172,49 @@ nn = _overlay(
     sparse_softmax_cross_entropy_with_logits=_cross_entropy(_nn.sparse_softmax_cross_entropy_with_logits),
     top_k=_first(_nn.top_k, "input"),
 )
-train = _public(_train)
+train = _overlay(
+    _train,
+    SummaryWriter=_wb.summary.FileWriter,
+    get_global_step=_train.get_or_create_global_step,
+)
+
+# summaries before 0.12
+histogram_summary = _renamed(_wb.summary.histogram, tag="name")
+merge_all_summaries = _wb.summary.merge_all
+merge_summary = _wb.summary.merge
+scalar_summary = _renamed(_wb.summary.scalar, tags="name", values="tensor")
+
+initializers = _Namespace(
+    constant=_initializers.Constant, glorot_normal=_initializers.glorot_normal_initializer,
+    glorot_uniform=_initializers.glorot_uniform_initializer, he_normal=_initializers.he_normal,
+    he_uniform=_initializers.he_uniform, identity=_initializers.Identity, lecun_normal=_initializers.lecun_normal,
+    lecun_uniform=_initializers.lecun_uniform, ones=_initializers.Ones, orthogonal=_initializers.Orthogonal,
+    random_normal=_initializers.RandomNormal, random_uniform=_initializers.RandomUniform,
+    truncated_normal=_initializers.TruncatedNormal, variance_scaling=_initializers.VarianceScaling,
+    zeros=_initializers.Zeros)
+contrib = _Namespace(
+    framework=_Namespace(get_or_create_global_step=_train.get_or_create_global_step),
+    layers=_Namespace(
+        batch_norm=_renamed(_layers.batch_normalization, is_training="training", decay="momentum", scope="name"),
+        conv2d=_layers.convolution2d, convolution2d=_layers.convolution2d, dropout=_renamed(_nn.dropout, "inputs"),
+        flatten=_renamed(_layers.flatten, scope="name"), fully_connected=_layers.fully_connected,
+        l1_regularizer=_layers.l1_regularizer, l2_regularizer=_layers.l2_regularizer,
+        linear=_functools.partial(_layers.fully_connected, activation_fn=None),
+        max_pool2d=_renamed(_layers.max_pooling2d, kernel_size="pool_size", stride="strides", scope="name"),
+        variance_scaling_initializer=_initializers.VarianceScaling,
+        xavier_initializer=_initializers.xavier_initializer,
+        xavier_initializer_conv2d=_initializers.xavier_initializer),
+    legacy_seq2seq=_Namespace(sequence_loss_by_example=_losses.sequence_loss_by_example),
+    losses=_losses,
+    rnn=_Namespace(**{name: getattr(_rnn_cell, name) for name in _rnn_cell.__all__}, static_rnn=_nn.static_rnn))
+nn.rnn = _nn.static_rnn
 
 # programs around the graph
+ConfigProto, GPUOptions = _config.ConfigProto, _config.GPUOptions
+RunMetadata, RunOptions = _config.RunMetadata, _config.RunOptions
 app = _Namespace(run=_app.run, flags=_app)
 flags = _app
+gfile = _files
 compat = _Namespace(
     as_bytes=lambda text, encoding="utf-8": text.encode(encoding) if isinstance(text, str) else bytes(text),
     as_str=lambda text, encoding="utf-8": text if isinstance(text, str) else bytes(text).decode(encoding),

@@ -76,6 +76,6 @@ def _result(value: Any) -> Any:
 
 def define() -> None:
     """Sent to every worker by the tests' own Dask client."""
-    from workbench.cluster.task import define_engine
+    from workbench.cluster.engines import define_engine
 
     define_engine("echo", EchoEngine)

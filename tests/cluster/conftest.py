@@ -6,15 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from cluster_engines import define
 from distributed import Client, LocalCluster
 
+from tests.cluster.cluster_engines import define
 from workbench.cluster.chief import Cluster
 
 
 def start(workers: int, **options) -> tuple[LocalCluster, Client]:
     host = "tls://127.0.0.1" if "security" in options else "127.0.0.1"
-    local = LocalCluster(n_workers=workers, threads_per_worker=1, memory_limit=0, dashboard_address=None, host=host, **options)
+    local = LocalCluster(n_workers=workers, threads_per_worker=1, memory_limit=0, dashboard_address=None, host=host,
+                         **options)
     client = Client(local)
     client.run(define)
     return local, client

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from bokeh.client import pull_session
 from bokeh.models import ColumnDataSource
-from cluster_engines import define
 from distributed import Client, LocalCluster
 
+from tests.cluster.cluster_engines import define
 from workbench.cluster import dashboard
 from workbench.cluster.chief import Cluster
 
@@ -22,8 +22,8 @@ def make(task: str, seconds: float, time: float = 100.0, session: str = "aaaabbb
 
 def test_rows_are_small_summaries():
     got = dashboard.row("s", "/job:ps/task:0", "tcp://w", 5.0, [(i, i / 1000) for i in range(101)])
-    assert got == {"session": "s", "task": "/job:ps/task:0", "worker": "tcp://w", "time": 5.0, "step": 100, "count": 101,
-                   "median": 0.05, "p95": 0.095}
+    assert got == {"session": "s", "task": "/job:ps/task:0", "worker": "tcp://w", "time": 5.0, "step": 100,
+                   "count": 101, "median": 0.05, "p95": 0.095}
 
 
 def test_stragglers_are_red_and_old_rows_forgotten():

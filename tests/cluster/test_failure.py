@@ -10,8 +10,8 @@ import time
 
 import numpy as np
 import pytest
-from conftest import our_threads
 
+from tests.cluster.conftest import our_threads
 from workbench import errors
 from workbench.cluster import upgrade
 from workbench.cluster.chief import Cluster
@@ -51,9 +51,9 @@ def test_kill_in_the_middle_of_a_step(doomed, job):
         assert type(error) is errors.AbortedError
         address = cluster.addresses[victim]
         assert error.message.startswith(f"step 1: {victim} at {address} was lost (")
-        assert error.message.endswith("its variables are gone, so close this cluster, start a new one and restore the newest "
-                                      "checkpoint")
-        with pytest.raises(errors.UnavailableError, match=f"Cluster: {victim} at {address} is lost; close this cluster"):
+        assert error.message.endswith("its variables are gone, so close this cluster, start a new one and restore "
+                                      "the newest checkpoint")
+        with pytest.raises(errors.UnavailableError, match=f"Cluster: {victim} at {address} is lost; close this"):
             cluster.run_step("h")
         survivor = next(task for task in cluster.tasks if task != victim)
         assert cluster._members[survivor].ask(upgrade_status(), 5).facts["active"] == "[]"
@@ -70,7 +70,7 @@ def test_a_stopped_process_blows_the_deadline_then_the_heartbeat(doomed):
     with Cluster(doomed, 1, 1, engine="echo", heartbeat=1.0) as cluster:
         cluster.register_all("h", dict.fromkeys(cluster.tasks, b"exchange"), {})
         cluster.run_step("h")
-        ps, worker = cluster.tasks
+        _, worker = cluster.tasks
         os.kill(cluster.pids[worker], signal.SIGSTOP)
         try:
             with pytest.raises(errors.DeadlineExceededError, match=f"no answer within 0.3 s from .*{worker} at tcp"):
@@ -88,7 +88,7 @@ def test_a_stopped_process_blows_the_deadline_then_the_heartbeat(doomed):
 def test_the_chief_dies_and_the_tasks_clean_up(client):
     cluster = Cluster(client, 1, 1, engine="echo")
     cluster.register_all("h", dict.fromkeys(cluster.tasks, b"hang"), {})
-    thread, outcome = running_step(cluster, "h")
+    thread, _ = running_step(cluster, "h")
     hosts = client.run(lambda dask_worker: len(dask_worker.plugins["workbench"].host.tasks))
     assert sorted(hosts.values()) == [0, 0, 1, 1]
     for member in cluster._members.values():             # as the kernel does for a killed process
@@ -97,11 +97,12 @@ def test_the_chief_dies_and_the_tasks_clean_up(client):
     for member in cluster._members.values():
         member.connection.join(5)
     while any(client.run(lambda dask_worker: len(dask_worker.plugins["workbench"].host.tasks)).values()):
-        pass                                             # every round is a message to the workers; the timeout bounds it
+        pass                                             # every round asks the workers; the timeout bounds it
     cluster.close()
 
 
-@pytest.mark.parametrize("garbage", [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x00" * 64, random.Random(1).randbytes(4096), b"WBx\n" * 20])
+@pytest.mark.parametrize("garbage", [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x00" * 64,
+                                     random.Random(1).randbytes(4096), b"WBx\n" * 20])
 def test_garbage_at_the_port_harms_nobody(echo, garbage):
     cluster = echo(1, 1)
     host, port = cluster.addresses[cluster.tasks[0]].removeprefix("tcp://").split(":")

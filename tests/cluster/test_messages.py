@@ -84,7 +84,8 @@ def test_large_values_are_sent_from_their_own_memory():
 
 
 def header(**changes):
-    fields = {"magic": MAGIC, "version": 1, "kind": 6, "flags": 0, "session": 7, "epoch": 1, "meta": 0, "step": 3, "data": 0}
+    fields = {"magic": MAGIC, "version": 1, "kind": 6, "flags": 0, "session": 7, "epoch": 1, "meta": 0, "step": 3,
+              "data": 0}
     return HEADER.pack(*{**fields, **changes}.values())
 
 
@@ -132,7 +133,8 @@ def test_bad_bodies_are_refused_by_name(frame, text):
 
 def test_random_damage_never_gets_further_than_an_error():
     random.seed(1)
-    frames = [frame_of(message) for message in (*EXAMPLES, m.RunStep("h", 1, {"x": np.ones(3)}), m.Tensor("k", False, np.ones(3)))]
+    arrays = m.RunStep("h", 1, {"x": np.ones(3)}), m.Tensor("k", False, np.ones(3))
+    frames = [frame_of(message) for message in (*EXAMPLES, *arrays)]
     refused = 0
     for _ in range(3000):
         frame = random.choice(frames)

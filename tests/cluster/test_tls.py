@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import our_threads, start
 from distributed import Client
 from distributed.security import Security
 
+from tests.cluster.conftest import our_threads, start
 from workbench.cluster.chief import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(90)]

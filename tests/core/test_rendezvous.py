@@ -37,7 +37,7 @@ def test_receive_wait_blocks_until_another_thread_sends():
 
 
 def test_receive_wait_gives_up():
-    with pytest.raises(errors.DeadlineExceededError, match="did not arrive within 0.01 s"):
+    with pytest.raises(errors.DeadlineExceededError, match=r"did not arrive within 0.01 s"):
         LocalRendezvous().receive_wait(KEY, 0.01)
 
 

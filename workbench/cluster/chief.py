@@ -15,12 +15,13 @@ from types import TracebackType
 from typing import Any
 
 from workbench import errors
-from workbench.cluster.backend import ClusterBackend
-from workbench.cluster import dashboard, launch
+from workbench.cluster import launch
 from workbench.cluster import messages as m
+from workbench.cluster.backend import ClusterBackend
 from workbench.cluster.buffers import BufferPool
 from workbench.cluster.group import ReceiverGroup
 from workbench.cluster.member import Member
+from workbench.cluster.reports import Reporter
 from workbench.cluster.steps import PendingStep, deferred_interrupt
 from workbench.cluster.transport import Connection
 from workbench.cluster.upgrade import Hello, connect, host_identity
@@ -44,7 +45,8 @@ class Cluster:
     closes what is still open.
 
     `heartbeat` seconds without any sign of life mean a lost task; `step_deadline` seconds bound every step (None: no
-    bound). `unix=False` keeps tensors between processes of one host on Dask's own port.
+    bound) from the moment its messages are out. `unix=False` keeps tensors between processes of one host on Dask's own
+    port.
     Errors: ResourceExhaustedError for too few workers, UnavailableError for what cannot be reached.
     """
 
@@ -70,6 +72,7 @@ class Cluster:
         self._stopping = threading.Event()
         self._closed = False
         self._local: Any = None
+        self._watcher: threading.Thread | None = None
         self._owns_client = True
         if client is None:
             self.client, self._local = launch.embedded(len(self.tasks), dashboard_address)
@@ -89,10 +92,12 @@ class Cluster:
         except TimeoutError as error:
             if isinstance(error, errors.Error):
                 raise
-            raise errors.UnavailableError(f"Cluster: the workers of {self.client.scheduler.address} did not answer within "
+            raise errors.UnavailableError(f"Cluster: the workers of {self.client.scheduler.address} did not answer "
+                                          "within "
                                           f"{4 * self._timeout:g} s; a worker may be stopped") from error
         for task, connection in connections.items():
-            self._members[task] = Member(task, addresses[task], connection, _EPOCH, self._journal, self._on_step, self._on_lost, self._group)
+            self._members[task] = Member(task, addresses[task], connection, _EPOCH, self._journal, self._on_step,
+                                         self._on_lost, self._group)
         opening = m.OpenTask("", self._engine_name, addresses, self._journal.enabled, bool(self._host), self._timeout)
         asked = {task: self._members[task].begin(m.OpenTask(**{**vars(opening), "task": task})) for task in self.tasks}
         for task, number in asked.items():
@@ -100,7 +105,8 @@ class Cluster:
             self._members[task].pid = answer.pid                # type: ignore[attr-defined]
         for _ in range(4):                                      # a first idea of every clock
             self._probe_all()
-        self._tell_scheduler({"session": f"{self.session:016x}", "members": list(addresses.values())})
+        self._reporter = Reporter(self.client, self.session, self._timeout)
+        self._reporter.members(addresses.values())
         self._watcher = threading.Thread(target=self._watch, daemon=True, name="workbench-chief")
         self._watcher.start()
 
@@ -109,8 +115,9 @@ class Cluster:
         await launch.install_page(self.client)
         addresses = await launch.choose_workers(self.client, self.tasks, self._jobs)
         hellos = {task: Hello(self.session, "chief", task, True, self._host) for task in self.tasks}
-        found = await asyncio.gather(*(connect(self.client.rpc, addresses[task], hellos[task], self._pool, self._timeout)
-                                       for task in self.tasks), return_exceptions=True)
+        calls = (connect(self.client.rpc, addresses[task], hellos[task], self._pool, self._timeout)
+                 for task in self.tasks)
+        found = await asyncio.gather(*calls, return_exceptions=True)
         broken = [one for one in found if isinstance(one, BaseException)]
         if broken:
             for one in found:
@@ -140,6 +147,11 @@ class Cluster:
         return {task: member.clock for task, member in self._members.items()}
 
     @property
+    def lost_spans(self) -> dict[str, int]:
+        """Task -> trace spans it could not keep until they were sent; fast steps record only a part of them."""
+        return {task: member.lost_spans for task, member in self._members.items()}
+
+    @property
     def dashboard_link(self) -> str:
         return str(self.client.dashboard_link)
 
@@ -166,8 +178,10 @@ class Cluster:
                      timeout: float = 300.0) -> None:
         """Register one partition per task, all at once; `targets` are the tasks each of them sends to."""
         members = {task: self._member(task) for task in programs}
-        asked = {task: member.begin(m.RegisterPartition(handle, programs[task], dict.fromkeys(targets.get(task, ()), "")))
-                 for task, member in members.items()}
+        asked = {}
+        for task, member in members.items():
+            reached = dict.fromkeys(targets.get(task, ()), "")
+            asked[task] = member.begin(m.RegisterPartition(handle, programs[task], reached))
         for task, number in asked.items():
             members[task].answer_to(number, timeout)
         self._handles.setdefault(handle, {}).update(dict.fromkeys(programs))
@@ -176,9 +190,11 @@ class Cluster:
         self._check_open()
         member = self._members.get(task)
         if member is None:
-            raise errors.NotFoundError(f"Cluster: there is no task {task}, only {', '.join(self.tasks)}; check the name")
+            raise errors.NotFoundError(f"Cluster: there is no task {task}, only {', '.join(self.tasks)}; check the "
+                                       "name")
         if member.lost is not None:
-            raise errors.UnavailableError(f"Cluster: {task} at {member.address} is lost; close this cluster, start a new one "
+            raise errors.UnavailableError(f"Cluster: {task} at {member.address} is lost; close this cluster, start "
+                                          "a new one "
                                           "and restore the newest checkpoint") from member.lost
         return member
 
@@ -215,8 +231,10 @@ class Cluster:
                 self._blame_late(pending, members, limit or 0.0)
             pending.wait_for_cause(_CAUSE_SECONDS)
         except BaseException as stopped:
-            self._abort(pending, members, errors.CancelledError(f"step {number}: stopped by {type(stopped).__name__}; "
-                                                                "variables keep what was applied, run again to go on"))
+            self._abort(pending, members, errors.CancelledError(f"step {number}: stopped by "
+                                                                f"{type(stopped).__name__}; "
+                                                                "variables keep what was applied, run again to go "
+                                                                "on"))
             raise
         finally:
             del self._pending[number]
@@ -232,7 +250,8 @@ class Cluster:
             raise errors.NotFoundError(f"run_step: nothing is registered as {handle!r}; call register first")
         return {task: self._member(task) for task in tasks}
 
-    def _post(self, pending: PendingStep, members: Mapping[str, Member], feeds: Mapping[str, Mapping[str, Any]]) -> None:
+    def _post(self, pending: PendingStep, members: Mapping[str, Member],
+              feeds: Mapping[str, Mapping[str, Any]]) -> None:
         oldest = min(self._pending)
         for task in feeds:
             if task not in members:
@@ -277,13 +296,15 @@ class Cluster:
         if self._closed or member.lost is not None:
             return
         why = f"{type(error).__name__}: {error}" if error is not None else "connection closed"
-        member.lost = errors.UnavailableError(f"{member.task} at {member.address} was lost ({why}); its worker process died "
+        member.lost = errors.UnavailableError(f"{member.task} at {member.address} was lost ({why}); its worker "
+                                              "process died "
                                               "or cannot be reached; close this cluster and start a new one")
         logger.error("workbench: %s", member.lost)
         for step, pending in list(self._pending.items()):
             if member.task in self._handles.get(pending.handle, ()):
                 pending.fail(errors.AbortedError(
-                    f"step {step}: {member.task} at {member.address} was lost ({why}); its variables are gone, so close "
+                    f"step {step}: {member.task} at {member.address} was lost ({why}); its variables are gone, so "
+                    "close "
                     "this cluster, start a new one and restore the newest checkpoint"))
         member.connection.close()
 
@@ -295,27 +316,7 @@ class Cluster:
                     self._on_lost(member, errors.DeadlineExceededError(
                         f"no sign of life for {self.heartbeat:g} s"))
             self._probe_all()
-            self._report()
-
-    def _report(self) -> None:
-        """Send what the dashboard shows: one small row per task."""
-        rows, now = [], time.time()
-        for member in self._members.values():
-            times, member.times = member.times, []
-            if times:
-                rows.append(dashboard.row(f"{self.session:016x}", member.task, member.address, now, times))
-        if rows:
-            self._tell_scheduler({"rows": rows})
-
-    def _tell_scheduler(self, message: dict[str, Any]) -> None:
-        """Log an event without waiting; a scheduler that is gone is noticed elsewhere."""
-        async def tell() -> None:
-            try:
-                async with asyncio.timeout(self._timeout):
-                    await self.client.scheduler.log_event(topic=dashboard.TOPIC, msg=message)
-            except (OSError, TimeoutError) as error:
-                logger.info("workbench: the scheduler did not take a report (%s)", error or type(error).__name__)
-        asyncio.run_coroutine_threadsafe(tell(), self.client.loop.asyncio_loop)
+            self._reporter.step_times(self._members.values())
 
     def _probe_all(self) -> None:
         for member in self._members.values():
@@ -347,12 +348,11 @@ class Cluster:
             member.connection.join(1.0)
         self._group.close()
         self._group.join(1.0)
-        watcher = getattr(self, "_watcher", None)
-        if watcher is not None and watcher is not threading.current_thread():
-            watcher.join(_GOODBYE_SECONDS)
+        if self._watcher is not None:
+            self._watcher.join(_GOODBYE_SECONDS)
         self._pool.clear()
-        if self._members and self.client.status == "running" and not self._owns_client:
-            self._tell_scheduler({"session": f"{self.session:016x}", "members": []})
+        if self._watcher is not None and self.client.status == "running" and not self._owns_client:
+            self._reporter.members(())
         if self._owns_client:
             self.client.close()
         if self._local is not None:
@@ -361,7 +361,8 @@ class Cluster:
     def __enter__(self) -> Cluster:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
         self.close()
 
     def _rows(self) -> list[tuple[str, str, str, str]]:
@@ -376,5 +377,6 @@ class Cluster:
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{name}</th>" for name in ("task", "Dask worker", "state", "steps"))
-        body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in self._rows())
+        rows = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in self._rows())
+        body = "".join(f"<tr>{cells}</tr>" for cells in rows)
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

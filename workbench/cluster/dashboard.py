@@ -65,7 +65,7 @@ class WorkbenchScheduler(SchedulerPlugin):
         return [worker for worker in workers if worker.address not in taken]
 
     def table(self) -> dict[str, list[Any]]:
-        """Columns of the chart: per task median and p95 step time (ms) over the last minute, and its straggler ratio."""
+        """Columns of the chart: per task median and p95 step time (ms) over the last minute, and straggler ratio."""
         return summarise(self.rows)
 
 
@@ -97,28 +97,30 @@ def summarise(rows: Iterable[dict[str, Any]]) -> dict[str, list[Any]]:
 
 class _StepTimes:
     def __init__(self, scheduler: Any) -> None:
-        from bokeh.models import ColumnDataSource, HoverTool
+        from bokeh.models import ColumnDataSource, DataRange1d, FactorRange, HoverTool
         from bokeh.plotting import figure
 
         self._plugin = scheduler.workbench
         self._seen = -1
         self.source = ColumnDataSource(dict(self._plugin.table()))
-        self.root = figure(title="Step time per task: median (bar) and 95th percentile (dot), last minute", y_range=[],
-                           x_axis_label="ms", sizing_mode="stretch_both", tools="save")
+        self.tasks = FactorRange()
+        self.span = DataRange1d(start=0)
+        self.root = figure(title="Step time per task: median (bar) and 95th percentile (dot), last minute",
+                           y_range=self.tasks, x_range=self.span, x_axis_label="ms", sizing_mode="stretch_both",
+                           tools="save")
         self.root.hbar(y="task", right="median", height=0.7, fill_color="color", line_color=None, source=self.source)
         self.root.scatter(x="p95", y="task", size=8, color="black", source=self.source)
-        self.root.x_range.start = 0
-        self.root.add_tools(HoverTool(tooltips=[("task", "@task"), ("Dask worker", "@worker"), ("median", "@median{0.000} ms"),
-                                                ("p95", "@p95{0.000} ms"), ("steps", "@steps"),
-                                                ("of the median task", "@ratio{0.00}")]))
+        self.root.add_tools(HoverTool(tooltips=[
+            ("task", "@task"), ("Dask worker", "@worker"), ("median", "@median{0.000} ms"), ("p95", "@p95{0.000} ms"),
+            ("steps", "@steps"), ("of the median task", "@ratio{0.00}")]))
 
     def update(self) -> None:
         if self._plugin.count == self._seen:
             return
         self._seen = self._plugin.count
         table = self._plugin.table()
-        if list(self.root.y_range.factors) != table["task"]:
-            self.root.y_range.factors = table["task"]
+        if list(self.tasks.factors) != table["task"]:
+            self.tasks.factors = table["task"]
         self.source.data = dict(table)
 
 
@@ -153,9 +155,10 @@ def _add_page(scheduler: Any) -> bool:
         return False
     variables = template_variables(scheduler)
     extra = {"prefix": server._prefix.rstrip("/") + "/", **variables}
-    context = ApplicationContext(Application(FunctionHandler(functools.partial(_document, scheduler, extra))), url=ROUTE)
+    page = FunctionHandler(functools.partial(_document, scheduler, extra))
+    context = ApplicationContext(Application(page), url=ROUTE)
     context._loop = IOLoop.current()
-    server._applications[ROUTE] = context
+    server._applications[ROUTE] = context      # type: ignore[index]
     server.add_handlers(r".*", _patterns(server._prefix + ROUTE, context))
     context.run_load_hook()
     plots = variables["plots"]

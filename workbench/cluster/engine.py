@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.cluster.task import Send, TaskContext
-from workbench.cluster.transport import release_receiver
+from workbench.cluster.engines import Send, TaskContext
+from workbench.cluster.leader import release_receiver
 from workbench.core.driver import StepRun, nodes_of, run_error
 from workbench.core.executor import Node
 from workbench.core.local import InstancePool
@@ -85,7 +85,8 @@ class GraphEngine:
         try:
             if prepared.contexts:
                 instance.begin(step, send)
-            results = list(instance.run(*values))
+            with np.errstate(all="ignore"):
+                results = list(instance.run(*values))
         except Exception as error:
             done(run_error(prepared.plan, error))
             return

@@ -11,7 +11,8 @@ from workbench import errors
 from workbench.cluster.frames import MAX_RANK, array_from, describe, padding
 from workbench.core.trace import Span
 
-__all__ = ["Array", "Arrays", "Blob", "Codec", "Flag", "Number", "Payload", "Real", "Sequence", "Spans", "Table", "Text", "Texts"]
+__all__ = ["Array", "Arrays", "Blob", "Codec", "Flag", "Number", "Payload", "Real", "Sequence", "Spans", "Table",
+           "Text", "Texts"]
 
 
 @dataclass(slots=True)
@@ -47,7 +48,8 @@ class Payload:
 def _wrong(where: str, value: Any, wanted: str) -> errors.DataLossError:
     text = repr(value)
     text = text if len(text) <= 60 else text[:57] + "..."
-    return errors.DataLossError(f"{where}: {text} is no {wanted}; the stream is damaged or the peer has another version")
+    return errors.DataLossError(f"{where}: {text} is no {wanted}; the stream is damaged or the peer has another "
+                                "version")
 
 
 class Codec:

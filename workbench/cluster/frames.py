@@ -10,8 +10,8 @@ import numpy as np
 
 from workbench import errors
 
-__all__ = ["ALIGNMENT", "DTYPES", "HEADER", "MAGIC", "MAX_DATA", "MAX_META", "TENSOR", "VERSION", "Frame", "Header", "array_from",
-           "decode_tensor", "describe", "encode_tensor", "padding", "parse_header"]
+__all__ = ["ALIGNMENT", "DTYPES", "HEADER", "MAGIC", "MAX_DATA", "MAX_META", "TENSOR", "VERSION", "Frame", "Header",
+           "array_from", "decode_tensor", "describe", "encode_tensor", "padding", "parse_header"]
 
 MAGIC: Final = b"WBx\n"
 VERSION: Final = 1
@@ -67,12 +67,14 @@ def parse_header(buffer: Any, offset: int = 0) -> Header:
 def _refuse(fields: tuple[Any, ...]) -> NoReturn:
     magic, version, _, _, _, _, meta, _, data = fields
     if magic != MAGIC:
-        raise errors.DataLossError(f"frame: magic is {magic!r}, expected {MAGIC!r}; the peer does not speak workbench")
+        raise errors.DataLossError(f"frame: magic is {magic!r}, expected {MAGIC!r}; the peer does not speak "
+                                   "workbench")
     if version != VERSION:
         raise errors.DataLossError(f"frame: version is {version}, expected {VERSION}; "
                                    "install the same workbench everywhere")
     if meta > MAX_META:
-        raise errors.DataLossError(f"frame: meta is {meta} bytes, at most {MAX_META} are allowed; the stream is damaged")
+        raise errors.DataLossError(f"frame: meta is {meta} bytes, at most {MAX_META} are allowed; the stream is "
+                                   "damaged")
     raise errors.DataLossError(f"frame: data is {data} bytes, at most {MAX_DATA} are allowed; the stream is damaged")
 
 
@@ -98,7 +100,7 @@ def describe(value: Any, where: str) -> tuple[str, tuple[int, ...], Any]:
         array = array.astype(DTYPES[name])
     if array.nbytes <= _SMALL:
         return name, array.shape, array.tobytes()
-    return name, array.shape, memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    return name, array.shape, memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))      # type: ignore[arg-type]
 
 
 def _pack_strings(array: np.ndarray[Any, Any], where: str) -> bytes:
@@ -123,17 +125,20 @@ def array_from(name: str, shape: tuple[int, ...], nbytes: int, data: Any, offset
                                    "the stream is damaged")
     wanted = math.prod(shape) * dtype.itemsize
     if wanted != nbytes:
-        raise errors.DataLossError(f"{where}: {name} of shape {list(shape)} takes {wanted} bytes but {nbytes} were sent; "
+        raise errors.DataLossError(f"{where}: {name} of shape {list(shape)} takes {wanted} bytes but {nbytes} were "
+                                   "sent; "
                                    "the stream is damaged")
     return np.ndarray(shape, dtype, data, offset)
 
 
 def _unpack_strings(shape: tuple[int, ...], data: memoryview, where: str) -> np.ndarray[Any, Any]:
-    count, at, items = math.prod(shape), 0, []
+    count, at = math.prod(shape), 0
+    items: list[bytes] = []
     for _ in range(count):
         end = at + 4 + (_LENGTH.unpack_from(data, at)[0] if at + 4 <= len(data) else len(data))
         if end > len(data):
-            raise errors.DataLossError(f"{where}: string {len(items)} of {count} ends at byte {end} but {len(data)} were "
+            raise errors.DataLossError(f"{where}: string {len(items)} of {count} ends at byte {end} but {len(data)} "
+                                       "were "
                                        "sent; the stream is damaged")
         items.append(bytes(data[at + 4:end]))
         at = end
@@ -164,7 +169,7 @@ def encode_tensor(key: str, value: Any, dead: bool, session: int, epoch: int, st
 
 
 def decode_tensor(frame: Frame) -> tuple[str, Any, bool]:
-    """(key, value, dead) of a tensor frame; the value shares the frame's memory. DataLossError when it cannot be right."""
+    """(key, value, dead) of a tensor frame; the value shares its memory. DataLossError when it cannot be right."""
     header, meta, data = frame
     flags = header.flags
     rank, code = flags >> 2 & 63, flags >> 8
@@ -175,11 +180,14 @@ def decode_tensor(frame: Frame) -> tuple[str, Any, bool]:
         raise errors.DataLossError(f"Tensor.key: {error}; the stream is damaged") from error
     if flags & _VALUELESS:
         if data is not None:
-            raise errors.DataLossError(f"Tensor {key}: {header.data} bytes came with a valueless token; the stream is damaged")
+            raise errors.DataLossError(f"Tensor {key}: {header.data} bytes came with a valueless token; the stream "
+                                       "is damaged")
         return key, None, bool(flags & _DEAD)
     if rank > MAX_RANK or len(meta) < start or code >= len(_BY_CODE):
-        raise errors.DataLossError(f"Tensor {key}: rank {rank} and dtype code {code} in {len(meta)} bytes of meta, expected "
-                                   f"ranks up to {MAX_RANK} and codes up to {len(_BY_CODE) - 1}; the stream is damaged")
+        raise errors.DataLossError(f"Tensor {key}: rank {rank} and dtype code {code} in {len(meta)} bytes of meta, "
+                                   "expected "
+                                   f"ranks up to {MAX_RANK} and codes up to {len(_BY_CODE) - 1}; the stream is "
+                                   "damaged")
     shape = _DIMS[rank].unpack_from(meta)
     value = array_from(_BY_CODE[code], shape, header.data, b"" if data is None else data, 0, key)
     return key, value, bool(flags & _DEAD)

@@ -1,4 +1,4 @@
-"""One receiver thread for the small frames of several connections: fewer wake-ups, no quarrel over the interpreter lock."""
+"""One receiver thread for the small frames of several connections: fewer wake-ups, no quarrel over the GIL."""
 from __future__ import annotations
 
 import contextlib
@@ -7,14 +7,23 @@ import select
 import socket
 import threading
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from workbench.cluster.leader import Leadership
 
-if TYPE_CHECKING:
-    from workbench.cluster.transport import Connection, SocketConnection
+__all__ = ["Grouped", "ReceiverGroup"]
 
-__all__ = ["ReceiverGroup"]
+
+class Grouped(Protocol):
+    """What a group asks of a connection."""
+
+    closed: bool
+
+    @property
+    def reader(self) -> socket.socket: ...
+
+    def take_turn(self, group: ReceiverGroup, fresh: bool) -> bool | None: ...
+    def finish(self, error: BaseException | None) -> None: ...
 
 
 class ReceiverGroup:
@@ -23,8 +32,8 @@ class ReceiverGroup:
     def __init__(self, label: str) -> None:
         self.leadership = Leadership(self._turn, label)
         self._lock = threading.Lock()
-        self._connections: dict[int, SocketConnection] = {}
-        self._ready: deque[tuple[SocketConnection, bool]] = deque()     # (connection, its socket was not read yet)
+        self._connections: dict[int, Grouped] = {}
+        self._ready: deque[tuple[Grouped, bool]] = deque()     # (connection, its socket was not read yet)
         self._closing = False
         self._started = False
         self._epoll = select.epoll() if hasattr(select, "epoll") and hasattr(os, "eventfd") else None
@@ -32,7 +41,7 @@ class ReceiverGroup:
             self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
             self._epoll.register(self._wake, select.EPOLLIN)
 
-    def add(self, connection: SocketConnection, sock: socket.socket) -> bool:
+    def add(self, connection: Grouped, sock: socket.socket) -> bool:
         with self._lock:
             if self._epoll is None or self._closing:
                 return False
@@ -50,7 +59,7 @@ class ReceiverGroup:
             if self._epoll is not None:
                 self._epoll.unregister(sock)
 
-    def finish_others(self, keep: Connection) -> None:
+    def finish_others(self, keep: object) -> None:
         """On the receiving thread: end every connection but `keep` now."""
         for connection in list(self._connections.values()):
             if connection is not keep:

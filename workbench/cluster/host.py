@@ -12,6 +12,8 @@ from distributed.diagnostics.plugin import WorkerPlugin
 from workbench import errors
 from workbench.cluster import upgrade
 from workbench.cluster.buffers import BufferPool
+from workbench.cluster.engine import GraphEngine
+from workbench.cluster.engines import define_engine
 from workbench.cluster.task import Task
 from workbench.cluster.transport import Connection
 from workbench.cluster.upgrade import Acceptor, Hello
@@ -31,6 +33,7 @@ class WorkbenchWorker(WorkerPlugin):
     host: TaskHost | None = None
 
     def setup(self, worker: Any) -> None:
+        define_engine("graph", GraphEngine)
         sys.setswitchinterval(_SWITCH_INTERVAL)
         self.host = TaskHost(worker)
         worker.handlers[upgrade.OP] = self.host.acceptor.handle
@@ -61,7 +64,8 @@ class TaskHost:
             raise errors.AlreadyExistsError(f"{hello.task}: session {hello.session:016x} runs here already; "
                                             "give every cluster its own session")
         if hello.source != "chief" and not known:
-            raise errors.UnavailableError(f"{hello.task}: session {hello.session:016x} is not at {self._worker.address}; "
+            raise errors.UnavailableError(f"{hello.task}: session {hello.session:016x} is not at "
+                                          f"{self._worker.address}; "
                                           "the task was closed or its worker restarted")
 
     def _accept(self, hello: Hello, connection: Connection) -> None:

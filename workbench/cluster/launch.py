@@ -42,7 +42,8 @@ def resolve(client: Any, timeout: float) -> tuple[Client, bool]:
         return Client(client, timeout=timeout), True
     except (OSError, TimeoutError) as error:
         raise errors.UnavailableError(f"Cluster: no Dask scheduler answers at {client} within {timeout:g} s "
-                                      f"({error or type(error).__name__}); check the address and that it runs") from error
+                                      f"({error or type(error).__name__}); check the address "
+                                      "and that it runs") from error
     except (TypeError, ValueError) as error:
         raise errors.InvalidArgumentError(f"Cluster: {client!r} is no Dask client or address ({error}); "
                                           "pass a distributed.Client, a cluster, 'tcp://host:port' or None") from error
@@ -51,7 +52,7 @@ def resolve(client: Any, timeout: float) -> tuple[Client, bool]:
 async def install(client: Client) -> None:
     """Register the worker plugin everywhere; runs on the client's loop."""
     try:
-        await client.register_plugin(WorkbenchWorker())       # type: ignore[misc]
+        await client.register_plugin(WorkbenchWorker())
     except ImportError as error:
         raise errors.UnavailableError(f"Cluster: a worker cannot import workbench ({error}); "
                                       "install the same version on all workers") from error
@@ -60,7 +61,7 @@ async def install(client: Client) -> None:
 async def install_page(client: Client) -> None:
     """Register the scheduler plugin; a scheduler that cannot take it goes without our page."""
     try:
-        await client.register_plugin(WorkbenchScheduler())    # type: ignore[misc]
+        await client.register_plugin(WorkbenchScheduler())
     except Exception as error:
         logger.info("workbench: no step-time page in the Dask dashboard (%s: %s)", type(error).__name__, error)
 

@@ -27,8 +27,8 @@ def receiving() -> bool:
 class Leadership:
     """Runs `turn()` again and again, on one thread at a time, until it returns False.
 
-    A turn reads one frame and handles it. A handler that calls `release_receiver` keeps its thread, while a parked or new
-    thread takes the next turn; the old one parks itself afterwards (D. Schmidt's leader/followers pattern).
+    A turn reads one frame and handles it. A handler that calls `release_receiver` keeps its thread, while a parked or
+    new thread takes the next turn; the old one parks itself afterwards (D. Schmidt's leader/followers pattern).
     """
 
     def __init__(self, turn: Callable[[], bool], label: str) -> None:

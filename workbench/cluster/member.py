@@ -46,6 +46,7 @@ class Member:
         self.unanswered = 0                        # probes since anything was heard
         self.times: list[tuple[int, float]] = []   # (step, seconds) since the last report
         self.steps = 0
+        self.lost_spans = 0                        # fell out of the task's bounded records before they were sent
         self.last_seconds = 0.0
         self._journal = journal
         self._on_step, self._on_lost = on_step, on_lost
@@ -111,6 +112,7 @@ class Member:
             self._on_clock(message)                 # type: ignore[arg-type]
         elif kind is m.SpanBatch:
             offset, bound = self.clock
+            self.lost_spans += message.lost         # type: ignore[attr-defined]
             self._journal.merge(self.task, message.spans, offset, bound)      # type: ignore[attr-defined]
         else:
             self._on_answer(number, message)

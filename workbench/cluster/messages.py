@@ -12,7 +12,8 @@ from workbench.cluster.fields import Arrays, Blob, Flag, Number, Payload, Real, 
 from workbench.cluster.frames import HEADER, MAGIC, TENSOR, VERSION, Frame, decode_tensor, encode_tensor
 
 __all__ = ["Abort", "ClockProbe", "ClockReply", "Close", "Done", "Failed", "Message", "OpenTask", "Opened", "Refused",
-           "RegisterPartition", "Registered", "RunStep", "SpanBatch", "Status", "StatusRequest", "Tensor", "decode", "encode"]
+           "RegisterPartition", "Registered", "RunStep", "SpanBatch", "Status", "StatusRequest", "Tensor",
+           "decode", "encode"]
 
 Name = Annotated[str, Text(512)]
 Long = Annotated[str, Text(1 << 20)]

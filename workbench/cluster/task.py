@@ -8,79 +8,25 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Protocol
-
-import numpy as np
+from typing import Any
 
 from workbench import errors
 from workbench.cluster import messages as m
+from workbench.cluster.engines import Engine, Result, TaskContext, make_engine
 from workbench.cluster.frames import TENSOR, Frame, decode_tensor, encode_tensor
 from workbench.cluster.group import ReceiverGroup
 from workbench.cluster.transport import Connection, release_receiver
-from workbench.core.rendezvous import LocalRendezvous, Rendezvous, target_of, task_of
+from workbench.core.rendezvous import LocalRendezvous, target_of, task_of
 from workbench.core.trace import Journal, Span
 
-__all__ = ["Engine", "Send", "Task", "TaskContext", "define_engine"]
+__all__ = ["Task"]
 
 logger = logging.getLogger("workbench")
-
-Send = Callable[[str, Any, bool], None]
-"""send(key, value, dead): towards the device named in `key`; on return the memory of `value` may be reused."""
-Result = list[Any] | BaseException
 
 _BATCH = 4000          # spans per message
 _GOODBYE = 1.0         # seconds to wait for receiver threads
 _KEEP = 256            # finished steps remembered before they are pruned
 _TRANSFERS = 1000      # sends and receives kept per shipment: whole steps from its start, the rest is counted as lost
-
-
-class Engine(Protocol):
-    """What runs partitions inside a task. Methods are called from receiver threads, several at a time."""
-
-    def register(self, handle: str, program: bytes) -> None:
-        """Prepare `program` (the text of one device graph per device of this task) under `handle`."""
-
-    def run(self, handle: str, step: int, feeds: dict[str, np.ndarray[Any, Any]], send: Send, rendezvous: Rendezvous,
-            done: Callable[[Result], None]) -> None:
-        """Start a step; `done` is called once with the fetches or an error, from any thread, now or later.
-
-        Runs on the thread that receives from the chief: call `release_receiver()` before anything long, or hand over.
-        """
-
-    def abort(self, step: int, error: errors.Error) -> None:
-        """The step is over; its rendezvous gives `error` to whoever waits. `done` is ignored from now on."""
-
-    def close(self) -> None:
-        """Release threads and memory; no call follows."""
-
-
-@dataclass(frozen=True)
-class TaskContext:
-    """What an engine is told when it is made."""
-
-    task: str
-    tasks: tuple[str, ...]
-    session: int
-    journal: Journal           # spans recorded here reach the chief within a second
-
-
-_engines: dict[str, Callable[[TaskContext], Engine]] = {}
-
-
-def define_engine(name: str, factory: Callable[[TaskContext], Engine]) -> None:
-    """Make `Cluster(engine=name)` possible in this process; "graph" is the one that is always there."""
-    _engines[name] = factory
-
-
-def _make_engine(name: str, context: TaskContext) -> Engine:
-    if name == "graph" and name not in _engines:
-        from workbench.cluster.engine import GraphEngine
-        define_engine("graph", GraphEngine)
-    if name not in _engines:
-        raise errors.NotFoundError(f"{context.task}: there is no engine {name!r}, only {', '.join(_engines) or 'none'}; "
-                                   "call define_engine on every worker first")
-    return _engines[name](context)
 
 
 class Task:
@@ -109,7 +55,7 @@ class Task:
         self._inbound: list[Connection] = []               # we receive on these
         self._group = ReceiverGroup(f"{name}")
         self._cursor = 0
-        self._transfers: list[tuple[str, str, int, float, float, int]] = []      # cheaper than spans on the way of a step
+        self._transfers: list[tuple[str, str, int, float, float, int]] = []      # cheaper than spans
         self._transfers_lost = 0
         self._closed = False
         self._answers: dict[type[m.Message], Callable[[int, Any], None]] = {
@@ -142,7 +88,8 @@ class Task:
     def _open(self, number: int, message: m.OpenTask) -> None:
         self.tasks, self.unix, self.timeout = dict(message.tasks), message.unix, message.timeout
         self.journal.enabled = message.trace
-        self._engine = _make_engine(message.engine, TaskContext(self.name, tuple(self.tasks), self.session, self.journal))
+        context = TaskContext(self.name, tuple(self.tasks), self.session, self.journal)
+        self._engine = make_engine(message.engine, context)
         self._reply(m.Opened(self.name, os.getpid()), number)
 
     def _register(self, number: int, message: m.RegisterPartition) -> None:
@@ -289,7 +236,8 @@ class Task:
         started = time.perf_counter()
         header = frame.header
         if header.kind != TENSOR:
-            raise errors.DataLossError(f"{self.name}: got kind {header.kind} from {connection.peer}, expected {TENSOR}, a tensor; "
+            raise errors.DataLossError(f"{self.name}: got kind {header.kind} from {connection.peer}, expected "
+                                       f"{TENSOR}, a tensor; "
                                        "the stream is damaged or the peer has another version")
         (key, value, dead), step = decode_tensor(frame), header.step
         with self._lock:
@@ -302,7 +250,7 @@ class Task:
             self._record("recv", key, step, started, header.data)
         try:
             table.send(key, value, dead)
-        except Exception as error:                             # an engine's callback failed: the step's fault, not the wire's
+        except Exception as error:                             # an engine's callback failed: not the wire's fault
             if not isinstance(error, errors.Error):
                 logger.exception("workbench: %s failed in step %d", self.name, step)
             self._done(step, error)
@@ -314,7 +262,8 @@ class Task:
             link = self._links.get(target)
             if link is None:
                 if target not in self.tasks:
-                    raise errors.NotFoundError(f"{self.name}: there is no task {target}, only {', '.join(self.tasks)}; "
+                    raise errors.NotFoundError(f"{self.name}: there is no task {target}, only "
+                                               f"{', '.join(self.tasks)}; "
                                                "check the device name")
                 link = self._dial(self, target, self.tasks[target])
                 link.start(self._unexpected, self._on_link_closed)
@@ -327,7 +276,8 @@ class Task:
         connection.start(self.on_tensor, self._on_inbound_closed, self._group)
 
     def _unexpected(self, connection: Connection, frame: Frame) -> None:
-        raise errors.DataLossError(f"{self.name}: {connection.peer} answered on a one-way connection; the stream is damaged")
+        raise errors.DataLossError(f"{self.name}: {connection.peer} answered on a one-way connection; the stream is "
+                                   "damaged")
 
     def _on_link_closed(self, connection: Connection, error: BaseException | None) -> None:
         if error is not None and not self._closed:
@@ -346,7 +296,8 @@ class Task:
             active = list(self._active)
         for step in active:
             aborted = errors.AbortedError(f"step {step}: {self.name} lost its connection to {peer} at "
-                                          f"{self.tasks.get(peer, '?')} ({_text(error)}); that task's process may have died")
+                                          f"{self.tasks.get(peer, '?')} ({_text(error)}); that task's process may "
+                                          "have died")
             if self._break(step, aborted):
                 self._reply(m.Failed("AbortedError", aborted.message, peer), step)
 

@@ -24,6 +24,7 @@ FrameHandler = Callable[["Connection", Frame], None]
 CloseHandler = Callable[["Connection", "BaseException | None"], None]
 
 _SCRATCH = 1 << 16
+_SEND_BUFFER = 1 << 20 # of a Unix socket: a batch of examples fits, a long tensor goes in fewer turns
 _SAFE_SEND = 4096      # bytes that fit into any socket that select() calls writable
 
 
@@ -45,7 +46,8 @@ class Connection:
     def send(self, buffers: Sequence[Any], wait: bool = True) -> bool:
         """Send a frame made by `messages.encode`; when it returns the memory may be changed.
 
-        With `wait=False` a small frame is sent only if that takes no time; returns whether it was. UnavailableError when the connection is or breaks.
+        With `wait=False` a small frame is sent only if that takes no time; returns whether it was. UnavailableError
+        when the connection is or breaks.
         """
         raise NotImplementedError
 
@@ -61,8 +63,8 @@ class Connection:
 class SocketConnection(Connection):
     """A connection over a socket: `reader` and `writer` are one socket for both directions, or None for a missing one.
 
-    An SSL socket must not be read and written by two threads at once, so TLS has a socket per direction. Small frames may
-    share a `ReceiverGroup`'s thread; without a group, and from the first large frame on, a connection has its own.
+    An SSL socket must not be read and written by two threads at once, so TLS has a socket per direction. Small frames
+    may share a `ReceiverGroup`'s thread; without a group, and from the first large frame on, a connection has its own.
     """
 
     def __init__(self, peer: str, session: int, reader: socket.socket | None, writer: socket.socket | None,
@@ -73,8 +75,10 @@ class SocketConnection(Connection):
         self._plain = not isinstance(self._sockets[0], ssl.SSLSocket)
         self._poll: select.poll | None = None
         if reader is writer and self._sockets[0].family == socket.AF_UNIX:
-            self._poll = select.poll()       # a Unix socket wakes its blocked reader for each frame it sent, poll does not
+            self._poll = select.poll()       # a Unix socket wakes its blocked reader for each frame sent, poll does not
             self._poll.register(self._sockets[0], select.POLLIN)
+        if writer is not None and writer.family == socket.AF_UNIX:
+            writer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         self._pool = pool
         self._scratch = bytearray(max(_SCRATCH, len(leftover)))
         self._scratch[:len(leftover)] = leftover
@@ -263,7 +267,8 @@ class SocketConnection(Connection):
         """The next `nbytes` in memory of their own: a bytearray when small, a pooled array when large."""
         if nbytes <= _SCRATCH // 2:
             if not self._fill(nbytes):
-                raise errors.DataLossError(f"frame: ended after 0 of {nbytes} bytes; the sender stopped in the middle")
+                raise errors.DataLossError(f"frame: ended after 0 of {nbytes} bytes; the sender stopped in the "
+                                           "middle")
             self._begin += nbytes
             return self._scratch[self._begin - nbytes:self._begin]
         try:
@@ -271,14 +276,15 @@ class SocketConnection(Connection):
         except MemoryError:
             raise errors.DataLossError(f"frame: {nbytes} bytes do not fit into memory; "
                                        "the stream is damaged or the tensor too large") from None
-        view = memoryview(buffer)
+        view = memoryview(buffer)                        # type: ignore[arg-type]
         have = min(self._end - self._begin, nbytes)
         view[:have] = self._view[self._begin:self._begin + have]
         self._begin += have
         while have < nbytes:
             got = self._recv_all(view[have:])
             if got == 0:
-                raise errors.DataLossError(f"frame: ended after {have} of {nbytes} bytes; the sender stopped in the middle")
+                raise errors.DataLossError(f"frame: ended after {have} of {nbytes} bytes; the sender stopped in the "
+                                           "middle")
             have += got
         return buffer
 
@@ -305,7 +311,7 @@ class SocketConnection(Connection):
         try:
             if self.closed:
                 raise errors.UnavailableError(f"{self.peer}: the connection is closed; start the cluster again")
-            if not wait and not select.select((), (self._writer,), (), 0)[1]:
+            if not wait and not select.select((), (self._sockets[-1],), (), 0)[1]:
                 return False
             for buffer in buffers:
                 self._transmit(buffer)

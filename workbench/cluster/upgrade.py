@@ -100,7 +100,8 @@ async def connect(rpc: Any, address: str, hello: Hello, pool: BufferPool, timeou
         if isinstance(error, errors.Error):
             raise
         raise errors.UnavailableError(
-            f"{hello.task}: no connection to {address} within {timeout:g} s ({error or type(error).__name__}); check that "
+            f"{hello.task}: no connection to {address} within {timeout:g} s ({error or type(error).__name__}); "
+            "check that "
             "the worker runs and that this machine reaches its port") from error
     assert connection is not None
     return connection
@@ -112,8 +113,9 @@ async def _connect(rpc: Any, address: str, hello: Hello, pool: BufferPool) -> Co
     how = answer["how"]
     label = f"{hello.source}>{hello.task}"
     if how == "unix":
-        rpc.reuse(address, comm)
         sock = await _open_unix(answer)
+        await comm.write({"connected": sock is not None})
+        rpc.reuse(address, comm)
         return None if sock is None else _outgoing(hello, sock, pool, b"", label)
     if how == "comm":
         rpc.occupied[address].discard(comm)          # it is ours now; the pool forgets it
@@ -147,7 +149,8 @@ async def _ask(rpc: Any, address: str, hello: Hello, link: str, part: str) -> tu
     if not isinstance(answer, dict) or "how" not in answer:
         comm.abort()
         rpc.reuse(address, comm)
-        raise errors.UnavailableError(f"{hello.task}: the worker at {address} answered {answer!r} instead of an upgrade; "
+        raise errors.UnavailableError(f"{hello.task}: the worker at {address} answered {answer!r} instead of an "
+                                      "upgrade; "
                                       "its plugin is missing, start the cluster again")
     if answer["how"] == "error":
         rpc.reuse(address, comm)
@@ -217,7 +220,8 @@ class Acceptor:
         return CommConnection(hello.source, hello.session, comm, asyncio.get_running_loop(), label)
 
     def _incoming(self, hello: Hello, sock: socket.socket, leftover: bytes, label: str) -> Connection:
-        return SocketConnection(hello.source, hello.session, sock, sock if hello.duplex else None, self.pool, leftover, label)
+        writer = sock if hello.duplex else None
+        return SocketConnection(hello.source, hello.session, sock, writer, self.pool, leftover, label)
 
     async def _accept_tls(self, comm: Any, hello: Hello, link: str, part: str, label: str) -> Connection | None:
         await comm.write({"how": "tls"})
@@ -239,9 +243,11 @@ class Acceptor:
             listener.listen(4)
             listener.setblocking(False)
             await comm.write({"how": "unix", "name": name, "token": token.hex()})
-            with contextlib.suppress(TimeoutError):
+            with contextlib.suppress(TimeoutError, OSError):
                 async with asyncio.timeout(self.timeout):
-                    return await _admit_unix(listener, token)
+                    answer = await comm.read()
+                    if isinstance(answer, dict) and answer.get("connected") is True:
+                        return await _admit_unix(listener, token)
         return None
 
 
@@ -259,5 +265,6 @@ async def _admit_unix(listener: socket.socket, token: bytes) -> socket.socket:
             sock.setblocking(True)
             return sock
         sock.close()
-        logger.error("workbench: dropped a Unix connection with a wrong token (%d bytes); it was not one of our tasks",
+        logger.error("workbench: dropped a Unix connection with a wrong token (%d bytes); it was not one of our "
+                     "tasks",
                      len(shown))

@@ -63,7 +63,8 @@ class Accumulator:
     def take(self, wanted: int, done: Callable[..., None], fail: Callable[[BaseException], None]) -> Call:
         """Call `done(*mean)` once `wanted` gradients are here; returns what takes the attempt back."""
         if wanted < 1:
-            raise errors.InvalidArgumentError(f"accumulator {self.name!r}: {wanted} gradients were asked; ask for 1 or more")
+            raise errors.InvalidArgumentError(f"accumulator {self.name!r}: {wanted} gradients were asked; ask for 1 or "
+                                              "more")
         attempt = _Take(wanted, done, fail)
         with self._lock:
             self._takes.append(attempt)
@@ -82,8 +83,8 @@ class Accumulator:
             waiting = list(self._takes)
             self._takes.clear()
         for attempt in waiting:
-            attempt.fail(errors.CancelledError(f"accumulator {self.name!r}: it was closed while {attempt.wanted} gradients "
-                                               "were awaited; start the session again"))
+            attempt.fail(errors.CancelledError(f"accumulator {self.name!r}: it was closed while {attempt.wanted} "
+                                               "gradients were awaited; start the session again"))
 
     def _withdraw(self, attempt: _Take) -> None:
         with self._lock:
@@ -107,8 +108,8 @@ class Accumulator:
         value = gradient[0]
         if value.dtype != self.dtype.numpy or not self.shape.compatible(Shape(value.shape)):
             raise errors.InvalidArgumentError(f"accumulator {self.name!r}: the gradient is {value.dtype} of shape "
-                                              f"{list(value.shape)} but {self.dtype.name}{self.shape} is summed; reshape "
-                                              "or cast it")
+                                              f"{list(value.shape)} but {self.dtype.name}{self.shape} is summed; "
+                                              "reshape or cast it")
 
     def _add(self, *gradient: Array) -> None:
         if self._sum is None:
@@ -136,8 +137,8 @@ class SparseAccumulator(Accumulator):
         if values.dtype != self.dtype.numpy or len(indices) != len(values) or not rows.compatible(
                 Shape(values.shape[1:])):
             raise errors.InvalidArgumentError(
-                f"accumulator {self.name!r}: the gradient has {len(indices)} indices and {values.dtype} values of shape "
-                f"{list(values.shape)} but rows of {self.dtype.name}{rows} are summed; reshape or cast it")
+                f"accumulator {self.name!r}: the gradient has {len(indices)} indices and {values.dtype} values of "
+                f"shape {list(values.shape)} but rows of {self.dtype.name}{rows} are summed; reshape or cast it")
         limit = self.shape.dims[0] if self.shape.dims else None
         if limit is not None and indices.size and not 0 <= indices.min() <= indices.max() < limit:
             raise errors.InvalidArgumentError(f"accumulator {self.name!r}: indices {int(indices.min())} … "

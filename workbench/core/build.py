@@ -71,7 +71,8 @@ def convert(value: Any, dtype: Any = None, name: str = "constant") -> Tensor:
         if wanted is not None and value.dtype is not wanted:
             raise errors.DtypeError(f"convert: {value.name} is {value.dtype.name} but {wanted.name} is needed; cast it")
         return value
-    if isinstance(value, (list, tuple)) and any(isinstance(v, Tensor) or hasattr(v, "__tensor__") for v in _flat(value)):
+    if isinstance(value, (list, tuple)) and any(isinstance(v, Tensor) or hasattr(v, "__tensor__")
+                                                for v in _flat(value)):
         return ops.stack([convert(v, wanted) for v in value])      # type: ignore[no-any-return]
     if isinstance(value, Shape):
         value = np.asarray(value.static, np.int32)
@@ -226,6 +227,8 @@ def _constant_value(tensor: Tensor, memory: dict[Tensor, Any]) -> np.ndarray[Any
         return known
     d = op.definition
     if d.stateful or d.blocking or d.context or not op.inputs or not tensor.shape.known or op.control_inputs:
+        return None
+    if any(isinstance(value, Graph) for value in op.attrs.values()):      # a branch or loop has no kernel, and may be long
         return None
     if (tensor.shape.num_elements() or 0) > _MOST or tensor.dtype.kind == "object":
         return None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core.instructions import Block, Branch, Instruction, Loop, Value
-from workbench.core.liveness import Liveness, buffers_in
+from workbench.core.liveness import Liveness
 
 __all__ = ["SegmentCode", "Writer", "compile_source"]
 
@@ -146,22 +146,24 @@ class Writer:
                     self.put(depth, f"{value.symbol} = asarray({value.symbol})")
 
     def branch(self, line: Branch, depth: int) -> None:
+        self._borrowed.update(line.outputs)
         for word, block in ((f"if {self.symbol(line.pred)}:", line.then), ("else:", line.otherwise)):
             self.put(depth, word)
             self.block(block, depth + 1)
             self.assign(line.outputs, [self.symbol(v) for v in block.results], depth + 1)
 
     def loop(self, line: Loop, depth: int) -> None:
+        self._borrowed.update(line.variables)
         self.assign(line.variables, [self.symbol(v) for v in line.initial], depth)
         self.put(depth, "while True:")
         self.block(line.condition, depth + 1)
         self.put(depth + 1, f"if not {self.symbol(line.condition.results[0])}: break")
         self.put(depth + 1, "check()")
         self.block(line.body, depth + 1)
-        inside = buffers_in(line.body) | buffers_in(line.condition)
+        # a variable keeps alive the buffers it starts from, no others: copy what the body overwrites or only reads
         self.assign(line.variables, [
-            self.symbol(v) + (".copy()" if v.dtype != object and v.roots & inside else "")
-            for v in line.body.results], depth + 1)
+            self.symbol(v) + (".copy()" if v.dtype != object and v.roots - variable.roots else "")
+            for v, variable in zip(line.body.results, line.variables)], depth + 1)
 
     def assign(self, targets: list[Value], sources: list[str], depth: int) -> None:
         if targets:

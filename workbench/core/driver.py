@@ -13,13 +13,25 @@ from workbench import errors
 from workbench.core import trace
 from workbench.core.dtype import DType
 from workbench.core.executor import (
-    Action, Event, Executor, Finish, Forget, Move, Node, RunSegment, SegmentFailed, SegmentFinished, StepCancelled,
-    StepStarted, Tag)
+    Action,
+    Event,
+    Executor,
+    Finish,
+    Forget,
+    Move,
+    Node,
+    RunSegment,
+    SegmentFailed,
+    SegmentFinished,
+    StepCancelled,
+    StepStarted,
+    Tag,
+)
 from workbench.core.graph import Operation, Tensor
 from workbench.core.passes.rewrite import is_back_edge
 from workbench.core.plan import Instance, Plan, PlanSegment
 from workbench.core.rendezvous import Rendezvous
-from workbench.core.state import Context
+from workbench.core.segments import CONTROL_FLOW
 from workbench.core.trace import Journal, Span
 
 __all__ = ["StepRun", "nodes_of", "run_error"]
@@ -97,13 +109,17 @@ class StepRun:
             if self._busy:
                 return
             self._busy = True
-        while True:
-            with self._lock:
-                if not self._events:
-                    self._busy = False
-                    return
-                event = self._events.popleft()
-            self._handle(event)
+        try:
+            while True:
+                with self._lock:
+                    if not self._events:
+                        self._busy = False
+                        return
+                    event = self._events.popleft()
+                self._handle(event)
+        except BaseException:      # Ctrl-C: let the cancellation that follows be handled
+            self._busy = False
+            raise
 
     def _handle(self, event: Event) -> None:
         try:
@@ -141,7 +157,8 @@ class StepRun:
         if self._before_compute is not None:
             self._before_compute()
         started = time.perf_counter()
-        results = self._functions[segment.index](*[table[t] for t in segment.inputs])
+        with np.errstate(all="ignore"):      # inf and nan are values of the graph, as in TensorFlow
+            results = self._functions[segment.index](*[table[t] for t in segment.inputs])
         table.update(zip(segment.outputs, results))
         if self.journal.enabled:
             self.journal.span(Span("segment", segment.name, task_of(self.instance.device), self.instance.device,
@@ -242,7 +259,8 @@ class StepRun:
         table = self.values[Tag()]
         if tensor in table:
             value = table[tensor]
-            return value.copy() if isinstance(value, np.ndarray) and tensor in self.plan.program.feeds else value
+            passed_on = tensor in self.plan.program.feeds or tensor.op.type in CONTROL_FLOW      # somebody else's array
+            return value.copy() if isinstance(value, np.ndarray) and passed_on else value
         if tensor.op.type in ("constant",):
             return tensor.op.attrs["value"].copy()
         raise errors.InvalidArgumentError(f"fetch {tensor.name!r}: it has no value in this step, because it lies on a "

@@ -138,7 +138,11 @@ def to_array(value: Any, dtype: DType | None = None, where: str = "convert") -> 
     """
     if dtype is string or (dtype is None and _is_text(value)):
         return _text_array(value)
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise errors.ShapeError(f"{where}: {_shorten(value)} has rows of different lengths; pass numbers of one "
+                                "rectangular shape") from error
     if array.dtype.kind in "SU" and dtype is None:
         return _text_array(value)
     if array.dtype.kind in "SUO":

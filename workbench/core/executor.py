@@ -1,8 +1,8 @@
 """The pure state machine of one step on one device: events in, actions out; no threads, clocks, arrays or sockets.
 
-Tokens flow between segments as in the paper (§3.4, W§4.4): a segment runs in a *tag* (frame, iteration) once all its inputs
-arrived there; a dead input makes it dead, and deadness flows on. Switch, Merge and the loop operations steer tokens.
-The values themselves stay with the driver, which keeps one table per tag.
+Tokens flow between segments as in the paper (§3.4, W§4.4): a segment runs in a *tag* (frame, iteration) once all its
+inputs arrived there; a dead input makes it dead, and deadness flows on. Switch, Merge and the loop operations steer
+tokens. The values themselves stay with the driver, which keeps one table per tag.
 """
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from workbench import errors
 
-__all__ = ["Action", "Executor", "Finish", "Forget", "Move", "Node", "RunSegment", "SegmentFinished", "SegmentFailed", "StepCancelled",
-           "StepStarted", "Tag"]
+__all__ = ["Action", "Executor", "Finish", "Forget", "Move", "Node", "RunSegment", "SegmentFailed", "SegmentFinished",
+           "StepCancelled", "StepStarted", "Tag"]
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,6 @@ class _Frame:
     parent: Tag | None
     parallel: int = 10
     iterations: dict[int, _Iteration] = field(default_factory=dict)
-    newest: int = 0
     constants: list[int] = field(default_factory=list)         # constant enters, replayed into new iterations
     deferred: dict[int, list[int]] = field(default_factory=dict)   # iteration -> next_iterations held back
     dead_exits: dict[int, None] = field(default_factory=dict)
@@ -158,6 +157,7 @@ class Executor:
         self._running = 0
         self._frame_count = 1
         self._enters: dict[str, int] = {}
+        self._dying: list[tuple[Node, Tag]] = []
         for node in nodes:
             if node.role == "enter":
                 self._enters[node.frame] = self._enters.get(node.frame, 0) + 1
@@ -182,11 +182,13 @@ class Executor:
                     self._ready(node, Tag())
         elif isinstance(event, SegmentFinished):
             self._running -= 1
-            self._finished(self.nodes[event.index], event.tag, event.dead)
-        elif isinstance(event, SegmentFailed):
-            return self._end(event.error)
+            node = self.nodes[event.index]
+            self._emit(node, event.tag, event.dead or (False,) * node.outputs)
         else:
             return self._end(event.error)
+        while self._dying:
+            node, tag = self._dying.pop()
+            self._emit(node, tag, (True,) * node.outputs)
         if self._running == 0 and not self.finished:
             return [*self._actions, *self._end(None)]
         return self._actions
@@ -263,12 +265,9 @@ class Executor:
         return self._frames[tag.frame].iterations[tag.iteration]
 
     def _dead(self, node: Node, tag: Tag) -> None:
-        """Deadness flows through without running anything."""
+        """Deadness flows through without running anything; `handle` passes it on, so that long chains do not nest."""
         self._iteration(tag).outstanding += 1
-        self._emit(node, tag, (True,) * node.outputs)
-
-    def _finished(self, node: Node, tag: Tag, dead: tuple[bool, ...]) -> None:
-        self._emit(node, tag, dead or (False,) * node.outputs)
+        self._dying.append((node, tag))
 
     # steering
     def _emit(self, node: Node, tag: Tag, dead: tuple[bool, ...]) -> None:
@@ -283,7 +282,7 @@ class Executor:
         self._settle(tag)
 
     def _fan_out(self, node: Node, tag: Tag, dead: Sequence[bool]) -> None:
-        every = bool(dead) and all(dead) and node.role != "switch"
+        every = bool(dead) and all(dead)      # a switch that ran has one live side, so its control edges live
         for port, consumer, slot in node.feeds:
             self._deliver(consumer, slot, tag, every if port < 0 else dead[port])
 
@@ -348,7 +347,6 @@ class Executor:
     def _open(self, number: int, iteration: int) -> None:
         frame = self._frames[number]
         frame.iterations[iteration] = _Iteration()
-        frame.newest = max(frame.newest, iteration)
         assert frame.parent is not None
         for mark in frame.constants:
             dead = mark < 0
@@ -369,7 +367,8 @@ class Executor:
             blocked = oldest == 0 and frame.entered < frame.expected
             if frame.iterations[oldest].outstanding > 0 or blocked:
                 return
-            more = self._resume(number, oldest + 1) or oldest + 1 in frame.iterations
+            self._resume(number)
+            more = oldest + 1 in frame.iterations
             if frame.iterations[oldest].outstanding > 0:
                 return
             del frame.iterations[oldest]
@@ -378,17 +377,17 @@ class Executor:
                 break
         self._end_frame(number, frame)
 
-    def _resume(self, number: int, following: int) -> bool:
+    def _resume(self, number: int) -> None:
+        """Open the iteration that waits for the one that is about to close."""
         frame = self._frames[number]
-        held = frame.deferred.pop(following, [])
-        if held:
+        if frame.deferred:
+            following = min(frame.deferred)
             before = frame.iterations[following - 1]
             before.outstanding += 1      # it stays until all are handed on
             self._open(number, following)
-            for index in held:
+            for index in frame.deferred.pop(following):
                 self._forward(self.nodes[index], Tag(number, following - 1), following)
             before.outstanding -= 1
-        return bool(held)
 
     def _end_frame(self, number: int, frame: _Frame) -> None:
         parent = frame.parent

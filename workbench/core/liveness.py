@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from workbench.core.instructions import Block, Branch, Instruction, Loop, Value
 from workbench.core.memory import Block as MemoryBlock
 
-__all__ = ["Liveness", "buffers_in"]
+__all__ = ["Liveness"]
 
 
 class Liveness:
@@ -62,16 +62,3 @@ class Liveness:
     def blocks(self) -> list[MemoryBlock]:
         return [MemoryBlock(key, max(1, self.values[key].spec.nbytes), first, self.last[key])
                 for key, first in self.first.items()]
-
-
-def buffers_in(block: Block) -> set[int]:
-    """Keys of the buffers that lines of `block` (also nested ones) write."""
-    found: set[int] = set()
-    for line in block.lines:
-        if isinstance(line, Instruction):
-            found |= {v.key for v in line.outputs if v.storage == "buffer"}
-        else:
-            nested = (line.then, line.otherwise) if isinstance(line, Branch) else (line.condition, line.body)
-            for inner in nested:
-                found |= buffers_in(inner)
-    return found

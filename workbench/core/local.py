@@ -45,7 +45,7 @@ class LocalBackend:
     def prepare(self, parts: Sequence[Part], name: str, fetches: int) -> Runner:
         plans = [compile_plan(p.program, f"{name}{'' if len(parts) == 1 else p.device}") for p in parts]
         if len(plans) == 1 and plans[0].single:
-            return _Direct(plans[0], self.container, self.devices[0])
+            return _Direct(plans[0], parts[0].feeds, self.container, self.devices[0])
         return _Threads(list(zip(parts, plans)), self, fetches)
 
     def close(self) -> None:
@@ -72,8 +72,8 @@ class InstancePool:
 class _Direct:
     """One segment: a step is one call of generated code in the caller's thread."""
 
-    def __init__(self, plan: Plan, container: Container, device: str) -> None:
-        self.plan, self.device = plan, device
+    def __init__(self, plan: Plan, used: Sequence[int], container: Container, device: str) -> None:
+        self.plan, self.device, self._used = plan, device, used
         self._pool = InstancePool(plan, container, device)
         self._contexts = any(line.form == "context" for line in plan.writer.kernels)
 
@@ -82,7 +82,10 @@ class _Direct:
         try:
             if self._contexts:
                 instance.begin(step)
-            results = instance.run(*feeds)
+            if len(feeds) != len(self._used):      # what is fed need not be needed
+                feeds = [feeds[i] for i in self._used]
+            with np.errstate(all="ignore"):      # inf and nan are values of the graph, as in TensorFlow
+                results = instance.run(*feeds)
         except BaseException as error:
             shown = run_error(self.plan, error)      # a step that failed leaves its instance behind
             if shown is error:

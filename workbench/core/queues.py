@@ -131,9 +131,9 @@ class _Attempt:
 class Queue:
     """A bounded queue of tuples of arrays.
 
-    Operations return at once; `done(*components)` or `fail(error)` is called exactly once, when the attempt is served, by
-    whichever thread makes that possible, never under the lock. What they return takes a pending attempt back: elements that
-    it has taken go back to the front. Semantics: paper §3.1 and TensorFlow's queue kernels.
+    Operations return at once; `done(*components)` or `fail(error)` is called exactly once, when the attempt is served,
+    by whichever thread makes that possible, never under the lock. What they return takes a pending attempt back:
+    elements that it has taken go back to the front. Semantics: paper §3.1 and TensorFlow's queue kernels.
     """
 
     kind = "queue"
@@ -162,8 +162,8 @@ class Queue:
         """Add the rows of `columns` as elements, one by one as room allows."""
         counts = {len(c) for c in columns}
         if len(counts) != 1:
-            raise errors.ShapeError(f"queue {self.name!r}: enqueue_many got components of {sorted(counts)} elements; give "
-                                    "each the same first dimension")
+            raise errors.ShapeError(f"queue {self.name!r}: enqueue_many got components of {sorted(counts)} elements; "
+                                    "give each the same first dimension")
         return self._produce([self._element(row) for row in zip(*columns)], done, fail)
 
     def dequeue(self, done: Done, fail: Fail) -> Call:
@@ -294,14 +294,14 @@ class Queue:
         return lambda: attempt.fail(error)
 
     def _cancelled(self, what: str) -> errors.CancelledError:
-        return errors.CancelledError(f"queue {self.name!r}: it {what}, so nothing can be added; stop the producer, or make "
-                                     "a new queue")
+        return errors.CancelledError(f"queue {self.name!r}: it {what}, so nothing can be added; stop the producer, or "
+                                     "make a new queue")
 
     # elements
     def _element(self, values: Sequence[Array]) -> Element:
         if len(values) != len(self.dtypes):
-            raise errors.InvalidArgumentError(f"queue {self.name!r}: {len(values)} components were given but an element "
-                                              f"has {len(self.dtypes)}; give each")
+            raise errors.InvalidArgumentError(f"queue {self.name!r}: {len(values)} components were given but an "
+                                              f"element has {len(self.dtypes)}; give each")
         for number, value in enumerate(values):
             self._check(number, np.asarray(value))
         return tuple(np.array(value, copy=True) for value in values)      # the caller may reuse its buffers
@@ -311,15 +311,15 @@ class Queue:
             raise errors.DtypeError(f"queue {self.name!r}: component {number} is {value.dtype} but the queue holds "
                                     f"{self.dtypes[number].name}; cast it")
         if self.shapes is not None and not self.shapes[number].compatible(Shape(value.shape)):
-            raise errors.ShapeError(f"queue {self.name!r}: component {number} has shape {list(value.shape)} but the queue "
-                                    f"holds {self.shapes[number]}; reshape it")
+            raise errors.ShapeError(f"queue {self.name!r}: component {number} has shape {list(value.shape)} but the "
+                                    f"queue holds {self.shapes[number]}; reshape it")
 
     def _static(self, count: int) -> None:
         if count < 0:
             raise errors.InvalidArgumentError(f"queue {self.name!r}: {count} elements were asked; ask for 0 or more")
         if self.shapes is None or not all(s.known for s in self.shapes):
-            raise errors.InvalidArgumentError(f"queue {self.name!r}: dequeue_many needs the shapes of its components; make "
-                                              "the queue with shapes=")
+            raise errors.InvalidArgumentError(f"queue {self.name!r}: dequeue_many needs the shapes of its components; "
+                                              "make the queue with shapes=")
 
     def _stack(self, elements: Sequence[Element]) -> list[Array]:
         if not elements:

@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench import errors
 
-__all__ = ["LocalRendezvous", "Receiver", "Rendezvous", "join_key", "task_of", "target_of"]
+__all__ = ["LocalRendezvous", "Receiver", "Rendezvous", "join_key", "target_of", "task_of"]
 
 Receiver = Callable[[Any, bool], None]
 """Called once with (value, dead); `value` is an `errors.Error` when the step was aborted instead."""

@@ -40,6 +40,13 @@ class _Executable(NamedTuple):
     home: str
 
 
+class _Nothing:
+    """The step of an empty list of fetches, or of a constant's operation."""
+
+    def run(self, feeds: Sequence[Any], step: int, traced: bool = False) -> Sequence[Any]:
+        return ()
+
+
 class Session:
     """Runs parts of a graph, on this process or on a cluster (paper §3.2).
 
@@ -122,6 +129,9 @@ class Session:
 
     # feeding
     def _feeds(self, feed_dict: Mapping[Any, Any]) -> tuple[tuple[Any, ...], list[Any], tuple[Any, ...]]:
+        if type(feed_dict) is not dict and not isinstance(feed_dict, Mapping):
+            raise errors.InvalidArgumentError(f"feed_dict: it is a {type(feed_dict).__name__}; pass a dict from tensors to "
+                                              "values")
         tensors, values, shapes = [], [], []
         for key, value in feed_dict.items():
             tensor = key if type(key) is Tensor else self._feed_tensor(key)
@@ -143,8 +153,8 @@ class Session:
         if isinstance(value, Tensor) or hasattr(value, "__tensor__"):
             raise errors.InvalidArgumentError(f"feed of {tensor.name!r}: the value is a graph tensor; feed an array, or "
                                               "Session.run the tensor first")
-        return np.ascontiguousarray(to_array(value, tensor.dtype, f"feed of {tensor.name!r}")) \
-            if np.ndim(value) else to_array(value, tensor.dtype, f"feed of {tensor.name!r}")
+        array = to_array(value, tensor.dtype, f"feed of {tensor.name!r}")
+        return np.ascontiguousarray(array) if array.ndim else array
 
     # preparing
     def _prepare(self, key: Any, fetches: Any, tensors: Sequence[Tensor], values: Sequence[Any],
@@ -153,6 +163,10 @@ class Session:
             plan = flatten(self.graph, fetches)
             for tensor, value in zip(tensors, values):
                 self._check_feed(tensor, value)
+            for tensor in tensors if len(set(tensors)) < len(tensors) else ():
+                if tensors.count(tensor) > 1:
+                    raise errors.InvalidArgumentError(f"feed of {tensor.name!r}: it is fed {tensors.count(tensor)} times, "
+                                                      "as tensor and by name; feed it once")
             general = (key[0], key[1], None, self.graph.version)
             if self._shapes.setdefault(general, 0) >= _SPECIALISATIONS:
                 shapes = [t.shape for t in tensors]
@@ -184,7 +198,7 @@ class Session:
         parts = partition(program, placement)
         for part in parts:
             part.program = run_passes(part.program, self._disabled, stages=DEVICE_PASSES)
-        runner = self._backend.prepare(parts, name, len(program.fetches))
+        runner = self._backend.prepare(parts, name, len(program.fetches)) if parts else _Nothing()
         trace.journal.span(Span("compile", name, home.partition("/device:")[0], home, threading.get_ident(), start,
                                 time.perf_counter(), -1, detail=f"{len(program.graph.operations)} operations"))
         return _Executable(runner, plan.build, _busiest(program, placement, home))

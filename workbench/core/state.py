@@ -109,7 +109,8 @@ def update_together(states: Sequence[VariableState], kernel: Callable[..., None]
         olds = [state.read() for state in states]
         outs = [state._target(state.read().shape, state.dtype.numpy, held=1) for state in states]
         kernel(*olds, *arguments, *outs)
-        return [state._publish(out) for state, out in zip(states, outs)][0]
+        published = [state._publish(out) for state, out in zip(states, outs)]
+        return published[0]
 
 
 updates: dict[str, Callable[..., None]] = {}

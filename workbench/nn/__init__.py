@@ -1,5 +1,5 @@
 """USER LEVEL: layers, cells, losses and initializers, written with public operations alone."""
-from workbench.core import ops as _families
+from workbench.core import ops as _families  # noqa: F401  (registers the operations)
 from workbench.core.build import ops
 from workbench.nn import rnn_cell
 from workbench.nn.embedding import embedding_lookup

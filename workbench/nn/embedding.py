@@ -40,7 +40,7 @@ def embedding_lookup(params: Any, ids: Any, partition_strategy: str = "mod", nam
 def _rows(part: Any, ids: Tensor) -> Tensor:
     if isinstance(part, Variable):
         return part.gather(ids)
-    return ops.gather(convert(part), ids)      # type: ignore[no-any-return]
+    return ops.gather(convert(part), ids)
 
 
 def _assign(parts: Sequence[Any], flat: Tensor, strategy: str) -> tuple[Tensor, Tensor]:
@@ -49,7 +49,8 @@ def _assign(parts: Sequence[Any], flat: Tensor, strategy: str) -> tuple[Tensor, 
     if strategy == "mod":
         return ops.cast(ops.floormod(flat, count), "int32"), ops.floordiv(flat, count)
     if strategy != "div":
-        raise errors.InvalidArgumentError(f"embedding_lookup: partition_strategy {strategy!r} is unknown; use mod or div")
+        raise errors.InvalidArgumentError(f"embedding_lookup: partition_strategy {strategy!r} is unknown; use mod or "
+                                          "div")
     rows = sum(int(part.get_shape().as_list()[0]) for part in parts)
     small, extra = divmod(rows, len(parts))
     first = extra * (small + 1)      # ids below this lie in the parts with one row more
@@ -64,4 +65,4 @@ def _clipped(rows: Tensor, max_norm: float | None, ids: Tensor) -> Tensor:
         return rows
     axes = list(range(ids.shape.rank or 0, rows.shape.rank or 1))
     norm = ops.sqrt(ops.reduce_sum(ops.square(rows), axis=axes, keepdims=True))
-    return rows * (max_norm / ops.maximum(norm, max_norm))      # type: ignore[no-any-return]
+    return rows * (max_norm / ops.maximum(norm, max_norm))

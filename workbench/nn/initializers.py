@@ -38,14 +38,14 @@ class Zeros(Initializer):
     """All zeros."""
 
     def make(self, shape: list[int], dtype: Any) -> Tensor:
-        return ops.zeros(shape, dtype)      # type: ignore[no-any-return]
+        return ops.zeros(shape, dtype)
 
 
 class Ones(Initializer):
     """All ones."""
 
     def make(self, shape: list[int], dtype: Any) -> Tensor:
-        return ops.ones(shape, dtype)      # type: ignore[no-any-return]
+        return ops.ones(shape, dtype)
 
 
 class Constant(Initializer):
@@ -56,7 +56,7 @@ class Constant(Initializer):
         self.value = value
 
     def make(self, shape: list[int], dtype: Any) -> Tensor:
-        return ops.constant(self.value, dtype, shape)      # type: ignore[no-any-return]
+        return ops.constant(self.value, dtype, shape)
 
 
 class RandomNormal(Initializer):
@@ -67,14 +67,14 @@ class RandomNormal(Initializer):
         self.mean, self.stddev, self.seed = mean, stddev, seed
 
     def make(self, shape: list[int], dtype: Any) -> Tensor:
-        return ops.random_normal(shape, self.mean, self.stddev, dtype, self.seed)      # type: ignore[no-any-return]
+        return ops.random_normal(shape, self.mean, self.stddev, dtype, self.seed)
 
 
 class TruncatedNormal(RandomNormal):
     """Normal, drawn again when further than two `stddev` from `mean`."""
 
     def make(self, shape: list[int], dtype: Any) -> Tensor:
-        return ops.truncated_normal(shape, self.mean, self.stddev, dtype, self.seed)      # type: ignore[no-any-return]
+        return ops.truncated_normal(shape, self.mean, self.stddev, dtype, self.seed)
 
 
 class RandomUniform(Initializer):
@@ -86,14 +86,14 @@ class RandomUniform(Initializer):
         self.minval, self.maxval, self.seed = minval, 1.0 if maxval is None else maxval, seed
 
     def make(self, shape: list[int], dtype: Any) -> Tensor:
-        return ops.random_uniform(shape, self.minval, self.maxval, dtype, self.seed)      # type: ignore[no-any-return]
+        return ops.random_uniform(shape, self.minval, self.maxval, dtype, self.seed)
 
 
 class VarianceScaling(Initializer):
     """Variance `scale` / n, with n the inputs (`fan_in`), outputs (`fan_out`) or their mean (`fan_avg`) of a unit.
 
-    `distribution` is "normal" (truncated, corrected to that variance), "untruncated_normal" or "uniform". Sources: Glorot &
-    Bengio 2010 (fan_avg), He et al. 2015 (fan_in, scale 2).
+    `distribution` is "normal" (truncated, corrected to that variance), "untruncated_normal" or "uniform". Sources:
+    Glorot & Bengio 2010 (fan_avg), He et al. 2015 (fan_in, scale 2).
     """
 
     def __init__(self, scale: float = 1.0, mode: str = "fan_in", distribution: str = "normal", seed: int | None = None,
@@ -113,11 +113,11 @@ class VarianceScaling(Initializer):
         variance = self.scale / max(1.0, count)
         if self.distribution == "uniform":
             limit = math.sqrt(3 * variance)
-            return ops.random_uniform(shape, -limit, limit, dtype, self.seed)      # type: ignore[no-any-return]
+            return ops.random_uniform(shape, -limit, limit, dtype, self.seed)
         if self.distribution == "untruncated_normal":
-            return ops.random_normal(shape, 0.0, math.sqrt(variance), dtype, self.seed)      # type: ignore[no-any-return]
+            return ops.random_normal(shape, 0.0, math.sqrt(variance), dtype, self.seed)
         corrected = math.sqrt(variance) / _TRUNCATED
-        return ops.truncated_normal(shape, 0.0, corrected, dtype, self.seed)      # type: ignore[no-any-return]
+        return ops.truncated_normal(shape, 0.0, corrected, dtype, self.seed)
 
 
 _TRUNCATED = 0.87962566103423978      # standard deviation of a standard normal cut at two

@@ -1,7 +1,7 @@
 """Layers as functions: each makes its variables with get_variable and returns a tensor."""
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -28,24 +28,24 @@ def _bias(x: Tensor, units: int, use: bool, initializer: Any, regularizer: Any, 
     if not use:
         return x
     bias = get_variable("bias", [units], x.dtype, initializer or Zeros(), regularizer, trainable)
-    return ops.bias_add(x, bias, data_format=data_format)      # type: ignore[no-any-return]
+    return ops.bias_add(x, bias, data_format=data_format)
 
 
 def dense(inputs: Any, units: int, activation: Activation = None, use_bias: bool = True, kernel_initializer: Any = None,
           bias_initializer: Any = None, kernel_regularizer: Any = None, bias_regularizer: Any = None,
           activity_regularizer: Any = None, trainable: bool = True, name: str | None = None,
           reuse: Any = None) -> Tensor:
-    """activation(inputs · kernel + bias): [..., n] to [..., units]. Variables `kernel` [n, units] and `bias` [units]."""
+    """activation(inputs · kernel + bias): [..., n] to [..., units]. Variables `kernel` [n, units] and `bias`
+    [units]."""
     x = convert(inputs)
     depth = x.shape.dims[-1] if x.shape.dims else None
     if depth is None:
-        raise errors.ShapeError(f"dense: inputs {x.name} has shape {x.shape}; its last dimension must be known: set_shape it")
+        raise errors.ShapeError(f"dense: inputs {x.name} has shape {x.shape}; its last dimension must be known: "
+                                "set_shape it")
     with variable_scope(name, "dense", reuse=reuse):
         kernel = get_variable("kernel", [depth, units], x.dtype, kernel_initializer, kernel_regularizer, trainable)
-        if x.shape.rank == 2:
-            y = ops.matmul(x, kernel)
-        else:
-            y = ops.tensordot(x, kernel, [[(x.shape.rank or 1) - 1], [0]])
+        last = (x.shape.rank or 1) - 1
+        y = ops.matmul(x, kernel) if last == 1 else ops.tensordot(x, kernel, [[last], [0]])
         return _finish(_bias(y, units, use_bias, bias_initializer, bias_regularizer, trainable), activation)
 
 
@@ -73,7 +73,8 @@ def _channels(x: Tensor, data_format: str, where: str) -> int:
         raise errors.ShapeError(f"{where}: inputs {x.name} has shape {x.shape}; images have rank 4")
     found = x.shape.as_list()[3 if data_format == "NHWC" else 1]
     if found is None:
-        raise errors.ShapeError(f"{where}: inputs {x.name} has shape {x.shape}; its channels must be known: set_shape it")
+        raise errors.ShapeError(f"{where}: inputs {x.name} has shape {x.shape}; its channels must be known: set_shape "
+                                "it")
     return found
 
 
@@ -99,7 +100,8 @@ def conv2d_transpose(inputs: Any, filters: int, kernel_size: Any, strides: Any =
                      reuse: Any = None) -> Tensor:
     """The transpose of conv2d, which enlarges images [batch, height, width, channels] by `strides`."""
     x = convert(inputs)
-    channels, size, step = _channels(x, "NHWC", "conv2d_transpose"), _pair(kernel_size, "size"), _pair(strides, "strides")
+    channels = _channels(x, "NHWC", "conv2d_transpose")
+    size, step = _pair(kernel_size, "conv2d_transpose"), _pair(strides, "conv2d_transpose")
     dynamic, dims = ops.shape(x), x.shape.as_list()
     output: list[Any] = [dims[0] if dims[0] is not None else dynamic[0]]
     for axis in (0, 1):
@@ -127,7 +129,7 @@ def average_pooling2d(inputs: Any, pool_size: Any, strides: Any, padding: str = 
 def _pool(operation: str, inputs: Any, pool_size: Any, strides: Any, padding: str, data_format: str,
           name: str | None) -> Tensor:
     layout = _format(data_format, operation)
-    return getattr(ops, operation)(      # type: ignore[no-any-return]
+    return getattr(ops, operation)(
         convert(inputs), _spread(_pair(pool_size, operation), layout), _spread(_pair(strides, operation), layout),
         padding.upper(), data_format=layout, name=name)
 
@@ -138,13 +140,14 @@ def flatten(inputs: Any, name: str | None = None) -> Tensor:
     dims = x.shape.as_list()
     if None in dims[1:]:
         batch = ops.shape(x)[0] if dims[0] is None else dims[0]
-        return ops.reshape(x, ops.stack([batch, -1]), name=name)      # type: ignore[no-any-return]
-    return ops.reshape(x, [-1, int(np.prod(dims[1:]))], name=name)      # type: ignore[no-any-return]
+        return ops.reshape(x, ops.stack([batch, -1]), name=name)
+    return ops.reshape(x, [-1, int(np.prod(dims[1:]))], name=name)
 
 
 def dropout(inputs: Any, rate: Any = 0.5, noise_shape: Any = None, seed: int | None = None, training: Any = False,
             name: str | None = None) -> Tensor:
-    """While `training` (a bool or bool tensor), zero with probability `rate` and the rest scaled up; else the inputs."""
+    """While `training` (a bool or bool tensor), zero with probability `rate` and the rest scaled up; else the
+    inputs."""
     x = convert(inputs)
     return _when(training, lambda: ops.dropout(x, 1 - rate, noise_shape, seed, name), lambda: ops.identity(x))
 
@@ -177,15 +180,17 @@ def batch_normalization(inputs: Any, axis: int = -1, momentum: float = 0.99, eps
     if depth is None:
         raise errors.ShapeError(f"batch_normalization: inputs {x.name} has shape {x.shape}; axis {axis} must be known")
     with variable_scope(name, "batch_normalization", reuse=reuse):
-        gamma = get_variable("gamma", [depth], x.dtype, gamma_initializer or Ones(), trainable=trainable) if scale else None
-        beta = get_variable("beta", [depth], x.dtype, beta_initializer or Zeros(), trainable=trainable) if center else None
-        mean = get_variable("moving_mean", [depth], x.dtype, moving_mean_initializer or Zeros(), trainable=False)
-        variance = get_variable("moving_variance", [depth], x.dtype, moving_variance_initializer or Ones(), trainable=False)
+        def vector(title: str, initializer: Any, trained: bool) -> Variable:
+            return get_variable(title, [depth], x.dtype, initializer, trainable=trained)
+        gamma = vector("gamma", gamma_initializer or Ones(), trainable) if scale else None
+        beta = vector("beta", beta_initializer or Zeros(), trainable) if center else None
+        mean = vector("moving_mean", moving_mean_initializer or Zeros(), False)
+        variance = vector("moving_variance", moving_variance_initializer or Ones(), False)
         used = _moments(x, axis, mean, variance, momentum, training)
         view = [depth if i == axis else 1 for i in range(rank)]
         shaped = [None if t is None else (convert(t) if axis == rank - 1 else ops.reshape(convert(t), view))
                   for t in (*used, beta, gamma)]
-        return ops.batch_normalization(x, *shaped, epsilon)      # type: ignore[no-any-return]
+        return ops.batch_normalization(x, *shaped, epsilon)
 
 
 def _moments(x: Tensor, axis: int, mean: Variable, variance: Variable, momentum: float, training: Any) -> Any:
@@ -211,15 +216,19 @@ def l1_regularizer(scale: float, scope: str | None = None) -> Callable[[Any], Te
     return lambda weights: None if scale == 0 else scale * ops.reduce_sum(ops.abs(convert(weights)))
 
 
+def _made(initializer: Any) -> Any:
+    return initializer() if isinstance(initializer, type) else initializer
+
+
 def fully_connected(inputs: Any, num_outputs: int, activation_fn: Activation = ops.relu, normalizer_fn: Any = None,
                     normalizer_params: Any = None, weights_initializer: Any = None, weights_regularizer: Any = None,
                     biases_initializer: Any = Zeros, biases_regularizer: Any = None, reuse: Any = None,
                     trainable: bool = True, scope: str | None = None, **ignored: Any) -> Tensor:
     """`dense` as tf.contrib.layers spells it: ReLU by default, a normalizer instead of the bias."""
     with variable_scope(scope, "fully_connected", reuse=reuse):
-        y = dense(inputs, num_outputs, None, normalizer_fn is None and biases_initializer is not None, weights_initializer,
-                  biases_initializer() if isinstance(biases_initializer, type) else biases_initializer,
-                  weights_regularizer, biases_regularizer, None, trainable, name="")
+        y = dense(inputs, num_outputs, None, normalizer_fn is None and biases_initializer is not None,
+                  weights_initializer, _made(biases_initializer), weights_regularizer, biases_regularizer, None,
+                  trainable, name="")
         if normalizer_fn is not None:
             y = normalizer_fn(y, **(normalizer_params or {}))
         return _finish(y, activation_fn)
@@ -233,9 +242,8 @@ def convolution2d(inputs: Any, num_outputs: int, kernel_size: Any, stride: Any =
     with variable_scope(scope, "Conv", reuse=reuse):
         y = conv2d(inputs, num_outputs, kernel_size, stride, padding,
                    use_bias=normalizer_fn is None and biases_initializer is not None,
-                   kernel_initializer=weights_initializer, kernel_regularizer=weights_regularizer, trainable=trainable,
-                   bias_initializer=biases_initializer() if isinstance(biases_initializer, type) else biases_initializer,
-                   name="")
+                   kernel_initializer=weights_initializer, kernel_regularizer=weights_regularizer,
+                   trainable=trainable, bias_initializer=_made(biases_initializer), name="")
         if normalizer_fn is not None:
             y = normalizer_fn(y, **(normalizer_params or {}))
         return _finish(y, activation_fn)

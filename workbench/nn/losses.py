@@ -26,7 +26,8 @@ class Reduction:
 def compute_weighted_loss(losses: Any, weights: Any = 1.0, scope: str | None = None,
                           loss_collection: str | None = GraphKeys.LOSSES,
                           reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
-    """Σ losses · weights divided as `reduction` says: by the number of non-zero weights, by Σ weights, or not at all."""
+    """Σ losses · weights divided as `reduction` says: by the number of non-zero weights, by Σ weights, or not at
+    all."""
     losses = convert(losses)
     with root_graph().name_scope(scope or "weighted_loss"):
         weights = ops.cast(convert(weights), losses.dtype)
@@ -57,8 +58,8 @@ def _pair(labels: Any, predictions: Any, where: str) -> tuple[Tensor, Tensor]:
     predictions = convert(predictions)
     labels = convert(labels)
     if not labels.shape.compatible(predictions.shape):
-        raise errors.ShapeError(f"{where}: labels {labels.name} has shape {labels.shape} but predictions {predictions.name} "
-                                f"has {predictions.shape}; make them equal")
+        raise errors.ShapeError(f"{where}: labels {labels.name} has shape {labels.shape} but predictions "
+                                f"{predictions.name} has {predictions.shape}; make them equal")
     return ops.cast(labels, predictions.dtype), predictions
 
 
@@ -76,8 +77,8 @@ def absolute_difference(labels: Any, predictions: Any, weights: Any = 1.0, scope
                         reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
     """|predictions - labels|."""
     labels, predictions = _pair(labels, predictions, "absolute_difference")
-    return compute_weighted_loss(ops.abs(predictions - labels), weights, scope or "absolute_difference", loss_collection,
-                                 reduction)
+    return compute_weighted_loss(ops.abs(predictions - labels), weights, scope or "absolute_difference",
+                                 loss_collection, reduction)
 
 
 def huber_loss(labels: Any, predictions: Any, weights: Any = 1.0, delta: float = 1.0, scope: str | None = None,
@@ -142,7 +143,8 @@ def sigmoid_cross_entropy(multi_class_labels: Any, logits: Any, weights: Any = 1
 
 def sequence_loss_by_example(logits: Sequence[Any], targets: Sequence[Any], weights: Sequence[Any],
                              average_across_timesteps: bool = True, name: str | None = None) -> Tensor:
-    """Per example, the weighted cross entropy summed (or averaged) over time; each argument lists one entry per step."""
+    """Per example, the weighted cross entropy summed (or averaged) over time; each argument lists one entry per
+    step."""
     if not len(logits) == len(targets) == len(weights) or not logits:
         raise errors.InvalidArgumentError(f"sequence_loss_by_example: {len(logits)} logits, {len(targets)} targets and "
                                           f"{len(weights)} weights; give one of each per step")
@@ -150,7 +152,7 @@ def sequence_loss_by_example(logits: Sequence[Any], targets: Sequence[Any], weig
         losses = [ops.sparse_softmax_cross_entropy_with_logits(labels=ops.reshape(t, [-1]), logits=x) * w
                   for x, t, w in zip(logits, targets, weights)]
         total = ops.add_n(losses)
-        return total / (ops.add_n([convert(w) for w in weights]) + 1e-12) if average_across_timesteps else total      # type: ignore[no-any-return]
+        return total / (ops.add_n([convert(w) for w in weights]) + 1e-12) if average_across_timesteps else total
 
 
 def get_losses(scope: str | None = None, loss_collection: str = GraphKeys.LOSSES) -> list[Tensor]:
@@ -168,4 +170,4 @@ def get_total_loss(add_regularization_losses: bool = True, name: str = "total_lo
     found = get_losses() + (get_regularization_losses() if add_regularization_losses else [])
     if not found:
         raise errors.InvalidArgumentError("get_total_loss: there are 0 losses; make one with wb.losses or add_loss")
-    return ops.add_n(found, name=name)      # type: ignore[no-any-return]
+    return ops.add_n(found, name=name)

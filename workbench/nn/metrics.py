@@ -24,13 +24,13 @@ def mean(values: Any, weights: Any = None, metrics_collections: Any = None, upda
     with variable_scope(name, "mean"):
         total, count = _counter("total"), _counter("count")
         values = ops.cast(convert(values), "float32")
-        scale = ops.ones_like(values) if weights is None else ops.cast(convert(weights), "float32") + ops.zeros_like(values)
+        scale = ops.ones_like(values) * (1.0 if weights is None else ops.cast(convert(weights), "float32"))
         sums = total.assign_add(ops.reduce_sum(values * scale)), count.assign_add(ops.reduce_sum(scale))
         return _ratio(total.value(), count.value()), _ratio(*sums)
 
 
 def _ratio(total: Tensor, count: Tensor) -> Tensor:
-    return total / ops.maximum(count, 1e-30) * ops.cast(count > 0.0, "float32")      # type: ignore[no-any-return]
+    return total / ops.maximum(count, 1e-30) * ops.cast(count > 0.0, "float32")
 
 
 def accuracy(labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None,

@@ -20,7 +20,8 @@ def static_rnn(cell: RNNCell, inputs: Sequence[Any], initial_state: Any = None, 
     Beyond `sequence_length` [batch] outputs are zero and the state stays.
     """
     if not isinstance(inputs, (list, tuple)) or not inputs:
-        raise errors.InvalidArgumentError(f"static_rnn: inputs is {inputs!r}; pass a non-empty list of tensors (unstack them)")
+        raise errors.InvalidArgumentError(f"static_rnn: inputs is {inputs!r}; pass a non-empty list of tensors "
+                                          "(unstack them)")
     steps = [convert(x) for x in inputs]
     with variable_scope(scope or "rnn"):
         state = _initial(cell, steps[0], 0, initial_state, dtype)
@@ -96,8 +97,8 @@ def bidirectional_dynamic_rnn(cell_fw: RNNCell, cell_bw: RNNCell, inputs: Any, s
                               scope: Any = None) -> tuple[tuple[Tensor, Tensor], tuple[Any, Any]]:
     """((outputs forwards, outputs backwards), (final states)) of two cells that read in opposite directions."""
     if sequence_length is not None:
-        raise errors.UnimplementedError("bidirectional_dynamic_rnn: sequence_length has no definition here; pad the inputs "
-                                        "and leave it out")
+        raise errors.UnimplementedError("bidirectional_dynamic_rnn: sequence_length has no definition here; pad the "
+                                        "inputs and leave it out")
     axis = 0 if time_major else 1
     options: dict[str, Any] = {"dtype": dtype, "parallel_iterations": parallel_iterations, "time_major": time_major}
     with variable_scope(scope or "bidirectional_rnn"):

@@ -63,12 +63,13 @@ class RNNCell:
         """[parts] · kernel + bias, with variables `prefix/kernel` and `prefix/bias`."""
         widths = [p.shape.as_list()[-1] for p in parts]
         if None in widths:
-            raise errors.ShapeError(f"{type(self).__name__}: inputs {parts[0].name} has shape {parts[0].shape}; its last "
-                                    "dimension must be known: set_shape it")
+            raise errors.ShapeError(f"{type(self).__name__}: inputs {parts[0].name} has shape {parts[0].shape}; its "
+                                    "last dimension must be known: set_shape it")
         dtype = parts[0].dtype
         weights = self.variable(prefix + "kernel", [sum(w or 0 for w in widths), units], dtype, kernel)
         joined = parts[0] if len(parts) == 1 else ops.concat(list(parts), axis=1)
-        return ops.bias_add(ops.matmul(joined, weights), self.variable(prefix + "bias", [units], dtype, bias or Zeros()))      # type: ignore[no-any-return]
+        offset = self.variable(prefix + "bias", [units], dtype, bias or Zeros())
+        return ops.bias_add(ops.matmul(joined, weights), offset)
 
 
 def _snake(name: str) -> str:
@@ -78,7 +79,7 @@ def _snake(name: str) -> str:
 
 
 def _dims(batch_size: Any, size: int) -> Any:
-    return ops.stack([convert(batch_size, "int32"), size]) if isinstance(batch_size, Tensor) else [int(batch_size), size]
+    return ops.stack([batch_size, size]) if isinstance(batch_size, Tensor) else [int(batch_size), size]
 
 
 def _map_sizes(size: Any, function: Callable[[int], Any]) -> Any:
@@ -129,8 +130,8 @@ class GRUCell(RNNCell):
         return self._units
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
-        gates = ops.sigmoid(self.linear([inputs, state], 2 * self._units, "gates/", self._bias or Constant(1.0), self._kernel))
-        reset, update = ops.split(gates, num_or_size_splits=2, axis=1)
+        gates = self.linear([inputs, state], 2 * self._units, "gates/", self._bias or Constant(1.0), self._kernel)
+        reset, update = ops.split(ops.sigmoid(gates), num_or_size_splits=2, axis=1)
         candidate = self._activation(self.linear([inputs, reset * state], self._units, "candidate/", self._bias,
                                                  self._kernel))
         output = update * state + (1.0 - update) * candidate
@@ -181,7 +182,8 @@ class LSTMCell(BasicLSTMCell):
                  reuse: Any = None, name: str | None = None, **ignored: Any) -> None:
         super().__init__(num_units, forget_bias, state_is_tuple, activation, reuse, name)
         if num_proj is not None and not state_is_tuple:
-            raise errors.InvalidArgumentError("LSTMCell: num_proj needs state_is_tuple=True, because c and h differ in width")
+            raise errors.InvalidArgumentError("LSTMCell: num_proj needs state_is_tuple=True, because c and h differ in "
+                                              "width")
         self._peepholes, self._clip, self._initializer = use_peepholes, cell_clip, initializer
         self._projection, self._projection_clip = num_proj, proj_clip
 
@@ -211,8 +213,9 @@ class LSTMCell(BasicLSTMCell):
 
     def _project(self, output: Tensor, c: Tensor) -> tuple[Any, Any]:
         if self._projection is not None:
-            output = ops.matmul(output, self.variable("projection/kernel", [self._units, self._projection], output.dtype,
-                                                      self._initializer))
+            shape = [self._units, self._projection]
+            kernel = self.variable("projection/kernel", shape, output.dtype, self._initializer)
+            output = ops.matmul(output, kernel)
             if self._projection_clip is not None:
                 output = ops.clip_by_value(output, -self._projection_clip, self._projection_clip)
         return output, self._close(c, output)
@@ -276,7 +279,7 @@ class DropoutWrapper(_Wrapper):
         return self._drop(output, self._out), new
 
     def _drop(self, x: Tensor, keep: Any) -> Tensor:
-        return x if isinstance(keep, (int, float)) and keep >= 1 else ops.dropout(x, keep, seed=self._seed)      # type: ignore[no-any-return]
+        return x if isinstance(keep, (int, float)) and keep >= 1 else ops.dropout(x, keep, seed=self._seed)
 
 
 class ResidualWrapper(_Wrapper):

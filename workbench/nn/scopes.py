@@ -71,7 +71,7 @@ class _Store:
         found = graph.get_collection_ref(cls.KEY)
         if not found:
             found.append(cls())
-        return found[0]      # type: ignore[no-any-return]
+        return found[0]
 
     @property
     def scope(self) -> VariableScope:
@@ -119,8 +119,9 @@ def variable_scope(name_or_scope: str | VariableScope | None, default_name: str 
                    dtype: Any = None) -> Iterator[VariableScope]:
     """Names of get_variable below carry `name/`; operations get a name scope of the same name.
 
-    A VariableScope is entered again as it was. With None, `default_name` is made unique. `reuse` is True (variables must
-    exist), False (must not), AUTO_REUSE, or None to inherit; initializer, regularizer and dtype are defaults below.
+    A VariableScope is entered again as it was. With None, `default_name` is made unique. `reuse` is True (variables
+    must exist), False (must not), AUTO_REUSE, or None to inherit; initializer, regularizer and dtype are defaults
+    below.
     """
     store = _Store.of(root_graph())
     outer = store.scope
@@ -134,7 +135,7 @@ def variable_scope(name_or_scope: str | VariableScope | None, default_name: str 
             raise errors.InvalidArgumentError("variable_scope: neither a name nor default_name is given; pass one")
         title = name_or_scope if name_or_scope is not None else store.unique(str(default_name))
         full = _join(outer.name, title)
-        inherited = outer.reuse if not reuse else reuse
+        inherited = reuse or outer.reuse
         store.opened(full)
     scope = VariableScope(full, inherited, initializer or base.initializer, regularizer or base.regularizer,
                           dtype or base.dtype)
@@ -155,8 +156,8 @@ def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: A
     exists but may not be shared, or must exist but does not, or when shape or dtype differ.
     """
     if partitioner is not None or constraint is not None:
-        raise errors.UnimplementedError(f"get_variable {name!r}: partitioner and constraint are not supported; make one "
-                                        "variable for each part, or assign the constrained value after each step")
+        raise errors.UnimplementedError(f"get_variable {name!r}: partitioner and constraint are not supported; make "
+                                        "one variable for each part, or assign the constrained value after each step")
     store = _Store.of(root_graph())
     scope = store.scope
     full = _join(scope.name, name)
@@ -176,14 +177,14 @@ def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: A
 
 def _share(found: Variable, full: str, shape: Any, dtype: DType | None, scope: VariableScope) -> Variable:
     if not scope.reuse:
-        raise errors.InvalidArgumentError(f"get_variable: {full!r} exists (built at {found.op.source}); enter its scope "
-                                          "with reuse=True or AUTO_REUSE to share it, or choose another name")
+        raise errors.InvalidArgumentError(f"get_variable: {full!r} exists (built at {found.op.source}); enter its "
+                                          "scope with reuse=True or AUTO_REUSE to share it, or choose another name")
     if shape is not None and not as_shape(shape).compatible(found.shape):
         raise errors.InvalidArgumentError(f"get_variable: {full!r} has shape {found.shape} but {as_shape(shape)} is "
                                           "asked; ask for its shape, or choose another name")
     if dtype is not None and dtype is not found.dtype:
-        raise errors.InvalidArgumentError(f"get_variable: {full!r} is {found.dtype.name} but {dtype.name} is asked; ask "
-                                          "for its dtype, or choose another name")
+        raise errors.InvalidArgumentError(f"get_variable: {full!r} is {found.dtype.name} but {dtype.name} is asked; "
+                                          "ask for its dtype, or choose another name")
     return found
 
 
@@ -224,7 +225,8 @@ def _regularize(variable: Variable, regularizer: Any) -> None:
         add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
 
 
-def get_local_variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None, **options: Any) -> Variable:
+def get_local_variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None,
+                       **options: Any) -> Variable:
     """get_variable for state of this process alone: not trained, not saved."""
     return get_variable(name, shape, dtype, initializer, trainable=False, collections=[GraphKeys.LOCAL_VARIABLES],
                         **{k: v for k, v in options.items() if k not in ("trainable", "collections")})

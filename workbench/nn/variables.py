@@ -63,9 +63,9 @@ class Variable:
     """A mutable tensor that outlives a step (paper §3.1).
 
     `initial_value` is an array, a tensor, or a function of no arguments that returns one; run `.initializer` (or
-    global_variables_initializer) before the first read. Using the variable where a tensor is expected reads it anew, after
-    the control dependencies in force there. `name` is made unique unless it ends in "/"; `dtype` converts the initial
-    value; with `validate_shape=False` later assignments may change the shape. Raises DtypeError, ShapeError.
+    global_variables_initializer) before the first read. Using the variable where a tensor is expected reads it anew,
+    after the control dependencies in force there. `name` is made unique unless it ends in "/"; `dtype` converts the
+    initial value; with `validate_shape=False` later assignments may change the shape. Raises DtypeError, ShapeError.
     """
 
     __array_priority__ = 100
@@ -136,7 +136,7 @@ class Variable:
 
     def initialized_value(self) -> Tensor:
         """The value, or the initial value where a run comes before the initializer: for initial values of others."""
-        return ops.cond(self.is_initialized(), self.value, lambda: self.initial_value)      # type: ignore[no-any-return]
+        return ops.cond(self.is_initialized(), self.value, lambda: self.initial_value)
 
     def is_initialized(self) -> Tensor:
         """bool scalar: has it a value?"""
@@ -307,6 +307,6 @@ def report_uninitialized_variables(var_list: Sequence[Variable] | None = None,
     graph = get_default_graph()
     with graph.name_scope(name):
         if not chosen:
-            return ops.constant([], "string")      # type: ignore[no-any-return]
+            return ops.constant([], "string")
         missing = ops.logical_not(ops.stack([v.is_initialized() for v in chosen]))
-        return ops.boolean_mask(ops.constant([v.op.name for v in chosen], "string"), missing)      # type: ignore[no-any-return]
+        return ops.boolean_mask(ops.constant([v.op.name for v in chosen], "string"), missing)

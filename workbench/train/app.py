@@ -38,7 +38,7 @@ class Flags:
     def _read(self) -> dict[str, Any]:
         if self._values is None:
             self.parse()
-        return self._values      # type: ignore[no-any-return]
+        return self._values
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -100,7 +100,8 @@ DEFINE_bool = DEFINE_boolean
 
 
 def run(main: Callable[[list[str]], Any] | None = None, argv: Sequence[str] | None = None) -> None:
-    """Read the flags, call `main([program, *other arguments])` (default: __main__.main) and exit with what it returns."""
+    """Read the flags, call `main([program, *other arguments])` (default: __main__.main) and exit with what it
+    returns."""
     program = sys.argv[0] if argv is None else argv[0]
     rest = FLAGS.parse(None if argv is None else argv[1:])
     chosen = main or getattr(sys.modules["__main__"], "main", None)

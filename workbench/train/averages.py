@@ -15,14 +15,15 @@ __all__ = ["ExponentialMovingAverage"]
 class ExponentialMovingAverage:
     """shadow = decay · shadow + (1 - decay) · value, starting from the variable's initial value.
 
-    With `num_updates` the decay is min(decay, (1 + num_updates) / (10 + num_updates)), so that it adapts faster at first.
+    With `num_updates` the decay is min(decay, (1 + num_updates) / (10 + num_updates)), so that it adapts faster at
+    first.
     """
 
     def __init__(self, decay: float, num_updates: Any = None, zero_debias: bool = False,
                  name: str = "ExponentialMovingAverage") -> None:
         if not 0 <= decay <= 1 or zero_debias:
-            raise errors.InvalidArgumentError(f"ExponentialMovingAverage: decay is {decay}, zero_debias {zero_debias}; use a "
-                                              "decay from 0 to 1 and zero_debias=False")
+            raise errors.InvalidArgumentError(f"ExponentialMovingAverage: decay is {decay}, zero_debias {zero_debias}; "
+                                              "use a decay from 0 to 1 and zero_debias=False")
         self._decay, self._num_updates, self._name = decay, num_updates, name
         self._averages: dict[Variable, Variable] = {}
 

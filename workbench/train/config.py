@@ -28,8 +28,7 @@ class GPUOptions(_Options):
 class ConfigProto(_Options):
     """Options of a session: `device_count={"CPU": n}` gives it n virtual CPU devices."""
 
-    defaults = {"allow_soft_placement": False, "log_device_placement": False, "inter_op_parallelism_threads": 0,      # noqa: RUF012
-                "intra_op_parallelism_threads": 0}
+    defaults = {"allow_soft_placement": False, "log_device_placement": False}      # noqa: RUF012
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(**fields)

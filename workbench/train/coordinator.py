@@ -88,7 +88,8 @@ class Coordinator:
 
 
 class QueueRunner:
-    """Runs each of `enqueue_ops` in a thread of its own, again and again; at the end of the input it closes the queue."""
+    """Runs each of `enqueue_ops` in a thread of its own, again and again; at the end of the input it closes the
+    queue."""
 
     def __init__(self, queue: Any, enqueue_ops: Sequence[Any], close_op: Operation | None = None,
                  cancel_op: Operation | None = None,

@@ -9,8 +9,8 @@ from typing import Any
 
 from workbench import errors
 
-__all__ = ["Copy", "DeleteRecursively", "Exists", "FastGFile", "GFile", "Glob", "IsDirectory", "ListDirectory", "MakeDirs",
-           "MkDir", "Open", "Remove", "Rename", "Walk"]
+__all__ = ["Copy", "DeleteRecursively", "Exists", "FastGFile", "GFile", "Glob", "IsDirectory", "ListDirectory",
+           "MakeDirs", "MkDir", "Open", "Remove", "Rename", "Walk"]
 
 
 def GFile(name: Any, mode: str = "r") -> Any:

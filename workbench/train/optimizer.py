@@ -33,7 +33,8 @@ class Optimizer:
 
     # what users call
     def minimize(self, loss: Any, global_step: Variable | None = None, var_list: Iterable[Variable] | None = None,
-                 gate_gradients: int = GATE_OP, aggregation_method: Any = None, colocate_gradients_with_ops: bool = False,
+                 gate_gradients: int = GATE_OP, aggregation_method: Any = None,
+                 colocate_gradients_with_ops: bool = False,
                  name: str | None = None, grad_loss: Any = None) -> Operation:
         """One step: an operation that computes the gradients of `loss` and applies them.
 
@@ -45,7 +46,8 @@ class Optimizer:
     def compute_gradients(self, loss: Any, var_list: Iterable[Variable] | None = None, gate_gradients: int = GATE_OP,
                           aggregation_method: Any = None, colocate_gradients_with_ops: bool = False,
                           grad_loss: Any = None) -> list[tuple[Any, Variable]]:
-        """(gradient of `loss`, variable) pairs; the gradient is a Tensor, IndexedSlices, or None where no path leads."""
+        """(gradient of `loss`, variable) pairs; the gradient is a Tensor, IndexedSlices, or None where no path
+        leads."""
         chosen = [var_list] if isinstance(var_list, Variable) else list(var_list or trainable_variables())
         if not chosen:
             raise errors.InvalidArgumentError(f"{self._name}: there are 0 variables to optimize; make one with "
@@ -60,8 +62,8 @@ class Optimizer:
         live = [(g if isinstance(g, IndexedSlices) else convert(g), v) for g, v in pairs if g is not None]
         if not live:
             names = ", ".join(v.name for _, v in pairs) or "none at all"
-            raise errors.InvalidArgumentError(f"{self._name}: no gradient reaches any of the variables ({names}); check "
-                                              "that the loss depends on them")
+            raise errors.InvalidArgumentError(f"{self._name}: no gradient reaches any of the variables ({names}); "
+                                              "check that the loss depends on them")
         graph = root_graph()
         with graph.control_dependencies(None):
             self._create_slots([v for _, v in live])
@@ -135,5 +137,5 @@ class Optimizer:
         value = value() if callable(value) and not hasattr(value, "__tensor__") else value
         if isinstance(value, (Tensor, Variable)):
             tensor = convert(value)
-            return tensor if tensor.dtype is var.dtype else ops.cast(tensor, var.dtype)      # type: ignore[no-any-return]
+            return tensor if tensor.dtype is var.dtype else ops.cast(tensor, var.dtype)
         return convert(value, var.dtype)

@@ -22,10 +22,10 @@ class GradientDescentOptimizer(Optimizer):
         self._rate = learning_rate
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
-        return ops.apply_gradient_descent(var.handle, self._number(self._rate, var), grad)      # type: ignore[no-any-return]
+        return ops.apply_gradient_descent(var.handle, self._number(self._rate, var), grad)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor:
-        return ops.sparse_apply_gradient_descent(      # type: ignore[no-any-return]
+        return ops.sparse_apply_gradient_descent(
             var.handle, self._number(self._rate, var), grad.values, grad.indices)
 
 
@@ -42,12 +42,12 @@ class MomentumOptimizer(Optimizer):
             self._make_slot(var, "momentum")
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
-        return ops.apply_momentum(      # type: ignore[no-any-return]
+        return ops.apply_momentum(
             var.handle, self._slot(var, "momentum").handle, self._number(self._rate, var), grad,
             self._number(self._momentum, var), use_nesterov=self._nesterov)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor:
-        return ops.sparse_apply_momentum(      # type: ignore[no-any-return]
+        return ops.sparse_apply_momentum(
             var.handle, self._slot(var, "momentum").handle, self._number(self._rate, var), grad.values, grad.indices,
             self._number(self._momentum, var), use_nesterov=self._nesterov)
 
@@ -84,10 +84,10 @@ class AdamOptimizer(Optimizer):
         return [var.handle, self._slot(var, "m").handle, self._slot(var, "v").handle]
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
-        return ops.apply_adam(*self._states(var), *self._hyperparameters(var), grad)      # type: ignore[no-any-return]
+        return ops.apply_adam(*self._states(var), *self._hyperparameters(var), grad)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor:
-        return ops.sparse_apply_adam(      # type: ignore[no-any-return]
+        return ops.sparse_apply_adam(
             *self._states(var), *self._hyperparameters(var), grad.values, grad.indices)
 
     def _finish(self, updates: list[Any]) -> list[Any]:
@@ -116,11 +116,11 @@ class AdagradOptimizer(Optimizer):
             self._make_slot(var, "accumulator", self._initial)
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
-        return ops.apply_adagrad(      # type: ignore[no-any-return]
+        return ops.apply_adagrad(
             var.handle, self._slot(var, "accumulator").handle, self._number(self._rate, var), grad)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor:
-        return ops.sparse_apply_adagrad(      # type: ignore[no-any-return]
+        return ops.sparse_apply_adagrad(
             var.handle, self._slot(var, "accumulator").handle, self._number(self._rate, var), grad.values, grad.indices)
 
 
@@ -145,10 +145,10 @@ class RMSPropOptimizer(Optimizer):
         return states + [self._number(value, var) for value in values]
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
-        return ops.apply_rms_prop(*self._inputs(var), grad)      # type: ignore[no-any-return]
+        return ops.apply_rms_prop(*self._inputs(var), grad)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor:
-        return ops.sparse_apply_rms_prop(*self._inputs(var), grad.values, grad.indices)      # type: ignore[no-any-return]
+        return ops.sparse_apply_rms_prop(*self._inputs(var), grad.values, grad.indices)
 
 
 class AdadeltaOptimizer(Optimizer):

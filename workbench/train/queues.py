@@ -10,8 +10,8 @@ from workbench.core.dtype import DType, as_dtype
 from workbench.core.graph import Operation, Tensor, get_default_graph
 from workbench.core.shape import Shape, as_shape
 
-__all__ = ["ConditionalAccumulator", "FIFOQueue", "PaddingFIFOQueue", "PriorityQueue", "QueueBase", "RandomShuffleQueue",
-           "SparseConditionalAccumulator"]
+__all__ = ["ConditionalAccumulator", "FIFOQueue", "PaddingFIFOQueue", "PriorityQueue", "QueueBase",
+           "RandomShuffleQueue", "SparseConditionalAccumulator"]
 
 
 def _listed(value: Any) -> list[Any]:
@@ -26,10 +26,12 @@ class QueueBase:
         self.shapes = self._shapes(shapes)
         self.names = None if names is None else _listed(names)
         if self.names is not None and len(self.names) != len(self.dtypes):
-            raise errors.InvalidArgumentError(f"{kind}: {len(self.names)} names for {len(self.dtypes)} components; name each")
+            raise errors.InvalidArgumentError(f"{kind}: {len(self.names)} names for {len(self.dtypes)} components; "
+                                              "name each")
         self.kind = kind
         stored = None if self.shapes is None else tuple(self.shapes)
-        self.queue_ref: Tensor = getattr(ops, kind)(component_types=tuple(self.dtypes), shapes=stored, name=name, **attrs)
+        self.queue_ref: Tensor = getattr(ops, kind)(component_types=tuple(self.dtypes), shapes=stored, name=name,
+        **attrs)
 
     def _shapes(self, shapes: Any) -> list[Shape] | None:
         if shapes is None:
@@ -37,7 +39,8 @@ class QueueBase:
         several = isinstance(shapes, (list, tuple)) and all(isinstance(s, (list, tuple, Shape)) for s in shapes)
         found = [as_shape(s) for s in shapes] if several and len(shapes) == len(self.dtypes) else [as_shape(shapes)]
         if len(found) != len(self.dtypes):
-            raise errors.InvalidArgumentError(f"queue: {len(found)} shapes for {len(self.dtypes)} components; give each one")
+            raise errors.InvalidArgumentError(f"queue: {len(found)} shapes for {len(self.dtypes)} components; give "
+                                              "each one")
         return found
 
     @property
@@ -70,21 +73,21 @@ class QueueBase:
 
     def close(self, cancel_pending_enqueues: bool = False, name: str | None = None) -> Operation:
         """No more elements come; enqueues already waiting still do, unless they are cancelled."""
-        return ops.queue_close(      # type: ignore[no-any-return]
+        return ops.queue_close(
             self.queue_ref, cancel_pending_enqueues=cancel_pending_enqueues, name=name)
 
     def size(self, name: str | None = None) -> Tensor:
         """Elements in the queue: int32 scalar."""
-        return ops.queue_size(self.queue_ref, name=name)      # type: ignore[no-any-return]
+        return ops.queue_size(self.queue_ref, name=name)
 
     def is_closed(self, name: str | None = None) -> Tensor:
         """Was it closed? bool scalar."""
-        return ops.queue_is_closed(self.queue_ref, name=name)      # type: ignore[no-any-return]
+        return ops.queue_is_closed(self.queue_ref, name=name)
 
     def _batch(self, operation: str, n: Any, name: str | None) -> Any:
         if self.shapes is None or (self.kind != "padding_fifo_queue" and not all(s.known for s in self.shapes)):
-            raise errors.InvalidArgumentError(f"{self.name}: {operation.removeprefix('queue_')} needs the shapes of its "
-                                              "components; make the queue with shapes=")
+            raise errors.InvalidArgumentError(f"{self.name}: {operation.removeprefix('queue_')} needs the shapes of "
+                                              "its components; make the queue with shapes=")
         made = getattr(ops, operation)(self.queue_ref, n, **self._options, name=name)
         return made
 
@@ -93,15 +96,15 @@ class QueueBase:
         for tensor, shape, number in zip(tensors, self.shapes or [], range(len(tensors))):
             given = tensor.shape if operation == "queue_enqueue" else tensor.shape[1:]
             if not shape.compatible(given):
-                raise errors.ShapeError(f"{self.name}: component {number} has shape {given} but the queue holds {shape}; "
-                                        "reshape it")
-        return getattr(ops, operation)(self.queue_ref, tensors, name=name)      # type: ignore[no-any-return]
+                raise errors.ShapeError(f"{self.name}: component {number} has shape {given} but the queue holds "
+                                        f"{shape}; reshape it")
+        return getattr(ops, operation)(self.queue_ref, tensors, name=name)
 
     def _components(self, vals: Any) -> list[Tensor]:
         if isinstance(vals, Mapping):
             if self.names is None or set(vals) != set(self.names):
-                raise errors.InvalidArgumentError(f"{self.name}: names {sorted(vals)} were given but the components are "
-                                                  f"{sorted(self.names or [])}; give each by its name")
+                raise errors.InvalidArgumentError(f"{self.name}: names {sorted(vals)} were given but the components "
+                                                  f"are {sorted(self.names or [])}; give each by its name")
             vals = [vals[n] for n in self.names]
         elif len(self.dtypes) == 1 and not (isinstance(vals, (list, tuple)) and len(vals) == 1):
             vals = [vals]
@@ -119,8 +122,8 @@ class QueueBase:
 class FIFOQueue(QueueBase):
     """First in, first out; at most `capacity` elements (no bound when negative)."""
 
-    def __init__(self, capacity: int, dtypes: Any, shapes: Any = None, names: Any = None, shared_name: str | None = None,
-                 name: str = "fifo_queue") -> None:
+    def __init__(self, capacity: int, dtypes: Any, shapes: Any = None, names: Any = None,
+                 shared_name: str | None = None, name: str = "fifo_queue") -> None:
         super().__init__("fifo_queue", dtypes, shapes, names, name, capacity=capacity, shared_name=shared_name or "")
 
 
@@ -164,15 +167,16 @@ class ConditionalAccumulator:
 
     def _make(self, reduction_type: str, shared_name: str | None, name: str) -> Tensor:
         if reduction_type not in ("MEAN", "SUM"):
-            raise errors.InvalidArgumentError(f"accumulator: reduction_type {reduction_type!r} is unknown; use MEAN or SUM")
-        return getattr(ops, self._kind)(      # type: ignore[no-any-return]
+            raise errors.InvalidArgumentError(f"accumulator: reduction_type {reduction_type!r} is unknown; use MEAN or "
+                                              "SUM")
+        return getattr(ops, self._kind)(
             dtype=self.dtype, shape=self.shape, reduction_type=reduction_type, shared_name=shared_name or "", name=name)
 
     _kind = "conditional_accumulator"
 
     def apply_grad(self, grad: Any, local_step: Any = 0, name: str | None = None) -> Operation:
         """Add a gradient computed at `local_step`; never waits; dropped when a newer step has been taken."""
-        return ops.accumulator_apply_gradient(      # type: ignore[no-any-return]
+        return ops.accumulator_apply_gradient(
             self.accumulator_ref, convert(local_step, None), [convert(grad, self.dtype)], name=name)
 
     def take_grad(self, num_required: Any, name: str | None = None) -> Any:
@@ -182,11 +186,11 @@ class ConditionalAccumulator:
 
     def num_accumulated(self, name: str | None = None) -> Tensor:
         """Gradients gathered since the last take: int32 scalar."""
-        return ops.accumulator_num_accumulated(self.accumulator_ref, name=name)      # type: ignore[no-any-return]
+        return ops.accumulator_num_accumulated(self.accumulator_ref, name=name)
 
     def set_global_step(self, new_global_step: Any, name: str | None = None) -> Operation:
         """Drop gradients older than this step from now on."""
-        return ops.accumulator_set_global_step(self.accumulator_ref, new_global_step, name=name)      # type: ignore[no-any-return]
+        return ops.accumulator_set_global_step(self.accumulator_ref, new_global_step, name=name)
 
 
 class SparseConditionalAccumulator(ConditionalAccumulator):
@@ -198,11 +202,11 @@ class SparseConditionalAccumulator(ConditionalAccumulator):
         """Add a sparse gradient computed at `local_step`."""
         return self.apply_grad(grad.indices, grad.values, local_step=local_step, name=name)
 
-    def apply_grad(self, grad_indices: Any, grad_values: Any, grad_shape: Any = None, local_step: Any = 0,      # type: ignore[override]
-                   name: str | None = None) -> Operation:
+    def apply_grad(self, grad_indices: Any, grad_values: Any, grad_shape: Any = None,      # type: ignore[override]
+                   local_step: Any = 0, name: str | None = None) -> Operation:
         """Add a sparse gradient given by its parts."""
         parts = [convert(grad_indices), convert(grad_values, self.dtype)]
-        return ops.accumulator_apply_gradient(self.accumulator_ref, local_step, parts, name=name)      # type: ignore[no-any-return]
+        return ops.accumulator_apply_gradient(self.accumulator_ref, local_step, parts, name=name)
 
     def take_indexed_slices_grad(self, num_required: Any, name: str | None = None) -> IndexedSlices:
         """The mean as IndexedSlices, once there are `num_required` gradients."""

@@ -39,7 +39,8 @@ class Saver:
                  name: str = "save", **ignored: Any) -> None:
         self._variables = _named(global_variables() if var_list is None else var_list)
         if not self._variables:
-            raise errors.InvalidArgumentError("Saver: there are 0 variables to save; make variables first or pass var_list")
+            raise errors.InvalidArgumentError("Saver: there are 0 variables to save; make variables first or pass "
+                                              "var_list")
         self._max, self._hours, self._reshape = max_to_keep or 0, keep_checkpoint_every_n_hours, reshape
         self._kept: list[tuple[str, float]] = []
         self._next_forever = time.time() + self._hours * 3600
@@ -54,7 +55,8 @@ class Saver:
     # saving
     def save(self, sess: Any, save_path: Any, global_step: Any = None, latest_filename: str | None = None,
              meta_graph_suffix: str = "meta", write_meta_graph: bool = True, write_state: bool = True) -> str:
-        """Write a checkpoint and return its path, `save_path` with "-step" when `global_step` (int or variable) is given.
+        """Write a checkpoint and return its path, `save_path` with "-step" when `global_step` (int or variable) is
+        given.
 
         All variables are read in one step. Older checkpoints are removed only after the new one is complete.
         """
@@ -93,8 +95,8 @@ class Saver:
         and InvalidArgumentError (other dtype or shape); then no variable has changed.
         """
         if save_path is None:
-            raise errors.InvalidArgumentError("Saver.restore: the path is None; latest_checkpoint() found none, so train "
-                                              "and save first")
+            raise errors.InvalidArgumentError("Saver.restore: the path is None; latest_checkpoint() found none, so "
+                                              "train and save first")
         found = checkpoint.read(os.fspath(save_path), list(self._variables)).tensors
         values = {key: self._fitting(key, found[key], save_path) for key in self._variables}
         sess.run([tensor.op for tensor in self._assigns.values()], {self._feeds[k]: v for k, v in values.items()})
@@ -105,8 +107,8 @@ class Saver:
             value = value.reshape(variable.shape.static)
         if value.dtype != variable.dtype.numpy or not variable.shape.compatible(Shape(value.shape)):
             raise errors.InvalidArgumentError(
-                f"Saver.restore: variable {variable.op.name!r} is {variable.dtype.name}{variable.shape} but the checkpoint "
-                f"{path} holds {value.dtype}{Shape(value.shape)}; build the model that was saved")
+                f"Saver.restore: variable {variable.op.name!r} is {variable.dtype.name}{variable.shape} but the "
+                f"checkpoint {path} holds {value.dtype}{Shape(value.shape)}; build the model that was saved")
         return value
 
 
@@ -116,8 +118,8 @@ def _named(variables: Iterable[Variable] | Mapping[str, Variable]) -> dict[str, 
     found: dict[str, Variable] = {}
     for variable in variables:
         if variable.op.name in found and found[variable.op.name] is not variable:
-            raise errors.InvalidArgumentError(f"Saver: two variables are called {variable.op.name!r}; pass a dictionary of "
-                                              "distinct names")
+            raise errors.InvalidArgumentError(f"Saver: two variables are called {variable.op.name!r}; pass a "
+                                              "dictionary of distinct names")
         found[variable.op.name] = variable
     return found
 

@@ -24,7 +24,7 @@ def get_global_step(graph: Graph | None = None) -> Variable | None:
     graph = root_graph(graph)
     found = graph.get_collection(GraphKeys.GLOBAL_STEP)
     if found:
-        return found[0]      # type: ignore[no-any-return]
+        return found[0]
     named = [v for v in graph.get_collection(GraphKeys.GLOBAL_VARIABLES) if v.name == "global_step:0"]
     return named[0] if named else None
 
@@ -53,7 +53,7 @@ def global_step(sess: Any, global_step_tensor: Any) -> int:
 # learning rates
 
 def _progress(step: Any, steps: Any, dtype: Any) -> Tensor:
-    return ops.realdiv(ops.cast(convert(step), dtype), ops.cast(convert(steps), dtype))      # type: ignore[no-any-return]
+    return ops.realdiv(ops.cast(convert(step), dtype), ops.cast(convert(steps), dtype))
 
 
 def exponential_decay(learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False,
@@ -62,7 +62,7 @@ def exponential_decay(learning_rate: Any, global_step: Any, decay_steps: Any, de
     with root_graph().name_scope(name):
         rate = convert(learning_rate)
         done = _progress(global_step, decay_steps, rate.dtype)
-        return rate * ops.pow(convert(decay_rate, rate.dtype), ops.floor(done) if staircase else done)      # type: ignore[no-any-return]
+        return rate * ops.pow(convert(decay_rate, rate.dtype), ops.floor(done) if staircase else done)
 
 
 def natural_exp_decay(learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False,
@@ -77,7 +77,7 @@ def inverse_time_decay(learning_rate: Any, global_step: Any, decay_steps: Any, d
     with root_graph().name_scope(name):
         rate = convert(learning_rate)
         done = _progress(global_step, decay_steps, rate.dtype)
-        return rate / (1.0 + convert(decay_rate, rate.dtype) * (ops.floor(done) if staircase else done))      # type: ignore[no-any-return]
+        return rate / (1.0 + convert(decay_rate, rate.dtype) * (ops.floor(done) if staircase else done))
 
 
 def polynomial_decay(learning_rate: Any, global_step: Any, decay_steps: Any, end_learning_rate: Any = 0.0001,
@@ -88,7 +88,7 @@ def polynomial_decay(learning_rate: Any, global_step: Any, decay_steps: Any, end
         end, done = convert(end_learning_rate, rate.dtype), _progress(global_step, decay_steps, rate.dtype)
         if cycle:
             done = done / ops.maximum(ops.ceil(done), 1.0)
-        return (rate - end) * ops.pow(1.0 - ops.minimum(done, 1.0), convert(power, rate.dtype)) + end      # type: ignore[no-any-return]
+        return (rate - end) * ops.pow(1.0 - ops.minimum(done, 1.0), convert(power, rate.dtype)) + end
 
 
 def piecewise_constant(x: Any, boundaries: Sequence[Any], values: Sequence[Any],
@@ -112,7 +112,7 @@ def global_norm(t_list: Sequence[Any], name: str = "global_norm") -> Tensor:
     if not present:
         raise errors.InvalidArgumentError("global_norm: the list holds 0 tensors; pass at least one")
     with root_graph().name_scope(name):
-        return ops.sqrt(2.0 * ops.add_n([ops.l2_loss(t) for t in present]))      # type: ignore[no-any-return]
+        return ops.sqrt(2.0 * ops.add_n([ops.l2_loss(t) for t in present]))
 
 
 def clip_by_global_norm(t_list: Sequence[Any], clip_norm: Any, use_norm: Any = None,
@@ -148,4 +148,4 @@ def clip_by_average_norm(t: Any, clip_norm: Any, name: str = "clip_by_average_no
     with root_graph().name_scope(name):
         norm = ops.sqrt(ops.reduce_sum(ops.square(values))) / ops.cast(ops.size(values), values.dtype)
         limit = convert(clip_norm, values.dtype)
-        return values * (limit / ops.maximum(norm, limit))      # type: ignore[no-any-return]
+        return values * (limit / ops.maximum(norm, limit))

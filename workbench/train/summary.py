@@ -21,10 +21,11 @@ __all__ = ["FileWriter", "histogram", "merge", "merge_all", "read_events", "scal
 def _add(operation: str, name: str, value: Any, collections: Any, family: str | None) -> Tensor:
     graph = root_graph()
     tag = f"{family}/{name}" if family else f"{graph.scope}{name}"
-    made = getattr(ops, operation)(convert(value), tag=tag.replace(" ", "_"), name=name.replace(" ", "_").replace(":", "_"))
+    title = name.replace(" ", "_").replace(":", "_")
+    made = getattr(ops, operation)(convert(value), tag=tag.replace(" ", "_"), name=title)
     for key in collections if collections is not None else [GraphKeys.SUMMARIES]:
         graph.add_to_collection(key, made)
-    return made      # type: ignore[no-any-return]
+    return made
 
 
 def scalar(name: str, tensor: Any, collections: Any = None, family: str | None = None) -> Tensor:
@@ -47,7 +48,7 @@ def merge(inputs: Any, collections: Any = None, name: str | None = None) -> Tens
     made = ops.merge_summary(list(inputs), name=name)
     for key in collections or ():
         root_graph().add_to_collection(key, made)
-    return made      # type: ignore[no-any-return]
+    return made
 
 
 def merge_all(key: str = GraphKeys.SUMMARIES, scope: str | None = None) -> Tensor | None:
@@ -59,8 +60,8 @@ def merge_all(key: str = GraphKeys.SUMMARIES, scope: str | None = None) -> Tenso
 class FileWriter:
     """Appends summaries to `events.jsonl` in `logdir`, one JSON object a line, and scalars to the journal.
 
-    Each line has "wall" (seconds since the epoch), "step", "kind" and "tag"; the graph goes to `graph.txt`. One writer of
-    a folder at a time.
+    Each line has "wall" (seconds since the epoch), "step", "kind" and "tag"; the graph goes to `graph.txt`. One
+    writer of a folder at a time.
     """
 
     def __init__(self, logdir: Any, graph: Graph | None = None, *ignored: Any, **options: Any) -> None:
@@ -125,5 +126,5 @@ def read_events(logdir: Any) -> Iterator[dict[str, Any]]:
             try:
                 yield json.loads(line)
             except ValueError:
-                raise errors.DataLossError(f"read_events: line {number} of {path} is no JSON ({line[:40]!r}); remove it") \
-                    from None
+                raise errors.DataLossError(f"read_events: line {number} of {path} is no JSON ({line[:40]!r}); "
+                                           "remove it") from None

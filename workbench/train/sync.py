@@ -17,11 +17,13 @@ __all__ = ["SyncReplicasOptimizer", "replica_device_setter"]
 
 
 class SyncReplicasOptimizer(Optimizer):
-    """All of n workers compute; the first `replicas_to_aggregate` = m gradients of a step count, later ones are dropped.
+    """All of n workers compute; the first `replicas_to_aggregate` = m gradients of a step count, later ones are
+    dropped.
 
-    Each variable has an accumulator that drops gradients of older steps. The chief (one queue runner, `get_chief_queue_runner`)
-    takes the mean of m gradients, applies it with the inner optimizer, adds 1 to the global step and puts max(n, m) tokens
-    with the new step into a queue; a worker's step ends by taking a token, which is the step its next gradient counts for.
+    Each variable has an accumulator that drops gradients of older steps. The chief (one queue runner,
+    `get_chief_queue_runner`) takes the mean of m gradients, applies it with the inner optimizer, adds 1 to the global
+    step and puts max(n, m) tokens with the new step into a queue; a worker's step ends by taking a token, which is the
+    step its next gradient counts for.
     Run `chief_init_op` and `get_init_tokens_op()` on the chief, `local_step_init_op` on each worker.
     """
 
@@ -32,8 +34,8 @@ class SyncReplicasOptimizer(Optimizer):
         self._opt, self._aggregate = opt, replicas_to_aggregate
         self._total = replicas_to_aggregate if total_num_replicas is None else total_num_replicas
         if self._aggregate < 1 or self._total < 1:
-            raise errors.InvalidArgumentError(f"SyncReplicasOptimizer: {self._aggregate} of {self._total} replicas; use at "
-                                              "least 1 of each")
+            raise errors.InvalidArgumentError(f"SyncReplicasOptimizer: {self._aggregate} of {self._total} replicas; "
+                                              "use at least 1 of each")
         self._tokens_per_step = max(self._total, self._aggregate)
         self._averages, self._averaged = variable_averages, variables_to_average
         self._global_step: Variable | None = None
@@ -48,12 +50,12 @@ class SyncReplicasOptimizer(Optimizer):
                         name: str | None = None) -> Operation:
         """The step of one worker; needs `global_step`. The first call also builds the chief's part."""
         if global_step is None:
-            raise errors.InvalidArgumentError("SyncReplicasOptimizer: global_step is None; pass the variable that counts "
-                                              "updates")
+            raise errors.InvalidArgumentError("SyncReplicasOptimizer: global_step is None; pass the variable that "
+                                              "counts updates")
         pairs = [(g, v) for g, v in grads_and_vars if g is not None]
         if not pairs:
-            raise errors.InvalidArgumentError("SyncReplicasOptimizer: no gradient reaches any of the variables; check that "
-                                              "the loss depends on them")
+            raise errors.InvalidArgumentError("SyncReplicasOptimizer: no gradient reaches any of the variables; check "
+                                              "that the loss depends on them")
         with root_graph().name_scope(name or self._name) as scope:
             if self._global_step is None:
                 self._make_chief(pairs, global_step)
@@ -78,8 +80,8 @@ class SyncReplicasOptimizer(Optimizer):
         with near(variable):
             accumulator = self._accumulators[variable]
             if isinstance(grad, IndexedSlices):
-                return accumulator.apply_indexed_slices_grad(grad, local_step.value())      # type: ignore[no-any-return]
-            return accumulator.apply_grad(grad, local_step.value())      # type: ignore[no-any-return]
+                return accumulator.apply_indexed_slices_grad(grad, local_step.value())
+            return accumulator.apply_grad(grad, local_step.value())
 
     def _take(self, grad: Any, variable: Variable) -> Any:
         """The mean gradient of `variable`; its accumulator is made beside it."""
@@ -109,7 +111,8 @@ class SyncReplicasOptimizer(Optimizer):
 
     @property
     def chief_init_op(self) -> Operation:
-        """Brings the accumulators and all local steps to the global step; run it once, after initialisation or restore."""
+        """Brings the accumulators and all local steps to the global step; run it once, after initialisation or
+        restore."""
         step = self._built("chief_init_op")
         resets = []
         for variable, accumulator in self._accumulators.items():
@@ -127,8 +130,9 @@ class SyncReplicasOptimizer(Optimizer):
         step = self._built("get_init_tokens_op")
         count = self._aggregate if num_tokens < 0 else num_tokens
         if count < self._aggregate - self._total:
-            raise errors.InvalidArgumentError(f"get_init_tokens_op: {count} tokens for {self._total} workers cannot make "
-                                              f"{self._aggregate} gradients; use {self._aggregate - self._total} or more")
+            raise errors.InvalidArgumentError(f"get_init_tokens_op: {count} tokens for {self._total} workers cannot "
+                                              f"make {self._aggregate} gradients; use {self._aggregate - self._total} "
+                                              "or more")
         if count == 0:
             return group(name="no_tokens")
         with near(step):

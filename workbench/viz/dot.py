@@ -17,6 +17,8 @@ _FORMS = {"op": "box", "scope": "box", "mixed": "box", "variable": "cylinder", "
 
 _STYLES = {"op": "rounded,filled", "scope": "rounded,filled,bold", "mixed": "rounded,filled,bold,dashed",
            "closed_variable": "filled,bold"}
+_SIZES = {"constant": ", fontsize=9, margin=\"0.01,0.01\"", "placeholder": ", margin=\"0.0,0.03\"",
+          "scope": ", margin=\"0.14,0.07\"", "mixed": ", margin=\"0.14,0.07\""}
 
 
 @dataclass(slots=True)
@@ -113,7 +115,7 @@ def _node(drawing: Drawing, id: str) -> str:
     style = _STYLES.get(form, "filled")
     device = list(drawing.colors).index(node.device) if node.device in drawing.colors else "none"
     return (f"{quote(id)} [label={quote(label)}, shape={_FORMS[form]}, style=\"{style}\", color=\"{color}\", "
-            f"fillcolor=\"{color}26\", tooltip={quote(node.title)}, class=\"{_class(node, form)} wb-device-{device}\"];")
+            f"fillcolor=\"{color}26\"{_SIZES.get(form, '')}, tooltip={quote(node.title)}, class=\"{_class(node, form)} wb-device-{device}\"];")
 
 
 def _class(node: GraphNode, form: str) -> str:

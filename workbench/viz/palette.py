@@ -6,8 +6,10 @@ from collections.abc import Iterable
 
 __all__ = ["COLORS", "Palette", "device_order", "short_device", "short_task", "task_of"]
 
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#b8549d", "#8a7a00", "#6a7dff", "#a0522d", "#3f8f9b", "#d1495b", "#7f7f7f")
-"""Okabe and Ito's hues, darkened or lightened until each has 3:1 contrast with white and with #111."""
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#a885cc", "#bf0080", "#666642", "#2693ff", "#8b5e3c", "#e0487f",
+          "#7f7f7f")
+"""Okabe and Ito's first hues, then the ones farthest from them in colour-blind sight; each has 3:1 contrast with
+white and with #14171a."""
 
 _DEVICE = re.compile(r"(?:/job:(?P<job>[^/]+))?(?:/replica:\d+)?(?:/task:(?P<index>\d+))?"
                      r"(?:/(?:device:)?(?P<kind>[A-Za-z_]+):(?P<number>\d+))?$")

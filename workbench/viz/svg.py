@@ -70,6 +70,8 @@ def clean(svg: str, milliseconds: Mapping[str, float] | None = None) -> str:
     if root.tag != f"{_NS}svg":
         raise errors.InvalidArgumentError(f"graph layout: the drawing is a {root.tag}, not SVG; check the layout program")
     most = max(milliseconds.values(), default=0.0) if milliseconds else 0.0
+    for element in root.iter():
+        element.attrib.pop("style", None)            # the only styles that remain are ours
     for group in root.iter(f"{_NS}g"):
         _describe(group)
         if milliseconds and most > 0 and group.get("data-id") in milliseconds and "node" in group.get("class", ""):

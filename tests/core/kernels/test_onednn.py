@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workbench.core.kernels import onednn, onednn_conv, onednn_pool
+from workbench.core.kernels import onednn, onednn_conv, onednn_pool, onednn_winograd
 from workbench.core.kernels.choice import Choice, Spec, reorders, selectors
 from workbench.core.kernels.onednn_conv import Window
+from workbench.settings import settings
 
 FLOAT32 = np.dtype(np.float32)
 Value = tuple[tuple[int, ...], Any, Any]
@@ -222,6 +223,46 @@ def test_convolution(image: Any, kernel: Any, strides: Any, padding: Any, dilati
                 free), dw)
 
 
+WINOGRADS = [
+    ((2, 13, 11, 32), (3, 3, 32, 48), "SAME"), ((1, 9, 16, 16), (5, 5, 16, 32), "SAME"),
+    ((3, 14, 10, 16), (3, 3, 16, 16), "VALID"), ((2, 8, 9, 16), (5, 5, 16, 16), ((0, 4), (3, 1))),
+]
+
+
+@pytest.mark.parametrize("chunk", [1, 1 << 30])
+@pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
+@pytest.mark.parametrize("image, kernel, padding", WINOGRADS)
+def test_winograd(image: Any, kernel: Any, padding: Any, data_format: str, chunk: int,
+                  monkeypatch: pytest.MonkeyPatch) -> None:
+    """All three directions, in one chunk of tiles and in many."""
+    monkeypatch.setattr(onednn_winograd, "GAIN", 1e9)
+    monkeypatch.setattr(onednn_winograd, "CHUNK", chunk)
+    monkeypatch.setattr(onednn_winograd, "FEWEST_TILES", 1 if chunk == 1 else 64)
+    onednn_conv.policy.winograd = True
+    attributes = attributes_of((1, 1), padding, (1, 1), data_format)
+    specs = [Spec(formatted(np.empty(image), data_format)[0], FLOAT32), Spec(kernel, FLOAT32)]
+    shape = windows(some(*image), attributes, kernel[:2])[0].shape[:3]
+    out = Spec(formatted(np.empty((*shape, kernel[3])), data_format)[0], FLOAT32)
+    assert "winograd" in select("conv2d")(attributes, specs, [out], [True]).note
+    test_convolution(image, kernel, (1, 1), padding, (1, 1), data_format, True)
+
+
+def test_winograd_needs_numba_and_whole_vectors_of_channels(monkeypatch: pytest.MonkeyPatch) -> None:
+    attributes = attributes_of((1, 1), "SAME", (1, 1), "NHWC")
+
+    def note(channels: int) -> str:
+        image = Spec((4, 16, 16, channels), FLOAT32)
+        return str(select("conv2d")(attributes, [image, Spec((3, 3, channels, channels), FLOAT32)], [image],
+                                    [False]).note)
+    assert note(64) == "winograd 4x3"
+    assert "winograd" not in note(24)
+    onednn_conv.policy.winograd = False
+    assert "winograd" not in note(64)
+    onednn_conv.policy.winograd = True
+    monkeypatch.setattr(settings, "libraries", ("onednn",))
+    assert "winograd" not in note(64)
+
+
 # Pooling
 
 POOLINGS = [
@@ -285,7 +326,7 @@ def test_avg_pool(image: Any, kernel: Any, strides: Any, padding: Any, data_form
 # Elementwise
 
 
-@pytest.mark.parametrize("shape", [(), (1,), (7,), (3, 5), (2, 3, 4, 5)])
+@pytest.mark.parametrize("shape", [(1,), (7,), (3, 5), (2, 3, 4, 5)])
 def test_relu_and_add(shape: tuple[int, ...]) -> None:
     x, y = some(*shape), some(*shape)
     close(apply("relu", {}, [plain(x)], shape), np.maximum(x, 0), 0)

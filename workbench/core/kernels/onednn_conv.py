@@ -12,17 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.core.kernels.choice import Choice, Layout, Spec, register
-from workbench.core.kernels.onednn_api import (
-    CONVOLUTION_DIRECT,
-    CONVOLUTION_WINOGRAD,
-    FORWARD_TRAINING,
-    Argument,
-)
+from workbench.core.kernels.onednn_api import CONVOLUTION_DIRECT, FORWARD_TRAINING, Argument
 from workbench.core.kernels.onednn_format import (
     Desc,
     Format,
     Primitive,
     any_format,
+    as_format,
     channels_last,
     contiguous,
     fast,
@@ -34,6 +30,7 @@ from workbench.core.kernels.onednn_format import (
     stripped,
 )
 from workbench.core.kernels.onednn_program import Builder, Place
+from workbench.core.kernels.onednn_winograd import Winograd, spec_dimensions
 
 __all__ = [
     "Window", "conv2d", "conv2d_backprop_filter", "conv2d_backprop_input", "data_axes", "fused_conv2d", "policy",
@@ -48,7 +45,7 @@ class Policy:
     """Choices between algorithms that differ in rounding; changed before a session is made."""
 
     winograd: bool = True
-    """Winograd's algorithm for 3x3 filters with stride 1: faster, relative error up to about 1e-3 instead of 1e-6."""
+    """Winograd's algorithm where it pays: 3x3 and 5x5 filters, stride 1; relative error about 1e-5 instead of 1e-6."""
 
 
 policy = Policy()
@@ -108,12 +105,24 @@ class Convolution:
         height, width = x.shape[self.axes[2]], x.shape[self.axes[3]]
         self.window = Window.of(attributes, (height, width), kernel.shape[:2])
 
-    def algorithms(self) -> tuple[int, ...]:
-        """Candidates, best first; Winograd pays only where there are enough channels for its small products."""
-        small = self.kernel.shape[:2] == (3, 3) and self.window.strides == (1, 1) and self.window.dilations == (1, 1)
-        many = min(self.kernel.shape[2:]) >= 32
-        direct = (CONVOLUTION_DIRECT,)
-        return (CONVOLUTION_WINOGRAD, *direct) if policy.winograd and small and many else direct
+    def winograd(self) -> Winograd | None:
+        """The same convolution for Winograd's algorithm, if the policy allows it and it pays."""
+        window, size = self.window, self.kernel.shape[0]
+        square = self.kernel.shape[0] == self.kernel.shape[1] and size in (3, 5)
+        if not policy.winograd or not square or window.strides != (1, 1) or window.dilations != (1, 1):
+            return None
+        if max(*window.before, *window.after) >= size:
+            return None
+        found = Winograd(spec_dimensions(self.x, self.axes), spec_dimensions(self.y, self.axes), size, window.before)
+        return found if found.pays() else None
+
+    def last(self, spec: Spec, free: bool = True) -> tuple[bool, Format | None]:
+        """Can `spec` lie with its channels last, and the format that says so (None: it does by itself)."""
+        wanted = as_format(identity_of(channels_last(spec.shape, self.axes)), spec.shape, self.axes)
+        return wanted is None or free, wanted
+
+    def wanted_last(self, spec: Spec) -> Layout | None:
+        return same_or(identity_of(channels_last(spec.shape, self.axes)), self.last(spec)[1], spec)
 
     def modes(self, *images: Spec) -> tuple[str, ...]:
         """Which formats to try: an image that comes in another private format may keep it."""
@@ -137,26 +146,25 @@ class Convolution:
     def bias_desc(self) -> Desc | None:
         return None if self.bias is None else contiguous(self.bias.shape, VECTOR)
 
-    def forward(self, algorithm: int, mode: str, after: tuple[tuple[Any, ...], ...] = ()) -> Primitive | None:
-        return primitive("convolution_forward", FORWARD_TRAINING, algorithm, self.data(self.x, mode), self.filter(),
-                         self.bias_desc(), self.data(self.y, mode), *self.window.parameters(), after=after)
+    def forward(self, mode: str, after: tuple[tuple[Any, ...], ...] = ()) -> Primitive | None:
+        return primitive("convolution_forward", FORWARD_TRAINING, CONVOLUTION_DIRECT, self.data(self.x, mode),
+                         self.filter(), self.bias_desc(), self.data(self.y, mode), *self.window.parameters(), after=after)
 
-    def backward(self, family: str, first: Desc, second: Desc, third: Desc, algorithm: int) -> Primitive | None:
-        hint = self.forward(algorithm, "any")
+    def backward(self, family: str, first: Desc, second: Desc, third: Desc) -> Primitive | None:
+        hint = self.forward("any")
         if hint is None:
             return None
         middle = (second, None) if family == "convolution_backward_weights" else (second,)
-        return primitive(family, algorithm, first, *middle, third, *self.window.parameters(), hint)
+        return primitive(family, CONVOLUTION_DIRECT, first, *middle, third, *self.window.parameters(), hint)
 
-    def best(self, attempt: Callable[[int, str], Primitive | None], *images: Spec) -> Primitive | None:
-        """The first generated kernel over algorithms and modes, else the first one that is not the reference loop."""
+    def best(self, attempt: Callable[[str], Primitive | None], *images: Spec) -> Primitive | None:
+        """The first generated kernel over the modes, else the first one that is not the reference loop."""
         spare = None
-        for algorithm in self.algorithms():
-            for mode in self.modes(*images):
-                made = fast(attempt(algorithm, mode))
-                if made is not None and good(made):
-                    return made
-                spare = spare or made
+        for mode in self.modes(*images):
+            made = fast(attempt(mode))
+            if made is not None and good(made):
+                return made
+            spare = spare or made
         return spare
 
     def wanted(self, made: Primitive, argument: int, spec: Spec) -> Layout | None:
@@ -203,18 +211,23 @@ def fused_conv2d(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs:
 def _forward(shape: Convolution, after: tuple[tuple[Any, ...], ...], free: bool) -> Choice | None:
     if not _channels_match(shape):
         return None
-    made = shape.best(lambda algorithm, mode: shape.forward(algorithm, mode, after), shape.x)
+    winograd, (fits, format_) = shape.winograd(), shape.last(shape.y, free)
+    if winograd is not None and fits:
+        inputs = (shape.wanted_last(shape.x), None, *(() if shape.bias is None else (None,)))
+        activation = "" if shape.bias is None else "relu" if after else "bias"
+        return winograd.forward(activation, inputs, format_)
+    made = shape.best(lambda mode: shape.forward(mode, after), shape.x)
     if made is None:
         return None
     builder = Builder(2 if shape.bias is None else 3, 1)
     places = {Argument.SOURCE: Place(0), Argument.WEIGHTS: Place(1)}
-    inputs = [shape.wanted(made, Argument.SOURCE, shape.x),
+    wanted = [shape.wanted(made, Argument.SOURCE, shape.x),
               format_of(made, Argument.WEIGHTS, shape.kernel.shape, FILTER_AXES)]
     if shape.bias is not None:
         places[Argument.BIAS] = Place(2)
-        inputs.append(None)
+        wanted.append(None)
     stored = builder.store(made, Argument.OUTPUT, places, shape.y.shape, shape.axes, free)
-    return builder.choice(inputs, (stored,))
+    return builder.choice(wanted, (stored,))
 
 
 def _channels_match(shape: Convolution) -> bool:
@@ -232,9 +245,11 @@ def conv2d_backprop_input(attributes: Mapping[str, Any], inputs: Sequence[Spec],
     shape = Convolution(attributes, outputs[0], kernel, dy)
     if not _channels_match(shape):
         return None
-    made = shape.best(lambda algorithm, mode: shape.backward(
-        "convolution_backward_data", shape.data(outputs[0], mode), shape.filter(), shape.data(dy, mode), algorithm),
-        dy)
+    winograd, (fits, format_) = shape.winograd(), shape.last(outputs[0], free[0])
+    if winograd is not None and fits:
+        return winograd.backward_data((None, shape.wanted_last(dy)), format_)
+    made = shape.best(lambda mode: shape.backward(
+        "convolution_backward_data", shape.data(outputs[0], mode), shape.filter(), shape.data(dy, mode)), dy)
     if made is None:
         return None
     builder = Builder(2, 1)
@@ -254,8 +269,11 @@ def conv2d_backprop_filter(attributes: Mapping[str, Any], inputs: Sequence[Spec]
     shape = Convolution(attributes, x, outputs[0], dy)
     if not _channels_match(shape):
         return None
-    made = shape.best(lambda algorithm, mode: shape.backward(
-        "convolution_backward_weights", shape.data(x, mode), shape.filter(), shape.data(dy, mode), algorithm), x, dy)
+    winograd = shape.winograd()
+    if winograd is not None:
+        return winograd.backward_filter((shape.wanted_last(x), shape.wanted_last(dy)))
+    made = shape.best(lambda mode: shape.backward(
+        "convolution_backward_weights", shape.data(x, mode), shape.filter(), shape.data(dy, mode)), x, dy)
     if made is None:
         return None
     builder = Builder(2, 1)

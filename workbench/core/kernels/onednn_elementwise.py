@@ -60,6 +60,11 @@ def _foreign(spec: Spec) -> bool:
     return spec.layout is not None and not isinstance(spec.layout, Format)
 
 
+def scalar(*specs: Spec) -> bool:
+    """Rank 0: the library has no such tensors, and nothing to gain there."""
+    return not specs[0].shape
+
+
 def _choice(made: Primitive | None, alike: Alike, arguments: Sequence[int], output: int) -> Choice | None:
     if made is None:
         return None
@@ -73,7 +78,7 @@ def _choice(made: Primitive | None, alike: Alike, arguments: Sequence[int], outp
 def relu(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
          free: Sequence[bool]) -> Choice | None:
     """`max(x, 0)`."""
-    if not servable(*inputs, *outputs):
+    if not servable(*inputs, *outputs) or scalar(*inputs):
         return None
     alike = Alike(inputs, free[0])
     made = fast(primitive("eltwise_forward", FORWARD_INFERENCE, RELU, alike.vector, alike.vector, 0.0, 0.0))
@@ -84,7 +89,7 @@ def relu(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequenc
 def relu_grad(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
               free: Sequence[bool]) -> Choice | None:
     """`dy` where `y > 0`, else 0; from (dy, y) with `y` the result of the ReLU."""
-    if not servable(*inputs, *outputs) or inputs[0].shape != inputs[1].shape:
+    if not servable(*inputs, *outputs) or inputs[0].shape != inputs[1].shape or scalar(*inputs):
         return None
     alike = Alike(inputs, free[0])
     vector = alike.vector
@@ -97,7 +102,7 @@ def relu_grad(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Se
 def add(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
         free: Sequence[bool]) -> Choice | None:
     """Sum of two values of one shape; broadcasting is not ours."""
-    if not servable(*inputs, *outputs) or inputs[0].shape != inputs[1].shape:
+    if not servable(*inputs, *outputs) or inputs[0].shape != inputs[1].shape or scalar(*inputs):
         return None
     alike = Alike(inputs, free[0])
     made = fast(primitive("binary", BINARY_ADD, alike.vector, alike.vector, alike.vector))

@@ -39,7 +39,7 @@ def _dtypes(component_types: Any) -> list[DType]:
 def fifo_queue(context: Context, *, component_types: Any, shapes: Any = None, capacity: int = -1, shared_name: str = "",
                container: str = "") -> Queue:
     """The handle of a first-in-first-out queue of tuples; a capacity of -1 is no bound."""
-    return _resource(context, shared_name, container, Queue, lambda name: Queue(      # type: ignore[no-any-return]
+    return _resource(context, shared_name, container, Queue, lambda name: Queue(
         name, capacity, _dtypes(component_types), _shapes(shapes), Fifo()))
 
 
@@ -48,7 +48,7 @@ def random_shuffle_queue(context: Context, *, component_types: Any, shapes: Any 
                          min_after_dequeue: int = 0, seed: int | None = None, shared_name: str = "",
                          container: str = "") -> Queue:
     """The handle of a queue that gives out its elements in random order, keeping `min_after_dequeue` until closed."""
-    return _resource(context, shared_name, container, Queue, lambda name: Queue(      # type: ignore[no-any-return]
+    return _resource(context, shared_name, container, Queue, lambda name: Queue(
         name, capacity, _dtypes(component_types), _shapes(shapes), Shuffle(min_after_dequeue, seed)))
 
 
@@ -56,7 +56,7 @@ def random_shuffle_queue(context: Context, *, component_types: Any, shapes: Any 
 def padding_fifo_queue(context: Context, *, component_types: Any, shapes: Any, capacity: int = -1,
                        shared_name: str = "", container: str = "") -> Queue:
     """The handle of a FIFO queue whose batches are padded in the unknown dimensions."""
-    return _resource(context, shared_name, container, PaddingQueue, lambda name: PaddingQueue(      # type: ignore[no-any-return]
+    return _resource(context, shared_name, container, PaddingQueue, lambda name: PaddingQueue(
         name, capacity, _dtypes(component_types), _shapes(shapes), Fifo()))
 
 
@@ -64,7 +64,7 @@ def padding_fifo_queue(context: Context, *, component_types: Any, shapes: Any, c
 def priority_queue(context: Context, *, component_types: Any, shapes: Any = None, capacity: int = -1,
                    shared_name: str = "", container: str = "") -> Queue:
     """The handle of a queue ordered by its first component, an int64 scalar, smallest first."""
-    return _resource(context, shared_name, container, Queue, lambda name: Queue(      # type: ignore[no-any-return]
+    return _resource(context, shared_name, container, Queue, lambda name: Queue(
         name, capacity, _dtypes(component_types), _shapes(shapes), Priority()))
 
 
@@ -144,7 +144,7 @@ def queue_is_closed(handle: Queue) -> Array:
 def conditional_accumulator(context: Context, *, dtype: Any, shape: Any = None, reduction_type: str = "MEAN",
                             shared_name: str = "", container: str = "") -> Accumulator:
     """The handle of an accumulator of dense gradients."""
-    return _resource(context, shared_name, container, Accumulator, lambda name: Accumulator(      # type: ignore[no-any-return]
+    return _resource(context, shared_name, container, Accumulator, lambda name: Accumulator(
         name, dtype, as_shape(shape), reduction_type == "MEAN"))
 
 
@@ -152,7 +152,7 @@ def conditional_accumulator(context: Context, *, dtype: Any, shape: Any = None, 
 def sparse_conditional_accumulator(context: Context, *, dtype: Any, shape: Any = None, reduction_type: str = "MEAN",
                                    shared_name: str = "", container: str = "") -> SparseAccumulator:
     """The handle of an accumulator of gradients by rows."""
-    return _resource(context, shared_name, container, SparseAccumulator, lambda name: SparseAccumulator(      # type: ignore[no-any-return]
+    return _resource(context, shared_name, container, SparseAccumulator, lambda name: SparseAccumulator(
         name, dtype, as_shape(shape), reduction_type == "MEAN"))
 
 

@@ -158,7 +158,8 @@ def _gathered(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]
 
 @op("handle[] indices? -> ?", types="resource int -> @dtype", shape=_gathered, stateful=True)
 def resource_gather(handle: VariableState, indices: Array, *, dtype: Any, shape: Any = None) -> Array:
-    """Rows of a variable: out[i...] = variable[indices[i...]]; only these rows are read and only they get a gradient."""
+    """Rows of a variable: out[i...] = variable[indices[i...]]; only these rows are read and only they get a
+    gradient."""
     value = handle.read()
     _in_range("resource_gather", handle.name, indices, value.shape[0])
     return np.take(value, indices, axis=0)
@@ -177,8 +178,8 @@ def _(node: Operation, dy: Tensor) -> Any:
 def _in_range(where: str, name: str, indices: Array, rows: int) -> None:
     if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= rows):
         wrong = indices[(indices < 0) | (indices >= rows)].ravel()[0]
-        raise errors.InvalidArgumentError(f"{where}: index {wrong} is outside variable {name!r}, which has {rows} rows; "
-                                          f"use 0 … {rows - 1}")
+        raise errors.InvalidArgumentError(f"{where}: index {wrong} is outside variable {name!r}, which has {rows} "
+                                          f"rows; use 0 … {rows - 1}")
 
 
 def _scatter(where: str, combine: Callable[[Array, Array, Array], None]) -> Callable[..., Array]:
@@ -216,8 +217,8 @@ def scatter_sub(handle: VariableState, indices: Array, values: Array) -> Array:
     return _SCATTERS["scatter_sub"](handle, indices, values)
 
 
-@op("handle[] indices? values? -> ?", types="resource int T -> T", shape=_rows("scatter_update", 1, 1, 2), stateful=True,
-    differentiable=False)
+@op("handle[] indices? values? -> ?", types="resource int T -> T", shape=_rows("scatter_update", 1, 1, 2),
+    stateful=True, differentiable=False)
 def scatter_update(handle: VariableState, indices: Array, values: Array) -> Array:
     """Set row indices[i] to values[i]; of repeated indices the last wins. Gives the whole new value."""
     return _SCATTERS["scatter_update"](handle, indices, values)

@@ -32,7 +32,7 @@ def histogram_summary(values: Any, *, tag: str) -> Any:
     flat = np.asarray(values, np.float64).ravel()
     finite = flat[np.isfinite(flat)]
     counts, edges = np.histogram(finite, BUCKETS) if finite.size else (np.zeros(0, int), np.zeros(0))
-    numbers = {"min": finite.min(), "max": finite.max(), "mean": finite.mean(), "std": finite.std()} if finite.size else {}
+    numbers = {n: getattr(finite, n)() for n in ("min", "max", "mean", "std")} if finite.size else {}
     return _line(kind="histogram", tag=tag, count=int(flat.size), not_finite=int(flat.size - finite.size),
                  edges=edges.tolist(), counts=counts.tolist(), **{k: float(v) for k, v in numbers.items()})
 

@@ -49,8 +49,8 @@ def _distinct(where: str, state: VariableState, indices: Array, grad: Array) -> 
     """Distinct row numbers and the sum of the gradient rows of each (paper §4.2)."""
     rows = state.read().shape[0]
     if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= rows):
-        raise errors.InvalidArgumentError(f"{where}: indices {int(indices.min())} … {int(indices.max())} leave variable "
-                                          f"{state.name!r}, which has {rows} rows; use 0 … {rows - 1}")
+        raise errors.InvalidArgumentError(f"{where}: indices {int(indices.min())} … {int(indices.max())} leave "
+                                          f"variable {state.name!r}, which has {rows} rows; use 0 … {rows - 1}")
     found, inverse = np.unique(indices, return_inverse=True)
     if found.size == indices.size:
         return indices, grad

@@ -1,0 +1,131 @@
+"""The report: complete, escaped, offline; then in a real browser, light, dark, narrow and printed."""
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.viz import fixtures
+from workbench.core.trace import GraphRecord, Journal, NodeRecord, Span
+from workbench.viz.picture import picture, series_picture
+from workbench.viz.report import render_report, write_report
+from workbench.viz.schema import Series, SeriesView
+
+FACTS = {"Accuracy": "91.8 %", "Final loss": 0.42131, "Steps": 1000}
+SECTIONS = ("learning", "graph", "placement", "steps", "stragglers", "timeline", "operations", "rewrites", "help")
+
+
+def write(folder: Path, journal: Journal) -> Path:
+    return write_report(folder / "report.html", journal, "Softmax regression", FACTS)
+
+
+def test_one_file_with_everything_in_it(tmp_path):
+    path = write(tmp_path / "new", fixtures.build(50, slow=1.8))
+    text = path.read_text(encoding="utf-8")
+    assert [p.name for p in path.parent.iterdir()] == ["report.html"] and len(text) < 300_000
+    assert re.findall(r'<section id="(\w+)"', text) == list(SECTIONS)
+    assert "Without worker:1 a step would be" in text and ">0.4213<" in text and ">1,000<" in text
+    assert 'data-id="softmax/matmul"' in text and "paper §4.4" in text
+    assert not re.search(r"""(?:src|href)=["'](?!#)|url\(|@import|https?://(?!www\.w3\.org/2000/svg)""", text)
+
+
+def test_every_axis_has_its_unit(tmp_path):
+    text = write(tmp_path, fixtures.build(20)).read_text(encoding="utf-8")
+    assert "Loss, nats" in text and "Accuracy, %" in text and "Step time, ms" in text and "milliseconds per step" in text
+
+
+def test_names_cannot_break_out(tmp_path):
+    journal = Journal(capacity=100)
+    evil = "<script>alert(1)</script>"
+    journal.graph(GraphRecord("s_0", "placed", (NodeRecord(evil, evil, device=evil, source=evil),), (evil,)))
+    journal.span(Span("op", evil, evil, evil, 0, 1.0, 2.0, 0, "", 0, evil))
+    journal.point(evil, 0, 1.0, evil)
+    journal.set_status(message=evil, state=evil)
+    assert "<script>alert" not in render_report(journal, evil, {evil: evil})
+
+
+def test_nothing_recorded_is_said_section_by_section():
+    text = render_report(Journal(capacity=10), "Nothing", {})
+    for words in ("No loss or accuracy was recorded", "No graph was recorded", "No step was recorded",
+                  "No single operations were recorded"):
+        assert words in text
+
+
+def test_one_task_with_whole_steps_only():
+    journal = Journal(capacity=100)
+    for step in range(5):
+        journal.span(Span("step", "s", "/job:localhost/task:0", "", 0, step, step + 0.001, step))
+    text = render_report(journal, "One", {})
+    assert "There is one task, so nobody waits for it." in text and "Only whole steps were recorded" in text
+
+
+def test_what_was_left_out_is_said():
+    journal = Journal(capacity=3000)
+    fixtures.build(200, journal=journal)
+    for step in range(2500):
+        journal.point("loss", 200 + step, 1.0)
+    text = render_report(journal, "Long", {})
+    assert re.search(r"[\d,]+ older records had left the journal", text)
+    assert re.search(r"[\d,]+ of 2,700 points are drawn; every peak is among them", text)
+
+
+def test_a_report_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatch):
+    path = write(tmp_path, fixtures.build(2))
+    old = path.read_text(encoding="utf-8")
+    monkeypatch.setattr(Path, "replace", lambda self, target: (_ for _ in ()).throw(OSError("disk is full")))
+    with pytest.raises(OSError, match="disk is full"):
+        write(tmp_path, fixtures.build(3))
+    assert path.read_text(encoding="utf-8") == old and [p.name for p in tmp_path.iterdir()] == ["report.html"]
+
+
+def test_pictures_for_notebooks_style_only_themselves():
+    text = picture(series_picture(SeriesView([Series("loss", "nats", [0, 1], [2.0, 1.0], 2)])))
+    assert ":root" not in text and "body" not in text and "<script" not in text and "loss, nats" in text
+
+
+@pytest.mark.browser
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("look", [
+    {"viewport": {"width": 1200, "height": 900}}, {"viewport": {"width": 1200, "height": 900}, "color_scheme": "dark"},
+    {"viewport": {"width": 400, "height": 850}, "reduced_motion": "reduce"}], ids=["light", "dark", "narrow"])
+def test_in_a_browser(tmp_path, look):
+    from playwright.sync_api import sync_playwright
+
+    from tests.conftest import chromium_path
+
+    path = write(tmp_path, fixtures.build(50, slow=1.8))
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium_path(), args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(**look)
+        seen: list[str] = []
+        page.on("console", lambda message: seen.append(message.text))
+        page.on("pageerror", lambda error: seen.append(str(error)))
+        page.on("request", lambda request: seen.append(request.url))
+        page.goto(path.as_uri())
+        assert seen == [path.as_uri()]                           # nothing said, nothing else loaded
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        page.locator(".graph [data-id='gradients']").first.click()
+        assert page.locator("details[id='scope-gradients']").get_attribute("open") is not None
+        assert page.locator("details[id='scope-gradients'] [data-id='gradients/matmul']").is_visible()
+        page.locator(".plot").first.scroll_into_view_if_needed()
+        page.locator(".plot").first.hover()
+        assert re.search(r"step \d+", page.locator(".tip").first.inner_text())
+        ink, paper = page.evaluate("[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]")
+        dark = look.get("color_scheme") == "dark"
+        assert (_light(ink) > _light(paper)) is dark and abs(_light(ink) - _light(paper)) > 150
+        _keep(page, f"report-{'dark' if dark else 'narrow' if look['viewport']['width'] == 400 else 'light'}")
+        browser.close()
+    assert seen == [path.as_uri()]
+
+
+def _light(color: str) -> float:
+    return sum(map(int, re.findall(r"\d+", color)[:3])) / 3
+
+
+def _keep(page, name: str) -> None:
+    """A screenshot, kept where WB_PICTURES says."""
+    folder = os.environ.get("WB_PICTURES")
+    if folder:
+        page.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True)

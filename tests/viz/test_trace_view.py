@@ -1,0 +1,123 @@
+"""Timelines, transfers, totals, critical paths and the Perfetto export, on hand-made spans."""
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.viz import fixtures
+from workbench.core.trace import Journal, Span
+from workbench.viz.critical_path import critical_path, explain
+from workbench.viz.lanes import lanes
+from workbench.viz.trace_view import op_totals, pairs, timeline, to_chrome
+
+pytestmark = pytest.mark.tiny
+A, B = "/job:ps/task:0", "/job:worker/task:0"
+MESSAGE = f"1|w:0|{A}/device:cpu:0|{B}/device:cpu:0|:0"
+
+
+def span(kind: str, name: str, task: str, start: float, end: float, message: str = "", detail: str = "") -> Span:
+    return Span(kind, name, task, f"{task}/device:cpu:0", 0, start / 1e3, end / 1e3, 1, message, 8, detail)
+
+
+CHAIN = [span("op", "read", A, 0, 2), span("send", "w:0", A, 2, 3, MESSAGE), span("recv", "w:0", B, 0, 4, MESSAGE),
+         span("op", "matmul", B, 5, 9), span("op", "aside", A, 3, 6)]
+
+
+def test_transfers_are_paired_by_message_identity():
+    twice = [*CHAIN, span("recv", "w:0", B, 3.5, 3.8, MESSAGE), span("send", "lost", A, 1, 2, "other")]
+    ((send, recv),) = pairs(twice)
+    assert send.name == "w:0" and recv.end == pytest.approx(0.004)
+    assert pairs([span("send", "w:0", A, 5, 1, MESSAGE), CHAIN[2]]) == []
+
+
+def test_clock_offsets_are_taken_off_before_pairing():
+    journal = Journal(capacity=100)
+    journal.merge(A, CHAIN[:2])
+    journal.merge(B, [s._replace(start=s.start + 100, end=s.end + 100) for s in CHAIN[2:4]], offset=100.0, error=1e-4)
+    (arrow,) = timeline(journal.spans_since()[2]).arrows
+    assert (arrow.start, arrow.end) == (pytest.approx(2), pytest.approx(4))
+    assert to_chrome(journal.spans_since()[2], journal)["otherData"]["clock_offsets_us"][B] == [1e8, 100.0]
+
+
+def test_an_arrow_never_points_back_in_time():
+    (arrow,) = timeline([span("send", "w:0", A, 5, 6, MESSAGE), span("recv", "w:0", B, 3, 4, MESSAGE)]).arrows
+    assert arrow.end == arrow.start
+
+
+def test_the_critical_path_follows_the_message_to_its_sender():
+    path = critical_path(CHAIN, 1)
+    assert [(link.kind, link.name, round(link.start), round(link.end)) for link in path] == [
+        ("work", "read", 0, 2), ("transfer", "w:0", 2, 4), ("gap", "", 4, 5), ("work", "matmul", 5, 9)]
+    assert explain(path) == "9 ms: 6 ms work, 2 ms transfer, 1 ms between spans; the longest link is matmul (4 ms)."
+
+
+def test_a_barrier_leads_to_whoever_came_last():
+    spans = [span("op", "quick", A, 0, 2), span("wait", "barrier", A, 2, 8), span("op", "slow", B, 0, 7),
+             span("op", "apply", A, 8, 9)]
+    assert [link.name for link in critical_path(spans, 1)] == ["slow", "barrier", "apply"]
+
+
+def test_links_of_a_path_follow_each_other():
+    path = critical_path(fixtures.build(3, slow=1.5).spans_since()[2], 2)
+    assert all(a.end == pytest.approx(b.start, abs=5e-3) for a, b in zip(path, path[1:]))
+    assert {"/job:worker/task:1"} <= {link.task for link in path}
+
+
+def test_no_spans_no_path():
+    assert critical_path([], 0) == [] and explain([]) == "Nothing of this step was recorded."
+    assert critical_path([Span("step", "s", A, "", 0, 0, 1, 1)], 1) == []
+
+
+def test_spans_on_one_lane_nest_or_follow():
+    placed = lanes([span("segment", "s", A, 0, 10), span("op", "in", A, 2, 4), span("op", "across", A, 8, 12),
+                    span("op", "after", A, 12, 13)])
+    assert [(s.name, lane) for lane, s in placed] == [("s", 0), ("in", 0), ("across", 1), ("after", 0)]
+
+
+def test_timeline_rows_and_limits():
+    view = timeline(fixtures.build(3).spans_since()[2])
+    assert view.rows[:3] == [(A, "compute"), (A, "send"), (A, "receive")] and view.left_out == 0
+    few = timeline(fixtures.build(3).spans_since()[2], limit=10)
+    assert len(few.bars) == 10 and few.left_out > 0
+    assert timeline([]).rows == []
+
+
+def test_an_unfinished_span_is_a_moment():
+    (bar,) = timeline([span("op", "stuck", A, 5, 1)]).bars
+    assert bar.start == bar.end and not bar.finished
+
+
+def test_operation_totals():
+    totals = op_totals([span("op", "m", A, 0, 2, detail="matmul"), span("op", "m", A, 3, 7), span("op", "n", A, 0, 1),
+                        span("op", "stuck", A, 5, 1)])
+    assert [(t.name, t.count, round(t.total), round(t.longest), t.nbytes) for t in totals] == [("m", 2, 6, 4, 16), ("n", 1, 1, 1, 8)]
+    assert totals[0].type == "matmul"
+
+
+def test_perfetto_export():
+    journal = fixtures.build(3)
+    journal.point("loss", 3, float("nan"))
+    journal.span(Span("op", "stuck", A, "", 0, journal.origin + 2, 0.0, 2))
+    document = to_chrome(journal.spans_since()[2], journal)
+    events = json.loads(json.dumps(document, allow_nan=False))["traceEvents"]
+    names = {(e["pid"], e["args"]["name"]) for e in events if e["name"] == "process_name"}
+    assert names == {(1, "ps:0"), (2, "ps:1"), (3, "worker:0"), (4, "worker:1")}
+    whole = next(e for e in events if e["ph"] == "X" and e["cat"] == "step")
+    assert 4000 < whole["dur"] < 20_000 and whole["ts"] >= 0          # microseconds
+    starts, ends = ({e["id"]: e for e in events if e["ph"] == phase} for phase in "sf")
+    assert len(starts) == 3 * 8 and starts.keys() == ends.keys()
+    assert all(starts[i]["ts"] <= ends[i]["ts"] and starts[i]["pid"] != ends[i]["pid"] for i in starts)
+    assert [e["name"] for e in events if e["ph"] == "B"] == ["stuck"]
+
+
+def test_chrome_lanes_nest_or_follow():
+    events = to_chrome(fixtures.build(2).spans_since()[2], Journal(capacity=1))["traceEvents"]
+    by_lane: dict = {}
+    for e in events:
+        if e["ph"] == "X":
+            by_lane.setdefault((e["pid"], e["tid"]), []).append((e["ts"], e["ts"] + e["dur"]))
+    for spans in by_lane.values():
+        spans.sort(key=lambda s: (s[0], -s[1]))
+        for a, b in zip(spans, spans[1:]):
+            assert b[0] >= a[1] - 0.01 or b[1] <= a[1] + 0.01

@@ -1,0 +1,209 @@
+"""Convolutions with 3x3 and 5x5 filters of stride 1 by Winograd's algorithm: our transforms around oneDNN's products.
+
+The installed library has no Winograd kernels for this processor family. Tiles are handled in chunks that stay in the
+caches between the transform that writes them, the 36 products and the transform that reads them.
+"""
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from workbench.core.kernels.choice import Choice, Kernel, Layout, Spec
+from workbench.core.kernels.onednn_api import Argument
+from workbench.core.kernels.onednn_format import Desc, Format, Primitive, fast, primitive
+from workbench.core.kernels.onednn_program import Place, Program, Step
+from workbench.settings import settings
+
+__all__ = ["Winograd"]
+
+LANES, PLANES = 16, 36
+CHUNK = 6 << 20
+"""Bytes of transformed tiles of one chunk."""
+FEWEST_TILES = 64
+"""Tiles of one chunk, below which the products lose speed."""
+PASS = 12.0
+"""Cost of transforming one element, counted in multiply-adds of a product."""
+GAIN = 0.85
+"""Predicted time relative to the direct kernel, below which this one is taken."""
+
+
+def usable() -> bool:
+    """Whether the transforms can be compiled and run here."""
+    if "numba" not in settings.libraries or importlib.util.find_spec("numba") is None:
+        return False
+    from workbench.core.kernels.onednn_tiles import runtime
+    return runtime() is not None
+
+
+class Winograd:
+    """One convolution `y = conv(x, filter)` in [batch, height, width, channels] terms, with its three kernels."""
+
+    def __init__(self, x: Sequence[int], y: Sequence[int], size: int, before: tuple[int, int]) -> None:
+        self.batch, self.height, self.width, self.inner = x
+        _, self.out_height, self.out_width, self.outer = y
+        self.size, self.before = size, before
+        self.step = 7 - size
+
+    def pays(self) -> bool:
+        """Predicted from multiply-adds and from the elements that the transforms move."""
+        if self.inner % LANES or self.outer % LANES:
+            return False
+        tiles = self._tiles(self.out_height, self.out_width) * self.batch * PLANES
+        direct = self.batch * self.out_height * self.out_width * self.size ** 2 * self.inner * self.outer
+        filters = PLANES * self.inner * self.outer * PASS
+        ours = tiles * (self.inner * self.outer + PASS * (self.inner + self.outer)) + filters
+        return ours < GAIN * direct and usable()
+
+    def _tiles(self, height: int, width: int) -> int:
+        return -(-height // self.step) * -(-width // self.step)
+
+    def forward(self, activation: str, inputs: Sequence[Layout | None], output: Format | None) -> Choice | None:
+        """`activation` "", "bias" or "relu"; the kernel takes (x, filter[, bias], y, scratch)."""
+        grid = Grid(self.batch, self.out_height, self.out_width, self.step, self.inner, self.outer)
+        work = Work(grid, self.inner, self.outer)
+        product = work.product(transposed=False)
+        if product is None:
+            return None
+        count = 3 if activation else 2
+
+        def make(static: tuple[bool, ...]) -> Kernel:
+            from workbench.core.kernels import onednn_tiles as tiles
+            gather, scatter = tiles.gather(self.size, False), tiles.scatter(self.size, activation)
+            filters, multiply = tiles.filters(self.size, False), product(static[-1:] if len(static) > count + 1 else ())
+
+            def kernel(*arrays: Any) -> None:
+                scratch = arrays[-1]
+                x, weights, y, base = (arrays[i].ctypes.data for i in (0, 1, count, -1))
+                bias = arrays[2].ctypes.data if activation else 0
+                filters(self.inner, weights, base + work.filter, work.filter_plane, self.outer)
+                for first in grid.chunks():
+                    gather(grid.rows, x, base + work.source, work.source_plane, first, grid.across, grid.down,
+                           *self.before, self.height, self.width, self.inner)
+                    multiply(scratch)
+                    scatter(grid.rows, base + work.result, y, work.result_plane, first, grid.across, grid.down, bias,
+                            self.out_height, self.out_width, self.outer)
+            return kernel
+        return Choice("onednn", tuple(inputs), (output,), make, work.nbytes, note=f"winograd {self.step}x{self.size}")
+
+    def backward_data(self, inputs: Sequence[Layout | None], output: Format | None) -> Choice | None:
+        """The kernel takes (filter, dy, dx, scratch): a convolution of `dy` with the filter turned round."""
+        grid = Grid(self.batch, self.height, self.width, self.step, self.outer, self.inner)
+        work = Work(grid, self.inner, self.outer)
+        product = work.product(transposed=True)
+        if product is None:
+            return None
+        before = tuple(self.size - 1 - side for side in self.before)
+
+        def make(static: tuple[bool, ...]) -> Kernel:
+            from workbench.core.kernels import onednn_tiles as tiles
+            gather, scatter = tiles.gather(self.size, False), tiles.scatter(self.size, "")
+            filters, multiply = tiles.filters(self.size, True), product(static[3:])
+
+            def kernel(weights: Any, dy: Any, dx: Any, scratch: Any) -> None:
+                source, target, base = dy.ctypes.data, dx.ctypes.data, scratch.ctypes.data
+                filters(self.inner, weights.ctypes.data, base + work.filter, work.filter_plane, self.outer)
+                for first in grid.chunks():
+                    gather(grid.rows, source, base + work.source, work.source_plane, first, grid.across, grid.down,
+                           *before, self.out_height, self.out_width, self.outer)
+                    multiply(scratch)
+                    scatter(grid.rows, base + work.result, target, work.result_plane, first, grid.across, grid.down, 0,
+                            self.height, self.width, self.inner)
+            return kernel
+        return Choice("onednn", tuple(inputs), (output,), make, work.nbytes, note=f"winograd {self.step}x{self.size}")
+
+    def backward_filter(self, inputs: Sequence[Layout | None]) -> Choice | None:
+        """The kernel takes (x, dy, gradient of the filter, scratch)."""
+        grid = Grid(self.batch, self.out_height, self.out_width, self.step, self.inner, self.outer)
+        work = Work(grid, self.inner, self.outer)
+        start, more = work.correlation(()), work.correlation((("sum",),))
+        if start is None or more is None:
+            return None
+
+        def make(static: tuple[bool, ...]) -> Kernel:
+            from workbench.core.kernels import onednn_tiles as tiles
+            gather, gradients = tiles.gather(self.size, False), tiles.gather(self.size, True)
+            finish, set_to, add = tiles.filter_gradient(self.size), start(static[3:]), more(static[3:])
+
+            def kernel(x: Any, dy: Any, out: Any, scratch: Any) -> None:
+                source, slope, base = x.ctypes.data, dy.ctypes.data, scratch.ctypes.data
+                for first in grid.chunks():
+                    gather(grid.rows, source, base + work.source, work.source_plane, first, grid.across, grid.down,
+                           *self.before, self.height, self.width, self.inner)
+                    gradients(grid.rows, slope, base + work.result, work.result_plane, first, grid.across, grid.down,
+                              0, 0, self.out_height, self.out_width, self.outer)
+                    (add if first else set_to)(scratch)
+                finish(self.inner, base + work.filter, out.ctypes.data, work.filter_plane, self.outer)
+            return kernel
+        return Choice("onednn", tuple(inputs), (None,), make, work.nbytes, note=f"winograd {self.step}x{self.size}")
+
+
+class Grid:
+    """Rows of tiles over the whole batch, cut into equal chunks of `rows`."""
+
+    def __init__(self, batch: int, height: int, width: int, step: int, source: int, result: int) -> None:
+        self.down, self.across = -(-height // step), -(-width // step)
+        self.source, self.result = source, result
+        self.total = batch * self.down
+        row = PLANES * self.across * (source + result) * 4
+        parts = [rows for rows in range(1, self.total + 1) if self.total % rows == 0]
+        fitting = [rows for rows in parts if rows * row <= CHUNK]
+        enough = next((rows for rows in parts if rows * self.across >= FEWEST_TILES), self.total)
+        self.rows = max(fitting[-1] if fitting else 1, enough)
+
+    def chunks(self) -> range:
+        return range(0, self.total, self.rows)
+
+
+class Work:
+    """Where the transformed filter, source and result lie in the scratch memory, and the products between them.
+
+    Planes are one cache line longer than their data: at powers of two, all 36 would fall into the same cache sets.
+    """
+
+    def __init__(self, grid: Grid, inner: int, outer: int) -> None:
+        self.inner, self.outer, self.tiles = inner, outer, grid.rows * grid.across
+        self.from_channels, self.to_channels = grid.source, grid.result
+        self.filter_plane = inner * outer * 4 + 64
+        self.source_plane = self.tiles * grid.source * 4 + 64
+        self.result_plane = self.tiles * grid.result * 4 + 64
+        self.filter = 0
+        self.source = PLANES * self.filter_plane
+        self.result = self.source + PLANES * self.source_plane
+        self.nbytes = self.result + PLANES * self.result_plane
+
+    def product(self, transposed: bool) -> Callable[[tuple[bool, ...]], Program] | None:
+        """result = source @ filter, or source @ filter^T, for each of the 36 planes."""
+        source = Desc((PLANES, self.tiles, self.from_channels), (self.source_plane // 4, self.from_channels, 1))
+        strides = (self.filter_plane // 4, *((1, self.outer) if transposed else (self.outer, 1)))
+        weights = Desc((PLANES, self.from_channels, self.to_channels), strides)
+        result = Desc((PLANES, self.tiles, self.to_channels), (self.result_plane // 4, self.to_channels, 1))
+        return self._program(fast(primitive("matmul", source, weights, None, result)), self.source, self.filter,
+                             self.result)
+
+    def correlation(self, after: tuple[tuple[Any, ...], ...]) -> Callable[[tuple[bool, ...]], Program] | None:
+        """filter (+)= source^T @ result for each of the 36 planes."""
+        source = Desc((PLANES, self.inner, self.tiles), (self.source_plane // 4, 1, self.inner))
+        result = Desc((PLANES, self.tiles, self.outer), (self.result_plane // 4, self.outer, 1))
+        weights = Desc((PLANES, self.inner, self.outer), (self.filter_plane // 4, self.outer, 1))
+        return self._program(fast(primitive("matmul", source, result, None, weights, after=after)), self.source,
+                             self.result, self.filter)
+
+    def _program(self, made: Primitive | None, left: int, right: int,
+                 out: int) -> Callable[[tuple[bool, ...]], Program] | None:
+        if made is None:
+            return None
+        pad = self.nbytes
+        self.nbytes += -(-made.scratch // 64) * 64
+        places = [(Argument.SOURCE, Place(0, left)), (Argument.WEIGHTS, Place(0, right)),
+                  (Argument.OUTPUT, Place(0, out))]
+        if made.scratch:
+            places.append((Argument.SCRATCHPAD, Place(0, pad)))
+        step = Step(made, tuple(places))
+        return lambda static: Program([step], static)
+
+
+def spec_dimensions(spec: Spec, axes: Sequence[int]) -> tuple[int, int, int, int]:
+    """[batch, height, width, channels] of an image value whose axes in the library's order are `axes`."""
+    batch, channels, height, width = (spec.shape[axis] for axis in axes)
+    return batch, height, width, channels
