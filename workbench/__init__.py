@@ -1,5 +1,6 @@
 """workbench: build a dataflow graph, train it on a Dask cluster, and see it live."""
 import importlib as _importlib
+from typing import Any as _Any
 
 from workbench.core.kernels.threads import prepare_environment as _prepare_environment
 
@@ -299,7 +300,7 @@ LAZY = {
 }
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> _Any:
     if name not in LAZY:
         raise AttributeError(f"module 'workbench' has no attribute {name!r}")
     return globals().setdefault(name, getattr(_importlib.import_module(LAZY[name]), name))

@@ -73,14 +73,16 @@ class StragglerModel:
 
     def __init__(self) -> None:
         self._tasks: dict[str, Recent[Work]] = {}
+        self._wholes: dict[str, Recent[Work]] = {}       # what sessions say of steps, under numbers of their own
 
     def feed(self, spans: Iterable[Span]) -> None:
         for span in spans:
             if span.step < 0 or span.end < span.start:
                 continue
-            recent = self._tasks.get(span.task)
+            tasks = self._wholes if span.kind == "step" else self._tasks
+            recent = tasks.get(span.task)
             if recent is None:
-                recent = self._tasks[span.task] = Recent(WINDOW, Work)
+                recent = tasks[span.task] = Recent(WINDOW, Work)
             work = recent.at(span)
             if work is not None:
                 work.add(span)
@@ -88,7 +90,7 @@ class StragglerModel:
     def view(self) -> StragglerView:
         """Tasks are compared within their job; the most expensive first, then by name."""
         jobs: dict[str, dict[str, list[Work]]] = {}
-        for task, recent in self._tasks.items():
+        for task, recent in (self._wholes | self._tasks).items():      # a task's own records where there are any
             works = [recent.items[step] for step in sorted(recent.items)]
             works = [w for w in works if w.end >= w.start] or works  # details of the newest steps may be on their way
             jobs.setdefault(device_order(task)[0], {})[task] = works
