@@ -36,11 +36,8 @@ from workbench.core.graph import (
 from workbench.core.opdef import op
 from workbench.core.session import InteractiveSession, Session
 from workbench.core.shape import Shape as TensorShape
-<<<<<<< HEAD
-from workbench.nn import layers, losses, metrics
-=======
 from workbench.core.trace import journal
->>>>>>> docs
+from workbench.nn import layers, losses, metrics
 from workbench.nn.framework import (
     colocate_with,
     control_dependencies,
@@ -266,11 +263,10 @@ __all__ = [
     "cumsum", "device", "diag", "diag_part", "div", "divide", "dynamic_partition", "dynamic_stitch", "equal", "erf",
     "erfc", "errors", "exp", "expand_dims", "expm1", "fill", "float16", "float32", "float64", "floor", "floordiv",
     "floormod", "foldl", "foldr", "gather", "gather_nd", "get_collection", "get_collection_ref", "get_default_graph",
-<<<<<<< HEAD
     "get_default_session", "get_local_variable", "get_variable", "get_variable_scope", "global_norm",
     "global_variables", "global_variables_initializer", "glorot_normal_initializer", "glorot_uniform_initializer",
     "gradients", "greater", "greater_equal", "group", "identity", "int8", "int16", "int32", "int64",
-    "invert_permutation", "is_finite", "is_inf", "is_nan", "is_variable_initialized", "layers", "less", "less_equal",
+    "invert_permutation", "is_finite", "is_inf", "is_nan", "is_variable_initialized", "journal", "layers", "less", "less_equal",
     "lin_space", "linspace", "local_variables", "local_variables_initializer", "log", "log1p", "logical_and",
     "logical_not", "logical_or", "logical_xor", "losses", "map_fn", "matmul", "matrix_band_part",
     "matrix_determinant", "matrix_inverse", "maximum", "metrics", "minimum", "mod", "model_variables", "multinomial",
@@ -287,27 +283,6 @@ __all__ = [
     "truncatemod", "tuple", "uint8", "uint16", "uint32", "uint64", "uniform_unit_scaling_initializer", "unique",
     "unsorted_segment_sum", "unstack", "variable_scope", "variables_initializer", "variance_scaling_initializer",
     "where", "while_loop", "zeros", "zeros_initializer", "zeros_like",
-=======
-    "get_default_session", "get_local_variable", "get_variable", "get_variable_scope", "global_variables",
-    "global_variables_initializer", "glorot_normal_initializer", "glorot_uniform_initializer", "gradients",
-    "greater", "greater_equal", "group", "identity", "int16", "int32", "int64", "int8", "invert_permutation",
-    "is_finite", "is_inf", "is_nan", "is_variable_initialized", "journal", "less", "less_equal", "lin_space", "linspace",
-    "local_variables", "local_variables_initializer", "log", "log1p", "logical_and", "logical_not", "logical_or",
-    "logical_xor", "map_fn", "matmul", "matrix_band_part", "matrix_determinant", "matrix_inverse", "maximum",
-    "minimum", "mod", "model_variables", "multinomial", "multiply", "name_scope", "negative", "nn", "no_op", "norm",
-    "not_equal", "one_hot", "ones", "ones_initializer", "ones_like", "op", "ops", "orthogonal_initializer", "pad",
-    "placeholder", "placeholder_with_default", "pow", "random_crop", "random_normal", "random_normal_initializer",
-    "random_shuffle", "random_uniform", "random_uniform_initializer", "range", "rank", "reciprocal", "reduce_all",
-    "reduce_any", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum",
-    "report_uninitialized_variables", "reset_default_graph", "reshape", "reverse", "rint", "round", "rsqrt", "scan",
-    "scatter_add", "scatter_nd", "scatter_sub", "scatter_update", "segment_sum", "set_random_seed", "shape",
-    "sigmoid", "sign", "sin", "sinh", "size", "slice", "split", "sqrt", "square", "squared_difference", "squeeze",
-    "stack", "stop_gradient", "strided_slice", "string", "subtract", "tan", "tanh", "tensordot", "tile", "trace",
-    "train", "trainable_variables", "transpose", "truediv", "truncated_normal", "truncated_normal_initializer",
-    "truncatediv", "truncatemod", "tuple", "uint16", "uint32", "uint64", "uint8", "uniform_unit_scaling_initializer",
-    "unique", "unsorted_segment_sum", "unstack", "variable_scope", "variables_initializer",
-    "variance_scaling_initializer", "where", "while_loop", "zeros", "zeros_initializer", "zeros_like",
->>>>>>> docs
 ]
 
 # Names whose modules load Dask, Bokeh or ipywidgets: found when first used, and therefore not in `import *`.
