@@ -121,8 +121,9 @@ class _Threads:
             meeting.send(key, value.copy() if isinstance(value, np.ndarray) else value, dead)
             if self.backend.journal.enabled:
                 tensor, source = key.split("|")[1:3]
-                self.backend.journal.span(trace.Span("send", tensor, task_of(source), source, threading.get_ident(), started,
-                                                     time.perf_counter(), step, key, getattr(value, "nbytes", 0)))
+                self.backend.journal.span(trace.Span("send", tensor, task_of(source), source, threading.get_ident(),
+                                                     started, time.perf_counter(), step, key,
+                                                     getattr(value, "nbytes", 0)))
         for (part, plan), nodes in zip(self.plans, self._nodes):
             instance = Instance(plan, self.backend.container, part.device)
             state.runs.append(StepRun(instance, nodes, [feeds[i] for i in part.feeds], step, meeting, send,
