@@ -158,7 +158,7 @@ def test_a_loss_that_is_no_number_fails():
         for record in trainer(*arguments, **options):
             yield Progress(record.step, record.steps, float("nan"))
     code, text = run(trainer=diverging)
-    assert code == 1 and "the loss is nan at step 100 with learning rate 0.5; try a smaller --learning-rate" in text
+    assert code == 1 and "the loss is nan at step 100 with learning rate 0.1; try a smaller --learning-rate" in text
 
 
 def test_a_stand_in_is_announced(monkeypatch, tmp_path):

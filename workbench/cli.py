@@ -48,14 +48,14 @@ def train_mnist(
     mode: Annotated[Literal["async", "sync"], typer.Option(help="How workers' updates are applied.")] = "async",
     steps: Annotated[int, typer.Option(min=1, help="Updates of the variables, all workers together.")] = 1000,
     batch_size: Annotated[int, typer.Option(min=1, help="Examples per step of one worker.")] = 100,
-    learning_rate: Annotated[float, typer.Option(min=0.0, help="Of gradient descent.")] = 0.5,
+    learning_rate: Annotated[float, typer.Option(min=0.0, help="Of gradient descent.")] = 0.1,
     report: Annotated[Path | None, typer.Option(help="Write one self-contained HTML page here.")] = None,
     trace: Annotated[Path | None, typer.Option(help="Write what happened, for ui.perfetto.dev, here.")] = None,
     checkpoint_dir: Annotated[Path | None, typer.Option(help="Keep checkpoints in this folder.")] = None,
     seed: Annotated[int, typer.Option(help="Of initial values and shuffling.")] = 0,
     local: Annotated[bool, typer.Option("--local", help="In this process, without a cluster.")] = False,
 ) -> None:
-    """Train softmax regression on MNIST with parameter servers, seen live."""
+    """Train a small network on MNIST with parameter servers, seen live."""
     from workbench.commands.train import Options
     from workbench.commands.train import train_mnist as run
 

@@ -38,7 +38,7 @@ class Options:
     mode: str = "async"
     steps: int = 1000
     batch_size: int = 100
-    learning_rate: float = 0.5
+    learning_rate: float = 0.1
     seed: int = 0
     local: bool = False
     report: Path | None = None

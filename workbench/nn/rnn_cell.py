@@ -61,6 +61,7 @@ class RNNCell:
     def linear(self, parts: Sequence[Tensor], units: int, prefix: str = "", bias: Any = None,
                kernel: Any = None) -> Tensor:
         """[parts] · kernel + bias, with variables `prefix/kernel` and `prefix/bias`."""
+        parts = [convert(p) for p in parts]
         widths = [p.shape.as_list()[-1] for p in parts]
         if None in widths:
             raise errors.ShapeError(f"{type(self).__name__}: inputs {parts[0].name} has shape {parts[0].shape}; its "
@@ -159,7 +160,8 @@ class BasicLSTMCell(RNNCell):
     def _open(self, state: Any) -> tuple[Any, Any]:
         if self._tuple:
             return state[0], state[1]
-        return tuple(ops.split(state, num_or_size_splits=2, axis=1))      # type: ignore[return-value]
+        c, h = ops.split(state, num_or_size_splits=2, axis=1)
+        return c, h
 
     def _close(self, c: Tensor, h: Tensor) -> Any:
         return LSTMStateTuple(c, h) if self._tuple else ops.concat([c, h], axis=1)

@@ -19,11 +19,12 @@ from workbench.core.session import Session
 from workbench.nn.initializers import Zeros, glorot_uniform_initializer
 from workbench.nn.scopes import get_variable, variable_scope
 from workbench.nn.variables import Variable, global_variables_initializer
+from workbench.train.background import Training
 from workbench.train.optimizers import GradientDescentOptimizer
 from workbench.train.progress import Progress
 from workbench.train.replicas import Replicas, Tower, replicate
 
-__all__ = ["classifier", "train"]
+__all__ = ["classifier", "fit", "start", "train"]
 
 _HIDDEN = 128
 _REPORT_SECONDS = 0.1      # between progress records
@@ -50,7 +51,7 @@ def classifier() -> Tower:
 
 
 def train(data: Any, cluster: Any = None, *, mode: str = "async", steps: int = 1000, batch_size: int = 100,
-          learning_rate: float = 0.5, seed: int = 0, checkpoint_dir: str | None = None) -> Iterator[Progress]:
+          learning_rate: float = 0.1, seed: int = 0, checkpoint_dir: str | None = None) -> Iterator[Progress]:
     """Train on `data` (train/test parts with images, one-hot or class labels, next_batch) and yield Progress records.
 
     `cluster` is a `wb.Cluster` or None for this process. `steps` counts updates of the parameters. Closing the iterator
@@ -66,7 +67,19 @@ def train(data: Any, cluster: Any = None, *, mode: str = "async", steps: int = 1
         initializer = global_variables_initializer()
     with Session(cluster, graph=graph) as session:
         session.run(initializer)
-        yield from _Run(session, replicas, data, steps, batch_size).progress(checkpoint_dir)
+        yield from fit(session, replicas, data, steps, batch_size, checkpoint_dir)
+
+
+def fit(session: Session, replicas: Replicas, data: Any, steps: int = 1000, batch_size: int = 100,
+        checkpoint_dir: str | None = None) -> Iterator[Progress]:
+    """Train `replicas` of a model of your own, whose towers feed (images, labels) and report "accuracy"; variables go on
+    from what they are. Yields Progress; closing the iterator ends training cleanly."""
+    return _Run(session, replicas, data, steps, batch_size).progress(checkpoint_dir)
+
+
+def start(session: Session, replicas: Replicas, data: Any, steps: int = 1000, batch_size: int = 100) -> Training:
+    """`fit` in a thread of its own: returns at once."""
+    return Training(fit(session, replicas, data, steps, batch_size))
 
 
 def _tasks(cluster: Any) -> tuple[list[str], list[str]]:

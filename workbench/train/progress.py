@@ -34,5 +34,5 @@ class Trainer(Protocol):
     """
 
     def __call__(self, data: Any, cluster: Any = None, *, mode: str = "async", steps: int = 1000,
-                 batch_size: int = 100, learning_rate: float = 0.5, seed: int = 0,
+                 batch_size: int = 100, learning_rate: float = 0.1, seed: int = 0,
                  checkpoint_dir: str | None = None) -> Iterator[Progress]: ...

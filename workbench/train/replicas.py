@@ -76,15 +76,15 @@ def replicate(model: Callable[[], Tower], optimizer: Optimizer, workers: Sequenc
             tower = model()
             towers.append(tower)
             gradients.append(optimizer.compute_gradients(tower.loss))
-    with graph.device(spread.on(workers[0])):
-        steps = _async(optimizer, gradients, global_step) if mode == "async" else [
-            _sync(optimizer, gradients, global_step)]
+    if mode == "async":
+        steps = []
+        for number, (worker, pairs) in enumerate(zip(workers, gradients)):
+            with graph.device(spread.on(worker)):      # a replica's step involves no other worker
+                steps.append(optimizer.apply_gradients(pairs, global_step, name=f"apply_{number}"))
+    else:
+        with graph.device(spread.on(workers[0])):
+            steps = [_sync(optimizer, gradients, global_step)]
     return Replicas(mode, towers, steps, trainable_variables())
-
-
-def _async(optimizer: Optimizer, gradients: Sequence[Any], global_step: Variable | None) -> list[Operation]:
-    return [optimizer.apply_gradients(pairs, global_step, name=f"apply_{number}")
-            for number, pairs in enumerate(gradients)]
 
 
 def _sync(optimizer: Optimizer, gradients: Sequence[Any], global_step: Variable | None) -> Operation:

@@ -1,13 +1,15 @@
 """One run as one HTML file that opens offline: what was trained, where it ran, where the time went, and why."""
+
 from __future__ import annotations
 
 import os
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
-from workbench.core.trace import Journal
+from workbench.core.trace import Journal, journal
 from workbench.viz import report_graph, report_sections
 from workbench.viz.html import Markup, join, tag
 from workbench.viz.report_data import Run, read
@@ -30,7 +32,8 @@ _SECTIONS = (
 )
 
 
-def write_report(path: str | os.PathLike[str], journal: Journal, title: str, facts: Mapping[str, Any]) -> Path:
+def write_report(path: str | os.PathLike[str], journal: Journal = journal, title: str = "A workbench run",
+                 facts: Mapping[str, Any] = MappingProxyType({})) -> Path:
     """Write the report of what `journal` holds to `path` and return that path; an older file is replaced in one go.
 
     `facts` are the headline: label -> text or number, shown in the order given. The file loads nothing from anywhere.
@@ -53,14 +56,20 @@ def render_report(journal: Journal, title: str, facts: Mapping[str, Any]) -> str
     sections = [(id, name, make(run)) for id, name, make in _SECTIONS]
     shown = [(id, name, body) for id, name, body in sections if body is not None]
     links = tag("nav", *(tag("a", name, href=f"#{id}") for id, name, _ in shown), aria_label="Sections")
-    body = [tag("header", tag("h1", title), tag("p", _subtitle(run, journal), class_="subtitle"), _facts(facts), links),
-            tag("main", *(tag("section", tag("h2", name), content, id=id) for id, name, content in shown)),
-            tag("footer", tag("p", "Written by workbench. This file is complete: it loads nothing from the network.")),
-            tag("script", Markup((_STATIC / "report.js").read_text(encoding="utf-8")))]
-    head = [tag("meta", charset="utf-8"), tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-            tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-            tag("meta", name="color-scheme", content="light dark"), tag("title", title),
-            tag("style", Markup(style("colors.css", "charts.css", "report.css")))]
+    body = [
+        tag("header", tag("h1", title), tag("p", _subtitle(run, journal), class_="subtitle"), _facts(facts), links),
+        tag("main", *(tag("section", tag("h2", name), content, id=id) for id, name, content in shown)),
+        tag("footer", tag("p", "Written by workbench. This file is complete: it loads nothing from the network.")),
+        tag("script", Markup((_STATIC / "report.js").read_text(encoding="utf-8"))),
+    ]
+    head = [
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", title),
+        tag("style", Markup(style("colors.css", "charts.css", "report.css"))),
+    ]
     return "<!DOCTYPE html>\n" + tag("html", tag("head", *head), tag("body", *body), lang="en") + "\n"
 
 
@@ -80,7 +89,11 @@ def _subtitle(run: Run, journal: Journal) -> str:
 def _facts(facts: Mapping[str, Any]) -> Markup | None:
     if not facts:
         return None
-    return tag("dl", *(tag("div", tag("dt", label), tag("dd", _value(value))) for label, value in facts.items()), class_="facts")
+    return tag(
+        "dl",
+        *(tag("div", tag("dt", label), tag("dd", _value(value))) for label, value in facts.items()),
+        class_="facts",
+    )
 
 
 def _value(value: Any) -> Markup:

@@ -1,4 +1,5 @@
 """Step times per task, fed with spans as they come: the newest steps of each task, their median and tail."""
+
 from __future__ import annotations
 
 from collections import Counter, deque
@@ -13,8 +14,8 @@ from workbench.viz.schema import StepView, TaskSteps
 
 __all__ = ["WINDOW", "StepTimes"]
 
-WINDOW = 500          # steps kept per task
-SESSIONS = 8          # sessions remembered per task
+WINDOW = 500  # steps kept per task
+SESSIONS = 8  # sessions remembered per task
 _WORK = frozenset(("segment", "op", "send", "recv", "wait", "queue"))
 
 
@@ -22,8 +23,8 @@ class _Task:
     """Steps of one task: its own step spans, or where it has few of them the extents of what it did for each step."""
 
     def __init__(self, window: int) -> None:
-        self.own: dict[str, deque[tuple[int, float]]] = {}             # session -> (step, milliseconds)
-        self.extents = Recent(window, lambda step: [float("inf"), float("-inf")])    # first start, last end; seconds
+        self.own: dict[str, deque[tuple[int, float]]] = {}  # session -> (step, milliseconds)
+        self.extents = Recent(window, lambda step: [float("inf"), float("-inf")])  # first start, last end; seconds
         self.counts: Counter[str] = Counter()
         self.window = window
 
@@ -46,8 +47,8 @@ class _Task:
         """`session` if it stepped here, else the one that did so last."""
         return session if session in self.own else next(reversed(self.own), "")
 
-    def steps_itself(self, session: str) -> bool:
-        return 2 * len(self.own.get(self.name_of(session), ())) >= len(self.extents.items)
+    def own_count(self, session: str) -> int:
+        return len(self.own.get(self.name_of(session), ()))
 
     def steps(self, session: str, own: bool) -> tuple[list[tuple[int, float]], int]:
         """(step, milliseconds) of the newest steps, and how many were seen."""
@@ -95,12 +96,18 @@ class StepTimes:
             if steps:
                 times = [milliseconds for _, milliseconds in steps]
                 median, p95 = np.percentile(times, (50, 95)).tolist()
-                made.append(TaskSteps(name, self._palette[name], times, [step for step, _ in steps], median, p95, count))
+                made.append(
+                    TaskSteps(name, self._palette[name], times, [step for step, _ in steps], median, p95, count)
+                )
         return StepView(made)
 
     def _own_by_job(self, session: str) -> dict[str, bool]:
-        own: dict[str, bool] = {}
+        """Do all tasks of the job step themselves, and are these half of the steps that it took part in?"""
+        jobs: dict[str, list[_Task]] = {}
         for name, task in self._tasks.items():
-            job = device_order(name)[0]
-            own[job] = own.get(job, True) and task.steps_itself(session)
+            jobs.setdefault(device_order(name)[0], []).append(task)
+        own = {}
+        for job, tasks in jobs.items():
+            counts = [task.own_count(session) for task in tasks]
+            own[job] = min(counts) > 0 and 2 * sum(counts) >= max(len(t.extents.items) for t in tasks)
         return own

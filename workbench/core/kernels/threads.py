@@ -1,6 +1,7 @@
 """One number of compute threads for oneDNN (OpenMP), BLAS and Numba together, and the environment they need."""
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
@@ -18,9 +19,12 @@ _adopted = threading.local()
 _current: list[int] = []
 
 
+@functools.cache
 def _cores() -> int:
-    """Cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores this process may use: its affinity, or fewer if OMP_NUM_THREADS says so (Dask sets it for its workers)."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return min(cores, int(asked)) if asked.isdigit() and int(asked) > 0 else cores
 
 
 def get_threads() -> int:
@@ -74,11 +78,13 @@ def _limit_numba(threads: int) -> None:
 
 
 def prepare_environment(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    """Set OPENBLAS_CORETYPE=SkylakeX if that can still help; returns whether it was set.
+    """Set OPENBLAS_CORETYPE=SkylakeX if that can still help; returns whether it was set. Also tames OpenMP's waiting.
 
     Nothing happens if NumPy is already imported, if the variable has a value, or if the processor has no AVX-512 (or
     the system does not tell, as on macOS and Windows).
     """
+    from workbench.core.kernels.onednn_api import limit_spinning
+    limit_spinning()
     if "numpy" in sys.modules or "OPENBLAS_CORETYPE" in os.environ or not _has_avx512(cpuinfo):
         return False
     os.environ["OPENBLAS_CORETYPE"] = "SkylakeX"
