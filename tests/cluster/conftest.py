@@ -1,8 +1,10 @@
 """Clusters for the tests: one shared by a module, one to be killed by a test, and the leak check around both."""
 from __future__ import annotations
 
+import contextlib
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -41,9 +43,15 @@ def our_threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("workbench")]
 
 
-def our_sockets() -> list[str]:
-    """Abstract Unix sockets of workbench on this machine, ours or not: nothing of us outlives a handshake."""
-    return [line for line in Path("/proc/net/unix").read_text().splitlines() if "@workbench-" in line]
+def our_sockets(pids: Iterable[int]) -> list[str]:
+    """Abstract Unix sockets of workbench, listening or connected, that these processes hold."""
+    held = set()
+    for pid in pids:
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):         # the listing's own descriptor
+                held.add(os.readlink(entry))
+    lines = Path("/proc/net/unix").read_text().splitlines()
+    return [line for line in lines if "@workbench-" in line and f"socket:[{line.split()[6]}]" in held]
 
 
 def open_files(pid: int) -> int:

@@ -191,12 +191,13 @@ def test_close_leaves_nothing_behind(client, echo):
     for _ in range(3):
         cluster = everywhere(echo(2, 2), b"exchange")
         cluster.run_step("h")
+        assert len(our_sockets(pids)) == 4 + 12              # control, and one per ordered pair of tasks
         cluster.register(cluster.tasks[0], "stuck", b"stuck")
         with pytest.raises(errors.DeadlineExceededError):
             cluster.run_step("stuck", deadline=0.05)
         cluster.close()
         cluster.close()
-    assert our_threads() == [] and our_sockets() == []
+    assert our_threads() == [] and our_sockets((os.getpid(), *pids)) == []
     assert client.run(threading.active_count) == threads
     after = [open_files(pid) for pid in (os.getpid(), *pids)]
     assert all(now <= then + 2 for now, then in zip(after, before)), (before, after)

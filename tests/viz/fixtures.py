@@ -1,4 +1,5 @@
 """A plausible run to look at: softmax regression on two parameter servers and two workers, step by step."""
+
 from __future__ import annotations
 
 import math
@@ -48,29 +49,51 @@ _SOFTMAX = (
 
 def mnist_graph(key: str = "session_0") -> GraphRecord:
     """Softmax regression, 25 operations, placed on `DEVICES`."""
-    nodes = tuple(NodeRecord(name, kind, inputs, (), device, "/job:ps" if kind == "variable" else "", outputs,
-                             kind == "variable", f"{SOURCE}:{line}") for name, kind, inputs, device, outputs, line in _SOFTMAX)
-    last = NodeRecord("train/step", "no_op", (), ("train/update_W", "train/update_b"), PS0, "", (), False, f"{SOURCE}:12")
+    nodes = tuple(
+        NodeRecord(
+            name,
+            kind,
+            inputs,
+            (),
+            device,
+            "/job:ps" if kind == "variable" else "",
+            outputs,
+            kind == "variable",
+            f"{SOURCE}:{line}",
+        )
+        for name, kind, inputs, device, outputs, line in _SOFTMAX
+    )
+    last = NodeRecord(
+        "train/step", "no_op", (), ("train/update_W", "train/update_b"), PS0, "", (), False, f"{SOURCE}:12"
+    )
     return GraphRecord(key, "placed", (*nodes[:-1], last), DEVICES, "Every operation has a device.")
 
 
 def stages(key: str = "session_0") -> tuple[GraphRecord, ...]:
     """What a session publishes while it compiles `mnist_graph`: built, three passes, placed."""
     placed = mnist_graph(key)
-    bare = tuple(NodeRecord(n.name, n.type, n.inputs, n.control, "", n.request, n.outputs, n.stateful, n.source)
-                 for n in placed.nodes)
+    bare = tuple(
+        NodeRecord(n.name, n.type, n.inputs, n.control, "", n.request, n.outputs, n.stateful, n.source)
+        for n in placed.nodes
+    )
     folded = tuple(n for n in bare if n.name != "gradients/ones")
-    folded = tuple(NodeRecord("gradients/neg", "constant", outputs=n.outputs, source=n.source) if n.name == "gradients/neg"
-                   else n for n in folded)
+    folded = tuple(
+        NodeRecord("gradients/neg", "constant", outputs=n.outputs, source=n.source)
+        if n.name == "gradients/neg"
+        else n
+        for n in folded
+    )
     fewer = tuple(n for n in folded if not n.name.endswith("/read"))
     fewer = tuple(replace(n, inputs=tuple(i.replace("/read:", ":") for i in n.inputs)) for n in fewer)
     devices = {n.name: n.device for n in placed.nodes}
     final = tuple(replace(n, device=devices[n.name]) for n in fewer)
-    return (GraphRecord(key, "built", bare, DEVICES, "What the fetches need, before any rewrite."),
-            GraphRecord(key, "fold", folded, DEVICES, "Constants are computed once, now, instead of in every step."),
-            GraphRecord(key, "algebra", fewer, DEVICES, "Operations that change nothing (x + 0, identity) are removed."),
-            GraphRecord(key, "cse", fewer, DEVICES, "Equal computations are done once and shared."),
-            GraphRecord(key, "placed", final, DEVICES, "Every operation has a device."))
+    return (
+        GraphRecord(key, "built", bare, DEVICES, "What the fetches need, before any rewrite."),
+        GraphRecord(key, "fold", folded, DEVICES, "Constants are computed once, now, instead of in every step."),
+        GraphRecord(key, "algebra", fewer, DEVICES, "Operations that change nothing (x + 0, identity) are removed."),
+        GraphRecord(key, "cse", fewer, DEVICES, "Equal computations are done once and shared."),
+        GraphRecord(key, "placed", final, DEVICES, "Every operation has a device."),
+    )
 
 
 def dense_graph(layers: int, width: int = 20, key: str = "session_0") -> GraphRecord:
@@ -81,10 +104,24 @@ def dense_graph(layers: int, width: int = 20, key: str = "session_0") -> GraphRe
         device = DEVICES[layer % len(DEVICES)]
         for i in range(width):
             name = f"{scope}/{'weights' if i == 0 else f'op{i}'}"
-            inputs = tuple(f"{source}:0" for source in (last, f"{scope}/weights" if i > 3 and i % 3 == 0 else "")
-                           if source and i > 0)
-            nodes.append(NodeRecord(name, "variable" if i == 0 else ("matmul", "add", "relu")[i % 3], inputs, (), device,
-                                    "", ((_F, (64, 256)),), i == 0, f"net.py:{layer}"))
+            inputs = tuple(
+                f"{source}:0"
+                for source in (last, f"{scope}/weights" if i > 3 and i % 3 == 0 else "")
+                if source and i > 0
+            )
+            nodes.append(
+                NodeRecord(
+                    name,
+                    "variable" if i == 0 else ("matmul", "add", "relu")[i % 3],
+                    inputs,
+                    (),
+                    device,
+                    "",
+                    ((_F, (64, 256)),),
+                    i == 0,
+                    f"net.py:{layer}",
+                )
+            )
             if i > 0:
                 last = name
     return GraphRecord(key, "placed", tuple(nodes), DEVICES)
@@ -102,7 +139,19 @@ def write_step(journal: Journal, step: int, start: float, slow: float = 1.0) -> 
         _server(journal, server, step, (start, arrived, end), ("softmax/W", "softmax/b")[index], (31360, 40)[index])
     for worker, sent in zip(TASKS[2:], arrived):
         device = f"{worker}/device:cpu:0"
-        journal.span(Span("wait", "barrier", worker, device, 1, sent, end, step, detail="the other worker" if sent < max(arrived) else ""))
+        journal.span(
+            Span(
+                "wait",
+                "barrier",
+                worker,
+                device,
+                1,
+                sent,
+                end,
+                step,
+                detail="the other worker" if sent < max(arrived) else "",
+            )
+        )
         journal.span(Span("step", "train", worker, device, 0, start, end, step))
     return end
 
@@ -116,30 +165,82 @@ def _worker(journal: Journal, task: str, step: int, start: float, seconds: float
     device = f"{task}/device:cpu:0"
     for index, (tensor, nbytes) in enumerate((("softmax/W:0", 31360), ("softmax/b:0", 40))):
         took = 0.0007 + 0.0002 * rng.random()
-        journal.span(Span("recv", tensor, task, device, index, start, start + took, step, _message(step, tensor, TASKS[index], task), nbytes))
+        journal.span(
+            Span(
+                "recv",
+                tensor,
+                task,
+                device,
+                index,
+                start,
+                start + took,
+                step,
+                _message(step, tensor, TASKS[index], task),
+                nbytes,
+            )
+        )
     begin = now = start + 0.001
-    weights = {"softmax/matmul": 0.4, "gradients/matmul": 0.34, "softmax/softmax": 0.1, "gradients/softmax": 0.06,
-               "softmax/add": 0.04, "loss/log": 0.04, "loss/sum": 0.02}
+    weights = {
+        "softmax/matmul": 0.4,
+        "gradients/matmul": 0.34,
+        "softmax/softmax": 0.1,
+        "gradients/softmax": 0.06,
+        "softmax/add": 0.04,
+        "loss/log": 0.04,
+        "loss/sum": 0.02,
+    }
     for name, weight in weights.items():
-        journal.span(Span("op", name, task, device, 0, now, now + weight * seconds, step, "", 4000, name.rpartition("/")[2]))
+        journal.span(
+            Span("op", name, task, device, 0, now, now + weight * seconds, step, "", 4000, name.rpartition("/")[2])
+        )
         now += weight * seconds
     journal.span(Span("segment", "segment_0", task, device, 0, begin, now, step))
     for tensor, nbytes, server in (("gradients/matmul:0", 31360, TASKS[0]), ("gradients/sum:0", 40, TASKS[1])):
-        journal.span(Span("send", tensor, task, device, 0, now, now + 0.0002, step, _message(step, tensor, task, server), nbytes))
+        journal.span(
+            Span(
+                "send", tensor, task, device, 0, now, now + 0.0002, step, _message(step, tensor, task, server), nbytes
+            )
+        )
         now += 0.0002
     return now
 
 
-def _server(journal: Journal, task: str, step: int, times: tuple[float, Sequence[float], float], variable: str, nbytes: int) -> None:
+def _server(
+    journal: Journal, task: str, step: int, times: tuple[float, Sequence[float], float], variable: str, nbytes: int
+) -> None:
     """Send the variable to each worker, receive its gradient, apply it."""
     start, arrived, end = times
     device = f"{task}/device:cpu:0"
     gradient = "gradients/matmul:0" if variable.endswith("W") else "gradients/sum:0"
     for index, worker in enumerate(TASKS[2:]):
-        journal.span(Span("send", f"{variable}:0", task, device, index, start, start + 0.0003, step,
-                          _message(step, f"{variable}:0", task, worker), nbytes))
-        journal.span(Span("recv", gradient, task, device, index, start + 0.0003, arrived[index] + 0.0001, step,
-                          _message(step, gradient, worker, task), nbytes))
+        journal.span(
+            Span(
+                "send",
+                f"{variable}:0",
+                task,
+                device,
+                index,
+                start,
+                start + 0.0003,
+                step,
+                _message(step, f"{variable}:0", task, worker),
+                nbytes,
+            )
+        )
+        journal.span(
+            Span(
+                "recv",
+                gradient,
+                task,
+                device,
+                index,
+                start + 0.0003,
+                arrived[index] + 0.0001,
+                step,
+                _message(step, gradient, worker, task),
+                nbytes,
+            )
+        )
     update = f"train/update_{variable[-1]}"
     journal.span(Span("op", update, task, device, 0, end - 0.0004, end, step, "", 0, "apply_gradient_descent"))
     journal.span(Span("segment", "segment_1", task, device, 0, end - 0.0004, end, step))
@@ -151,7 +252,19 @@ def build(steps: int = 50, slow: float = 1.0, journal: Journal | None = None) ->
     journal.enabled = True
     for record in stages():
         journal.graph(record)
-    journal.span(Span("compile", "session_0", TASKS[2], WORKER0, 0, journal.origin, journal.origin + 0.02, -1, detail="25 operations"))
+    journal.span(
+        Span(
+            "compile",
+            "session_0",
+            TASKS[2],
+            WORKER0,
+            0,
+            journal.origin,
+            journal.origin + 0.02,
+            -1,
+            detail="25 operations",
+        )
+    )
     now = journal.origin + 0.02
     for step in range(steps):
         now = write_step(journal, step, now, slow) + 0.0003

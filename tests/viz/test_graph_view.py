@@ -1,4 +1,5 @@
 """Graph records to drawings: scopes, limits, hubs, looks, speed."""
+
 from __future__ import annotations
 
 import re
@@ -21,13 +22,29 @@ def ids(view) -> set[str]:
 
 def star(readers: int, kind: str = "variable") -> GraphRecord:
     nodes = [NodeRecord("hub", kind, outputs=(("float32", (8,)),))]
-    return GraphRecord("star", "built", (*nodes, *(NodeRecord(f"reader{i}", "add", ("hub:0",)) for i in range(readers))))
+    return GraphRecord(
+        "star", "built", (*nodes, *(NodeRecord(f"reader{i}", "add", ("hub:0",)) for i in range(readers)))
+    )
 
 
 def test_softmax_regression_opens_the_model_and_closes_the_machinery():
     view = graph_view(fixtures.mnist_graph())
-    assert ids(view) == {"images", "labels", "softmax/W", "softmax/b", "softmax/matmul", "softmax/add", "softmax/softmax",
-                         "loss/log", "loss/mul", "loss/axes", "loss/sum", "loss/neg", "gradients", "train"}
+    assert ids(view) == {
+        "images",
+        "labels",
+        "softmax/W",
+        "softmax/b",
+        "softmax/matmul",
+        "softmax/add",
+        "softmax/softmax",
+        "loss/log",
+        "loss/mul",
+        "loss/axes",
+        "loss/sum",
+        "loss/neg",
+        "gradients",
+        "train",
+    }
     scopes = {node.id: node.count for node in view.nodes if node.kind == "scope"}
     assert scopes == {"softmax/W": 2, "softmax/b": 2, "gradients": 7, "train": 4}
     assert [device.name for device in view.devices] == list(fixtures.DEVICES)
@@ -39,7 +56,7 @@ def test_dot_names_nodes_by_id_and_open_scopes_as_clusters():
     assert 'subgraph "cluster_softmax" {' in dot
     assert '"softmax/matmul" [label="matmul"' in dot
     assert '"images" -> "softmax/matmul"' in dot
-    assert '"train" [label="train\\n4 operations"' in dot and "dashed" in dot       # it spans two devices
+    assert '"train" [label="train\\n4 operations"' in dot and "dashed" in dot  # it spans two devices
 
 
 def test_the_same_record_gives_the_same_text():
@@ -49,8 +66,9 @@ def test_the_same_record_gives_the_same_text():
 def test_tooltip_says_type_shape_device_request_and_source():
     view = graph_view(fixtures.mnist_graph(), opened=["softmax/W"])
     title = next(node.title for node in view.nodes if node.id == "softmax/W")
-    assert title == ("softmax/W: variable\ngives float32[784, 10]\non ps:0 cpu:0\nrequested: /job:ps\n"
-                     "built at softmax.py:7")
+    assert title == (
+        "softmax/W: variable\ngives float32[784, 10]\non ps:0 cpu:0\nrequested: /job:ps\nbuilt at softmax.py:7"
+    )
 
 
 def test_expand_and_collapse():
@@ -88,7 +106,7 @@ def test_a_variable_that_many_read_is_drawn_as_chips():
 
 def test_a_hub_of_very_many_says_how_many_instead():
     view = graph_view(star(39, kind="add"))
-    assert view.dot.count("class=\"wb-reference\"") == 39
+    assert view.dot.count('class="wb-reference"') == 39
     many = replace(star(45), nodes=(*star(45).nodes,))
     dot = graph_view(many, opened=["add*"]).dot
     assert "read by 45 others (not drawn)" in dot

@@ -1,4 +1,5 @@
 """The live model: what changed, cheaply, and commands that never wait."""
+
 from __future__ import annotations
 
 import json
@@ -108,7 +109,9 @@ def test_pause_resume_and_stop_reach_the_gate_at_once(journal):
 
 
 def test_an_unknown_command_is_refused_by_name(journal):
-    with pytest.raises(errors.InvalidArgumentError, match="command: 'explode' is not one of pause, resume, stop, expand"):
+    with pytest.raises(
+        errors.InvalidArgumentError, match="command: 'explode' is not one of pause, resume, stop, expand"
+    ):
         LiveModel(journal).command("explode")
 
 

@@ -1,4 +1,5 @@
 """Series, placement, passes, drawings and the wire contract."""
+
 from __future__ import annotations
 
 import math
@@ -70,8 +71,10 @@ def test_placement_counts_operations_bytes_and_crossings():
 
 
 def test_a_variable_behind_a_handle_is_as_large_as_what_is_read_from_it():
-    nodes = (NodeRecord("w", "variable", outputs=(("resource", ()),)),
-             NodeRecord("w/read", "read_variable", ("w:0",), outputs=(("float32", (3, 4)),)))
+    nodes = (
+        NodeRecord("w", "variable", outputs=(("resource", ()),)),
+        NodeRecord("w/read", "read_variable", ("w:0",), outputs=(("float32", (3, 4)),)),
+    )
     assert placement_view(GraphRecord("k", "placed", nodes)).rows[0].state_bytes == 48
 
 
@@ -83,7 +86,11 @@ def test_placement_of_nothing():
 def test_passes_say_what_they_did():
     rows = pass_view(fixtures.stages())
     assert [(row.stage, row.before, row.after) for row in rows] == [
-        ("fold", 25, 24), ("algebra", 24, 22), ("cse", 22, 22), ("placed", 22, 22)]
+        ("fold", 25, 24),
+        ("algebra", 24, 22),
+        ("cse", 22, 22),
+        ("placed", 22, 22),
+    ]
     assert rows[0].sentence == "Removed 1 operation (1 constant); turned 1 into constant."
     assert rows[1].removed == ["softmax/W/read", "softmax/b/read"]
     assert rows[2].sentence == "Changed nothing here."
@@ -108,18 +115,24 @@ def test_drawings_carry_ids_colours_and_times_and_nothing_that_runs():
 
 
 def test_scripts_links_and_handlers_in_a_drawing_are_removed():
-    evil = svg.to_svg('digraph { a [URL="javascript:alert(1)", tooltip="<script>alert(1)</script>"]; b [image="x.png"]; a -> b }')
+    evil = svg.to_svg(
+        'digraph { a [URL="javascript:alert(1)", tooltip="<script>alert(1)</script>"]; b [image="x.png"]; a -> b }'
+    )
     assert "javascript" not in evil and "<script" not in evil and "image" not in evil
-    raw = ('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1" onload="x()"><script>x()</script><style>*{}</style>'
-           '<foreignObject/><g class="node" onclick="x()" style="x"><title>n</title></g></svg>')
-    assert svg.clean(raw) == ('<svg viewBox="0 0 1 1" xmlns="http://www.w3.org/2000/svg" class="wb-svg" width="1" height="1">'
-                              '<g class="node" data-id="n"><title>n</title></g></svg>')
+    raw = (
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1" onload="x()"><script>x()</script><style>*{}</style>'
+        '<foreignObject/><g class="node" onclick="x()" style="x"><title>n</title></g></svg>'
+    )
+    assert svg.clean(raw) == (
+        '<svg viewBox="0 0 1 1" xmlns="http://www.w3.org/2000/svg" class="wb-svg" width="1" height="1">'
+        '<g class="node" data-id="n"><title>n</title></g></svg>'
+    )
 
 
 def test_text_that_is_no_graph_and_a_layout_that_takes_too_long():
-    with pytest.raises(errors.InvalidArgumentError, match="graph layout: .*check the DOT text"):
+    with pytest.raises(errors.InvalidArgumentError, match=r"graph layout: .*check the DOT text"):
         svg.to_svg("digraph { a -> ", deadline=20.0)
-    with pytest.raises(errors.DeadlineExceededError, match="graph layout: it took longer than 0.001 s"):
+    with pytest.raises(errors.DeadlineExceededError, match=r"graph layout: it took longer than 0\.001 s"):
         svg.to_svg("digraph { a -> b }", deadline=0.001)
 
 
@@ -136,7 +149,9 @@ def test_records_become_json_values():
 
 
 def test_html_is_escaped_unless_it_was_made_here():
-    assert tag("p", "<b>", Markup("<i>"), title='"', hidden=True, id=None) == '<p title="&quot;" hidden>&lt;b&gt;<i></p>'
+    assert (
+        tag("p", "<b>", Markup("<i>"), title='"', hidden=True, id=None) == '<p title="&quot;" hidden>&lt;b&gt;<i></p>'
+    )
 
 
 def test_units():

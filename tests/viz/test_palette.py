@@ -1,4 +1,5 @@
 """Colours that can be told apart, by everybody, on white and on black."""
+
 from __future__ import annotations
 
 import itertools
@@ -16,7 +17,7 @@ PROTAN = np.array([[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.09921
 
 
 def linear(color: str) -> np.ndarray:
-    channels = np.array([int(color[i:i + 2], 16) / 255 for i in (1, 3, 5)])
+    channels = np.array([int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)])
     return np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
 
 
@@ -26,10 +27,20 @@ def contrast(a: str, b: str) -> float:
 
 
 def oklab(rgb: np.ndarray) -> np.ndarray:
-    lms = np.array([[0.4122214708, 0.5363325363, 0.0514459929], [0.2119034982, 0.6806995451, 0.1073969566],
-                    [0.0883024619, 0.2817188376, 0.6299787005]]) @ np.clip(rgb, 0, 1)
-    return np.array([[0.2104542553, 0.7936177850, -0.0040720468], [1.9779984951, -2.4285922050, 0.4505937099],
-                     [0.0259040371, 0.7827717662, -0.8086757660]]) @ np.cbrt(lms)
+    lms = np.array(
+        [
+            [0.4122214708, 0.5363325363, 0.0514459929],
+            [0.2119034982, 0.6806995451, 0.1073969566],
+            [0.0883024619, 0.2817188376, 0.6299787005],
+        ]
+    ) @ np.clip(rgb, 0, 1)
+    return np.array(
+        [
+            [0.2104542553, 0.7936177850, -0.0040720468],
+            [1.9779984951, -2.4285922050, 0.4505937099],
+            [0.0259040371, 0.7827717662, -0.8086757660],
+        ]
+    ) @ np.cbrt(lms)
 
 
 @pytest.mark.parametrize("color", COLORS)
@@ -57,4 +68,7 @@ def test_names_are_short_and_sorted_by_number():
     assert short_device("") == "not placed" and short_device("odd name") == "odd name"
     assert short_task("/job:worker/task:12") == "worker:12" and short_task("me") == "me"
     assert sorted(["/job:w/task:10", "/job:w/task:9", "/job:a/task:0"], key=device_order) == [
-        "/job:a/task:0", "/job:w/task:9", "/job:w/task:10"]
+        "/job:a/task:0",
+        "/job:w/task:9",
+        "/job:w/task:10",
+    ]

@@ -1,4 +1,5 @@
 """The report: complete, escaped, offline; then in a real browser, light, dark, narrow and printed."""
+
 from __future__ import annotations
 
 import os
@@ -33,7 +34,9 @@ def test_one_file_with_everything_in_it(tmp_path):
 
 def test_every_axis_has_its_unit(tmp_path):
     text = write(tmp_path, fixtures.build(20)).read_text(encoding="utf-8")
-    assert "Loss, nats" in text and "Accuracy, %" in text and "Step time, ms" in text and "milliseconds per step" in text
+    assert (
+        "Loss, nats" in text and "Accuracy, %" in text and "Step time, ms" in text and "milliseconds per step" in text
+    )
 
 
 def test_names_cannot_break_out(tmp_path):
@@ -48,8 +51,12 @@ def test_names_cannot_break_out(tmp_path):
 
 def test_nothing_recorded_is_said_section_by_section():
     text = render_report(Journal(capacity=10), "Nothing", {})
-    for words in ("No loss or accuracy was recorded", "No graph was recorded", "No step was recorded",
-                  "No single operations were recorded"):
+    for words in (
+        "No loss or accuracy was recorded",
+        "No graph was recorded",
+        "No step was recorded",
+        "No single operations were recorded",
+    ):
         assert words in text
 
 
@@ -87,9 +94,15 @@ def test_pictures_for_notebooks_style_only_themselves():
 
 @pytest.mark.browser
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("look", [
-    {"viewport": {"width": 1200, "height": 900}}, {"viewport": {"width": 1200, "height": 900}, "color_scheme": "dark"},
-    {"viewport": {"width": 400, "height": 850}, "reduced_motion": "reduce"}], ids=["light", "dark", "narrow"])
+@pytest.mark.parametrize(
+    "look",
+    [
+        {"viewport": {"width": 1200, "height": 900}},
+        {"viewport": {"width": 1200, "height": 900}, "color_scheme": "dark"},
+        {"viewport": {"width": 400, "height": 850}, "reduced_motion": "reduce"},
+    ],
+    ids=["light", "dark", "narrow"],
+)
 def test_in_a_browser(tmp_path, look):
     from playwright.sync_api import sync_playwright
 
@@ -104,7 +117,7 @@ def test_in_a_browser(tmp_path, look):
         page.on("pageerror", lambda error: seen.append(str(error)))
         page.on("request", lambda request: seen.append(request.url))
         page.goto(path.as_uri())
-        assert seen == [path.as_uri()]                           # nothing said, nothing else loaded
+        assert seen == [path.as_uri()]  # nothing said, nothing else loaded
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         page.locator(".graph [data-id='gradients']").first.click()
         assert page.locator("details[id='scope-gradients']").get_attribute("open") is not None
@@ -112,7 +125,9 @@ def test_in_a_browser(tmp_path, look):
         page.locator(".plot").first.scroll_into_view_if_needed()
         page.locator(".plot").first.hover()
         assert re.search(r"step \d+", page.locator(".tip").first.inner_text())
-        ink, paper = page.evaluate("[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]")
+        ink, paper = page.evaluate(
+            "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
+        )
         dark = look.get("color_scheme") == "dark"
         assert (_light(ink) > _light(paper)) is dark and abs(_light(ink) - _light(paper)) > 150
         _keep(page, f"report-{'dark' if dark else 'narrow' if look['viewport']['width'] == 400 else 'light'}")

@@ -1,4 +1,5 @@
 """Step times and who holds the others up, on hand-made spans."""
+
 from __future__ import annotations
 
 import pytest
@@ -98,9 +99,14 @@ def test_one_task_is_compared_with_nobody():
 
 
 def test_a_split_counts_overlapping_time_once():
-    spans = [Span("segment", "s", W0, "", 0, 0.0, 0.004, 1), Span("op", "o", W0, "", 0, 0.001, 0.002, 1),
-             Span("send", "t", W0, "", 0, 0.003, 0.006, 1), Span("recv", "r", W0, "", 1, 0.0, 0.009, 1),
-             Span("segment", "s", W0, "", 0, 0.010, 0.012, 1), Span("step", "x", W0, "", 0, -1.0, 1.0, 1)]
+    spans = [
+        Span("segment", "s", W0, "", 0, 0.0, 0.004, 1),
+        Span("op", "o", W0, "", 0, 0.001, 0.002, 1),
+        Span("send", "t", W0, "", 0, 0.003, 0.006, 1),
+        Span("recv", "r", W0, "", 1, 0.0, 0.009, 1),
+        Span("segment", "s", W0, "", 0, 0.010, 0.012, 1),
+        Span("step", "x", W0, "", 0, -1.0, 1.0, 1),
+    ]
     (row,) = splits(spans)
     assert [row.whole, row.work, row.transfer, row.wait, row.other] == pytest.approx([12, 6, 2, 3, 1])
     assert splits([]) == []

@@ -1,6 +1,8 @@
 """Timelines, transfers, totals, critical paths and the Perfetto export, on hand-made spans."""
+
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
@@ -20,8 +22,13 @@ def span(kind: str, name: str, task: str, start: float, end: float, message: str
     return Span(kind, name, task, f"{task}/device:cpu:0", 0, start / 1e3, end / 1e3, 1, message, 8, detail)
 
 
-CHAIN = [span("op", "read", A, 0, 2), span("send", "w:0", A, 2, 3, MESSAGE), span("recv", "w:0", B, 0, 4, MESSAGE),
-         span("op", "matmul", B, 5, 9), span("op", "aside", A, 3, 6)]
+CHAIN = [
+    span("op", "read", A, 0, 2),
+    span("send", "w:0", A, 2, 3, MESSAGE),
+    span("recv", "w:0", B, 0, 4, MESSAGE),
+    span("op", "matmul", B, 5, 9),
+    span("op", "aside", A, 3, 6),
+]
 
 
 def test_transfers_are_paired_by_message_identity():
@@ -48,19 +55,27 @@ def test_an_arrow_never_points_back_in_time():
 def test_the_critical_path_follows_the_message_to_its_sender():
     path = critical_path(CHAIN, 1)
     assert [(link.kind, link.name, round(link.start), round(link.end)) for link in path] == [
-        ("work", "read", 0, 2), ("transfer", "w:0", 2, 4), ("gap", "", 4, 5), ("work", "matmul", 5, 9)]
+        ("work", "read", 0, 2),
+        ("transfer", "w:0", 2, 4),
+        ("gap", "", 4, 5),
+        ("work", "matmul", 5, 9),
+    ]
     assert explain(path) == "9 ms: 6 ms work, 2 ms transfer, 1 ms between spans; the longest link is matmul (4 ms)."
 
 
 def test_a_barrier_leads_to_whoever_came_last():
-    spans = [span("op", "quick", A, 0, 2), span("wait", "barrier", A, 2, 8), span("op", "slow", B, 0, 7),
-             span("op", "apply", A, 8, 9)]
+    spans = [
+        span("op", "quick", A, 0, 2),
+        span("wait", "barrier", A, 2, 8),
+        span("op", "slow", B, 0, 7),
+        span("op", "apply", A, 8, 9),
+    ]
     assert [link.name for link in critical_path(spans, 1)] == ["slow", "barrier", "apply"]
 
 
 def test_links_of_a_path_follow_each_other():
     path = critical_path(fixtures.build(3, slow=1.5).spans_since()[2], 2)
-    assert all(a.end == pytest.approx(b.start, abs=5e-3) for a, b in zip(path, path[1:]))
+    assert all(a.end == pytest.approx(b.start, abs=5e-3) for a, b in itertools.pairwise(path))
     assert {"/job:worker/task:1"} <= {link.task for link in path}
 
 
@@ -70,8 +85,14 @@ def test_no_spans_no_path():
 
 
 def test_spans_on_one_lane_nest_or_follow():
-    placed = lanes([span("segment", "s", A, 0, 10), span("op", "in", A, 2, 4), span("op", "across", A, 8, 12),
-                    span("op", "after", A, 12, 13)])
+    placed = lanes(
+        [
+            span("segment", "s", A, 0, 10),
+            span("op", "in", A, 2, 4),
+            span("op", "across", A, 8, 12),
+            span("op", "after", A, 12, 13),
+        ]
+    )
     assert [(s.name, lane) for lane, s in placed] == [("s", 0), ("in", 0), ("across", 1), ("after", 0)]
 
 
@@ -89,9 +110,18 @@ def test_an_unfinished_span_is_a_moment():
 
 
 def test_operation_totals():
-    totals = op_totals([span("op", "m", A, 0, 2, detail="matmul"), span("op", "m", A, 3, 7), span("op", "n", A, 0, 1),
-                        span("op", "stuck", A, 5, 1)])
-    assert [(t.name, t.count, round(t.total), round(t.longest), t.nbytes) for t in totals] == [("m", 2, 6, 4, 16), ("n", 1, 1, 1, 8)]
+    totals = op_totals(
+        [
+            span("op", "m", A, 0, 2, detail="matmul"),
+            span("op", "m", A, 3, 7),
+            span("op", "n", A, 0, 1),
+            span("op", "stuck", A, 5, 1),
+        ]
+    )
+    assert [(t.name, t.count, round(t.total), round(t.longest), t.nbytes) for t in totals] == [
+        ("m", 2, 6, 4, 16),
+        ("n", 1, 1, 1, 8),
+    ]
     assert totals[0].type == "matmul"
 
 
@@ -104,7 +134,7 @@ def test_perfetto_export():
     names = {(e["pid"], e["args"]["name"]) for e in events if e["name"] == "process_name"}
     assert names == {(1, "ps:0"), (2, "ps:1"), (3, "worker:0"), (4, "worker:1")}
     whole = next(e for e in events if e["ph"] == "X" and e["cat"] == "step")
-    assert 4000 < whole["dur"] < 20_000 and whole["ts"] >= 0          # microseconds
+    assert 4000 < whole["dur"] < 20_000 and whole["ts"] >= 0  # microseconds
     starts, ends = ({e["id"]: e for e in events if e["ph"] == phase} for phase in "sf")
     assert len(starts) == 3 * 8 and starts.keys() == ends.keys()
     assert all(starts[i]["ts"] <= ends[i]["ts"] and starts[i]["pid"] != ends[i]["pid"] for i in starts)
@@ -119,5 +149,5 @@ def test_chrome_lanes_nest_or_follow():
             by_lane.setdefault((e["pid"], e["tid"]), []).append((e["ts"], e["ts"] + e["dur"]))
     for spans in by_lane.values():
         spans.sort(key=lambda s: (s[0], -s[1]))
-        for a, b in zip(spans, spans[1:]):
+        for a, b in itertools.pairwise(spans):
             assert b[0] >= a[1] - 0.01 or b[1] <= a[1] + 0.01

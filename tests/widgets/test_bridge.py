@@ -1,4 +1,5 @@
 """The kernel end of the panel, spoken to by a plain Jupyter client in the place of the browser."""
+
 from __future__ import annotations
 
 import queue

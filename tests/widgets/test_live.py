@@ -1,4 +1,5 @@
 """The notebook widgets without a browser: what they are sent, what they answer, and that they end."""
+
 from __future__ import annotations
 
 import gc
@@ -57,6 +58,7 @@ def wait_for(widget, trait: str, good) -> None:
     def look(change):
         if good(change["new"]):
             done.set()
+
     widget.observe(look, trait)
     if not good(getattr(widget, trait)):
         assert done.wait(20), getattr(widget, trait)
@@ -81,7 +83,12 @@ def test_step_times_travel_as_bytes_with_their_facts(frame):
 def test_series_travel_as_bytes_with_their_facts(frame):
     widget = LossWidget()
     widget.show(frame["series"])
-    assert [s["name"] for s in widget.meta["series"]] == ["loss", "accuracy"] and widget.meta["lengths"] == [10, 10, 2, 2]
+    assert [s["name"] for s in widget.meta["series"]] == ["loss", "accuracy"] and widget.meta["lengths"] == [
+        10,
+        10,
+        2,
+        2,
+    ]
     assert "loss, nats" in widget.static_html()
 
 
@@ -106,14 +113,24 @@ def test_a_layout_that_fails_keeps_the_old_drawing_and_says_so(frame):
 def test_only_known_messages_are_heard():
     asked = []
     widget = GraphWidget(lambda *command: asked.append(command))
-    for content in ({"command": "expand", "argument": "loss"}, {"command": "pause"}, {"command": "exit"}, "text", None):
+    for content in (
+        {"command": "expand", "argument": "loss"},
+        {"command": "pause"},
+        {"command": "exit"},
+        "text",
+        None,
+    ):
         widget._heard(widget, content, [])
     assert asked == [("expand", "loss")]
 
 
 def test_scripts_are_small_and_text():
     for kind in (GraphWidget, StepTimesWidget, LossWidget):
-        assert isinstance(kind._esm, str) and len(kind._esm) < 20_000 and "http" not in kind._esm.replace("http://www.w3.org", "")
+        assert (
+            isinstance(kind._esm, str)
+            and len(kind._esm) < 20_000
+            and "http" not in kind._esm.replace("http://www.w3.org", "")
+        )
 
 
 # the thread
@@ -145,6 +162,7 @@ def test_a_fault_in_a_receiver_is_reported_and_does_not_end_the_thread(journal, 
             super().take(frame)
             if len(self.frames) == 1:
                 raise ValueError("no")
+
     seen = Faulty()
     source = Source(LiveModel(journal), seen.take)
     source.start()
@@ -185,14 +203,15 @@ def test_a_picture_stays_beside_the_widget_and_after_it(view, journal):
     class Display:
         def update(self, data, **options):
             shown.append(data)
+
     data, _ = view._bundle()
     assert "application/vnd.jupyter.widget-view+json" in data and "<svg" in data["text/html"]
     view._display = Display()
     journal.set_status(state="ready")
     wait_for(view.status, "value", lambda text: "Ready" in text)
     view.close()
-    assert "application/vnd.jupyter.widget-view+json" in shown[0]             # the run ended
-    assert set(shown[-1]) == {"text/html", "text/plain"}                      # the view was closed
+    assert "application/vnd.jupyter.widget-view+json" in shown[0]  # the run ended
+    assert set(shown[-1]) == {"text/html", "text/plain"}  # the view was closed
     assert "<script" not in shown[-1]["text/html"]
 
 
@@ -215,6 +234,7 @@ def test_messages_are_answered_on_the_shell_they_came_by():
 
     class Holder:
         comm = Comm()
+
     reply_at_once(Holder)
     assert Holder.comm._reply_subshell_for({}, "sub") == "sub"
     Holder.comm = None

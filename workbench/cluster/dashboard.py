@@ -86,7 +86,7 @@ def summarise(rows: Iterable[dict[str, Any]]) -> dict[str, list[Any]]:
     for (session, task), group in sorted(groups.items(), reverse=True):
         ratio = medians[session, task] / typical if typical else 1.0
         values = (f"{task} ({session[:4]})" if several else task, group[-1]["worker"], 1e3 * medians[session, task],
-                  1e3 * max(one["p95"] for one in group), sum(one["count"] for one in group), ratio,
+                  1e3 * statistics.median(one["p95"] for one in group), sum(one["count"] for one in group), ratio,
                   "#d62728" if ratio > _STRAGGLER else "#1f77b4")
         for name, value in zip(_COLUMNS, values):
             columns[name].append(value)

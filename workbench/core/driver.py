@@ -294,6 +294,8 @@ def run_error(plan: Plan, error: BaseException, segment: PlanSegment | None = No
     if isinstance(error, errors.Error):
         text = error.message if "\n  operation:" in error.message else error.message + place
         made: BaseException = type(error)(text)
+    elif isinstance(error, MemoryError):
+        made = errors.ResourceExhaustedError(f"{op.type}: {error}; make the tensor smaller{place}")
     else:
         made = errors.InvalidArgumentError(f"{op.type}: {error}; check the values that reach it{place}")
     made.__cause__ = error

@@ -143,17 +143,17 @@ class Graph:
     get_operation_by_name = operation
     get_tensor_by_name = tensor
 
-    def as_graph_element(self, element: Any) -> Tensor | Operation:
+    def as_graph_element(self, element: Any, where: str = "fetch") -> Tensor | Operation:
         """A tensor or operation of this graph from itself or its name; errors name the graph mistake."""
         if isinstance(element, str):
             return self.tensor(element) if ":" in element else self.operation(element)
         if hasattr(element, "__graph_element__"):
             element = element.__graph_element__()
         if not isinstance(element, (Tensor, Operation)):
-            raise errors.InvalidArgumentError(f"fetch: {element!r} is a {type(element).__name__}, not a tensor or "
+            raise errors.InvalidArgumentError(f"{where}: {element!r} is a {type(element).__name__}, not a tensor or "
                                               "operation; pass one, or a name")
         if element.graph is not self:
-            raise errors.InvalidArgumentError(f"fetch: {element.name} belongs to another graph; build it in this "
+            raise errors.InvalidArgumentError(f"{where}: {element.name} belongs to another graph; build it in this "
                                               "session's graph (with graph.as_default()) or use that graph's session")
         return element
 

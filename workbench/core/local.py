@@ -37,7 +37,8 @@ class Backend(Protocol):
 class LocalBackend:
     """This process, with `cpus` virtual CPU devices that share one container of state."""
 
-    def __init__(self, cpus: int = 1, container: Container | None = None, journal: trace.Journal = trace.journal) -> None:
+    def __init__(self, cpus: int = 1, container: Container | None = None,
+                 journal: trace.Journal = trace.journal) -> None:
         self.devices = tuple(f"/job:localhost/task:0/device:CPU:{i}" for i in range(cpus))
         self.container = container or Container()
         self.journal = journal

@@ -83,5 +83,6 @@ def _choose(groups: _Groups, op: Operation, specs: Sequence[DeviceSpec], home: D
         raise errors.PlacementError(
             f"place: {asked.name!r} asks for {request} but there are only {', '.join(map(str, specs))}; ask for one of "
             f"them or start the session with more devices\n  built at: {asked.source}")
-    near = [s for s in feasible if s.job == home.job and s.task == home.task]
-    return home if home in feasible else (near or feasible)[0]
+    in_job = [s for s in feasible if s.job == home.job]
+    in_task = [s for s in in_job if s.task == home.task]
+    return home if home in feasible else (in_task or in_job or feasible)[0]

@@ -50,9 +50,9 @@ class _Nothing:
 class Session:
     """Runs parts of a graph, on this process or on a cluster (paper §3.2).
 
-    `target` is None or "" for this process, or an object with `backend()` such as `wb.Cluster`. `devices` is the number of
-    virtual CPU devices of this process. Safe to use from several threads: steps run concurrently and share state.
-    `lower_all` runs every cond and while_loop on the general executor instead of compiling it to plain Python.
+    `target` is None or "" for this process, or an object with `backend()` such as `wb.Cluster`. `devices` is the
+    number of virtual CPU devices of this process. Safe to use from several threads: steps run concurrently and share
+    state. `lower_all` runs every cond and while_loop on the general executor instead of compiling it to plain Python.
     Raises InvalidArgumentError and its kin with the operation, both values and the fix; the session and its variables
     stay usable after any error.
     """
@@ -94,12 +94,12 @@ class Session:
 
     def make_callable(self, fetches: Any, feed_list: Sequence[Any] = ()) -> Callable[..., Any]:
         """A function of the fed values, in the order of `feed_list`, that runs the step."""
-        feeds = [self.graph.as_graph_element(f) for f in feed_list]
+        feeds = [self._feed_tensor(f) for f in feed_list]
 
         def call(*values: Any) -> Any:
             if len(values) != len(feeds):
-                raise errors.InvalidArgumentError(f"make_callable: {len(values)} values for {len(feeds)} feeds; pass one "
-                                                  "for each")
+                raise errors.InvalidArgumentError(f"make_callable: {len(values)} values for {len(feeds)} feeds; pass "
+                                                  "one for each")
             return self.run(fetches, dict(zip(feeds, values)))
         return call
 
@@ -130,8 +130,8 @@ class Session:
     # feeding
     def _feeds(self, feed_dict: Mapping[Any, Any]) -> tuple[tuple[Any, ...], list[Any], tuple[Any, ...]]:
         if type(feed_dict) is not dict and not isinstance(feed_dict, Mapping):
-            raise errors.InvalidArgumentError(f"feed_dict: it is a {type(feed_dict).__name__}; pass a dict from tensors to "
-                                              "values")
+            raise errors.InvalidArgumentError(f"feed_dict: it is a {type(feed_dict).__name__}; pass a dict from "
+                                              "tensors to values")
         tensors, values, shapes = [], [], []
         for key, value in feed_dict.items():
             tensor = key if type(key) is Tensor else self._feed_tensor(key)
@@ -143,30 +143,29 @@ class Session:
         return tuple(tensors), values, tuple(shapes)
 
     def _feed_tensor(self, key: Any) -> Tensor:
-        element = self.graph.as_graph_element(key)
+        element = self.graph.as_graph_element(key, "feed")
         if isinstance(element, Operation):
-            raise errors.InvalidArgumentError(f"feed: {element.name!r} is an operation; feed one of its tensors, such as "
-                                              f"'{element.name}:0'")
+            raise errors.InvalidArgumentError(f"feed: {element.name!r} is an operation; feed one of its tensors, such "
+                                              f"as '{element.name}:0'")
         return element
 
     def _feed_value(self, tensor: Tensor, value: Any) -> Any:
         if isinstance(value, Tensor) or hasattr(value, "__tensor__"):
-            raise errors.InvalidArgumentError(f"feed of {tensor.name!r}: the value is a graph tensor; feed an array, or "
-                                              "Session.run the tensor first")
+            raise errors.InvalidArgumentError(f"feed of {tensor.name!r}: the value is a graph tensor; feed an array, "
+                                              "or Session.run the tensor first")
         array = to_array(value, tensor.dtype, f"feed of {tensor.name!r}")
         return np.ascontiguousarray(array) if array.ndim else array
 
     # preparing
-    def _prepare(self, key: Any, fetches: Any, tensors: Sequence[Tensor], values: Sequence[Any],
+    def _prepare(self, key: Any, fetches: Any, tensors: tuple[Tensor, ...], values: Sequence[Any],
                  shapes: Sequence[tuple[int, ...]]) -> _Executable:
         with self._lock:
             plan = flatten(self.graph, fetches)
             for tensor, value in zip(tensors, values):
                 self._check_feed(tensor, value)
-            for tensor in tensors if len(set(tensors)) < len(tensors) else ():
                 if tensors.count(tensor) > 1:
-                    raise errors.InvalidArgumentError(f"feed of {tensor.name!r}: it is fed {tensors.count(tensor)} times, "
-                                                      "as tensor and by name; feed it once")
+                    raise errors.InvalidArgumentError(f"feed of {tensor.name!r}: it is fed {tensors.count(tensor)} "
+                                                      "times, as tensor and by name; feed it once")
             general = (key[0], key[1], None, self.graph.version)
             if self._shapes.setdefault(general, 0) >= _SPECIALISATIONS:
                 shapes = [t.shape for t in tensors]
@@ -179,11 +178,11 @@ class Session:
             return self._cache[key]
 
     def _check_feed(self, tensor: Tensor, value: Any) -> None:
-        self.graph.as_graph_element(tensor)
+        self.graph.as_graph_element(tensor, "feed")
         if not tensor.shape.compatible(Shape(np.shape(value))):
             raise errors.ShapeError(f"feed of {tensor.name!r}: its shape is {tensor.shape} but a value of shape "
-                                    f"{list(np.shape(value))} was fed; reshape the value or relax the placeholder's shape"
-                                    f"\n  built at: {tensor.op.source}")
+                                    f"{list(np.shape(value))} was fed; reshape the value or relax the placeholder's "
+                                    f"shape\n  built at: {tensor.op.source}")
 
     def _compile(self, plan: FetchPlan, feeds: Mapping[Tensor, Shape]) -> _Executable:
         start = time.perf_counter()

@@ -61,6 +61,7 @@ class RNNCell:
     def linear(self, parts: Sequence[Tensor], units: int, prefix: str = "", bias: Any = None,
                kernel: Any = None) -> Tensor:
         """[parts] · kernel + bias, with variables `prefix/kernel` and `prefix/bias`."""
+        parts = [convert(p) for p in parts]
         widths = [p.shape.as_list()[-1] for p in parts]
         if None in widths:
             raise errors.ShapeError(f"{type(self).__name__}: inputs {parts[0].name} has shape {parts[0].shape}; its "

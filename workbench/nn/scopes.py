@@ -137,7 +137,8 @@ def variable_scope(name_or_scope: str | VariableScope | None, default_name: str 
         full = _join(outer.name, title)
         inherited = reuse or outer.reuse
         store.opened(full)
-    scope = VariableScope(full, inherited, initializer or base.initializer, regularizer or base.regularizer,
+    scope = VariableScope(full, inherited, base.initializer if initializer is None else initializer,
+                          regularizer or base.regularizer,
                           dtype or base.dtype)
     with get_default_graph().name_scope(title) if title else contextlib.nullcontext("") as name_scope:
         scope.original_name_scope = name_scope
@@ -168,7 +169,8 @@ def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: A
     if scope.reuse is True:
         raise errors.InvalidArgumentError(f"get_variable: {full!r} does not exist but reuse=True; make it first, or "
                                           "use reuse=AUTO_REUSE")
-    made = Variable(_initial(full, shape, wanted or scope.dtype, dtype is None, initializer or scope.initializer),
+    made = Variable(_initial(full, shape, wanted or scope.dtype, dtype is None,
+                              scope.initializer if initializer is None else initializer),
                     trainable, collections, validate_shape, name=_free(full), dtype=wanted)
     store.variables[full] = made
     _regularize(made, regularizer or scope.regularizer)

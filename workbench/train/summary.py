@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from workbench import errors
-from workbench.core import text as _text
 from workbench.core.build import convert, ops
 from workbench.core.graph import Graph, Tensor
 from workbench.core.trace import journal
@@ -87,8 +86,9 @@ class FileWriter:
                 journal.point(event["tag"], step, event["value"])
 
     def add_graph(self, graph: Graph, global_step: Any = None) -> None:
-        """Write the graph as text."""
-        (self._folder / "graph.txt").write_text(_text.to_text(graph), encoding="utf-8")
+        """Write the graph as text, an operation a line."""
+        lines = [f"{op.name} = {op.type}({', '.join(t.name for t in op.inputs)})\n" for op in graph.get_operations()]
+        (self._folder / "graph.txt").write_text("".join(lines), encoding="utf-8")
 
     def add_run_metadata(self, run_metadata: Any, tag: str, global_step: Any = None) -> None:
         """Accepted for old programs: spans of runs are in the journal."""

@@ -1,26 +1,35 @@
 """Charts as HTML and inline SVG that fit any width without a script: lines, bars with tails, shares, timelines."""
+
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
+from typing import Any
 
 import numpy as np
 
 from workbench.viz.html import Markup, join, tag
 from workbench.viz.palette import short_task
 from workbench.viz.schema import StepView
-from workbench.viz.trace_view import Split, Timeline
+from workbench.viz.trace_view import Arrow, Bar, Split, Timeline
 from workbench.viz.units import ms, number
 
 __all__ = ["Line", "legend", "line_chart", "share_bars", "step_bars", "ticks", "timeline_chart"]
 
-SIZE = 1000           # units of a chart's own coordinates, each way
-ROW = 16              # pixels of a timeline lane
+SIZE = 1000  # units of a chart's own coordinates, each way
+ROW = 16  # pixels of a timeline lane
 KINDS = (("work", "working"), ("transfer", "sending"), ("wait", "waiting"), ("other", "between recorded spans"))
-_CLASS = {"step": "step", "segment": "work segment", "op": "work", "send": "transfer", "recv": "wait", "wait": "wait",
-          "queue": "wait"}
+_CLASS = {
+    "step": "step",
+    "segment": "work segment",
+    "op": "work",
+    "send": "transfer",
+    "recv": "wait",
+    "wait": "wait",
+    "queue": "wait",
+}
 
 
 @dataclass
@@ -50,17 +59,33 @@ def line_chart(lines: Sequence[Line], label: str, unit: str, from_zero: bool = F
     low, high, above = _range(ys, from_zero)
     left, right = float(min(xs)), float(max(xs))
     right = right if right > left else left + 1
-    body = [_grid(low, high), *(_path(line, (left, right), (low, high)) for line in lines)]
-    svg = tag("svg", *body, viewBox=f"0 0 {SIZE} {SIZE}", preserveAspectRatio="none", aria_hidden="true")
-    data = {"unit": unit, "left": left, "right": right, "low": low, "high": high, "lines": [
-        {"name": line.name, "color": line.color, "x": list(line.xs), "y": _short(line.ys)} for line in lines]}
+    svg = tag(
+        "svg",
+        _grid(low, high),
+        *(_path(line, (left, right), (low, high)) for line in lines),
+        viewBox=f"0 0 {SIZE} {SIZE}",
+        preserveAspectRatio="none",
+        aria_hidden="true",
+    )
+    data = {"unit": unit, "left": left, "right": right, "low": low, "high": high, "lines": _data(lines)}
     plot = tag("div", svg, class_="plot", data_chart=json.dumps(data, separators=(",", ":")))
-    y_axis = tag("div", *(tag("span", number(t), style=f"bottom:{_percent(t, low, high)}") for t in ticks(low, high)), class_="y")
-    x_axis = tag("div", *(tag("span", number(t), style=f"left:{_percent(t, left, right)}") for t in ticks(left, right)), class_="x")
-    note = f"{above} value{'s' if above > 1 else ''} up to {number(max(ys))} {unit} lie above the edge." if above else None
-    return tag("figure", tag("div", f"{label}{f', {unit}' if unit else ''}", class_="axis"), y_axis, plot, x_axis,
-               tag("div", "step", class_="axis axis-x"), tag("figcaption", note) if note else None, class_="chart",
-               role="img", aria_label=_summary(lines, label, unit))
+    axes = (_marks("y", "bottom", low, high), plot, _marks("x", "left", left, right))
+    many = f"{above} values" if above > 1 else "One value"
+    note = tag("figcaption", f"{many} up to {number(max(ys))} {unit} above the edge.") if above else None
+    name = tag("div", f"{label}{f', {unit}' if unit else ''}", class_="axis")
+    step = tag("div", "step", class_="axis axis-x")
+    words = _summary(lines, label, unit)
+    return tag("figure", name, *axes, step, note, class_="chart", role="img", aria_label=words)
+
+
+def _data(lines: Sequence[Line]) -> list[dict[str, Any]]:
+    """What the reading aid needs."""
+    return [{"name": line.name, "color": line.color, "x": list(line.xs), "y": _short(line.ys)} for line in lines]
+
+
+def _marks(axis: str, side: str, low: float, high: float) -> Markup:
+    texts = (tag("span", number(t), style=f"{side}:{_percent(t, low, high)}") for t in ticks(low, high))
+    return tag("div", *texts, class_=axis)
 
 
 def _range(ys: Sequence[float], from_zero: bool) -> tuple[float, float, int]:
@@ -114,8 +139,10 @@ def _summary(lines: Sequence[Line], label: str, unit: str) -> str:
 
 def legend(entries: Iterable[tuple[str, str]]) -> Markup:
     """(CSS colour or class of a kind, text) pairs."""
+
     def key(color: str) -> Markup:
         return tag("i", style=f"background:{color}") if color.startswith("#") else tag("i", class_=color)
+
     return tag("ul", *(tag("li", key(color), text) for color, text in entries), class_="legend")
 
 
@@ -127,9 +154,17 @@ def step_bars(view: StepView) -> Markup:
         bar = tag("i", class_="bar", style=f"width:{100 * task.median / most:.2f}%;background:{task.device_color}")
         mark = tag("i", class_="mark", style=f"left:{100 * task.p95 / most:.2f}%")
         text = tag("span", tag("b", ms(task.median)), f" · 95 % below {ms(task.p95)}", class_="value")
-        rows += [tag("span", short_task(task.task), class_="name", title=task.task), tag("span", bar, mark, class_="track"), text]
+        rows += [
+            tag("span", short_task(task.task), class_="name", title=task.task),
+            tag("span", bar, mark, class_="track"),
+            text,
+        ]
     marks = [tag("span", number(t), style=f"left:{100 * t / most:.2f}%") for t in ticks(0, most)]
-    axis = [tag("span", class_="name"), tag("span", *marks, class_="scale"), tag("span", "milliseconds per step", class_="value")]
+    axis = [
+        tag("span", class_="name"),
+        tag("span", *marks, class_="scale"),
+        tag("span", "milliseconds per step", class_="value"),
+    ]
     words = "; ".join(f"{short_task(t.task)} median {ms(t.median)}, 95th percentile {ms(t.p95)}" for t in view.tasks)
     return tag("div", *rows, *axis, class_="bars", role="img", aria_label=f"Step time per task: {words}")
 
@@ -140,11 +175,20 @@ def share_bars(rows: Sequence[Split]) -> Markup:
     made = []
     for row in rows:
         values = {kind: getattr(row, kind) for kind, _ in KINDS}
-        parts = [tag("i", class_=kind, style=f"width:{100 * value / most:.2f}%", title=f"{word}: {ms(value)}")
-                 for (kind, word), value in zip(KINDS, values.values()) if value > 0]
+        parts = [
+            tag("i", class_=kind, style=f"width:{100 * value / most:.2f}%", title=f"{word}: {ms(value)}")
+            for (kind, word), value in zip(KINDS, values.values())
+            if value > 0
+        ]
         text = tag("span", tag("b", ms(row.work)), f" work of {ms(row.whole)}", class_="value")
-        made += [tag("span", short_task(row.task), class_="name", title=row.task), tag("span", *parts, class_="track"), text]
-    words = "; ".join(f"{short_task(r.task)} works {ms(r.work)}, sends {ms(r.transfer)}, waits {ms(r.wait)}" for r in rows)
+        made += [
+            tag("span", short_task(row.task), class_="name", title=row.task),
+            tag("span", *parts, class_="track"),
+            text,
+        ]
+    words = "; ".join(
+        f"{short_task(r.task)} works {ms(r.work)}, sends {ms(r.transfer)}, waits {ms(r.wait)}" for r in rows
+    )
     return join((legend(KINDS), tag("div", *made, class_="bars", role="img", aria_label=f"Median step: {words}")))
 
 
@@ -152,22 +196,47 @@ def timeline_chart(view: Timeline, critical: set[tuple[str, str, str, int]], mes
     """All tasks on one axis; `critical` names (task, kind, name, step) of the bars on the critical path, `messages`
     its transfers."""
     height, length = ROW * len(view.rows), view.length or 1.0
-    shapes = [tag("rect", x=0, y=ROW * row, width=f"{length:.4f}", height=ROW, class_="band")
-              for row, (task, _) in enumerate(view.rows) if _parity(view, task)]
-    for bar in view.bars:
-        where = (view.rows[bar.row][0], bar.kind, bar.name, bar.step)
-        mark = " critical" if where in critical else "" if bar.finished else " open"
-        title = f"{bar.name} ({bar.kind}) · {ms(bar.end - bar.start)} · step {bar.step} · {short_task(where[0])}"
-        shapes.append(tag("rect", tag("title", title), x=f"{bar.start:.4f}", y=ROW * bar.row + 2,
-                          width=f"{max(bar.end - bar.start, length / 4000):.4f}", height=ROW - 4,
-                          class_=_CLASS.get(bar.kind, "other") + mark))
-    shapes += [tag("path", tag("title", f"{a.name}: {ms(a.end - a.start)}"), class_="arrow critical" if a.message in messages else "arrow",
-                   d=f"M{a.start:.4f} {ROW * a.source_row + ROW // 2}L{a.end:.4f} {ROW * a.target_row + ROW // 2}")
-               for a in view.arrows]
-    svg = tag("svg", *shapes, viewBox=f"0 0 {length:.4f} {height}", preserveAspectRatio="none", style=f"height:{height}px",
-              role="img", aria_label=f"Timeline of {len(view.rows)} lanes over {ms(length)}")
-    marks = tag("div", *(tag("span", number(t), style=f"left:{100 * t / length:.2f}%") for t in ticks(0, length, 6)), class_="scale")
-    return tag("div", tag("div", *_row_names(view), class_="names"), svg, tag("div", "ms", class_="unit"), marks, class_="timeline")
+    shapes = [
+        tag("rect", x=0, y=ROW * row, width=f"{length:.4f}", height=ROW, class_="band")
+        for row, (task, _) in enumerate(view.rows)
+        if _parity(view, task)
+    ]
+    shapes += [_bar(view, bar, critical) for bar in view.bars]
+    shapes += [_arrow(arrow, "arrow critical" if arrow.message in messages else "arrow") for arrow in view.arrows]
+    svg = tag(
+        "svg",
+        *shapes,
+        viewBox=f"0 0 {length:.4f} {height}",
+        preserveAspectRatio="none",
+        style=f"height:{height}px",
+        role="img",
+        aria_label=f"Timeline of {len(view.rows)} lanes over {ms(length)}",
+    )
+    texts = (tag("span", number(t), style=f"left:{100 * t / length:.2f}%") for t in ticks(0, length, 6))
+    names = tag("div", *_row_names(view), class_="names")
+    unit = tag("div", "ms", class_="unit")
+    return tag("div", names, svg, unit, tag("div", *texts, class_="scale"), class_="timeline")
+
+
+def _bar(view: Timeline, bar: Bar, critical: set[tuple[str, str, str, int]]) -> Markup:
+    task = view.rows[bar.row][0]
+    mark = " critical" if (task, bar.kind, bar.name, bar.step) in critical else "" if bar.finished else " open"
+    title = f"{bar.name} ({bar.kind}) · {ms(bar.end - bar.start)} · step {bar.step} · {short_task(task)}"
+    return tag(
+        "rect",
+        tag("title", title),
+        x=f"{bar.start:.4f}",
+        y=ROW * bar.row + 2,
+        width=f"{max(bar.end - bar.start, view.length / 4000):.4f}",
+        height=ROW - 4,
+        class_=_CLASS.get(bar.kind, "other") + mark,
+    )
+
+
+def _arrow(arrow: Arrow, kind: str) -> Markup:
+    ends = ((arrow.start, arrow.source_row), (arrow.end, arrow.target_row))
+    points = "L".join(f"{moment:.4f} {ROW * row + ROW // 2}" for moment, row in ends)
+    return tag("path", tag("title", f"{arrow.name}: {ms(arrow.end - arrow.start)}"), class_=kind, d=f"M{points}")
 
 
 def _parity(view: Timeline, task: str) -> bool:
@@ -177,6 +246,11 @@ def _parity(view: Timeline, task: str) -> bool:
 def _row_names(view: Timeline) -> Iterable[Markup]:
     before = ""
     for task, track in view.rows:
-        yield tag("span", tag("b", short_task(task)) if task != before else None, tag("small", track),
-                  style=f"height:{ROW}px", title=f"{task}, {track}")
+        yield tag(
+            "span",
+            tag("b", short_task(task)) if task != before else None,
+            tag("small", track),
+            style=f"height:{ROW}px",
+            title=f"{task}, {track}",
+        )
         before = task

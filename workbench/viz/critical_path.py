@@ -1,4 +1,5 @@
 """The critical path of one step: the chain of work, transfers and waits that made it as long as it was."""
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -10,20 +11,20 @@ from workbench.viz.units import ms
 
 __all__ = ["Link", "critical_path", "explain"]
 
-_SLACK = 2e-6         # seconds by which spans that follow each other may overlap
-_LONGEST = 10_000     # links; a guard against spans that contradict each other
+_SLACK = 2e-6  # seconds by which spans that follow each other may overlap
+_LONGEST = 10_000  # links; a guard against spans that contradict each other
 
 
 @dataclass(slots=True)
 class Link:
     """One stretch of the path; times in milliseconds from the start of the step."""
 
-    kind: str                    # "work" | "transfer" | "wait" | "gap"
+    kind: str  # "work" | "transfer" | "wait" | "gap"
     task: str
     name: str
     start: float
     end: float
-    message: str = ""            # of a transfer
+    message: str = ""  # of a transfer
 
 
 def critical_path(spans: Sequence[Span], step: int) -> list[Link]:
@@ -43,8 +44,16 @@ def critical_path(spans: Sequence[Span], step: int) -> list[Link]:
     until = at.end if at is not None else 0.0
     while at is not None and len(links) < _LONGEST:
         begin, before, link = _back(at, until, leaves, sends)
-        links.append(Link(link, at.task, at.name, 1e3 * (begin - origin), 1e3 * (until - origin),
-                          at.message if link == "transfer" else ""))
+        links.append(
+            Link(
+                link,
+                at.task,
+                at.name,
+                1e3 * (begin - origin),
+                1e3 * (until - origin),
+                at.message if link == "transfer" else "",
+            )
+        )
         if before is not None and before.end < begin - _SLACK:
             links.append(Link("gap", at.task, "", 1e3 * (before.end - origin), 1e3 * (begin - origin)))
         until = begin if before is None else min(before.end, begin)
@@ -55,8 +64,12 @@ def critical_path(spans: Sequence[Span], step: int) -> list[Link]:
 def _leaves(spans: list[Span]) -> list[Span]:
     """Spans without the segments whose operations were recorded one by one."""
     ops = [s for s in spans if s.kind == "op"]
-    return [s for s in spans if s.kind != "segment" or not any(
-        o.task == s.task and o.start >= s.start - _SLACK and o.end <= s.end + _SLACK for o in ops)]
+    return [
+        s
+        for s in spans
+        if s.kind != "segment"
+        or not any(o.task == s.task and o.start >= s.start - _SLACK and o.end <= s.end + _SLACK for o in ops)
+    ]
 
 
 def _back(at: Span, until: float, spans: list[Span], sends: dict[Span, Span]) -> tuple[float, Span | None, str]:
@@ -80,8 +93,11 @@ def _last(spans: list[Span], task: str, before: float, but: Span) -> Span | None
 
 def _ended_last(spans: list[Span], wait: Span) -> Span | None:
     """What another task finished last while `wait` waited."""
-    found = [s for s in spans if s.task != wait.task and s.kind not in ("wait", "queue", "recv")
-             and wait.start < s.end <= wait.end + _SLACK]
+    found = [
+        s
+        for s in spans
+        if s.task != wait.task and s.kind not in ("wait", "queue", "recv") and wait.start < s.end <= wait.end + _SLACK
+    ]
     return max(found, key=lambda s: s.end, default=None)
 
 
@@ -90,9 +106,13 @@ def explain(links: Sequence[Link]) -> str:
     if not links:
         return "Nothing of this step was recorded."
     length = links[-1].end - links[0].start
-    parts = [f"{ms(sum(k.end - k.start for k in links if k.kind == kind))} {word}"
-             for kind, word in (("work", "work"), ("transfer", "transfer"), ("wait", "waiting"), ("gap", "between spans"))
-             if any(k.kind == kind for k in links)]
+    parts = [
+        f"{ms(sum(k.end - k.start for k in links if k.kind == kind))} {word}"
+        for kind, word in (("work", "work"), ("transfer", "transfer"), ("wait", "waiting"), ("gap", "between spans"))
+        if any(k.kind == kind for k in links)
+    ]
     longest = max(links, key=lambda k: k.end - k.start)
-    return (f"{ms(length)}: {', '.join(parts)}; the longest link is {longest.name or longest.kind} "
-            f"({ms(longest.end - longest.start)}).")
+    return (
+        f"{ms(length)}: {', '.join(parts)}; the longest link is {longest.name or longest.kind} "
+        f"({ms(longest.end - longest.start)})."
+    )

@@ -1,4 +1,5 @@
 """DOT text of a drawing: looks, widths and the attributes that keep the layout of large graphs fast."""
+
 from __future__ import annotations
 
 from collections import defaultdict
@@ -10,15 +11,32 @@ from workbench.viz.schema import GraphNode
 
 __all__ = ["Chip", "Drawing", "Line", "to_dot"]
 
-LARGE = 60            # visible nodes from which the fast layout is used
-LABELS = 8            # edges that get a label: the largest tensors, each once
-_FORMS = {"op": "box", "scope": "box", "mixed": "box", "variable": "cylinder", "closed_variable": "cylinder", "constant": "ellipse",
-          "placeholder": "invhouse", "send": "rarrow", "recv": "larrow"}
+LARGE = 60  # visible nodes from which the fast layout is used
+LABELS = 8  # edges that get a label: the largest tensors, each once
+_FORMS = {
+    "op": "box",
+    "scope": "box",
+    "mixed": "box",
+    "variable": "cylinder",
+    "closed_variable": "cylinder",
+    "constant": "ellipse",
+    "placeholder": "invhouse",
+    "send": "rarrow",
+    "recv": "larrow",
+}
 
-_STYLES = {"op": "rounded,filled", "scope": "rounded,filled,bold", "mixed": "rounded,filled,bold,dashed",
-           "closed_variable": "filled,bold"}
-_SIZES = {"constant": ", fontsize=9, margin=\"0.01,0.01\"", "placeholder": ", margin=\"0.0,0.03\"",
-          "scope": ", margin=\"0.14,0.07\"", "mixed": ", margin=\"0.14,0.07\""}
+_STYLES = {
+    "op": "rounded,filled",
+    "scope": "rounded,filled,bold",
+    "mixed": "rounded,filled,bold,dashed",
+    "closed_variable": "filled,bold",
+}
+_SIZES = {
+    "constant": ', fontsize=9, margin="0.01,0.01"',
+    "placeholder": ', margin="0.0,0.03"',
+    "scope": ', margin="0.14,0.07"',
+    "mixed": ', margin="0.14,0.07"',
+}
 
 
 @dataclass(slots=True)
@@ -30,7 +48,7 @@ class Line:
     label: str
     nbytes: int
     control: bool = False
-    tensor: str = ""             # what flows; the same tensor on several lines is labelled once
+    tensor: str = ""  # what flows; the same tensor on several lines is labelled once
 
 
 @dataclass(slots=True)
@@ -46,9 +64,9 @@ class Chip:
 @dataclass(slots=True)
 class Drawing:
     nodes: Mapping[str, GraphNode]
-    clusters: Mapping[str, str]                        # node -> open scope around it, "" = none
-    colors: Mapping[str, str]                          # device -> colour
-    shapes: dict[str, tuple[str, str]]                 # node -> (form, second line)
+    clusters: Mapping[str, str]  # node -> open scope around it, "" = none
+    colors: Mapping[str, str]  # device -> colour
+    shapes: dict[str, tuple[str, str]]  # node -> (form, second line)
     lines: list[Line] = field(default_factory=list)
     chips: list[Chip] = field(default_factory=list)
 
@@ -59,8 +77,10 @@ def to_dot(drawing: Drawing) -> str:
     rows += _cluster(drawing, "", _inside(drawing), "  ")
     labelled = _labelled(drawing)
     rows += (_line(line, id(line) in labelled) for line in drawing.lines)
-    rows += (f"  {quote(c.id)} -> {quote(c.target)} [style=dotted, arrowsize=0.4, class=\"wb-reference\"];"
-             for c in drawing.chips)
+    rows += (
+        f'  {quote(c.id)} -> {quote(c.target)} [style=dotted, arrowsize=0.4, class="wb-reference"];'
+        for c in drawing.chips
+    )
     return "\n".join((*rows, "}")) + "\n"
 
 
@@ -73,8 +93,8 @@ def _head(size: int) -> Iterator[str]:
     """NOTE: the four attributes of the large case cut the layout of 300 nodes from ten seconds to half a second."""
     fast = "splines=line, nslimit=2, nslimit1=2, mclimit=0.3" if size > LARGE else "splines=true"
     yield f"  graph [rankdir=TB, ranksep=0.35, nodesep=0.22, bgcolor=transparent, compound=true, {fast}];"
-    yield "  node [fontname=\"Helvetica,Arial,sans-serif\", fontsize=11, margin=\"0.1,0.05\", height=0.3, width=0.3];"
-    yield "  edge [fontname=\"Helvetica,Arial,sans-serif\", fontsize=9, arrowsize=0.6, color=\"#777777\"];"
+    yield '  node [fontname="Helvetica,Arial,sans-serif", fontsize=11, margin="0.1,0.05", height=0.3, width=0.3];'
+    yield '  edge [fontname="Helvetica,Arial,sans-serif", fontsize=9, arrowsize=0.6, color="#777777"];'
 
 
 def _inside(drawing: Drawing) -> dict[str, tuple[set[str], list[str]]]:
@@ -89,8 +109,9 @@ def _inside(drawing: Drawing) -> dict[str, tuple[set[str], list[str]]]:
     return inside
 
 
-def _cluster(drawing: Drawing, scope: str, inside: Mapping[str, tuple[set[str], list[str]]],
-             indent: str) -> Iterator[str]:
+def _cluster(
+    drawing: Drawing, scope: str, inside: Mapping[str, tuple[set[str], list[str]]], indent: str
+) -> Iterator[str]:
     scopes, nodes = inside[scope]
     chips: dict[str, list[Chip]] = defaultdict(list)
     for chip in drawing.chips:
@@ -101,9 +122,11 @@ def _cluster(drawing: Drawing, scope: str, inside: Mapping[str, tuple[set[str], 
     for inner in sorted(scopes):
         label = inner.rpartition("/")[2]
         yield f"{indent}subgraph {quote('cluster_' + inner)} {{"
-        yield (f"{indent}  graph [label={quote(label)}, labeljust=l, style=rounded, color=\"#99999999\", "
-               f"bgcolor=\"#8888880c\", margin=8, fontname=\"Helvetica,Arial,sans-serif\", fontsize=10, "
-               f"class=\"wb-cluster\"];")
+        yield (
+            f'{indent}  graph [label={quote(label)}, labeljust=l, style=rounded, color="#99999999", '
+            f'bgcolor="#8888880c", margin=8, fontname="Helvetica,Arial,sans-serif", fontsize=10, '
+            f'class="wb-cluster"];'
+        )
         yield from _cluster(drawing, inner, inside, indent + "  ")
         yield indent + "}"
 
@@ -114,8 +137,11 @@ def _node(drawing: Drawing, id: str) -> str:
     label = f"{node.label}\n{second}" if second else node.label
     style = _STYLES.get(form, "filled")
     device = list(drawing.colors).index(node.device) if node.device in drawing.colors else "none"
-    return (f"{quote(id)} [label={quote(label)}, shape={_FORMS[form]}, style=\"{style}\", color=\"{color}\", "
-            f"fillcolor=\"{color}26\"{_SIZES.get(form, '')}, tooltip={quote(node.title)}, class=\"{_class(node, form)} wb-device-{device}\"];")
+    return (
+        f'{quote(id)} [label={quote(label)}, shape={_FORMS[form]}, style="{style}", color="{color}", '
+        f'fillcolor="{color}26"{_SIZES.get(form, "")}, tooltip={quote(node.title)}, '
+        f'class="{_class(node, form)} wb-device-{device}"];'
+    )
 
 
 def _class(node: GraphNode, form: str) -> str:
@@ -125,9 +151,11 @@ def _class(node: GraphNode, form: str) -> str:
 def _chip(drawing: Drawing, chip: Chip) -> str:
     hub = drawing.nodes[chip.hub]
     color = drawing.colors.get(hub.device, "#888888")
-    return (f"{quote(chip.id)} [label={quote('↗ ' + chip.label)}, shape=box, style=\"rounded,filled\", fontsize=8, "
-            f"height=0.18, margin=\"0.05,0.02\", color=\"{color}80\", fillcolor=\"{color}14\", "
-            f"tooltip={quote('reference to ' + hub.title)}, class=\"wb-chip\"];")
+    return (
+        f'{quote(chip.id)} [label={quote("↗ " + chip.label)}, shape=box, style="rounded,filled", fontsize=8, '
+        f'height=0.18, margin="0.05,0.02", color="{color}80", fillcolor="{color}14", '
+        f'tooltip={quote("reference to " + hub.title)}, class="wb-chip"];'
+    )
 
 
 def _labelled(drawing: Drawing) -> set[int]:
@@ -141,7 +169,7 @@ def _labelled(drawing: Drawing) -> set[int]:
 
 def _line(line: Line, labelled: bool) -> str:
     if line.control:
-        return f"  {quote(line.source)} -> {quote(line.target)} [style=dashed, class=\"wb-control\"];"
+        return f'  {quote(line.source)} -> {quote(line.target)} [style=dashed, class="wb-control"];'
     width = min(5.0, max(0.8, 0.6 + 0.75 * log10(1 + line.nbytes / 1024)))
     label = f"label={quote(' ' + line.label)}, " if labelled else ""
-    return f"  {quote(line.source)} -> {quote(line.target)} [{label}penwidth={width:.1f}, class=\"wb-data\"];"
+    return f'  {quote(line.source)} -> {quote(line.target)} [{label}penwidth={width:.1f}, class="wb-data"];'

@@ -1,4 +1,5 @@
 """A graph record as a drawing of at most a few hundred nodes: scopes collapsed, hubs set aside, then DOT text."""
+
 from __future__ import annotations
 
 from collections import Counter, defaultdict
@@ -13,16 +14,21 @@ from workbench.viz.scopes import ScopeTree, tensor_bytes
 
 __all__ = ["GraphPicture", "choose_graph", "graph_view"]
 
-LIMIT = 300           # visible nodes
-FIRST = 45            # visible nodes before anybody opened or closed a scope
-HUB = 6               # visible neighbours beyond which a variable, constant or placeholder is shown as chips
-BUSY_HUB = 12         # the same for any other operation
-CHIPS = 40            # chips of one hub; beyond, its edges are counted in its label instead
+LIMIT = 300  # visible nodes
+FIRST = 45  # visible nodes before anybody opened or closed a scope
+HUB = 6  # visible neighbours beyond which a variable, constant or placeholder is shown as chips
+BUSY_HUB = 12  # the same for any other operation
+CHIPS = 40  # chips of one hub; beyond, its edges are counted in its label instead
 _SOURCES = ("constant", "const", "variable", "variablev2", "placeholder", "read", "identity")
 
 
-def graph_view(record: GraphRecord, opened: Iterable[str] = (), closed: Iterable[str] = (),
-               palette: Palette | None = None, limit: int = LIMIT) -> GraphView:
+def graph_view(
+    record: GraphRecord,
+    opened: Iterable[str] = (),
+    closed: Iterable[str] = (),
+    palette: Palette | None = None,
+    limit: int = LIMIT,
+) -> GraphView:
     """The view of `record` with its default scopes open, plus `opened`, minus `closed`. Pure; ids are stable."""
     picture = GraphPicture(record, palette)
     for id in opened:
@@ -56,8 +62,8 @@ class GraphPicture:
         self.palette = palette or Palette()
         self.palette.add(record.devices)
         self.tree = ScopeTree(record)
-        self._opened = dict.fromkeys(self.tree.default_open(FIRST))     # in the order of opening
-        self.touched = False                                            # did anybody open or close a scope?
+        self._opened = dict.fromkeys(self.tree.default_open(FIRST))  # in the order of opening
+        self.touched = False  # did anybody open or close a scope?
         self._owners: dict[str, str] = {}
         self._view: GraphView | None = None
 
@@ -108,11 +114,20 @@ class GraphPicture:
         drawing = Drawing(nodes, self._clusters(nodes), colors=dict(self._colors()), shapes=self._shapes(nodes))
         self._connect(drawing)
         if hidden:
-            note = f"{hidden:,} of {sum(visible.values()) + hidden:,} operations are not drawn: their scope holds too many."
-        chips = [GraphNode(c.id, c.label, "op", nodes[c.hub].device, 1, f"reference to {nodes[c.hub].title}")
-                 for c in drawing.chips]
-        return GraphView(self.record.key, to_dot(drawing), [*nodes.values(), *chips],
-                         [DeviceColor(name, color) for name, color in self._colors()], {}, note)
+            whole = sum(visible.values()) + hidden
+            note = f"{hidden:,} of {whole:,} operations are not drawn: their scope holds too many."
+        chips = [
+            GraphNode(c.id, c.label, "op", nodes[c.hub].device, 1, f"reference to {nodes[c.hub].title}")
+            for c in drawing.chips
+        ]
+        return GraphView(
+            self.record.key,
+            to_dot(drawing),
+            [*nodes.values(), *chips],
+            [DeviceColor(name, color) for name, color in self._colors()],
+            {},
+            note,
+        )
 
     def _colors(self) -> Iterable[tuple[str, str]]:
         used = {d for d in (*self.record.devices, *self.tree.scopes[""].devices) if d}
@@ -229,7 +244,12 @@ def _form(record: NodeRecord) -> str:
     kind = record.type.lower()
     if kind in ("send", "recv"):
         return kind
-    for word, form in (("placeholder", "placeholder"), ("argument", "placeholder"), ("const", "constant"), ("variable", "variable")):
+    for word, form in (
+        ("placeholder", "placeholder"),
+        ("argument", "placeholder"),
+        ("const", "constant"),
+        ("variable", "variable"),
+    ):
         if kind.startswith(word):
             return form
     return "op"
@@ -237,9 +257,15 @@ def _form(record: NodeRecord) -> str:
 
 def _title(record: NodeRecord) -> str:
     """What the tooltip of an operation says, a fact a line."""
-    shapes = ", ".join(f"{dtype}[{'?' if shape is None else ', '.join('?' if d is None else str(d) for d in shape)}]"
-                       for dtype, shape in record.outputs)
-    lines = [f"{record.name}: {record.type}", f"gives {shapes}" if shapes else "",
-             f"on {short_device(record.device)}" if record.device else "not placed yet",
-             f"requested: {record.request}" if record.request else "", f"built at {record.source}" if record.source else ""]
+    shapes = ", ".join(
+        f"{dtype}[{'?' if shape is None else ', '.join('?' if d is None else str(d) for d in shape)}]"
+        for dtype, shape in record.outputs
+    )
+    lines = [
+        f"{record.name}: {record.type}",
+        f"gives {shapes}" if shapes else "",
+        f"on {short_device(record.device)}" if record.device else "not placed yet",
+        f"requested: {record.request}" if record.request else "",
+        f"built at {record.source}" if record.source else "",
+    ]
     return "\n".join(filter(None, lines))

@@ -1,4 +1,5 @@
 """HTML text that is escaped unless it was made here."""
+
 from __future__ import annotations
 
 import html
@@ -37,7 +38,9 @@ def join(parts: Iterable[Any]) -> Markup:
 def table(caption: str, columns: Iterable[tuple[str, str]], rows: Iterable[Iterable[Any]]) -> Markup:
     """A table; a column is (title, "text" | "number" | "wide"). The first cell of a row is its header."""
     kinds = list(columns)
-    head = tag("tr", *(tag("th", title, scope="col", role="columnheader", class_=kind) for title, kind in kinds), role="row")
+    head = tag(
+        "tr", *(tag("th", title, scope="col", role="columnheader", class_=kind) for title, kind in kinds), role="row"
+    )
     body = [tag("tr", *(_cell(i == 0, *kinds[i], cell) for i, cell in enumerate(row)), role="row") for row in rows]
     made = tag("table", tag("caption", caption), tag("thead", head), tag("tbody", *body), role="table")
     return tag("div", made, class_="table", role="region", aria_label=caption, tabindex="0")

@@ -1,4 +1,5 @@
 """The live picture of one journal: what changed since the last frame, at a cost that depends on that alone."""
+
 from __future__ import annotations
 
 import threading
@@ -19,8 +20,8 @@ from workbench.viz.straggler_view import StragglerModel
 
 __all__ = ["LiveModel"]
 
-RANKING_EVERY = 5     # frames with new steps between two straggler rankings
-REMEMBERED = 64       # executables among which the graph to show is chosen
+RANKING_EVERY = 5  # frames with new steps between two straggler rankings
+REMEMBERED = 64  # executables among which the graph to show is chosen
 
 
 class LiveModel:
@@ -52,8 +53,10 @@ class LiveModel:
         Raises InvalidArgumentError for a name that is no command.
         """
         if name not in COMMANDS:
-            raise errors.InvalidArgumentError(f"command: {name!r} is not one of {', '.join(COMMANDS)}; reload the page "
-                                              "if its version differs from the kernel's")
+            raise errors.InvalidArgumentError(
+                f"command: {name!r} is not one of {', '.join(COMMANDS)}; reload the page "
+                "if its version differs from the kernel's"
+            )
         if name in ("expand", "collapse"):
             self._asked.append((name, str(argument)))
         else:
@@ -86,11 +89,15 @@ class LiveModel:
         if self._ranking_due(stepped):
             self._unranked = 0
             frame.stragglers = self._stragglers.view()
-        return plain(frame)          # type: ignore[no-any-return]
+        return plain(frame)
 
     def _ranking_due(self, stepped: bool) -> bool:
         """Every few frames while steps come in, and once more when they stop."""
-        return self._unranked >= RANKING_EVERY or (self._unranked > 0 and not stepped) or (stepped and self._sequence < 3)
+        return (
+            self._unranked >= RANKING_EVERY
+            or (self._unranked > 0 and not stepped)
+            or (stepped and self._sequence < 3)
+        )
 
     def _read(self, what: str, since: Any) -> list[Any]:
         self._cursors[what], lost, records = since(self._cursors[what])
@@ -103,9 +110,9 @@ class _Graphs:
 
     def __init__(self, palette: Palette) -> None:
         self._palette = palette
-        self._newest: dict[str, GraphRecord] = {}          # key -> its newest whole-graph stage
+        self._newest: dict[str, GraphRecord] = {}  # key -> its newest whole-graph stage
         self._picture: GraphPicture | None = None
-        self._milliseconds: dict[str, float] = {}          # operation -> time in the newest step that recorded it
+        self._milliseconds: dict[str, float] = {}  # operation -> time in the newest step that recorded it
         self._step: dict[str, int] = {}
 
     def take(self, records: Iterable[GraphRecord], session: str) -> None:
@@ -161,4 +168,6 @@ class _Graphs:
         if self._picture is None:
             return None
         view = self._picture.view()
-        return GraphView(view.key, view.dot, view.nodes, view.devices, self._picture.stats(self._milliseconds), view.note)
+        return GraphView(
+            view.key, view.dot, view.nodes, view.devices, self._picture.stats(self._milliseconds), view.note
+        )

@@ -1,4 +1,5 @@
 """Which colour a device has: a fixed set that stays apart for colour-blind eyes, on white and on black paper."""
+
 from __future__ import annotations
 
 import re
@@ -6,13 +7,25 @@ from collections.abc import Iterable
 
 __all__ = ["COLORS", "Palette", "device_order", "short_device", "short_task", "task_of"]
 
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#a885cc", "#bf0080", "#666642", "#2693ff", "#8b5e3c", "#e0487f",
-          "#7f7f7f")
+COLORS = (
+    "#0072b2",
+    "#d55e00",
+    "#009e73",
+    "#a885cc",
+    "#bf0080",
+    "#666642",
+    "#2693ff",
+    "#8b5e3c",
+    "#e0487f",
+    "#7f7f7f",
+)
 """Okabe and Ito's first hues, then the ones farthest from them in colour-blind sight; each has 3:1 contrast with
 white and with #14171a."""
 
-_DEVICE = re.compile(r"(?:/job:(?P<job>[^/]+))?(?:/replica:\d+)?(?:/task:(?P<index>\d+))?"
-                     r"(?:/(?:device:)?(?P<kind>[A-Za-z_]+):(?P<number>\d+))?$")
+_DEVICE = re.compile(
+    r"(?:/job:(?P<job>[^/]+))?(?:/replica:\d+)?(?:/task:(?P<index>\d+))?"
+    r"(?:/(?:device:)?(?P<kind>[A-Za-z_]+):(?P<number>\d+))?$"
+)
 
 
 def task_of(device: str) -> str:
@@ -48,7 +61,7 @@ class Palette:
 
     def __init__(self, devices: Iterable[str] = ()) -> None:
         self._given: dict[str, str] = {}
-        self._taken: set[str] = set()          # tasks whose colour a device has already
+        self._taken: set[str] = set()  # tasks whose colour a device has already
         self._count = 0
         self.add(devices)
 

@@ -1,6 +1,8 @@
 """What each rewrite did to a graph: operations added, removed and changed between two recorded stages."""
+
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,19 +17,19 @@ class PassRow:
     """One stage against the one before it."""
 
     stage: str
-    note: str                    # what the pass says of itself
+    note: str  # what the pass says of itself
     before: int
     after: int
-    added: list[str]             # names, all of them
+    added: list[str]  # names, all of them
     removed: list[str]
-    changed: list[str]           # same name, other type or inputs
-    fused: int                   # operations that now live inside a fused one
+    changed: list[str]  # same name, other type or inputs
+    fused: int  # operations that now live inside a fused one
     sentence: str
 
 
 def pass_view(records: Sequence[GraphRecord]) -> list[PassRow]:
     """One row per stage of one executable, in order, from the second stage on."""
-    return [_compare(before, after) for before, after in zip(records, records[1:])]
+    return [_compare(before, after) for before, after in itertools.pairwise(records)]
 
 
 def _compare(before: GraphRecord, after: GraphRecord) -> PassRow:
@@ -37,7 +39,9 @@ def _compare(before: GraphRecord, after: GraphRecord) -> PassRow:
     changed = [name for name in new if name in old and _core(new[name]) != _core(old[name])]
     fused = len(removed) if any("fused" in new[n].type.lower() for n in (*added, *changed)) else 0
     placed = sum(new[n].device != old[n].device for n in new if n in old)
-    sentence = _sentence([old[n] for n in removed], [new[n] for n in added], [(old[n], new[n]) for n in changed], placed, bool(fused))
+    sentence = _sentence(
+        [old[n] for n in removed], [new[n] for n in added], [(old[n], new[n]) for n in changed], placed, bool(fused)
+    )
     return PassRow(after.stage, after.note, len(old), len(new), added, removed, changed, fused, sentence)
 
 
@@ -45,7 +49,13 @@ def _core(node: NodeRecord) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     return node.type, node.inputs, node.control
 
 
-def _sentence(removed: list[NodeRecord], added: list[NodeRecord], changed: list[tuple[NodeRecord, NodeRecord]], placed: int, fused: bool) -> str:
+def _sentence(
+    removed: list[NodeRecord],
+    added: list[NodeRecord],
+    changed: list[tuple[NodeRecord, NodeRecord]],
+    placed: int,
+    fused: bool,
+) -> str:
     parts = []
     if fused:
         parts.append(f"{len(removed)} operations fused into {len(added) or len(changed)}")

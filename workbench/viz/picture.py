@@ -1,4 +1,5 @@
 """Pictures of views that stay in a notebook: HTML without scripts, readable with and without a kernel."""
+
 from __future__ import annotations
 
 from workbench.viz import charts
@@ -12,14 +13,16 @@ __all__ = ["graph_picture", "picture", "series_picture", "steps_picture"]
 
 def picture(*parts: Markup) -> Markup:
     """The parts with their own style sheet, which touches nothing else on the page."""
-    colors = style("colors.css").replace(":root", ".wb-static")
-    sheet = f"{colors}\n.wb-static {{ color: var(--ink); font-variant-numeric: tabular-nums; max-width: 960px;\n{style('charts.css')}\n}}"
+    own = "color: var(--ink); font-variant-numeric: tabular-nums; max-width: 960px;"
+    sheet = f"{style('notebook.css')}\n.wb-static {{ {own}\n{style('charts.css')}\n}}"
     return tag("div", tag("style", Markup(sheet)), *parts, class_="wb-static")
 
 
 def graph_picture(svg: str, devices: list[DeviceColor]) -> Markup:
     """A drawing that was cleaned (`svg.clean`), with the colours of its devices."""
-    return join((charts.legend((d.color, short_device(d.name)) for d in devices), tag("div", Markup(svg), class_="graph")))
+    return join(
+        (charts.legend((d.color, short_device(d.name)) for d in devices), tag("div", Markup(svg), class_="graph"))
+    )
 
 
 def steps_picture(view: StepView) -> Markup:
@@ -28,4 +31,7 @@ def steps_picture(view: StepView) -> Markup:
 
 
 def series_picture(view: SeriesView) -> Markup:
-    return join(charts.line_chart([charts.Line(s.name, "var(--accent)", s.steps, s.values)], s.name, s.unit) for s in view.series)
+    return join(
+        charts.line_chart([charts.Line(s.name, "var(--accent)", s.steps, s.values)], s.name, s.unit)
+        for s in view.series
+    )

@@ -1,4 +1,5 @@
 """What lies where: operations, scopes and bytes per device."""
+
 from __future__ import annotations
 
 from collections import Counter
@@ -15,19 +16,19 @@ __all__ = ["DeviceRow", "Placement", "placement_view"]
 class DeviceRow:
     """One device: how much of the graph it holds."""
 
-    device: str                  # "" = operations that have no device yet
+    device: str  # "" = operations that have no device yet
     operations: int
-    state_bytes: int             # of variables; unknown dimensions count as 1
-    output_bytes: int            # of all operations' outputs in one step
-    received_bytes: int          # of tensors made on another device, each once per step
-    scopes: list[tuple[str, int]]    # (outermost scope, operations), the largest first; "" = outside any scope
+    state_bytes: int  # of variables; unknown dimensions count as 1
+    output_bytes: int  # of all operations' outputs in one step
+    received_bytes: int  # of tensors made on another device, each once per step
+    scopes: list[tuple[str, int]]  # (outermost scope, operations), the largest first; "" = outside any scope
 
 
 @dataclass(slots=True)
 class Placement:
     rows: list[DeviceRow]
-    unknown: int                 # tensors with an unknown dimension: the bytes are lower bounds when it is not 0
-    crossing: int                # tensors that cross devices, each counted once per receiving device
+    unknown: int  # tensors with an unknown dimension: the bytes are lower bounds when it is not 0
+    crossing: int  # tensors that cross devices, each counted once per receiving device
 
 
 def placement_view(record: GraphRecord) -> Placement:
@@ -44,8 +45,11 @@ def placement_view(record: GraphRecord) -> Placement:
         row.output_bytes += nbytes
         row.state_bytes += held.get(node.name, 0)
         scopes[node.device][node.name.partition("/")[0] if "/" in node.name else ""] += 1
-        crossings |= {(text, node.device) for text in node.inputs
-                      if (source := nodes.get(text.rpartition(":")[0])) is not None and source.device != node.device}
+        crossings |= {
+            (text, node.device)
+            for text in node.inputs
+            if (source := nodes.get(text.rpartition(":")[0])) is not None and source.device != node.device
+        }
     for text, device in crossings:
         name, _, index = text.rpartition(":")
         outputs = nodes[name].outputs
@@ -57,9 +61,12 @@ def placement_view(record: GraphRecord) -> Placement:
 
 
 def _held(record: GraphRecord) -> dict[str, int]:
-    """Bytes that each variable holds. One behind a handle is as large as the largest result of what takes the handle."""
-    held = {node.name: sum(tensor_bytes(*output) for output in node.outputs)
-            for node in record.nodes if node.type.lower().startswith("variable")}
+    """Bytes that each variable holds; one behind a handle is as large as the largest thing read from it."""
+    held = {
+        node.name: sum(tensor_bytes(*output) for output in node.outputs)
+        for node in record.nodes
+        if node.type.lower().startswith("variable")
+    }
     for node in record.nodes:
         name = node.inputs[0].rpartition(":")[0] if node.inputs else ""
         if name in held and node.outputs:

@@ -1,4 +1,5 @@
 """The newest steps of one task, by number, however late and mixed their spans arrive."""
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from workbench.core.trace import Span
 
 __all__ = ["RESTART", "Recent"]
 
-RESTART = 10          # steps by which a number may fall behind half of the newest before steps count from 0 again
+RESTART = 10  # steps by which a number may fall behind half of the newest before steps count from 0 again
 T = TypeVar("T")
 
 
@@ -18,7 +19,7 @@ class Recent(Generic[T]):
 
     def __init__(self, window: int, make: Callable[[int], T]) -> None:
         self.items: dict[int, T] = {}
-        self.count = 0                   # steps seen since the start of the session
+        self.count = 0  # steps seen since the start of the session
         self._window = window
         self._make = make
         self._newest = -1
@@ -29,7 +30,7 @@ class Recent(Generic[T]):
         item = self.items.get(span.step)
         if item is None:
             if span.step < self._newest // 2 - RESTART and span.start > self._end:
-                self.items.clear()       # a later span with a far lower number: a new session
+                self.items.clear()  # a later span with a far lower number: a new session
                 self.count, self._newest = 0, -1
             if len(self.items) >= self._window:
                 oldest = min(self.items)

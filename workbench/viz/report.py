@@ -1,4 +1,5 @@
 """One run as one HTML file that opens offline: what was trained, where it ran, where the time went, and why."""
+
 from __future__ import annotations
 
 import os
@@ -55,14 +56,20 @@ def render_report(journal: Journal, title: str, facts: Mapping[str, Any]) -> str
     sections = [(id, name, make(run)) for id, name, make in _SECTIONS]
     shown = [(id, name, body) for id, name, body in sections if body is not None]
     links = tag("nav", *(tag("a", name, href=f"#{id}") for id, name, _ in shown), aria_label="Sections")
-    body = [tag("header", tag("h1", title), tag("p", _subtitle(run, journal), class_="subtitle"), _facts(facts), links),
-            tag("main", *(tag("section", tag("h2", name), content, id=id) for id, name, content in shown)),
-            tag("footer", tag("p", "Written by workbench. This file is complete: it loads nothing from the network.")),
-            tag("script", Markup((_STATIC / "report.js").read_text(encoding="utf-8")))]
-    head = [tag("meta", charset="utf-8"), tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
-            tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
-            tag("meta", name="color-scheme", content="light dark"), tag("title", title),
-            tag("style", Markup(style("colors.css", "charts.css", "report.css")))]
+    body = [
+        tag("header", tag("h1", title), tag("p", _subtitle(run, journal), class_="subtitle"), _facts(facts), links),
+        tag("main", *(tag("section", tag("h2", name), content, id=id) for id, name, content in shown)),
+        tag("footer", tag("p", "Written by workbench. This file is complete: it loads nothing from the network.")),
+        tag("script", Markup((_STATIC / "report.js").read_text(encoding="utf-8"))),
+    ]
+    head = [
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", title),
+        tag("style", Markup(style("colors.css", "charts.css", "report.css"))),
+    ]
     return "<!DOCTYPE html>\n" + tag("html", tag("head", *head), tag("body", *body), lang="en") + "\n"
 
 
@@ -82,7 +89,11 @@ def _subtitle(run: Run, journal: Journal) -> str:
 def _facts(facts: Mapping[str, Any]) -> Markup | None:
     if not facts:
         return None
-    return tag("dl", *(tag("div", tag("dt", label), tag("dd", _value(value))) for label, value in facts.items()), class_="facts")
+    return tag(
+        "dl",
+        *(tag("div", tag("dt", label), tag("dd", _value(value))) for label, value in facts.items()),
+        class_="facts",
+    )
 
 
 def _value(value: Any) -> Markup:

@@ -1,4 +1,5 @@
 """What a report is made from: the journal's records read once, with the views that several sections share."""
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -19,10 +20,10 @@ class Run:
     """One journal, read."""
 
     spans: list[Span]
-    lost: int                            # spans that fell out of the journal before
-    graph: GraphRecord | None            # the one to show
-    stages: list[GraphRecord]            # how it came to be
-    others: int                          # executables that are not shown
+    lost: int  # spans that fell out of the journal before
+    graph: GraphRecord | None  # the one to show
+    stages: list[GraphRecord]  # how it came to be
+    others: int  # executables that are not shown
     series: SeriesView
     steps: StepView
     stragglers: StragglerView
@@ -44,5 +45,16 @@ def read(journal: Journal) -> Run:
     stragglers.feed(spans)
     stages = [r for r in records if graph is not None and r.key == graph.key and r.stage != "partition"]
     tasks = sorted({*status.tasks, *(s.task for s in spans)} - {""}, key=device_order)
-    return Run(spans, lost, graph, stages, len({r.key for r in records}) - 1, series.view(), steps.view(status.session), stragglers.view(),
-               tasks, status, palette)
+    return Run(
+        spans,
+        lost,
+        graph,
+        stages,
+        len({r.key for r in records}) - 1,
+        series.view(),
+        steps.view(status.session),
+        stragglers.view(),
+        tasks,
+        status,
+        palette,
+    )

@@ -1,4 +1,5 @@
 """The report's sections about the graph: its drawing with scopes to open, where it was placed, how it was rewritten."""
+
 from __future__ import annotations
 
 from collections.abc import Mapping
@@ -18,8 +19,8 @@ from workbench.viz.units import amount, percent
 
 __all__ = ["graph", "placement", "rewrites"]
 
-DETAILS = 12          # closed scopes that are drawn below the graph, the largest first
-DEADLINE = 20.0       # seconds for one layout
+DETAILS = 12  # closed scopes that are drawn below the graph, the largest first
+DEADLINE = 20.0  # seconds for one layout
 
 
 def graph(run: Run) -> Markup:
@@ -33,17 +34,38 @@ def graph(run: Run) -> Markup:
     lead = f"{len(run.graph.nodes):,} operations, drawn as {len(view.nodes)} nodes"
     lead += f"; {len(closed)} scopes are closed, open them below." if closed else "."
     keys = charts.legend((d.color, short_device(d.name)) for d in view.devices)
-    inner = [tag("details", tag("summary", tag("b", n.id), f" {n.count:,} operations"), _scope(run, n.id, means), id=f"scope-{n.id}")
-             for n in closed[:DETAILS]]
-    notes = [view.note, f"{len(closed) - DETAILS} smaller scopes are not drawn." if len(closed) > DETAILS else "",
-             f"{run.others} other executables of this run are not shown." if run.others else ""]
-    return join((tag("p", lead, class_="lead"), keys, _drawing(picture, means), *inner,
-                 *(tag("p", note, class_="note") for note in notes if note)))
+    inner = [
+        tag(
+            "details",
+            tag("summary", tag("b", n.id), f" {n.count:,} operations"),
+            _scope(run, n.id, means),
+            id=f"scope-{n.id}",
+        )
+        for n in closed[:DETAILS]
+    ]
+    notes = [
+        view.note,
+        f"{len(closed) - DETAILS} smaller scopes are not drawn." if len(closed) > DETAILS else "",
+        f"{run.others} other executables of this run are not shown." if run.others else "",
+    ]
+    return join(
+        (
+            tag("p", lead, class_="lead"),
+            keys,
+            _drawing(picture, means),
+            *inner,
+            *(tag("p", note, class_="note") for note in notes if note),
+        )
+    )
 
 
 def _scope(run: Run, id: str, means: Mapping[str, float]) -> Markup:
     assert run.graph is not None
-    names = [n for n in run.graph.nodes if n.name == id or n.name.startswith(f"{id.removesuffix('*')}/") or _in_group(n.name, n.type, id)]
+    names = [
+        n
+        for n in run.graph.nodes
+        if n.name == id or n.name.startswith(f"{id.removesuffix('*')}/") or _in_group(n.name, n.type, id)
+    ]
     picture = GraphPicture(GraphRecord(run.graph.key, run.graph.stage, tuple(names), run.graph.devices), run.palette)
     picture.expand(id)
     return _drawing(picture, means)
@@ -63,7 +85,14 @@ def _drawing(picture: GraphPicture, means: Mapping[str, float]) -> Markup:
         return tag("p", f"The drawing is missing: {failed}", class_="empty")
     label = f"Dataflow graph, {len(view.nodes)} nodes"
     height = float(svg.partition(' height="')[2].partition('"')[0])
-    return tag("div", Markup(svg), class_="graph fit" if height < 1100 else "graph", tabindex="0", role="region", aria_label=label)
+    return tag(
+        "div",
+        Markup(svg),
+        class_="graph fit" if height < 1100 else "graph",
+        tabindex="0",
+        role="region",
+        aria_label=label,
+    )
 
 
 def placement(run: Run) -> Markup:
@@ -73,18 +102,49 @@ def placement(run: Run) -> Markup:
     view = placement_view(run.graph)
     whole = max(1, len(run.graph.nodes))
     lead = f"{view.crossing} tensors cross devices in each step." if view.crossing else "No tensor leaves its device."
-    rows = ((_device(run, r), f"{r.operations:,} ({percent(r.operations / whole)})", amount(r.state_bytes), amount(r.received_bytes),
-             _scopes(r)) for r in view.rows)
-    note = (f"{view.unknown} tensors have a dimension that is known only when the step runs; it counts as 1, so bytes are lower bounds."
-            if view.unknown else None)
-    return join((tag("p", lead, class_="lead"), table("Devices", (
-        ("Device", "text"), ("Operations", "number"), ("Variables", "number"), ("Receives per step", "number"), ("Scopes", "wide")), rows),
-        tag("p", note, class_="note") if note else None))
+    rows = (
+        (
+            _device(run, r),
+            f"{r.operations:,} ({percent(r.operations / whole)})",
+            amount(r.state_bytes),
+            amount(r.received_bytes),
+            _scopes(r),
+        )
+        for r in view.rows
+    )
+    note = (
+        f"{view.unknown} tensors have a dimension that is known only when the step runs; it counts as 1, so these are "
+        "lower bounds."
+        if view.unknown
+        else None
+    )
+    return join(
+        (
+            tag("p", lead, class_="lead"),
+            table(
+                "Devices",
+                (
+                    ("Device", "text"),
+                    ("Operations", "number"),
+                    ("Variables", "number"),
+                    ("Receives per step", "number"),
+                    ("Scopes", "wide"),
+                ),
+                rows,
+            ),
+            tag("p", note, class_="note") if note else None,
+        )
+    )
 
 
 def _device(run: Run, row: DeviceRow) -> Markup:
     color = run.palette[row.device] if row.device else "#888888"
-    return tag("span", tag("i", class_="dot", style=f"background:{color}"), short_device(row.device), title=row.device or None)
+    return tag(
+        "span",
+        tag("i", class_="dot", style=f"background:{color}"),
+        short_device(row.device),
+        title=row.device or None,
+    )
 
 
 def _scopes(row: DeviceRow) -> str:
@@ -102,7 +162,28 @@ def rewrites(run: Run) -> Markup | None:
     made = []
     for row in rows:
         names = [*(f"− {n}" for n in row.removed), *(f"+ {n}" for n in row.added), *(f"~ {n}" for n in row.changed)]
-        more = tag("details", tag("summary", f"{len(names)} names"), tag("ul", *(tag("li", n) for n in names), class_="names")) if names else None
+        more = (
+            tag(
+                "details",
+                tag("summary", f"{len(names)} names"),
+                tag("ul", *(tag("li", n) for n in names), class_="names"),
+            )
+            if names
+            else None
+        )
         made.append((row.stage, f"{row.before:,} → {row.after:,}", join((row.sentence, more)), row.note))
-    return join((tag("p", lead, class_="lead"), table("Passes in order", (
-        ("Pass", "text"), ("Operations", "number"), ("What it did here", "wide"), ("What it is for", "wide")), made)))
+    return join(
+        (
+            tag("p", lead, class_="lead"),
+            table(
+                "Passes in order",
+                (
+                    ("Pass", "text"),
+                    ("Operations", "number"),
+                    ("What it did here", "wide"),
+                    ("What it is for", "wide"),
+                ),
+                made,
+            ),
+        )
+    )

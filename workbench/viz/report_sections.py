@@ -1,4 +1,5 @@
 """The report's sections about time and learning; each begins with a sentence that says what one sees."""
+
 from __future__ import annotations
 
 import statistics
@@ -17,8 +18,8 @@ from workbench.viz.units import ms, number, percent
 
 __all__ = ["explanations", "learning", "operations", "steps", "stragglers", "timeline"]
 
-LAST = 3              # steps in the timeline
-FIRST_ROWS = 12       # rows of the operation table before "and n more"
+LAST = 3  # steps in the timeline
+FIRST_ROWS = 12  # rows of the operation table before "and n more"
 INK = "var(--accent)"
 
 
@@ -30,8 +31,15 @@ def learning(run: Run) -> Markup | None:
     for series in run.series.series:
         name = series.name[:1].upper() + series.name[1:]
         head = tag("h3", name, tag("b", _last(series)))
-        note = (tag("p", f"{len(series.values):,} of {series.count:,} points are drawn; every peak is among them.", class_="note")
-                if series.count > len(series.values) else None)
+        note = (
+            tag(
+                "p",
+                f"{len(series.values):,} of {series.count:,} points are drawn; every peak is among them.",
+                class_="note",
+            )
+            if series.count > len(series.values)
+            else None
+        )
         line = charts.Line(series.name, INK, series.steps, series.values)
         made.append(tag("div", head, charts.line_chart([line], name, series.unit), note))
     return join((tag("p", _learned(run.series.series[0]), class_="lead"), tag("div", *made, class_="grid")))
@@ -47,8 +55,10 @@ def _learned(series: Series) -> str:
     if len(known) < len(series.values):
         bad = next(s for s, v in zip(series.steps, series.values) if v is None)
         return f"{series.name.capitalize()} is not a finite number from step {bad:,} on or near it."
-    return (f"{series.name.capitalize()} went from {number(known[0])} to {number(known[-1])} {series.unit}".rstrip()
-            + f" in {series.count:,} recorded values.")
+    return (
+        f"{series.name.capitalize()} went from {number(known[0])} to {number(known[-1])} {series.unit}".rstrip()
+        + f" in {series.count:,} recorded values."
+    )
 
 
 def steps(run: Run) -> Markup:
@@ -58,16 +68,27 @@ def steps(run: Run) -> Markup:
         return tag("p", "No step was recorded.", class_="empty")
     slowest = max(view.tasks, key=lambda t: t.median)
     apart = slowest.median > 1.05 * min(t.median for t in view.tasks)
-    lead = (f"Half of the steps take {ms(slowest.median)} or less"
-            + (f" on {short_task(slowest.task)}, the slowest task" if apart else "")
-            + f"; one in twenty takes more than {ms(slowest.p95)}."
-            + (" All tasks step together, so their lines coincide." if len(view.tasks) > 1 and not apart else ""))
+    lead = (
+        f"Half of the steps take {ms(slowest.median)} or less"
+        + (f" on {short_task(slowest.task)}, the slowest task" if apart else "")
+        + f"; one in twenty takes more than {ms(slowest.p95)}."
+        + (" All tasks step together, so their lines coincide." if len(view.tasks) > 1 and not apart else "")
+    )
     lines = [charts.Line(short_task(t.task), t.device_color, t.steps, t.times) for t in view.tasks]
     kept = max(len(t.times) for t in view.tasks)
-    note = tag("p", f"The newest {kept:,} of {max(t.count for t in view.tasks):,} recorded steps per task.", class_="note")
-    return join((tag("p", lead, class_="lead"), charts.step_bars(view), tag("h3", "Step by step"),
-                 charts.legend((t.device_color, short_task(t.task)) for t in view.tasks),
-                 charts.line_chart(lines, "Step time", "ms", from_zero=True), note))
+    note = tag(
+        "p", f"The newest {kept:,} of {max(t.count for t in view.tasks):,} recorded steps per task.", class_="note"
+    )
+    return join(
+        (
+            tag("p", lead, class_="lead"),
+            charts.step_bars(view),
+            tag("h3", "Step by step"),
+            charts.legend((t.device_color, short_task(t.task)) for t in view.tasks),
+            charts.line_chart(lines, "Step time", "ms", from_zero=True),
+            note,
+        )
+    )
 
 
 def stragglers(run: Run) -> Markup:
@@ -76,15 +97,30 @@ def stragglers(run: Run) -> Markup:
     if not rows:
         return tag("p", "No step was recorded.", class_="empty")
     worst = rows[0]
-    lead = (f"Without {short_task(worst.task)} a step would be {percent(worst.share)} shorter. {worst.why}"
-            if worst.share >= 0.03 else "No task holds the others up noticeably." if len(rows) > 1 else
-            "There is one task, so nobody waits for it.")
-    made = table("Tasks by what they cost the others", (
-        ("Task", "text"), ("Own time, median", "number"), ("Against its peers", "number"), ("Costs of each step", "bar"), ("Why", "wide")),
-        ((short_task(r.task), ms(r.median_ms), f"{number(r.slowdown, 2)}×", _meter(r.share), r.why) for r in rows))
+    lead = (
+        f"Without {short_task(worst.task)} a step would be {percent(worst.share)} shorter. {worst.why}"
+        if worst.share >= 0.03
+        else "No task holds the others up noticeably."
+        if len(rows) > 1
+        else "There is one task, so nobody waits for it."
+    )
+    made = table(
+        "Tasks by what they cost the others",
+        (
+            ("Task", "text"),
+            ("Own time, median", "number"),
+            ("Against its peers", "number"),
+            ("Costs of each step", "bar"),
+            ("Why", "wide"),
+        ),
+        ((short_task(r.task), ms(r.median_ms), f"{number(r.slowdown, 2)}×", _meter(r.share), r.why) for r in rows),
+    )
     divided = splits(run.spans)
-    where = ((tag("h3", "Where a median step goes"), charts.share_bars(divided)) if divided else
-             (tag("p", "Only whole steps were recorded, so work and waiting cannot be told apart.", class_="note"),))
+    where = (
+        (tag("h3", "Where a median step goes"), charts.share_bars(divided))
+        if divided
+        else (tag("p", "Only whole steps were recorded, so work and waiting cannot be told apart.", class_="note"),)
+    )
     return join((tag("p", lead, class_="lead"), made, *where))
 
 
@@ -103,12 +139,28 @@ def timeline(run: Run) -> Markup:
     spans = _around(run.spans, set(chosen))
     view = make_timeline(spans)
     critical = {(k.task, kind, k.name, last) for k in path for kind in _kinds_of(k)}
-    keys = (("work", "work"), ("transfer", "send"), ("wait", "wait or receive"), ("critical", "critical path"), ("arrow", "message"))
+    keys = (
+        ("work", "work"),
+        ("transfer", "send"),
+        ("wait", "wait or receive"),
+        ("critical", "critical path"),
+        ("arrow", "message"),
+    )
     note = f"{view.left_out:,} shorter spans are left out. " if view.left_out else ""
     note += f"{run.lost:,} older records had left the journal before this report. " if run.lost else ""
-    return join((tag("p", f"Step {last:,} took {explain(path)}" if path else "Only whole steps were recorded here.", class_="lead"),
-                 charts.legend(keys), charts.timeline_chart(view, critical, {k.message for k in path if k.message}), tag("p", note, class_="note") if note else None,
-                 _path_table(path)))
+    return join(
+        (
+            tag(
+                "p",
+                f"Step {last:,} took {explain(path)}" if path else "Only whole steps were recorded here.",
+                class_="lead",
+            ),
+            charts.legend(keys),
+            charts.timeline_chart(view, critical, {k.message for k in path if k.message}),
+            tag("p", note, class_="note") if note else None,
+            _path_table(path),
+        )
+    )
 
 
 def _full_steps(spans: list[Span]) -> list[int]:
@@ -124,7 +176,9 @@ def _around(spans: list[Span], steps: set[int]) -> list[Span]:
     """All spans, of whatever step, cut to the time that `steps` took: replicas that step on their own overlap."""
     chosen = [s for s in spans if s.step in steps]
     begin, end = min(s.start for s in chosen), max(s.end for s in chosen)
-    return [s._replace(start=max(begin, s.start), end=min(end, s.end)) for s in spans if s.end >= begin and s.start <= end]
+    return [
+        s._replace(start=max(begin, s.start), end=min(end, s.end)) for s in spans if s.end >= begin and s.start <= end
+    ]
 
 
 def _kinds_of(link: Link) -> tuple[str, ...]:
@@ -134,16 +188,28 @@ def _kinds_of(link: Link) -> tuple[str, ...]:
 def _path_table(path: list[Link]) -> Markup | None:
     if not path:
         return None
-    rows = ((f"{number(k.start)}–{number(k.end)}", short_task(k.task), k.kind, k.name or "–", ms(k.end - k.start)) for k in path)
-    return tag("details", tag("summary", f"The critical path, {len(path)} links"), table("Critical path of that step", (
-        ("From–to, ms", "text"), ("Task", "text"), ("What", "text"), ("Name", "wide"), ("Time", "number")), rows))
+    rows = (
+        (f"{number(k.start)}–{number(k.end)}", short_task(k.task), k.kind, k.name or "–", ms(k.end - k.start))
+        for k in path
+    )
+    return tag(
+        "details",
+        tag("summary", f"The critical path, {len(path)} links"),
+        table(
+            "Critical path of that step",
+            (("From–to, ms", "text"), ("Task", "text"), ("What", "text"), ("Name", "wide"), ("Time", "number")),
+            rows,
+        ),
+    )
 
 
 def operations(run: Run) -> Markup:
     """Time per operation, the most expensive first."""
     totals = op_totals(run.spans)
     if not totals:
-        return tag("p", "No single operations were recorded: steps are recorded in detail only now and then.", class_="empty")
+        return tag(
+            "p", "No single operations were recorded: steps are recorded in detail only now and then.", class_="empty"
+        )
     whole = sum(t.total for t in totals)
     half, summed = 0, 0.0
     while summed < 0.5 * whole:
@@ -151,37 +217,85 @@ def operations(run: Run) -> Markup:
         half += 1
     lead = f"{half} of {len(totals)} operations take {percent(summed / whole if whole else 0)} of the recorded time."
     rest = totals[FIRST_ROWS:]
-    more = tag("details", tag("summary", f"and {len(rest):,} more"), _op_table("More operations", rest, whole)) if rest else None
-    return join((tag("p", lead, class_="lead"), _op_table("Operations by total time", totals[:FIRST_ROWS], whole), more))
+    more = (
+        tag("details", tag("summary", f"and {len(rest):,} more"), _op_table("More operations", rest, whole))
+        if rest
+        else None
+    )
+    return join(
+        (tag("p", lead, class_="lead"), _op_table("Operations by total time", totals[:FIRST_ROWS], whole), more)
+    )
 
 
 def _op_table(caption: str, totals: list[OpTotal], whole: float) -> Markup:
-    return table(caption, (("Operation", "text"), ("Type", "text"), ("Device", "text"), ("Runs", "number"),
-                           ("Mean", "number"), ("Longest", "number"), ("Share of all", "bar")),
-                 ((_breakable(t.name), t.type, tag("span", short_device(t.device), class_="device"), f"{t.count:,}", ms(t.total / t.count), ms(t.longest),
-                   _meter(t.total / whole if whole else 0.0)) for t in totals))
+    return table(
+        caption,
+        (
+            ("Operation", "text"),
+            ("Type", "text"),
+            ("Device", "text"),
+            ("Runs", "number"),
+            ("Mean", "number"),
+            ("Longest", "number"),
+            ("Share of all", "bar"),
+        ),
+        (
+            (
+                _breakable(t.name),
+                t.type,
+                tag("span", short_device(t.device), class_="device"),
+                f"{t.count:,}",
+                ms(t.total / t.count),
+                ms(t.longest),
+                _meter(t.total / whole if whole else 0.0),
+            )
+            for t in totals
+        ),
+    )
 
 
 def _breakable(name: str) -> Markup:
     """A name that may be broken after its slashes."""
-    return join(part for i, text in enumerate(name.split("/")) for part in ((Markup("/<wbr>"), text) if i else (text,)))
+    return join(
+        part for i, text in enumerate(name.split("/")) for part in ((Markup("/<wbr>"), text) if i else (text,))
+    )
 
 
 _HELP = (
-    ("Graph", "A node is an operation, an edge a tensor; wider edges carry more bytes, dashed ones only order. The hue is the "
-              "device an operation was placed on, its strength the time it took. Scopes are drawn closed until they are opened; "
-              "small chips stand for variables and constants that many operations read. (OSDI paper §3.1; white paper §9.1.)"),
-    ("Placement", "Operations follow explicit requests and stay with the state they touch; the graph is then cut by device, and "
-                  "each tensor that crosses is sent once to each device that needs it. (OSDI paper §3.3.)"),
-    ("Step times", "The bar is the median over the newest steps, the mark the 95th percentile: one step in twenty is slower. "
-                   "(OSDI paper §6 reports medians with 10th and 90th percentiles.)"),
-    ("Stragglers", "Own work excludes waiting, because in synchronous training everybody waits for the slowest. The cost of a task "
-                   "is (T − T without it) / T, summed over steps. Backup workers trade work for exactly this time. "
-                   "(OSDI paper §4.4, Figure 8.)"),
-    ("Timeline", "All clocks are shifted to the chief's; arrows join the two ends of one message. The critical path is the chain of "
-                 "work, messages and waits that ends last: nothing beside it makes the step shorter. (White paper §9.2.)"),
-    ("Rewrites", "Before a graph runs, what is not needed is pruned, constants are folded, equal computations shared and chains "
-                 "fused. The values fetched do not change. (OSDI paper §5; white paper §5.1.)"),
+    (
+        "Graph",
+        "A node is an operation, an edge a tensor; wider edges carry more bytes, dashed ones only order. The hue is "
+        "the device an operation was placed on, its strength the time it took. Scopes are drawn closed until they are "
+        "opened; small chips stand for variables and constants that many operations read. "
+        "(OSDI paper §3.1; white paper §9.1.)",
+    ),
+    (
+        "Placement",
+        "Operations follow explicit requests and stay with the state they touch; the graph is then cut by device, and "
+        "each tensor that crosses is sent once to each device that needs it. (OSDI paper §3.3.)",
+    ),
+    (
+        "Step times",
+        "The bar is the median over the newest steps, the mark the 95th percentile: one step in twenty is slower. "
+        "(OSDI paper §6 reports medians with 10th and 90th percentiles.)",
+    ),
+    (
+        "Stragglers",
+        "Own work excludes waiting, because in synchronous training everybody waits for the slowest. The cost of a "
+        "task is (T − T without it) / T, summed over steps. Backup workers trade work for exactly this time. "
+        "(OSDI paper §4.4, Figure 8.)",
+    ),
+    (
+        "Timeline",
+        "All clocks are shifted to the chief's; arrows join the two ends of one message. The critical path is the "
+        "chain of work, messages and waits that ends last: nothing beside it makes the step shorter. "
+        "(White paper §9.2.)",
+    ),
+    (
+        "Rewrites",
+        "Before a graph runs, what is not needed is pruned, constants are folded, equal computations shared and chains "
+        "fused. The values fetched do not change. (OSDI paper §5; white paper §5.1.)",
+    ),
 )
 
 

@@ -3,6 +3,7 @@
 Its twin is `labextension/src/contract.ts`; a field may be added, never renamed, without a new version. All times
 are milliseconds, all numbers finite: `plain` turns a record into the JSON value that travels.
 """
+
 from __future__ import annotations
 
 import math
@@ -10,8 +11,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
-__all__ = ["COMMANDS", "VERSION", "DeviceColor", "Frame", "GraphNode", "GraphView", "Series", "SeriesView", "StepView",
-           "Straggler", "StragglerView", "TaskSteps", "plain"]
+__all__ = [
+    "COMMANDS",
+    "VERSION",
+    "DeviceColor",
+    "Frame",
+    "GraphNode",
+    "GraphView",
+    "Series",
+    "SeriesView",
+    "StepView",
+    "Straggler",
+    "StragglerView",
+    "TaskSteps",
+    "plain",
+]
 
 VERSION = 1
 COMMANDS = ("pause", "resume", "stop", "expand", "collapse")
@@ -24,37 +38,37 @@ class GraphNode:
 
     id: str
     label: str
-    kind: str                        # "op" | "scope"
-    device: str                      # full device name, "" before placement; of a scope: where most of it lies
-    count: int                       # operations it stands for
-    title: str                       # what a tooltip says, several lines
+    kind: str  # "op" | "scope"
+    device: str  # full device name, "" before placement; of a scope: where most of it lies
+    count: int  # operations it stands for
+    title: str  # what a tooltip says, several lines
 
 
 @dataclass(slots=True)
 class DeviceColor:
     name: str
-    color: str                       # "#rrggbb", at least 3:1 against white and against #111
+    color: str  # "#rrggbb", at least 3:1 against white and against #111
 
 
 @dataclass(slots=True)
 class GraphView:
-    key: str                         # identifies the executable
+    key: str  # identifies the executable
     dot: str
     nodes: list[GraphNode]
     devices: list[DeviceColor]
-    stats: dict[str, float] = field(default_factory=dict)   # node id -> milliseconds in the newest recorded step
-    note: str = ""                   # what is not drawn, "" when everything is
+    stats: dict[str, float] = field(default_factory=dict)  # node id -> milliseconds in the newest recorded step
+    note: str = ""  # what is not drawn, "" when everything is
 
 
 @dataclass(slots=True)
 class TaskSteps:
     task: str
     device_color: str
-    times: Sequence[float]           # milliseconds, one per entry of `steps`
+    times: Sequence[float]  # milliseconds, one per entry of `steps`
     steps: Sequence[int]
     median: float
     p95: float
-    count: int = 0                   # steps seen since the start; `times` holds the newest of them
+    count: int = 0  # steps seen since the start; `times` holds the newest of them
 
 
 @dataclass(slots=True)
@@ -67,8 +81,8 @@ class Series:
     name: str
     unit: str
     steps: Sequence[int]
-    values: Sequence[float | None]   # None where the value is not finite
-    count: int = 0                   # points the drawn ones stand for
+    values: Sequence[float | None]  # None where the value is not finite
+    count: int = 0  # points the drawn ones stand for
 
 
 @dataclass(slots=True)
@@ -79,15 +93,15 @@ class SeriesView:
 @dataclass(slots=True)
 class Straggler:
     task: str
-    median_ms: float                 # working time of a step, waiting excluded
-    slowdown: float                  # against the median of the other tasks of its job
-    share: float                     # part of the step that would be saved without it, 0..1
+    median_ms: float  # working time of a step, waiting excluded
+    slowdown: float  # against the median of the other tasks of its job
+    share: float  # part of the step that would be saved without it, 0..1
     why: str
 
 
 @dataclass(slots=True)
 class StragglerView:
-    rows: list[Straggler]            # the most expensive task first
+    rows: list[Straggler]  # the most expensive task first
 
 
 @dataclass(slots=True)
@@ -100,7 +114,9 @@ class Frame:
     steps: StepView | None = None
     series: SeriesView | None = None
     stragglers: StragglerView | None = None
-    lost: Mapping[str, int] = field(default_factory=dict)   # records that fell out of the journal before this view saw them
+    lost: Mapping[str, int] = field(
+        default_factory=dict
+    )  # records that fell out of the journal before this view saw them
     v: int = VERSION
     kind: str = "frame"
 

@@ -1,4 +1,5 @@
 """The scope tree of a graph, and which of its scopes are open: what a collapsed drawing is made from."""
+
 from __future__ import annotations
 
 from collections import Counter
@@ -10,11 +11,23 @@ from workbench.core.trace import GraphRecord, NodeRecord
 
 __all__ = ["Edge", "Scope", "ScopeTree", "tensor_bytes"]
 
-CROWD = 40          # operations directly in one scope beyond which they are grouped by type
+CROWD = 40  # operations directly in one scope beyond which they are grouped by type
 BACKGROUND = ("gradients", "train", "optimizer", "init", "save", "report_uninitialized")
 """Scopes of machinery: closed until asked for (a scope named so, or with a number or name behind it)."""
-_ITEM = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "float16": 2, "bfloat16": 2, "int32": 4,
-         "uint32": 4, "float32": 4, "complex128": 16, "resource": 0}
+_ITEM = {
+    "bool": 1,
+    "int8": 1,
+    "uint8": 1,
+    "int16": 2,
+    "uint16": 2,
+    "float16": 2,
+    "bfloat16": 2,
+    "int32": 4,
+    "uint32": 4,
+    "float32": 4,
+    "complex128": 16,
+    "resource": 0,
+}
 
 
 def tensor_bytes(dtype: str, shape: Sequence[int | None] | None) -> int:
@@ -30,9 +43,9 @@ class Scope:
     parent: str | None
     scopes: list[str] = field(default_factory=list)
     operations: list[str] = field(default_factory=list)
-    count: int = 0                                     # operations at any depth
+    count: int = 0  # operations at any depth
     devices: Counter[str] = field(default_factory=Counter)
-    kind: str = "scope"                                # "scope" | "group" (by type, not by name)
+    kind: str = "scope"  # "scope" | "group" (by type, not by name)
 
 
 @dataclass(slots=True)
@@ -41,7 +54,7 @@ class Edge:
 
     source: str
     target: str
-    index: int = -1              # output of the source; -1 = control only
+    index: int = -1  # output of the source; -1 = control only
 
 
 class ScopeTree:
@@ -51,7 +64,7 @@ class ScopeTree:
         self.record = record
         self.nodes: dict[str, NodeRecord] = {node.name: node for node in record.nodes}
         self.scopes: dict[str, Scope] = {"": Scope("", None)}
-        self.home: dict[str, str] = {}                 # operation -> scope it lies in directly
+        self.home: dict[str, str] = {}  # operation -> scope it lies in directly
         self._add_operations()
         self._group_crowds()
         self._count()
@@ -136,6 +149,7 @@ class ScopeTree:
                 above = outermost(self.scopes[id].parent or "")
                 stands[id] = above or ("" if id in opened else id)
             return stands[id]
+
         return {name: outermost(home) or name for name, home in self.home.items()}
 
     def default_open(self, budget: int) -> list[str]:

@@ -1,6 +1,8 @@
 """Series of values (loss, accuracy, ...) thinned so that no peak is lost, and saying how many points they stand for."""
+
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 
@@ -12,8 +14,7 @@ from workbench.viz.schema import Series, SeriesView
 
 __all__ = ["SeriesModel", "thin"]
 
-DRAWN = 1000          # points of one series that a view holds, at most twice that
-
+DRAWN = 1000  # points of one series that a view holds, at most twice that
 
 
 def thin(steps: Sequence[int], values: Sequence[float], limit: int = DRAWN) -> tuple[list[int], list[float]]:
@@ -28,10 +29,10 @@ def thin(steps: Sequence[int], values: Sequence[float], limit: int = DRAWN) -> t
     numbers = np.asarray(values, dtype=np.float64)
     parts = np.linspace(1, count - 1, max(1, limit // 2 - 1) + 1).astype(int)
     kept = {0, count - 1}
-    for begin, end in zip(parts[:-1], parts[1:]):
+    for begin, end in itertools.pairwise(parts):
         part = numbers[begin:end]
         if len(part):
-            kept |= {begin + int(np.argmin(part)), begin + int(np.argmax(part))}     # both find a NaN first
+            kept |= {begin + int(np.argmin(part)), begin + int(np.argmax(part))}  # both find a NaN first
     order = sorted(kept)
     return [int(steps[i]) for i in order], [float(values[i]) for i in order]
 
@@ -75,6 +76,9 @@ class SeriesModel:
 
     def view(self) -> SeriesView:
         """Series in the order in which they appeared; `count` says how many points the drawn ones stand for."""
-        return SeriesView([
-            Series(name, s.unit, list(s.steps), [v if math.isfinite(v) else None for v in s.values], s.count)
-            for name, s in self._series.items()])
+        return SeriesView(
+            [
+                Series(name, s.unit, list(s.steps), [v if math.isfinite(v) else None for v in s.values], s.count)
+                for name, s in self._series.items()
+            ]
+        )

@@ -1,4 +1,5 @@
 """Step times per task, fed with spans as they come: the newest steps of each task, their median and tail."""
+
 from __future__ import annotations
 
 from collections import Counter, deque
@@ -13,8 +14,8 @@ from workbench.viz.schema import StepView, TaskSteps
 
 __all__ = ["WINDOW", "StepTimes"]
 
-WINDOW = 500          # steps kept per task
-SESSIONS = 8          # sessions remembered per task
+WINDOW = 500  # steps kept per task
+SESSIONS = 8  # sessions remembered per task
 _WORK = frozenset(("segment", "op", "send", "recv", "wait", "queue"))
 
 
@@ -22,8 +23,8 @@ class _Task:
     """Steps of one task: its own step spans, or where it has few of them the extents of what it did for each step."""
 
     def __init__(self, window: int) -> None:
-        self.own: dict[str, deque[tuple[int, float]]] = {}             # session -> (step, milliseconds)
-        self.extents = Recent(window, lambda step: [float("inf"), float("-inf")])    # first start, last end; seconds
+        self.own: dict[str, deque[tuple[int, float]]] = {}  # session -> (step, milliseconds)
+        self.extents = Recent(window, lambda step: [float("inf"), float("-inf")])  # first start, last end; seconds
         self.counts: Counter[str] = Counter()
         self.window = window
 
@@ -95,7 +96,9 @@ class StepTimes:
             if steps:
                 times = [milliseconds for _, milliseconds in steps]
                 median, p95 = np.percentile(times, (50, 95)).tolist()
-                made.append(TaskSteps(name, self._palette[name], times, [step for step, _ in steps], median, p95, count))
+                made.append(
+                    TaskSteps(name, self._palette[name], times, [step for step, _ in steps], median, p95, count)
+                )
         return StepView(made)
 
     def _own_by_job(self, session: str) -> dict[str, bool]:

@@ -1,4 +1,5 @@
 """Which task holds the others up: working time told from waiting, cost as "the step without it", and one reason."""
+
 from __future__ import annotations
 
 import statistics
@@ -15,9 +16,9 @@ from workbench.viz.units import ms
 
 __all__ = ["StragglerModel", "Work"]
 
-WINDOW = 40           # steps per task that the ranking looks at
+WINDOW = 40  # steps per task that the ranking looks at
 _WAITS = frozenset(("recv", "wait", "queue"))
-SLOW = 1.15           # slowdown from which a reason is given
+SLOW = 1.15  # slowdown from which a reason is given
 
 
 @dataclass(slots=True)
@@ -27,11 +28,11 @@ class Work:
     step: int
     start: float = float("inf")
     end: float = float("-inf")
-    whole: float = 0.0                   # of the step span
+    whole: float = 0.0  # of the step span
     active: list[tuple[float, float]] = field(default_factory=list)
     idle: list[tuple[float, float]] = field(default_factory=list)
     sending: float = 0.0
-    waited_for: dict[str, float] = field(default_factory=dict)     # task (or queue) -> seconds
+    waited_for: dict[str, float] = field(default_factory=dict)  # task (or queue) -> seconds
     _waiting: float = -1.0
 
     def add(self, span: Span) -> None:
@@ -104,7 +105,11 @@ def _rank(tasks: dict[str, list[Work]]) -> list[Straggler]:
         others = [m for t, m in medians.items() if t != task]
         usual = statistics.median(others) if others else medians[task]
         slowdown = medians[task] / usual if usual > 0 else 1.0
-        rows.append(Straggler(task, 1e3 * medians[task], slowdown, shares.get(task, 0.0), _why(works, medians[task], usual, others)))
+        rows.append(
+            Straggler(
+                task, 1e3 * medians[task], slowdown, shares.get(task, 0.0), _why(works, medians[task], usual, others)
+            )
+        )
     return rows
 
 
@@ -162,10 +167,14 @@ def _why(works: Sequence[Work], working: float, usual: float, others: Sequence[f
     if waiting > 0.3 * total:
         causes: Counter[str] = Counter()
         for work in works:
-            causes.update(work.waited_for)       # type: ignore[arg-type]
+            causes.update(work.waited_for)
         cause, _ = causes.most_common(1)[0]
         return f"Waits {_time(waiting)} of {_time(total)} for {cause}."
-    return f"Keeps pace: works {_time(working)} of {_time(total)}." if others else f"Works {_time(working)} of {_time(total)}."
+    return (
+        f"Keeps pace: works {_time(working)} of {_time(total)}."
+        if others
+        else f"Works {_time(working)} of {_time(total)}."
+    )
 
 
 def _cause(span: Span) -> str:

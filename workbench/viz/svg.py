@@ -1,4 +1,5 @@
 """DOT to SVG that is safe to insert into a page and takes its colours from the page's style sheet."""
+
 from __future__ import annotations
 
 import shutil
@@ -15,11 +16,36 @@ __all__ = ["clean", "to_svg"]
 _NS = "{http://www.w3.org/2000/svg}"
 _TITLE = "{http://www.w3.org/1999/xlink}title"
 _ELEMENTS = frozenset(("svg", "g", "title", "path", "polygon", "polyline", "ellipse", "text"))
-_ATTRIBUTES = frozenset((
-    "class", "cx", "cy", "d", "fill", "fill-opacity", "font-family", "font-size", "font-weight", "points", "rx", "ry",
-    "stroke", "stroke-dasharray", "stroke-opacity", "stroke-width", "text-anchor", "transform", "viewBox", "x", "y"))
-_LAYOUT = "import sys, pygraphviz; sys.stdout.buffer.write(pygraphviz.AGraph(string=sys.stdin.read()).draw(format='svg', prog='dot'))"
-_one_at_a_time = threading.Lock()      # the Graphviz library keeps global state
+_ATTRIBUTES = frozenset(
+    (
+        "class",
+        "cx",
+        "cy",
+        "d",
+        "fill",
+        "fill-opacity",
+        "font-family",
+        "font-size",
+        "font-weight",
+        "points",
+        "rx",
+        "ry",
+        "stroke",
+        "stroke-dasharray",
+        "stroke-opacity",
+        "stroke-width",
+        "text-anchor",
+        "transform",
+        "viewBox",
+        "x",
+        "y",
+    )
+)
+_LAYOUT = (
+    "import sys, pygraphviz; "
+    "sys.stdout.buffer.write(pygraphviz.AGraph(string=sys.stdin.read()).draw(format='svg', prog='dot'))"
+)
+_one_at_a_time = threading.Lock()  # the Graphviz library keeps global state
 
 
 def to_svg(dot: str, deadline: float | None = None, milliseconds: Mapping[str, float] | None = None) -> str:
@@ -41,8 +67,9 @@ def _outside(command: list[str], dot: str, deadline: float | None) -> str:
     try:
         done = subprocess.run(command, input=dot.encode(), capture_output=True, timeout=deadline, check=False)
     except subprocess.TimeoutExpired as slow:
-        raise errors.DeadlineExceededError(f"graph layout: it took longer than {deadline} s for {len(dot):,} characters "
-                                           "of DOT; close some scopes") from slow
+        raise errors.DeadlineExceededError(
+            f"graph layout: it took longer than {deadline} s for {len(dot):,} characters of DOT; close some scopes"
+        ) from slow
     if done.returncode:
         reason = done.stderr.decode(errors="replace").strip().splitlines()
         raise errors.InvalidArgumentError(f"graph layout: {reason[-1] if reason else 'failed'}; check the DOT text")
@@ -50,7 +77,8 @@ def _outside(command: list[str], dot: str, deadline: float | None) -> str:
 
 
 def _inside(dot: str) -> str:
-    import pygraphviz        # here: it loads ten shared libraries, which only a drawing needs
+    import pygraphviz  # here: it loads ten shared libraries, which only a drawing needs
+
     try:
         with _one_at_a_time:
             drawn = pygraphviz.AGraph(string=dot).draw(format="svg", prog="dot")
@@ -62,16 +90,18 @@ def _inside(dot: str) -> str:
 def clean(svg: str, milliseconds: Mapping[str, float] | None = None) -> str:
     """`svg` as Graphviz writes it, reduced to shapes and text: no scripts, links, images, styles or foreign content.
 
-    Each node, edge and cluster group carries `data-id` (its name in the DOT text). Nodes carry `--wb-device`, the colour
-    they were given, and with `milliseconds` `--wb-strength`, 14 to 56 % by their part of the longest. Tooltips become
-    `<title>`.
+    Each node, edge and cluster group carries `data-id` (its name in the DOT text). Nodes carry `--wb-device`, the
+    colour they were given, and with `milliseconds` `--wb-strength`, 14 to 56 % by their part of the longest.
+    Tooltips become `<title>`.
     """
     root = ElementTree.fromstring(svg)
     if root.tag != f"{_NS}svg":
-        raise errors.InvalidArgumentError(f"graph layout: the drawing is a {root.tag}, not SVG; check the layout program")
+        raise errors.InvalidArgumentError(
+            f"graph layout: the drawing is a {root.tag}, not SVG; check the layout program"
+        )
     most = max(milliseconds.values(), default=0.0) if milliseconds else 0.0
     for element in root.iter():
-        element.attrib.pop("style", None)            # the only styles that remain are ours
+        element.attrib.pop("style", None)  # the only styles that remain are ours
     for group in root.iter(f"{_NS}g"):
         _describe(group)
         if milliseconds and most > 0 and group.get("data-id") in milliseconds and "node" in group.get("class", ""):
@@ -119,7 +149,7 @@ def _copy(element: ElementTree.Element) -> ElementTree.Element:
 def _place(parent: ElementTree.Element, child: ElementTree.Element) -> None:
     """Links and their groups give way to what they hold; what is not on the list goes."""
     if not isinstance(child.tag, str):
-        return                                       # a comment
+        return  # a comment
     name = child.tag.removeprefix(_NS)
     if name == "a" or (name == "g" and child.get("id", "").startswith("a_")):
         for inner in child:

@@ -1,4 +1,5 @@
 """Spans as views: a timeline of tasks with transfers between them, time per operation, work and wait, critical path."""
+
 from __future__ import annotations
 
 import statistics
@@ -14,7 +15,7 @@ from workbench.viz.transfers import covered, pairs
 
 __all__ = ["Arrow", "Bar", "OpTotal", "Split", "Timeline", "op_totals", "pairs", "splits", "timeline", "to_chrome"]
 
-BARS = 2000           # bars of one timeline
+BARS = 2000  # bars of one timeline
 
 
 @dataclass(slots=True)
@@ -46,11 +47,11 @@ class Arrow:
 
 @dataclass(slots=True)
 class Timeline:
-    rows: list[tuple[str, str]]               # (task, track)
+    rows: list[tuple[str, str]]  # (task, track)
     bars: list[Bar] = field(default_factory=list)
     arrows: list[Arrow] = field(default_factory=list)
-    length: float = 0.0                       # milliseconds
-    left_out: int = 0                         # spans beyond the bound, the shortest ones
+    length: float = 0.0  # milliseconds
+    left_out: int = 0  # spans beyond the bound, the shortest ones
 
 
 @dataclass(slots=True)
@@ -87,22 +88,28 @@ def timeline(spans: Sequence[Span], limit: int = BARS) -> Timeline:
     if not kept:
         return Timeline([])
     origin = min(s.start for s in kept)
-    view = Timeline([], left_out=len(spans) - len(kept), length=1e3 * (max(max(s.start, s.end) for s in kept) - origin))
-    rows: dict[int, int] = {}                 # id of a span -> row
+    length = max(max(s.start, s.end) for s in kept) - origin
+    view = Timeline([], left_out=len(spans) - len(kept), length=1e3 * length)
+    rows: dict[int, int] = {}  # id of a span -> row
     groups: dict[tuple[str, str], list[Span]] = defaultdict(list)
     for span in kept:
         groups[span.task, track_of(span.kind)].append(span)
     for task, track in sorted(groups, key=lambda g: (device_order(g[0]), TRACKS.index(g[1]))):
         placed = lanes(groups[task, track]) if track == "compute" else [(0, span) for span in groups[task, track]]
         for lane, span in placed:
-            rows[id(span)] = row = len(view.rows) + lane
-            view.bars.append(Bar(row, span.kind, span.name, 1e3 * (span.start - origin),
-                                 1e3 * (max(span.start, span.end) - origin), span.step, span.detail, span.end >= span.start))
+            rows[id(span)] = len(view.rows) + lane
+            view.bars.append(_bar(len(view.rows) + lane, span, origin))
         view.rows += [(task, track)] * (1 + max(lane for lane, _ in placed))
     for send, recv in pairs(kept):
-        view.arrows.append(Arrow(rows[id(send)], rows[id(recv)], 1e3 * (send.start - origin),
-                                 1e3 * (max(recv.end, send.start) - origin), send.name, send.nbytes, send.message))
+        start, end = 1e3 * (send.start - origin), 1e3 * (max(recv.end, send.start) - origin)
+        ends = rows[id(send)], rows[id(recv)]
+        view.arrows.append(Arrow(*ends, start, end, send.name, send.nbytes, send.message))
     return view
+
+
+def _bar(row: int, span: Span, origin: float) -> Bar:
+    start, end = 1e3 * (span.start - origin), 1e3 * (max(span.start, span.end) - origin)
+    return Bar(row, span.kind, span.name, start, end, span.step, span.detail, span.end >= span.start)
 
 
 def op_totals(spans: Iterable[Span]) -> list[OpTotal]:

@@ -1,4 +1,5 @@
 """Sends and receives put together again by the identity of their message, and time that spans cover together."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable
@@ -21,7 +22,9 @@ def pairs(spans: Iterable[Span]) -> list[tuple[Span, Span]]:
                 sends[span.message] = span
             elif span.kind == "recv" and (span.message not in recvs or span.end > recvs[span.message].end):
                 recvs[span.message] = span
-    return sorted(((send, recvs[m]) for m, send in sends.items() if m in recvs), key=lambda p: (p[0].start, p[0].message))
+    return sorted(
+        ((send, recvs[m]) for m, send in sends.items() if m in recvs), key=lambda p: (p[0].start, p[0].message)
+    )
 
 
 def covered(intervals: Iterable[tuple[float, float]]) -> float:

@@ -1,4 +1,5 @@
 """Numbers the way people read them: three digits, with the unit that fits."""
+
 from __future__ import annotations
 
 __all__ = ["amount", "ms", "number", "percent"]
@@ -8,7 +9,7 @@ def number(value: float, digits: int = 3) -> str:
     """'1,234', '12.3', '0.0123': `digits` significant digits, no exponent between 1e-4 and 1e15."""
     if value != value or value in (float("inf"), float("-inf")):
         return str(value)
-    if isinstance(value, int) or abs(value) >= 10 ** digits:
+    if isinstance(value, int) or abs(value) >= 10**digits:
         return f"{value:,.0f}"
     if value and abs(value) < 1e-4:
         return f"{value:.{digits - 1}e}"

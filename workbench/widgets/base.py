@@ -1,4 +1,5 @@
 """What all live widgets share: their script and style as text, number columns as bytes, a picture for later."""
+
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
@@ -14,12 +15,15 @@ _STATIC = Path(__file__).parent / "static"
 
 
 def read(*names: str) -> str:
-    """Static files one after the other. NOTE: as text; a path would make anywidget watch the file for every instance."""
+    """Static files one after the other, as text.
+
+    NOTE: given a path, anywidget would watch the file for every instance and keep them all alive.
+    """
     return "\n".join((_STATIC / name).read_text(encoding="utf-8") for name in names)
 
 
 def columns(lists: Iterable[Sequence[float | None]]) -> tuple[list[int], bytes]:
-    """Lengths and the numbers behind each other as little-endian float32; None becomes NaN. Steps stay exact to 2^24."""
+    """Lengths, and the numbers behind each other as little-endian float32: None is NaN, steps are exact to 2^24."""
     arrays = [np.asarray([np.nan if v is None else v for v in values], dtype="<f4") for values in lists]
     return [len(a) for a in arrays], b"".join(a.tobytes() for a in arrays)
 

@@ -1,4 +1,5 @@
 """The dataflow graph as a live drawing: hue is the device, strength the time, scopes open and close."""
+
 from __future__ import annotations
 
 from collections import OrderedDict
@@ -16,8 +17,8 @@ from workbench.widgets.base import Widget, read
 
 __all__ = ["GraphWidget"]
 
-DEADLINE = 15.0       # seconds for one layout
-REMEMBERED = 24       # drawings kept, so that opening and closing a scope again costs nothing
+DEADLINE = 15.0  # seconds for one layout
+REMEMBERED = 24  # drawings kept, so that opening and closing a scope again costs nothing
 
 
 class GraphWidget(Widget):
@@ -29,8 +30,8 @@ class GraphWidget(Widget):
     _esm = read("chart.js", "graph.js")
     _css = read("theme.css", "graph.css")
     svg = traitlets.Unicode("").tag(sync=True)
-    nodes = traitlets.List().tag(sync=True)
-    devices = traitlets.List().tag(sync=True)
+    nodes: traitlets.List[Any] = traitlets.List().tag(sync=True)
+    devices: traitlets.List[Any] = traitlets.List().tag(sync=True)
     values = traitlets.Bytes(b"").tag(sync=True)
     note = traitlets.Unicode("").tag(sync=True)
 

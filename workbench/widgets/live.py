@@ -1,4 +1,5 @@
 """The live view of this process in one widget: graph, step times, loss, status, and buttons to pause and stop."""
+
 from __future__ import annotations
 
 import html
@@ -19,8 +20,14 @@ from workbench.widgets.steps import StepTimesWidget
 __all__ = ["LiveView"]
 
 _BUSY = ("running", "paused")
-_WORDS = {"empty": "Nothing ran yet", "ready": "Ready", "running": "Running", "paused": "Paused", "stopped": "Stopped",
-          "failed": "Failed"}
+_WORDS = {
+    "empty": "Nothing ran yet",
+    "ready": "Ready",
+    "running": "Running",
+    "paused": "Paused",
+    "stopped": "Stopped",
+    "failed": "Failed",
+}
 
 
 class LiveView(ipywidgets.VBox):
@@ -36,12 +43,17 @@ class LiveView(ipywidgets.VBox):
         self.steps = StepTimesWidget()
         self.series = LossWidget()
         self.status = ipywidgets.HTML(layout={"flex": "1 1 260px"})
-        self.buttons = {name: self._button(name, icon, tip) for name, icon, tip in (
-            ("pause", "pause", "Hold before the next step"), ("resume", "play", "Go on"),
-            ("stop", "stop", "End the run before its next step"))}
+        self.buttons = {
+            name: self._button(name, icon, tip)
+            for name, icon, tip in (
+                ("pause", "pause", "Hold before the next step"),
+                ("resume", "play", "Go on"),
+                ("stop", "stop", "End the run before its next step"),
+            )
+        }
         self._display: Any = None
         self._state = ""
-        self._text = ("", "")
+        self._second = ""
         super().__init__([self._header(), self.graph, self._charts()], layout={"width": "100%"})
         for widget in self._members():
             reply_at_once(widget)
@@ -49,7 +61,9 @@ class LiveView(ipywidgets.VBox):
         self._source.start()
 
     def _header(self) -> ipywidgets.HBox:
-        return ipywidgets.HBox([self.status, *self.buttons.values()], layout={"flex_flow": "row wrap", "align_items": "center"})
+        return ipywidgets.HBox(
+            [self.status, *self.buttons.values()], layout={"flex_flow": "row wrap", "align_items": "center"}
+        )
 
     def _charts(self) -> ipywidgets.HBox:
         for chart in (self.steps, self.series):
@@ -60,8 +74,9 @@ class LiveView(ipywidgets.VBox):
         return [self.graph, self.steps, self.series, self.status, *self.buttons.values()]
 
     def _button(self, name: str, icon: str, tooltip: str) -> ipywidgets.Button:
-        button = ipywidgets.Button(description=name.capitalize(), icon=icon, tooltip=tooltip, disabled=True,
-                                   layout={"width": "auto"})
+        button = ipywidgets.Button(
+            description=name.capitalize(), icon=icon, tooltip=tooltip, disabled=True, layout={"width": "auto"}
+        )
         button.on_click(lambda _: self._ask(name))
         return button
 
@@ -84,18 +99,25 @@ class LiveView(ipywidgets.VBox):
 
     def _show_status(self, frame: dict[str, Any]) -> None:
         status, lost = frame["status"], sum(frame["lost"].values())
-        words = [f"<b>{_WORDS.get(status['state'], html.escape(status['state']))}</b>"]
-        words += [f"step {status['step']:,}"] if status["state"] != "empty" else []
-        words += [html.escape(status["message"])] if status["message"] else []
-        words += [f"{lost:,} records were lost to the journal's bound"] if lost else []
+        facts = [f"<b>{_WORDS.get(status['state'], html.escape(status['state']))}</b>"]
+        facts += [f"step {status['step']:,}"] if status["state"] != "empty" else []
+        facts += [html.escape(status["message"])] if status["message"] else []
+        facts += [f"{lost:,} records were lost to the journal's bound"] if lost else []
         worst = (frame["stragglers"] or {"rows": []})["rows"][:1]
-        second = self._text[1] if frame["stragglers"] is None else ""
+        second = self._second if frame["stragglers"] is None else ""
         if worst and worst[0]["share"] >= 0.03:
-            second = f"{short_task(worst[0]['task'])} costs {100 * worst[0]['share']:.0f} % of each step. {worst[0]['why']}"
-        self._text = (" · ".join(words), second)
-        self.status.value = f'<div role="status">{self._text[0]}<br><small>{html.escape(second)}</small></div>'
+            row = worst[0]
+            second = f"{short_task(row['task'])} costs {100 * row['share']:.0f} % of each step. {row['why']}"
+        self._second, words = second, " · ".join(facts)
+        self.status.value = (
+            f'<div role="status" style="line-height:1.45">{words}<br><small>{html.escape(second)}</small></div>'
+        )
         busy = status["state"] in _BUSY
-        for name, on in (("pause", status["state"] == "running"), ("resume", status["state"] == "paused"), ("stop", busy)):
+        for name, on in (
+            ("pause", status["state"] == "running"),
+            ("resume", status["state"] == "paused"),
+            ("stop", busy),
+        ):
             self.buttons[name].disabled = not on
 
     # the notebook

@@ -1,4 +1,5 @@
 """Loss, accuracy and other series as live charts."""
+
 from __future__ import annotations
 
 from typing import Any

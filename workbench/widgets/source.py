@@ -1,4 +1,5 @@
 """One background thread per live view: polls a LiveModel, hands on what changed, and stops when told to."""
+
 from __future__ import annotations
 
 import logging
@@ -12,7 +13,7 @@ from workbench.viz.live import LiveModel
 
 __all__ = ["RATE", "Source"]
 
-RATE = 10.0           # frames per second, at most
+RATE = 10.0  # frames per second, at most
 log = logging.getLogger(__name__)
 
 
@@ -29,7 +30,9 @@ class Source:
         self._period = 1.0 / min(rate, RATE)
         self._wake = threading.Event()
         self._stopping = False
-        self._thread = threading.Thread(target=_run, args=(weakref.ref(self), self._wake), name="workbench-live", daemon=True)
+        self._thread = threading.Thread(
+            target=_run, args=(weakref.ref(self), self._wake), name="workbench-live", daemon=True
+        )
 
     def start(self) -> None:
         self._thread.start()
@@ -69,7 +72,7 @@ def _run(reference: weakref.ref[Source], wake: threading.Event) -> None:
             return
         try:
             going = source.tick()
-        except Exception:      # a fault in one view must end neither the thread nor the training; it is reported
+        except Exception:  # a fault in one view must end neither the thread nor the training; it is reported
             log.exception("workbench live view: a frame could not be made or sent")
             going = not source._stopping
         period = source._period

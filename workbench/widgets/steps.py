@@ -1,4 +1,5 @@
 """Step times per task as a live chart."""
+
 from __future__ import annotations
 
 from typing import Any

@@ -45,6 +45,17 @@ def test_zero_follows_the_settings() -> None:
     assert threads.set_threads(0) == threads._cores()
 
 
+@pytest.mark.parametrize("asked, wanted", [("1", 1), ("1,4", 1), ("4096", None), ("", None), ("all", None)])
+def test_openmp_s_own_variable_is_an_upper_bound(asked: str, wanted: int | None,
+                                                 monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", asked)
+    threads._cores.cache_clear()
+    try:
+        assert threads._cores() == (wanted or len(os.sched_getaffinity(0)))
+    finally:
+        threads._cores.cache_clear()
+
+
 def test_a_new_thread_adopts_the_number() -> None:
     threads.set_threads(1)
     seen: list[int] = []

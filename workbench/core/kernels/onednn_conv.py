@@ -148,7 +148,8 @@ class Convolution:
 
     def forward(self, mode: str, after: tuple[tuple[Any, ...], ...] = ()) -> Primitive | None:
         return primitive("convolution_forward", FORWARD_TRAINING, CONVOLUTION_DIRECT, self.data(self.x, mode),
-                         self.filter(), self.bias_desc(), self.data(self.y, mode), *self.window.parameters(), after=after)
+                         self.filter(), self.bias_desc(), self.data(self.y, mode), *self.window.parameters(),
+                         after=after)
 
     def backward(self, family: str, first: Desc, second: Desc, third: Desc) -> Primitive | None:
         hint = self.forward("any")

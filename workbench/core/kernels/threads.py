@@ -1,6 +1,7 @@
 """One number of compute threads for oneDNN (OpenMP), BLAS and Numba together, and the environment they need."""
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import threading
@@ -18,9 +19,12 @@ _adopted = threading.local()
 _current: list[int] = []
 
 
+@functools.cache
 def _cores() -> int:
-    """Cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Cores this process may use: its affinity, or fewer if OMP_NUM_THREADS says so (Dask sets it for its workers)."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    asked = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    return min(cores, int(asked)) if asked.isdigit() and int(asked) > 0 else cores
 
 
 def get_threads() -> int:

@@ -72,7 +72,7 @@ def no_op():
     return ()
 
 
-@op("x[...] -> [...]", types="T:float -> T", view=True)
+@op("x[...] -> [...]", types="T:float -> T")      # no view: it has to look at the values
 def check_numerics(x, *, message=""):
     """`x`, or InvalidArgumentError with `message` when it holds a NaN or an infinity."""
     for kind, found in (("NaN", np.isnan(x)), ("infinity", np.isinf(x))):

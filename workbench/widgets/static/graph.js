@@ -54,6 +54,15 @@ export default {
       const next = focused && [...view.querySelectorAll('g.node, g.cluster')].find(g => g.dataset.id === focused);
       (next ?? view.querySelector('g.node'))?.setAttribute('tabindex', '0');
       next?.focus();
+      fit(svg);
+    };
+
+    /** As large as fits, but never too small to read; what is larger scrolls. */
+    const fit = svg => {
+      const { width, height } = svg.viewBox.baseVal;
+      const room = Math.min((view.clientWidth - 24) / width, 500 / height);
+      svg.setAttribute('width', width * Math.min(1.15, Math.max(0.75, room)));
+      svg.removeAttribute('height');
       view.scrollLeft = (view.scrollWidth - view.clientWidth) / 2;
     };
 

@@ -1,0 +1,182 @@
+"""Queue and accumulator operations in sessions: blocking steps of several threads, errors with their place, cancelling."""
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench import errors
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with wb.Graph().as_default() as graph:
+        yield graph
+
+
+class Thread(threading.Thread):
+    """Runs a function and keeps what it returned or raised."""
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        super().__init__(daemon=True)
+        self.function, self.result, self.error = function, None, None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.result = self.function()
+        except errors.Error as error:
+            self.error = error
+
+    def wait(self) -> Any:
+        self.join(30)
+        assert not self.is_alive()
+        if self.error is not None:
+            raise self.error
+        return self.result
+
+
+def test_one_thread_waits_for_what_another_adds():
+    queue = wb.FIFOQueue(2, [wb.float32, wb.int32], [[], [2]])
+    add, take = queue.enqueue([1.5, [1, 2]]), queue.dequeue()
+    with wb.Session() as session:
+        waiting = Thread(lambda: session.run(take))
+        session.run(add)
+        number, pair = waiting.wait()
+        assert (float(number), pair.tolist()) == (1.5, [1, 2])
+
+
+def test_a_full_queue_holds_the_producer_until_there_is_room():
+    queue = wb.FIFOQueue(1, wb.int32, [()])
+    value = wb.placeholder(wb.int32, [])
+    add, take, size = queue.enqueue(value), queue.dequeue(), queue.size()
+    with wb.Session() as session:
+        session.run(add, {value: 1})
+        blocked = Thread(lambda: session.run(add, {value: 2}))
+        assert int(session.run(take)) == 1
+        blocked.wait()
+        assert int(session.run(size)) == 1 and int(session.run(take)) == 2
+
+
+def test_batches_have_static_shapes_and_names_are_kept():
+    queue = wb.FIFOQueue(10, [wb.float32, wb.int64], [[3], []], names=["x", "y"])
+    batch = queue.dequeue_many(4)
+    assert batch["x"].shape == [4, 3] and batch["y"].dtype is wb.int64
+    assert queue.dequeue_up_to(4)["x"].shape == [None, 3]
+    add = queue.enqueue_many({"x": np.arange(12, dtype=np.float32).reshape(4, 3), "y": np.arange(4)})
+    with wb.Session() as session:
+        session.run(add)
+        found = session.run(batch)
+        assert found["y"].tolist() == [0, 1, 2, 3] and found["x"].shape == (4, 3)
+
+
+def test_the_rest_after_closing_and_then_the_end():
+    queue = wb.FIFOQueue(10, wb.int32, [()])
+    with wb.Session() as session:
+        session.run(queue.enqueue_many([[1, 2, 3]]))
+        assert not session.run(queue.is_closed())
+        session.run(queue.close())
+        assert session.run(queue.is_closed())
+        assert session.run(queue.dequeue_up_to(2)).tolist() == [1, 2]
+        with pytest.raises(errors.OutOfRangeError, match="it is closed and has 1 elements but 2 were asked") as caught:
+            session.run(queue.dequeue_many(2, name="batch"))
+        assert "operation: 'batch'" in str(caught.value) and "test_queues_session.py" in str(caught.value)
+        assert session.run(queue.dequeue()).tolist() == 3      # nothing was lost
+        with pytest.raises(errors.CancelledError, match="it is closed, so nothing can be added"):
+            session.run(queue.enqueue(1))
+
+
+def test_closing_cancels_a_waiting_producer():
+    queue = wb.FIFOQueue(1, wb.int32, [()])
+    add, cancel = queue.enqueue(1), queue.close(cancel_pending_enqueues=True)
+    with wb.Session() as session:
+        session.run(add)
+        blocked = Thread(lambda: session.run(add))
+        while blocked.is_alive():      # the producer may come before or after the close: both are cancelled
+            session.run(cancel)
+            blocked.join(0.01)
+        with pytest.raises(errors.CancelledError):
+            blocked.wait()
+
+
+def test_closing_the_session_frees_whoever_waits():
+    queue = wb.FIFOQueue(1, wb.int32, [()])
+    take, size = queue.dequeue(), queue.size()
+    session = wb.Session()
+    session.run(size)
+    waiting = Thread(lambda: session.run(take))
+    session.close()
+    with pytest.raises(errors.Error):      # OutOfRange when it waited already, FailedPrecondition when it came later
+        waiting.wait()
+
+
+def test_a_producer_and_a_consumer_exchange_everything_in_order():
+    queue = wb.FIFOQueue(3, wb.int32, [()])
+    value = wb.placeholder(wb.int32, [])
+    add, take = queue.enqueue(value), queue.dequeue()
+    with wb.Session() as session:
+        producer = Thread(lambda: [session.run(add, {value: n}) for n in range(50)])
+        assert [int(session.run(take)) for _ in range(50)] == list(range(50))
+        producer.wait()
+
+
+def test_shuffle_padding_and_priority_queues():
+    shuffled = wb.RandomShuffleQueue(100, 2, wb.int32, [()], seed=3)
+    padded = wb.PaddingFIFOQueue(10, wb.int32, [[None]])
+    urgent = wb.PriorityQueue(10, wb.string, [()])
+    with wb.Session() as session:
+        session.run(shuffled.enqueue_many([np.arange(20, dtype=np.int32)]))
+        assert set(session.run(shuffled.dequeue_many(18)).tolist()) < set(range(20))
+        for length in (1, 3):
+            session.run(padded.enqueue([np.full(length, length, np.int32)]))
+        assert session.run(padded.dequeue_many(2)).tolist() == [[1, 0, 0], [3, 3, 3]]
+        for priority, text in ((5, "late"), (1, "first")):
+            session.run(urgent.enqueue([np.int64(priority), text]))
+        assert session.run(urgent.dequeue()[1]) == b"first"
+
+
+@pytest.mark.parametrize(("build", "text"), [
+    (lambda q: wb.FIFOQueue(3, [wb.float32] * 2).enqueue([1.0, 2.0, 3.0]),
+     "3 components were given but an element has 2; give each"),
+    (lambda q: q.enqueue([[1.0, 2.0]]), r"component 0 has shape \[2\] but the queue holds \[\]; reshape it"),
+    (lambda q: q.enqueue({"x": 1.0}), r"names \['x'\] were given but the components are \[\]"),
+])
+def test_mistakes_are_found_where_the_graph_is_built(build: Any, text: str):
+    with pytest.raises(errors.InvalidArgumentError, match=text):
+        build(wb.FIFOQueue(3, wb.float32, [()]))
+
+
+def test_batches_need_shapes():
+    with pytest.raises(errors.InvalidArgumentError, match="dequeue_many needs the shapes of its components"):
+        wb.FIFOQueue(3, wb.float32).dequeue_many(2)
+
+
+def test_accumulators_average_and_drop_stale_gradients():
+    accumulator = wb.ConditionalAccumulator(wb.float32, [2])
+    grad, step = wb.placeholder(wb.float32, [2]), wb.placeholder(wb.int64, [])
+    apply, take, count = accumulator.apply_grad(grad, step), accumulator.take_grad(2), accumulator.num_accumulated()
+    with wb.Session() as session:
+        waiting = Thread(lambda: session.run(take))
+        for value in (1, 3):
+            session.run(apply, {grad: [value, 0], step: 0})
+        assert waiting.wait().tolist() == [2, 0]
+        session.run(apply, {grad: [9, 9], step: 0})
+        assert int(session.run(count)) == 0
+        session.run(accumulator.set_global_step(5))
+        session.run(apply, {grad: [9, 9], step: 4})
+        assert int(session.run(count)) == 0
+
+
+def test_sparse_accumulators_take_and_give_indexed_slices():
+    accumulator = wb.SparseConditionalAccumulator(wb.float32, [4, 1])
+    slices = wb.IndexedSlices(wb.constant([[1.0], [2.0], [3.0]]), wb.constant([2, 0, 2]))
+    apply, mean = accumulator.apply_indexed_slices_grad(slices), accumulator.take_indexed_slices_grad(2)
+    with wb.Session() as session:
+        session.run(apply)
+        session.run(apply)
+        values, indices, shape = session.run(mean)
+    assert indices.tolist() == [0, 2] and values.tolist() == [[2], [4]] and shape.tolist() == [4, 1]

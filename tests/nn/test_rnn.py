@@ -1,0 +1,147 @@
+"""Recurrent cells against their formulas in NumPy; unrolled and looped sequences agree, gradients too."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench import errors
+from workbench.nn import rnn_cell
+
+RNG = np.random.default_rng(9)
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with wb.Graph().as_default() as graph:
+        graph.seed = 4
+        yield graph
+
+
+def run(fetches, feeds=None):
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        return session.run(fetches, feeds)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def step(cell, *states):
+    """(inputs, output, new state, variables' values) of one step."""
+    x = RNG.normal(size=(3, 4)).astype(np.float32)
+    state = states[0] if len(states) == 1 else tuple(states)
+    output, new = cell(x, state)
+    return (x, *run([output, new, wb.trainable_variables()]))
+
+
+def numbers(units: int) -> np.ndarray:
+    return RNG.normal(size=(3, units)).astype(np.float32)
+
+
+def test_basic_rnn_cell():
+    h = numbers(5)
+    x, output, new, (kernel, bias) = step(rnn_cell.BasicRNNCell(5), h)
+    np.testing.assert_allclose(output, np.tanh(np.hstack([x, h]) @ kernel + bias), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(output, new)
+
+
+def test_gru_cell():
+    h = numbers(5)
+    x, output, _, (gates_k, gates_b, cand_k, cand_b) = step(rnn_cell.GRUCell(5), h)
+    r, u = np.split(sigmoid(np.hstack([x, h]) @ gates_k + gates_b), 2, axis=1)
+    candidate = np.tanh(np.hstack([x, r * h]) @ cand_k + cand_b)
+    np.testing.assert_allclose(output, u * h + (1 - u) * candidate, rtol=1e-4, atol=1e-6)
+    assert (gates_b == 1).all()
+
+
+def lstm(x, c, h, kernel, bias, forget=1.0):
+    i, j, f, o = np.split(np.hstack([x, h]) @ kernel + bias, 4, axis=1)
+    c = c * sigmoid(f + forget) + sigmoid(i) * np.tanh(j)
+    return c, np.tanh(c) * sigmoid(o)
+
+
+@pytest.mark.parametrize("kind", [rnn_cell.BasicLSTMCell, rnn_cell.LSTMCell])
+def test_lstm_cells(kind):
+    c, h = numbers(5), numbers(5)
+    x, output, new, (kernel, bias) = step(kind(5), c, h)
+    expected_c, expected_h = lstm(x, c, h, kernel, bias)
+    np.testing.assert_allclose(output, expected_h, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(new.c, expected_c, rtol=1e-4, atol=1e-6)
+    assert isinstance(new, rnn_cell.LSTMStateTuple)
+
+
+def test_lstm_state_as_one_tensor():
+    c, h = numbers(5), numbers(5)
+    x, output, new, (kernel, bias) = step(rnn_cell.BasicLSTMCell(5, state_is_tuple=False), np.hstack([c, h]))
+    expected_c, expected_h = lstm(x, c, h, kernel, bias)
+    np.testing.assert_allclose(new, np.hstack([expected_c, expected_h]), rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(output, expected_h, rtol=1e-4, atol=1e-6)
+
+
+def test_lstm_with_peepholes_clipping_and_projection():
+    cell = rnn_cell.LSTMCell(5, use_peepholes=True, cell_clip=0.1, num_proj=2,
+                             initializer=wb.random_uniform_initializer(-0.5, 0.5))
+    assert cell.state_size == (5, 2) and cell.output_size == 2
+    _, output, new, values = step(cell, numbers(5), numbers(2))
+    assert output.shape == (3, 2) and np.abs(new.c).max() <= np.float32(0.1) and len(values) == 6
+
+
+def test_stacked_cells_have_variables_of_their_own_even_when_one_object_is_repeated():
+    cell = rnn_cell.MultiRNNCell([rnn_cell.BasicRNNCell(4)] * 2)
+    output, state = cell(np.ones((2, 4), np.float32), cell.zero_state(2, wb.float32))
+    assert len(state) == 2 and len(wb.trainable_variables()) == 4 and output.shape == [2, 4]
+    assert wb.trainable_variables()[2].name == "multi_rnn_cell/cell_1/basic_rnn_cell/kernel:0"
+
+
+def test_wrappers():
+    x, h = np.ones((2, 3), np.float32), wb.zeros([2, 3])
+    dropped, _ = rnn_cell.DropoutWrapper(rnn_cell.BasicRNNCell(3), output_keep_prob=0.5)(x, h, "a")
+    residual, _ = rnn_cell.ResidualWrapper(rnn_cell.BasicRNNCell(3))(x, h, "b")
+    projected, _ = rnn_cell.OutputProjectionWrapper(rnn_cell.BasicRNNCell(3), 7)(x, h, "c")
+    found = run([dropped, residual, projected])
+    assert [f.shape for f in found] == [(2, 3), (2, 3), (2, 7)]
+
+
+@pytest.mark.parametrize("lengths", [None, [6, 2]])
+@pytest.mark.parametrize("known", [True, False])
+def test_loops_and_unrolled_steps_agree_with_gradients(lengths, known: bool):
+    x = wb.placeholder(wb.float32, [2, 6, 3] if known else [None, None, 3])
+    cell = rnn_cell.MultiRNNCell([rnn_cell.BasicLSTMCell(4), rnn_cell.GRUCell(5)])
+    looped, final = wb.nn.dynamic_rnn(cell, x, lengths, dtype=wb.float32)
+    assert looped.shape.dims[-1] == 5
+    steps = wb.unstack(x, num=6, axis=1)
+    with wb.variable_scope(wb.get_variable_scope(), reuse=True):
+        unrolled, last = wb.nn.static_rnn(cell, steps, dtype=wb.float32, sequence_length=lengths)
+    variables = wb.trainable_variables()
+    assert len(variables) == 6
+    pairs = [(looped, wb.stack(unrolled, axis=1)), (final, last)]
+    grads = [wb.gradients(wb.reduce_sum(wb.square(y)), [*variables, x]) for y in pairs[0]]
+    found, slopes = run([pairs, grads], {x: RNG.normal(size=(2, 6, 3)).astype(np.float32)})
+    np.testing.assert_allclose(found[0][0], found[0][1], atol=1e-6)
+    if lengths:
+        assert not found[0][0][1, 2:].any()      # zero beyond the second sequence's end
+    for a, b in zip(slopes[0], slopes[1]):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+    np.testing.assert_allclose(found[1][0][0].c, found[1][1][0].c, atol=1e-6)
+
+
+def test_time_major_and_both_directions():
+    x = RNG.normal(size=(4, 2, 3)).astype(np.float32)
+    major, _ = wb.nn.dynamic_rnn(rnn_cell.BasicRNNCell(3), x, dtype=wb.float32, time_major=True, scope="a")
+    both, states = wb.nn.bidirectional_dynamic_rnn(rnn_cell.GRUCell(3), rnn_cell.GRUCell(3), x, dtype=wb.float32)
+    assert major.shape == [4, 2, 3] and [b.shape for b in both] == [[4, 2, 3]] * 2 and len(states) == 2
+    forwards, backwards = run(both)
+    assert not np.allclose(forwards, backwards)
+
+
+@pytest.mark.parametrize(("build", "text"), [
+    (lambda: wb.nn.dynamic_rnn(rnn_cell.BasicRNNCell(2), wb.zeros([2, 3])), r"dynamic_rnn: inputs .* has shape \[2,3\]"),
+    (lambda: wb.nn.static_rnn(rnn_cell.BasicRNNCell(2), []), r"static_rnn: inputs is \[\]; pass a non-empty list"),
+    (lambda: rnn_cell.MultiRNNCell([]), "MultiRNNCell: there are 0 cells; pass at least one"),
+    (lambda: rnn_cell.LSTMCell(2, num_proj=1, state_is_tuple=False), "LSTMCell: num_proj needs state_is_tuple=True"),
+])
+def test_mistakes_are_named(build, text: str):
+    with pytest.raises(errors.InvalidArgumentError, match=text):
+        build()

@@ -1,0 +1,129 @@
+"""Variables by name: scopes, reuse in every combination, defaults of scopes, error texts."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench import errors
+from workbench.nn.layers import l2_regularizer
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with wb.Graph().as_default() as graph:
+        yield graph
+
+
+def names() -> list[str]:
+    return [v.name for v in wb.global_variables()]
+
+
+def test_names_carry_the_variable_scopes_but_not_the_name_scopes():
+    with wb.variable_scope("a"), wb.name_scope("n"), wb.variable_scope("b"):
+        v = wb.get_variable("v", [2])
+        x = v + 1.0
+    assert v.name == "a/b/v:0" and x.name == "a/n/b/add:0"
+
+
+def test_reuse_shares_a_variable():
+    with wb.variable_scope("a"):
+        first = wb.get_variable("v", [2])
+    with wb.variable_scope("a", reuse=True):
+        assert wb.get_variable("v") is first and wb.get_variable("v", [2]) is first
+    with wb.variable_scope("a") as scope:
+        scope.reuse_variables()
+        assert wb.get_variable("v") is first
+    with wb.variable_scope("a", reuse=wb.AUTO_REUSE):
+        assert wb.get_variable("v", [2]) is first
+        second = wb.get_variable("w", [2])
+    assert names() == ["a/v:0", "a/w:0"] and second.name == "a/w:0"
+
+
+def test_reuse_is_inherited_by_inner_scopes():
+    def layer():
+        with wb.variable_scope("inner"):
+            return wb.get_variable("v", [2])
+    with wb.variable_scope("outer"):
+        first = layer()
+    with wb.variable_scope("outer", reuse=True):
+        assert layer() is first
+
+
+def test_a_scope_object_is_entered_again_as_it_was():
+    with wb.variable_scope("a") as scope:
+        first = wb.get_variable("v", [1])
+    with wb.variable_scope("elsewhere"), wb.variable_scope(scope, reuse=True):
+        assert wb.get_variable("v") is first
+        assert wb.get_variable_scope().name == "a"
+    assert scope.trainable_variables() == [first] == scope.global_variables()
+
+
+def test_default_names_are_numbered_and_start_again_when_a_scope_is_entered_again():
+    def model():
+        made = []
+        for _ in range(2):
+            with wb.variable_scope(None, "dense"):
+                made.append(wb.get_variable("kernel", [1]))
+        return made
+    with wb.variable_scope("net"):
+        first = model()
+    with wb.variable_scope("net", reuse=True):
+        assert model() == first
+    assert names() == ["net/dense/kernel:0", "net/dense_1/kernel:0"]
+
+
+def test_defaults_of_a_scope_apply_below_it():
+    with wb.variable_scope("a", initializer=wb.constant_initializer(3.0), dtype=wb.float64):
+        v = wb.get_variable("v", [2])
+        with wb.variable_scope("b", regularizer=l2_regularizer(2.0)):
+            w = wb.get_variable("w", [2])
+    penalty, = wb.get_collection(wb.GraphKeys.REGULARIZATION_LOSSES)
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        assert v.dtype is wb.float64 and session.run([v, w, penalty])[0].tolist() == [3, 3]
+        assert float(session.run(penalty)) == 18
+
+
+def test_the_initial_value_may_be_given_itself():
+    a = wb.get_variable("a", initializer=np.float32([1, 2]))
+    b = wb.get_variable("b", initializer=wb.constant([[1]]))
+    c = wb.get_variable("c", [2], dtype=wb.int32)
+    d = wb.get_variable("d", [2], initializer=wb.zeros_initializer)
+    assert (a.shape, b.dtype, c.dtype, d.shape) == ([2], wb.int32, wb.int32, [2])
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        assert session.run([a, c, d])[1].tolist() == [0, 0]
+
+
+def test_a_name_that_a_plain_variable_has_gets_a_number():
+    wb.Variable(1.0, name="v")
+    assert wb.get_variable("v", [1]).name == "v_1:0"
+
+
+def test_local_variables_are_neither_trained_nor_saved():
+    v = wb.get_local_variable("v", [1])
+    assert wb.local_variables() == [v] and wb.global_variables() == [] and wb.trainable_variables() == []
+
+
+@pytest.mark.parametrize(("ask", "text"), [
+    (lambda: wb.get_variable("v", [2]), r"get_variable: 'v' exists \(built at .*test_scopes.py:\d+\); enter its scope with "
+                                        "reuse=True or AUTO_REUSE to share it"),
+    (lambda: shared("v", [3]), r"get_variable: 'v' has shape \[2\] but \[3\] is asked"),
+    (lambda: shared("v", [2], wb.float64), "get_variable: 'v' is float32 but float64 is asked"),
+    (lambda: shared("other"), "get_variable: 'other' does not exist but reuse=True; make it first, or use "
+                              "reuse=AUTO_REUSE"),
+    (lambda: wb.get_variable("n"), r"get_variable: 'n' is new and its shape is \[unknown\]; pass a fully known shape"),
+    (lambda: wb.get_variable("n", [3], initializer=np.float32([1])), r"'n' is asked with shape \[3\] but its initial value "
+                                                                     r"has \[1\]"),
+    (lambda: wb.get_variable("n", [3], partitioner=1), "partitioner and constraint are not supported"),
+])
+def test_mistakes_are_named_and_can_be_caught_as_value_errors(ask, text: str):
+    wb.get_variable("v", [2])
+    with pytest.raises((ValueError, errors.UnimplementedError), match=text):
+        ask()
+
+
+def shared(*args):
+    with wb.variable_scope(wb.get_variable_scope(), reuse=True):
+        return wb.get_variable(*args)

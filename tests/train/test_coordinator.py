@@ -1,0 +1,115 @@
+"""Coordinators and queue runners: threads stop together, errors come out, the rest of the input is not lost."""
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import workbench as wb
+from workbench import errors
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with wb.Graph().as_default() as graph:
+        yield graph
+
+
+def test_threads_stop_together():
+    coordinator, stopped = wb.train.Coordinator(), []
+
+    def wait() -> None:
+        assert coordinator.wait_for_stop(30)
+        stopped.append(1)
+    threads = [threading.Thread(target=wait) for _ in range(3)]
+    for thread in threads:
+        coordinator.register_thread(thread)
+        thread.start()
+    assert not coordinator.should_stop()
+    coordinator.request_stop()
+    coordinator.join()
+    assert coordinator.should_stop() and len(stopped) == 3 and coordinator.joined
+    coordinator.clear_stop()
+    assert not coordinator.should_stop()
+
+
+def test_the_first_error_comes_out_of_join():
+    coordinator = wb.train.Coordinator()
+
+    def fail() -> None:
+        with coordinator.stop_on_exception():
+            raise errors.DataLossError("reader: file is damaged; copy it again")
+    thread = threading.Thread(target=fail)
+    thread.start()
+    with pytest.raises(errors.DataLossError, match="file is damaged"):
+        coordinator.join([thread])
+    coordinator.request_stop(ValueError("later"))
+    with pytest.raises(errors.DataLossError):
+        coordinator.raise_requested_exception()
+
+
+def test_the_end_of_the_input_is_no_error():
+    coordinator = wb.train.Coordinator()
+    with coordinator.stop_on_exception():
+        raise errors.OutOfRangeError("queue: the end")
+    coordinator.join([])
+    assert coordinator.should_stop()
+
+
+def test_a_thread_that_does_not_stop_is_named():
+    coordinator, release = wb.train.Coordinator(), threading.Event()
+    thread = threading.Thread(target=release.wait, name="stubborn", daemon=True)
+    thread.start()
+    coordinator.request_stop()
+    with pytest.raises(errors.DeadlineExceededError, match="Coordinator.join: stubborn did not stop within 0.01 s"):
+        coordinator.join([thread], stop_grace_period_secs=0.01)
+    release.set()
+    thread.join()
+
+
+def test_a_runner_feeds_a_queue_until_the_source_ends_and_then_closes_it():
+    source, sink = wb.FIFOQueue(20, wb.int32, [()]), wb.FIFOQueue(2, wb.int32, [()])
+    fill = source.enqueue_many([list(range(10))])
+    end = source.close()
+    wb.train.add_queue_runner(wb.train.QueueRunner(sink, [sink.enqueue(source.dequeue())] * 2))
+    take = sink.dequeue()
+    with wb.Session() as session:
+        session.run(fill)
+        session.run(end)
+        coordinator = wb.train.Coordinator()
+        threads = wb.train.start_queue_runners(session, coordinator)
+        seen = []
+        with pytest.raises(errors.OutOfRangeError):
+            while True:
+                seen.append(int(session.run(take)))
+        coordinator.request_stop()
+        coordinator.join(threads)
+    assert sorted(seen) == list(range(10))
+
+
+def test_stopping_frees_runners_that_wait_for_room():
+    queue = wb.FIFOQueue(1, wb.int32, [()])
+    runner = wb.train.QueueRunner(queue, [queue.enqueue(1)])
+    with wb.Session() as session:
+        coordinator = wb.train.Coordinator()
+        threads = runner.create_threads(session, coordinator, start=True)
+        assert int(session.run(queue.dequeue())) == 1
+        coordinator.request_stop()
+        coordinator.join(threads, stop_grace_period_secs=30)
+    assert runner.exceptions_raised == []
+
+
+def test_an_error_of_a_runner_stops_everybody():
+    queue, x = wb.FIFOQueue(1, wb.float32, [()]), wb.placeholder(wb.float32, [])
+    runner = wb.train.QueueRunner(queue, [queue.enqueue(x)])
+    with wb.Session() as session:
+        coordinator = wb.train.Coordinator()
+        threads = runner.create_threads(session, coordinator, start=True)
+        with pytest.raises(errors.InvalidArgumentError, match="placeholder"):
+            coordinator.join(threads)
+    assert len(runner.exceptions_raised) == 1
+
+
+def test_a_runner_needs_something_to_run():
+    with pytest.raises(errors.InvalidArgumentError, match="QueueRunner: there are 0 enqueue operations"):
+        wb.train.QueueRunner(wb.FIFOQueue(1, wb.int32), [])

@@ -1,0 +1,199 @@
+"""Optimizers through a session against the published update rules written in NumPy; sparse, scalar and wrong uses."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench import errors
+from workbench.train.optimizer import Optimizer
+
+RNG = np.random.default_rng(11)
+START = RNG.normal(size=(3, 2))
+SCALES = RNG.uniform(0.5, 2, size=(3, 2))
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with wb.Graph().as_default() as graph:
+        yield graph
+
+
+def adadelta(value: Any, grad: Callable[[Any], Any], count: int) -> Any:
+    accum, moved = np.zeros_like(value), np.zeros_like(value)
+    for _ in range(count):
+        g = grad(value)
+        accum = 0.95 * accum + 0.05 * g * g
+        step = np.sqrt(moved + 1e-6) / np.sqrt(accum + 1e-6) * g
+        moved = 0.95 * moved + 0.05 * step * step
+        value = value - 1.0 * step
+    return value
+
+
+def ftrl(value: Any, grad: Callable[[Any], Any], count: int) -> Any:
+    accum, linear = np.full_like(value, 0.1), np.zeros_like(value)
+    for _ in range(count):
+        g = grad(value)
+        total = accum + g * g
+        linear += g - (np.sqrt(total) - np.sqrt(accum)) / 0.5 * value
+        value = np.where(np.abs(linear) > 0.01, (np.sign(linear) * 0.01 - linear) / (np.sqrt(total) / 0.5 + 2 * 0.02), 0)
+        accum = total
+    return value
+
+
+def simple(rule: Callable[..., Any], *slots: float) -> Callable[..., Any]:
+    """A rule (value, g, t, *slots) -> (value, *slots) applied `count` times."""
+    def run(value: Any, grad: Callable[[Any], Any], count: int) -> Any:
+        state = [np.full_like(value, s) for s in slots]
+        for t in range(1, count + 1):
+            value, *state = rule(value, grad(value), t, *state)
+        return value
+    return run
+
+
+def momentum(nesterov: bool) -> Callable[..., Any]:
+    def rule(w: Any, g: Any, t: int, a: Any) -> Any:
+        a = 0.9 * a + g
+        return w - 0.05 * (g + 0.9 * a if nesterov else a), a
+    return simple(rule, 0.0)
+
+
+def adam(w: Any, g: Any, t: int, m: Any, v: Any) -> Any:
+    m, v = 0.8 * m + 0.2 * g, 0.99 * v + 0.01 * g * g
+    return w - 0.1 * np.sqrt(1 - 0.99**t) / (1 - 0.8**t) * m / (np.sqrt(v) + 1e-7), m, v
+
+
+def adagrad(w: Any, g: Any, t: int, a: Any) -> Any:
+    a = a + g * g
+    return w - 0.3 * g / np.sqrt(a), a
+
+
+def rms_prop(w: Any, g: Any, t: int, ms: Any, mom: Any) -> Any:
+    ms = 0.8 * ms + 0.2 * g * g
+    mom = 0.5 * mom + 0.05 * g / np.sqrt(ms + 1e-6)
+    return w - mom, ms, mom
+
+
+CASES = {
+    "gradient descent": (lambda: wb.train.GradientDescentOptimizer(0.1), simple(lambda w, g, t: (w - 0.1 * g,))),
+    "momentum": (lambda: wb.train.MomentumOptimizer(0.05, 0.9), momentum(False)),
+    "nesterov": (lambda: wb.train.MomentumOptimizer(0.05, 0.9, use_nesterov=True), momentum(True)),
+    "adam": (lambda: wb.train.AdamOptimizer(0.1, 0.8, 0.99, 1e-7), simple(adam, 0.0, 0.0)),
+    "adagrad": (lambda: wb.train.AdagradOptimizer(0.3, 0.2), simple(adagrad, 0.2)),
+    "rms prop": (lambda: wb.train.RMSPropOptimizer(0.05, 0.8, 0.5, 1e-6), simple(rms_prop, 1.0, 0.0)),
+    "adadelta": (lambda: wb.train.AdadeltaOptimizer(1.0, 0.95, 1e-6), adadelta),
+    "ftrl": (lambda: wb.train.FtrlOptimizer(0.5, l1_regularization_strength=0.01, l2_regularization_strength=0.02), ftrl),
+}
+
+
+@pytest.mark.parametrize("dtype", [wb.float32, wb.float64])
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_ten_steps_follow_the_published_rule(name: str, dtype: wb.DType):
+    make, rule = CASES[name]
+    w = wb.Variable(START, dtype=dtype, name="w")
+    step = wb.train.get_or_create_global_step()
+    train = make().minimize(wb.reduce_sum(wb.constant(SCALES, dtype) * w * w), step)
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        for _ in range(10):
+            session.run(train)
+        np.testing.assert_allclose(session.run(w), rule(START, lambda v: 2 * SCALES * v, 10),
+                                   rtol=2e-4 if dtype is wb.float32 else 1e-9, atol=1e-9)
+        assert int(session.run(step)) == 10
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_every_rule_reduces_a_loss_with_sparse_gradients_and_leaves_other_rows_alone(name: str):
+    table = wb.Variable(np.ones((4, 2), np.float32))
+    loss = wb.reduce_sum(wb.square(table.gather([1, 3, 1])))
+    train = CASES[name][0]().minimize(loss)
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        before = float(session.run(loss))
+        for _ in range(5):
+            session.run(train)
+        assert float(session.run(loss)) < before
+        if name != "ftrl":      # its weights are a function of the slots, also where no gradient came
+            assert session.run(table)[[0, 2]].tolist() == [[1, 1], [1, 1]]
+
+
+def test_a_scalar_variable_and_a_rate_that_is_a_tensor():
+    w, rate = wb.Variable(1.0), wb.placeholder(wb.float32, [])
+    train = wb.train.GradientDescentOptimizer(rate).minimize(w * w)
+    with wb.Session() as session:
+        session.run(w.initializer)
+        session.run(train, {rate: 0.25})
+        assert float(session.run(w)) == 0.5
+        session.run(train, {rate: 0.0})
+        assert float(session.run(w)) == 0.5
+
+
+def test_gradients_can_be_changed_before_they_are_applied():
+    a, b, unused = wb.Variable(3.0), wb.Variable(4.0), wb.Variable(1.0)
+    optimizer = wb.train.GradientDescentOptimizer(1.0)
+    pairs = optimizer.compute_gradients(3.0 * a + 4.0 * b)
+    assert [g is None for g, _ in pairs] == [False, False, True] and pairs[2][1] is unused
+    clipped, norm = wb.clip_by_global_norm([g for g, _ in pairs], 1.0)
+    train = optimizer.apply_gradients(zip(clipped, [a, b, unused]))
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        assert float(session.run(norm)) == 5
+        session.run(train)
+        np.testing.assert_allclose(session.run([a, b, unused]), [2.4, 3.2, 1.0], rtol=1e-6)
+
+
+def test_slots_are_variables_beside_the_variable():
+    with wb.device("/job:ps/task:1"):
+        w = wb.Variable([1.0, 2.0], name="w")
+    optimizer = wb.train.AdamOptimizer()
+    assert optimizer.get_slot(w, "m") is None
+    train = optimizer.minimize(wb.reduce_sum(w * w), var_list=[w])
+    m, v = optimizer.get_slot(w, "m"), optimizer.get_slot(w, "v")
+    assert optimizer.get_slot_names() == ["m", "v"] and (m.name, v.name) == ("w/Adam:0", "w/Adam_1:0")
+    assert m.device == v.device == "/job:ps/task:1" and not m.trainable
+    assert len(optimizer.variables()) == 4 and m in wb.global_variables() and m not in wb.trainable_variables()
+    assert train.name == "Adam" and all(
+        op.device == "/job:ps/task:1" for op in w.graph.operations if op.type == "apply_adam")
+
+
+def test_the_name_of_the_step_can_be_chosen_and_is_unique():
+    w = wb.Variable(1.0)
+    optimizer = wb.train.GradientDescentOptimizer(0.1)
+    assert optimizer.minimize(w * w, name="step").name == "step"
+    assert [optimizer.minimize(w * w).name for _ in range(2)] == ["GradientDescent", "GradientDescent_1"]
+
+
+def test_a_new_optimizer_is_a_few_lines():
+    class SignDescent(Optimizer):
+        def _apply_dense(self, grad: Any, var: wb.Variable) -> Any:
+            return var.assign_sub(0.5 * wb.sign(grad))
+    w = wb.Variable([1.0, -2.0])
+    train = SignDescent().minimize(wb.reduce_sum(w * w))
+    with wb.Session() as session:
+        session.run(w.initializer)
+        session.run(train)
+        assert session.run(w).tolist() == [0.5, -1.5]
+    assert train.name == "SignDescent"
+
+
+@pytest.mark.parametrize(("build", "text"), [
+    (lambda w: wb.train.AdamOptimizer().minimize(wb.constant(1.0)), r"Adam: no gradient reaches any of the variables \(w:0\); "
+                                                                    "check that the loss depends on them"),
+    (lambda w: wb.train.AdamOptimizer().apply_gradients([]), r"no gradient reaches any of the variables \(none at all\)"),
+    (lambda w: wb.train.AdagradOptimizer(0.1, 0.0), "Adagrad: initial_accumulator_value is 0.0; use a positive number"),
+    (lambda w: wb.train.FtrlOptimizer(0.1, learning_rate_power=1.0), "Ftrl: learning_rate_power is 1.0"),
+    (lambda w: Optimizer().minimize(w * w), r"_apply_dense\(grad, var\) is missing; define it"),
+    (lambda w: wb.train.RMSPropOptimizer(0.1, centered=True), "RMSProp: centered=True has no definition here"),
+])
+def test_mistakes_are_named(build: Any, text: str):
+    w = wb.Variable(1.0, name="w")
+    with pytest.raises(errors.Error, match=text):
+        build(w)
+
+
+def test_without_variables_there_is_nothing_to_optimize():
+    with pytest.raises(errors.InvalidArgumentError, match="there are 0 variables to optimize; make one with"):
+        wb.train.AdamOptimizer().minimize(wb.constant(1.0))

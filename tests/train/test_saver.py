@@ -1,0 +1,182 @@
+"""Saver: round trips, what is kept, and one clear error for each kind of wrong or damaged checkpoint."""
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench import errors
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with wb.Graph().as_default() as graph:
+        yield graph
+
+
+def variables():
+    w = wb.Variable([[1.0, 2.0], [3.0, 4.0]], name="w")
+    n = wb.Variable(7, dtype=wb.int64, name="n", trainable=False)
+    return w, n
+
+
+def test_values_come_back_in_another_session_without_initialisation(tmp_path: Path):
+    w, n = variables()
+    saver = wb.train.Saver()
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        session.run([w.assign_add([[1.0, 1.0], [1.0, 1.0]]), n.assign(42)])
+        path = saver.save(session, tmp_path / "model.ckpt", global_step=n)
+    assert path == str(tmp_path / "model.ckpt-42") and saver.last_checkpoints == [path]
+    with wb.Session() as session:
+        saver.restore(session, path)
+        assert session.run(w).tolist() == [[2, 3], [4, 5]] and int(session.run(n)) == 42
+
+
+def test_training_goes_on_exactly_where_it_stopped(tmp_path: Path):
+    w = wb.Variable(np.linspace(-1, 1, 6).reshape(2, 3).astype(np.float32))
+    train = wb.train.AdamOptimizer(0.1).minimize(wb.reduce_sum(wb.square(w)))
+    saver = wb.train.Saver()
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        for _ in range(5):
+            session.run(train)
+        path = saver.save(session, str(tmp_path / "m"), 5)
+        for _ in range(5):
+            session.run(train)
+        straight = session.run(w)
+    with wb.Session() as session:
+        saver.restore(session, path)
+        for _ in range(5):
+            session.run(train)
+        np.testing.assert_array_equal(session.run(w), straight)      # slots and powers are restored too
+
+
+def test_a_dictionary_gives_names_and_parts(tmp_path: Path):
+    w, n = variables()
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        path = wb.train.Saver({"weights": w}).save(session, tmp_path / "part")
+        session.run(w.assign(np.zeros((2, 2), np.float32)))
+        wb.train.Saver({"weights": w}).restore(session, path)
+        assert session.run(w).tolist() == [[1, 2], [3, 4]] and path == str(tmp_path / "part")
+
+
+def test_the_newest_are_kept(tmp_path: Path):
+    variables()
+    saver = wb.train.Saver(max_to_keep=2)
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        paths = [saver.save(session, tmp_path / "m", step) for step in range(4)]
+    assert saver.last_checkpoints == paths[2:]
+    assert [wb.train.checkpoint_exists(p) for p in paths] == [False, False, True, True]
+    state = wb.train.get_checkpoint_state(tmp_path)
+    assert state.model_checkpoint_path == paths[3] and state.all_model_checkpoint_paths == paths[2:]
+    assert wb.train.latest_checkpoint(tmp_path) == paths[3]
+
+
+def test_one_for_every_few_hours_stays(tmp_path: Path):
+    variables()
+    saver = wb.train.Saver(max_to_keep=1, keep_checkpoint_every_n_hours=0.0)
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        paths = [saver.save(session, tmp_path / "m", step) for step in range(3)]
+    assert all(wb.train.checkpoint_exists(p) for p in paths) and saver.last_checkpoints == paths[2:]
+
+
+def test_all_are_kept_on_request_and_an_earlier_run_can_be_taken_over(tmp_path: Path):
+    variables()
+    keep_all = wb.train.Saver(max_to_keep=None)
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        paths = [keep_all.save(session, tmp_path / "m", step) for step in range(7)]
+        assert all(wb.train.checkpoint_exists(p) for p in paths)
+        follower = wb.train.Saver(max_to_keep=1)
+        follower.set_last_checkpoints(paths[5:])
+        follower.save(session, tmp_path / "m", 7)
+    assert [wb.train.checkpoint_exists(p) for p in paths[4:]] == [True, False, False]
+
+
+def test_an_empty_folder_has_no_checkpoint(tmp_path: Path):
+    assert wb.train.latest_checkpoint(tmp_path) is None and wb.train.get_checkpoint_state(tmp_path / "none") is None
+    assert not wb.train.checkpoint_exists(tmp_path / "m-1")
+
+
+def saved(tmp_path: Path) -> str:
+    with wb.Graph().as_default():
+        variables()
+        with wb.Session() as session:
+            session.run(wb.global_variables_initializer())
+            return wb.train.Saver().save(session, tmp_path / "m", 1)
+
+
+@pytest.mark.parametrize(("build", "kind", "text"), [
+    (lambda: wb.Variable(np.zeros((2, 3), np.float32), name="w"), errors.InvalidArgumentError,
+     r"Saver.restore: variable 'w' is float32\[2,3\] but the checkpoint .*m-1 holds float32\[2,2\]; build the model that"),
+    (lambda: wb.Variable(np.zeros((2, 2)), name="w"), errors.InvalidArgumentError,
+     r"variable 'w' is float64\[2,2\] but the checkpoint .* holds float32\[2,2\]"),
+    (lambda: wb.Variable(1.0, name="other"), errors.NotFoundError, "holds no tensor 'other' but 'n', 'w'|'w', 'n'"),
+])
+def test_a_checkpoint_of_another_model_is_refused_and_nothing_changes(tmp_path: Path, build, kind, text: str):
+    path = saved(tmp_path)
+    variable = build()
+    saver = wb.train.Saver([variable])
+    with wb.Session() as session:
+        session.run(variable.initializer)
+        before = session.run(variable)
+        with pytest.raises(kind, match=text):
+            saver.restore(session, path)
+        np.testing.assert_array_equal(session.run(variable), before)
+
+
+def test_a_damaged_checkpoint_is_named_and_the_session_stays_usable(tmp_path: Path):
+    path = saved(tmp_path)
+    shard, = tmp_path.glob("*.safetensors")
+    raw = bytearray(shard.read_bytes())
+    raw[-1] ^= 1
+    shard.write_bytes(raw)
+    w, _ = variables()
+    saver = wb.train.Saver()
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        with pytest.raises(errors.DataLossError, match=r"checkpoint .*m-1: tensor '.' in .*safetensors has crc32 \w+ but was "
+                                                       r"written with \w+; the file is damaged"):
+            saver.restore(session, path)
+        assert session.run(w).tolist() == [[1, 2], [3, 4]]
+
+
+def test_a_truncated_and_a_missing_checkpoint_are_named(tmp_path: Path):
+    path = saved(tmp_path)
+    shard, = tmp_path.glob("*.safetensors")
+    shard.write_bytes(shard.read_bytes()[:-4])
+    variables()
+    saver = wb.train.Saver()
+    with wb.Session() as session:
+        with pytest.raises(errors.DataLossError, match=r"has \d+ bytes but was written with \d+"):
+            saver.restore(session, path)
+        with pytest.raises(errors.NotFoundError, match="nowhere"):
+            saver.restore(session, tmp_path / "nowhere")
+        with pytest.raises(errors.InvalidArgumentError, match=r"the path is None; latest_checkpoint\(\) found none"):
+            saver.restore(session, None)
+
+
+def test_there_must_be_something_to_save():
+    with pytest.raises(errors.InvalidArgumentError, match="Saver: there are 0 variables to save; make variables first"):
+        wb.train.Saver()
+
+
+def test_saving_what_was_never_initialised_says_so(tmp_path: Path):
+    variables()
+    with wb.Session() as session, pytest.raises(errors.FailedPreconditionError, match="variable '.' *: it is read but was"):
+        wb.train.Saver().save(session, tmp_path / "m")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_reshaping_on_request(tmp_path: Path):
+    path = saved(tmp_path)
+    flat = wb.Variable(np.zeros(4, np.float32), name="w")
+    with wb.Session() as session:
+        wb.train.Saver([flat], reshape=True).restore(session, path)
+        assert session.run(flat).tolist() == [1, 2, 3, 4]

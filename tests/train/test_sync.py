@@ -1,0 +1,150 @@
+"""Synchronous replicas, backup workers, threads that feed queues: the whole protocol in one process."""
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench import errors
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with wb.Graph().as_default() as graph:
+        yield graph
+
+
+class Model:
+    """w with a gradient fed per worker: the update is -mean(gradients)."""
+
+    def __init__(self, aggregate: int, total: int) -> None:
+        self.step = wb.train.get_or_create_global_step()
+        self.w = wb.Variable([0.0, 0.0], name="w")
+        self.optimizer = wb.train.SyncReplicasOptimizer(wb.train.GradientDescentOptimizer(1.0), aggregate, total)
+        self.feeds = [wb.placeholder(wb.float32, [2]) for _ in range(total)]
+        self.steps = [self.optimizer.apply_gradients([(feed, self.w)], self.step) for feed in self.feeds]
+        self.start = [wb.global_variables_initializer(), wb.local_variables_initializer()]
+        self.chief = self.optimizer.chief_init_op
+        self.apply, = self.optimizer.get_chief_queue_runner().enqueue_ops
+
+    def send(self, session: wb.Session, worker: int, grad: list[float]) -> threading.Thread:
+        thread = threading.Thread(target=lambda: session.run(self.steps[worker], {self.feeds[worker]: grad}), daemon=True)
+        thread.start()
+        return thread
+
+
+def test_one_update_takes_the_mean_of_all_workers_and_lets_them_go_on():
+    model = Model(2, 2)
+    with wb.Session() as session:
+        session.run(model.start)
+        session.run(model.chief)
+        workers = [model.send(session, 0, [1, 0]), model.send(session, 1, [3, 0])]
+        session.run(model.apply)      # waits for both gradients
+        for worker in workers:
+            worker.join(30)
+            assert not worker.is_alive()
+        assert session.run(model.w).tolist() == [-2, 0] and int(session.run(model.step)) == 1
+        assert [int(s) for s in session.run(wb.local_variables())] == [1, 1]
+
+
+def test_backup_workers_late_gradients_are_dropped():
+    model = Model(2, 3)
+    with wb.Session() as session:
+        session.run(model.start)
+        session.run(model.chief)
+        tokens = model.optimizer._queue.size()
+        early = [model.send(session, n, [1, 1]) for n in range(2)]
+        session.run(model.apply)
+        for worker in early:
+            worker.join(30)
+        assert session.run(model.w).tolist() == [-1, -1]
+        late = model.send(session, 2, [100, 100])      # computed for step 0, which is over: dropped, yet it gets a token
+        late.join(30)
+        assert not late.is_alive() and int(session.run(tokens)) == 0
+        second = [model.send(session, n, [2, 2]) for n in range(2)]
+        session.run(model.apply)
+        for worker in second:
+            worker.join(30)
+        assert session.run(model.w).tolist() == [-3, -3] and int(session.run(model.step)) == 2
+
+
+def test_workers_and_chief_run_by_themselves_and_equal_plain_descent():
+    features = np.random.default_rng(0).normal(size=(3, 8, 4)).astype(np.float32)
+    step = wb.train.get_or_create_global_step()
+    w = wb.Variable(np.ones((4, 1), np.float32))
+    optimizer = wb.train.SyncReplicasOptimizer(wb.train.GradientDescentOptimizer(0.05), 3, 3)
+    trains = [optimizer.minimize(wb.reduce_mean(wb.square(wb.matmul(f, w))), step) for f in features]
+    start = [wb.global_variables_initializer(), wb.local_variables_initializer()]
+    chief, tokens = optimizer.chief_init_op, optimizer.get_init_tokens_op(0)
+    with wb.Session() as session:
+        session.run(start)
+        session.run([chief, tokens])
+        coordinator = wb.train.Coordinator()
+        threads = optimizer.get_chief_queue_runner().create_threads(session, coordinator, start=True)
+
+        def work(number: int) -> None:
+            with coordinator.stop_on_exception():
+                for _ in range(10):
+                    session.run(trains[number])
+        workers = [threading.Thread(target=work, args=(n,)) for n in range(3)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join(60)
+        found, done = session.run(w), int(session.run(step))
+        coordinator.request_stop()
+        session.close()
+        coordinator.join(threads, ignore_live_threads=True)
+    assert done == 10      # all three wait for each other: ten steps of each are ten updates
+    value = np.ones((4, 1))
+    for _ in range(10):
+        value -= 0.05 * np.mean([2 * f.T @ (f @ value) / 8 for f in features], axis=0)
+    np.testing.assert_allclose(found, value, rtol=1e-4, atol=1e-6)
+
+
+def test_initial_tokens_and_uses_that_cannot_work():
+    optimizer = wb.train.SyncReplicasOptimizer(wb.train.GradientDescentOptimizer(1.0), 3, 1)
+    with pytest.raises(errors.FailedPreconditionError, match="get_init_tokens_op: there is no training step yet"):
+        optimizer.get_init_tokens_op()
+    w = wb.Variable(1.0)
+    with pytest.raises(errors.InvalidArgumentError, match="global_step is None; pass the variable that counts updates"):
+        optimizer.minimize(w * w)
+    optimizer.minimize(w * w, wb.train.get_or_create_global_step())
+    with pytest.raises(errors.InvalidArgumentError, match="1 tokens for 1 workers cannot make 3 gradients; use 2 or more"):
+        optimizer.get_init_tokens_op(1)
+    with pytest.raises(errors.InvalidArgumentError, match="0 of 0 replicas; use at least 1 of each"):
+        wb.train.SyncReplicasOptimizer(wb.train.GradientDescentOptimizer(1.0), 0)
+
+
+def test_sparse_gradients_are_gathered_by_rows():
+    step = wb.train.get_or_create_global_step()
+    table = wb.Variable(np.zeros((4, 1), np.float32))
+    optimizer = wb.train.SyncReplicasOptimizer(wb.train.GradientDescentOptimizer(1.0), 1, 1)
+    train = optimizer.minimize(wb.reduce_sum(table.gather([1, 1, 3])), step)
+    start = [wb.global_variables_initializer(), wb.local_variables_initializer()]
+    tokens = optimizer.get_init_tokens_op()
+    apply, = optimizer.get_chief_queue_runner().enqueue_ops
+    with wb.Session() as session:
+        session.run(start)
+        session.run(tokens)
+        session.run(train)
+        session.run(apply)
+        assert session.run(table).tolist() == [[0], [-2], [0], [-1]]
+
+
+# placement of replicas
+
+def test_variables_go_to_the_servers_in_turn_and_the_rest_to_the_worker():
+    with wb.device(wb.train.replica_device_setter(ps_tasks=2, worker_device="/job:worker/task:1")):
+        a, b, c = (wb.Variable(wb.zeros([2])) for _ in range(3))
+        y = wb.constant([1.0, 1.0]) + a
+    assert [v.device for v in (a, b, c)] == ["/job:ps/task:0", "/job:ps/task:1", "/job:ps/task:0"]
+    assert y.device == "/job:worker/task:1" and a.initializer.device == "/job:ps/task:0"
+
+
+def test_the_strategy_and_the_number_of_servers_can_be_given_otherwise():
+    with wb.device(wb.train.replica_device_setter(cluster={"ps": ["a", "b", "c"]}, ps_strategy=lambda op: 2)):
+        assert wb.Variable(1.0).device == "/job:ps/task:2"
+    assert wb.train.replica_device_setter(ps_tasks=0) is None
