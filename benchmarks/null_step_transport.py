@@ -24,7 +24,8 @@ class NullEngine:
     def register(self, handle: str, program: bytes) -> None:
         self.mine = np.ones(int(program), np.float32)
 
-    def run(self, handle: str, step: int, feeds: Any, send: Any, rendezvous: Any, done: Any) -> None:
+    def run(self, handle: str, step: int, feeds: Any, send: Any, rendezvous: Any, done: Any,
+            trace: int) -> None:
         peers = [t for t in self.tasks if t.split("/")[1] != self.task.split("/")[1]]
         left = [len(peers)]
         serving = self.task.startswith("/job:ps")

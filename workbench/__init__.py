@@ -2,8 +2,12 @@
 import importlib as _importlib
 from typing import Any as _Any
 
+from workbench.core.kernels.threads import prepare_environment as _prepare_environment
+
+_prepare_environment()      # before NumPy loads, or its BLAS may take the processor for an older one
+
 from workbench import errors, nn, train
-from workbench import widgets as _widgets  # noqa: F401 - in a kernel this connects the lab panel
+from workbench import widgets as _widgets  # noqa: F401  (in a Jupyter kernel it connects to the lab panel)
 from workbench.core import ops as _families  # noqa: F401  (registers the operations)
 from workbench.core.build import IndexedSlices, ops
 from workbench.core.dtype import (
@@ -269,8 +273,8 @@ __all__ = [
     "global_variables", "global_variables_initializer", "glorot_normal_initializer", "glorot_uniform_initializer",
     "gradients", "greater", "greater_equal", "group", "identity", "int8", "int16", "int32", "int64",
     "invert_permutation", "is_finite", "is_inf", "is_nan", "is_variable_initialized", "journal", "layers", "less",
-    "less_equal", "lin_space", "linspace", "local_variables", "local_variables_initializer", "log", "log1p", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "losses", "map_fn", "matmul", "matrix_band_part",
+    "less_equal", "lin_space", "linspace", "local_variables", "local_variables_initializer", "log", "log1p",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "losses", "map_fn", "matmul", "matrix_band_part",
     "matrix_determinant", "matrix_inverse", "maximum", "metrics", "minimum", "mod", "model_variables", "multinomial",
     "multiply", "name_scope", "negative", "nn", "no_op", "norm", "not_equal", "one_hot", "ones", "ones_initializer",
     "ones_like", "op", "ops", "orthogonal_initializer", "pad", "placeholder", "placeholder_with_default", "pow",

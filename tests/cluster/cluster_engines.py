@@ -23,7 +23,8 @@ class EchoEngine:
             raise errors.InvalidArgumentError("dense/MatMul: a axis 1 is 3 but b axis 0 is 2; fix the program")
         self.programs[handle] = program.decode()
 
-    def run(self, handle: str, step: int, feeds: dict[str, Any], send: Any, rendezvous: Any, done: Any) -> None:
+    def run(self, handle: str, step: int, feeds: dict[str, Any], send: Any, rendezvous: Any, done: Any,
+            trace: int) -> None:
         task, tasks, what = self.context.task, self.context.tasks, self.programs[handle]
         if what == "echo":                       # fetch what was fed
             done([feeds[name] for name in sorted(feeds)])

@@ -176,11 +176,34 @@ def test_spans_and_clocks_reach_the_chief(echo):
     cluster.run_step("h", step)
     cluster.flush()
     spans = [span for span in journal.spans_since()[2] if span.step == step]
-    expected = [(kind, task) for kind in ("send", "recv") for task in cluster.tasks]
+    expected = [(kind, task) for kind in ("send", "step") for task in cluster.tasks]       # an engine adds its own
     assert sorted((span.kind, span.task) for span in spans) == sorted(expected)
-    assert {s.message for s in spans if s.kind == "send"} == {s.message for s in spans if s.kind == "recv"}
+    assert all(span.start <= span.end for span in spans)
     for offset, bound in cluster.clocks.values():        # one machine, one monotonic clock
         assert abs(offset) <= bound < 0.1
+
+
+def test_fast_steps_are_sampled_and_asked_for_ones_are_not(echo):
+    journal = Journal()
+    cluster = everywhere(echo(1, 1, journal=journal), b"echo")
+    for _ in range(200):
+        cluster.run_step("h")
+    asked = cluster.next_step()
+    cluster.run_step("h", asked, timed=True)
+    cluster.flush()
+    steps: dict[int, list] = {}
+    for span in journal.spans_since()[2]:
+        steps.setdefault(span.step, []).append(span)
+    assert asked in steps
+    assert all(sorted(s.task for s in spans) == sorted(cluster.tasks) for spans in steps.values())
+    usual = sorted(min(s.start for s in spans) for number, spans in steps.items() if number != asked)
+    long = [s for spans in steps.values() for s in spans if s.end - s.start > 0.02]
+    assert long or all(b - a > 0.004 for a, b in zip(usual, usual[1:]))
+    journal.enabled = False
+    silent = cluster.next_step()
+    cluster.run_step("h", silent, timed=True)
+    cluster.flush()
+    assert silent not in {span.step for span in journal.spans_since()[2]}
 
 
 def test_close_leaves_nothing_behind(client, echo):

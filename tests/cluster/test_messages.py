@@ -16,7 +16,7 @@ from workbench.core.trace import Span
 SPAN = Span("op", "dense/MatMul", "/job:ps/task:0", "/job:ps/task:0/device:CPU:0", 1, 0.5, 0.75, 3, "k", 12, "MatMul")
 
 EXAMPLES = [
-    m.OpenTask("/job:ps/task:0", "graph", {"/job:ps/task:0": "tcp://127.0.0.1:1"}, True, False, 10.0),
+    m.OpenTask("/job:ps/task:0", "graph", {"/job:ps/task:0": "tcp://127.0.0.1:1"}, False, 10.0),
     m.Opened("/job:ps/task:0", 4711), m.RegisterPartition("h", b"\x00program", {"/job:worker/task:0": ""}),
     m.Registered("h"), m.Refused("ShapeError", "a: 3 but 2; fix"), m.Abort("CancelledError", "stopped"),
     m.Failed("OutOfRangeError", "queue: empty; stop", ""), m.StatusRequest(True), m.Status({"active": "[3]"}),
@@ -48,7 +48,7 @@ ARRAYS = [np.arange(6).reshape(2, 3).astype(dtype) for dtype in DTYPES.values()]
 def test_arrays_survive(array):
     got = m.decode(frame_of(m.Tensor("k", False, array))).value
     assert got.dtype == array.dtype and got.shape == array.shape and got.tobytes() == array.tobytes()
-    both = m.decode(frame_of(m.RunStep("h", 1, {"x": array, "y": np.int8(1)}))).feeds
+    both = m.decode(frame_of(m.RunStep("h", 1, 0, {"x": array, "y": np.int8(1)}))).feeds
     assert both["x"].tobytes() == array.tobytes() and both["y"] == 1
     assert m.decode(frame_of(m.Done(0.5, [array, None]))).fetches[0].shape == array.shape
 
@@ -108,17 +108,18 @@ def control(body, kind=m.RunStep, data=None):
 @pytest.mark.parametrize("frame, text", [
     (Frame(Header(99, 0, 7, 1, 0, 3, 0), b"", None), "kind is 99, expected 1 to 16"),
     (Frame(Header(6, 0, 7, 1, 3, 3, 0), b"\xc1\xff\x00", None), "RunStep: .* in a body of 3 bytes"),
-    (control({"handle": "h"}), "RunStep: body has dict fields, expected 3"),
-    (control(["h", 1]), "RunStep: body has 2 fields, expected 3"),
-    (control([17, 1, []]), "RunStep.handle: 17 is no text of at most 512 characters"),
-    (control(["h", -1, []]), "RunStep.oldest: -1 is no integer between 0"),
-    (control(["h", True, []]), "RunStep.oldest: True is no integer"),
-    (control(["h", 1, [["x", ["float32", [3], 12]]]]), "RunStep.feeds x: 12 bytes at 0 go beyond the 0 that were sent"),
-    (control(["h", 1, [["x", ["float99", [3], 12]]]], data=bytes(64)), "dtype is 'float99', expected one of bool"),
-    (control(["h", 1, [["x", ["float32", [4], 12]]]], data=bytes(64)), r"float32 of shape \[4\] takes 16 bytes but 12"),
-    (control(["h", 1, [["x", ["float32", [-1], 12]]]], data=bytes(64)), "is no array description"),
-    (control(["h", 1, [["x", ["string", [2], 6]]]], data=b"\x01\0\0\0a" + bytes(59)), "string 1 of 2 ends at byte"),
-    (control(["h", 1, []], data=bytes(64)), "RunStep: uses 0 payload bytes of 64"),
+    (control({"handle": "h"}), "RunStep: body has dict fields, expected 4"),
+    (control(["h", 1]), "RunStep: body has 2 fields, expected 4"),
+    (control([17, 1, 0, []]), "RunStep.handle: 17 is no text of at most 512 characters"),
+    (control(["h", -1, 0, []]), "RunStep.oldest: -1 is no integer between 0"),
+    (control(["h", True, 0, []]), "RunStep.oldest: True is no integer"),
+    (control(["h", 1, 4, []]), "RunStep.trace: 4 is no integer between 0 and 3"),
+    (control(["h", 1, 0, [["x", ["float32", [3], 12]]]]), "RunStep.feeds x: 12 bytes at 0 go beyond the 0 that were sent"),
+    (control(["h", 1, 0, [["x", ["float99", [3], 12]]]], data=bytes(64)), "dtype is 'float99', expected one of bool"),
+    (control(["h", 1, 0, [["x", ["float32", [4], 12]]]], data=bytes(64)), r"float32 of shape \[4\] takes 16 bytes but 12"),
+    (control(["h", 1, 0, [["x", ["float32", [-1], 12]]]], data=bytes(64)), "is no array description"),
+    (control(["h", 1, 0, [["x", ["string", [2], 6]]]], data=b"\x01\0\0\0a" + bytes(59)), "string 1 of 2 ends at byte"),
+    (control(["h", 1, 0, []], data=bytes(64)), "RunStep: uses 0 payload bytes of 64"),
     (control([float("nan")], m.ClockProbe), "ClockProbe.sent: nan is no finite number"),
     (control([0, [["op", 1]]], m.SpanBatch), r"SpanBatch.spans: \['op', 1\] is no trace span"),
     (Frame(Header(10, 2, 7, 1, 1, 3, 4), b"k", bytearray(4)), "Tensor k: 4 bytes came with a valueless token"),
@@ -133,7 +134,7 @@ def test_bad_bodies_are_refused_by_name(frame, text):
 
 def test_random_damage_never_gets_further_than_an_error():
     random.seed(1)
-    arrays = m.RunStep("h", 1, {"x": np.ones(3)}), m.Tensor("k", False, np.ones(3))
+    arrays = m.RunStep("h", 1, 0, {"x": np.ones(3)}), m.Tensor("k", False, np.ones(3))
     frames = [frame_of(message) for message in (*EXAMPLES, *arrays)]
     refused = 0
     for _ in range(3000):

@@ -17,11 +17,13 @@ class Tasks(Protocol):
     tasks: tuple[str, ...]
 
     def register_all(self, handle: str, programs: Any, targets: Any) -> None: ...
-    def run_step(self, handle: str, *, feeds_by_task: Any) -> dict[str, list[Any]]: ...
+    def run_step(self, handle: str, *, feeds_by_task: Any, timed: bool) -> dict[str, list[Any]]: ...
 
 
 class ClusterBackend:
     """`Backend` over a `wb.Cluster`: one CPU device per task; what asks for no device goes to the first worker."""
+
+    records_steps = True       # each task records its share of a step
 
     def __init__(self, cluster: Tasks) -> None:
         self.cluster = cluster
@@ -49,7 +51,7 @@ class _Runner:
             return []
         sent = {task: {str(i): feeds[position] for i, position in enumerate(positions)}
                 for task, positions, _ in self._routes if positions}
-        answers = self._cluster.run_step(self._handle, feeds_by_task=sent)
+        answers = self._cluster.run_step(self._handle, feeds_by_task=sent, timed=traced)
         results: list[Any] = [None] * self._fetches
         for task, _, positions in self._routes:
             for position, value in zip(positions, answers.get(task, ())):

@@ -19,6 +19,7 @@ from workbench.cluster import launch
 from workbench.cluster import messages as m
 from workbench.cluster.backend import ClusterBackend
 from workbench.cluster.buffers import BufferPool
+from workbench.cluster.engines import LONG, OPERATIONS, SILENT, SPANS
 from workbench.cluster.group import ReceiverGroup
 from workbench.cluster.member import Member
 from workbench.cluster.reports import Reporter
@@ -33,6 +34,7 @@ logger = logging.getLogger("workbench")
 
 _EPOCH = 1
 _PROBE_SECONDS = 0.5      # clocks, spans and dashboard rows travel this often
+_RECORD_SECONDS = 0.005   # between two steps of one executable that are recorded
 _CAUSE_SECONDS = 0.5      # how long a consequence waits for its cause
 _GOODBYE_SECONDS = 3.0
 
@@ -68,6 +70,7 @@ class Cluster:
         self._members: dict[str, Member] = {}
         self._handles: dict[str, dict[str, None]] = {}          # handle -> its tasks, in order of registration
         self._pending: dict[int, PendingStep] = {}
+        self._recorded: dict[str, float] = {}                   # handle -> when its newest recorded step began
         self._numbers = itertools.count(1)
         self._stopping = threading.Event()
         self._closed = False
@@ -98,7 +101,7 @@ class Cluster:
         for task, connection in connections.items():
             self._members[task] = Member(task, addresses[task], connection, _EPOCH, self._journal, self._on_step,
                                          self._on_lost, self._group)
-        opening = m.OpenTask("", self._engine_name, addresses, self._journal.enabled, bool(self._host), self._timeout)
+        opening = m.OpenTask("", self._engine_name, addresses, bool(self._host), self._timeout)
         asked = {task: self._members[task].begin(m.OpenTask(**{**vars(opening), "task": task})) for task in self.tasks}
         for task, number in asked.items():
             answer = self._members[task].answer_to(number, self._timeout)
@@ -209,16 +212,16 @@ class Cluster:
 
     def run_step(self, handle: str, step: int | None = None,
                  feeds_by_task: Mapping[str, Mapping[str, Any]] | None = None,
-                 deadline: float | None = None) -> dict[str, list[Any]]:
+                 deadline: float | None = None, timed: bool = False) -> dict[str, list[Any]]:
         """Run the registered partitions of `handle` once on all their tasks; returns the fetches by task.
 
-        Thread-safe; several steps may be in flight. Ctrl-C ends the step on every task and is raised again. Raises what
+        Thread-safe; several steps may be in flight. `timed` steps are recorded operation by operation. Ctrl-C ends the step on every task and is raised again. Raises what
         a kernel raised, AbortedError when a task was lost meanwhile, UnavailableError when it was lost before, and
         DeadlineExceededError after `deadline` (default: the cluster's `step_deadline`) seconds.
         """
         number = self.next_step() if step is None else step
         members = self._members_of(handle)
-        pending = PendingStep(number, handle, tuple(members))
+        pending = PendingStep(number, handle, tuple(members), self._trace_level(handle, timed))
         self._pending[number] = pending
         limit = self.step_deadline if deadline is None else deadline
         try:
@@ -243,6 +246,16 @@ class Cluster:
             raise pending.error
         return pending.results
 
+    def _trace_level(self, handle: str, timed: bool) -> int:
+        """Fast steps are sampled, or their spans would flood us; one that takes long is recorded anyhow."""
+        if not self._journal.enabled:
+            return SILENT
+        now = time.perf_counter()
+        if not timed and now - self._recorded.get(handle, 0.0) < _RECORD_SECONDS:
+            return LONG
+        self._recorded[handle] = now
+        return OPERATIONS if timed else SPANS
+
     def _members_of(self, handle: str) -> dict[str, Member]:
         tasks = self._handles.get(handle)
         self._check_open()
@@ -252,17 +265,17 @@ class Cluster:
 
     def _post(self, pending: PendingStep, members: Mapping[str, Member],
               feeds: Mapping[str, Mapping[str, Any]]) -> None:
-        oldest = min(self._pending)
+        common = (pending.handle, min(self._pending), pending.trace)
         for task in feeds:
             if task not in members:
                 raise errors.InvalidArgumentError(f"run_step: feeds name {task} but {pending.handle!r} runs on "
                                                   f"{', '.join(members)}; feed one of these")
-        plain = m.encode(m.RunStep(pending.handle, oldest, {}), self.session, _EPOCH, pending.step)
+        plain = m.encode(m.RunStep(*common, {}), self.session, _EPOCH, pending.step)
         for task, member in members.items():
             fed = feeds.get(task)
             try:
                 member.connection.send(plain if not fed else m.encode(
-                    m.RunStep(pending.handle, oldest, fed), self.session, _EPOCH, pending.step))      # type: ignore[arg-type]
+                    m.RunStep(*common, fed), self.session, _EPOCH, pending.step))      # type: ignore[arg-type]
             except errors.UnavailableError as error:
                 self._on_lost(member, error)
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.cluster.engines import Send, TaskContext
+from workbench.cluster.engines import OPERATIONS, SPANS, Send, TaskContext
 from workbench.cluster.leader import release_receiver
 from workbench.core.driver import StepRun, nodes_of, run_error
 from workbench.core.executor import Node
@@ -24,7 +24,6 @@ from workbench.core.trace import Span
 __all__ = ["GraphEngine"]
 
 _LIGHT = 1 << 16       # bytes a step may touch and still run on the thread that received it
-_OP_PERIOD = 0.5       # seconds between steps timed operation by operation
 
 Done = Callable[["list[Any] | BaseException"], None]
 
@@ -47,7 +46,6 @@ class GraphEngine:
         self._prepared: dict[str, _Prepared] = {}
         self._running: dict[int, StepRun] = {}
         self._lock = threading.Lock()
-        self._last_traced = 0.0
 
     def register(self, handle: str, program: bytes) -> None:
         plan = compile_plan(load(program), handle)
@@ -57,7 +55,7 @@ class GraphEngine:
                                            _weight(plan) < _LIGHT, contexts)
 
     def run(self, handle: str, step: int, feeds: dict[str, np.ndarray[Any, Any]], send: Send, rendezvous: Rendezvous,
-            done: Done) -> None:
+            done: Done, trace: int) -> None:
         prepared = self._prepared.get(handle)
         if prepared is None:
             done(errors.NotFoundError(f"{self.context.task}: program {handle!r} was never registered here; the chief "
@@ -66,21 +64,13 @@ class GraphEngine:
         if not prepared.light:
             release_receiver()
         values = [feeds[str(i)] for i in range(len(feeds))]
-        traced = self._traced()
         if prepared.plan.single:
-            self._direct(prepared, step, values, send, done, traced)
+            self._direct(prepared, step, values, send, done, trace)
         else:
-            self._segments(prepared, step, values, send, rendezvous, done, traced)
+            self._segments(prepared, step, values, send, rendezvous, done, trace)
 
-    def _traced(self) -> bool:
-        now = time.perf_counter()
-        if not self.context.journal.enabled or now - self._last_traced < _OP_PERIOD:
-            return False
-        self._last_traced = now
-        return True
-
-    def _direct(self, prepared: _Prepared, step: int, values: list[Any], send: Send, done: Done, traced: bool) -> None:
-        instance = prepared.pool.take(traced)
+    def _direct(self, prepared: _Prepared, step: int, values: list[Any], send: Send, done: Done, trace: int) -> None:
+        instance = prepared.pool.take(trace >= OPERATIONS)
         start = time.perf_counter()
         try:
             if prepared.contexts:
@@ -91,17 +81,17 @@ class GraphEngine:
             done(run_error(prepared.plan, error))
             return
         journal = self.context.journal
-        if journal.enabled:
+        if trace >= SPANS:
             journal.span(Span("segment", prepared.plan.segments[0].name if prepared.plan.segments[0].operations else "empty",
                               self.context.task, self._device, threading.get_ident(), start, time.perf_counter(), step))
-        if traced:
+        if instance.traced:
             instance.operation_spans(step, journal)
         prepared.pool.give(instance)
         done(results)
 
     def _segments(self, prepared: _Prepared, step: int, values: list[Any], send: Send, rendezvous: Rendezvous,
-                  done: Done, traced: bool) -> None:
-        instance = prepared.pool.take(traced)
+                  done: Done, trace: int) -> None:
+        instance = prepared.pool.take(trace >= OPERATIONS)
 
         def ended(results: list[Any] | None, error: BaseException | None) -> None:
             with self._lock:
@@ -110,7 +100,7 @@ class GraphEngine:
                 prepared.pool.give(instance)
             done(results if error is None else error)      # type: ignore[arg-type]
         run = StepRun(instance, prepared.nodes, values, step, rendezvous, send, ended, self.context.journal,
-                      before_compute=None if prepared.light else release_receiver)
+                      before_compute=None if prepared.light else release_receiver, recorded=trace >= SPANS)
         with self._lock:
             self._running[step] = run
         run.start()

@@ -11,7 +11,10 @@ from workbench import errors
 from workbench.core.rendezvous import Rendezvous
 from workbench.core.trace import Journal
 
-__all__ = ["Engine", "Result", "Send", "TaskContext", "define_engine", "make_engine"]
+__all__ = ["LONG", "OPERATIONS", "SILENT", "SPANS", "Engine", "Result", "Send", "TaskContext", "define_engine", "make_engine"]
+
+SILENT, LONG, SPANS, OPERATIONS = range(4)
+"""What is recorded of a step: nothing; that it took long, if it did; its spans; every operation too."""
 
 Send = Callable[[str, Any, bool], None]
 """send(key, value, dead): towards the device named in `key`; on return the memory of `value` may be reused."""
@@ -25,8 +28,10 @@ class Engine(Protocol):
         """Prepare `program` (the text of one device graph per device of this task) under `handle`."""
 
     def run(self, handle: str, step: int, feeds: dict[str, np.ndarray[Any, Any]], send: Send, rendezvous: Rendezvous,
-            done: Callable[[Result], None]) -> None:
+            done: Callable[[Result], None], trace: int) -> None:
         """Start a step; `done` is called once with the fetches or an error, from any thread, now or later.
+
+        From `trace` SPANS on, what the step does goes to the journal; the task itself records steps and sends.
 
         Runs on the thread that receives from the chief: call `release_receiver()` before anything long, or hand over.
         """

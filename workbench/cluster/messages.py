@@ -18,6 +18,7 @@ __all__ = ["Abort", "ClockProbe", "ClockReply", "Close", "Done", "Failed", "Mess
 Name = Annotated[str, Text(512)]
 Long = Annotated[str, Text(1 << 20)]
 Count = Annotated[int, Number()]
+Level = Annotated[int, Number(0, 3)]
 Seconds = Annotated[float, Real()]
 Truth = Annotated[bool, Flag()]
 Names = Annotated[dict[str, str], Table(1024)]
@@ -43,7 +44,6 @@ class OpenTask(Message):
     task: Name
     engine: Name
     tasks: Names
-    trace: Truth
     unix: Truth
     timeout: Seconds
 
@@ -86,11 +86,15 @@ class Refused(Message):
 
 @dataclass(frozen=True)
 class RunStep(Message):
-    """Chief -> task: run `handle` as the header's step. Steps below `oldest` are over everywhere."""
+    """Chief -> task: run `handle` as the header's step. Steps below `oldest` are over everywhere.
+
+    `trace` says what of it is recorded (`engines.SILENT` and so on), the same on all tasks, so that sends meet receives.
+    """
 
     kind = 6
     handle: Name
     oldest: Count
+    trace: Level
     feeds: NamedArrays
 
 

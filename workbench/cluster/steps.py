@@ -15,10 +15,10 @@ __all__ = ["PendingStep", "deferred_interrupt"]
 class PendingStep:
     """One step: counts answers, keeps the first failure, wakes its caller once. Thread-safe."""
 
-    __slots__ = ("_latch", "_lock", "_primary", "error", "handle", "missing", "results", "secondary", "step")
+    __slots__ = ("_latch", "_lock", "_primary", "error", "handle", "missing", "results", "secondary", "step", "trace")
 
-    def __init__(self, step: int, handle: str, tasks: tuple[str, ...]) -> None:
-        self.step, self.handle = step, handle
+    def __init__(self, step: int, handle: str, tasks: tuple[str, ...], trace: int = 0) -> None:
+        self.step, self.handle, self.trace = step, handle, trace
         self.missing = set(tasks)
         self.results: dict[str, list[Any]] = {}
         self.error: errors.Error | None = None

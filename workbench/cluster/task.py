@@ -8,11 +8,11 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from workbench import errors
 from workbench.cluster import messages as m
-from workbench.cluster.engines import Engine, Result, TaskContext, make_engine
+from workbench.cluster.engines import LONG, SPANS, Engine, Result, TaskContext, make_engine
 from workbench.cluster.frames import TENSOR, Frame, decode_tensor, encode_tensor
 from workbench.cluster.group import ReceiverGroup
 from workbench.cluster.transport import Connection, release_receiver
@@ -26,7 +26,15 @@ logger = logging.getLogger("workbench")
 _BATCH = 4000          # spans per message
 _GOODBYE = 1.0         # seconds to wait for receiver threads
 _KEEP = 256            # finished steps remembered before they are pruned
-_TRANSFERS = 1000      # sends and receives kept per shipment: whole steps from its start, the rest is counted as lost
+_LONG_STEP = 0.02      # seconds from which a step is recorded even if it was not chosen
+
+
+class _Active(NamedTuple):
+    """A step that runs here."""
+
+    started: float
+    handle: str
+    trace: int
 
 
 class Task:
@@ -48,15 +56,13 @@ class Task:
         self._lock = threading.Lock()
         self._dial_lock = threading.Lock()
         self._tables: dict[int, LocalRendezvous] = {}      # steps that run here or whose tensors came early
-        self._active: dict[int, float] = {}                # step -> when it began
+        self._active: dict[int, _Active] = {}
         self._finished: set[int] = set()
         self._oldest = 0
         self._links: dict[str, Connection] = {}            # we send on these
         self._inbound: list[Connection] = []               # we receive on these
         self._group = ReceiverGroup(f"{name}")
         self._cursor = 0
-        self._transfers: list[tuple[str, str, int, float, float, int]] = []      # cheaper than spans
-        self._transfers_lost = 0
         self._closed = False
         self._answers: dict[type[m.Message], Callable[[int, Any], None]] = {
             m.RunStep: self._run, m.Abort: self._abort, m.RegisterPartition: self._register, m.ClockProbe: self._probe,
@@ -87,7 +93,7 @@ class Task:
 
     def _open(self, number: int, message: m.OpenTask) -> None:
         self.tasks, self.unix, self.timeout = dict(message.tasks), message.unix, message.timeout
-        self.journal.enabled = message.trace
+        self.journal.enabled = True                            # the chief says step by step what is recorded
         context = TaskContext(self.name, tuple(self.tasks), self.session, self.journal)
         self._engine = make_engine(message.engine, context)
         self._reply(m.Opened(self.name, os.getpid()), number)
@@ -114,8 +120,6 @@ class Task:
         """Send what the journal gained since the last time."""
         with self._dial_lock:
             self._cursor, lost, spans = self.journal.spans_since(self._cursor)
-            lost, self._transfers_lost = lost + self._transfers_lost, 0
-            spans += self._transfer_spans()
         for start in range(0, len(spans), _BATCH):
             self._reply(m.SpanBatch(lost, tuple(spans[start:start + _BATCH])), -1)
             lost = 0
@@ -144,10 +148,11 @@ class Task:
             table = self._tables.get(step)
             if table is None:
                 table = self._tables[step] = LocalRendezvous()
-            self._active[step] = started
+            self._active[step] = _Active(started, message.handle, message.trace)
         done = functools.partial(self._done, step)
         try:
-            engine.run(message.handle, step, message.feeds, functools.partial(self._send, step, table), table, done)
+            send = functools.partial(self._send, step, table, message.trace >= SPANS)
+            engine.run(message.handle, step, message.feeds, send, table, done, message.trace)
         except Exception as error:
             if not isinstance(error, errors.Error):
                 logger.exception("workbench: %s failed in step %d", self.name, step)
@@ -160,17 +165,22 @@ class Task:
             for step in [s for s in self._tables if s < self._oldest and s not in self._active]:
                 del self._tables[step]
 
-    def _end(self, step: int) -> tuple[LocalRendezvous | None, float | None]:
-        """Strike the step off; whoever gets a start time back is the one that ended it."""
+    def _end(self, step: int) -> tuple[LocalRendezvous | None, _Active | None]:
+        """Strike the step off; whoever gets an active step back is the one that ended it."""
         with self._lock:
             self._finished.add(step)
             return self._tables.pop(step, None), self._active.pop(step, None)
 
     def _done(self, step: int, result: Result) -> None:
-        table, started = self._end(step)
-        if started is None:
+        table, active = self._end(step)
+        if active is None:
             return
-        seconds = time.perf_counter() - started
+        ended = time.perf_counter()
+        seconds = ended - active.started
+        if active.trace >= SPANS or (active.trace == LONG and seconds > _LONG_STEP):
+            failure = type(result).__name__ if isinstance(result, BaseException) else ""
+            self.journal.span(Span("step", _session_of(active.handle), self.name, f"{self.name}/device:CPU:0", 0,
+                                   active.started, ended, step, detail=failure))
         if isinstance(result, BaseException):
             self._reply(m.Failed(type(result).__name__, _text(result), ""), step)
         else:
@@ -192,15 +202,16 @@ class Task:
 
     def _break(self, step: int, error: errors.Error) -> bool:
         """End a step from outside; True when it was running."""
-        table, started = self._end(step)
+        table, active = self._end(step)
         if table is not None:
             table.abort(error)
-        if started is not None and self._engine is not None:
+        if active is not None and self._engine is not None:
             self._engine.abort(step, error)
-        return started is not None
+        return active is not None
 
     # tensors
-    def _send(self, step: int, table: LocalRendezvous, key: str, value: Any, dead: bool = False) -> None:
+    def _send(self, step: int, table: LocalRendezvous, recorded: bool, key: str, value: Any,
+              dead: bool = False) -> None:
         target = task_of(target_of(key))
         if target == self.name:
             table.send(key, value, dead)
@@ -213,27 +224,13 @@ class Task:
         except errors.UnavailableError as error:
             self._lost(target, error)
             raise
-        if self.journal.enabled:
-            self._record("send", key, step, started, sum(map(len, buffers)))
-
-    def _record(self, kind: str, key: str, step: int, started: float, nbytes: int) -> None:
-        if len(self._transfers) < _TRANSFERS:
-            self._transfers.append((kind, key, step, started, time.perf_counter(), nbytes))
-        else:
-            self._transfers_lost += 1
-
-    def _transfer_spans(self) -> list[Span]:
-        transfers, self._transfers = self._transfers, []
-        spans = []
-        for kind, key, step, started, ended, nbytes in transfers:
-            tensor, source, target = key.split("|")[1:4]
-            spans.append(Span(kind, tensor, self.name, source if kind == "send" else target, 0, started, ended, step,
-                              key.rpartition("|")[0], nbytes))
-        return spans
+        if recorded:
+            tensor, source = key.split("|")[1:3]
+            self.journal.span(Span("send", tensor, self.name, source, threading.get_ident(), started,
+                                   time.perf_counter(), step, key, getattr(value, "nbytes", 0)))
 
     def on_tensor(self, connection: Connection, frame: Frame) -> None:
         """A frame on a connection from another task."""
-        started = time.perf_counter()
         header = frame.header
         if header.kind != TENSOR:
             raise errors.DataLossError(f"{self.name}: got kind {header.kind} from {connection.peer}, expected "
@@ -246,8 +243,6 @@ class Task:
             table = self._tables.get(step)
             if table is None:
                 table = self._tables[step] = LocalRendezvous()
-        if self.journal.enabled:
-            self._record("recv", key, step, started, header.data)
         try:
             table.send(key, value, dead)
         except Exception as error:                             # an engine's callback failed: not the wire's fault
@@ -326,6 +321,11 @@ class Task:
             connection.join(max(0.0, until - time.monotonic()))
         self._group.close()
         self.control.close()                                   # last: the chief takes it as the sign that all is gone
+
+
+def _session_of(handle: str) -> str:
+    """Sessions number their executables: "session_0_3" is the fourth of "session_0"."""
+    return handle.rpartition("_")[0] or handle
 
 
 def _text(error: BaseException) -> str:

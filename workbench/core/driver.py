@@ -80,9 +80,11 @@ class StepRun:
 
     def __init__(self, instance: Instance, nodes: Sequence[Node], feeds: Sequence[Any], step: int,
                  rendezvous: Rendezvous | None, send: Callable[..., None] | None, done: Done,
-                 journal: Journal = trace.journal, before_compute: Callable[[], None] | None = None) -> None:
+                 journal: Journal = trace.journal, before_compute: Callable[[], None] | None = None,
+                 recorded: bool = True) -> None:
         self.instance, self.plan, self.step, self.rendezvous = instance, instance.plan, step, rendezvous
         self.journal, self._send, self._done = journal, send, done
+        self._recorded = recorded and journal.enabled
         self.values: dict[Tag, dict[Tensor, Any]] = {Tag(): dict(zip(self.plan.program.feeds, feeds))}
         self._before_compute = before_compute
         self._executor = Executor(nodes)
@@ -160,7 +162,7 @@ class StepRun:
         with np.errstate(all="ignore"):      # inf and nan are values of the graph, as in TensorFlow
             results = self._functions[segment.index](*[table[t] for t in segment.inputs])
         table.update(zip(segment.outputs, results))
-        if self.journal.enabled:
+        if self._recorded:
             self.journal.span(Span("segment", segment.name, task_of(self.instance.device), self.instance.device,
                                    threading.get_ident(), started, time.perf_counter(), self.step))
         self.post(SegmentFinished(segment.index, action.tag))
@@ -174,7 +176,7 @@ class StepRun:
         def done(*outputs: Any) -> None:
             self._undo.pop(key, None)
             self.table(action.tag).update(zip(op.outputs, outputs))
-            if self.journal.enabled:
+            if self._recorded:
                 self.journal.span(Span("queue", op.name, task_of(self.instance.device), self.instance.device,
                                        threading.get_ident(), started, time.perf_counter(), self.step, detail=op.type))
             self.post(SegmentFinished(segment.index, action.tag))
@@ -205,7 +207,7 @@ class StepRun:
                 self.post(SegmentFailed(segment.index, action.tag, value))
                 return
             self.table(action.tag)[op.outputs[0]] = value
-            if self.journal.enabled:
+            if self._recorded:
                 self.journal.span(Span("recv", op.attrs["tensor"], task_of(self.instance.device), self.instance.device,
                                        threading.get_ident(), started, time.perf_counter(), self.step, key,
                                        getattr(value, "nbytes", 0)))

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -11,9 +12,10 @@ import numpy as np
 from workbench import errors
 from workbench.core import trace
 from workbench.core.driver import StepRun, nodes_of, run_error
+from workbench.core.kernels.threads import adopt_threads
 from workbench.core.partition import Part
 from workbench.core.plan import Instance, Plan, compile_plan
-from workbench.core.rendezvous import LocalRendezvous
+from workbench.core.rendezvous import LocalRendezvous, task_of
 from workbench.core.state import Container
 
 __all__ = ["Backend", "InstancePool", "LocalBackend", "Runner"]
@@ -26,9 +28,13 @@ class Runner(Protocol):
 
 
 class Backend(Protocol):
-    """Where a session's steps run. `devices` are full names, the first is the default home."""
+    """Where a session's steps run. `devices` are full names, the first is the default home.
+
+    `records_steps`: its tasks record the spans of steps themselves, so that the session need not.
+    """
 
     devices: tuple[str, ...]
+    records_steps: bool
 
     def prepare(self, parts: Sequence[Part], name: str, fetches: int) -> Runner: ...
     def close(self) -> None: ...
@@ -36,6 +42,8 @@ class Backend(Protocol):
 
 class LocalBackend:
     """This process, with `cpus` virtual CPU devices that share one container of state."""
+
+    records_steps = False
 
     def __init__(self, cpus: int = 1, container: Container | None = None,
                  journal: trace.Journal = trace.journal) -> None:
@@ -61,6 +69,7 @@ class InstancePool:
         self._idle: dict[bool, list[Instance]] = {False: [], True: []}
 
     def take(self, traced: bool = False) -> Instance:
+        adopt_threads()
         try:
             return self._idle[traced].pop()
         except IndexError:
@@ -110,7 +119,13 @@ class _Threads:
         state = _Step(len(self.plans), self.fetches, meeting)
 
         def send(key: str, value: Any, dead: bool) -> None:
+            started = time.perf_counter()
             meeting.send(key, value.copy() if isinstance(value, np.ndarray) else value, dead)
+            if self.backend.journal.enabled:
+                tensor, source = key.split("|")[1:3]
+                self.backend.journal.span(trace.Span("send", tensor, task_of(source), source, threading.get_ident(),
+                                                     started, time.perf_counter(), step, key,
+                                                     getattr(value, "nbytes", 0)))
         for (part, plan), nodes in zip(self.plans, self._nodes):
             instance = Instance(plan, self.backend.container, part.device)
             state.runs.append(StepRun(instance, nodes, [feeds[i] for i in part.feeds], step, meeting, send,

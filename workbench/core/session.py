@@ -121,8 +121,9 @@ class Session:
 
     def _record(self, found: _Executable, step: int, start: float, end: float) -> None:
         journal = trace.journal
-        journal.span(Span("step", self.name, found.home.partition("/device:")[0], found.home, threading.get_ident(),
-                          start, end, step))
+        if not self._backend.records_steps:
+            journal.span(Span("step", self.name, found.home.partition("/device:")[0], found.home,
+                              threading.get_ident(), start, end, step))
         if end - self._last_status > 0.1:
             self._last_status = end
             journal.set_status(state="paused" if gate.closed else "running", step=step, session=self.name)

@@ -31,7 +31,7 @@ class Span(NamedTuple):
     start: float         # seconds
     end: float           # seconds
     step: int            # step number within the session, -1 outside a step
-    message: str = ""    # identity shared by a send and its recv: "step|tensor|source device|target device"
+    message: str = ""    # identity shared by a send and its recv: "step|tensor|source device|target device|frames"
     nbytes: int = 0      # payload of a transfer, output bytes of an op
     detail: str = ""     # short free text: operation type, failure, why it waited
 
