@@ -1,7 +1,13 @@
 """workbench: build a dataflow graph, train it on a Dask cluster, and see it live."""
 import importlib as _importlib
+from typing import Any as _Any
+
+from workbench.core.kernels.threads import prepare_environment as _prepare_environment
+
+_prepare_environment()      # before NumPy loads, or its BLAS may take the processor for an older one
 
 from workbench import errors, nn, train
+from workbench import widgets as _widgets  # noqa: F401  (in a Jupyter kernel it connects to the lab panel)
 from workbench.core import ops as _families  # noqa: F401  (registers the operations)
 from workbench.core.build import IndexedSlices, ops
 from workbench.core.dtype import (
@@ -266,9 +272,9 @@ __all__ = [
     "get_default_session", "get_local_variable", "get_variable", "get_variable_scope", "global_norm",
     "global_variables", "global_variables_initializer", "glorot_normal_initializer", "glorot_uniform_initializer",
     "gradients", "greater", "greater_equal", "group", "identity", "int8", "int16", "int32", "int64",
-    "invert_permutation", "is_finite", "is_inf", "is_nan", "is_variable_initialized", "journal", "layers", "less", "less_equal",
-    "lin_space", "linspace", "local_variables", "local_variables_initializer", "log", "log1p", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "losses", "map_fn", "matmul", "matrix_band_part",
+    "invert_permutation", "is_finite", "is_inf", "is_nan", "is_variable_initialized", "journal", "layers", "less",
+    "less_equal", "lin_space", "linspace", "local_variables", "local_variables_initializer", "log", "log1p",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "losses", "map_fn", "matmul", "matrix_band_part",
     "matrix_determinant", "matrix_inverse", "maximum", "metrics", "minimum", "mod", "model_variables", "multinomial",
     "multiply", "name_scope", "negative", "nn", "no_op", "norm", "not_equal", "one_hot", "ones", "ones_initializer",
     "ones_like", "op", "ops", "orthogonal_initializer", "pad", "placeholder", "placeholder_with_default", "pow",
@@ -294,7 +300,7 @@ LAZY = {
 }
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> _Any:
     if name not in LAZY:
         raise AttributeError(f"module 'workbench' has no attribute {name!r}")
     return globals().setdefault(name, getattr(_importlib.import_module(LAZY[name]), name))

@@ -74,7 +74,8 @@ transpose = _first(_ops.transpose, "a")
 
 
 # argument orders of 0.x
-def concat(values: _Any, axis: _Any = None, name: str | None = None, **old: _Any) -> _Any:
+def concat(  # type: ignore[no-redef]
+        values: _Any, axis: _Any = None, name: str | None = None, **old: _Any) -> _Any:
     """concat(values, axis), or concat(axis, values) as before 1.0."""
     axis = old.pop("concat_dim", axis)
     if isinstance(values, int):
@@ -82,8 +83,9 @@ def concat(values: _Any, axis: _Any = None, name: str | None = None, **old: _Any
     return _ops.concat(values, axis=axis, name=name)
 
 
-def split(value: _Any, num_or_size_splits: _Any = None, axis: _Any = 0, num: _Any = None, name: str | None = None,
-          **old: _Any) -> _Any:
+def split(  # type: ignore[no-redef]
+        value: _Any, num_or_size_splits: _Any = None, axis: _Any = 0, num: _Any = None, name: str | None = None,
+        **old: _Any) -> _Any:
     """split(value, num_or_size_splits, axis), or split(axis, num_split, value) as before 1.0."""
     axis, num_or_size_splits = old.pop("split_dim", axis), old.pop("num_split", num_or_size_splits)
     if isinstance(value, int):
@@ -162,6 +164,7 @@ nn = _overlay(
     local_response_normalization=_first(_nn.lrn, "input"),
     max_pool=_first(_nn.max_pool, "input"),
     relu=_first(_nn.relu, "features"),
+    rnn=_nn.static_rnn,
     relu6=_first(_nn.relu6, "features"),
     sigmoid_cross_entropy_with_logits=_cross_entropy(_nn.sigmoid_cross_entropy_with_logits),
     softmax=_renamed(_nn.softmax, "logits", dim="axis"),
@@ -206,8 +209,11 @@ contrib = _Namespace(
         xavier_initializer_conv2d=_initializers.xavier_initializer),
     legacy_seq2seq=_Namespace(sequence_loss_by_example=_losses.sequence_loss_by_example),
     losses=_losses,
+    metrics=_Namespace(streaming_accuracy=lambda predictions, labels, weights=None, **more: _wb.metrics.accuracy(
+        labels, predictions, weights, name=more.get("name"))),
+    slim=_Namespace(conv2d=_layers.convolution2d, flatten=_renamed(_layers.flatten, scope="name"),
+                    fully_connected=_layers.fully_connected, get_variables=_wb.global_variables),
     rnn=_Namespace(**{name: getattr(_rnn_cell, name) for name in _rnn_cell.__all__}, static_rnn=_nn.static_rnn))
-nn.rnn = _nn.static_rnn
 
 # programs around the graph
 ConfigProto, GPUOptions = _config.ConfigProto, _config.GPUOptions

@@ -138,8 +138,8 @@ def test_enqueue_after_close_is_cancelled():
     queue = make()
     assert not close(queue).pending
     assert isinstance(put(queue, 1).error, errors.CancelledError)
-    assert str(put(queue, 1).error) == ("queue 'q': it is closed, so nothing can be added; stop the producer, or make a "
-                                        "new queue")
+    assert str(put(queue, 1).error) == ("queue 'q': it is closed, so nothing can be added; stop the producer, or make "
+                                        "a new queue")
 
 
 def test_close_waits_behind_pending_enqueues():

@@ -1,4 +1,5 @@
-"""Queue and accumulator operations in sessions: blocking steps of several threads, errors with their place, cancelling."""
+"""Queue and accumulator operations in sessions: blocking steps of several threads, errors with their place,
+cancelling."""
 from __future__ import annotations
 
 import threading

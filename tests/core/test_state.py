@@ -1,4 +1,5 @@
-"""Variable state, its versions, and every operation that changes it: against NumPy, called directly and in a session."""
+"""Variable state, its versions, and every operation that changes it: against NumPy, called directly and in a
+session."""
 from __future__ import annotations
 
 import threading
@@ -287,11 +288,13 @@ def test_the_gradient_of_a_gather_is_sparse():
 def test_wrong_values_are_refused_where_the_graph_is_built():
     with Graph().as_default() as graph:
         w = handle(graph, (2, 3))
-        with pytest.raises(errors.ShapeError, match=r"assign: 'w' and constant:0: \[2,3\] and \[3,2\] cannot be the same"):
+        with pytest.raises(errors.ShapeError, match=r"assign: 'w' and constant:0: \[2,3\] and \[3,2\] cannot be the "
+                                                     "same"):
             ops.assign(w, np.zeros((3, 2), F))
-        with pytest.raises(errors.DtypeError, match="assign: variable 'w' is float32 but .* is float64; cast the value"):
+        with pytest.raises(errors.DtypeError, match=r"assign: variable 'w' is float32 but .* is float64; cast the "
+                                                    "value"):
             ops.assign(w, np.zeros((2, 3)))
-        with pytest.raises(errors.ShapeError, match="update: 'w' and .* cannot be the same shape"):
+        with pytest.raises(errors.ShapeError, match=r"update: 'w' and .* cannot be the same shape"):
             ops.apply_gradient_descent(w, 0.1, np.zeros((3, 3), F))
         with pytest.raises(errors.ShapeError, match="scatter_add: rows of 'w'"):
             ops.scatter_add(w, [0], np.zeros((1, 2), F))

@@ -98,10 +98,11 @@ def test_batch_normalization_uses_the_batch_while_training_and_averages_otherwis
 
 
 @pytest.mark.parametrize(("build", "text"), [
-    (lambda: layers.dense(wb.placeholder(wb.float32, [None, None]), 3), r"dense: inputs .* has shape \[\?,\?\]; its last "
-                                                                        "dimension must be known"),
+    (lambda: layers.dense(wb.placeholder(wb.float32, [None, None]), 3), r"dense: inputs .* has shape \[\?,\?\]; its "
+                                                                        "last dimension must be known"),
     (lambda: layers.conv2d(wb.zeros([2, 3]), 3, 3), r"conv2d: inputs .* has shape \[2,3\]; images have rank 4"),
-    (lambda: layers.conv2d(wb.zeros([1, 2, 2, 1]), 3, (1, 2, 3)), r"conv2d: \(1, 2, 3\) is no pair; pass one number or "),
+    (lambda: layers.conv2d(wb.zeros([1, 2, 2, 1]), 3, (1, 2, 3)), r"conv2d: \(1, 2, 3\) is no pair; pass one number or "
+                                                                   ""),
     (lambda: layers.max_pooling2d(wb.zeros([1, 2, 2, 1]), 2, 2, data_format="x"), "data_format 'x' is unknown"),
 ])
 def test_mistakes_are_named(build, text: str):
@@ -148,7 +149,8 @@ def test_sequence_losses_average_over_time_with_weights():
 
 
 def test_wrong_losses_are_named():
-    with pytest.raises(errors.ShapeError, match=r"mean_squared_error: labels .* has shape \[2\] but predictions .* \[3\]"):
+    with pytest.raises(errors.ShapeError, match=r"mean_squared_error: labels .* has shape \[2\] but predictions .* "
+                                                 r"\[3\]"):
         losses.mean_squared_error(np.zeros(2, np.float32), np.zeros(3, np.float32))
     with pytest.raises(errors.InvalidArgumentError, match="reduction 'x' is unknown"):
         losses.mean_squared_error([1.0], [1.0], reduction="x")
@@ -176,10 +178,7 @@ def test_accuracy_counts_over_batches():
 @pytest.mark.parametrize("count", [1, 3])
 def test_a_sharded_table_gives_the_rows_and_gradients_of_a_whole_one(strategy: str, count: int):
     table = RNG.normal(size=(11, 2)).astype(np.float32)
-    if strategy == "mod":
-        pieces = [table[i::count] for i in range(count)]
-    else:
-        pieces = np.array_split(table, count)
+    pieces = [table[i::count] for i in range(count)] if strategy == "mod" else np.array_split(table, count)
     shards = [wb.Variable(p, name=f"shard_{i}") for i, p in enumerate(pieces)]
     ids = np.array([[0, 10, 3], [3, 7, 4]])
     rows = wb.nn.embedding_lookup(shards, ids, strategy)

@@ -137,7 +137,8 @@ def test_time_major_and_both_directions():
 
 
 @pytest.mark.parametrize(("build", "text"), [
-    (lambda: wb.nn.dynamic_rnn(rnn_cell.BasicRNNCell(2), wb.zeros([2, 3])), r"dynamic_rnn: inputs .* has shape \[2,3\]"),
+    (lambda: wb.nn.dynamic_rnn(rnn_cell.BasicRNNCell(2), wb.zeros([2, 3])), r"dynamic_rnn: inputs .* has shape "
+                                                                             r"\[2,3\]"),
     (lambda: wb.nn.static_rnn(rnn_cell.BasicRNNCell(2), []), r"static_rnn: inputs is \[\]; pass a non-empty list"),
     (lambda: rnn_cell.MultiRNNCell([]), "MultiRNNCell: there are 0 cells; pass at least one"),
     (lambda: rnn_cell.LSTMCell(2, num_proj=1, state_is_tuple=False), "LSTMCell: num_proj needs state_is_tuple=True"),

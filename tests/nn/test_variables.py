@@ -61,7 +61,8 @@ def test_assignments_give_the_new_value_and_functions_do_the_same():
         session.run(w.initializer)
         for operation, expected in ((wb.assign(w, [3, 4]), [3, 4]), (wb.assign_add(w, [1, 1]), [4, 5]),
                                     (wb.assign_sub(w, [4, 4]), [0, 1]), (wb.scatter_add(w, [1], [5.0]), [0, 6]),
-                                    (wb.scatter_sub(w, [1], [1.0]), [0, 5]), (wb.scatter_update(w, [0], [7.0]), [7, 5])):
+                                    (wb.scatter_sub(w, [1], [1.0]), [0, 5]),
+                                    (wb.scatter_update(w, [0], [7.0]), [7, 5])):
             assert session.run(operation).tolist() == expected
         w.load([8.0, 9.0])
         assert w.eval().tolist() == [8, 9]
@@ -135,7 +136,8 @@ def test_a_variable_cannot_decide_python_branches():
 @pytest.mark.parametrize(("build", "text"), [
     (lambda: wb.Variable(), "Variable: initial_value is None; pass an array, a tensor or a function that returns one"),
     (lambda: wb.Variable(1.5, dtype=wb.int32), "is float64 but int32 was wanted"),
-    (lambda: wb.Variable([1.0]).assign([1.0, 2.0]), r"assign: 'Variable' and .*: \[1\] and \[2\] cannot be the same shape"),
+    (lambda: wb.Variable([1.0]).assign([1.0, 2.0]), r"assign: 'Variable' and .*: \[1\] and \[2\] cannot be the same "
+                                                     "shape"),
 ])
 def test_mistakes_are_named(build, text: str):
     with pytest.raises(errors.InvalidArgumentError, match=text):

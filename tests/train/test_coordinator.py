@@ -61,7 +61,7 @@ def test_a_thread_that_does_not_stop_is_named():
     thread = threading.Thread(target=release.wait, name="stubborn", daemon=True)
     thread.start()
     coordinator.request_stop()
-    with pytest.raises(errors.DeadlineExceededError, match="Coordinator.join: stubborn did not stop within 0.01 s"):
+    with pytest.raises(errors.DeadlineExceededError, match=r"Coordinator.join: stubborn did not stop within 0.01 s"):
         coordinator.join([thread], stop_grace_period_secs=0.01)
     release.set()
     thread.join()

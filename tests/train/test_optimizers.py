@@ -39,7 +39,8 @@ def ftrl(value: Any, grad: Callable[[Any], Any], count: int) -> Any:
         g = grad(value)
         total = accum + g * g
         linear += g - (np.sqrt(total) - np.sqrt(accum)) / 0.5 * value
-        value = np.where(np.abs(linear) > 0.01, (np.sign(linear) * 0.01 - linear) / (np.sqrt(total) / 0.5 + 2 * 0.02), 0)
+        curve = np.sqrt(total) / 0.5 + 2 * 0.02
+        value = np.where(np.abs(linear) > 0.01, (np.sign(linear) * 0.01 - linear) / curve, 0)
         accum = total
     return value
 
@@ -85,7 +86,8 @@ CASES = {
     "adagrad": (lambda: wb.train.AdagradOptimizer(0.3, 0.2), simple(adagrad, 0.2)),
     "rms prop": (lambda: wb.train.RMSPropOptimizer(0.05, 0.8, 0.5, 1e-6), simple(rms_prop, 1.0, 0.0)),
     "adadelta": (lambda: wb.train.AdadeltaOptimizer(1.0, 0.95, 1e-6), adadelta),
-    "ftrl": (lambda: wb.train.FtrlOptimizer(0.5, l1_regularization_strength=0.01, l2_regularization_strength=0.02), ftrl),
+    "ftrl": (lambda: wb.train.FtrlOptimizer(0.5, l1_regularization_strength=0.01,
+                                               l2_regularization_strength=0.02), ftrl),
 }
 
 
@@ -180,9 +182,10 @@ def test_a_new_optimizer_is_a_few_lines():
 
 
 @pytest.mark.parametrize(("build", "text"), [
-    (lambda w: wb.train.AdamOptimizer().minimize(wb.constant(1.0)), r"Adam: no gradient reaches any of the variables \(w:0\); "
-                                                                    "check that the loss depends on them"),
-    (lambda w: wb.train.AdamOptimizer().apply_gradients([]), r"no gradient reaches any of the variables \(none at all\)"),
+    (lambda w: wb.train.AdamOptimizer().minimize(wb.constant(1.0)), r"Adam: no gradient reaches any of the variables "
+                                                                    r"\(w:0\); check that the loss depends on them"),
+    (lambda w: wb.train.AdamOptimizer().apply_gradients([]), r"no gradient reaches any of the variables \(none at "
+                                                              r"all\)"),
     (lambda w: wb.train.AdagradOptimizer(0.1, 0.0), "Adagrad: initial_accumulator_value is 0.0; use a positive number"),
     (lambda w: wb.train.FtrlOptimizer(0.1, learning_rate_power=1.0), "Ftrl: learning_rate_power is 1.0"),
     (lambda w: Optimizer().minimize(w * w), r"_apply_dense\(grad, var\) is missing; define it"),

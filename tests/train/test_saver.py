@@ -55,7 +55,7 @@ def test_training_goes_on_exactly_where_it_stopped(tmp_path: Path):
 
 
 def test_a_dictionary_gives_names_and_parts(tmp_path: Path):
-    w, n = variables()
+    w, _ = variables()
     with wb.Session() as session:
         session.run(wb.global_variables_initializer())
         path = wb.train.Saver({"weights": w}).save(session, tmp_path / "part")
@@ -114,7 +114,8 @@ def saved(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize(("build", "kind", "text"), [
     (lambda: wb.Variable(np.zeros((2, 3), np.float32), name="w"), errors.InvalidArgumentError,
-     r"Saver.restore: variable 'w' is float32\[2,3\] but the checkpoint .*m-1 holds float32\[2,2\]; build the model that"),
+     r"Saver.restore: variable 'w' is float32\[2,3\] but the checkpoint .*m-1 holds float32\[2,2\]; build the model "
+      "that"),
     (lambda: wb.Variable(np.zeros((2, 2)), name="w"), errors.InvalidArgumentError,
      r"variable 'w' is float64\[2,2\] but the checkpoint .* holds float32\[2,2\]"),
     (lambda: wb.Variable(1.0, name="other"), errors.NotFoundError, "holds no tensor 'other' but 'n', 'w'|'w', 'n'"),
@@ -141,7 +142,8 @@ def test_a_damaged_checkpoint_is_named_and_the_session_stays_usable(tmp_path: Pa
     saver = wb.train.Saver()
     with wb.Session() as session:
         session.run(wb.global_variables_initializer())
-        with pytest.raises(errors.DataLossError, match=r"checkpoint .*m-1: tensor '.' in .*safetensors has crc32 \w+ but was "
+        with pytest.raises(errors.DataLossError, match=r"checkpoint .*m-1: tensor '.' in .*safetensors has crc32 \w+ "
+                                                        "but was "
                                                        r"written with \w+; the file is damaged"):
             saver.restore(session, path)
         assert session.run(w).tolist() == [[1, 2], [3, 4]]
@@ -169,7 +171,8 @@ def test_there_must_be_something_to_save():
 
 def test_saving_what_was_never_initialised_says_so(tmp_path: Path):
     variables()
-    with wb.Session() as session, pytest.raises(errors.FailedPreconditionError, match="variable '.' *: it is read but was"):
+    with wb.Session() as session, pytest.raises(errors.FailedPreconditionError, match=r"variable '.' *: it is read but "
+                                                                                      "was"):
         wb.train.Saver().save(session, tmp_path / "m")
     assert list(tmp_path.iterdir()) == []
 

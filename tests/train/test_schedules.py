@@ -114,7 +114,7 @@ def test_averages_adapt_faster_at_first():
 
 
 def test_averages_need_a_sensible_decay_and_variables():
-    with pytest.raises(errors.InvalidArgumentError, match="decay is 1.5"):
+    with pytest.raises(errors.InvalidArgumentError, match=r"decay is 1.5"):
         wb.train.ExponentialMovingAverage(1.5)
     with pytest.raises(errors.InvalidArgumentError, match="is a Tensor; pass variables"):
         wb.train.ExponentialMovingAverage(0.5).apply([wb.constant(1.0)])

@@ -60,7 +60,7 @@ def test_damaged_and_missing_event_files_are_named(tmp_path: Path):
     with pytest.raises(errors.NotFoundError, match="pass the folder of a FileWriter"):
         list(read_events(tmp_path))
     (tmp_path / "events.jsonl").write_text('{"a": 1}\nnot json\n')
-    with pytest.raises(errors.DataLossError, match="line 2 of .* is no JSON"):
+    with pytest.raises(errors.DataLossError, match=r"line 2 of .* is no JSON"):
         list(read_events(tmp_path))
 
 
@@ -116,7 +116,8 @@ def test_hooks_need_what_they_count():
 def test_flags_read_the_command_line_once(monkeypatch: pytest.MonkeyPatch):
     flags = app.Flags()
     monkeypatch.setattr(app, "FLAGS", flags)
-    monkeypatch.setattr(sys, "argv", ["train.py", "--rate=0.5", "--fast", "--names=a,b", "data.txt", "-f", "kernel.json"])
+    monkeypatch.setattr(sys, "argv", ["train.py", "--rate=0.5", "--fast", "--names=a,b", "data.txt", "-f",
+                                      "kernel.json"])
     app.DEFINE_float("rate", 0.1, "learning rate")
     app.DEFINE_integer("steps", 10, "steps")
     app.DEFINE_boolean("fast", False, "hurry")
@@ -125,7 +126,7 @@ def test_flags_read_the_command_line_once(monkeypatch: pytest.MonkeyPatch):
     assert (flags.rate, flags.steps, flags.fast, flags.names, flags.folder) == (0.5, 10, True, ["a", "b"], "/tmp/x")
     flags.steps = 3
     assert flags.flag_values_dict()["steps"] == 3
-    with pytest.raises(AttributeError, match="FLAGS.missing: no such flag; define it"):
+    with pytest.raises(AttributeError, match=r"FLAGS.missing: no such flag; define it"):
         _ = flags.missing
     app.DEFINE_enum("mode", "a", ["a", "b"], "mode")
     assert flags.mode == "a"

@@ -30,7 +30,8 @@ class Model:
         self.apply, = self.optimizer.get_chief_queue_runner().enqueue_ops
 
     def send(self, session: wb.Session, worker: int, grad: list[float]) -> threading.Thread:
-        thread = threading.Thread(target=lambda: session.run(self.steps[worker], {self.feeds[worker]: grad}), daemon=True)
+        feeds = {self.feeds[worker]: grad}
+        thread = threading.Thread(target=lambda: session.run(self.steps[worker], feeds), daemon=True)
         thread.start()
         return thread
 
@@ -60,7 +61,7 @@ def test_backup_workers_late_gradients_are_dropped():
         for worker in early:
             worker.join(30)
         assert session.run(model.w).tolist() == [-1, -1]
-        late = model.send(session, 2, [100, 100])      # computed for step 0, which is over: dropped, yet it gets a token
+        late = model.send(session, 2, [100, 100])      # of step 0, which is over: dropped, yet it gets a token
         late.join(30)
         assert not late.is_alive() and int(session.run(tokens)) == 0
         second = [model.send(session, n, [2, 2]) for n in range(2)]
@@ -112,7 +113,8 @@ def test_initial_tokens_and_uses_that_cannot_work():
     with pytest.raises(errors.InvalidArgumentError, match="global_step is None; pass the variable that counts updates"):
         optimizer.minimize(w * w)
     optimizer.minimize(w * w, wb.train.get_or_create_global_step())
-    with pytest.raises(errors.InvalidArgumentError, match="1 tokens for 1 workers cannot make 3 gradients; use 2 or more"):
+    with pytest.raises(errors.InvalidArgumentError, match="1 tokens for 1 workers cannot make 3 gradients; use 2 or "
+                                                          "more"):
         optimizer.get_init_tokens_op(1)
     with pytest.raises(errors.InvalidArgumentError, match="0 of 0 replicas; use at least 1 of each"):
         wb.train.SyncReplicasOptimizer(wb.train.GradientDescentOptimizer(1.0), 0)

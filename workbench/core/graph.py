@@ -74,6 +74,24 @@ class Tensor:
     # arithmetic lives in build.py, which fills these in
     __getitem__: Callable[..., Any]
     __add__: Callable[..., Any]
+    __radd__: Callable[..., Any]
+    __sub__: Callable[..., Any]
+    __rsub__: Callable[..., Any]
+    __mul__: Callable[..., Any]
+    __rmul__: Callable[..., Any]
+    __truediv__: Callable[..., Any]
+    __rtruediv__: Callable[..., Any]
+    __floordiv__: Callable[..., Any]
+    __mod__: Callable[..., Any]
+    __pow__: Callable[..., Any]
+    __rpow__: Callable[..., Any]
+    __matmul__: Callable[..., Any]
+    __neg__: Callable[..., Any]
+    __abs__: Callable[..., Any]
+    __lt__: Callable[..., Any]
+    __le__: Callable[..., Any]
+    __gt__: Callable[..., Any]
+    __ge__: Callable[..., Any]
 
 
 class Operation:
@@ -395,6 +413,7 @@ _root = Graph()
 
 
 def get_default_graph() -> Graph:
+    """The graph that new operations of this thread go into."""
     return _default.stack[-1] if _default.stack else _root
 
 
@@ -415,6 +434,7 @@ def default_session() -> Any:
 
 
 def get_default_session() -> Any:
+    """The session that eval() and run() use in this thread, None outside `with Session()`."""
     return _default.sessions[-1] if _default.sessions else None
 
 

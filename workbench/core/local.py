@@ -12,6 +12,7 @@ import numpy as np
 from workbench import errors
 from workbench.core import trace
 from workbench.core.driver import StepRun, nodes_of, run_error
+from workbench.core.kernels.threads import adopt_threads
 from workbench.core.partition import Part
 from workbench.core.plan import Instance, Plan, compile_plan
 from workbench.core.rendezvous import LocalRendezvous, task_of
@@ -68,6 +69,7 @@ class InstancePool:
         self._idle: dict[bool, list[Instance]] = {False: [], True: []}
 
     def take(self, traced: bool = False) -> Instance:
+        adopt_threads()
         try:
             return self._idle[traced].pop()
         except IndexError:

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import threading
 import time
 import types
@@ -176,7 +177,7 @@ class Instance:
         """Record one span per operation of a traced step, from the time stamps between its lines."""
         marks, self.marks = self.marks, []
         thread, task = threading.get_ident(), self.device.partition("/device:")[0]
-        for (_, start), (index, end) in zip(marks, marks[1:]):
+        for (_, start), (index, end) in itertools.pairwise(marks):
             if index < 0:      # a new segment began: the time before it was spent waiting
                 continue
             line = self.writer.marks[index]

@@ -29,12 +29,15 @@ def dump(program: Program) -> bytes:
 def load(data: bytes) -> Program:
     """Read what `dump` wrote; DataLossError on anything else. Only registered operations are built."""
     try:
-        raw = _unpack(data)
+        return _read(_unpack(data))
     except errors.Error:
         raise
-    except Exception as error:
+    except Exception as error:      # whatever damaged bytes make a reader stumble over
         raise errors.DataLossError(f"program: {len(data)} bytes are no workbench program ({error}); send what dump() "
                                    "wrote") from error
+
+
+def _read(raw: Any) -> Program:
     if not isinstance(raw, dict) or raw.get("version") != _VERSION:
         found = raw.get("version") if isinstance(raw, dict) else type(raw).__name__
         raise errors.DataLossError(f"program: version {found!r} but {_VERSION} is needed; run one workbench version on "

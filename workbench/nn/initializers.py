@@ -163,7 +163,7 @@ class Identity(Initializer):
     def make(self, shape: list[int], dtype: Any) -> Tensor:
         if len(shape) != 2:
             raise errors.ShapeError(f"identity_initializer: shape {shape} has rank {len(shape)}; it needs 2")
-        return convert((self.gain * np.eye(*shape)).astype(dtype.numpy), dtype)
+        return convert((self.gain * np.eye(shape[0], shape[1])).astype(dtype.numpy), dtype)
 
 
 zeros_initializer = Zeros

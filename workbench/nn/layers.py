@@ -105,7 +105,8 @@ def conv2d_transpose(inputs: Any, filters: int, kernel_size: Any, strides: Any =
     dynamic, dims = ops.shape(x), x.shape.as_list()
     output: list[Any] = [dims[0] if dims[0] is not None else dynamic[0]]
     for axis in (0, 1):
-        length = dims[axis + 1] if dims[axis + 1] is not None else dynamic[axis + 1]
+        known = dims[axis + 1]
+        length = dynamic[axis + 1] if known is None else known
         grown = length * step[axis]
         output.append(grown if padding.upper() == "SAME" else grown + max(size[axis] - step[axis], 0))
     with variable_scope(name, "conv2d_transpose", reuse=reuse):
@@ -141,7 +142,7 @@ def flatten(inputs: Any, name: str | None = None) -> Tensor:
     if None in dims[1:]:
         batch = ops.shape(x)[0] if dims[0] is None else dims[0]
         return ops.reshape(x, ops.stack([batch, -1]), name=name)
-    return ops.reshape(x, [-1, int(np.prod(dims[1:]))], name=name)
+    return ops.reshape(x, [-1, int(np.prod([d or 0 for d in dims[1:]]))], name=name)
 
 
 def dropout(inputs: Any, rate: Any = 0.5, noise_shape: Any = None, seed: int | None = None, training: Any = False,

@@ -114,6 +114,7 @@ def softmax_cross_entropy(onehot_labels: Any, logits: Any, weights: Any = 1.0, l
                           scope: str | None = None, loss_collection: str | None = GraphKeys.LOSSES,
                           reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
     """Cross entropy of softmax(logits) [n, c] against one-hot labels, smoothed towards uniform by `label_smoothing`."""
+    labels: Any
     labels, logits = _pair(onehot_labels, logits, "softmax_cross_entropy")
     if label_smoothing:
         classes = ops.cast(ops.shape(logits)[-1], logits.dtype)
@@ -134,6 +135,7 @@ def sigmoid_cross_entropy(multi_class_labels: Any, logits: Any, weights: Any = 1
                           scope: str | None = None, loss_collection: str | None = GraphKeys.LOSSES,
                           reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
     """Cross entropy of sigmoid(logits) against independent labels, smoothed towards 1/2 by `label_smoothing`."""
+    labels: Any
     labels, logits = _pair(multi_class_labels, logits, "sigmoid_cross_entropy")
     if label_smoothing:
         labels = labels * (1.0 - label_smoothing) + 0.5 * label_smoothing

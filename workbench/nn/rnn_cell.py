@@ -160,7 +160,8 @@ class BasicLSTMCell(RNNCell):
     def _open(self, state: Any) -> tuple[Any, Any]:
         if self._tuple:
             return state[0], state[1]
-        return tuple(ops.split(state, num_or_size_splits=2, axis=1))      # type: ignore[return-value]
+        c, h = ops.split(state, num_or_size_splits=2, axis=1)
+        return c, h
 
     def _close(self, c: Tensor, h: Tensor) -> Any:
         return LSTMStateTuple(c, h) if self._tuple else ops.concat([c, h], axis=1)

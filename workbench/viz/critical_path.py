@@ -111,7 +111,7 @@ def explain(links: Sequence[Link]) -> str:
         for kind, word in (("work", "work"), ("transfer", "transfer"), ("wait", "waiting"), ("gap", "between spans"))
         if any(k.kind == kind for k in links)
     ]
-    longest = max(links, key=lambda k: k.end - k.start)
+    longest = max((k for k in links if k.kind != "gap"), key=lambda k: k.end - k.start)
     return (
         f"{ms(length)}: {', '.join(parts)}; the longest link is {longest.name or longest.kind} "
         f"({ms(longest.end - longest.start)})."

@@ -47,8 +47,8 @@ class _Task:
         """`session` if it stepped here, else the one that did so last."""
         return session if session in self.own else next(reversed(self.own), "")
 
-    def steps_itself(self, session: str) -> bool:
-        return 2 * len(self.own.get(self.name_of(session), ())) >= len(self.extents.items)
+    def own_count(self, session: str) -> int:
+        return len(self.own.get(self.name_of(session), ()))
 
     def steps(self, session: str, own: bool) -> tuple[list[tuple[int, float]], int]:
         """(step, milliseconds) of the newest steps, and how many were seen."""
@@ -102,8 +102,12 @@ class StepTimes:
         return StepView(made)
 
     def _own_by_job(self, session: str) -> dict[str, bool]:
-        own: dict[str, bool] = {}
+        """Do all tasks of the job step themselves, and are these half of the steps that it took part in?"""
+        jobs: dict[str, list[_Task]] = {}
         for name, task in self._tasks.items():
-            job = device_order(name)[0]
-            own[job] = own.get(job, True) and task.steps_itself(session)
+            jobs.setdefault(device_order(name)[0], []).append(task)
+        own = {}
+        for job, tasks in jobs.items():
+            counts = [task.own_count(session) for task in tasks]
+            own[job] = min(counts) > 0 and 2 * sum(counts) >= max(len(t.extents.items) for t in tasks)
         return own

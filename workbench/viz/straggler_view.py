@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from workbench.core.trace import Span
@@ -73,14 +73,16 @@ class StragglerModel:
 
     def __init__(self) -> None:
         self._tasks: dict[str, Recent[Work]] = {}
+        self._wholes: dict[str, Recent[Work]] = {}       # what sessions say of steps, under numbers of their own
 
     def feed(self, spans: Iterable[Span]) -> None:
         for span in spans:
             if span.step < 0 or span.end < span.start:
                 continue
-            recent = self._tasks.get(span.task)
+            tasks = self._wholes if span.kind == "step" else self._tasks
+            recent = tasks.get(span.task)
             if recent is None:
-                recent = self._tasks[span.task] = Recent(WINDOW, Work)
+                recent = tasks[span.task] = Recent(WINDOW, Work)
             work = recent.at(span)
             if work is not None:
                 work.add(span)
@@ -88,17 +90,39 @@ class StragglerModel:
     def view(self) -> StragglerView:
         """Tasks are compared within their job; the most expensive first, then by name."""
         jobs: dict[str, dict[str, list[Work]]] = {}
-        for task, recent in self._tasks.items():
+        for task, recent in (self._wholes | self._tasks).items():      # a task's own records where there are any
             works = [recent.items[step] for step in sorted(recent.items)]
             works = [w for w in works if w.end >= w.start] or works  # details of the newest steps may be on their way
             jobs.setdefault(device_order(task)[0], {})[task] = works
-        rows = [row for tasks in jobs.values() for row in _rank(tasks)]
+        lengths = _lengths(work for tasks in jobs.values() for works in tasks.values() for work in works)
+        rows = [row for tasks in jobs.values() for row in _rank(_taking_part(tasks), lengths)]
         return StragglerView(sorted(rows, key=lambda r: (-round(r.share, 3), device_order(r.task))))
 
 
-def _rank(tasks: dict[str, list[Work]]) -> list[Straggler]:
+def _lengths(works: Iterable[Work]) -> dict[int, float]:
+    """Step -> seconds that the longest of all tasks took part in it."""
+    lengths: dict[int, float] = {}
+    for work in works:
+        lengths[work.step] = max(lengths.get(work.step, 0.0), work.total)
+    return lengths
+
+
+def _taking_part(tasks: dict[str, list[Work]]) -> dict[str, list[Work]]:
+    """Without steps in which a task only lent a hand: it did less than half as many things as another of its job.
+
+    An asynchronous replica's step may pass through the device of the first worker, which then is not slow, nor fast.
+    """
+    most: Counter[int] = Counter()
+    for works in tasks.values():
+        for work in works:
+            most[work.step] = max(most[work.step], len(work.active))
+    own = {task: [w for w in works if 2 * len(w.active) >= most[w.step]] for task, works in tasks.items()}
+    return {task: works for task, works in own.items() if works}
+
+
+def _rank(tasks: dict[str, list[Work]], lengths: Mapping[int, float]) -> list[Straggler]:
     medians = {task: statistics.median(w.working for w in works) for task, works in tasks.items()}
-    shares = _shares(tasks)
+    shares = _shares(tasks, lengths)
     rows = []
     for task, works in tasks.items():
         others = [m for t, m in medians.items() if t != task]
@@ -112,10 +136,11 @@ def _rank(tasks: dict[str, list[Work]]) -> list[Straggler]:
     return rows
 
 
-def _shares(tasks: dict[str, list[Work]]) -> dict[str, float]:
-    """Part of the time that would be saved without each task: (T - T without it) / T.
+def _shares(tasks: dict[str, list[Work]], lengths: Mapping[int, float]) -> dict[str, float]:
+    """Part of the time that would be saved without each task: (T - T without it) / T, over the steps.
 
-    In a step that all tasks take together, T is the longest working time. Tasks that step on their own (asynchronous
+    In a step that all tasks of a job take together, T without the slowest is T less what it works longer than the
+    next. Tasks that step on their own (asynchronous
     replicas) hold nobody up: their share is the part of the group's steps that is missing because of them.
     """
     if len(tasks) < 2:
@@ -124,19 +149,20 @@ def _shares(tasks: dict[str, list[Work]]) -> dict[str, float]:
     if rounds is None:
         return _missing(tasks)
     saved, whole, names = dict.fromkeys(tasks, 0.0), 0.0, list(tasks)
-    for times in rounds:
+    for works in rounds:
+        times = [work.working for work in works]
         first, second = sorted(times, reverse=True)[:2]
-        whole += first
-        saved[names[list(times).index(first)]] += first - second
+        whole += max(lengths.get(work.step, 0.0) for work in works)
+        saved[names[times.index(first)]] += first - second
     return {task: saved[task] / whole if whole > 0 else 0.0 for task in tasks}
 
 
-def _rounds(works: Sequence[Sequence[Work]]) -> list[tuple[float, ...]] | None:
-    """Working times per common step, or None when the tasks step on their own.
+def _rounds(works: Sequence[Sequence[Work]]) -> list[tuple[Work, ...]] | None:
+    """What all tasks did in each common step, or None when the tasks step on their own.
 
     Tasks share steps by number; replicas that number their own steps share them when they finish equally many.
     """
-    by_number = [{w.step: w.working for w in group} for group in works]
+    by_number = [{w.step: w for w in group} for group in works]
     common = set.intersection(*(set(group) for group in by_number))
     if 2 * len(common) >= min(map(len, by_number)):
         return [tuple(group[step] for group in by_number) for step in sorted(common)]
@@ -144,7 +170,7 @@ def _rounds(works: Sequence[Sequence[Work]]) -> list[tuple[float, ...]] | None:
     counts = [sum(begin <= w.start and w.end <= end for w in g) for g in works]
     if min(counts) >= 3 and max(counts) - min(counts) <= max(1, 0.05 * max(counts)):
         newest = min(len(g) for g in works)
-        return list(zip(*([w.working for w in list(g)[-newest:]] for g in works)))
+        return list(zip(*(g[-newest:] for g in works)))
     return None
 
 

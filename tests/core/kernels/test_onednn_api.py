@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -146,3 +147,12 @@ def test_a_library_that_cannot_be_loaded_is_announced(tmp_path: Path, monkeypatc
         assert "oneDNN at libdnnl.so cannot be used" in caplog.text
     finally:
         load.cache_clear()
+
+
+def test_waiting_threads_may_not_hold_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GOMP_SPINCOUNT", raising=False)
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    assert not onednn_api.limit_spinning() and "GOMP_SPINCOUNT" not in os.environ
+    monkeypatch.delenv("OMP_WAIT_POLICY")
+    assert onednn_api.limit_spinning() and os.environ["GOMP_SPINCOUNT"] == onednn_api.SPINS
+    assert not onednn_api.limit_spinning()

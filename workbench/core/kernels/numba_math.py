@@ -99,7 +99,7 @@ def tanh32(x0):      # type: ignore[no-untyped-def]
 def sigmoid32(x):      # type: ignore[no-untyped-def]
     e = exp32(-abs(x))
     y = f32(1.0) / (f32(1.0) + e)
-    return y if x >= f32(0.0) else f32(1.0) - y
+    return y if x >= f32(0.0) else e * y      # not 1 - y, which keeps no digit of a small result
 
 
 @_scalar

@@ -222,15 +222,16 @@ def gather(size: int, gradient: bool) -> Loop:
                 whole = y >= 0 and x >= 0 and y + edge <= height and x + edge <= width
                 for c in range(0, channels, LANES):
                     source = base + (((n * height + y) * width + x) * channels + c) * 4
-                    if whole:
-                        transform(source, width * channels * 4, channels * 4, target + c * 4, TILE * plane, plane, 0)
-                    else:
+                    down_by, across_by = width * channels * 4, channels * 4
+                    if not whole:
                         for i in range(edge):
                             for j in range(edge):
                                 inside = 0 <= y + i < height and 0 <= x + j < width
                                 copy(source + (i * width + j) * channels * 4 if inside else 0,
                                      spot + (i * edge + j) * LANES * 4)
-                        transform(spot, edge * LANES * 4, LANES * 4, target + c * 4, TILE * plane, plane, 0)
+                        source, down_by, across_by = spot, edge * LANES * 4, LANES * 4
+                    # One call for both cases: the unrolled transform is what takes time to compile.
+                    transform(source, down_by, across_by, target + c * 4, TILE * plane, plane, 0)
     return Loop(body)
 
 
@@ -254,11 +255,12 @@ def scatter(size: int, activation: str) -> Loop:
                 source = base + (row * across + tile) * channels * 4
                 for c in range(0, channels, LANES):
                     target = out + (((n * height + y) * width + x) * channels + c) * 4
-                    if y + step <= height and x + step <= width:
-                        transform(source + c * 4, TILE * plane, plane, target, width * channels * 4, channels * 4,
-                                  extra + c * 4)
-                    else:
-                        transform(source + c * 4, TILE * plane, plane, spot, step * LANES * 4, LANES * 4, extra + c * 4)
+                    whole = y + step <= height and x + step <= width
+                    into, down_by, across_by = target, width * channels * 4, channels * 4
+                    if not whole:
+                        into, down_by, across_by = spot, step * LANES * 4, LANES * 4
+                    transform(source + c * 4, TILE * plane, plane, into, down_by, across_by, extra + c * 4)
+                    if not whole:
                         for i in range(min(step, height - y)):
                             for j in range(min(step, width - x)):
                                 copy(spot + (i * step + j) * LANES * 4, target + (i * width + j) * channels * 4)

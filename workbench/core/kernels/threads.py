@@ -78,11 +78,13 @@ def _limit_numba(threads: int) -> None:
 
 
 def prepare_environment(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
-    """Set OPENBLAS_CORETYPE=SkylakeX if that can still help; returns whether it was set.
+    """Set OPENBLAS_CORETYPE=SkylakeX if that can still help; returns whether it was set. Also tames OpenMP's waiting.
 
     Nothing happens if NumPy is already imported, if the variable has a value, or if the processor has no AVX-512 (or
     the system does not tell, as on macOS and Windows).
     """
+    from workbench.core.kernels.onednn_api import limit_spinning
+    limit_spinning()
     if "numpy" in sys.modules or "OPENBLAS_CORETYPE" in os.environ or not _has_avx512(cpuinfo):
         return False
     os.environ["OPENBLAS_CORETYPE"] = "SkylakeX"

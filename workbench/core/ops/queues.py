@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,13 +16,14 @@ from workbench.core.shape import Shape, as_shape
 from workbench.core.state import Context
 
 Array = np.ndarray[Any, Any]
+R = TypeVar("R")
 HANDLE: dict[str, Any] = {"types": "-> resource", "context": True, "stateful": True, "differentiable": False}
 BLOCKING: dict[str, Any] = {"context": True, "stateful": True, "blocking": True, "differentiable": False}
 
 
 # handles
 
-def _resource(context: Context, shared_name: str, container: str, kind: type, make: Callable[[str], Any]) -> Any:
+def _resource(context: Context, shared_name: str, container: str, kind: type[R], make: Callable[[str], R]) -> R:
     name = shared_name or context.node
     return context.container.get(f"{container}/{name}" if container else name, kind, lambda: make(name))
 

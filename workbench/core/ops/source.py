@@ -79,7 +79,7 @@ def check_numerics(x, *, message=""):
         if found.any():
             raise errors.InvalidArgumentError(f"check_numerics: {message}: {int(found.sum())} of {x.size} elements "
                                               f"are {kind}; find the first operation that makes one")
-    return x
+    return np.array(x)
 
 
 @check_numerics.gradient

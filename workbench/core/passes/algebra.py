@@ -23,19 +23,21 @@ def algebra(program: Program) -> Program:
         if op.control_inputs or len(op.outputs) != 1:
             return None
         narrow = _without_broadcasts(op, inputs, state)
-        if narrow is not None:
-            return state.copy(op, narrow)
-        if op in roots:
-            return None
-        kept = _simplified(op, inputs)
-        if kept is not None and kept.op.type == "switch":
-            return None       # others may wait for `op` to learn which side lives; the switch itself lives on both
-        if kept is None or kept.dtype is not op.outputs[0].dtype or not kept.shape.compatible(op.outputs[0].shape):
-            return None
-        if kept.shape != op.outputs[0].shape and not (kept.shape.known and op.type in _PASS_THROUGH):
-            return None
-        return [kept]
+        kept = None if op in roots else _simplified(op, narrow or inputs)
+        if kept is not None and _replaces(kept, op):
+            return [kept]
+        return None if narrow is None else state.copy(op, narrow)
     return rewrite(program, visit)
+
+
+def _replaces(kept: Tensor, op: Operation) -> bool:
+    """Has `kept` the dtype and shape of the result of `op`?"""
+    made = op.outputs[0]
+    if kept.op.type == "switch":
+        return False      # others may wait for `op` to learn which side lives; the switch itself lives on both
+    if kept.dtype is not made.dtype or not kept.shape.compatible(made.shape):
+        return False
+    return kept.shape == made.shape or (kept.shape.known and op.type in _PASS_THROUGH)
 
 
 def _without_broadcasts(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
@@ -61,8 +63,8 @@ def _uniform(tensor: Tensor) -> bool:
 
 
 def _scalar(tensor: Tensor, op: Operation, state: Rewrite) -> Tensor:
-    value = tensor.op.attrs["value"].flat[:1].reshape(())
-    return state.create("constant", (), {"value": value, "dtype": tensor.dtype}, f"{tensor.op.name}_scalar", op).outputs[0]
+    attrs = {"value": tensor.op.attrs["value"].flat[:1].reshape(()), "dtype": tensor.dtype}
+    return state.create("constant", (), attrs, f"{tensor.op.name}_scalar", op).outputs[0]
 
 
 def _simplified(op: Operation, inputs: list[Tensor]) -> Tensor | None:

@@ -157,7 +157,7 @@ def _order(program: Program, group_of: Mapping[Operation, list[Operation]]) -> l
                 done.update(members)
                 continue
             stack.append((op, True))
-            stack += [(before, False) for member in members
-                      for before in (*(t.op for t in member.inputs if not is_back_edge(member, t)), *member.control_inputs)
-                      if before not in done and before not in members]
+            reads = [t.op for member in members for t in member.inputs if not is_back_edge(member, t)]
+            waits = [before for member in members for before in member.control_inputs]
+            stack += [(before, False) for before in (*reads, *waits) if before not in done and before not in members]
     return result

@@ -19,9 +19,11 @@ def prune(graph: Graph, fetches: Sequence[Tensor], targets: Sequence[Operation],
     """
     roots = [t.op for t in fetches if t not in feeds] + list(targets)
     keep = needed(roots, lambda tensor: tensor in feeds)
-    state = Rewrite()
+    state = Rewrite(op.name for op in keep)
     for tensor, shape in feeds.items():
-        name = tensor.op.name if len(tensor.op.outputs) == 1 else f"{tensor.op.name}/output_{tensor.index}"
+        name = tensor.op.name
+        if len(tensor.op.outputs) > 1:
+            name = state.free_name(f"{name}/output_{tensor.index}")
         argument = state.graph.create("argument", (), {"dtype": tensor.dtype, "shape": shape}, f"{name}/",
                                       device=tensor.op.device, source=tensor.op.source)
         state.tensors[tensor] = argument.outputs[0]
@@ -42,7 +44,7 @@ def _copy(state: Rewrite, order: Sequence[Operation], feeds: Mapping[Tensor, Sha
                 back_edges.append((op, position, tensor))
                 inputs.append(inputs[0])
         if op.name in state.graph._by_name:      # a fed operation that is also run as a target
-            new = state.create(op.type, inputs, op.attrs, op.name + "_run", op)
+            new = state.create(op.type, inputs, op.attrs, f"{op.name}_run", op)
         else:
             outputs = state.copy(op, inputs)
             new = outputs[0].op if outputs else state.graph.operations[-1]

@@ -78,10 +78,14 @@ def topological(operations: Iterable[Operation]) -> list[Operation]:
 
 
 class Rewrite:
-    """The state of one copy: the new graph and where each old tensor and operation went."""
+    """The state of one copy: the new graph and where each old tensor and operation went.
 
-    def __init__(self) -> None:
+    `reserved` are the names of the old graph: its operations keep them, also those that are still to come.
+    """
+
+    def __init__(self, reserved: Iterable[str] = ()) -> None:
         self.graph = Graph()
+        self.reserved = frozenset(reserved)
         self.tensors: dict[Tensor, Tensor] = {}
         self.operations: dict[Operation, tuple[Operation, ...]] = {}
 
@@ -99,9 +103,17 @@ class Rewrite:
 
     def create(self, type: str, inputs: Sequence[Tensor], attrs: dict[str, Any], name: str, like: Operation,
                control: Sequence[Operation] = ()) -> Operation:
-        """A new operation that takes the place, device and source of `like`."""
-        return self.graph.create(type, inputs, attrs, name, (*self.controls(like), *control), device=like.device,
+        """A new operation that takes the place, device and source of `like`, and its name if that is `name`."""
+        literal = (name if name == like.name else self.free_name(name)) + "/"
+        return self.graph.create(type, inputs, attrs, literal, (*self.controls(like), *control), device=like.device,
                                  colocation=like.colocation, source=like.source)
+
+    def free_name(self, wanted: str) -> str:
+        """`wanted`, or with a number behind it when that name is or will be taken."""
+        name = self.graph.unique_name(wanted)
+        while name in self.reserved:
+            name = self.graph.unique_name(wanted)
+        return name
 
 
 Visit = Callable[[Operation, list[Tensor], Rewrite], "list[Tensor] | None"]
@@ -112,7 +124,7 @@ def rewrite(program: Program, visit: Visit, order: Sequence[Operation] | None = 
 
     Controls on a replaced operation move to the producers of its replacement.
     """
-    state = Rewrite()
+    state = Rewrite(op.name for op in program.graph.operations)
     back_edges: list[tuple[Operation, int, Tensor]] = []
     for op in order if order is not None else topological(needed([*program.roots, *(t.op for t in program.feeds)])):
         inputs = []
