@@ -229,7 +229,8 @@ class Instance:
         if line.form == "ufunc":
             return _WITH_OUT.get(d.ufunc, d.ufunc)
         if line.form == "into":
-            return functools.partial(d.into, **attrs) if attrs else d.into      # type: ignore[arg-type]
+            assert d.into is not None
+            return functools.partial(d.into, **attrs) if attrs else d.into
         if line.form == "update":
             assert line.choice is not None
             flags = [False, *(v.static for v in line.inputs[1:]), False, *([True] if line.scratch else [])]

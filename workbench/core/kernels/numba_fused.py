@@ -126,7 +126,8 @@ def _loads(names: Sequence[str], inputs: Sequence[Spec], flags: Sequence[Sequenc
 
 
 def _body(attrs: Mapping[str, Any], inputs: Sequence[Spec]) -> list[str]:
-    lines, types = [], []
+    lines: list[str] = []
+    types: list[str] = []
     for number, (kind, operands, options) in enumerate(attrs["steps"]):
         definition = registry[kind]
         arguments = [f"a{i}v" if where == "input" else f"s{i}" for where, i in operands]
