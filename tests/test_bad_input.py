@@ -227,7 +227,7 @@ def test_a_closed_session(world):
 
 def test_a_loop_that_never_ends_is_stopped_by_control_c(world):
     endless = wb.while_loop(lambda i: i > -1.0, lambda i: i + 1.0, [wb.constant(0.0)])
-    timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+    timer = threading.Timer(0.3, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT])
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         world.run(endless)

@@ -274,7 +274,7 @@ def test_interrupt_stops_an_endless_loop(options):
     add = wb.assign_add(v, 1.0)
     s = started(**options)
     before = threading.active_count()
-    timer = threading.Timer(0.3, signal.raise_signal, [signal.SIGINT])
+    timer = threading.Timer(0.3, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT])
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         s.run(endless)

@@ -71,7 +71,7 @@ def topological(operations: Iterable[Operation]) -> list[Operation]:
             if waiting[later] == 0:
                 heapq.heappush(ready, (later.id, later.name, later))
     if len(order) != len(chosen):
-        stuck = next(op for op, count in waiting.items() if count > 0 and op not in order)
+        stuck = min((op for op, count in waiting.items() if count > 0), key=lambda op: op.id)
         raise errors.InvalidArgumentError(f"graph: {stuck.name!r} waits for itself; remove the cycle of data or "
                                           "control edges (loops are written with while_loop)")
     return order
