@@ -27,7 +27,8 @@ CELL = f"""text => {{
     return {{ran: cell.executionCount !== null, prompt: cell.executionState ?? '', outputs: cell.outputs.toJSON()}};
 }}"""
 PROBLEMS = f"""() => {CELLS}.flatMap(cell => cell.outputs.toJSON())
-    .filter(output => output.output_type === 'error' || output.name === 'stderr')
+    .filter(output => output.output_type === 'error' || output.name === 'stderr')      // the stand-in data is announced
+    .filter(output => !/FallbackDataWarning/.test(output.text))
     .map(output => output.traceback?.join('\\n') ?? output.text)"""
 DEVICES = """() => [...document.querySelectorAll('.wb-Graph .wb-Legend li[title]')].map(entry => entry.textContent)"""
 UPDATES = "() => Number(document.querySelector('.wb-Graph-view').dataset.updates ?? 0)"
