@@ -1,6 +1,7 @@
 """Steps over real worker processes: values, errors, concurrency, two sessions, and nothing left behind."""
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import socket
@@ -198,7 +199,7 @@ def test_fast_steps_are_sampled_and_asked_for_ones_are_not(echo):
     assert all(sorted(s.task for s in spans) == sorted(cluster.tasks) for spans in steps.values())
     usual = sorted(min(s.start for s in spans) for number, spans in steps.items() if number != asked)
     long = [s for spans in steps.values() for s in spans if s.end - s.start > 0.02]
-    assert long or all(b - a > 0.004 for a, b in zip(usual, usual[1:]))
+    assert long or all(b - a > 0.004 for a, b in itertools.pairwise(usual))
     journal.enabled = False
     silent = cluster.next_step()
     cluster.run_step("h", silent, timed=True)

@@ -20,10 +20,8 @@ def run_kernel(op: Operation, inputs: Sequence[Any], container: Container) -> li
     """The outputs of `op` by its reference kernel, checked against its static dtypes and shapes."""
     context = [Context(container, node=op.name)] if op.definition.context else []
     result = op.definition.reference(*context, *inputs, **op.attrs)
-    if len(op.outputs) != 1:
-        outputs = list(result or ())
-    else:
-        outputs = [result[0] if isinstance(result, (tuple, list)) else result]
+    single = [result[0] if isinstance(result, (tuple, list)) and result else result]
+    outputs = single if len(op.outputs) == 1 else list(result or ())
     return [_checked(tensor, value) for tensor, value in zip(op.outputs, outputs, strict=True)]
 
 

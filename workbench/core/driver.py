@@ -222,7 +222,8 @@ class StepRun:
         self.post(SegmentFinished(segment.index, action.tag))
 
     def control(self, segment: PlanSegment, action: RunSegment) -> None:
-        op, dead = segment.op, ()
+        op = segment.op
+        dead: tuple[bool, ...] = ()
         table = self.table(action.tag)
         if op.type == "switch":
             data, pred = self._inputs(op, action.tag)

@@ -64,11 +64,16 @@ class DType:
 
     @property
     def min(self) -> Any:
-        return np.iinfo(self.numpy).min if self.kind == "int" else ml_dtypes.finfo(self.numpy).min
+        return self._limits.min
 
     @property
     def max(self) -> Any:
-        return np.iinfo(self.numpy).max if self.kind == "int" else ml_dtypes.finfo(self.numpy).max
+        return self._limits.max
+
+    @property
+    def _limits(self) -> Any:
+        about: Any = np.iinfo if self.kind == "int" else ml_dtypes.finfo
+        return about(self.numpy)
 
     def __repr__(self) -> str:
         return f"wb.{self.name}"

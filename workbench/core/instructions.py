@@ -213,7 +213,7 @@ class _Scope:
             self.bind(op, [output])
             self.emit(Instruction("view", op, [inputs[0]], [output]))
         elif (d.ufunc is not None or d.into is not None) and all(
-                t.shape.known and t.dtype.numpy != object for t in op.outputs):
+                t.shape.known and t.dtype.kind not in ("object", "string") for t in op.outputs):
             self.write(op, "ufunc" if d.ufunc is not None else "into", inputs)
         else:
             self.call("reference", op)
@@ -227,7 +227,7 @@ class _Scope:
         """The reference kernel; its results may share memory with any of its inputs."""
         inputs = [self.plain(self.known[t]) for t in op.inputs]
         roots = frozenset().union(*(v.roots for v in inputs)) if form == "reference" else frozenset()
-        outputs = [self.local(t, roots if t.dtype.numpy != object else roots) for t in op.outputs]
+        outputs = [self.local(t, roots) for t in op.outputs]
         self.bind(op, outputs)
         self.emit(Instruction(form, op, inputs, outputs))
 

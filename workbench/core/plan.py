@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import threading
 import time
 import types
@@ -176,7 +177,7 @@ class Instance:
         """Record one span per operation of a traced step, from the time stamps between its lines."""
         marks, self.marks = self.marks, []
         thread, task = threading.get_ident(), self.device.partition("/device:")[0]
-        for (_, start), (index, end) in zip(marks, marks[1:]):
+        for (_, start), (index, end) in itertools.pairwise(marks):
             if index < 0:      # a new segment began: the time before it was spent waiting
                 continue
             line = self.writer.marks[index]
@@ -228,7 +229,8 @@ class Instance:
         if line.form == "ufunc":
             return _WITH_OUT.get(d.ufunc, d.ufunc)
         if line.form == "into":
-            return functools.partial(d.into, **attrs) if attrs else d.into      # type: ignore[arg-type]
+            assert d.into is not None
+            return functools.partial(d.into, **attrs) if attrs else d.into
         if line.form == "update":
             assert line.choice is not None
             flags = [False, *(v.static for v in line.inputs[1:]), False, *([True] if line.scratch else [])]

@@ -8,7 +8,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.dtype import DType, as_dtype
-from workbench.core.graph import Graph, Operation, Subgraph, Tensor
+from workbench.core.graph import Graph, Subgraph, Tensor
 from workbench.core.passes.rewrite import Program
 from workbench.core.shape import Shape
 
@@ -53,7 +53,7 @@ def _graph(graph: Graph) -> list[Any]:
 
 
 def _read_graph(rows: list[Any], graph: Graph) -> Graph:
-    late: list[tuple[Operation, int, str]] = []
+    late: list[tuple[str, int, str]] = []
     for kind, name, inputs, controls, attrs, device, colocation, source, shapes in rows:
         tensors: list[Tensor] = []
         for position, text in enumerate(inputs):

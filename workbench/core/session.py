@@ -159,7 +159,7 @@ class Session:
 
     # preparing
     def _prepare(self, key: Any, fetches: Any, tensors: tuple[Tensor, ...], values: Sequence[Any],
-                 shapes: Sequence[tuple[int, ...]]) -> _Executable:
+                 shapes: Sequence[Any]) -> _Executable:
         with self._lock:
             plan = flatten(self.graph, fetches)
             for tensor, value in zip(tensors, values):

@@ -1,5 +1,6 @@
 """USER LEVEL: optimizers, savers, replicas and the training loop, written with the public graph API alone."""
 from workbench.train.averages import ExponentialMovingAverage
+from workbench.train.background import Training
 from workbench.train.coordinator import Coordinator, QueueRunner, add_queue_runner, start_queue_runners
 from workbench.train.monitored import (
     CheckpointSaverHook,
@@ -36,7 +37,7 @@ __all__ = [
     "AdadeltaOptimizer", "AdagradOptimizer", "AdamOptimizer", "CheckpointSaverHook", "Coordinator",
     "ExponentialMovingAverage", "FtrlOptimizer", "GradientDescentOptimizer", "LoggingTensorHook",
     "MomentumOptimizer", "MonitoredTrainingSession", "Optimizer", "QueueRunner", "RMSPropOptimizer", "Saver",
-    "SessionRunHook", "StopAtStepHook", "SyncReplicasOptimizer", "add_queue_runner", "checkpoint_exists",
+    "SessionRunHook", "StopAtStepHook", "SyncReplicasOptimizer", "Training", "add_queue_runner", "checkpoint_exists",
     "create_global_step", "exponential_decay", "get_checkpoint_state", "get_global_step",
     "get_or_create_global_step", "global_step", "inverse_time_decay", "latest_checkpoint", "natural_exp_decay",
     "piecewise_constant", "polynomial_decay", "replica_device_setter", "start_queue_runners",

@@ -76,6 +76,7 @@ class Training:
     def __repr__(self) -> str:
         now = self.progress
         state = "running" if self.running else "failed" if self._error else "stopped" if self.stopped else "finished"
-        values = [f"{name} {value:.4g}" for name, value in (("loss", now.loss), ("accuracy", now.accuracy)) if value is not None]
+        values = [f"{name} {value:.4g}" for name, value in (("loss", now.loss), ("accuracy", now.accuracy))
+                  if value is not None]
         where = f"step {now.step} of {now.steps}" if now.steps else "no step yet"
         return f"<Training {state}: {where}" + "".join(f", {value}" for value in values) + ">"

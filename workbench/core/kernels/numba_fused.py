@@ -54,9 +54,9 @@ def kernel_source(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Seq
     results = [f"o{i}" for i in range(len(outputs))]
     lines = [f"# void({', '.join([*(_type(s, True) for s in inputs), *(_type(s, False) for s in outputs)])})",
              f"def kernel({', '.join((*names, *results))}):"]
-    lines += [f"    {n}f = {n}.reshape({max(1, _size(s.shape))})" if s.shape else f"    {n}v = {n}[()]"
+    lines += [f"    {n}f = {n}.reshape({_size(s.shape)})" if s.shape else f"    {n}v = {n}[()]"
               for n, s in zip(names, inputs)]
-    lines += [f"    {n}f = {n}.reshape({max(1, _size(s.shape))})" if s.shape else "" for n, s in zip(results, outputs)]
+    lines += [f"    {n}f = {n}.reshape({_size(s.shape)})" if s.shape else "" for n, s in zip(results, outputs)]
     depth = 1
     for axis, extent in enumerate(dims):
         lines += _loads(names, inputs, flags, dims, axis, depth)
@@ -126,7 +126,8 @@ def _loads(names: Sequence[str], inputs: Sequence[Spec], flags: Sequence[Sequenc
 
 
 def _body(attrs: Mapping[str, Any], inputs: Sequence[Spec]) -> list[str]:
-    lines, types = [], []
+    lines: list[str] = []
+    types: list[str] = []
     for number, (kind, operands, options) in enumerate(attrs["steps"]):
         definition = registry[kind]
         arguments = [f"a{i}v" if where == "input" else f"s{i}" for where, i in operands]

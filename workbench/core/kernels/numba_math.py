@@ -13,20 +13,21 @@ __all__ = ["exp32", "log32", "maximum", "minimum", "sigmoid32", "sigmoid64", "ta
 f32, i32 = np.float32, np.int32
 
 
-@intrinsic
-def _float_bits(typing_context: Any, x: Any) -> Any:
+def _as_bits(typing_context: Any, x: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.bitcast(args[0], ir.IntType(32))
     return types.int32(types.float32), generate
 
 
-@intrinsic
-def _bits_float(typing_context: Any, x: Any) -> Any:
+def _as_float(typing_context: Any, x: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return builder.bitcast(args[0], ir.FloatType())
     return types.float32(types.int32), generate
 
 
+# Numba hides the first parameter from the caller
+_float_bits: Any = intrinsic(_as_bits)
+_bits_float: Any = intrinsic(_as_float)
 _scalar = njit(error_model="numpy", inline="always")
 
 # exp: Cody-Waite reduction by ln 2 and a degree-5 polynomial (Cephes expf), relative error 8e-8
@@ -99,7 +100,7 @@ def tanh32(x0):      # type: ignore[no-untyped-def]
 def sigmoid32(x):      # type: ignore[no-untyped-def]
     e = exp32(-abs(x))
     y = f32(1.0) / (f32(1.0) + e)
-    return y if x >= f32(0.0) else f32(1.0) - y
+    return y if x >= f32(0.0) else e * y      # not 1 - y, which keeps no digit of a small result
 
 
 @_scalar

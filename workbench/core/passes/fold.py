@@ -1,6 +1,8 @@
 """Evaluate now what depends on constants alone."""
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from workbench.core.build import constant_value
@@ -40,7 +42,7 @@ def fold(program: Program) -> Program:
     return rewrite(program, visit)
 
 
-def _value(tensor: Tensor) -> np.ndarray | None:  # type: ignore[type-arg]
+def _value(tensor: Tensor) -> np.ndarray[Any, Any] | None:
     """The value that follows from constants, or from a known shape alone (`ones_like`, `zeros_like`)."""
     if tensor.op.type in ("ones_like", "zeros_like") and tensor.shape.known and tensor.dtype.is_number:
         return np.full(tensor.shape.static, int(tensor.op.type == "ones_like"), tensor.dtype.numpy)
@@ -55,7 +57,7 @@ def _undo(state: Rewrite, mark: int) -> None:
     del state.graph.operations[mark:]
 
 
-def _frozen(value: np.ndarray | None) -> np.ndarray:  # type: ignore[type-arg]
+def _frozen(value: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:
     array = np.array(value, order="C", copy=True)
     array.flags.writeable = False
     return array

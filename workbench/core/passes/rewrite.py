@@ -127,7 +127,7 @@ def rewrite(program: Program, visit: Visit, order: Sequence[Operation] | None = 
     state = Rewrite(op.name for op in program.graph.operations)
     back_edges: list[tuple[Operation, int, Tensor]] = []
     for op in order if order is not None else topological(needed([*program.roots, *(t.op for t in program.feeds)])):
-        inputs = []
+        inputs: list[Tensor] = []
         for position, tensor in enumerate(op.inputs):
             if is_back_edge(op, tensor) and tensor not in state.tensors:
                 back_edges.append((op, position, tensor))
@@ -137,10 +137,9 @@ def rewrite(program: Program, visit: Visit, order: Sequence[Operation] | None = 
         outputs = visit(op, inputs, state)
         if outputs is None:
             outputs = state.copy(op, inputs)
-            producers = (outputs[0].op,) if outputs else (state.graph.operations[-1],)
+            state.operations[op] = (outputs[0].op,) if outputs else (state.graph.operations[-1],)
         else:
-            producers = tuple(dict.fromkeys(t.op for t in outputs))
-        state.operations[op] = producers
+            state.operations[op] = tuple(dict.fromkeys(t.op for t in outputs))
         state.tensors.update(zip(op.outputs, outputs))
     for op, position, tensor in back_edges:
         merge = state.operations[op][0]

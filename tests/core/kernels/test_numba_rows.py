@@ -1,0 +1,125 @@
+"""Row kernels and optimizer updates against the reference, in place and not."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import workbench.core.ops  # noqa: F401
+from workbench.core.kernels import load_libraries, numba_rows
+from workbench.core.kernels.choice import Spec, selectors
+from workbench.core.opdef import registry
+
+load_libraries()
+
+
+def kernel(kind, inputs, outputs, **attrs):
+    """The Numba kernel that serves, or None."""
+    select = dict(selectors[kind])["numba"]
+    choice = select(attrs, [Spec(a.shape, a.dtype) for a in inputs], [Spec(o.shape, o.dtype) for o in outputs],
+                    [False] * len(outputs))
+    return None if choice is None else choice.make(())
+
+
+def rows(*shape, scale=1.0, seed=0):
+    return (np.random.default_rng(seed).normal(size=shape) * scale).astype(np.float32)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.sampled_from(["softmax", "log_softmax"]), st.lists(st.integers(1, 9), max_size=2),
+       st.integers(30, 300), st.sampled_from([1e-3, 1.0, 50.0, 1e4]))
+def test_softmax(kind, lead, columns, scale):
+    x = rows(*lead, 9, columns, scale=scale)
+    y = np.full_like(x, np.nan)
+    kernel(kind, [x], [y], axis=-1)(x, y)
+    wanted = registry[kind].reference(x.astype(np.float64), axis=-1)
+    np.testing.assert_allclose(y, wanted, rtol=2e-5, atol=1e-6 * max(1, scale))
+
+
+def test_a_row_with_infinity_or_nan_spoils_that_row_alone():
+    x = rows(8, 64)
+    x[1, 3], x[4, 5] = np.nan, -np.inf
+    y = np.empty_like(x)
+    kernel("softmax", [x], [y], axis=-1)(x, y)
+    assert np.isnan(y[1]).all() and np.isfinite(np.delete(y, 1, 0)).all() and y[4, 5] == 0
+    np.testing.assert_allclose(np.delete(y, 1, 0).sum(1), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1.0, 100.0])
+def test_loss_and_its_gradient(scale):
+    x, labels = rows(40, 10, scale=scale), np.eye(10, dtype=np.float32)[np.arange(40) % 10]
+    loss, dx = np.empty(40, np.float32), np.empty_like(x)
+    kernel("softmax_xent", [x, labels], [loss, dx])(x, labels, loss, dx)
+    wanted = registry["softmax_xent"].reference(x.astype(np.float64), labels.astype(np.float64))
+    np.testing.assert_allclose(loss, wanted[0], rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(dx, wanted[1], rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape,axis", [
+    ((64, 20), 0), ((64, 20), 1), ((64, 20), (1,)), ((8, 4, 30), (0, 1)), ((8, 4, 30), -1), ((8, 4, 30), None),
+    ((16, 20), (0, 1)), ((4, 8, 30), 0)])
+def test_sums(shape, axis):
+    x = rows(*shape)
+    wanted = x.astype(np.float64).sum(axis)
+    y = np.full(np.shape(wanted), np.nan, np.float32)
+    kernel("reduce_sum", [x], [y], axis=axis)(x, y)
+    np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape,axis", [((8, 4, 30), 1), ((2, 3), 0), ((8, 5000), 1), ((300, 0), 0)])
+def test_sums_that_numpy_does_better_are_declined(shape, axis):
+    x = np.zeros(shape, np.float32)
+    assert kernel("reduce_sum", [x], [x.sum(axis)], axis=axis) is None
+
+
+def test_other_types_are_declined():
+    x = np.zeros((30, 30))
+    assert kernel("softmax", [x], [x], axis=-1) is None and kernel("reduce_sum", [x], [x.sum(0)], axis=0) is None
+
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(5,), (numba_rows.FEWEST + 3,), (40, 30)])
+@pytest.mark.parametrize("in_place", [True, False])
+def test_gradient_descent(shape, dtype, in_place):
+    old, grad = rows(*shape).astype(dtype), rows(*shape, seed=1).astype(dtype)
+    before, rate = old.copy(), np.array(0.25, dtype)
+    out = old if in_place else np.full_like(old, np.nan)
+    numba_rows._gradient_descent(old, rate, grad, out)
+    np.testing.assert_allclose(out, before - rate * grad, rtol=1e-6, atol=1e-7)
+    if not in_place:
+        np.testing.assert_array_equal(old, before)
+    np.testing.assert_array_equal(grad, rows(*shape, seed=1).astype(dtype))
+
+
+def test_gradient_descent_with_a_gradient_that_is_not_contiguous():
+    old, grad = rows(40, 30), rows(30, 40, seed=1).T
+    out = np.empty_like(old)
+    numba_rows._gradient_descent(old, np.array(0.5, np.float32), grad, out)
+    np.testing.assert_allclose(out, old - np.float32(0.5) * grad, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(5,), (40, 30)])
+@pytest.mark.parametrize("in_place", [True, False])
+def test_adam_follows_the_paper(shape, dtype, in_place):
+    """Kingma & Ba, algorithm 1, in the form with the corrected rate, three steps in float64."""
+    w, m, v = rows(*shape).astype(dtype), np.zeros(shape, dtype), np.zeros(shape, dtype)
+    exact = [a.astype(np.float64) for a in (w, m, v)]
+    for t in range(1, 4):
+        grad = rows(*shape, seed=t).astype(dtype)
+        old = w.copy(), m.copy(), v.copy()
+        outs = (w, m, v) if in_place else tuple(np.full(shape, np.nan, dtype) for _ in range(3))
+        scalars = [np.array(s, dtype) for s in (0.9**t, 0.999**t, 0.01, 0.9, 0.999, 1e-8)]
+        numba_rows._adam(w, m, v, *scalars, grad, *outs)
+        if not in_place:
+            for array, was in zip((w, m, v), old):
+                np.testing.assert_array_equal(array, was)
+        w, m, v = outs
+        exact[1] = 0.9 * exact[1] + 0.1 * grad
+        exact[2] = 0.999 * exact[2] + 0.001 * np.square(grad, dtype=np.float64)
+        rate = 0.01 * np.sqrt(1 - 0.999**t) / (1 - 0.9**t)
+        exact[0] = exact[0] - rate * exact[1] / (np.sqrt(exact[2]) + 1e-8)
+    for found, wanted in zip((w, m, v), exact):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)
