@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import chromium_path
+from tests.data_fixture import use_data_beside_the_checkout
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"]
@@ -60,6 +61,7 @@ class Server:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    use_data_beside_the_checkout()
     home = tmp_path_factory.mktemp("home")
     root = tmp_path_factory.mktemp("notebooks")
     folders = {"JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "data", "JUPYTER_RUNTIME_DIR": "runtime",

@@ -27,7 +27,8 @@ CELL = f"""text => {{
     return {{ran: cell.executionCount !== null, prompt: cell.executionState ?? '', outputs: cell.outputs.toJSON()}};
 }}"""
 PROBLEMS = f"""() => {CELLS}.flatMap(cell => cell.outputs.toJSON())
-    .filter(output => output.output_type === 'error' || output.name === 'stderr')
+    .filter(output => output.output_type === 'error' || output.name === 'stderr')      // the stand-in data is announced
+    .filter(output => !/FallbackDataWarning/.test(output.text))
     .map(output => output.traceback?.join('\\n') ?? output.text)"""
 DEVICES = """() => [...document.querySelectorAll('.wb-Graph .wb-Legend li[title]')].map(entry => entry.textContent)"""
 UPDATES = "() => Number(document.querySelector('.wb-Graph-view').dataset.updates ?? 0)"
@@ -95,7 +96,23 @@ def seen_while_training(lab: Lab) -> dict[str, Any]:
     lab.wait(BEYOND, first[0] + 200)
     lab.wait(f"before => ({UPDATES})() > before + 3", first[1])
     lab.picture("tour-training")
+    close_up(lab)
     return {"loss": first[2], "steps": lab.page.evaluate(LEGEND)}
+
+
+def close_up(lab: Lab) -> None:
+    """Pictures of what one window cannot hold at once: the live view in the notebook, and the panel in the sidebar."""
+    if not os.environ.get("WB_PICTURES"):
+        return
+    lab.page.set_viewport_size({"width": 1440, "height": 1500})
+    look_at(lab, "wb.LiveView()")
+    lab.picture("tour-live-view")
+    lab.command("workbench:move")
+    lab.page.wait_for_selector("#jp-right-stack .wb-Panel .wb-Graph-view g.node")
+    lab.picture("tour-sidebar")
+    lab.command("workbench:move")
+    lab.page.wait_for_selector("#jp-main-dock-panel .wb-Panel")
+    lab.page.set_viewport_size({"width": 1440, "height": 900})
 
 
 def pauses(lab: Lab, rounds: int = 5) -> list[float]:
