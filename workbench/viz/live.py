@@ -62,6 +62,10 @@ class LiveModel:
         else:
             getattr(self._gate, name)()
 
+    def status(self) -> dict[str, Any]:
+        """The journal's status as it is now, as JSON data; waits for no frame."""
+        return asdict(self._journal.status)
+
     def frame(self) -> dict[str, Any] | None:
         """The parts that changed since the last call as JSON data (`schema.Frame`), or None when nothing did."""
         with self._lock:
@@ -84,11 +88,11 @@ class LiveModel:
         self._sequence += 1
         frame = Frame(self._sequence, status, lost=dict(self._lost))
         frame.graph = self._graphs.view() if graphs or moved or timed else None
-        frame.steps = self._steps.view(status["session"]) if stepped else None
+        frame.steps = _of_tasks(self._steps.view(status["session"]), "tasks", status) if stepped else None
         frame.series = self._series.view() if self._series.feed(points) else None
         if self._ranking_due(stepped):
             self._unranked = 0
-            frame.stragglers = self._stragglers.view()
+            frame.stragglers = _of_tasks(self._stragglers.view(), "rows", status)
         return plain(frame)
 
     def _ranking_due(self, stepped: bool) -> bool:
@@ -103,6 +107,14 @@ class LiveModel:
         self._cursors[what], lost, records = since(self._cursors[what])
         self._lost[what] += lost
         return records
+
+
+def _of_tasks(view: Any, part: str, status: dict[str, Any]) -> Any:
+    """`view` without the tasks of earlier sessions; all of it while the current session's have done nothing yet."""
+    mine = [row for row in getattr(view, part) if row.task in status["tasks"]]
+    if mine:
+        setattr(view, part, mine)
+    return view
 
 
 class _Graphs:
