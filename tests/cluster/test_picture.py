@@ -11,8 +11,9 @@ import pytest
 
 import workbench as wb
 from tests.cluster import softmax
+from workbench.cluster import chief
 from workbench.cluster.chief import Cluster
-from workbench.core.trace import journal
+from workbench.core.trace import Journal, journal
 from workbench.viz.chrome import to_chrome
 from workbench.viz.graph_view import choose_graph
 from workbench.viz.live import LiveModel
@@ -135,3 +136,44 @@ def test_the_placed_graph_names_the_devices_of_all_tasks(run):
     assert shown is not None and shown.stage == "placed"
     tasks = {n.device.partition("/device:")[0] for n in shown.nodes}
     assert tasks >= ({*SERVERS, *WORKERS} if run.mode == "sync" else set(SERVERS))
+
+
+def test_a_long_step_is_recorded_even_if_it_was_not_chosen(client, monkeypatch):
+    monkeypatch.setattr(chief, "_RECORD_SECONDS", 1e9)
+    monkeypatch.setattr("workbench.core.session._OP_PERIOD", 1e9)
+    records = Journal()
+    with wb.Graph().as_default(), Cluster(client, 1, 1, journal=records) as cluster:
+        with wb.device(WORKERS[0]):
+            turns = wb.placeholder("int32", [])
+            end = wb.while_loop(lambda i, x: i < turns, lambda i, x: (i + 1, wb.tanh(x)), [0, wb.ones([200, 200])])
+        with wb.Session(cluster) as session:
+            for count in (1, 5, 2000):
+                session.run(end, {turns: count})
+                cluster.flush()
+                member, spans = cluster._members[WORKERS[0]], records.spans_since()[2]
+                number = cluster.next_step() - 1
+                newest = [s for s in spans if s.step == number and s.task == WORKERS[0]]
+                if member.last_seconds > 0.02:
+                    assert [s.kind for s in newest] == ["step"]
+                    assert newest[0].end - newest[0].start == pytest.approx(member.last_seconds)
+            assert member.last_seconds > 0.02            # 80 million hyperbolic tangents
+            assert {s.kind for s in spans} == {"step"}
+
+
+def test_transfers_between_devices_of_one_process_have_both_ends():
+    cursor, before, journal.enabled = journal.spans_since()[0], journal.enabled, True
+    try:
+        with wb.Graph().as_default(), wb.Session(devices=2) as session:
+            with wb.device("/cpu:0"):
+                x = wb.placeholder("float32", [3])
+                doubled = x * 2.0
+            with wb.device("/cpu:1"):
+                y = wb.tanh(doubled)
+            for _ in range(3):
+                session.run(y, {x: [1.0, 2.0, 3.0]})
+    finally:
+        journal.enabled = before
+    spans = journal.spans_since(cursor)[2]
+    sends, receives = ({s.message: s for s in spans if s.kind == kind} for kind in ("send", "recv"))
+    assert len(sends) == 3 and sends.keys() == receives.keys()
+    assert all(sends[m].start <= receives[m].end and sends[m].nbytes == 12 for m in sends)
