@@ -24,6 +24,7 @@ from workbench.core.passes.prune import prune
 from workbench.core.passes.rewrite import Program
 from workbench.core.session import Session
 from workbench.core.shape import Shape
+from workbench.core.text import to_text
 
 EVERY = pytest.mark.parametrize("step", [f for _, f, _ in PASSES + DEVICE_PASSES], ids=lambda f: f.__name__)
 Step = Callable[[Program], Program]
@@ -295,6 +296,19 @@ def test_fuse_does_not_close_a_cycle():
     assert kinds(p)["matmul"] == 1
     data = np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32) * 0.01
     np.testing.assert_allclose(values(p, [data])[0], evaluate([y], {x: data})[0], rtol=1e-4)
+
+
+def test_fuse_beside_a_loop_that_is_taken_apart():
+    x, n = wb.placeholder("float32", [100, 100]), wb.placeholder("int32", [])
+    start = wb.exp(wb.tanh(x) * 0.5) - 1.0
+    y = wb.while_loop(lambda i, a: i < n, lambda i, a: (i + 1, wb.exp(wb.tanh(a) * 0.5) - 1.0), [0, start])[1]
+    data = np.random.default_rng(0).normal(size=(100, 100)).astype(np.float32)
+    expected = data
+    for _ in range(4):
+        expected = np.exp(np.tanh(expected) * 0.5) - 1
+    with Session(lower_all=True) as s:
+        np.testing.assert_allclose(s.run(y, {x: data, n: 3}), expected, rtol=1e-4, atol=1e-6)
+        assert "fused" in to_text(list(s._cache.values())[0].runner.plans[0][1].program)
 
 
 def test_fuse_stays_on_one_device():

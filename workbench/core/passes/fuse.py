@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from workbench.core.graph import Operation
 from workbench.core.passes.rewrite import Program, Rewrite, is_back_edge, topological
@@ -31,15 +30,12 @@ def fuse(program: Program) -> Program:
     for op in _order(program, group_of):
         members = group_of.get(op, [op])
         if len(members) == 1:
-            outputs = state.copy(op, [state.tensors[t] for t in op.inputs])
+            outputs = state.copy(op, state.inputs(op))
             state.operations[op] = (outputs[0].op,) if outputs else (state.graph.operations[-1],)
             state.tensors.update(zip(op.outputs, outputs))
         elif op is members[0]:
             _build(members, program, state)
-    return replace(
-        program, graph=state.graph, feeds=tuple(state.tensors[t] for t in program.feeds),
-        fetches=tuple(state.tensors[t] for t in program.fetches),
-        targets=tuple(dict.fromkeys(new for op in program.targets for new in state.operations[op])))
+    return state.program(program)
 
 
 def _build(members: list[Operation], program: Program, state: Rewrite) -> None:

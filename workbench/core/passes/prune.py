@@ -34,15 +34,8 @@ def prune(graph: Graph, fetches: Sequence[Tensor], targets: Sequence[Operation],
 
 
 def _copy(state: Rewrite, order: Sequence[Operation], feeds: Mapping[Tensor, Shape]) -> None:
-    back_edges = []
     for op in order:
-        inputs: list[Tensor] = []
-        for position, tensor in enumerate(op.inputs):
-            if tensor in state.tensors:
-                inputs.append(state.tensors[tensor])
-            else:
-                back_edges.append((op, position, tensor))
-                inputs.append(inputs[0])
+        inputs = state.inputs(op)
         if op.name in state.graph._by_name:      # a fed operation that is also run as a target
             new = state.create(op.type, inputs, op.attrs, f"{op.name}_run", op)
         else:
@@ -52,6 +45,4 @@ def _copy(state: Rewrite, order: Sequence[Operation], feeds: Mapping[Tensor, Sha
         for old, tensor in zip(op.outputs, new.outputs):
             if old not in feeds:
                 state.tensors[old] = tensor
-    for op, position, tensor in back_edges:
-        merge = state.operations[op][0]
-        merge.inputs = (*merge.inputs[:position], state.tensors[tensor], *merge.inputs[position + 1:])
+    state.close_loops()

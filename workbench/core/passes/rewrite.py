@@ -88,6 +88,32 @@ class Rewrite:
         self.reserved = frozenset(reserved)
         self.tensors: dict[Tensor, Tensor] = {}
         self.operations: dict[Operation, tuple[Operation, ...]] = {}
+        self._back_edges: list[tuple[Operation, int, Tensor]] = []
+
+    def inputs(self, op: Operation) -> list[Tensor]:
+        """Where the inputs of `op` went; the first stands in for a back edge until `close_loops`."""
+        found: list[Tensor] = []
+        for position, tensor in enumerate(op.inputs):
+            if is_back_edge(op, tensor) and tensor not in self.tensors:
+                self._back_edges.append((op, position, tensor))
+                found.append(found[0])
+            else:
+                found.append(self.tensors[tensor])
+        return found
+
+    def close_loops(self) -> None:
+        """Give the merges of loops what comes back to them, now that it exists."""
+        for op, position, tensor in self._back_edges:
+            merge = self.operations[op][0]
+            merge.inputs = (*merge.inputs[:position], self.tensors[tensor], *merge.inputs[position + 1:])
+
+    def program(self, old: Program) -> Program:
+        """What `old` became."""
+        self.close_loops()
+        return replace(
+            old, graph=self.graph, feeds=tuple(self.tensors[t] for t in old.feeds),
+            fetches=tuple(self.tensors[t] for t in old.fetches),
+            targets=tuple(dict.fromkeys(new for op in old.targets for new in self.operations[op])))
 
     def copy(self, op: Operation, inputs: Sequence[Tensor], **changes: Any) -> list[Tensor]:
         """The same operation in the new graph, over `inputs`; returns its outputs."""
@@ -125,15 +151,8 @@ def rewrite(program: Program, visit: Visit, order: Sequence[Operation] | None = 
     Controls on a replaced operation move to the producers of its replacement.
     """
     state = Rewrite(op.name for op in program.graph.operations)
-    back_edges: list[tuple[Operation, int, Tensor]] = []
     for op in order if order is not None else topological(needed([*program.roots, *(t.op for t in program.feeds)])):
-        inputs: list[Tensor] = []
-        for position, tensor in enumerate(op.inputs):
-            if is_back_edge(op, tensor) and tensor not in state.tensors:
-                back_edges.append((op, position, tensor))
-                inputs.append(inputs[0])
-            else:
-                inputs.append(state.tensors[tensor])
+        inputs = state.inputs(op)
         outputs = visit(op, inputs, state)
         if outputs is None:
             outputs = state.copy(op, inputs)
@@ -141,13 +160,7 @@ def rewrite(program: Program, visit: Visit, order: Sequence[Operation] | None = 
         else:
             state.operations[op] = tuple(dict.fromkeys(t.op for t in outputs))
         state.tensors.update(zip(op.outputs, outputs))
-    for op, position, tensor in back_edges:
-        merge = state.operations[op][0]
-        merge.inputs = (*merge.inputs[:position], state.tensors[tensor], *merge.inputs[position + 1:])
-    return replace(
-        program, graph=state.graph, feeds=tuple(state.tensors[t] for t in program.feeds),
-        fetches=tuple(state.tensors[t] for t in program.fetches),
-        targets=tuple(dict.fromkeys(new for op in program.targets for new in state.operations[op])))
+    return state.program(program)
 
 
 def attribute_key(value: Any) -> Any:
