@@ -41,8 +41,9 @@ export class Chart {
     this._observer.observe(this._canvas);
   }
 
-  set(lines: Line[], summary: string): void {
+  set(lines: Line[], summary: string, xLabel = this._options.xLabel): void {
     this._lines = lines;
+    this._options.xLabel = xLabel;
     this._canvas.setAttribute('aria-label', `${this._options.label}. ${summary}`);
     this.draw();
   }
