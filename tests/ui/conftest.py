@@ -185,7 +185,9 @@ def lab(browser: object, server: Server) -> Iterator[Lab]:
     yield lab
     if os.environ.get("WB_PICTURES"):
         print(f"console: {lab.errors}")
-    page.evaluate("() => window.jupyterapp?.serviceManager.sessions.shutdownAll()")     # ends with the last kernel
+    # Closing the page at once would take the requests back; a page that was torn down in between never hears an answer.
+    page.evaluate("""() => Promise.race([window.jupyterapp?.serviceManager.sessions.shutdownAll(),
+                                         new Promise(resolve => setTimeout(resolve, 10000))])""")
     page.context.close()
 
 
