@@ -4,10 +4,14 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 
 import pytest
 
+# A shell that starts the tests in the background makes them ignore Ctrl-C; the tests of Ctrl-C need it as users have it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("WB_CHECK", "1")
 
 ORACLES = ("jax", "tensorflow", "torch")
