@@ -18,6 +18,9 @@ export interface ChartOptions {
 
 const MARGIN = { left: 46, right: 10, top: 8, bottom: 30 };
 
+/** From so many points a line gets a running median. */
+export const CROWDED = 60;
+
 export class Chart {
   readonly node = document.createElement('figure');
 
@@ -38,8 +41,9 @@ export class Chart {
     this._observer.observe(this._canvas);
   }
 
-  set(lines: Line[], summary: string): void {
+  set(lines: Line[], summary: string, xLabel = this._options.xLabel): void {
     this._lines = lines;
+    this._options.xLabel = xLabel;
     this._canvas.setAttribute('aria-label', `${this._options.label}. ${summary}`);
     this.draw();
   }
@@ -146,32 +150,41 @@ export class Chart {
     pen.fillText(name, right, bottom + 6);
   }
 
+  /** Many points are noise to the eye: they stay as a thin line, and their running median leads. */
   private _drawLine(pen: CanvasRenderingContext2D, line: Line): void {
     const { xs, ys, color } = line;
+    const trend = running(xs, ys);
     const top = this._range.y1;
     pen.strokeStyle = pen.fillStyle = color;
-    pen.lineWidth = 1.5;
     pen.lineJoin = 'round';
-    pen.beginPath();
-    let gap = true;
-    for (let i = 0; i < xs.length; i++) {
-      if (!Number.isFinite(ys[i])) {
-        gap = true;
-        continue;
-      }
-      const [x, y] = [this._x(xs[i]), this._y(Math.min(ys[i], top))];
-      gap ? pen.moveTo(x, y) : pen.lineTo(x, y);
-      gap = false;
-    }
-    pen.stroke();
+    pen.globalAlpha = trend ? 0.22 : 1;
+    this._stroke(pen, xs, ys, trend ? 1 : 1.5);
     for (let i = 0; i < xs.length; i++) {
       if (ys[i] > top) {
         arrow(pen, this._x(xs[i]), MARGIN.top);
       }
     }
+    pen.globalAlpha = 1;
+    if (trend) {
+      this._stroke(pen, trend.xs, trend.ys, 2);
+    }
     if (xs.length === 1) {
       disc(pen, this._x(xs[0]), this._y(Math.min(ys[0], top)), 2.5);
     }
+  }
+
+  private _stroke(pen: CanvasRenderingContext2D, xs: ArrayLike<number>, ys: ArrayLike<number>, width: number): void {
+    pen.lineWidth = width;
+    pen.beginPath();
+    let gap = true;
+    for (let i = 0; i < xs.length; i++) {
+      if (Number.isFinite(ys[i])) {
+        const [x, y] = [this._x(xs[i]), this._y(Math.min(ys[i], this._range.y1))];
+        gap ? pen.moveTo(x, y) : pen.lineTo(x, y);
+      }
+      gap = !Number.isFinite(ys[i]);
+    }
+    pen.stroke();
   }
 
   private _drawCursor(pen: CanvasRenderingContext2D, style: CSSStyleDeclaration, height: number): void {
@@ -257,6 +270,23 @@ export class Chart {
   private _range = { x0: 0, x1: 1, y0: 0, y1: 1 };
   private _x: (x: number) => number = x => x;
   private _y: (y: number) => number = y => y;
+}
+
+/** The running median of many points, at a hundred places; null when each point can be seen by itself. */
+function running(xs: ArrayLike<number>, ys: ArrayLike<number>): { xs: number[]; ys: number[] } | null {
+  if (xs.length < CROWDED) {
+    return null;
+  }
+  const reach = Math.max(4, Math.round(xs.length / 40));
+  const stride = Math.max(1, Math.floor(xs.length / 100));
+  const trend = { xs: [] as number[], ys: [] as number[] };
+  for (let i = 0; i < xs.length; i = i === xs.length - 1 ? xs.length : Math.min(i + stride, xs.length - 1)) {
+    const near = Array.prototype.slice.call(ys, Math.max(0, i - reach), i + reach + 1).filter(Number.isFinite);
+    near.sort((a: number, b: number) => a - b);
+    trend.xs.push(xs[i]);
+    trend.ys.push(near.length ? near[near.length >> 1] : NaN);
+  }
+  return trend;
 }
 
 /** Index of the value closest to `x` in an ascending list, -1 when it is empty. */

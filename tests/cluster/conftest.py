@@ -16,7 +16,7 @@ from workbench.cluster.chief import Cluster
 
 def start(workers: int, **options) -> tuple[LocalCluster, Client]:
     host = "tls://127.0.0.1" if "security" in options else "127.0.0.1"
-    local = LocalCluster(n_workers=workers, threads_per_worker=1, memory_limit=0, dashboard_address=None, host=host,
+    local = LocalCluster(n_workers=workers, threads_per_worker=1, memory_limit=0, dashboard_address="127.0.0.1:0", host=host,
                          **options)
     client = Client(local)
     client.run(define)

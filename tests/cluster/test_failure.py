@@ -7,6 +7,7 @@ import signal
 import socket
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -66,12 +67,20 @@ def upgrade_status():
     return StatusRequest(False)
 
 
+def thread_states(pid: int) -> set[str]:
+    """The letters by which Linux tells what each thread of a process does; T is stopped."""
+    stats = Path(f"/proc/{pid}/task").glob("*/stat")
+    return {stat.read_text().rpartition(")")[2].split()[0] for stat in stats}
+
+
 def test_a_stopped_process_blows_the_deadline_then_the_heartbeat(doomed):
     with Cluster(doomed, 1, 1, engine="echo", heartbeat=1.0) as cluster:
         cluster.register_all("h", dict.fromkeys(cluster.tasks, b"exchange"), {})
         cluster.run_step("h")
         _, worker = cluster.tasks
         os.kill(cluster.pids[worker], signal.SIGSTOP)
+        while thread_states(cluster.pids[worker]) != {"T"}:
+            pass                                         # the signal takes effect a moment later
         try:
             with pytest.raises(errors.DeadlineExceededError, match=f"no answer within 0.3 s from .*{worker} at tcp"):
                 cluster.run_step("h", deadline=0.3)

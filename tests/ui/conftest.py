@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import chromium_path
+from tests.data_fixture import use_data_beside_the_checkout
 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"]
@@ -60,12 +61,14 @@ class Server:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    use_data_beside_the_checkout()
     home = tmp_path_factory.mktemp("home")
     root = tmp_path_factory.mktemp("notebooks")
     folders = {"JUPYTER_CONFIG_DIR": "config", "JUPYTER_DATA_DIR": "data", "JUPYTER_RUNTIME_DIR": "runtime",
                "IPYTHONDIR": "ipython", "JUPYTERLAB_SETTINGS_DIR": "settings", "JUPYTERLAB_WORKSPACES_DIR": "spaces"}
     environment = {**os.environ, "HOME": str(home), **{name: str(home / folder) for name, folder in folders.items()},
-                   "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))}
+                   "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+                   "WB_CHECK": "0"}      # as a user's kernel runs
     environment.pop("JUPYTER_PATH", None)
     notices = home / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"
     notices.parent.mkdir(parents=True)
@@ -182,7 +185,9 @@ def lab(browser: object, server: Server) -> Iterator[Lab]:
     yield lab
     if os.environ.get("WB_PICTURES"):
         print(f"console: {lab.errors}")
-    page.evaluate("() => { window.jupyterapp?.serviceManager.sessions.shutdownAll(); return null; }")
+    # Closing the page at once would take the requests back; a page that was torn down in between never hears an answer.
+    page.evaluate("""() => Promise.race([window.jupyterapp?.serviceManager.sessions.shutdownAll(),
+                                         new Promise(resolve => setTimeout(resolve, 10000))])""")
     page.context.close()
 
 

@@ -86,7 +86,7 @@ def test_an_empty_panel_becomes_a_live_one(lab: Lab, notebook: Notebook) -> None
     strengths = lab.page.evaluate("() => [...document.querySelectorAll('.wb-Graph-view g.node')]"
                                   ".map(node => parseFloat(node.style.getPropertyValue('--wb-strength')))")
     assert max(strengths) == pytest.approx(56) and min(strengths) < 30
-    assert lab.page.locator(".wb-Steps .wb-Legend li").count() == 2
+    assert lab.page.locator(".wb-Steps .wb-Legend li[title]").count() == 2
     assert lab.page.locator(".wb-Loss-head b").all_inner_texts() == ["loss", "accuracy"]
     lab.page.wait_for_selector(".wb-Stragglers tbody tr.wb-mod-slow th:has-text('worker:1')")
     assert "running · step" in lab.page.locator(".wb-Status").inner_text()

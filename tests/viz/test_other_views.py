@@ -109,7 +109,7 @@ def test_fusion_counts_what_went_into_it():
 def test_drawings_carry_ids_colours_and_times_and_nothing_that_runs():
     view = graph_view(fixtures.mnist_graph())
     drawing = svg.to_svg(view.dot, milliseconds={"softmax/matmul": 4.0, "loss/log": 1.0})
-    assert 'data-id="softmax/matmul" style="--wb-device:#009e73;--wb-strength:56%"' in drawing
+    assert 'data-id="softmax/matmul" style="--wb-device:#a885cc;--wb-strength:56%"' in drawing
     assert "softmax/matmul: matmul\ngives float32[?, 10]\non worker:0 cpu:0" in drawing and "4 ms" in drawing
     assert 'data-id="softmax"' in drawing and "<a" not in drawing and "href" not in drawing
 

@@ -72,3 +72,17 @@ def test_names_are_short_and_sorted_by_number():
         "/job:w/task:9",
         "/job:w/task:10",
     ]
+
+
+def test_usual_tasks_have_the_same_colours_whatever_was_seen_before():
+    names = [f"/job:{job}/task:{i}" for job in ("ps", "worker") for i in (0, 1)]
+    alone = Palette(names)
+    later = Palette(("/job:localhost/task:0/device:CPU:0",))
+    later.add(f"{name}/device:CPU:0" for name in names)
+    assert [alone[name] for name in names] == [later[name] for name in names]
+    assert len({alone[name] for name in names} | {later["/job:localhost/task:0"]}) == 5
+
+
+def test_more_tasks_than_habitual_colours_take_free_ones_first():
+    palette = Palette(f"/job:worker/task:{i}" for i in range(10))
+    assert len({palette[f"/job:worker/task:{i}"] for i in range(10)}) == 10

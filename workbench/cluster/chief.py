@@ -216,8 +216,9 @@ class Cluster:
         """Run the registered partitions of `handle` once on all their tasks; returns the fetches by task.
 
         Thread-safe; several steps may be in flight. `timed` steps are recorded operation by operation. Ctrl-C ends the
-        step on every task and is raised again. Raises what a kernel raised, AbortedError when a task was lost meanwhile, UnavailableError when it was lost before, and
-        DeadlineExceededError after `deadline` (default: the cluster's `step_deadline`) seconds.
+        step on every task and is raised again. Raises what a kernel raised, AbortedError when a task was lost meanwhile,
+        UnavailableError when it was lost before, and DeadlineExceededError after `deadline` (default: the cluster's
+        `step_deadline`) seconds.
         """
         number = self.next_step() if step is None else step
         members = self._members_of(handle)

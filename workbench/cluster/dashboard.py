@@ -105,8 +105,9 @@ class _StepTimes:
         self.source = ColumnDataSource(dict(self._plugin.table()))
         self.tasks = FactorRange()
         self.span = DataRange1d(start=0)
-        self.root = figure(title="Step time per task: median (bar) and 95th percentile (dot), last minute",
-                           y_range=self.tasks, x_range=self.span, x_axis_label="ms", sizing_mode="stretch_both",
+        self.root = figure(title="Step time per task: median (bar) and 95th percentile (dot), last minute; "
+                                 f"red: over {_STRAGGLER} × the median task",
+                           y_range=self.tasks, x_range=self.span, x_axis_label="step time (ms)", sizing_mode="stretch_both",
                            tools="save")
         self.root.hbar(y="task", right="median", height=0.7, fill_color="color", line_color=None, source=self.source)
         self.root.scatter(x="p95", y="task", size=8, color="black", source=self.source)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 
-from workbench.core.dtype import resource
 from workbench.core.graph import Operation, Tensor
+from workbench.core.passes.lower import ambient as is_bound
 from workbench.core.passes.rewrite import Program, is_back_edge, needed, topological
 
 __all__ = ["CONTROL_FLOW", "Cut", "cut"]
@@ -48,14 +48,6 @@ def cut(program: Program) -> list[Cut]:
             cuts.append(Cut(kind, [op]))
             marks[op] = frozenset()
     return _sorted(cuts)
-
-
-def is_bound(op: Operation) -> bool:
-    """Constants and handles of state are known when a plan is bound: they belong to no segment."""
-    if op.control_inputs or op.inputs:
-        return False
-    return op.type == "constant" or (op.definition.context and not op.definition.blocking and len(op.outputs) == 1
-                                     and op.outputs[0].dtype is resource)
 
 
 def _sorted(cuts: list[Cut]) -> list[Cut]:

@@ -223,7 +223,7 @@ class Session:
             self._closed = True
             self._cache.clear()
             self._backend.close()
-            trace.journal.set_status(state="ready")
+            trace.journal.set_status(state="ready", step=max(0, next(self._steps) - 1))      # the last one, for every view
 
     def as_default(self) -> _Default:
         return _Default(self)

@@ -19,6 +19,7 @@ from workbench.viz.units import ms, number
 __all__ = ["Line", "legend", "line_chart", "share_bars", "step_bars", "ticks", "timeline_chart"]
 
 SIZE = 1000  # units of a chart's own coordinates, each way
+CROWDED = 60  # points of a line from which its running median is drawn
 ROW = 16  # pixels of a timeline lane
 KINDS = (("work", "working"), ("transfer", "sending"), ("wait", "waiting"), ("other", "between recorded spans"))
 _CLASS = {
@@ -62,7 +63,7 @@ def line_chart(lines: Sequence[Line], label: str, unit: str, from_zero: bool = F
     svg = tag(
         "svg",
         _grid(low, high),
-        *(_path(line, (left, right), (low, high)) for line in lines),
+        *(_paths(line, (left, right), (low, high)) for line in lines),
         viewBox=f"0 0 {SIZE} {SIZE}",
         preserveAspectRatio="none",
         aria_hidden="true",
@@ -102,6 +103,25 @@ def _range(ys: Sequence[float], from_zero: bool) -> tuple[float, float, int]:
 def _grid(low: float, high: float) -> Markup:
     rows = (SIZE * (1 - (t - low) / (high - low)) for t in ticks(low, high))
     return tag("path", d="".join(f"M0 {y:.1f}H{SIZE}" for y in rows), class_="grid")
+
+
+def _trend(line: Line) -> Line | None:
+    """The running median of many points, at a hundred places; None when each point can be seen by itself."""
+    known = [(x, y) for x, y in zip(line.xs, line.ys) if y is not None]
+    if len(known) < CROWDED:
+        return None
+    reach = max(4, len(known) // 40)
+    places = [*range(0, len(known) - 1, max(1, len(known) // 100)), len(known) - 1]
+    medians = [float(np.median([y for _, y in known[max(0, i - reach) : i + reach + 1]])) for i in places]
+    return Line(line.name, line.color, [known[i][0] for i in places], medians)
+
+
+def _paths(line: Line, xs: tuple[float, float], ys: tuple[float, float]) -> Markup:
+    """Many points are noise to the eye: they stay as a thin line, and their running median leads."""
+    trend = _trend(line)
+    if trend is None:
+        return _path(line, xs, ys)
+    return join((tag("g", _path(line, xs, ys), opacity="0.25"), _path(trend, xs, ys)))
 
 
 def _path(line: Line, xs: tuple[float, float], ys: tuple[float, float]) -> Markup:

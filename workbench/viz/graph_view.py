@@ -15,7 +15,7 @@ from workbench.viz.scopes import ScopeTree, tensor_bytes
 __all__ = ["GraphPicture", "choose_graph", "graph_view"]
 
 LIMIT = 300  # visible nodes
-FIRST = 45  # visible nodes before anybody opened or closed a scope
+FIRST = 24  # visible nodes before anybody opened or closed a scope
 HUB = 6  # visible neighbours beyond which a variable, constant or placeholder is shown as chips
 BUSY_HUB = 12  # the same for any other operation
 CHIPS = 40  # chips of one hub; beyond, its edges are counted in its label instead

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -21,6 +22,7 @@ from workbench.viz.straggler_view import StragglerModel
 __all__ = ["LiveModel"]
 
 RANKING_EVERY = 5  # frames with new steps between two straggler rankings
+QUIET = 1.5  # seconds without news after which a running session is between runs, if its steps are not longer still
 REMEMBERED = 64  # executables among which the graph to show is chosen
 
 
@@ -46,6 +48,7 @@ class LiveModel:
         self._status: dict[str, Any] = {}
         self._sequence = 0
         self._unranked = 0
+        self._heard = (time.monotonic(), 0.0)  # when the journal had news last, and the longest step in it; seconds
 
     def command(self, name: str, argument: Any = None) -> None:
         """Do what a screen asked for (`schema.COMMANDS`).
@@ -62,6 +65,17 @@ class LiveModel:
         else:
             getattr(self._gate, name)()
 
+    def status(self) -> dict[str, Any]:
+        """The journal's status as it is now, as JSON data; waits for no frame.
+
+        A session does not tell when its last step was the last: "running" turns to "ready" when much more time than
+        a step takes went by without any news.
+        """
+        status, (heard, longest) = asdict(self._journal.status), self._heard
+        if status["state"] == "running" and time.monotonic() - heard > max(QUIET, 5 * longest):
+            status["state"] = "ready"
+        return status
+
     def frame(self) -> dict[str, Any] | None:
         """The parts that changed since the last call as JSON data (`schema.Frame`), or None when nothing did."""
         with self._lock:
@@ -71,7 +85,9 @@ class LiveModel:
         spans = self._read("spans", self._journal.spans_since)
         points = self._read("points", self._journal.points_since)
         graphs = self._read("graphs", self._journal.graphs_since)
-        status = asdict(self._journal.status)
+        if spans or points or graphs or self._journal.status.step != self._status.get("step"):
+            self._heard = time.monotonic(), max((s.end - s.start for s in spans if s.kind == "step"), default=0.0)
+        status = self.status()
         self._graphs.take(graphs, status["session"])
         moved = self._graphs.answer(self._asked)
         timed = self._graphs.feed(spans)
@@ -84,11 +100,11 @@ class LiveModel:
         self._sequence += 1
         frame = Frame(self._sequence, status, lost=dict(self._lost))
         frame.graph = self._graphs.view() if graphs or moved or timed else None
-        frame.steps = self._steps.view(status["session"]) if stepped else None
+        frame.steps = _of_tasks(self._steps.view(status["session"]), "tasks", status) if stepped else None
         frame.series = self._series.view() if self._series.feed(points) else None
         if self._ranking_due(stepped):
             self._unranked = 0
-            frame.stragglers = self._stragglers.view()
+            frame.stragglers = _of_tasks(self._stragglers.view(), "rows", status)
         return plain(frame)
 
     def _ranking_due(self, stepped: bool) -> bool:
@@ -103,6 +119,14 @@ class LiveModel:
         self._cursors[what], lost, records = since(self._cursors[what])
         self._lost[what] += lost
         return records
+
+
+def _of_tasks(view: Any, part: str, status: dict[str, Any]) -> Any:
+    """`view` without the tasks of earlier sessions; all of it while the current session's have done nothing yet."""
+    mine = [row for row in getattr(view, part) if row.task in status["tasks"]]
+    if mine:
+        setattr(view, part, mine)
+    return view
 
 
 class _Graphs:

@@ -22,6 +22,9 @@ COLORS = (
 """Okabe and Ito's first hues, then the ones farthest from them in colour-blind sight; each has 3:1 contrast with
 white and with #14171a."""
 
+HABITUAL = {"localhost": (0,), "ps": (1, 2, 8, 9), "worker": (3, 4, 5, 6, 7)}
+"""Colours that the usual jobs' tasks take while they are free, so that every view of one run shows the same ones."""
+
 _DEVICE = re.compile(
     r"(?:/job:(?P<job>[^/]+))?(?:/replica:\d+)?(?:/task:(?P<index>\d+))?"
     r"(?:/(?:device:)?(?P<kind>[A-Za-z_]+):(?P<number>\d+))?$"
@@ -63,6 +66,7 @@ class Palette:
         self._given: dict[str, str] = {}
         self._taken: set[str] = set()  # tasks whose colour a device has already
         self._count = 0
+        self._used: set[int] = set()
         self.add(devices)
 
     def add(self, names: Iterable[str]) -> None:
@@ -70,14 +74,20 @@ class Palette:
         for name in sorted((n for n in set(names) if n and n not in self._given), key=device_order):
             task = task_of(name)
             shared = task in self._given and task not in self._taken
-            self._given[name] = self._given[task] if shared else self._next()
+            self._given[name] = self._given[task] if shared else self._next(task)
             self._given.setdefault(task, self._given[name])
             if name != task:
                 self._taken.add(task)
 
-    def _next(self) -> str:
+    def _next(self, task: str) -> str:
+        """The task's habitual colour, else the next free one, else the next one again."""
+        job, index, _, _ = device_order(task)
+        habitual = HABITUAL.get(job, ())[index : index + 1] if index >= 0 else ()
+        free = [i for i in (*habitual, *range(len(COLORS))) if i not in self._used]
         self._count += 1
-        return COLORS[(self._count - 1) % len(COLORS)]
+        chosen = free[0] if free else (self._count - 1) % len(COLORS)
+        self._used.add(chosen)
+        return COLORS[chosen]
 
     def __getitem__(self, name: str) -> str:
         """The colour of a device or task; an unknown one is added."""

@@ -12,6 +12,7 @@ from typing import Any
 from workbench.core.trace import Journal, journal
 from workbench.viz import report_graph, report_sections
 from workbench.viz.html import Markup, join, tag
+from workbench.viz.palette import short_task
 from workbench.viz.report_data import Run, read
 from workbench.viz.units import number
 
@@ -82,7 +83,10 @@ def _subtitle(run: Run, journal: Journal) -> str:
     started = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(journal.wall_origin))
     parts = [f"recorded from {started}", f"{len(run.tasks)} task{'s' if len(run.tasks) != 1 else ''}"]
     if run.status.state not in ("empty", "ready", ""):
-        parts.append(f"{run.status.state} at step {run.status.step:,}")
+        words = "written" if run.status.state == "running" else run.status.state
+        parts.append(f"{words} at step {run.status.step:,}")
+    if run.earlier:
+        parts.append(f"earlier sessions on {', '.join(map(short_task, run.earlier))} are left out")
     return " · ".join(parts)
 
 

@@ -30,6 +30,7 @@ class Run:
     tasks: list[str]
     status: StatusRecord
     palette: Palette
+    earlier: list[str]  # tasks of earlier sessions, which are left out
 
 
 def read(journal: Journal) -> Run:
@@ -37,6 +38,9 @@ def read(journal: Journal) -> Run:
     _, lost, spans = journal.spans_since()
     records = journal.graphs_since()[2]
     status = journal.status
+    mine = [span for span in spans if span.task in status.tasks]
+    earlier = sorted({span.task for span in spans} - {"", *status.tasks}, key=device_order) if mine else []
+    spans = mine or spans
     graph = choose_graph(records, status.session)
     palette = Palette(graph.devices if graph else ())
     steps, series, stragglers = StepTimes(palette), SeriesModel(), StragglerModel()
@@ -57,4 +61,5 @@ def read(journal: Journal) -> Run:
         tasks,
         status,
         palette,
+        earlier,
     )

@@ -210,12 +210,13 @@ def operations(run: Run) -> Markup:
         return tag(
             "p", "No single operations were recorded: steps are recorded in detail only now and then.", class_="empty"
         )
-    whole = sum(t.total for t in totals)
+    whole = sum(t.usual for t in totals)
     half, summed = 0, 0.0
     while summed < 0.5 * whole:
-        summed += totals[half].total
+        summed += totals[half].usual
         half += 1
-    lead = f"{half} of {len(totals)} operations take {percent(summed / whole if whole else 0)} of the recorded time."
+    verb = "takes" if half == 1 else "take"
+    lead = f"{half} of {len(totals)} operations {verb} {percent(summed / whole if whole else 0)} of the time (runs × median)."
     rest = totals[FIRST_ROWS:]
     more = (
         tag("details", tag("summary", f"and {len(rest):,} more"), _op_table("More operations", rest, whole))
@@ -235,7 +236,7 @@ def _op_table(caption: str, totals: list[OpTotal], whole: float) -> Markup:
             ("Type", "text"),
             ("Device", "text"),
             ("Runs", "number"),
-            ("Mean", "number"),
+            ("Median", "number"),
             ("Longest", "number"),
             ("Share of all", "bar"),
         ),
@@ -245,9 +246,9 @@ def _op_table(caption: str, totals: list[OpTotal], whole: float) -> Markup:
                 t.type,
                 tag("span", short_device(t.device), class_="device"),
                 f"{t.count:,}",
-                ms(t.total / t.count),
+                ms(t.median),
                 ms(t.longest),
-                _meter(t.total / whole if whole else 0.0),
+                _meter(t.usual / whole if whole else 0.0),
             )
             for t in totals
         ),

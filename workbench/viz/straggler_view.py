@@ -117,7 +117,7 @@ def _taking_part(tasks: dict[str, list[Work]]) -> dict[str, list[Work]]:
         for work in works:
             most[work.step] = max(most[work.step], len(work.active))
     own = {task: [w for w in works if 2 * len(w.active) >= most[w.step]] for task, works in tasks.items()}
-    return {task: works for task, works in own.items() if works}
+    return {task: works or tasks[task] for task, works in own.items()}       # one that always does little is shown too
 
 
 def _rank(tasks: dict[str, list[Work]], lengths: Mapping[int, float]) -> list[Straggler]:

@@ -65,6 +65,12 @@ class OpTotal:
     total: float = 0.0
     longest: float = 0.0
     nbytes: int = 0
+    median: float = 0.0
+
+    @property
+    def usual(self) -> float:
+        """All runs as long as the median one: a first run, in which a kernel is compiled, does not lead the list."""
+        return self.median * self.count
 
 
 @dataclass(slots=True)
@@ -115,16 +121,20 @@ def _bar(row: int, span: Span, origin: float) -> Bar:
 def op_totals(spans: Iterable[Span]) -> list[OpTotal]:
     """Time per operation and device, the most expensive first; steps that were not recorded in detail do not count."""
     found: dict[tuple[str, str], OpTotal] = {}
+    lengths: dict[tuple[str, str], list[float]] = defaultdict(list)
     for span in spans:
         if span.kind != "op" or span.end < span.start:
             continue
         total = found.setdefault((span.name, span.device), OpTotal(span.name, span.detail, span.device))
         length = 1e3 * (span.end - span.start)
+        lengths[span.name, span.device].append(length)
         total.count += 1
         total.total += length
         total.longest = max(total.longest, length)
         total.nbytes += span.nbytes
-    return sorted(found.values(), key=lambda t: (-t.total, t.name, t.device))
+    for key, total in found.items():
+        total.median = statistics.median(lengths[key])
+    return sorted(found.values(), key=lambda t: (-t.usual, t.name, t.device))
 
 
 def splits(spans: Iterable[Span]) -> list[Split]:

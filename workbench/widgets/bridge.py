@@ -43,6 +43,7 @@ class Peer:
         self.acknowledged = 0
         self.layout = ""                     # identity of the graph layout it already has
         self.heard = time.monotonic()
+        self._sending = threading.Lock()     # frames leave in the order of their numbers, whichever thread sends
 
     @property
     def ready(self) -> bool:
@@ -59,14 +60,22 @@ class Peer:
 
     def send(self, state: dict[str, Any]) -> None:
         """Send the unseen parts of `state` as one message."""
+        with self._sending:
+            parts = {name: state.get(name) if name in self.unseen else None for name in PARTS}
+            parts["graph"] = self._lighter(parts["graph"])
+            self.unseen.clear()
+            self._post(state["status"], parts)
+
+    def tell(self, status: dict[str, Any]) -> None:
+        """Send the status alone, also to a peer that owes answers: what a command did must not wait for pictures."""
+        with self._sending:
+            self._post(status, dict.fromkeys(PARTS))
+
+    def _post(self, status: dict[str, Any], parts: dict[str, Any]) -> None:
         if self.sequence == self.acknowledged:
             self.heard = time.monotonic()    # the clock of "overdue" starts with the first open frame
         self.sequence += 1
-        parts = {name: state.get(name) if name in self.unseen else None for name in PARTS}
-        parts["graph"] = self._lighter(parts["graph"])
-        frame = {"v": VERSION, "kind": "frame", "seq": self.sequence, "status": state["status"], **parts}
-        data, buffers = pack(frame)
-        self.unseen.clear()
+        data, buffers = pack({"v": VERSION, "kind": "frame", "seq": self.sequence, "status": status, **parts})
         self.comm.send(data, buffers=buffers)
 
     def _lighter(self, graph: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -151,6 +160,8 @@ class Bridge:
                 self._wake.set()
         else:
             self._model.command(str(command), argument)
+            if command in ("pause", "resume"):
+                peer.tell(self._model.status())
             self._commanded = True
             self._wake.set()
 
@@ -191,7 +202,7 @@ class Bridge:
         self._commanded = False
         for peer in peers:
             if peer.unseen and peer.ready and self._state:
-                peer.send(self._state)
+                peer.send({**self._state, "status": self._model.status()})    # a frame takes a while; the newest state
 
     def _announce(self, now: float) -> None:
         """Tell front ends that may be listening about us, ever more rarely while none answers."""

@@ -6,7 +6,8 @@ import { button, Section } from './section';
 
 const FAINT = 14;
 const STRONG = 56;
-const READABLE = 0.85;      // the smallest zoom that "fit" chooses; beyond it the view scrolls
+const READABLE = 0.75;      // the smallest zoom chosen unasked; beyond it the view scrolls
+const SMALLEST = 0.1;
 const REMEMBERED = 24;
 const CLUSTER = 'cluster_';
 
@@ -29,7 +30,7 @@ export class GraphSection extends Section {
       this._cancel,
       button('−', 'Zoom out', () => this._zoomBy(1 / 1.25)),
       button('+', 'Zoom in', () => this._zoomBy(1.25)),
-      button('Fit', 'Fit the graph into the view', () => this._fit())
+      button('Fit', 'Fit the whole graph into the view', () => this._fit(SMALLEST))
     );
     this.body.append(this._view, this._legend);
     this._listen();
@@ -251,16 +252,16 @@ export class GraphSection extends Section {
 
   private _zoomBy(factor: number): void {
     this._touched = true;
-    this._zoom = Math.min(4, Math.max(0.1, this._zoom * factor));
+    this._zoom = Math.min(4, Math.max(SMALLEST, this._zoom * factor));
     this._resize();
   }
 
-  private _fit(): void {
+  private _fit(least = READABLE): void {
     this._touched = false;
     const { clientWidth, clientHeight } = this._view;
     if (clientWidth) {
       const whole = Math.min((clientWidth - 16) / this._size.width, (clientHeight - 16) / this._size.height);
-      this._zoom = Math.min(1.4, Math.max(READABLE, whole));
+      this._zoom = Math.min(1.4, Math.max(least, whole));
       this._resize();
     }
   }

@@ -1,5 +1,5 @@
 /** Step times of every task: one line each, with median and 95th percentile. */
-import { Chart, format } from '../chart';
+import { Chart, CROWDED, format } from '../chart';
 import { StepView } from '../contract';
 import { Section } from './section';
 import { distinct } from '../palette';
@@ -19,7 +19,12 @@ export class StepsSection extends Section {
       name: shortTask(task.task), color: colors[i], xs: task.steps, ys: task.times
     }));
     const words = tasks.map(task => `${shortTask(task.task)}: median ${format(task.median)} ms, 95th percentile ${format(task.p95)} ms`);
-    this._chart.set(lines, words.join('; '));
+    const local = tasks.every(task => task.task.includes('/job:localhost'));
+    this._chart.set(lines, words.join('; '), local ? 'step' : 'step of the cluster');   // it counts on over sessions
+    const hint = document.createElement('li');
+    hint.className = 'wb-Legend-hint';
+    hint.textContent = 'thin: each step · bold: running median';
+    hint.hidden = !tasks.some(task => task.steps.length >= CROWDED);
     this._legend.replaceChildren(...tasks.map((task, i) => {
       const entry = document.createElement('li');
       entry.title = task.task;
@@ -29,7 +34,7 @@ export class StepsSection extends Section {
       numbers.textContent = `median ${format(task.median)} · p95 ${format(task.p95)} ms`;
       entry.append(key, Object.assign(document.createElement('b'), { textContent: shortTask(task.task) }), numbers);
       return entry;
-    }));
+    }), hint);
   }
 
   restyle(): void {

@@ -6,9 +6,9 @@ import { shortTask } from './steps';
 
 const COLUMNS = [
   ['Task', 'Job and index of the task'],
-  ['Median', 'Working time of a step, waiting excluded'],
-  ['Slowdown', 'Against the median of the other tasks of its job'],
-  ['Share', 'Part of the step that would be saved without this task'],
+  ['Works', 'Median working time in a step, waiting excluded'],
+  ['Against peers', 'Working time against the median of the other tasks of its job'],
+  ['Costs', 'Part of each step that would be saved without the delay of this task'],
   ['Why', 'What the records show']
 ];
 

@@ -78,7 +78,8 @@ def prepared(cpuinfo: Path, **environment: str) -> str:
     """What a fresh interpreter makes of the environment."""
     code = ("import sys, os; from pathlib import Path; sys.modules.pop('numpy', None)\n"
             "from workbench.core.kernels import threads\n"
-            "sys.modules.pop('numpy', None)\n"
+            f"sys.modules.pop('numpy', None); os.environ.pop('OPENBLAS_CORETYPE') if {not environment} and "
+            "'OPENBLAS_CORETYPE' in os.environ else None      # importing workbench has prepared this process already\n"
             f"print(threads.prepare_environment(Path({str(cpuinfo)!r})), os.environ.get('OPENBLAS_CORETYPE'))")
     kept = {name: value for name, value in os.environ.items() if name != "OPENBLAS_CORETYPE"}
     return subprocess.run([sys.executable, "-c", code], env={**kept, **environment}, text=True, check=True,

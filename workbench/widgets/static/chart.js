@@ -22,6 +22,20 @@ function ticks(low, high, count) {
   return found;
 }
 
+/** The running median of 60 points and more, at a hundred places; null when each point can be seen by itself. */
+function running(xs, ys) {
+  if (xs.length < 60) return null;
+  const reach = Math.max(4, Math.round(xs.length / 40));
+  const stride = Math.max(1, Math.floor(xs.length / 100));
+  const trend = { xs: [], ys: [] };
+  for (let i = 0; i < xs.length; i = i === xs.length - 1 ? xs.length : Math.min(i + stride, xs.length - 1)) {
+    const near = Array.from(ys.slice(Math.max(0, i - reach), i + reach + 1)).filter(Number.isFinite).sort((a, b) => a - b);
+    trend.xs.push(xs[i]);
+    trend.ys.push(near.length ? near[near.length >> 1] : NaN);
+  }
+  return trend;
+}
+
 /** Float32 columns that lie behind each other in one buffer. */
 function unpack(view, lengths) {
   if (!view || !view.byteLength) return lengths.map(() => new Float32Array(0));
@@ -138,10 +152,23 @@ class Chart {
     pen.globalAlpha = 1;
   }
 
+  /** Many points are noise to the eye: they stay as a thin line, and their running median leads. */
   line(pen, { xs, ys, color }) {
+    const trend = running(xs, ys);
     pen.strokeStyle = pen.fillStyle = color;
-    pen.lineWidth = 1.5;
     pen.lineJoin = 'round';
+    pen.globalAlpha = trend ? 0.22 : 1;
+    this.stroke(pen, xs, ys, trend ? 1 : 1.5);
+    for (let i = 0; i < xs.length; i++) {
+      if (ys[i] > this.high) this.disc(pen, this.x(xs[i]), MARGIN.top, 2);      // it lies above the edge
+    }
+    pen.globalAlpha = 1;
+    if (trend) this.stroke(pen, trend.xs, trend.ys, 2);
+    if (xs.length === 1) this.disc(pen, this.x(xs[0]), this.y(ys[0]), 2.5);
+  }
+
+  stroke(pen, xs, ys, width) {
+    pen.lineWidth = width;
     pen.beginPath();
     let gap = true;
     for (let i = 0; i < xs.length; i++) {
@@ -150,10 +177,6 @@ class Chart {
       gap = !known;
     }
     pen.stroke();
-    for (let i = 0; i < xs.length; i++) {
-      if (ys[i] > this.high) this.disc(pen, this.x(xs[i]), MARGIN.top, 2);      // it lies above the edge
-    }
-    if (xs.length === 1) this.disc(pen, this.x(xs[0]), this.y(ys[0]), 2.5);
   }
 
   mark(pen, ink, height) {

@@ -1,0 +1,123 @@
+"""Step time while everything is recorded and watched, against the same step with recording off, on one session.
+
+    python -m benchmarks.trace_overhead [softmax|lenet|cluster ...]
+
+"On" is what a user with open panels has: the journal takes spans and a live picture is drawn from it 10 times a second.
+Both ends of the ratio are the same session and plan; they take turns, so that a busy machine slows both.
+"""
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+import workbench as wb
+from benchmarks import convnets, softmax_step
+from benchmarks.harness import compare, report
+from workbench.core.trace import journal
+from workbench.viz.live import LiveModel
+
+FRAME = 0.1      # seconds between two frames of a panel
+BAR = 1.03
+
+
+class Panel:
+    """Draws frames in a thread of its own while `open`, as a panel's comm does."""
+
+    def __init__(self) -> None:
+        self.frames = 0
+        self.open, self._ended = threading.Event(), threading.Event()
+        self._model = LiveModel(journal)
+        self._thread = threading.Thread(target=self._draw, name="panel", daemon=True)
+        self._thread.start()
+
+    def _draw(self) -> None:
+        while not self._ended.wait(FRAME):
+            if self.open.is_set() and self._model.frame() is not None:
+                self.frames += 1
+
+    def close(self) -> None:
+        self._ended.set()
+        self._thread.join()
+
+
+def switched(step: Callable[[], Any], panel: Panel, on: bool) -> Callable[[], Any]:
+    """`step` with recording and panel on or off; the switch is thrown only when its place in the turn comes."""
+    def run() -> Any:
+        if journal.enabled is not on:
+            journal.enabled = on
+            (panel.open.set if on else panel.open.clear)()
+        return step()
+    return run
+
+
+@contextmanager
+def softmax() -> Iterator[Callable[[], Any]]:
+    rng = np.random.default_rng(0)
+    images = rng.random((softmax_step.BATCH, 784), np.float32)
+    labels = np.eye(10, dtype=np.float32)[rng.integers(0, 10, softmax_step.BATCH)]
+    yield softmax_step.ours(wb)(images, labels)[0]
+
+
+@contextmanager
+def lenet() -> Iterator[Callable[[], Any]]:
+    net, rng = convnets.LENET, np.random.default_rng(0)
+    images = rng.random((net.batch, *net.image), np.float32)
+    labels = rng.integers(0, 10, net.batch).astype(np.int32)
+    run, _, session = convnets.ours(wb, net, convnets.parameters(net), images, labels)
+    with session:
+        yield run
+
+
+@contextmanager
+def cluster() -> Iterator[Callable[[], Any]]:
+    """The slide's model on two parameter servers and two workers, one synchronous step."""
+    from workbench.cluster.chief import Cluster
+    from workbench.train.replicas import Tower, replicate
+    rng, graph = np.random.default_rng(0), wb.Graph()
+    labels = np.eye(10, dtype=np.float32)
+
+    def model() -> Tower:
+        x, y = wb.placeholder("float32", [None, 784]), wb.placeholder("float32", [None, 10])
+        weights = wb.get_variable("weights", [784, 10], initializer=wb.zeros_initializer())
+        bias = wb.get_variable("bias", [10], initializer=wb.zeros_initializer())
+        logits = wb.nn.bias_add(wb.matmul(x, weights), bias)
+        return Tower(wb.reduce_mean(wb.nn.softmax_cross_entropy_with_logits(labels=y, logits=logits)), (x, y))
+    with Cluster(None, ps=2, worker=2) as tasks:
+        workers, servers = ([t for t in tasks.tasks if t.startswith(f"/job:{job}")] for job in ("worker", "ps"))
+        with graph.as_default():
+            made = replicate(model, wb.train.GradientDescentOptimizer(0.5), workers, servers, "sync")
+            init = wb.global_variables_initializer()
+        feed = {}
+        for tower in made.towers:
+            x, y = tower.feeds
+            feed.update({x: rng.random((50, 784), np.float32), y: labels[rng.integers(0, 10, 50)]})
+        with wb.Session(tasks, graph=graph) as session:
+            session.run(init)
+            yield lambda: session.run(made.steps, feed)
+
+
+CASES = {"softmax": softmax, "lenet": lenet, "cluster": cluster}
+
+
+def main(names: list[str]) -> None:
+    before = journal.enabled
+    for name in names or list(CASES):
+        panel = Panel()
+        try:
+            with CASES[name]() as step:
+                sides = {"ours": switched(step, panel, True), "recording off": switched(step, panel, False)}
+                result = compare(f"Trace overhead {name}: recorded and watched", sides, rounds=15, seconds=0.6)
+            print(f"\n  {panel.frames} frames were drawn")
+            report(result, BAR)
+        finally:
+            panel.close()
+            journal.enabled = before
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,218 @@
+"""Sessions on a real cluster: state, queues, loops, interruption and errors are those of a local session."""
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.test_bad_input import TABLE
+from workbench import errors
+from workbench.cluster.chief import Cluster
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60)]
+
+SERVERS = ["/job:ps/task:0", "/job:ps/task:1"]
+WORKERS = ["/job:worker/task:0", "/job:worker/task:1"]
+
+
+@pytest.fixture(scope="module")
+def cluster(client) -> Iterator[Cluster]:
+    with Cluster(client, 2, 2) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Iterator[wb.Graph]:
+    with wb.Graph().as_default() as made:
+        yield made
+
+
+class Background(threading.Thread):
+    """A call on another thread: its value or error, in time."""
+
+    def __init__(self, call: Any) -> None:
+        super().__init__(daemon=True)
+        self._call, self.value, self.error = call, None, None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            self.value = self._call()
+        except errors.Error as error:
+            self.error = error
+
+    def result(self) -> Any:
+        self.join(20)
+        assert not self.is_alive()
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+def wait_until_a_step_runs(cluster: Cluster, task: str) -> None:
+    while cluster.status()[task]["active"] == "[]":
+        pass                                  # every round asks the task; the test's timeout bounds it
+
+
+def test_a_queue_is_shared_between_tasks(cluster):
+    """Four batches are taken on one worker while the other one puts their elements in, through a bound of two."""
+    with wb.device(SERVERS[0]):
+        queue = wb.FIFOQueue(2, ["float32"], shapes=[[2]], name="shared_queue")
+    fed = wb.placeholder("float32", [2])
+    with wb.device(WORKERS[0]):
+        doubled = fed * 2.0
+    put = queue.enqueue([doubled])
+    taken = queue.dequeue_many(3)
+    with wb.device(WORKERS[1]):
+        total = wb.reduce_sum(taken, axis=0)
+    with wb.Session(cluster) as session:
+        taking = Background(lambda: [session.run(total).tolist() for _ in range(4)])
+        for i in range(12):
+            session.run(put, {fed: [i, -i]})
+        assert taking.result() == [[2.0 * (9 * n + 3), -2.0 * (9 * n + 3)] for n in range(4)]
+        assert int(session.run(queue.size())) == 0
+
+
+def test_a_loop_spans_devices(cluster):
+    """Each iteration goes from worker to worker to parameter server and back; the count of iterations is fed."""
+    count, start = wb.placeholder("int32", []), wb.placeholder("float32", [3])
+
+    def body(i: Any, x: Any) -> Any:
+        with wb.device(WORKERS[0]):
+            x = x * 1.5
+        with wb.device(WORKERS[1]):
+            x = wb.tanh(x)
+        with wb.device(SERVERS[1]):
+            return i + 1, x + 0.25
+    _, end = wb.while_loop(lambda i, x: i < count, body, [wb.constant(0), start])
+    slope, = wb.gradients(end, [start])
+    values = {start: np.float32([0.5, -1.0, 2.0])}
+    with wb.Session(cluster) as session:
+        for times in (0, 1, 12):
+            x, derivative = values[start], np.ones(3, np.float32)
+            for _ in range(times):
+                t = np.tanh(x * np.float32(1.5))
+                x, derivative = t + np.float32(0.25), derivative * (1 - t * t) * np.float32(1.5)
+            found = session.run([end, slope], {**values, count: times})
+            np.testing.assert_allclose(found[0], x, rtol=1e-5)
+            np.testing.assert_allclose(found[1], derivative, rtol=1e-4)
+
+
+def test_variables_survive_a_failed_step(cluster):
+    with wb.device(SERVERS[0]):
+        kept = wb.Variable(np.ones((3, 2), np.float32), name="kept")
+    any_shape = wb.placeholder("float32", None)
+    with wb.device(WORKERS[1]):
+        product = wb.matmul(any_shape, kept)
+    with wb.control_dependencies([product]):
+        more = kept.assign_add(np.ones((3, 2), np.float32))
+    with wb.Session(cluster) as session:
+        session.run(kept.initializer)
+        session.run(more, {any_shape: np.ones((1, 3))})
+        with pytest.raises(errors.ShapeError, match="matmul: a axis 1 is 5 but b axis 0 is 3; both are 'k'"):
+            session.run(more, {any_shape: np.ones((1, 5))})
+        with pytest.raises(errors.ShapeError, match="matmul: a axis 1 is 5"):
+            session.run(product, {any_shape: np.ones((1, 5))})
+        assert session.run(kept).tolist() == [[2.0, 2.0]] * 3
+        session.run(more, {any_shape: np.ones((1, 3))})
+        assert session.run(kept).tolist() == [[3.0, 3.0]] * 3
+        assert all(facts["active"] == "[]" and facts["tables"] == "0" for facts in cluster.status().values())
+
+
+def test_two_sessions_on_one_cluster_share_its_variables(cluster, graph):
+    with wb.device(SERVERS[1]):
+        shared = wb.Variable(np.int64(0), name="shared_count")
+    with wb.device(WORKERS[0]):
+        one = wb.identity(wb.constant(np.int64(1)))
+    count = shared.assign_add(one)
+    with wb.Session(cluster, graph=graph) as first, wb.Session(cluster, graph=graph) as second:
+        first.run(shared.initializer)
+        others = [Background(lambda s=s: [s.run(count) for _ in range(40)]) for s in (first, second, first)]
+        for other in others:
+            other.result()
+        assert int(first.run(shared)) == int(second.run(shared)) == 120
+
+
+def test_ctrl_c_ends_a_step_that_waits(cluster):
+    with wb.device(SERVERS[0]):
+        queue = wb.FIFOQueue(4, ["float32"], shapes=[[]], name="empty_queue")
+    taken = queue.dequeue()
+    with wb.device(WORKERS[1]):
+        waiting = taken + 1.0
+    put = queue.enqueue([wb.constant(4.0)])
+    pressed = []
+
+    def press() -> None:
+        wait_until_a_step_runs(cluster, SERVERS[0])
+        pressed.append(time.monotonic())
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with wb.Session(cluster) as session:
+        pressing = Background(press)
+        with pytest.raises(KeyboardInterrupt):
+            session.run(waiting)
+        assert time.monotonic() - pressed[0] < 1
+        pressing.result()
+        while any(facts["active"] != "[]" for facts in cluster.status().values()):
+            pass                              # the abort is on its way; the test's timeout bounds it
+        session.run(put)
+        assert float(session.run(waiting)) == 5.0          # the interrupted step took nothing away
+
+
+def test_a_deadline_ends_a_step_that_waits(client, graph):
+    with wb.device(SERVERS[0]):
+        queue = wb.FIFOQueue(4, ["float32"], shapes=[[]], name="late_queue")
+    taken = queue.dequeue()
+    with wb.device(WORKERS[0]):
+        waiting = taken + 1.0
+    with Cluster(client, 1, 1, step_deadline=0.3) as impatient, wb.Session(impatient, graph=graph) as session:
+        with pytest.raises(errors.DeadlineExceededError, match=r"no answer within 0.3 s from .*/job:ps/task:0 at tcp"):
+            session.run(waiting)
+        session.run(queue.enqueue([wb.constant(1.0)]))
+        assert float(session.run(waiting)) == 2.0
+
+
+SAME = ("unfed placeholder", "feed of a wrong shape", "feed of a wrong dtype", "fetch of a foreign tensor",
+        "uninitialised variable", "update of an uninitialised variable", "infeasible device",
+        "index out of range", "integer division by zero", "shapes that do not fit at run time",
+        "NaN where none is allowed", "more memory than there is")
+
+
+def world(target: Any, name: str) -> SimpleNamespace:
+    """What the actions of the table need, as tests/test_bad_input.py builds it."""
+    w = SimpleNamespace()
+    w.x, w.n = wb.placeholder("float32", [None, 3], name="x"), wb.placeholder("int32", [], name="n")
+    w.any = wb.placeholder("float32", None, name="any")
+    w.v = wb.Variable(np.ones((3, 2), np.float32), name="v")
+    w.add = wb.assign_add(w.v, np.ones((3, 2), np.float32))
+    w.blank = wb.Variable(np.zeros(2, np.float32), name="blank")
+    with wb.Graph().as_default():
+        w.foreign = wb.constant(1.0, name="foreign")
+    w.session = wb.Session(target)
+    w.run = w.session.run
+    w.run(w.v.initializer)
+    return w
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_errors_are_those_of_a_local_session(cluster, name):
+    action, kind, _ = TABLE[name]
+    texts = []
+    for target in (None, cluster):
+        with wb.Graph().as_default():
+            w = world(target, name)
+            with w.session:
+                with pytest.raises(kind) as caught:
+                    action(w)
+                texts.append(caught.value.message.replace(", ".join(w.session.list_devices()), "DEVICES"))
+                w.run(w.add)
+                assert w.run(w.v).tolist() == [[2.0, 2.0]] * 3
+    assert texts[0] == texts[1]

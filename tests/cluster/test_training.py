@@ -1,0 +1,93 @@
+"""The same script on parameter servers, asynchronous and synchronous, to its end and to an early one."""
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.cluster import softmax
+from workbench import errors
+from workbench.cluster.chief import Cluster
+from workbench.core.kernels.threads import get_threads, set_threads
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+
+SERVERS = ["/job:ps/task:0", "/job:ps/task:1"]
+WORKERS = ["/job:worker/task:0", "/job:worker/task:1"]
+HERE = "/job:localhost/task:0"
+
+
+@pytest.fixture(scope="module")
+def cluster(client) -> Iterator[Cluster]:
+    with Cluster(client, 2, 2) as made:
+        yield made
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """As many compute threads as Dask gives its workers: a product cut into other blocks adds up in another order."""
+    before = get_threads()
+    set_threads(1)
+    yield
+    set_threads(before)
+
+
+def test_synchronous_replicas_equal_one_process_bit_for_bit(cluster, one_thread):
+    """What fixes the order of every sum: each tower's gradient comes from one kernel on one thread over the same batch,
+    and the mean adds the towers in the order of their workers, whoever arrives first."""
+    spread, alone = softmax.build(WORKERS, SERVERS, "sync"), softmax.build([HERE, HERE], [], "sync")
+    with wb.Session(cluster, graph=spread.graph) as session, wb.Session(graph=alone.graph) as single:
+        remote, local = spread.train_sync(session, 20), alone.train_sync(single, 20)
+        assert int(session.run(spread.step)) == int(single.run(alone.step)) == 20
+    assert [v.op.device for v in spread.replicas.variables] == SERVERS
+    for here, there in zip(local, remote, strict=True):
+        assert np.abs(here).max() > 0.1
+        assert here.tobytes() == there.tobytes()
+
+
+def test_asynchronous_replicas_learn_and_lose_no_update(cluster):
+    script = softmax.build(WORKERS, SERVERS, "async")
+    with wb.Session(cluster, graph=script.graph) as session:
+        session.run(script.init)
+        first = script.replicas.towers[0]
+        before = float(session.run(first.loss, script.feed(first, softmax.batches(1)[0])))
+        replicas = script.start_async(session, 60)
+        for replica in replicas:
+            replica.join(60)
+            assert replica.error is None
+        assert int(session.run(script.step)) == 120
+        for replica in replicas:
+            assert np.mean(replica.losses[-10:]) < 0.2 < before / 5
+
+
+def test_training_goes_on_in_a_new_cluster_from_the_newest_checkpoint(client, cluster, tmp_path):
+    """What the error asks for."""
+    script = softmax.build(WORKERS, SERVERS, "async")
+    with script.graph.as_default():
+        saver = wb.train.Saver()
+    with wb.Session(cluster, graph=script.graph) as session:
+        session.run(script.init)
+        saver.save(session, str(tmp_path / "model"), global_step=3)
+        saved = script.parameters(session)
+    with Cluster(client, 1, 1) as smaller:
+        again = softmax.build(WORKERS[:1], SERVERS[:1], "async")
+        with again.graph.as_default(), wb.Session(smaller, graph=again.graph) as session:
+            wb.train.Saver().restore(session, wb.train.latest_checkpoint(str(tmp_path)))
+            assert [v.tolist() for v in again.parameters(session)] == [v.tolist() for v in saved]
+
+
+def test_closing_while_replicas_train_ends_them(client):
+    with Cluster(client, 1, 1) as cluster:
+        script = softmax.build(WORKERS[:1], SERVERS[:1], "async")
+        session = wb.Session(cluster, graph=script.graph)
+        session.run(script.init)
+        replica, = script.start_async(session, 1_000_000)
+        assert replica.moving.wait(30)
+    replica.join(5)
+    assert not replica.is_alive()
+    assert isinstance(replica.error, (errors.CancelledError, errors.FailedPreconditionError))
+    assert "closed" in replica.error.message
+    assert not [t for t in threading.enumerate() if t.name.startswith("replica")]

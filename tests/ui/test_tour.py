@@ -1,0 +1,223 @@
+"""The tour as a newcomer lives it: JupyterLab, the panel beside the notebook, every cell to the end, then the mishaps."""
+from __future__ import annotations
+
+import os
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.ui.conftest import ROOT, Lab, Server
+from tests.ui.test_panel import ANSWER, BEYOND, CONTRAST, STEP
+
+pytestmark = [pytest.mark.browser, pytest.mark.cluster, pytest.mark.timeout(600)]
+
+TOUR = ROOT / "notebooks" / "00_tour.ipynb"
+TASKS = {"ps:0", "ps:1", "worker:0", "worker:1"}
+WHOLE_TOUR = 240_000       # milliseconds, on a busy machine
+SHARED = 500               # milliseconds: kernel, four tasks, server and browser share the cores; test_panel holds 100
+BOOK = "[...window.jupyterapp.shell.widgets('main')].find(widget => widget.content?.model?.cells)"
+CELLS = f"[...{BOOK}.content.model.cells].filter(cell => cell.type === 'code')"
+# What a code cell is doing: the source identifies it, the model tells the rest.
+CELL = f"""text => {{
+    const cell = {CELLS}.find(cell => cell.sharedModel.getSource().includes(text));
+    return {{ran: cell.executionCount !== null, prompt: cell.executionState ?? '', outputs: cell.outputs.toJSON()}};
+}}"""
+PROBLEMS = f"""() => {CELLS}.flatMap(cell => cell.outputs.toJSON())
+    .filter(output => output.output_type === 'error' || output.name === 'stderr')      // the stand-in data is announced
+    .filter(output => !/FallbackDataWarning/.test(output.text))
+    .map(output => output.traceback?.join('\\n') ?? output.text)"""
+DEVICES = """() => [...document.querySelectorAll('.wb-Graph .wb-Legend li[title]')].map(entry => entry.textContent)"""
+UPDATES = "() => Number(document.querySelector('.wb-Graph-view').dataset.updates ?? 0)"
+LEGEND = """() => [...document.querySelectorAll('.wb-Steps .wb-Legend b')].map(entry => entry.textContent)"""
+LOSS = """() => Number([...document.querySelectorAll('.wb-Loss-head')]
+    .find(head => head.querySelector('b').textContent.toLowerCase() === 'loss')?.querySelector('output').textContent)"""
+WIDGET_TEXT = CONTRAST.replace("'.wb-Panel :is(h3, b, span, button, td, th, output, li)'",
+                               "'.wb-widget :is(h4, b, span, button, output, li, p), .wb-live :is(b, small, button)'")
+
+
+class Watched:
+    """Every process the server ever had below it, so that none can slip away by losing its parent."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = psutil.Process(server.process.pid)
+        self.before = set(self.server.children(recursive=True))
+        self.seen: set[psutil.Process] = set()
+
+    def look(self) -> int:
+        """Note who is there now; returns how many are new since the test began."""
+        now = set(self.server.children(recursive=True)) - self.before
+        self.seen |= now
+        return len(now)
+
+
+@pytest.fixture
+def processes(server: Server) -> Iterator[Watched]:
+    """Requested before `lab`, so that it looks again after the page has closed and its kernels were shut down."""
+    watched = Watched(server)
+    yield watched
+    watched.look()
+    _, alive = psutil.wait_procs(list(watched.seen), 30)
+    assert [" ".join(process.cmdline()) for process in alive] == []
+
+
+@pytest.fixture
+def tour(processes: Watched, server: Server, lab: Lab) -> Lab:
+    """The real tour, opened, with the panel to the right of it."""
+    folder = server.root / "tour"
+    folder.mkdir(exist_ok=True)
+    (folder / TOUR.name).write_text(TOUR.read_text(encoding="utf-8"), encoding="utf-8")
+    lab.open(f"tour/{TOUR.name}")
+    lab.open_panel()
+    lab.page.wait_for_selector(".wb-Empty h2:has-text('No workbench program is running in this kernel yet')")
+    return lab
+
+
+def run_all(lab: Lab) -> None:
+    lab.page.evaluate(f"() => {{ window.jupyterapp.shell.activateById({BOOK}.id); return null; }}")
+    lab.command("notebook:run-all-cells")
+
+
+def finished(lab: Lab, source: str, timeout: int = WHOLE_TOUR) -> None:
+    """Wait until the cell with this source has run."""
+    lab.wait(f"text => {{ const cell = ({CELL})(text); return cell.ran && cell.prompt !== 'running'; }}", source, timeout)
+
+
+def seen_while_training(lab: Lab) -> dict[str, Any]:
+    """Wait for the cluster's first training and watch it move."""
+    devices = f"names => {{ const seen = ({DEVICES})(); return names.every(name => seen.some(text => text.includes(name))); }}"
+    lab.wait(devices, sorted(TASKS), WHOLE_TOUR)
+    lab.panel_state("running")
+    lab.wait(BEYOND, 50)
+    first = lab.page.evaluate(f"() => [{STEP}, ({UPDATES})(), ({LOSS})()]")
+    lab.wait(BEYOND, first[0] + 200)
+    lab.wait(f"before => ({UPDATES})() > before + 3", first[1])
+    lab.picture("tour-training")
+    close_up(lab)
+    return {"loss": first[2], "steps": lab.page.evaluate(LEGEND)}
+
+
+def close_up(lab: Lab) -> None:
+    """Pictures of what one window cannot hold at once: the live view in the notebook, and the panel in the sidebar."""
+    if not os.environ.get("WB_PICTURES"):
+        return
+    lab.page.set_viewport_size({"width": 1440, "height": 1500})
+    look_at(lab, "wb.LiveView()")
+    lab.picture("tour-live-view")
+    lab.command("workbench:move")
+    lab.page.wait_for_selector("#jp-right-stack .wb-Panel .wb-Graph-view g.node")
+    lab.picture("tour-sidebar")
+    lab.command("workbench:move")
+    lab.page.wait_for_selector("#jp-main-dock-panel .wb-Panel")
+    lab.page.set_viewport_size({"width": 1440, "height": 900})
+
+
+def pauses(lab: Lab, rounds: int = 5) -> list[float]:
+    """Answer times in milliseconds of Pause while a cell trains; the counter stands still until Resume."""
+    lab.wait(f"() => ({CELL})('for progress in fit').prompt === 'running'", timeout=WHOLE_TOUR)
+    lab.panel_state("running")
+    times = []
+    for _ in range(rounds):
+        times.append(lab.page.evaluate(ANSWER, ["Pause", "paused"]))
+        stood = standing_step(lab)
+        assert lab.page.evaluate(f"() => ({CELL})('for progress in fit').prompt") == "running"
+        lab.picture("tour-paused")
+        assert lab.page.evaluate(f"() => {STEP}") == stood
+        lab.page.evaluate(ANSWER, ["Resume", "running"])
+        lab.wait(BEYOND, stood + 10)
+    return times
+
+
+def standing_step(lab: Lab) -> int:
+    """The counter once the steps that were under way have ended: unchanged over a second's worth of repaints."""
+    return int(lab.page.evaluate(f"""() => new Promise(resolve => {{
+        let [last, same] = [{STEP}, 0];
+        const look = () => {{
+            const now = {STEP};
+            [last, same] = [now, now === last ? same + 1 : 0];
+            same === 60 ? resolve(now) : requestAnimationFrame(look);
+        }};
+        look();
+    }})"""))
+
+
+def test_the_tour_from_the_first_cell_to_the_last(tour: Lab, processes: Watched, server: Server) -> None:
+    tour.picture("tour-opened")
+    run_all(tour)
+    seen = seen_while_training(tour)
+    assert set(seen["steps"]) >= {"worker:0", "worker:1"}, seen
+    assert processes.look() >= 5, "a kernel and the four tasks"
+    times = pauses(tour)
+    print("Pause answered in ms: median", round(statistics.median(times)), "worst", round(max(times)))
+    assert statistics.median(times) < SHARED, times
+    finished(tour, "slow = train_and_rank()")
+    tour.picture("tour-slow-worker")
+    tour.page.wait_for_selector(".wb-Stragglers tbody tr.wb-mod-slow th:has-text('worker:1')")
+    finished(tour, "cluster.close()")
+    tour.kernel_ready()
+    assert tour.page.evaluate(PROBLEMS) == []
+    assert tour.page.evaluate(LOSS) < seen["loss"], "the loss falls"
+    report = (server.root / "tour" / "tour_report.html").read_text(encoding="utf-8")
+    assert all(name in report for name in TASKS)
+    keep(server.root / "tour" / "tour_report.html")
+    tour.picture("tour-end")
+    readable_in_the_dark(tour)
+    reloaded(tour)
+    restarted(tour)
+    assert tour.errors == []
+
+
+def keep(report: Path) -> None:
+    """The report beside the pictures, for a person to look at."""
+    if folder := os.environ.get("WB_PICTURES"):
+        (Path(folder) / report.name).write_bytes(report.read_bytes())
+
+
+def readable_in_the_dark(lab: Lab) -> None:
+    """Every text of panel and notebook widget keeps its contrast in the dark theme."""
+    for theme in ("JupyterLab Dark", "JupyterLab Light"):
+        lab.command("apputils:change-theme", theme=theme)
+        lab.wait("theme => document.body.dataset.jpThemeName === theme", theme)
+        look_at(lab, "picture.show(asdict")
+        lab.page.wait_for_selector(".wb-widget svg g.node")
+        lab.picture(f"tour-widgets-{theme.split()[-1].lower()}")
+        worst = [*lab.page.evaluate(CONTRAST), *lab.page.evaluate(WIDGET_TEXT)]
+        assert min(worst)[0] >= 4.5, (theme, worst)
+
+
+def look_at(lab: Lab, source: str) -> None:
+    """Scroll the notebook to the cell with this source."""
+    lab.page.evaluate(f"""async text => {{
+        const book = {BOOK}.content;
+        const index = [...book.model.cells].findIndex(cell => cell.sharedModel.getSource().includes(text));
+        await book.scrollToItem(index, 'start');
+    }}""", source)
+
+
+def reloaded(lab: Lab) -> None:
+    """A page reload finds the state of the kernel again."""
+    before = lab.page.evaluate(f"() => {STEP}")
+    lab.page.reload()
+    lab.panel_state("ready")
+    lab.page.wait_for_selector(".wb-Graph-view g.node")
+    lab.wait(f"before => {STEP} === before", before)
+    lab.picture("tour-reloaded")
+
+
+def restarted(lab: Lab) -> None:
+    """A restarted kernel has an empty panel, and fills it again."""
+    lab.page.evaluate(f"() => {{ window.jupyterapp.shell.activateById({BOOK}.id); return null; }}")
+    lab.command("notebook:restart-kernel")
+    lab.page.locator(".jp-Dialog .jp-mod-accept").click()
+    lab.panel_state("empty")
+    lab.kernel_ready()
+    lab.picture("tour-restarted")
+    lab.page.evaluate(f"() => {{ const book = {BOOK}; book.content.activeCellIndex = 6; return null; }}")
+    lab.command("notebook:run-all-above")
+    lab.wait(BEYOND, 100)
+    lab.panel_state("ready")
+    lab.page.wait_for_selector(".wb-Graph-view g.node")
+    lab.picture("tour-again")
