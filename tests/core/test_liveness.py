@@ -27,19 +27,25 @@ def flows(draw: Any) -> Any:
     return draw(lines), structures, draw(lines), draw(st.lists(st.integers(0, 20), min_size=1, max_size=3))
 
 
+PLACED = False      # on: lines go to one of three devices, by their numbers
+
+
 def extend(known: list[Any], steps: Any) -> list[Any]:
     known = list(known)
     for kind, a, b in steps:
-        x, y = known[-1 - a % len(known)], known[-1 - b % len(known)]
-        if kind in BINARY:
-            known.append(wb.tanh(getattr(wb, kind)(x, y)) if kind != "matmul" else wb.matmul(x, y) * 0.3)
-        elif kind == "reshape":
-            known.append(wb.reshape(wb.reshape(x, [SIZE * SIZE]), [SIZE, SIZE]))
-        elif kind == "view":
-            known.append(wb.reshape(wb.matmul(x, x) * 0.3, [SIZE, SIZE]))
-        else:
-            known.append(getattr(wb, kind)(x))
+        with wb.device(f"/cpu:{(a + b) % 3}" if PLACED else None):
+            known.append(one_line(kind, known[-1 - a % len(known)], known[-1 - b % len(known)]))
     return known
+
+
+def one_line(kind: str, x: Any, y: Any) -> Any:
+    if kind in BINARY:
+        return wb.tanh(getattr(wb, kind)(x, y)) if kind != "matmul" else wb.matmul(x, y) * 0.3
+    if kind == "reshape":
+        return wb.reshape(wb.reshape(x, [SIZE * SIZE]), [SIZE, SIZE])
+    if kind == "view":
+        return wb.reshape(wb.matmul(x, x) * 0.3, [SIZE, SIZE])
+    return getattr(wb, kind)(x)
 
 
 def pick(known: list[Any], which: int) -> Any:
@@ -65,9 +71,7 @@ def structure(kind: str, known: list[Any], inner: Any, other: Any, results: Any,
     return wb.while_loop(lambda i, a, b: i < n + count, body, [0, pick(known, results[0]), pick(known, results[1])])[1:]
 
 
-@settings(max_examples=40, deadline=None)
-@given(flows(), st.integers(0, 2))
-def test_compiled_taken_apart_and_interpreted_agree(flow, number):
+def built(flow: Any, number: int) -> tuple[wb.Graph, list[Any], dict[Any, Any]]:
     before, structures, after, fetched = flow
     with wb.Graph().as_default() as graph:
         x, n = wb.placeholder("float32", [SIZE, SIZE]), wb.placeholder("int32", [])
@@ -76,10 +80,33 @@ def test_compiled_taken_apart_and_interpreted_agree(flow, number):
             known += structure(kind, known, inner, other, results, count, n)
             known = extend(known, after)
         fetches = list(dict.fromkeys(pick(known, f) for f in fetched))
-    feeds = {x: np.random.default_rng(0).uniform(-1, 1, (SIZE, SIZE)).astype(np.float32), n: np.array(number, np.int32)}
+    value = np.random.default_rng(0).uniform(-1, 1, (SIZE, SIZE)).astype(np.float32)
+    return graph, fetches, {x: value, n: np.array(number, np.int32)}
+
+
+def agrees(graph: wb.Graph, fetches: list[Any], feeds: Any, expected: list[Any], **options: Any) -> None:
+    with Session(graph=graph, **options) as s:
+        for _ in range(2):
+            for found, wanted in zip(s.run(fetches, feeds), expected, strict=True):
+                np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5, err_msg=str(options))
+
+
+@settings(max_examples=40, deadline=None)
+@given(flows(), st.integers(0, 2))
+def test_compiled_taken_apart_and_interpreted_agree(flow, number):
+    graph, fetches, feeds = built(flow, number)
     expected = evaluate(graph, feeds, fetches)
     for options in ({}, {"lower_all": True}, {"disabled_passes": ("fold", "algebra", "cse", "fuse")}):
-        with Session(graph=graph, **options) as s:
-            for _ in range(2):
-                for found, wanted in zip(s.run(fetches, feeds), expected, strict=True):
-                    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5, err_msg=str(options))
+        agrees(graph, fetches, feeds, expected, **options)
+
+
+@settings(max_examples=25, deadline=None)
+@given(flows(), st.integers(0, 2))
+def test_loops_and_branches_across_devices_agree(flow, number):
+    global PLACED
+    PLACED = True
+    try:
+        graph, fetches, feeds = built(flow, number)
+    finally:
+        PLACED = False
+    agrees(graph, fetches, feeds, evaluate(graph, feeds, fetches), devices=3)

@@ -193,3 +193,13 @@ def test_branches_inside_loops(squares):
     after = {0: X, 1: X @ (X @ X), 2: X @ (X + 1), 3: X @ (X + 1) @ (X @ X)}
     for count, value in after.items():
         check(graph, ops.matmul(y, later), {x: X, n: count}, value @ (X @ X @ ((X + 3) @ X)))
+
+
+def test_a_loop_may_end_with_a_view_made_before_it(squares):
+    """The view is read before the loop as a line, and in the loop only as a result."""
+    graph, x, n = squares
+    view = ops.reshape(ops.reshape(x, [4]), [2, 2])
+    first = ops.matmul(view, view)
+    y = ops.while_loop(lambda i, a: i < n, lambda i, a: (i + 1, view), [0, first])[1]
+    for count, value in {0: X @ X, 2: X}.items():
+        check(graph, ops.matmul(y, first), {x: X, n: count}, value @ (X @ X))

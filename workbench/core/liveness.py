@@ -26,6 +26,7 @@ class Liveness:
         self.clock += 1
         for value in block.results:
             self.use(value)
+            self.last_line[value.key] = block, len(block.lines)
         for value in keep:
             for root in value.roots:
                 self.first[root], self.last[root] = 0, 1 << 60
