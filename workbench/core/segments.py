@@ -9,7 +9,7 @@ from workbench.core.graph import Operation, Tensor
 from workbench.core.passes.lower import ambient as is_bound
 from workbench.core.passes.rewrite import Program, is_back_edge, needed, topological
 
-__all__ = ["CONTROL_FLOW", "Cut", "cut"]
+__all__ = ["CONTROL_FLOW", "Cut", "crossing", "cut", "is_bound"]
 
 CONTROL_FLOW = frozenset({"switch", "merge", "enter", "exit", "next_iteration", "loop_cond", "control_trigger"})
 
