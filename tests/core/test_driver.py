@@ -182,3 +182,31 @@ def test_values_of_finished_iterations_are_dropped():
                   lambda *answer: answers.append(answer))
     run.start()
     assert answers[0][0] == [50] and len(run.values) == 1
+
+
+def test_a_view_that_crosses_segments_is_waited_for():
+    x = wb.placeholder("float32", [2, 2], name="x")
+    q = wb.FIFOQueue(5, ["float32"], shapes=[[4]], name="q")
+    view = wb.reshape(wb.tanh(wb.matmul(x, x)), [4])
+    y = wb.add(view, q.dequeue(name="take"), name="y")
+    plan = compile_plan(prune(y.graph, [y], [], {x: x.shape}))
+    last, = (n for n in nodes_of(plan) if n.inputs == 2)
+    assert plan.segments[last.index].op.name == "y"
+    assert not any("b" in line.partition("return")[2] for line in plan.source.splitlines() if "return (b" in line)
+
+
+def test_a_late_constant_is_waited_for():
+    """The update reads a constant that has to wait for one queue, and a value of another."""
+    first, second = (wb.FIFOQueue(5, ["float32"], shapes=[[]], name=n) for n in ("first", "second"))
+    with wb.control_dependencies([first.dequeue()]):
+        late = wb.constant(10.0)
+    v = wb.Variable(0.0, name="v")
+    update = wb.assign_add(v, second.dequeue() * late)
+    box = Container()
+    Step([], {}, container=box, targets=[v.initializer]).run.start()
+    Step([], {}, container=box, targets=[second.enqueue([wb.constant(2.0)])]).run.start()
+    step = Step([update], {}, container=box)
+    step.run.start()
+    assert step.answers == [] and box.variables()["v"].read() == 0.0
+    Step([], {}, container=box, targets=[first.enqueue([wb.constant(0.0)])]).run.start()
+    assert step.results == [20.0]

@@ -20,7 +20,7 @@ class SegmentCode:
     name: str
     block: Block
     inputs: list[Value]
-    fetched: frozenset[Value] = frozenset()      # results handed to the user: copied unless they are new arrays
+    owned: frozenset[Value] = frozenset()        # results that must be nobody else's: copied unless they are new arrays
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Writer:
             self.put(2, "mark(-1, now())")
         self.block(code.block, 2)
         given = set(code.inputs)
-        results = [self.result(v, v in code.fetched, given) for v in code.block.results]
+        results = [self.result(v, v in code.owned, given) for v in code.block.results]
         self.put(2, f"return ({', '.join(results)}{',' if len(results) == 1 else ''})" if results else "return ()")
 
     def put(self, depth: int, text: str) -> None:

@@ -206,7 +206,8 @@ class _Scope:
     def plain_call(self, op: Operation) -> None:
         d = op.definition
         inputs = [self.plain(self.known[t]) for t in op.inputs]
-        if d.view and op.outputs[0].shape.known and inputs[0].static and inputs[0].storage != "constant":
+        fixed = inputs and inputs[0].static and inputs[0].storage != "constant" and op.outputs[0] not in self.escaping
+        if d.view and op.outputs[0].shape.known and fixed:
             self.alias(op, inputs[0])
         elif d.view and op.outputs[0].shape.known:
             output = self.local(op.outputs[0], inputs[0].roots)
@@ -251,6 +252,9 @@ class _Scope:
 
 def _constant(scope: _Scope, op: Operation) -> None:
     array = op.attrs["value"]
+    if op.control_inputs and op.outputs[0] in scope.escaping:      # who reads it has to wait, or to die, with it
+        scope.call("reference", op)
+        return
     scope.bind(op, [scope.selector.value(op.outputs[0].name, "constant", array.dtype, array.shape, data=array)])
 
 

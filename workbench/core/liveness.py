@@ -1,8 +1,6 @@
 """From when to when each planned buffer is needed, counted in lines of the plan."""
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from workbench.core.instructions import Block, Branch, Instruction, Loop, Value
 from workbench.core.memory import Block as MemoryBlock
 
@@ -19,17 +17,13 @@ class Liveness:
         self.clock = 0
         self.last_line: dict[int, tuple[Block, int]] = {}    # local -> where it is read last
 
-    def block(self, block: Block, keep: Iterable[Value] = ()) -> None:
-        """`keep` are values that must survive the whole plan (they cross segments)."""
+    def block(self, block: Block) -> None:
         for position, line in enumerate(block.lines):
             self.line(block, position, line)
         self.clock += 1
         for value in block.results:
             self.use(value)
             self.last_line[value.key] = block, len(block.lines)
-        for value in keep:
-            for root in value.roots:
-                self.first[root], self.last[root] = 0, 1 << 60
 
     def line(self, block: Block, position: int, line: Instruction | Branch | Loop) -> None:
         self.clock += 1

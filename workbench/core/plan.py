@@ -117,7 +117,7 @@ def compile_plan(program: Program, name: str = "step") -> Plan:
         segment, code = _segment(index, part, program, selector, known, made, fetched, single)
         segments.append(segment)
         codes.append(code)
-        liveness.block(code.block, () if single else code.block.results)
+        liveness.block(code.block)
     _order(segments, cuts)
     layout = assign_offsets(liveness.blocks())
     compute = [c for c, s in zip(codes, segments) if s.kind == "compute"]
@@ -141,8 +141,9 @@ def _segment(index: int, part: Cut, program: Program, selector: Selector, known:
     # handles and constants are bound, not passed
     arguments = [known[t] for t in inputs if known[t].storage == "local"]
     segment.inputs = [t for t in inputs if known[t].storage == "local"]
-    return segment, SegmentCode(f"segment_{index}", block, arguments, frozenset(
-        v for v, t in zip(block.results, outputs) if t in fetched))
+    # a segment may run again, in the next iteration of its frame, before others have read what it gave
+    owned = frozenset(v for v, t in zip(block.results, outputs) if t in fetched or v.roots)
+    return segment, SegmentCode(f"segment_{index}", block, arguments, owned)
 
 
 def _order(segments: list[PlanSegment], cuts: Sequence[Cut]) -> None:
