@@ -126,8 +126,11 @@ def _interrupts(run: _Run, line: Callable[[str], None]) -> Iterator[None]:
             raise KeyboardInterrupt
         run.stopping = True
         gate.stop()
-        line("stopping after this step (Ctrl-C again stops at once) ...")
+        # a handler must not print: the thread it interrupted may be in the middle of writing to the same stream
+        told.append(threading.Thread(target=line, args=("stopping after this step (Ctrl-C again stops at once) ...",)))
+        told[0].start()
 
+    told: list[threading.Thread] = []
     if threading.current_thread() is not threading.main_thread():
         yield                # signals belong to the main thread alone
         return
@@ -136,6 +139,8 @@ def _interrupts(run: _Run, line: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+        for thread in told:
+            thread.join()
 
 
 def _finish(console: Console, options: Options, run: _Run, facts: dict[str, str], write_report: WriteReport) -> int:
