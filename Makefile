@@ -50,10 +50,13 @@ demo: $(VENV)/.product
 bench: $(VENV)/.dev
 	@$(BIN)/workbench bench
 
-# Unit tests share the cores; tests that start clusters or browsers come after them, one at a time.
+# Unit tests share the cores; tests that start clusters or browsers come after them, one at a time. Browser tests run in two
+# processes, because each kind holds a Playwright of its own.
 test: $(VENV)/.dev chromium
 	@$(BIN)/python -m pytest -q -n 2 -m 'not cluster and not browser and not gpu' $(PYTEST_ARGS)
-	@$(BIN)/python -m pytest -q -m 'cluster or browser or gpu' $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -m '(cluster or gpu) and not browser' $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -m browser --ignore=tests/ui $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -m browser tests/ui
 
 tiny: $(VENV)/.dev
 	@$(BIN)/python -m pytest -q -m tiny $(PYTEST_ARGS)
