@@ -210,3 +210,21 @@ def test_a_late_constant_is_waited_for():
     assert step.answers == [] and box.variables()["v"].read() == 0.0
     Step([], {}, container=box, targets=[first.enqueue([wb.constant(0.0)])]).run.start()
     assert step.results == [20.0]
+
+
+def test_iterations_that_end_together_keep_their_values_apart():
+    """All wait for one queue and none for the value before: each has its own result when the one before hands it on."""
+    q = wb.FIFOQueue(5, ["float32"], shapes=[[]], name="q")
+    late = q.dequeue()
+    x = wb.placeholder("float32", [], name="x")
+    y = wb.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, late + wb.cast(i, "float32")), [0, x])[1]
+    program = lower(prune(y.graph, [y], [], {x: x.shape}), lambda op: True)
+    plan = compile_plan(program)
+    box, answers = Container(), []
+    run = StepRun(Instance(plan, box, CPUS[0]), nodes_of(plan), [np.array(10, np.float32)], 0, None, None,
+                  lambda *answer: answers.append(answer))
+    run.start()
+    assert answers == []
+    Step([], {}, container=box, targets=[q.enqueue([wb.constant(-1.0)])]).run.start()
+    (results, error), = answers
+    assert error is None and results == [1.0]

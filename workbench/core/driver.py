@@ -233,13 +233,14 @@ class StepRun:
             chosen = op.inputs[action.choice]
             table[op.outputs[0]] = table[chosen] if chosen in table else self._handle_of(chosen)
             table[op.outputs[1]] = np.asarray(action.choice, np.int32)
-        elif op.outputs:
+        elif op.type not in _MOVING and op.outputs:
             table[op.outputs[0]] = self._inputs(op, action.tag)[0]
         self.post(SegmentFinished(segment.index, action.tag, dead))
 
     def _move(self, action: Move) -> None:
-        for tensor in self.plan.segments[action.index].op.outputs:
-            self.table(action.target)[tensor] = self.table(action.source)[tensor]
+        """The input goes over, not the output: what arrives from the iteration before may still be on its way."""
+        op = self.plan.segments[action.index].op
+        self.table(action.target)[op.outputs[0]] = self._inputs(op, action.source)[0]
 
     # the end
     def _finish(self, action: Finish) -> None:
@@ -270,6 +271,7 @@ class StepRun:
                                           "branch that was not taken; fetch the merge of both branches")
 
 
+_MOVING = frozenset({"enter", "exit", "next_iteration"})      # their output appears in another tag: see _move
 _ROLES: dict[str, Callable[[StepRun, PlanSegment, RunSegment], None]] = {
     "compute": StepRun.compute, "blocking": StepRun.block, "receive": StepRun.receive, "send": StepRun.send,
     "control": StepRun.control}

@@ -89,7 +89,7 @@ class RunSegment:
 
 @dataclass(frozen=True)
 class Move:
-    """Make the value of output `port` of segment `index` in `source` its output in `target` (Enter, Exit, …)."""
+    """Make the input of segment `index` in `source` its output in `target` (Enter, Exit, NextIteration)."""
 
     index: int
     source: Tag
