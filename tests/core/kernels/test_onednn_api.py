@@ -3,7 +3,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -27,11 +28,16 @@ def api() -> Api:
 
 
 @pytest.fixture
-def absent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def unloaded(monkeypatch: pytest.MonkeyPatch) -> Callable[[], Api | None]:
+    """`load` as if never called. The process keeps its one library: a second engine would refuse the first's work."""
+    fresh = cache(load.__wrapped__)
+    monkeypatch.setattr(onednn_format, "load", fresh)
+    return fresh
+
+
+@pytest.fixture
+def absent(monkeypatch: pytest.MonkeyPatch, unloaded: Callable[[], Api | None]) -> None:
     monkeypatch.setattr(onednn_api, "DISTRIBUTIONS", ("no-such-distribution-of-onednn",))
-    load.cache_clear()
-    yield
-    load.cache_clear()
 
 
 def test_version_is_three(api: Api) -> None:
@@ -136,17 +142,14 @@ def test_without_the_library_every_selector_declines_and_one_line_says_so(
     assert lines == ["oneDNN is not installed; NumPy and Numba kernels serve (pip install onednn-cpu-gomp)"]
 
 
-def test_a_library_that_cannot_be_loaded_is_announced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
-                                                      caplog: pytest.LogCaptureFixture) -> None:
+def test_a_library_that_cannot_be_loaded_is_announced(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch, unloaded: Callable[[], Api | None],
+        caplog: pytest.LogCaptureFixture) -> None:
     broken = tmp_path / "libdnnl.so"
     broken.write_bytes(b"not a library")
     monkeypatch.setattr(onednn_api, "find", lambda: broken)
-    load.cache_clear()
-    try:
-        assert load() is None
-        assert "oneDNN at libdnnl.so cannot be used" in caplog.text
-    finally:
-        load.cache_clear()
+    assert unloaded() is None
+    assert "oneDNN at libdnnl.so cannot be used" in caplog.text
 
 
 def test_waiting_threads_may_not_hold_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:
