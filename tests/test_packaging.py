@@ -1,6 +1,7 @@
 """What is shipped: the prebuilt extension is current, inside the wheel, and JupyterLab accepts it."""
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import re
@@ -11,6 +12,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.specifiers import SpecifierSet
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 HOSTS = re.compile(r"https?://(?!localhost|127\.0\.0\.1)[^\s\"']*(npm|yarn|pypi|pythonhosted)[^\s\"']*")
@@ -88,15 +91,29 @@ def test_versions_agree() -> None:
     assert project["version"] == package["version"] == workbench.__version__
 
 
-def test_constraints_are_names_and_versions_and_cover_what_is_asked_for() -> None:
+def pins() -> list[str]:
+    """The lines of the constraints file."""
     text = (ROOT / "constraints.txt").read_text()
-    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-    assert [line for line in lines if not re.fullmatch(r"[a-z0-9-]+==[0-9][0-9a-z.+!]*", line)] == []
-    pinned = {line.partition("==")[0] for line in lines}
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+def test_constraints_are_names_and_versions_and_cover_what_is_asked_for() -> None:
+    assert [line for line in pins() if not re.fullmatch(r"[a-z0-9-]+==[0-9][0-9a-z.+!]*", line)] == []
+    pinned = {line.partition("==")[0] for line in pins()}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     asked = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
     names = {re.sub(r"[_.]+", "-", re.match(r"[\w.-]+", line).group().lower()) for line in asked}
     assert names - pinned == set()
+
+
+def test_every_pin_installs_on_the_oldest_python_we_promise() -> None:
+    promised = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
+    oldest = promised.removeprefix(">=") + ".0"
+    pinned = {line.partition("==")[0] for line in pins()}
+    refused = [f"{one.name} {one.version} wants Python {wanted}" for one in importlib.metadata.distributions()
+               if canonicalize_name(one.name) in pinned and (wanted := one.metadata["Requires-Python"])
+               and not SpecifierSet(wanted).contains(oldest)]
+    assert refused == []
 
 
 def test_no_lock_file_names_a_host() -> None:
