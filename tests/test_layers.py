@@ -43,6 +43,7 @@ LAYERS = (
     ("manifests", "core.manifest"),
     ("checkpoints", "core.checkpoint"),
     ("fetches", "core.fetch"),
+    ("records of programs", "core.record"),
     ("session", "core.session"),
     ("engine", "core"),
     ("layers and losses", "nn.*"),

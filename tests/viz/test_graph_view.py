@@ -151,5 +151,5 @@ def test_the_graph_to_show_is_the_largest_of_the_session():
     assert choose_graph([small, large, other], "session_1") is large
     assert choose_graph([small, large, other], "nobody") is other
     assert choose_graph([], "session_1") is None
-    part = replace(other, key="session_1_1", stage="partition")
+    part = replace(other, key="session_1_1", stage="partition", split=True)
     assert choose_graph([large, part], "session_1") is large

@@ -18,14 +18,15 @@ from workbench.core.fetch import FetchPlan, fetch_key, flatten
 from workbench.core.gate import gate
 from workbench.core.graph import Graph, Operation, Tensor
 from workbench.core.local import Backend, LocalBackend, Runner
-from workbench.core.partition import partition
+from workbench.core.partition import Part, partition
 from workbench.core.passes.lower import lower, must_lower
 from workbench.core.passes.pipeline import DEVICE_PASSES, run_passes
 from workbench.core.passes.prune import prune
 from workbench.core.passes.rewrite import Program
 from workbench.core.place import place
+from workbench.core.record import side_by_side, whole
 from workbench.core.shape import Shape
-from workbench.core.trace import GraphRecord, NodeRecord, Span
+from workbench.core.trace import Span
 
 __all__ = ["InteractiveSession", "Session"]
 
@@ -196,8 +197,7 @@ class Session:
         placement = place(program, self._backend.devices, home)
         self._publish(name, "placed", "Every operation has a device.", program, placement)
         parts = partition(program, placement)
-        for part in parts:
-            part.program = run_passes(part.program, self._disabled, stages=DEVICE_PASSES)
+        self._rewrite_shares(name, parts)
         runner = self._backend.prepare(parts, name, len(program.fetches)) if parts else _Nothing()
         trace.journal.span(Span("compile", name, home.partition("/device:")[0], home, threading.get_ident(), start,
                                 time.perf_counter(), -1, detail=f"{len(program.graph.operations)} operations"))
@@ -206,8 +206,19 @@ class Session:
     def _publish(self, name: str, stage: str, note: str, program: Program,
                  placement: Mapping[str, str] | None = None) -> None:
         if trace.journal.enabled:
-            nodes = tuple(_node_record(op, (placement or {}).get(op.name, "")) for op in program.graph.operations)
-            trace.journal.graph(GraphRecord(name, stage, nodes, self._backend.devices, note))
+            trace.journal.graph(whole(name, stage, note, program, self._backend.devices, placement or {}))
+
+    def _rewrite_shares(self, name: str, parts: Sequence[Part]) -> None:
+        """The device passes, on each device's share alone; all shares are recorded after each pass."""
+        stages = {"partition": ("Every device gets its share; what crosses is sent and received.",
+                                [(part.device, part.program) for part in parts])}
+        for part in parts:
+            def record(stage: str, note: str, program: Program, device: str = part.device) -> None:
+                stages.setdefault(stage, (note, []))[1].append((device, program))
+            part.program = run_passes(part.program, self._disabled, record, DEVICE_PASSES)
+        if trace.journal.enabled:
+            for stage, (note, shares) in stages.items():
+                trace.journal.graph(side_by_side(name, stage, note, shares, self._backend.devices))
 
     # life
     def list_devices(self) -> list[str]:
@@ -296,9 +307,3 @@ def _tasks(devices: Sequence[str]) -> tuple[str, ...]:
 
 def _as_shape(shape: Any) -> Shape:
     return shape if isinstance(shape, Shape) else Shape(shape)
-
-
-def _node_record(op: Operation, device: str) -> NodeRecord:
-    return NodeRecord(op.name, op.type, tuple(t.name for t in op.inputs), tuple(c.name for c in op.control_inputs),
-                      device, op.device, tuple((t.dtype.name, t.shape.dims) for t in op.outputs),
-                      op.definition.stateful, op.source)

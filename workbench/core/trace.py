@@ -63,13 +63,14 @@ class NodeRecord:
 
 @dataclass(frozen=True)
 class GraphRecord:
-    """A graph at one stage: "built", then after each pass, "placed", or one "partition"."""
+    """A graph at one stage: "built", then after each pass, "placed", "partition", then after each device pass."""
 
     key: str                         # identifies the executable: stable within the session
     stage: str
     nodes: tuple[NodeRecord, ...]
     devices: tuple[str, ...] = ()
     note: str = ""                   # what the pass did, in one sentence
+    split: bool = False              # the devices' shares side by side, no longer the graph as a whole
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

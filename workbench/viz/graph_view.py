@@ -40,7 +40,7 @@ def graph_view(
 
 def choose_graph(records: Iterable[GraphRecord], session: str) -> GraphRecord | None:
     """The newest stage of the largest executable of `session` (of all sessions when it has none); None without any."""
-    newest = {record.key: record for record in records if record.stage != "partition"}
+    newest = {record.key: record for record in records if not record.split}
     mine = [r for r in newest.values() if session and r.key.startswith(f"{session}_")] or list(newest.values())
     return max(mine, key=lambda r: len(r.nodes), default=None)
 

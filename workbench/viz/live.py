@@ -143,7 +143,7 @@ class _Graphs:
         """Note the new records and choose what to show; scopes opened by hand survive a new stage of the same graph."""
         before = len(self._newest)
         for record in records:
-            if record.stage != "partition":
+            if not record.split:
                 self._newest.pop(record.key, None)
                 self._newest[record.key] = record
                 if len(self._newest) > REMEMBERED:

@@ -67,7 +67,7 @@ def _sentence(
     rewired = len(changed) - became.total()
     parts += [f"gave {rewired} other inputs"] if rewired else []
     if placed:
-        parts.append(f"gave {placed} operations a device")
+        parts.append(f"gave {placed} operation{'s' if placed != 1 else ''} a device")
     text = "; ".join(parts)
     return (text[:1].upper() + text[1:] + ".") if text else "Changed nothing here."
 

@@ -47,7 +47,7 @@ def read(journal: Journal) -> Run:
     steps.feed(spans)
     series.feed(journal.points_since()[2])
     stragglers.feed(spans)
-    stages = [r for r in records if graph is not None and r.key == graph.key and r.stage != "partition"]
+    stages = [r for r in records if graph is not None and r.key == graph.key]
     tasks = sorted({*status.tasks, *(s.task for s in spans)} - {""}, key=device_order)
     return Run(
         spans,
