@@ -68,6 +68,7 @@ OWNERS = (
     ("ipywidgets anywidget comm ipykernel IPython", "widgets.*"),
     ("bokeh", "viz.* cluster.dashboard"),
     ("graphviz pygraphviz", "viz.*"),
+    ("PIL", "core.ops.images"),
     ("pooch requests sklearn", "io.*"),
     ("safetensors", "core.tensorfile core.manifest io.*"),
     ("msgpack", "core.serial cluster.*"),

@@ -1,7 +1,7 @@
 """Losses: weighted means over a batch, gathered in the collection LOSSES."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench import errors
@@ -144,15 +144,19 @@ def sigmoid_cross_entropy(multi_class_labels: Any, logits: Any, weights: Any = 1
 
 
 def sequence_loss_by_example(logits: Sequence[Any], targets: Sequence[Any], weights: Sequence[Any],
-                             average_across_timesteps: bool = True, name: str | None = None) -> Tensor:
-    """Per example, the weighted cross entropy summed (or averaged) over time; each argument lists one entry per
-    step."""
+                             average_across_timesteps: bool = True,
+                             softmax_loss_function: Callable[..., Any] | None = None, name: str | None = None) -> Tensor:
+    """Per example, the weighted cross entropy summed (or averaged) over time: [batch].
+
+    Each argument lists one entry per step: logits [batch, classes], targets int [batch], weights [batch].
+    `softmax_loss_function(labels=, logits=)` replaces the cross entropy. InvalidArgumentError for lists of other lengths.
+    """
     if not len(logits) == len(targets) == len(weights) or not logits:
         raise errors.InvalidArgumentError(f"sequence_loss_by_example: {len(logits)} logits, {len(targets)} targets and "
                                           f"{len(weights)} weights; give one of each per step")
+    loss = softmax_loss_function or ops.sparse_softmax_cross_entropy_with_logits
     with root_graph().name_scope(name or "sequence_loss_by_example"):
-        losses = [ops.sparse_softmax_cross_entropy_with_logits(labels=ops.reshape(t, [-1]), logits=x) * w
-                  for x, t, w in zip(logits, targets, weights)]
+        losses = [loss(labels=ops.reshape(t, [-1]), logits=x) * w for x, t, w in zip(logits, targets, weights)]
         total = ops.add_n(losses)
         return total / (ops.add_n([convert(w) for w in weights]) + 1e-12) if average_across_timesteps else total
 
