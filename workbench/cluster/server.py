@@ -33,7 +33,8 @@ class Server:
         if self.job_name == "worker" and self.task_index:
             raise errors.UnimplementedError(f"Server: worker {self.task_index} has no process of its own here; start "
                                             "worker 0 alone and build all towers there")
-        self._client, self._made = client, None
+        self._client = client
+        self._made: Cluster | None = None
         self._lock = threading.Lock()
 
     @property
@@ -43,8 +44,9 @@ class Server:
             raise errors.FailedPreconditionError("Server: a parameter server runs no session; use worker 0's target")
         with self._lock:
             if self._made is None:
-                counts = {job: self.cluster.num_tasks(job) if job in self.cluster.jobs else 0 for job in ("ps", "worker")}
-                self._made = Cluster(self._client, **counts)
+                servers, workers = (self.cluster.num_tasks(job) if job in self.cluster.jobs else 0
+                                    for job in ("ps", "worker"))
+                self._made = Cluster(self._client, servers, workers)
             return self._made
 
     def start(self) -> None:

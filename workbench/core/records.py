@@ -137,9 +137,9 @@ def decode_example(data: bytes) -> dict[str, tuple[str, list[Any]]]:
 
 
 def _feature(data: bytes) -> tuple[str, list[Any]]:
-    kind, values = "", []
+    kind, values = "", list[Any]()
     for number, body in _fields(data):
-        kind, values = _KINDS[number] if number in _KINDS else "", []
+        kind, values = _KINDS.get(number, ""), []
         for _, item in _fields(body, packed=kind):
             values += item if isinstance(item, list) else [item]
     return kind, values
@@ -170,7 +170,7 @@ def _fields(data: bytes, packed: str = "bytes") -> Iterator[tuple[int, Any]]:
 
 def _unpacked(body: bytes, kind: str) -> list[Any]:
     if kind == "float":
-        return np.frombuffer(body, "<f4").tolist()
+        return list(np.frombuffer(body, "<f4").tolist())
     values, at = [], 0
     while at < len(body):
         value, at = _read_varint(body, at)

@@ -146,7 +146,7 @@ def pad_to_bounding_box(image: Any, offset_height: Any, offset_width: Any, targe
     pads: list[list[Any]] = [[0, 0] for _ in dims]
     pads[down], pads[right] = [offset_height, after_height], [offset_width, after_width]
     made = ops.pad(x, ops.stack([ops.stack([convert(v, "int32") for v in pair]) for pair in pads]))
-    shape = list(x.shape.as_list())
+    shape: list[Any] = list(x.shape.as_list())
     shape[down], shape[right] = (t if isinstance(t, (int, np.integer)) else None for t in (target_height, target_width))
     made.set_shape(Shape(shape))
     return made

@@ -151,7 +151,7 @@ class _Attention:
     """Reads attention states [batch, length, size] by additive attention. Source: Vinyals et al. 2014, after Bahdanau."""
 
     def __init__(self, states: Tensor, heads: int) -> None:
-        length, size = states.shape.as_list()[1:]
+        length, size = states.shape.as_list()[1], int(states.shape.as_list()[2] or 0)
         self.size, self.heads = size, heads
         self.length = ops.shape(states)[1] if length is None else length
         self.states = ops.reshape(states, ops.stack([-1, self.length, 1, size]))
@@ -221,7 +221,7 @@ def attention_decoder(decoder_inputs: Sequence[Any], initial_state: Any, attenti
                 with variable_scope("loop_function", reuse=True):
                     x = loop_function(previous, step)
             x = convert(x)
-            joined = weights("", [x, *seen], x.shape.as_list()[1])
+            joined = weights("", [x, *seen], x.shape.as_list()[1] or 0)
             output, state = cell(joined, state)
             seen = attention.read(state, weights)
             previous = weights("AttnOutputProjection", [output, *seen], output_size or cell.output_size)

@@ -11,7 +11,6 @@ from workbench import errors
 from workbench.core import records
 from workbench.core.build import convert, ops
 from workbench.core.dtype import as_dtype
-from workbench.core.graph import Tensor
 from workbench.nn.sparse import SparseTensor
 
 __all__ = ["BytesList", "Example", "Feature", "Features", "FixedLenFeature", "FloatList", "Int64List", "TFRecordWriter",
@@ -97,6 +96,11 @@ class Features:
 _LISTS: dict[str, type[_List]] = {"bytes": BytesList, "float": FloatList, "int64": Int64List}
 
 
+def _feature(kind: str, values: list[Any]) -> Feature:
+    lists: dict[str, Any] = {f"{kind}_list": _LISTS[kind](values)} if kind else {}
+    return Feature(**lists)
+
+
 class Example:
     """A tf.Example: features by name, serialised as TensorFlow does."""
 
@@ -111,8 +115,7 @@ class Example:
     def ParseFromString(self, serialized: bytes) -> int:
         """Take over what SerializeToString gave; DataLossError for other bytes. Gives their number."""
         found = records.decode_example(bytes(serialized))
-        self.features = Features({name: Feature(**{f"{kind}_list": _LISTS[kind](values)}) if kind else Feature()
-                                  for name, (kind, values) in found.items()})
+        self.features = Features({name: _feature(kind, values) for name, (kind, values) in found.items()})
         return len(serialized)
 
     @classmethod
@@ -129,7 +132,7 @@ class TFRecordWriter:
     """Appends records (bytes) to a new TFRecord file `path`."""
 
     def __init__(self, path: Any, options: Any = None) -> None:
-        if options is not None and getattr(options, "compression_type", 0):
+        if options is not None and getattr(options, "compression_type", None):
             raise errors.UnimplementedError("TFRecordWriter: compressed files are not written here; leave options out")
         self._file: Any = open(os.fspath(path), "wb")      # noqa: SIM115
 

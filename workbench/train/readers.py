@@ -22,12 +22,12 @@ class ReaderBase:
         OutOfRangeError once the queue is closed and every file read; NotFoundError for a missing file, DataLossError
         for a damaged one.
         """
-        return tuple(ops.reader_read(self.reader_ref, _handle(queue), name=name))      # type: ignore[return-value]
+        return tuple(ops.reader_read(self.reader_ref, _handle(queue), name=name))
 
     def read_up_to(self, queue: Any, num_records: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
         """(keys [n], values [n]) of `num_records` records, fewer only at the end of the input."""
         found = ops.reader_read_up_to(self.reader_ref, _handle(queue), num_records, name=name)
-        return tuple(found)      # type: ignore[return-value]
+        return tuple(found)
 
     def num_records_produced(self, name: str | None = None) -> Tensor:
         """Records given out so far: int64 scalar."""
@@ -76,6 +76,6 @@ class TFRecordReader(ReaderBase):
     """The records of uncompressed TFRecord files, checksums verified."""
 
     def __init__(self, name: str | None = None, options: Any = None) -> None:
-        if options is not None and getattr(options, "compression_type", 0):
+        if options is not None and getattr(options, "compression_type", None):
             raise errors.UnimplementedError("TFRecordReader: compressed files are not read here; decompress them first")
         super().__init__("framed", (), name or "TFRecordReader")

@@ -74,7 +74,7 @@ class Summary:
         def add(self, tag: str = "", simple_value: float = 0.0) -> Summary.Value:
             """Append a value and return it, to be filled in."""
             self.append(Summary.Value(tag, simple_value))
-            return self[-1]      # type: ignore[no-any-return]
+            return self[-1]
 
     def __init__(self, value: Any = ()) -> None:
         self.value = Summary._Values(value)

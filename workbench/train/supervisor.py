@@ -87,7 +87,7 @@ class Supervisor:
         with self.graph.as_default():
             self.init_op = global_variables_initializer() if init_op is _DEFAULT else init_op
             self.local_init_op = local_variables_initializer() if local_init_op is _DEFAULT else local_init_op
-            self.saver = (Saver() if global_variables() else None) if saver is _DEFAULT else saver
+            self.saver: Any = (Saver() if global_variables() else None) if saver is _DEFAULT else saver
             self.summary_op = summary.merge_all() if summary_op is _DEFAULT else summary_op
             self.global_step = get_global_step() if global_step is _DEFAULT else global_step
             self._missing = report_uninitialized_variables()

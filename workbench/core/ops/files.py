@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import glob
 import os
+from typing import Any
 
 import numpy as np
 
@@ -12,8 +13,8 @@ from workbench.core.queues import Queue
 from workbench.core.readers import Reader
 from workbench.core.shape import Shape
 
-FILE = {"stateful": True, "differentiable": False}
-READER = {"context": True, **FILE}
+FILE: dict[str, Any] = {"stateful": True, "differentiable": False}
+READER: dict[str, Any] = {"context": True, **FILE}
 
 
 def _text(value):
@@ -88,7 +89,7 @@ def reader_read_up_to(context, reader, queue, most):
 
 
 def _read(context, reader, queue, most, done):
-    found = []
+    found: list[tuple[bytes, bytes]] = []
 
     def opened(*names):
         reader.open(names[0].item() if isinstance(names[0], np.ndarray) else names[0])

@@ -97,7 +97,7 @@ def _resized(inputs, attrs):
 
 def _resized_dtype(dtypes, attrs):
     image = dtypes[0]
-    return [image if attrs["method"] == "nearest" or image.is_floating and image.size == 8 else as_dtype("float32")]
+    return [image if attrs["method"] == "nearest" or (image.is_floating and image.size == 8) else as_dtype("float32")]
 
 
 @op("images[n,h,w,c] size[2] -> ?", types="T:real int ->", dtypes=_resized_dtype, shape=_resized)

@@ -1,6 +1,8 @@
 """Sparse tensors given by indices [n, rank], values [n] and a dense shape: to dense, products, distances of sequences."""
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from workbench import errors
@@ -75,7 +77,7 @@ def _(node, dy):
 
 def _group(indices, values):
     """Sequences by all but the last index."""
-    found = {}
+    found: dict[tuple[int, ...], list[Any]] = {}
     for place, value in zip(np.asarray(indices).tolist(), np.asarray(values).tolist()):
         found.setdefault(tuple(place[:-1]), []).append(value)
     return found

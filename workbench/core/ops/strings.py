@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import csv
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from workbench.core.dtype import as_dtype
 from workbench.core.opdef import op
 from workbench.core.shape import Shape, as_shape
 
-TEXT = {"differentiable": False}
+TEXT: dict[str, Any] = {"differentiable": False}
 
 
 def _objects(values, shape):
@@ -113,14 +114,14 @@ def decode_csv(records, *record_defaults, field_delim=",", use_quote_delim=True,
     rows = [_cells(line, field_delim, use_quote_delim, len(record_defaults), number)
             for number, line in enumerate(text.ravel())]
     columns = zip(*rows) if rows else [()] * len(record_defaults)
-    return [_column(cells, np.asarray(default), number, na_value, text.shape)
-            for number, (cells, default) in enumerate(zip(columns, record_defaults))]
+    found = [_column(cells, np.asarray(default), number, na_value, text.shape)
+             for number, (cells, default) in enumerate(zip(columns, record_defaults))]
+    return found if len(found) > 1 else found[0]
 
 
 def _cells(line, delimiter, quoted, wanted, number):
-    style = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
     text = line.decode("utf-8", "surrogateescape")
-    cells = next(csv.reader([text], delimiter=delimiter, quoting=style, strict=True), [""])
+    cells = next(csv.reader([text], delimiter=delimiter, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE, strict=True), [""])
     if len(cells) != wanted:
         raise errors.InvalidArgumentError(f"decode_csv: record {number} has {len(cells)} fields but there are {wanted} "
                                           "defaults; give one for each")
@@ -175,7 +176,7 @@ def parse_example(serialized, *, features):
             found.append(_fixed(name, lists, as_dtype(dtype), tuple(shape), default))
         else:
             found += _variable([values or [] for values in lists], as_dtype(dtype))
-    return found
+    return found if len(found) > 1 else found[0]
 
 
 def _values(message, name, dtype, number):
