@@ -14,7 +14,7 @@ LAYERS = (
     ("element types", "core.dtype"),
     ("shapes", "core.shape"),
     ("record files", "core.records"),
-    ("state", "core.state core.queues core.accumulators core.readers"),
+    ("state", "core.state core.queues core.accumulators core.readers core.datasets"),
     ("operation definitions", "core.opdef"),
     ("device names", "core.device"),
     ("graph records", "core.graph"),

@@ -9,7 +9,7 @@ from workbench.core.build import convert, ops
 from workbench.core.graph import Tensor
 from workbench.nn.variables import GraphKeys, get_collection, root_graph
 
-__all__ = ["Reduction", "absolute_difference", "add_loss", "compute_weighted_loss", "get_losses",
+__all__ = ["Reduction", "absolute_difference", "add_loss", "compute_weighted_loss", "cosine_distance", "get_losses",
            "get_regularization_losses", "get_total_loss", "hinge_loss", "huber_loss", "log_loss", "mean_squared_error",
            "sequence_loss_by_example", "sigmoid_cross_entropy", "softmax_cross_entropy", "sparse_softmax_cross_entropy"]
 
@@ -108,6 +108,18 @@ def hinge_loss(labels: Any, logits: Any, weights: Any = 1.0, scope: str | None =
     labels, logits = _pair(labels, logits, "hinge_loss")
     return compute_weighted_loss(ops.relu(1.0 - (2.0 * labels - 1.0) * logits), weights, scope or "hinge_loss",
                                  loss_collection, reduction)
+
+
+def cosine_distance(labels: Any, predictions: Any, axis: int | None = None, weights: Any = 1.0, scope: str | None = None,
+                    loss_collection: str | None = GraphKeys.LOSSES, reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+                    dim: int | None = None) -> Tensor:
+    """1 - Σ labels · predictions over `axis`; both must have unit length there."""
+    axis = dim if axis is None else axis
+    if axis is None:
+        raise errors.InvalidArgumentError("cosine_distance: axis is missing; pass the axis along which vectors lie")
+    labels, predictions = _pair(labels, predictions, "cosine_distance")
+    losses = 1.0 - ops.reduce_sum(labels * predictions, axis=[axis], keepdims=True)
+    return compute_weighted_loss(losses, weights, scope or "cosine_distance", loss_collection, reduction)
 
 
 def softmax_cross_entropy(onehot_labels: Any, logits: Any, weights: Any = 1.0, label_smoothing: float = 0.0,
