@@ -22,9 +22,12 @@ from workbench.nn import metrics as _metrics
 from workbench.nn import rnn_cell as _rnn_cell
 from workbench.nn import seq2seq as _seq2seq
 from workbench.train import app as _app
+from workbench.train import canned as _canned
 from workbench.train import config as _config
+from workbench.train import estimator as _estimator
 from workbench.train import examples as _examples
 from workbench.train import files as _files
+from workbench.train import learn as _learn
 from workbench.train import optimize as _optimize
 from workbench.train import testing as _testing
 
@@ -194,7 +197,8 @@ class _Train(_Namespace):
         return _wb.Server
 
 
-train = _Train(**vars(_overlay(
+train = _Train(**vars(_overlay(      # type: ignore[assignment]
+
     _train,
     SummaryWriter=_wb.summary.FileWriter,
     get_global_step=_train.get_or_create_global_step,
@@ -236,16 +240,20 @@ contrib = _Namespace(
         linear=_functools.partial(_layers.fully_connected, activation_fn=None),
         max_pool2d=_renamed(_layers.max_pooling2d, kernel_size="pool_size", stride="strides", scope="name"),
         OPTIMIZER_CLS_NAMES=_optimize.OPTIMIZER_CLS_NAMES, optimize_loss=_optimize.optimize_loss,
-        relu=_layers.fully_connected, stack=_layers.stack,
+        real_valued_column=_learn.real_valued_column, relu=_layers.fully_connected, stack=_layers.stack,
         variance_scaling_initializer=_initializers.VarianceScaling,
         xavier_initializer=_initializers.xavier_initializer,
         xavier_initializer_conv2d=_initializers.xavier_initializer),
-    learn=_Namespace(
+    learn=_overlay(
+        _learn,
         datasets=_Namespace(base=_tables, load_dataset=_tables.load_dataset, load_iris=_tables.load_iris,
                             mnist=_mnist_tutorial),
         preprocessing=_Namespace(ByteProcessor=_vocabulary.ByteProcessor,
                                  CategoricalVocabulary=_vocabulary.CategoricalVocabulary,
-                                 VocabularyProcessor=_vocabulary.VocabularyProcessor, tokenizer=_vocabulary.tokenizer)),
+                                 VocabularyProcessor=_vocabulary.VocabularyProcessor, tokenizer=_vocabulary.tokenizer),
+        metric_spec=_Namespace(MetricSpec=_learn.MetricSpec),
+        python=_Namespace(learn=_Namespace(estimators=_Namespace(model_fn=_Namespace(
+            ModeKeys=_learn.ModeKeys, ModelFnOps=_learn.ModelFnOps))))),
     legacy_seq2seq=_seq2seq,
     losses=_losses,
     metrics=_Namespace(
@@ -263,6 +271,9 @@ RunMetadata, RunOptions = _config.RunMetadata, _config.RunOptions
 app = _Namespace(run=_app.run, flags=_app)
 flags = _app
 gfile = _files
+estimator = _overlay(_estimator, inputs=_Namespace(numpy_input_fn=_estimator.numpy_input_fn), **{
+    name: getattr(_canned, name) for name in ("DNNClassifier", "DNNRegressor", "LinearClassifier", "LinearRegressor")})
+feature_column = _Namespace(input_layer=_canned.input_layer, numeric_column=_canned.numeric_column)
 confusion_matrix = _metrics.confusion_matrix
 python_io = _Namespace(TFRecordWriter=_examples.TFRecordWriter, tf_record_iterator=_examples.tf_record_iterator)
 python = _Namespace(framework=_Namespace(tensor_shape=_Namespace(

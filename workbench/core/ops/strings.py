@@ -121,7 +121,12 @@ def decode_csv(records, *record_defaults, field_delim=",", use_quote_delim=True,
 
 def _cells(line, delimiter, quoted, wanted, number):
     text = line.decode("utf-8", "surrogateescape")
-    cells = next(csv.reader([text], delimiter=delimiter, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE, strict=True), [""])
+    style: Any = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+    try:
+        cells = next(csv.reader([text], delimiter=delimiter, quoting=style, strict=True), [""])
+    except csv.Error as error:
+        raise errors.InvalidArgumentError(f"decode_csv: record {number} is {text[:40]!r} ({error}); mend its "
+                                          "quotes") from None
     if len(cells) != wanted:
         raise errors.InvalidArgumentError(f"decode_csv: record {number} has {len(cells)} fields but there are {wanted} "
                                           "defaults; give one for each")
