@@ -25,7 +25,8 @@ def linear(features, labels, mode, params):
         return EstimatorSpec(mode, predictions={"y": y, "twice": y * 2.0})
     loss = wb.losses.mean_squared_error(labels, y)
     step = train.GradientDescentOptimizer(params["rate"]).minimize(loss, train.get_global_step())
-    return EstimatorSpec(mode, loss=loss, train_op=step, eval_metric_ops={"rmse": wb.metrics.root_mean_squared_error(labels, y)})
+    return EstimatorSpec(mode, loss=loss, train_op=step, eval_metric_ops={
+        "rmse": wb.metrics.root_mean_squared_error(labels, y)})
 
 
 def batches(epochs=None, shuffle=True, size=30):
@@ -34,7 +35,7 @@ def batches(epochs=None, shuffle=True, size=30):
 
 def test_a_model_of_ones_own_is_trained_evaluated_and_asked(tmp_path):
     estimator = Estimator(linear, tmp_path, RunConfig(save_checkpoints_steps=20, save_summary_steps=10), {"rate": 0.1})
-    with pytest.raises(errors.NotFoundError, match="there is no checkpoint in .*; train first"):
+    with pytest.raises(errors.NotFoundError, match=r"there is no checkpoint in .*; train first"):
         estimator.evaluate(batches(1))
     assert estimator.train(batches(), steps=30) is estimator
     estimator.train(batches(), max_steps=60)

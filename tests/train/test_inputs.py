@@ -71,7 +71,7 @@ def test_epochs_are_counted_in_a_local_variable():
     with wb.Session() as session:
         session.run(wb.local_variables_initializer())
         assert [session.run(value).tolist() for _ in range(2)] == [[1, 2]] * 2 and session.run(counter) == 2
-        with pytest.raises(errors.OutOfRangeError, match="count_up_to: variable '.*epochs' has reached its limit 2; stop"):
+        with pytest.raises(errors.OutOfRangeError, match=r"count_up_to: variable '.*epochs' has reached its limit 2; stop"):
             session.run(value)
     assert train.limit_epochs([1]).op.type == "constant"
 
@@ -101,13 +101,13 @@ def test_batches_by_name_of_many_and_padded():
 
 def test_shuffled_batches_hold_everything_once():
     found = drain(train.shuffle_batch([numbers(40)], 10, capacity=30, min_after_dequeue=10, num_threads=2, seed=1))
-    assert sorted(sum((v.tolist() for v in found), [])) == list(range(40)) and found[0].tolist() != list(range(10))
+    assert sorted(np.concatenate(found).tolist()) == list(range(40)) and found[0].tolist() != list(range(10))
 
 
 @pytest.mark.parametrize("join", [train.batch_join, lambda *args: train.shuffle_batch_join(*args, 20, 2)])
 def test_several_sources_are_joined(join):
     found = drain(join([[numbers(6)], [numbers(6) + 100]], 4))
-    assert sorted(sum((v.tolist() for v in found), [])) == [*range(6), *range(100, 106)]
+    assert sorted(np.concatenate(found).tolist()) == [*range(6), *range(100, 106)]
 
 
 def test_fullness_is_summarised():

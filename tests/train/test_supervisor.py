@@ -30,7 +30,7 @@ def test_training_is_initialised_saved_and_restored(tmp_path):
     for round_ in range(2):
         with wb.Graph().as_default() as graph:
             grow, value, step = model()
-            supervisor = Supervisor(logdir=tmp_path)
+            supervisor = Supervisor(logdir=tmp_path, save_model_secs=0)
             assert graph.finalized and supervisor.save_path == str(tmp_path / "model.ckpt")
             with supervisor.managed_session() as session:
                 assert wb.get_default_session() is session
@@ -92,7 +92,7 @@ def test_other_workers_wait_for_the_chief():
     _, value, _ = model()
     with wb.Session() as alone:
         supervisor = Supervisor(is_chief=False, recovery_wait_secs=0.01)
-        with pytest.raises(errors.DeadlineExceededError, match="the model was not ready after 0.05 s; start the chief"):
+        with pytest.raises(errors.DeadlineExceededError, match=r"the model was not ready after 0.05 s; start the chief"):
             supervisor.prepare_or_wait_for_session(max_wait_secs=0.05)
         with pytest.raises(errors.FailedPreconditionError, match="only the chief starts the standard services"):
             supervisor.start_standard_services(alone)
@@ -104,7 +104,7 @@ def test_what_cannot_be(tmp_path):
     with pytest.raises(errors.UnimplementedError, match="ready_op and session_manager are not supported; use init_op"):
         Supervisor(ready_op=wb.constant(1))
     supervisor = Supervisor(init_op=None, logdir=tmp_path)
-    with pytest.raises(errors.FailedPreconditionError, match="there is no checkpoint in .* and no init_op; give one"), \
+    with pytest.raises(errors.FailedPreconditionError, match=r"there is no checkpoint in .* and no init_op; give one"), \
             supervisor.managed_session():
         raise AssertionError("the body must not be reached")
     with wb.Graph().as_default():
