@@ -348,7 +348,7 @@ def unstack(value, *, num=None, axis=0):
     if num is not None and value.shape[axis] != num:
         raise errors.ShapeError(f"unstack: num is {num} but axis {axis} of value is {value.shape[axis]}; "
                                 "make them agree")
-    return [np.array(piece) for piece in np.moveaxis(value, axis, 0)]
+    return [np.array(piece, value.dtype) for piece in np.moveaxis(value, axis, 0)]
 
 
 @unstack.gradient
