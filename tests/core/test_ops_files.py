@@ -139,6 +139,18 @@ def test_a_reader_is_a_plain_store(folder: Path):
 
 # text
 
+def test_strings_stay_strings_however_they_are_cut():
+    """One string of a vector is plain bytes to NumPy, which would drop the zeros at its end."""
+    p, i = wb.placeholder(wb.string, [2]), wb.placeholder(wb.int32, [])
+    wanted = np.array([b"a", b"b\0\0"], object)
+    cuts = [wb.gather(p, i), p[1], p[i], wb.unstack(p)[1], wb.cond(i > 0, lambda: p[1], lambda: p[0]),
+            wb.map_fn(lambda s: wb.identity(wb.expand_dims(s, 0)), p)[1, 0], wb.stack([p[0], p[1]])[1],
+            wb.decode_raw(p[i], wb.uint8), wb.string_join([p[1], wb.zeros_like(p)[0]])]
+    *found, raw, joined = run(cuts, {p: wanted, i: 1})
+    assert all(f.dtype == object and f.item() == b"b\0\0" for f in [*found, joined])
+    assert raw.tolist() == [98, 0, 0]
+
+
 def test_bytes_as_numbers():
     assert run(ops.decode_raw([b"\1\0\2\0", b"\3\0\4\0"], wb.int16)).tolist() == [[1, 2], [3, 4]]
     assert run(ops.decode_raw(b"\0\1", wb.int16, little_endian=False)).tolist() == [1]

@@ -53,6 +53,8 @@ def test_slices_of_several_tensors_belong_together():
     x = np.arange(12, dtype=np.float32).reshape(6, 2)
     row, label = train.slice_input_producer([x, np.arange(6)], num_epochs=1)
     found = drain([row, label])
+    texts = train.slice_input_producer([["a", "b"]], num_epochs=1, shuffle=False)
+    assert [v.item() for v, in drain(texts)] == [b"a", b"b"]
     assert sorted(int(n) for _, n in found) == list(range(6))
     assert all((r == x[n]).all() for r, n in found)
 

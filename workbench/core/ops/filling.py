@@ -66,8 +66,8 @@ def _zeros_into(x, out):
 
 @op("x[...] -> [...]", name="zeros_like", into=_zeros_into, differentiable=False)
 def zeros_like_(x):
-    """Zeros in the shape and dtype of x."""
-    return np.zeros(x.shape, x.dtype)
+    """Zeros in the shape and dtype of x; empty strings for strings."""
+    return np.full(x.shape, b"", object) if x.dtype == object else np.zeros(x.shape, x.dtype)
 
 
 def _ones_into(x, out):
