@@ -10,6 +10,7 @@ from distributed import Client, LocalCluster
 from workbench import errors
 from workbench.cluster.dashboard import WorkbenchScheduler
 from workbench.cluster.host import WorkbenchWorker
+from workbench.cluster.nanny import ScriptlessNanny
 
 __all__ = ["choose_workers", "embedded", "install", "install_page", "resolve"]
 
@@ -20,7 +21,7 @@ def embedded(workers: int, dashboard_address: str | None) -> tuple[Client, Local
     """A cluster of single-threaded processes on this machine; memory is not limited, for variables live there."""
     local = LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, memory_limit=0,
                          dashboard_address=dashboard_address, host="127.0.0.1",
-                         preload="workbench.cluster.quiet")
+                         preload="workbench.cluster.quiet", worker_class=ScriptlessNanny)
     try:
         return Client(local), local
     except BaseException:
