@@ -47,6 +47,7 @@ def test_workers_with_tasks_are_not_scaled_away():
 
 
 @pytest.mark.cluster
+@pytest.mark.filterwarnings("ignore:There is no current event loop:DeprecationWarning")     # Bokeh's client, Python ≥ 3.12
 def test_the_page_shows_the_tasks_of_a_running_cluster():
     with (LocalCluster(n_workers=2, threads_per_worker=1, memory_limit=0, dashboard_address="127.0.0.1:0",
                        host="127.0.0.1") as local, Client(local) as client):
