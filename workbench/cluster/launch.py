@@ -5,6 +5,7 @@ import asyncio
 import logging
 from typing import Any
 
+import dask
 from distributed import Client, LocalCluster
 
 from workbench import errors
@@ -17,11 +18,17 @@ __all__ = ["choose_workers", "embedded", "install", "install_page", "resolve"]
 logger = logging.getLogger("workbench")
 
 
+_CALM = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "500ms",
+         "distributed.admin.system-monitor.interval": "1s"}
+"""Dask looks at itself 150 times a second in every process, which small steps feel; see docs/decisions.md."""
+
+
 def embedded(workers: int, dashboard_address: str | None) -> tuple[Client, LocalCluster]:
     """A cluster of single-threaded processes on this machine; memory is not limited, for variables live there."""
-    local = LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, memory_limit=0,
-                         dashboard_address=dashboard_address, host="127.0.0.1",
-                         preload="workbench.cluster.quiet", worker_class=ScriptlessNanny)
+    with dask.config.set(_CALM):
+        local = LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, memory_limit=0,
+                             dashboard_address=dashboard_address, host="127.0.0.1",
+                             preload="workbench.cluster.quiet", worker_class=ScriptlessNanny)
     try:
         return Client(local), local
     except BaseException:
