@@ -109,6 +109,7 @@ class Session:
         journal = trace.journal
         if not journal.enabled:
             return found.build(found.runner.run(values, step))
+        journal.ran = (self.name, step)
         start = time.perf_counter()
         traced = start - self._last_op > _OP_PERIOD or getattr(options, "trace_level", 0) > 0
         if traced:
