@@ -10,7 +10,7 @@ from tests.layers import Module
 LAYERS = (
     ("ground", "errors settings"),
     ("records of a run", "core.trace"),
-    ("gate", "core.gate"),
+    ("gate and interrupts", "core.gate core.interrupts"),
     ("element types", "core.dtype"),
     ("shapes", "core.shape"),
     ("state", "core.state core.queues core.accumulators"),

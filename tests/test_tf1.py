@@ -143,7 +143,7 @@ def test_options_and_small_namespaces(tmp_path: Path, monkeypatch: pytest.Monkey
     assert tf.compat.as_bytes("é") == "é".encode() and tf.compat.as_str(b"a") == tf.compat.as_text("a") == "a"
     tf.gfile.MakeDirs(str(tmp_path / "x"))
     assert tf.gfile.Exists(str(tmp_path / "x"))
-    level = tf.logging.get_verbosity()
+    level = logging.getLogger("workbench").level      # the logger's own, not the one it inherits
     tf.logging.set_verbosity(tf.logging.ERROR)
     assert tf.logging.get_verbosity() == logging.ERROR
     tf.logging.set_verbosity(level)
