@@ -119,14 +119,17 @@ def softmax_cross_entropy(onehot_labels: Any, logits: Any, weights: Any = 1.0, l
     if label_smoothing:
         classes = ops.cast(ops.shape(logits)[-1], logits.dtype)
         labels = labels * (1.0 - label_smoothing) + label_smoothing / classes
-    losses = ops.softmax_cross_entropy_with_logits_v2(labels=labels, logits=logits)
+    losses = ops.softmax_cross_entropy_with_logits(labels=labels, logits=logits)
     return compute_weighted_loss(losses, weights, scope or "softmax_cross_entropy", loss_collection, reduction)
 
 
 def sparse_softmax_cross_entropy(labels: Any, logits: Any, weights: Any = 1.0, scope: str | None = None,
                                  loss_collection: str | None = GraphKeys.LOSSES,
                                  reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
-    """Cross entropy of softmax(logits) [n, c] against class numbers [n]."""
+    """Cross entropy of softmax(logits) [n, c] against class numbers [n] or [n, 1]."""
+    labels, logits = convert(labels), convert(logits)
+    if labels.shape.rank is not None and labels.shape.rank == logits.shape.rank and labels.shape.dims[-1] in (1, None):
+        labels = ops.squeeze(labels, -1)
     losses = ops.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
     return compute_weighted_loss(losses, weights, scope or "sparse_softmax_cross_entropy", loss_collection, reduction)
 

@@ -207,9 +207,11 @@ def _(node, dvalues, _):
 
 @op("predictions[n,c] targets[n] -> [n]", types="T:float int -> bool", differentiable=False)
 def in_top_k(predictions, targets, *, k):
-    """Is fewer than k predictions of the row larger than that of the target?"""
-    own = predictions[np.arange(len(targets)), targets]
-    return ((predictions > own[:, None]).sum(1) < k) & np.isfinite(own)
+    """Are fewer than k predictions of the row larger than the target's? Not where one is infinite or NaN, or where
+    there is no such target."""
+    inside = (targets >= 0) & (targets < predictions.shape[1])
+    own = predictions[np.arange(len(targets)), np.where(inside, targets, 0)]
+    return ((predictions > own[:, None]).sum(1) < k) & inside & np.isfinite(predictions).all(1)
 
 
 # n-d gather and scatter
