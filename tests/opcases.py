@@ -299,7 +299,7 @@ case("gather_nd", T, ints([0, 1], [1, 2]), value=lambda p, i: np.stack([p[0, 1],
 case("scatter_nd", ints([0], [2], [0]), reals(3), ints(4), value=lambda i, u, s: np.array([u[0] + u[2], 0, u[1], 0]))
 case("sparse_to_dense", ints([0, 1], [2, 0]), ints(3, 2), reals(2), fed=False,
      value=lambda i, s, v: np.array([[7, v[0]], [7, 7], [v[1], 7]]), attrs={"default_value": 7})
-case("sparse_to_dense", ints(2, 0), ints(4)[0:1], ONE, value=lambda i, s, v: np.array([v, 0, v, 0]), label="scalar")
+case("sparse_to_dense", ints(0, 2), ints(4)[0:1], ONE, value=lambda i, s, v: np.array([v, 0, v, 0]), label="scalar")
 case("sequence_mask", ints(1, 3, 0), value=lambda n: np.arange(3) < n[:, None], label="longest")
 case("sequence_mask", ints([1], [2]), value=lambda n: (np.arange(2) < n[..., None]).astype(np.float32),
      attrs={"maxlen": 2, "dtype": "float32"})

@@ -66,6 +66,10 @@ def _flatten(graph: Graph, item: Any, tensors: list[Tensor], operations: list[Op
         parts = [item.values, item.indices, *([item.dense_shape] if item.dense_shape is not None else [])]
         inner = [_flatten(graph, p, tensors, operations) for p in parts]
         return lambda values: IndexedSlicesValue(*[b(values) for b in inner], *([None] * (3 - len(inner))))
+    if hasattr(item, "__graph_parts__"):      # several tensors that make one value, such as a sparse tensor
+        tensors_of, make = item.__graph_parts__()
+        pieces = [_flatten(graph, p, tensors, operations) for p in tensors_of]
+        return lambda values: make(*[b(values) for b in pieces])
     if isinstance(item, dict):
         keyed = {k: _flatten(graph, v, tensors, operations) for k, v in item.items()}
         return lambda values: {k: b(values) for k, b in keyed.items()}
