@@ -59,7 +59,7 @@ class LocalBackend:
         return _Threads(list(zip(parts, plans)), self, fetches)
 
     def close(self) -> None:
-        self.container.clear()
+        self.container.close()
 
 
 class InstancePool:
