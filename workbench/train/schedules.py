@@ -5,6 +5,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from workbench import errors
 from workbench.core.build import IndexedSlices, convert, ops
 from workbench.core.graph import Graph, Tensor
@@ -117,11 +119,15 @@ def global_norm(t_list: Sequence[Any], name: str = "global_norm") -> Tensor:
 
 def clip_by_global_norm(t_list: Sequence[Any], clip_norm: Any, use_norm: Any = None,
                         name: str = "clip_by_global_norm") -> tuple[list[Any], Tensor]:
-    """(tensors scaled together so that their common norm is at most `clip_norm`, their norm before)."""
+    """(tensors scaled together so that their common norm is at most `clip_norm`, their norm before).
+
+    All elements become NaN when the norm is infinite or NaN.
+    """
     norm = global_norm(t_list) if use_norm is None else convert(use_norm)
     with root_graph().name_scope(name):
         limit = convert(clip_norm, norm.dtype)
         scale = limit / ops.maximum(norm, limit)
+        scale = ops.select(ops.is_finite(norm), scale, np.nan)      # an infinite norm must show, not become a step of 0
         return [_scaled(t, scale) for t in t_list], norm
 
 
@@ -137,7 +143,9 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str = "clip_by_
     """`t` scaled so that its norm (over `axes`) is at most `clip_norm`."""
     values = t.values if isinstance(t, IndexedSlices) else convert(t)
     with root_graph().name_scope(name):
-        norm = ops.sqrt(ops.reduce_sum(ops.square(values), axis=axes, keepdims=axes is not None))
+        energy = ops.reduce_sum(ops.square(values), axis=axes, keepdims=axes is not None)
+        some = energy > 0.0      # the root of 0 has no gradient
+        norm = ops.select(some, ops.sqrt(ops.select(some, energy, 1.0)), energy)
         limit = convert(clip_norm, values.dtype)
         return _scaled(t, limit / ops.maximum(norm, limit))
 
