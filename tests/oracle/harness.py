@@ -14,7 +14,7 @@ import pytest
 
 import workbench.tf1 as ours
 
-__all__ = ["MODES", "Row", "Table", "agree", "check", "outcome", "tensorflow", "truth_of"]
+__all__ = ["MODES", "Row", "Table", "agree", "check", "flat", "outcome", "quiet", "same_story", "tensorflow"]
 
 MODES = {"known": np.float64, "dims": np.float64, "constant": np.float64, "float32": np.float32}
 """How the inputs enter our graph (fed with known shape, fed with unknown dimensions, folded away), and float64 as what."""
@@ -195,10 +195,26 @@ def _wide(array: Any) -> Any:
     return np.complex128 if array.dtype.kind == "c" else np.float64
 
 
+# whole programs
+
+def told(tf: Any, story: Callable[..., Any]) -> list[Any]:
+    """What `story(tf)`, a program that runs sessions of its own, gives in a graph of its own."""
+    with tf.Graph().as_default():
+        return flat(story(tf))
+
+
+def same_story(story: Callable[..., Any], tolerance: float | None = None) -> None:
+    """The program ends with the same values under both names."""
+    with quiet():
+        wanted = told(tensorflow(), story)
+    agree(told(ours, story), wanted, tolerance, "result")
+
+
 # errors
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
+    """TensorFlow may warn; we may not."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield
