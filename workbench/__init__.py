@@ -116,6 +116,7 @@ from workbench.train.schedules import (
 
 __version__ = "0.1.0"
 
+Assert = ops.Assert
 abs = ops.abs
 accumulate_n = ops.accumulate_n
 acos = ops.acos
@@ -258,7 +259,7 @@ zeros = ops.zeros
 zeros_like = ops.zeros_like
 
 __all__ = [
-    "AUTO_REUSE", "ConditionalAccumulator", "DType", "FIFOQueue", "Graph", "GraphKeys", "IndexedSlices",
+    "AUTO_REUSE", "Assert", "ConditionalAccumulator", "DType", "FIFOQueue", "Graph", "GraphKeys", "IndexedSlices",
     "InteractiveSession", "Operation", "PaddingFIFOQueue", "PriorityQueue", "QueueBase", "RandomShuffleQueue",
     "Session", "SparseConditionalAccumulator", "Tensor", "TensorShape", "Variable", "VariableScope", "abs",
     "accumulate_n", "acos", "add", "add_n", "add_to_collection", "argmax", "argmin", "as_dtype", "asin", "assign",
