@@ -480,7 +480,7 @@ def _densified(params: Any, indices: Any) -> Any:
     return ops.densify(gradients(ops.gather(params, indices), params)[0])
 
 
-ELSEWHERE = {"placeholder", "argument", "no_op", "random_uniform", "random_normal", "truncated_normal", "multinomial",
+ELSEWHERE = {"Assert", "placeholder", "argument", "no_op", "random_uniform", "random_normal", "truncated_normal", "multinomial",
              "random_permutation", "candidate_sampler"}
 """Operations without a value to compare: test_ops.py tests each by name."""
 FAMILIES_ELSEWHERE = {"state", "updates", "lists", "flow", "queues", "comm", "fused", "sparse", "strings", "files", "summaries"}
