@@ -31,26 +31,32 @@ class DType:
 
     @property
     def as_numpy_dtype(self) -> Any:
+        """The NumPy scalar type; `object` for strings and handles."""
         return self.numpy.type
 
     @property
     def base_dtype(self) -> DType:
+        """The type itself: there are no reference types here."""
         return self
 
     @property
     def is_floating(self) -> bool:
+        """Is it a real floating-point type, bfloat16 included?"""
         return self.kind == "float"
 
     @property
     def is_integer(self) -> bool:
+        """Is it an integer type, signed or not? bool is none."""
         return self.kind == "int"
 
     @property
     def is_complex(self) -> bool:
+        """Is it complex64 or complex128?"""
         return self.kind == "complex"
 
     @property
     def is_number(self) -> bool:
+        """Is it an integer, floating or complex type?"""
         return self.kind in ("float", "int", "complex")
 
     @property
@@ -64,10 +70,12 @@ class DType:
 
     @property
     def min(self) -> Any:
+        """The smallest finite value; ValueError where the type is neither integer nor floating."""
         return self._limits.min
 
     @property
     def max(self) -> Any:
+        """The largest finite value; ValueError where the type is neither integer nor floating."""
         return self._limits.max
 
     @property
@@ -110,7 +118,10 @@ _PYTHON: dict[Any, DType] = {float: float32, int: int32, bool: bool_, complex: c
 
 
 def as_dtype(value: Any) -> DType:
-    """The element type meant by a DType, a name, a NumPy dtype or scalar type, or a Python type."""
+    """The element type meant by a DType, a name, a NumPy dtype or scalar type, or a Python type.
+
+    Python's float is float32, int is int32, str and bytes are string. Raises DtypeError for anything else.
+    """
     if isinstance(value, DType):
         return value
     if isinstance(value, str) and (value in _BY_NAME or value in _ALIASES):

@@ -20,7 +20,11 @@ def _counter(name: str) -> Variable:
 
 def mean(values: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
          name: str | None = None) -> tuple[Tensor, Tensor]:
-    """(mean of all values seen, operation that sees one more batch and gives the new mean); 0 before any."""
+    """(mean of all values seen, operation that sees one more batch and gives the new mean): float32 scalars, 0 before
+    any.
+
+    `weights` broadcasts against `values`. The counters are local variables: run local_variables_initializer first.
+    """
     with variable_scope(name, "mean"):
         total, count = _counter("total"), _counter("count")
         values = ops.cast(convert(values), "float32")
@@ -35,7 +39,11 @@ def _ratio(total: Tensor, count: Tensor) -> Tensor:
 
 def accuracy(labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None,
              updates_collections: Any = None, name: str | None = None) -> tuple[Tensor, Tensor]:
-    """(share of predictions equal to labels, operation that sees one more batch)."""
+    """(share of predictions equal to labels, operation that sees one more batch and gives the new share): float32
+    scalars.
+
+    Labels and predictions have one shape and any type that compares; for the rest see mean.
+    """
     labels, predictions = convert(labels), convert(predictions)
     right = ops.equal(ops.cast(labels, predictions.dtype), predictions)
     return mean(ops.cast(right, "float32"), weights, name=name or "accuracy")

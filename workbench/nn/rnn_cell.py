@@ -34,10 +34,12 @@ class RNNCell:
 
     @property
     def state_size(self) -> Any:
+        """Width of the state: an int, or a tuple of them for a state of several parts."""
         raise errors.UnimplementedError(f"{type(self).__name__}: state_size is missing; define it")
 
     @property
     def output_size(self) -> int:
+        """Width of the output."""
         raise errors.UnimplementedError(f"{type(self).__name__}: output_size is missing; define it")
 
     def __call__(self, inputs: Any, state: Any, scope: str | VariableScope | None = None) -> tuple[Any, Any]:
@@ -45,6 +47,7 @@ class RNNCell:
             return self.call(convert(inputs), state)
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
+        """(output [batch, output_size], new state) of one step; what a new cell defines."""
         raise errors.UnimplementedError(f"{type(self).__name__}: call(inputs, state) is missing; define it")
 
     def zero_state(self, batch_size: Any, dtype: Any) -> Any:
