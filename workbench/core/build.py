@@ -48,8 +48,9 @@ class IndexedSlices:
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "constant") -> Tensor:
     """A tensor with a fixed value: a number, a nested list or an array, as `dtype` (default: that of the value).
 
-    `shape` repeats a single value or arranges as many as it holds. Python numbers become float32, int32 (int64 where needed) or bool.
-    Raises DtypeError when the value does not fit the dtype, ShapeError when it does not fill the shape.
+    `shape` repeats a single value or arranges as many as it holds. Python numbers become float32, int32 (int64 where
+    needed) or bool. Raises DtypeError when the value does not fit the dtype, ShapeError when it does not fill the
+    shape.
     """
     wanted = None if dtype is None else as_dtype(dtype)
     array = to_array(value, wanted, "constant")
