@@ -162,8 +162,9 @@ def to_array(value: Any, dtype: DType | None = None, where: str = "convert") -> 
     if array.dtype.kind in "SU" and dtype is None:
         return _text_array(value)
     if array.dtype.kind in "SUO":
-        raise errors.DtypeError(f"{where}: {_shorten(value)} is no number but {dtype or 'a tensor'} was wanted; "
-                                "pass numbers of one rectangular shape")
+        wanted = dtype.name if dtype else "a tensor"
+        raise errors.DtypeError(f"{where}: {_shorten(value)} is no number but {wanted} was wanted; pass numbers of one "
+                                "rectangular shape")
     if dtype is None:
         return _default_width(value, array)
     if array.dtype == dtype.numpy:

@@ -73,7 +73,7 @@ def _spread(pair: tuple[int, int], data_format: str) -> list[int]:
 
 def _channels(x: Tensor, data_format: str, where: str) -> int:
     if x.shape.rank != 4:
-        raise errors.ShapeError(f"{where}: inputs {x.name} has shape {x.shape}; images have rank 4")
+        raise errors.ShapeError(f"{where}: inputs {x.name} has shape {x.shape}; images have rank 4: reshape it")
     found = x.shape.as_list()[3 if data_format == "NHWC" else 1]
     if found is None:
         raise errors.ShapeError(f"{where}: inputs {x.name} has shape {x.shape}; its channels must be known: set_shape "
@@ -202,7 +202,8 @@ def batch_normalization(inputs: Any, axis: int = -1, momentum: float = 0.99, eps
     axis %= max(rank, 1)
     depth = x.shape.as_list()[axis]
     if depth is None:
-        raise errors.ShapeError(f"batch_normalization: inputs {x.name} has shape {x.shape}; axis {axis} must be known")
+        raise errors.ShapeError(f"batch_normalization: inputs {x.name} has shape {x.shape}; axis {axis} must be "
+                                "known: set_shape it")
     with variable_scope(name, "batch_normalization", reuse=reuse):
         def vector(title: str, initializer: Any, trained: bool) -> Variable:
             return get_variable(title, [depth], x.dtype, initializer, trainable=trained)

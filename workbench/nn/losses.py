@@ -48,7 +48,8 @@ def compute_weighted_loss(losses: Any, weights: Any = 1.0, scope: str | None = N
             empty = ops.equal(count, 0.0)
             result = ops.reduce_sum(product) / ops.select(empty, ops.ones_like(count), count)
         else:
-            raise errors.InvalidArgumentError(f"loss: reduction {reduction!r} is unknown; use one of losses.Reduction")
+            known = ", ".join((Reduction.NONE, Reduction.SUM, Reduction.MEAN, Reduction.SUM_BY_NONZERO_WEIGHTS))
+            raise errors.InvalidArgumentError(f"compute_weighted_loss: reduction {reduction!r} is unknown; use one of {known}")
         return add_loss(result, loss_collection)
 
 

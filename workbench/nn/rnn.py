@@ -63,7 +63,8 @@ def dynamic_rnn(cell: RNNCell, inputs: Any, sequence_length: Any = None, initial
     """
     x = convert(inputs)
     if x.shape.rank is None or x.shape.rank < 3:
-        raise errors.ShapeError(f"dynamic_rnn: inputs {x.name} has shape {x.shape}; sequences have rank 3 or more")
+        raise errors.ShapeError(f"dynamic_rnn: inputs {x.name} has shape {x.shape}; sequences have rank 3 "
+                                "or more: reshape it")
     with variable_scope(scope or "rnn"):
         swapped = [1, 0, *range(2, x.shape.rank)]
         rows = x if time_major else ops.transpose(x, swapped)

@@ -187,8 +187,8 @@ class LSTMCell(BasicLSTMCell):
                  reuse: Any = None, name: str | None = None, **ignored: Any) -> None:
         super().__init__(num_units, forget_bias, state_is_tuple, activation, reuse, name)
         if num_proj is not None and not state_is_tuple:
-            raise errors.InvalidArgumentError("LSTMCell: num_proj needs state_is_tuple=True, because c and h differ in "
-                                              "width")
+            raise errors.InvalidArgumentError(f"LSTMCell: num_proj is {num_proj} but state_is_tuple is False; c and h "
+                                              "differ in width: pass state_is_tuple=True")
         self._peepholes, self._clip, self._initializer = use_peepholes, cell_clip, initializer
         self._projection, self._projection_clip = num_proj, proj_clip
 
