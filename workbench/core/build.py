@@ -27,18 +27,22 @@ class IndexedSlices:
 
     @property
     def dtype(self) -> DType:
+        """That of the values."""
         return self.values.dtype
 
     @property
     def op(self) -> Operation:
+        """The operation that makes the values."""
         return self.values.op
 
     @property
     def name(self) -> str:
+        """The name of the values."""
         return self.values.name
 
     @property
     def graph(self) -> Graph:
+        """The graph of the values."""
         return self.values.graph
 
     def __repr__(self) -> str:

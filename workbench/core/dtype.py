@@ -61,6 +61,7 @@ class DType:
 
     @property
     def is_differentiable(self) -> bool:
+        """Do gradients flow through it? True of floating-point types."""
         return self.kind == "float"     # no operation here has a complex gradient
 
     @property

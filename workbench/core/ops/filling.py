@@ -24,7 +24,7 @@ def _fill_into(dims, value, out):
 
 @op("dims[r] value[] -> ?", types="int T -> T", shape=_filled, into=_fill_into)
 def fill(dims, value):
-    """A tensor of shape `dims` whose elements are all `value`."""
+    """A tensor of shape `dims` whose elements are all `value`, in its dtype."""
     return np.full(tuple(dims), value, value.dtype)
 
 
@@ -199,7 +199,7 @@ _MODES: dict[str, Any] = {"CONSTANT": "constant", "REFLECT": "reflect", "SYMMETR
 
 @op("x? paddings[r,2] -> ?", types="T int -> T", shape=_padded)
 def pad(x, paddings, *, mode="CONSTANT", constant_values=0):
-    """x with `paddings[i] = (before, after)` elements around axis i: a constant, or x mirrored."""
+    """x with paddings[i] = (before, after) elements around axis i; `mode` is CONSTANT, REFLECT or SYMMETRIC (x mirrored)."""
     options = {"constant_values": constant_values} if mode.upper() == "CONSTANT" else {}
     return np.pad(x, paddings, _MODES[mode.upper()], **options)
 

@@ -198,7 +198,7 @@ def _top(inputs, attrs):
 
 @op("x? -> ? ?", types="T:real -> T int32", shape=_top)
 def top_k(x, *, k=1, sorted=True):
-    """[values, positions] of the k largest elements of the last axis, falling; of equals the first comes first."""
+    """[values, positions], both [..., k]: the k largest of the last axis, falling; of equals the first comes first."""
     order = (x.shape[-1] - 1 - np.argsort(x[..., ::-1], -1, kind="stable"))[..., ::-1][..., :k]
     return np.take_along_axis(x, order, -1), order.astype(np.int32)
 
