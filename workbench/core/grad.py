@@ -108,7 +108,7 @@ class _Walk:
         dxs = list(dxs) if isinstance(dxs, (list, tuple)) else [dxs]
         if len(dxs) != len(op.inputs):
             raise errors.InternalError(f"gradients: the gradient of {op.type} returned {len(dxs)} values for "
-                                       f"{len(op.inputs)} inputs")
+                                       f"{len(op.inputs)} inputs; return one for each, None where there is none")
         for tensor, dx in zip(op.inputs, dxs):
             self.add(tensor, dx)
 

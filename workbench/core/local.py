@@ -48,6 +48,8 @@ class LocalBackend:
 
     def __init__(self, cpus: int = 1, container: Container | None = None,
                  journal: trace.Journal = trace.journal) -> None:
+        if cpus < 1:
+            raise errors.InvalidArgumentError(f"Session: devices is {cpus} but a step needs one; ask for 1 or more")
         self.devices = tuple(f"/job:localhost/task:0/device:CPU:{i}" for i in range(cpus))
         self.container = container or Container()
         self.journal = journal

@@ -21,7 +21,7 @@ def _distinct(grad: IndexedSlices) -> tuple[Tensor, Tensor]:
 
 
 class GradientDescentOptimizer(Optimizer):
-    """variable -= learning_rate · gradient."""
+    """variable -= learning_rate · gradient; `learning_rate` is a number, a scalar tensor or a function that returns one."""
 
     def __init__(self, learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent") -> None:
         super().__init__(use_locking, name)
@@ -59,7 +59,11 @@ class MomentumOptimizer(Optimizer):
 
 
 class AdamOptimizer(Optimizer):
-    """Adaptive moments (Kingma & Ba 2015), in the form before section 2.1, where epsilon is "epsilon hat"."""
+    """Adaptive moments (Kingma & Ba 2015), in the form before section 2.1, where epsilon is "epsilon hat".
+
+    State: slots "m" and "v" of each variable's shape, and two scalars. With IndexedSlices all rows move, because
+    their moments decay.
+    """
 
     def __init__(self, learning_rate: Any = 0.001, beta1: Any = 0.9, beta2: Any = 0.999, epsilon: Any = 1e-8,
                  use_locking: bool = False, name: str = "Adam") -> None:
@@ -107,7 +111,10 @@ class AdamOptimizer(Optimizer):
 
 
 class AdagradOptimizer(Optimizer):
-    """accum += gradient²; variable -= learning_rate · gradient / √accum (Duchi, Hazan & Singer 2011)."""
+    """accum += gradient²; variable -= learning_rate · gradient / √accum (Duchi, Hazan & Singer 2011).
+
+    Raises InvalidArgumentError unless `initial_accumulator_value` is positive.
+    """
 
     def __init__(self, learning_rate: Any, initial_accumulator_value: float = 0.1, use_locking: bool = False,
                  name: str = "Adagrad") -> None:
@@ -131,7 +138,11 @@ class AdagradOptimizer(Optimizer):
 
 
 class RMSPropOptimizer(Optimizer):
-    """Divide by a running root mean square of the gradient (Hinton 2012), with momentum."""
+    """Divide by a running root mean square of the gradient (Hinton 2012), with momentum.
+
+    rms = decay · rms + (1 - decay) · gradient²; momentum slot = momentum · slot + learning_rate · gradient / √(rms +
+    epsilon); variable -= slot. Raises UnimplementedError for `centered`.
+    """
 
     def __init__(self, learning_rate: Any, decay: Any = 0.9, momentum: Any = 0.0, epsilon: Any = 1e-10,
                  use_locking: bool = False, centered: bool = False, name: str = "RMSProp") -> None:
@@ -158,7 +169,8 @@ class RMSPropOptimizer(Optimizer):
 
 
 class AdadeltaOptimizer(Optimizer):
-    """Steps in the ratio of past updates to past gradients (Zeiler 2012)."""
+    """Steps in the ratio of past updates to past gradients (Zeiler 2012), times `learning_rate`; `rho` is the decay
+    of both means."""
 
     def __init__(self, learning_rate: Any = 0.001, rho: float = 0.95, epsilon: float = 1e-8, use_locking: bool = False,
                  name: str = "Adadelta") -> None:
@@ -192,7 +204,10 @@ class AdadeltaOptimizer(Optimizer):
 
 
 class FtrlOptimizer(Optimizer):
-    """Follow the regularised leader (McMahan et al. 2013): sparse models by an L1 term."""
+    """Follow the regularised leader (McMahan et al. 2013): sparse models by an L1 term.
+
+    Raises InvalidArgumentError for a positive `learning_rate_power` or a negative strength.
+    """
 
     def __init__(self, learning_rate: Any, learning_rate_power: float = -0.5, initial_accumulator_value: float = 0.1,
                  l1_regularization_strength: float = 0.0, l2_regularization_strength: float = 0.0,

@@ -61,7 +61,12 @@ _matmul = ops.matmul
 
 
 def matmul(a, b, transpose_a=False, transpose_b=False, name=None):
-    """The matrix product of a and b: of two matrices, or of stacks of matrices when one has more axes."""
+    """The matrix product a · b of [m, k] and [k, n]: [m, n]; `transpose_a` and `transpose_b` turn an argument first.
+
+    With more axes the last two are matrices and the others count them: [..., m, k] · [..., k, n], the leading axes
+    broadcast. Both have one number type. Raises ShapeError, naming both axes, where the inner dimensions differ, and
+    DtypeError.
+    """
     first = convert(a) if hasattr(a, "op") or hasattr(a, "__tensor__") else None
     b = convert(b, None if first is None or hasattr(b, "dtype") else first.dtype)
     a = convert(a, None if hasattr(a, "dtype") else b.dtype) if first is None else first
@@ -133,7 +138,11 @@ def _(node, dy):
 
 
 def tensordot(a, b, axes, name=None):
-    """Sums of products over the last `axes` axes of a and the first of b, or over axes=(axes of a, axes of b)."""
+    """Sums of products over the last `axes` axes of a and the first of b, or over axes=(axes of a, axes of b).
+
+    The result has the other axes of a, then those of b. Raises ShapeError where a rank is unknown or dimensions
+    differ.
+    """
     a, b = convert(a), convert(b)
     if None in (a.shape.rank, b.shape.rank):
         raise errors.ShapeError("tensordot: the rank of an argument is unknown; use set_shape")

@@ -25,7 +25,10 @@ def _declared(inputs, attrs):
 
 @op("-> ?", types="-> @dtype", shape=_declared, context=True)
 def placeholder(context, *, dtype, shape=None):
-    """A value that every run feeds; dimensions given as None may differ from run to run."""
+    """A value of `dtype` and `shape` that every run feeds; None stands for dimensions, or a rank, that may differ.
+
+    A step that needs it raises InvalidArgumentError when it is not fed.
+    """
     raise errors.InvalidArgumentError(
         f"placeholder {context.node!r}: it was not fed; pass feed_dict={{{context.node}: a {dtype.name} value of "
         f"shape {as_shape(shape)}}}")
