@@ -1,9 +1,11 @@
-"""Ctrl-C at a chosen moment: KeyboardInterrupt at the n-th place where Python would let a signal in."""
+"""Ctrl-C at a chosen moment: the signal's handler runs at the n-th place where Python would let it in."""
 from __future__ import annotations
 
 import contextlib
 import dis
 import functools
+import itertools
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from types import CodeType, FrameType
@@ -19,11 +21,11 @@ def _doors(code: CodeType) -> frozenset[int]:
     """Offsets of the instructions before which a signal is handled."""
     lines = list(dis.get_instructions(code))
     return frozenset(before.argval if before.opname == "JUMP_BACKWARD" else after.offset
-                     for before, after in zip(lines, lines[1:]) if before.opname in _DOORS)
+                     for before, after in itertools.pairwise(lines) if before.opname in _DOORS)
 
 
 class _Interrupt:
-    """A trace function that raises at the `number`-th door inside the files whose path contains one of `inside`."""
+    """A trace function that interrupts at the `number`-th door inside the files whose path contains one of `inside`."""
 
     def __init__(self, number: int, inside: tuple[str, ...]) -> None:
         self.left, self._inside, self.raised = number, inside, False
@@ -38,7 +40,7 @@ class _Interrupt:
         if event == "opcode" and not self.raised and frame.f_lasti in _doors(frame.f_code):
             if self.left == 0:
                 self.raised = True
-                raise KeyboardInterrupt
+                signal.getsignal(signal.SIGINT)(signal.SIGINT, frame)      # type: ignore[operator,misc]
             self.left -= 1
         return self._step
 

@@ -94,7 +94,7 @@ def test_what_no_receiver_takes_is_refused_by_the_sender():
             m.encode(message, 7)
     with pytest.raises(errors.DtypeError, match=r"k: '\\ud800' is no text \(surrogates not allowed\); send bytes"):
         m.encode(m.Tensor("k", False, np.array(["\ud800"], object)), 7)
-    with pytest.raises(errors.ResourceExhaustedError, match="RegisterPartition.program: it has 268435457 bytes, at most "
+    with pytest.raises(errors.ResourceExhaustedError, match=r"RegisterPartition\.program: it has 268435457 bytes, at most "
                                                             "268435456 travel; feed large arrays"):
         m.encode(m.RegisterPartition("h", bytes((1 << 28) + 1), {}), 7)
 

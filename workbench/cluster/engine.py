@@ -150,7 +150,8 @@ def _loops(plan: Plan) -> bool:
 
 
 def _has_loop(block: Block) -> bool:
-    return any(isinstance(line, Loop) or isinstance(line, Branch) and (_has_loop(line.then) or _has_loop(line.otherwise))
+    return any(isinstance(line, Loop) or (
+        isinstance(line, Branch) and (_has_loop(line.then) or _has_loop(line.otherwise)))
                for line in block.lines)
 
 

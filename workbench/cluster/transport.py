@@ -329,9 +329,11 @@ class SocketConnection(Connection):
                 self.close()
             raise
         finally:
-            try:                                         # Ctrl-C may have come between acquire and what follows it,
-                self._send_lock.release()                # so only the lock itself knows whether we hold it
-            except RuntimeError:                         # noqa: SIM105  (a call of suppress() lets Ctrl-C in before)
+            # NOTE: Ctrl-C may have come right after acquire, so only the lock knows whether we hold it; and suppress(), a
+            # call before release, would let another one in
+            try:                                         # noqa: SIM105
+                self._send_lock.release()
+            except RuntimeError:
                 pass
 
     def _transmit(self, buffer: Any) -> None:
