@@ -362,17 +362,26 @@ def checkout(tmp_path):
 def test_lab_opens_the_tour_without_dialogs(checkout):
     command, folder = lab.command_line(["--no-browser", "--port=9999"], checkout / "notebooks")
     assert folder == checkout
-    assert command[1:] == ["-m", "jupyterlab", "notebooks/00_tour.ipynb", *lab.QUIET, "--no-browser", "--port=9999"]
+    served = [f"--ServerApp.root_dir={checkout}", "--LabApp.default_url=/lab/tree/notebooks/00_tour.ipynb"]
+    assert command[1:] == ["-m", "jupyterlab", *served, *lab.QUIET, "--no-browser", "--port=9999"]
 
 
 def test_lab_opens_a_given_notebook(checkout, tmp_path_factory):
     command, _ = lab.command_line(["--no-browser", "own.ipynb"], checkout)
-    assert command[3:] == ["own.ipynb", *lab.QUIET, "--no-browser"]
+    assert command[3:] == [f"--ServerApp.root_dir={checkout}", "--LabApp.default_url=/lab/tree/own.ipynb", *lab.QUIET,
+                           "--no-browser"]
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     command, folder = lab.command_line([str(checkout / "own.ipynb")], elsewhere)
-    assert (command[3], folder) == ("own.ipynb", checkout)
+    assert (command[3], folder) == (f"--ServerApp.root_dir={checkout}", checkout)
+    (checkout / "a b.ipynb").write_text("{}")
+    assert lab.command_line(["a b.ipynb"], checkout)[0][4] == "--LabApp.default_url=/lab/tree/a%20b.ipynb"
     with pytest.raises(errors.NotFoundError, match=r"there is no notebook .*none.ipynb; check the path"):
         lab.command_line(["none.ipynb"], checkout)
+
+
+def test_lab_leaves_another_root_alone(checkout):
+    command, _ = lab.command_line(["--ServerApp.root_dir=/srv"], checkout)
+    assert command[3:] == [*lab.QUIET, "--ServerApp.root_dir=/srv"]
 
 
 def test_lab_becomes_jupyterlab(checkout, monkeypatch):
