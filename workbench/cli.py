@@ -4,7 +4,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from typer.core import TyperGroup
@@ -17,7 +17,7 @@ __all__ = ["app"]
 class _InOrder(TyperGroup):
     """Lists the commands in the order in which a newcomer needs them."""
 
-    def list_commands(self, ctx: typer.Context) -> list[str]:
+    def list_commands(self, ctx: Any) -> list[str]:
         order = ("lab", "train", "trace", "bench", "doctor", "version")
         return sorted(super().list_commands(ctx), key=order.index)
 

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import signal
 from collections.abc import Iterator
+from multiprocessing import resource_tracker
 from typing import Any
 
 import dask
@@ -51,6 +52,7 @@ def _deaf_children() -> Iterator[None]:
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    resource_tracker.ensure_running()      # or the thread that starts it first hears signals again (CPython 3.11)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
