@@ -161,9 +161,7 @@ export class Chart {
     const name = this._options.across;
     const places = ticks(x0, x1, Math.max(2, Math.floor(width / 90))).filter(tick => name === 'seconds' || Number.isInteger(tick));
     labels(places).forEach((label, i) => {
-      if (this._x(places[i]) + pen.measureText(label).width / 2 < width) {
-        pen.fillText(label, this._x(places[i]), bottom + 6);
-      }
+      pen.fillText(label, Math.min(this._x(places[i]), width - pen.measureText(label).width / 2), bottom + 6);
     });
     pen.textAlign = 'right';
     pen.fillText(name, right, bottom + 21);

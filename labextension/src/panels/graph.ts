@@ -164,7 +164,7 @@ export class GraphSection extends Section {
       shape.setAttribute('aria-label', words);
       shape.querySelector(':scope > title')!.textContent = words;
     });
-    this._state.textContent = this._trouble || (graph.note ?? '');
+    this._state.textContent = this._state.title = this._trouble || (graph.note ?? '');
     this._view.dataset.updates = String(Number(this._view.dataset.updates ?? 0) + 1);
     this._showLegend(graph);
   }

@@ -29,7 +29,7 @@ export class StepsSection extends Section {
       entry.title = task.task;
       const key = document.createElement('i');
       key.style.background = colors[i];
-      const numbers = [`median ${duration(task.median)}`, `95 % below ${duration(task.p95)}`].map(textContent =>
+      const numbers = [`median ${duration(task.median)},`, `95 % below ${duration(task.p95)}`].map(textContent =>
         Object.assign(document.createElement('span'), { textContent }));
       entry.append(key, Object.assign(document.createElement('b'), { textContent: shortTask(task.task) }), ...numbers);
       return entry;

@@ -175,7 +175,7 @@ class Chart {
     const places = ticks(this.left, this.right, Math.max(2, Math.floor(width / 90))).filter(tick => !whole || Number.isInteger(tick));
     pen.textAlign = 'center';
     labels(places).forEach((label, i) => {
-      if (this.x(places[i]) + pen.measureText(label).width / 2 < width) pen.fillText(label, this.x(places[i]), bottom + 6);
+      pen.fillText(label, Math.min(this.x(places[i]), width - pen.measureText(label).width / 2), bottom + 6);
     });
     pen.globalAlpha = 1;
   }

@@ -13,7 +13,7 @@ export default {
       head.textContent = tasks.length ? 'Step time' : 'Step time: no step has finished yet';
       chart.set(lines, words.join('; '));
       keys.replaceChildren(legend(tasks.map(t => ({ color: t.device_color, name: shortTask(t.task), title: t.task,
-        text: `median ${duration(t.median)} · 95 % below ${duration(t.p95)}` }))));
+        text: `median ${duration(t.median)}, 95 % below ${duration(t.p95)}` }))));
       el.dataset.updates = String(Number(el.dataset.updates ?? 0) + 1);
     };
     const stop = follow(model, ['meta', 'data'], signal, draw);
