@@ -25,7 +25,7 @@ class _InOrder(TyperGroup):
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, cls=_InOrder,
                   help="Build a dataflow graph, train it on a Dask cluster, and see it live.")
 train = typer.Typer(no_args_is_help=True, help="Train a model in the terminal.")
-trace = typer.Typer(no_args_is_help=True, help="Look into saved traces and reports.")
+trace = typer.Typer(no_args_is_help=True, help="Look into saved traces.")
 app.add_typer(train, name="train")
 app.add_typer(trace, name="trace")
 
@@ -77,7 +77,7 @@ def train_mnist(
 
 @trace.command("inspect")
 def trace_inspect(
-    file: Annotated[Path, typer.Argument(help="A report .html, or a Chrome trace .json[.gz].")],
+    file: Annotated[Path, typer.Argument(help="A trace .json[.gz], as `workbench train --trace` writes it.")],
 ) -> None:
     """Print the tasks in a trace and where their time went."""
     from rich.console import Console
@@ -90,10 +90,10 @@ def trace_inspect(
 
 @trace.command("export")
 def trace_export(
-    file: Annotated[Path, typer.Argument(help="A report .html, or a Chrome trace .json[.gz].")],
+    file: Annotated[Path, typer.Argument(help="A trace .json[.gz], as `workbench train --trace` writes it.")],
     target: Annotated[Path | None, typer.Argument(help="Default: beside FILE, ending in .perfetto.json.")] = None,
 ) -> None:
-    """Write the trace in a report as JSON for ui.perfetto.dev or chrome://tracing."""
+    """Write a trace (unpacked, when it is .gz) as JSON for ui.perfetto.dev or chrome://tracing."""
     from workbench.commands.trace import export
 
     with _plainly():
