@@ -38,8 +38,13 @@ class Mnist:
     source: str = "mnist"            # "mnist", or "digits" for the bundled stand-in
     folder: Path | None = None       # where the files were found
 
+    @property
+    def name(self) -> str:
+        """What people call it, for headlines."""
+        return "MNIST" if self.source == "mnist" else "scikit-learn's digits"
+
     def __repr__(self) -> str:
-        name = "MNIST" if self.source == "mnist" else "scikit-learn's digits, standing in for MNIST"
+        name = self.name if self.source == "mnist" else f"{self.name}, standing in for MNIST"
         parts = ", ".join(f"{len(part):,} {role}" for role, part in
                           (("training", self.train), ("validation", self.validation), ("test", self.test)))
         images, labels = self.train.images, self.train.labels

@@ -109,7 +109,7 @@ def _sentence(
     sent = sum(node.type == "send" for node in added)
     parts += [_fused(merged)] if merged else []
     parts += [f"removed {_kinds(removed)}"] if removed else []
-    parts += [f"sends {_tensors(sent)} to other devices"] if sent else []
+    parts += [f"sends {sent} message{'s' if sent != 1 else ''} to other devices"] if sent else []
     parts += [f"added {_kinds(added)}"] if added else []
     became = Counter(new.type for old, new in changed if new.type != old.type)
     parts += [f"{_operations(count)} became {kind}" for kind, count in became.most_common()]
@@ -136,7 +136,3 @@ def _kinds(nodes: Iterable[NodeRecord]) -> str:
 
 def _operations(count: int) -> str:
     return f"{count} operation{'s' if count != 1 else ''}"
-
-
-def _tensors(count: int) -> str:
-    return f"{count} tensor{'s' if count != 1 else ''}"
