@@ -366,7 +366,7 @@ WRONG = [
      "labels and logits are given by position"),
     (lambda: ops.dropout(zeros(2), 0.0), "dropout: keep_prob is 0.0; use a number in (0, 1]"),
     (lambda: ops.random_uniform([2], dtype="int32"), "random_uniform: dtype is int32 but maxval is missing"),
-    (lambda: ops.norm(zeros(2), ord=3), "norm: ord is 3; use 'euclidean', 1, 2 or np.inf"),
+    (lambda: ops.norm(zeros(2), ord=-1), "norm: ord is -1; use 'euclidean', a positive number or np.inf"),
     (lambda: ops.reduce_sum(zeros(2), ops.argmax(zeros(2))),
      "axis: <Tensor argmax:0 int64[]> is known only at run time"),
 ]
@@ -393,6 +393,10 @@ RUNTIME = [
     (lambda: ops.invert_permutation([0, 0]), "invert_permutation: x of 2 elements is no permutation"),
     (lambda: ops.dynamic_partition([1.0], [2], 2)[0],
      "dynamic_partition: partitions hold 2 … 2 but num_partitions is 2"),
+    (lambda: ops.range(ops.placeholder_with_default(5, []), 2),
+     "range: start is 5 and limit is 2 but delta is 1; pass a step that leads from start to limit"),
+    (lambda: ops.pad([1.0, 2.0], [[0, 2]], "REFLECT"),
+     "pad: paddings [[0, 2]] mirror more than x of shape [2] has; in mode REFLECT use at most [1]"),
     (lambda: ops.gather_nd([1.0], [[1]]), "gather_nd: indices[0] is [1] but the shape is [1]"),
 ]
 

@@ -115,7 +115,7 @@ _ALL = (float16, bfloat16, float32, float64, int8, int16, int32, int64, uint8, u
 _BY_NAME = {d.name: d for d in _ALL}
 _ALIASES = {"float": float32, "double": float64, "half": float16}      # TensorFlow's meaning, not NumPy's
 _BY_NUMPY = {d.numpy: d for d in _ALL if d.kind not in ("string", "object")}
-_PYTHON: dict[Any, DType] = {float: float32, int: int32, bool: bool_, complex: complex64, str: string, bytes: string}
+_PYTHON: dict[Any, DType] = {float: float32, int: int32, bool: bool_, complex: complex128, str: string, bytes: string}
 
 
 def as_dtype(value: Any) -> DType:
@@ -149,7 +149,7 @@ def dtype_of(array: Any) -> DType:
 
 
 def to_array(value: Any, dtype: DType | None = None, where: str = "convert") -> np.ndarray[Any, Any]:
-    """A NumPy array of `value`; Python numbers become float32 / int32 and lose nothing silently.
+    """A NumPy array of `value`; Python numbers become float32 / int32 / complex128 and lose nothing silently.
 
     Raises DtypeError when `value` does not fit `dtype` (a float into an integer type, text into a number).
     """
@@ -195,14 +195,14 @@ def _default_width(value: Any, array: np.ndarray[Any, Any]) -> np.ndarray[Any, A
         return array.astype(np.float32)
     if array.dtype == np.int64 and (array.size == 0 or (abs(array) < 2**31).all()):
         return array.astype(np.int32)
-    if array.dtype == np.complex128:
-        return array.astype(np.complex64)
     return array
 
 
 def _is_text(value: Any) -> bool:
     while isinstance(value, (list, tuple)) and value:
         value = value[0]
+    if isinstance(value, np.ndarray) and value.dtype == object and value.size:
+        value = value.flat[0]
     return isinstance(value, (str, bytes))
 
 

@@ -110,11 +110,16 @@ class _Walk:
             self.add(tensor, dx)
 
 
+def _alike(indices: list[Tensor]) -> list[Tensor]:
+    """Indices of one dtype: a table may be read by int32 numbers here and int64 ones there."""
+    return indices if len({t.dtype for t in indices}) == 1 else [ops.cast(t, "int64") for t in indices]
+
+
 def _sum(parts: list[Any]) -> Any:
     """The sum of partial gradients; sparse ones are concatenated, never densified unless a dense one joins."""
     if all(isinstance(p, IndexedSlices) for p in parts):
         return IndexedSlices(ops.concat([p.values for p in parts], axis=0),
-                             ops.concat([p.indices for p in parts], axis=0), parts[0].dense_shape)
+                             ops.concat(_alike([p.indices for p in parts]), axis=0), parts[0].dense_shape)
     if parts[0].dtype is variant:
         return ops.list_add_n(parts)
     return ops.add_n([convert(p) for p in parts])

@@ -84,9 +84,10 @@ class Session:
         """One step: the values of `fetches` (nested as given) with `feed_dict`'s values fed; blocks until it is done.
 
         Fetches are tensors, operations (which give None), variables or names. A tensor gives a NumPy array of its
-        dtype and shape, a scalar one of rank 0. Any tensor can be fed, with arrays or numbers of its dtype and shape.
-        Raises ShapeError and DtypeError for a feed, FailedPreconditionError for a variable without a value or a
-        closed session, CancelledError after Stop, and what an operation raises; KeyboardInterrupt ends the step.
+        dtype and shape, one of rank 0 a NumPy scalar (strings: bytes). Any tensor can be fed, with arrays or numbers
+        of its dtype and shape. Raises ShapeError and DtypeError for a feed, FailedPreconditionError for a variable
+        without a value or a closed session, CancelledError after Stop, and what an operation raises;
+        KeyboardInterrupt ends the step.
         """
         if gate.closed:
             gate.enter()
@@ -114,6 +115,7 @@ class Session:
         journal = trace.journal
         if not journal.enabled:
             return found.build(found.runner.run(values, step))
+        journal.ran = (self.name, step)
         start = time.perf_counter()
         traced = start - self._last_op > _OP_PERIOD or getattr(options, "trace_level", 0) > 0
         if traced:
@@ -141,6 +143,8 @@ class Session:
                                               "tensors to values")
         tensors, values, shapes = [], [], []
         for key, value in feed_dict.items():
+            if type(key) is not Tensor and hasattr(key, "__graph_parts__"):
+                return self._feeds(_in_parts(feed_dict))
             tensor = key if type(key) is Tensor else self._feed_tensor(key)
             if type(value) is not np.ndarray or value.dtype != tensor.dtype.numpy or not value.flags.c_contiguous:
                 value = self._feed_value(tensor, value)
@@ -315,3 +319,15 @@ def _tasks(devices: Sequence[str]) -> tuple[str, ...]:
 
 def _as_shape(shape: Any) -> Shape:
     return shape if isinstance(shape, Shape) else Shape(shape)
+
+
+def _in_parts(feed_dict: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Feeds of sparse tensors as feeds of the tensors they consist of."""
+    found: dict[Any, Any] = {}
+    for key, value in feed_dict.items():
+        parts = key.__graph_parts__()[0] if hasattr(key, "__graph_parts__") else None
+        if parts is not None and len(value) != len(parts):
+            raise errors.InvalidArgumentError(f"feed of {key!r}: {len(value)} values were fed but it has {len(parts)} "
+                                              "parts; feed (indices, values, dense_shape)")
+        found.update({key: value} if parts is None else zip(parts, value))
+    return {k: v for k, v in found.items() if isinstance(k, str) or getattr(k, "op", k).type != "constant"}

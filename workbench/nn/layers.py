@@ -272,3 +272,29 @@ def convolution2d(inputs: Any, num_outputs: int, kernel_size: Any, stride: Any =
         if normalizer_fn is not None:
             y = normalizer_fn(y, **(normalizer_params or {}))
         return _finish(y, activation_fn)
+
+
+def stack(inputs: Any, layer: Callable[..., Tensor], stack_args: Any, scope: str | None = None, **options: Any) -> Tensor:
+    """`layer` again and again over its own output, with the next of `stack_args` each time (a tuple: several
+    arguments)."""
+    with variable_scope(scope, "Stack"):
+        for number, arguments in enumerate(stack_args, 1):
+            spread = arguments if isinstance(arguments, (list, tuple)) else [arguments]
+            inputs = layer(inputs, *spread, scope=f"{getattr(layer, '__name__', 'layer')}_{number}", **options)
+        return inputs
+
+
+def embed_sequence(ids: Any, vocab_size: int | None = None, embed_dim: int | None = None, unique: bool = False,
+                   initializer: Any = None, regularizer: Any = None, trainable: bool = True, scope: str | None = None,
+                   reuse: Any = None) -> Tensor:
+    """Rows of a new (or shared) table `embeddings` [vocab_size, embed_dim]: int [batch, time] to [batch, time, embed_dim].
+
+    InvalidArgumentError when the sizes are missing and the table is not shared.
+    """
+    if not (reuse or (vocab_size and embed_dim)):
+        raise errors.InvalidArgumentError(f"embed_sequence: vocab_size is {vocab_size} and embed_dim {embed_dim}; give both, "
+                                          "or reuse a table")
+    with variable_scope(scope, "EmbedSequence", reuse=reuse):
+        table = get_variable("embeddings", [vocab_size, embed_dim] if vocab_size and embed_dim else None,
+                             initializer=initializer, regularizer=regularizer, trainable=trainable)
+        return table.gather(convert(ids))

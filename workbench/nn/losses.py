@@ -1,7 +1,7 @@
 """Losses: weighted means over a batch, gathered in the collection LOSSES."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench import errors
@@ -9,7 +9,7 @@ from workbench.core.build import convert, ops
 from workbench.core.graph import Tensor
 from workbench.nn.variables import GraphKeys, get_collection, root_graph
 
-__all__ = ["Reduction", "absolute_difference", "add_loss", "compute_weighted_loss", "get_losses",
+__all__ = ["Reduction", "absolute_difference", "add_loss", "compute_weighted_loss", "cosine_distance", "get_losses",
            "get_regularization_losses", "get_total_loss", "hinge_loss", "huber_loss", "log_loss", "mean_squared_error",
            "sequence_loss_by_example", "sigmoid_cross_entropy", "softmax_cross_entropy", "sparse_softmax_cross_entropy"]
 
@@ -123,6 +123,18 @@ def hinge_loss(labels: Any, logits: Any, weights: Any = 1.0, scope: str | None =
                                  loss_collection, reduction)
 
 
+def cosine_distance(labels: Any, predictions: Any, axis: int | None = None, weights: Any = 1.0, scope: str | None = None,
+                    loss_collection: str | None = GraphKeys.LOSSES, reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+                    dim: int | None = None) -> Tensor:
+    """1 - Σ labels · predictions over `axis`; both must have unit length there."""
+    axis = dim if axis is None else axis
+    if axis is None:
+        raise errors.InvalidArgumentError("cosine_distance: axis is missing; pass the axis along which vectors lie")
+    labels, predictions = _pair(labels, predictions, "cosine_distance")
+    losses = 1.0 - ops.reduce_sum(labels * predictions, axis=[axis], keepdims=True)
+    return compute_weighted_loss(losses, weights, scope or "cosine_distance", loss_collection, reduction)
+
+
 def softmax_cross_entropy(onehot_labels: Any, logits: Any, weights: Any = 1.0, label_smoothing: float = 0.0,
                           scope: str | None = None, loss_collection: str | None = GraphKeys.LOSSES,
                           reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
@@ -136,14 +148,18 @@ def softmax_cross_entropy(onehot_labels: Any, logits: Any, weights: Any = 1.0, l
     if label_smoothing:
         classes = ops.cast(ops.shape(logits)[-1], logits.dtype)
         labels = labels * (1.0 - label_smoothing) + label_smoothing / classes
-    losses = ops.softmax_cross_entropy_with_logits_v2(labels=labels, logits=logits)
+    losses = ops.softmax_cross_entropy_with_logits(labels=labels, logits=logits)
     return compute_weighted_loss(losses, weights, scope or "softmax_cross_entropy", loss_collection, reduction)
 
 
 def sparse_softmax_cross_entropy(labels: Any, logits: Any, weights: Any = 1.0, scope: str | None = None,
                                  loss_collection: str | None = GraphKeys.LOSSES,
                                  reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
-    """Cross entropy of softmax(logits) [n, classes] against class numbers int [n], reduced by compute_weighted_loss."""
+    """Cross entropy of softmax(logits) [n, classes] against class numbers int [n] or [n, 1], reduced by
+    compute_weighted_loss."""
+    labels, logits = convert(labels), convert(logits)
+    if labels.shape.rank is not None and labels.shape.rank == logits.shape.rank and labels.shape.dims[-1] in (1, None):
+        labels = ops.squeeze(labels, -1)
     losses = ops.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
     return compute_weighted_loss(losses, weights, scope or "sparse_softmax_cross_entropy", loss_collection, reduction)
 
@@ -165,18 +181,19 @@ def sigmoid_cross_entropy(multi_class_labels: Any, logits: Any, weights: Any = 1
 
 
 def sequence_loss_by_example(logits: Sequence[Any], targets: Sequence[Any], weights: Sequence[Any],
-                             average_across_timesteps: bool = True, name: str | None = None) -> Tensor:
+                             average_across_timesteps: bool = True,
+                             softmax_loss_function: Callable[..., Any] | None = None, name: str | None = None) -> Tensor:
     """Per example, the weighted cross entropy summed (or averaged) over time: [batch].
 
-    Each argument lists one entry per step: logits [batch, classes], targets int [batch], weights [batch]. Raises
-    InvalidArgumentError for lists of different lengths.
+    Each argument lists one entry per step: logits [batch, classes], targets int [batch], weights [batch].
+    `softmax_loss_function(labels=, logits=)` replaces the cross entropy. InvalidArgumentError for lists of other lengths.
     """
     if not len(logits) == len(targets) == len(weights) or not logits:
         raise errors.InvalidArgumentError(f"sequence_loss_by_example: {len(logits)} logits, {len(targets)} targets and "
                                           f"{len(weights)} weights; give one of each per step")
+    loss = softmax_loss_function or ops.sparse_softmax_cross_entropy_with_logits
     with root_graph().name_scope(name or "sequence_loss_by_example"):
-        losses = [ops.sparse_softmax_cross_entropy_with_logits(labels=ops.reshape(t, [-1]), logits=x) * w
-                  for x, t, w in zip(logits, targets, weights)]
+        losses = [loss(labels=ops.reshape(t, [-1]), logits=x) * w for x, t, w in zip(logits, targets, weights)]
         total = ops.add_n(losses)
         return total / (ops.add_n([convert(w) for w in weights]) + 1e-12) if average_across_timesteps else total
 

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 from workbench import errors
 from workbench.core.build import convert, ops
 from workbench.core.graph import Graph, Tensor
-from workbench.nn.initializers import Constant, Zeros
+from workbench.nn.initializers import Constant, RandomUniform, Zeros
 from workbench.nn.scopes import VariableScope, get_variable, get_variable_scope, variable_scope
 from workbench.nn.variables import Variable, root_graph
 
-__all__ = ["BasicLSTMCell", "BasicRNNCell", "DropoutWrapper", "GRUCell", "LSTMCell", "LSTMStateTuple", "MultiRNNCell",
+__all__ = ["BasicLSTMCell", "BasicRNNCell", "DropoutWrapper", "EmbeddingWrapper", "GRUCell", "InputProjectionWrapper",
+           "LSTMCell", "LSTMStateTuple", "MultiRNNCell",
            "OutputProjectionWrapper", "RNNCell", "ResidualWrapper"]
 
 
@@ -56,10 +57,14 @@ class RNNCell:
 
     def variable(self, name: str, shape: Sequence[int], dtype: Any, initializer: Any = None) -> Tensor:
         """The variable `name` of this cell in the scope in force, read."""
+        return self.table(name, shape, dtype, initializer).value()
+
+    def table(self, name: str, shape: Sequence[int], dtype: Any, initializer: Any = None) -> Variable:
+        """The variable `name` of this cell in the scope in force."""
         key = (root_graph(), get_variable_scope().name, name)
         if key not in self._made:
             self._made[key] = get_variable(name, shape, dtype, initializer)
-        return self._made[key].value()
+        return self._made[key]
 
     def linear(self, parts: Sequence[Tensor], units: int, prefix: str = "", bias: Any = None,
                kernel: Any = None) -> Tensor:
@@ -78,7 +83,9 @@ class RNNCell:
 
 def _snake(name: str) -> str:
     known = {"BasicLSTMCell": "basic_lstm_cell", "BasicRNNCell": "basic_rnn_cell", "LSTMCell": "lstm_cell",
-             "GRUCell": "gru_cell", "MultiRNNCell": "multi_rnn_cell"}
+             "GRUCell": "gru_cell", "MultiRNNCell": "multi_rnn_cell",
+             "EmbeddingWrapper": "embedding_wrapper", "InputProjectionWrapper": "input_projection_wrapper",
+             "OutputProjectionWrapper": "output_projection_wrapper"}
     return known.get(name, name.lower())
 
 
@@ -310,3 +317,36 @@ class OutputProjectionWrapper(_Wrapper):
         output, new = self._cell(inputs, state)
         projected = self.linear([output], self._size)
         return projected if self._activation is None else self._activation(projected), new
+
+
+class InputProjectionWrapper(_Wrapper):
+    """A linear map of a cell's inputs to `num_proj` numbers."""
+
+    def __init__(self, cell: RNNCell, num_proj: int, activation: Callable[..., Any] | None = None,
+                 input_size: Any = None) -> None:
+        super().__init__(cell)
+        self._size, self._activation = num_proj, activation
+
+    def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
+        projected = self.linear([inputs], self._size)
+        return self._cell(projected if self._activation is None else self._activation(projected), state)
+
+
+class EmbeddingWrapper(_Wrapper):
+    """Looks its integer inputs [batch] or [batch, 1] up in a table `embedding` [embedding_classes, embedding_size]."""
+
+    def __init__(self, cell: RNNCell, embedding_classes: int, embedding_size: int, initializer: Any = None,
+                 reuse: Any = None) -> None:
+        super().__init__(cell)
+        if embedding_classes <= 0 or embedding_size <= 0:
+            raise errors.InvalidArgumentError(f"EmbeddingWrapper: embedding_classes is {embedding_classes} and "
+                                              f"embedding_size {embedding_size}; both must be 1 or more")
+        self._shape, self._initializer = [embedding_classes, embedding_size], initializer
+
+    def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
+        first = state
+        while isinstance(first, tuple):
+            first = first[0]
+        start = self._initializer or get_variable_scope().initializer or RandomUniform(-3 ** 0.5, 3 ** 0.5)
+        table = self.table("embedding", self._shape, convert(first).dtype, start)
+        return self._cell(table.gather(ops.reshape(inputs, [-1])), state)

@@ -165,6 +165,10 @@ class Variable:
         """Subtract `delta` (the variable's dtype and shape), atomically, and give the new value."""
         return self._use("assign_sub", convert(delta, self.dtype), name=name)
 
+    def count_up_to(self, limit: int) -> Tensor:
+        """Add 1 to this integer scalar and give the value before; OutOfRangeError once it is `limit`."""
+        return self._use("count_up_to", limit=limit, dtype=self.dtype)
+
     def gather(self, indices: Any, name: str | None = None) -> Tensor:
         """Rows `indices` (ints [...]) alone, [..., row]; the gradient is IndexedSlices."""
         return self._use("resource_gather", indices, dtype=self.dtype, shape=self.shape, name=name)

@@ -27,7 +27,7 @@ from workbench.train.replicas import Replicas, Tower, replicate
 __all__ = ["classifier", "fit", "start", "train"]
 
 _HIDDEN = 128
-_REPORT_SECONDS = 0.1      # between progress records
+_REPORT_SECONDS = 0.1      # between progress records, and between the step numbers that views are told
 
 
 def classifier() -> Tower:
@@ -102,6 +102,7 @@ class _Run:
         self._claimed = 0
         self._recent: collections.deque[float] = collections.deque(maxlen=200)
         self._times: dict[str, collections.deque[float]] = {}
+        self._told = 0.0           # when views heard of a step last
         self._stop = threading.Event()
         self._ended: queue.Queue[BaseException | None] = queue.Queue()
 
@@ -109,6 +110,7 @@ class _Run:
         count = len(self.replicas.towers) if self.replicas.mode == "async" else 1
         threads = [threading.Thread(target=self._work, args=(i,), name=f"wb-replica-{i}", daemon=True)
                    for i in range(count)]
+        self._tell(0)
         for thread in threads:
             thread.start()
         running, evaluated = count, -1
@@ -130,6 +132,7 @@ class _Run:
             self._stop.set()
             for thread in threads:
                 thread.join()
+            self._tell(self.done)
 
     # stepping
     def _work(self, number: int) -> None:
@@ -163,10 +166,18 @@ class _Run:
         with self._count_lock:
             self.done += 1
             step, self.loss = self.done, loss
-            self._recent.append(time.perf_counter())
+            now = time.perf_counter()
+            self._recent.append(now)
+            tell = now - self._told > _REPORT_SECONDS
+            self._told = now if tell else self._told
             name = f"/job:worker/task:{number}" if self.replicas.mode == "async" else "all workers"
             self._times.setdefault(name, collections.deque(maxlen=50)).append(seconds * 1e3)
+        if tell:
+            self._tell(step)
         trace.journal.point("loss", step, loss)
+
+    def _tell(self, step: int) -> None:
+        trace.journal.count(step, self.steps, self.session.name)
 
     # reporting
     def _record(self, accuracy: float | None, message: str = "") -> Progress:

@@ -5,6 +5,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from workbench import errors
 from workbench.core.build import IndexedSlices, convert, ops
 from workbench.core.graph import Graph, Tensor
@@ -132,13 +134,14 @@ def clip_by_global_norm(t_list: Sequence[Any], clip_norm: Any, use_norm: Any = N
     """(tensors scaled together so that their common norm is at most `clip_norm`, their norm before), shapes and
     dtypes as given.
 
-    None entries stay None, IndexedSlices stay sparse. `use_norm` is a norm that is known already. Source: Pascanu et
-    al. 2013.
+    None entries stay None, IndexedSlices stay sparse. `use_norm` is a norm that is known already. All elements become
+    NaN when the norm is infinite or NaN. Source: Pascanu et al. 2013.
     """
     norm = global_norm(t_list) if use_norm is None else convert(use_norm)
     with root_graph().name_scope(name):
         limit = convert(clip_norm, norm.dtype)
         scale = limit / ops.maximum(norm, limit)
+        scale = ops.select(ops.is_finite(norm), scale, np.nan)      # an infinite norm must show, not become a step of 0
         return [_scaled(t, scale) for t in t_list], norm
 
 
@@ -154,7 +157,9 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str = "clip_by_
     """`t` (or IndexedSlices) scaled so that its Euclidean norm (over `axes`; None = all) is at most `clip_norm`."""
     values = t.values if isinstance(t, IndexedSlices) else convert(t)
     with root_graph().name_scope(name):
-        norm = ops.sqrt(ops.reduce_sum(ops.square(values), axis=axes, keepdims=axes is not None))
+        energy = ops.reduce_sum(ops.square(values), axis=axes, keepdims=axes is not None)
+        some = energy > 0.0      # the root of 0 has no gradient
+        norm = ops.select(some, ops.sqrt(ops.select(some, energy, 1.0)), energy)
         limit = convert(clip_norm, values.dtype)
         return _scaled(t, limit / ops.maximum(norm, limit))
 

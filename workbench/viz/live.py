@@ -41,7 +41,7 @@ class LiveModel:
         self._cursors = {"spans": 0, "points": 0, "graphs": 0}
         self._lost = {"spans": 0, "points": 0, "graphs": 0}
         self._palette = Palette()
-        self._steps = StepTimes(self._palette)
+        self._steps = StepTimes(self._palette, origin=journal.origin)
         self._series = SeriesModel()
         self._stragglers = StragglerModel()
         self._graphs = _Graphs(self._palette)
@@ -71,7 +71,7 @@ class LiveModel:
         A session does not tell when its last step was the last: "running" turns to "ready" when much more time than
         a step takes went by without any news.
         """
-        status, (heard, longest) = asdict(self._journal.status), self._heard
+        status, (heard, longest) = asdict(self._journal.current()), self._heard
         if status["state"] == "running" and time.monotonic() - heard > max(QUIET, 5 * longest):
             status["state"] = "ready"
         return status
@@ -85,7 +85,7 @@ class LiveModel:
         spans = self._read("spans", self._journal.spans_since)
         points = self._read("points", self._journal.points_since)
         graphs = self._read("graphs", self._journal.graphs_since)
-        if spans or points or graphs or self._journal.status.step != self._status.get("step"):
+        if spans or points or graphs or self._journal.current().step != self._status.get("step"):
             self._heard = time.monotonic(), max((s.end - s.start for s in spans if s.kind == "step"), default=0.0)
         status = self.status()
         self._graphs.take(graphs, status["session"])

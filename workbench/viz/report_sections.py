@@ -74,7 +74,7 @@ def steps(run: Run) -> Markup:
         + f"; one in twenty takes more than {ms(slowest.p95)}."
         + (" All tasks step together, so their lines coincide." if len(view.tasks) > 1 and not apart else "")
     )
-    lines = [charts.Line(short_task(t.task), t.device_color, t.steps, t.times) for t in view.tasks]
+    lines = [charts.Line(short_task(t.task), t.device_color, t.ends, t.times) for t in view.tasks]
     kept = max(len(t.times) for t in view.tasks)
     note = tag(
         "p", f"The newest {kept:,} of {max(t.count for t in view.tasks):,} recorded steps per task.", class_="note"
@@ -85,7 +85,7 @@ def steps(run: Run) -> Markup:
             charts.step_bars(view),
             tag("h3", "Step by step"),
             charts.legend((t.device_color, short_task(t.task)) for t in view.tasks),
-            charts.line_chart(lines, "Step time", "ms", from_zero=True),
+            charts.line_chart(lines, "Step time", "ms", from_zero=True, across=charts.SECONDS),
             note,
         )
     )

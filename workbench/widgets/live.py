@@ -100,7 +100,8 @@ class LiveView(ipywidgets.VBox):
     def _show_status(self, frame: dict[str, Any]) -> None:
         status, lost = frame["status"], sum(frame["lost"].values())
         facts = [f"<b>{_WORDS.get(status['state'], html.escape(status['state']))}</b>"]
-        facts += [f"step {status['step']:,}"] if status["state"] != "empty" else []
+        of = f" of {status['of']:,}" if status["of"] else ""
+        facts += [f"step {status['step']:,}{of}"] if status["state"] != "empty" else []
         facts += [html.escape(status["message"])] if status["message"] else []
         facts += [f"{lost:,} records were lost to the journal's bound"] if lost else []
         worst = (frame["stragglers"] or {"rows": []})["rows"][:1]

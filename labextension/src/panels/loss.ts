@@ -49,7 +49,7 @@ export class LossSection extends Section {
       head.className = 'wb-Loss-head';
       head.append(Object.assign(document.createElement('b'), { textContent: one.name }), value);
       const chart = new Chart({
-        label: `${one.name}${one.unit ? ` in ${one.unit}` : ''} by step`, xLabel: 'step', unit: one.unit, fromZero: false, height: 130
+        label: `${one.name}${one.unit ? ` in ${one.unit}` : ''} by step`, across: 'step', unit: one.unit, fromZero: false, height: 130
       });
       node.append(head, chart.node);
       this._cells.set(one.name, { node, value, chart });

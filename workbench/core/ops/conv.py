@@ -153,7 +153,7 @@ def _convolved(inputs, attrs):
 
 def _convolve(x, filter, attrs):
     windows = _views(_last(x, attrs), filter.shape[:2], attrs)
-    rows = windows.reshape(math.prod(windows.shape[:3]), -1) @ filter.reshape(-1, filter.shape[3])
+    rows = windows.reshape(math.prod(windows.shape[:3]), math.prod(windows.shape[3:])) @ filter.reshape(-1, filter.shape[3])
     return rows.astype(x.dtype, copy=False).reshape(*windows.shape[:3], filter.shape[3])
 
 
@@ -227,7 +227,7 @@ def conv2d_backprop_filter(x, dy, *, filter_shape, strides, padding, data_format
     attrs = {"strides": strides, "padding": padding, "data_format": data_format, "dilations": dilations}
     windows = _views(_last(x, attrs), filter_shape[:2], attrs)
     dy = _last(dy, attrs)
-    columns = windows.reshape(math.prod(windows.shape[:3]), -1)
+    columns = windows.reshape(math.prod(windows.shape[:3]), math.prod(windows.shape[3:]))
     return (columns.T @ dy.reshape(-1, dy.shape[3])).astype(x.dtype, copy=False).reshape(filter_shape)
 
 

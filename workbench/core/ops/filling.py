@@ -111,6 +111,9 @@ def _counted(inputs, attrs):
 def _steps(start, limit, delta):
     if not delta:
         raise errors.InvalidArgumentError("range: delta is 0; pass a step that leads from start to limit")
+    if (limit - start) * np.sign(delta) < 0:
+        raise errors.InvalidArgumentError(f"range: start is {start} and limit is {limit} but delta is {delta}; pass a step "
+                                          "that leads from start to limit")
     return np.arange(start.item(), limit.item(), delta.item())
 
 
@@ -200,8 +203,14 @@ _MODES: dict[str, Any] = {"CONSTANT": "constant", "REFLECT": "reflect", "SYMMETR
 @op("x? paddings[r,2] -> ?", types="T int -> T", shape=_padded)
 def pad(x, paddings, *, mode="CONSTANT", constant_values=0):
     """x with paddings[i] = (before, after) elements around axis i; `mode` is CONSTANT, REFLECT or SYMMETRIC (x mirrored)."""
-    options = {"constant_values": constant_values} if mode.upper() == "CONSTANT" else {}
-    return np.pad(x, paddings, _MODES[mode.upper()], **options)
+    mode = mode.upper()
+    if mode == "CONSTANT":
+        return np.pad(x, paddings, "constant", constant_values=constant_values)
+    most = np.asarray(x.shape)[:, None] - (mode == "REFLECT")
+    if (paddings > most).any():
+        raise errors.ShapeError(f"pad: paddings {paddings.tolist()} mirror more than x of shape {list(x.shape)} has; in mode "
+                                f"{mode} use at most {most[:, 0].tolist()}")
+    return np.pad(x, paddings, _MODES[mode])
 
 
 @pad.gradient

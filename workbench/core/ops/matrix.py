@@ -188,10 +188,9 @@ def _(node, dy):
 
 
 def norm(x, ord="euclidean", axis=None, keepdims=False, name=None):
-    """The vector norm of x over `axis` (None = all): `ord` is "euclidean" (or 2), 1 or np.inf; `keepdims` keeps the
-    axes with size 1.
+    """The vector norm of x over `axis` (None = all): "euclidean", np.inf, or a positive number p for (Σ |x|ᵖ)^(1/p).
 
-    Raises InvalidArgumentError for another `ord`.
+    `keepdims` keeps the axes with size 1. Raises InvalidArgumentError for another `ord`.
     """
     size = ops.abs(x)
     if ord == 1:
@@ -199,13 +198,15 @@ def norm(x, ord="euclidean", axis=None, keepdims=False, name=None):
     if ord == np.inf:
         return ops.reduce_max(size, axis, keepdims, name=name)
     if ord not in ("euclidean", 2):
-        raise errors.InvalidArgumentError(f"norm: ord is {ord!r}; use 'euclidean', 1, 2 or np.inf")
+        if isinstance(ord, str) or not ord > 0:
+            raise errors.InvalidArgumentError(f"norm: ord is {ord!r}; use 'euclidean', a positive number or np.inf")
+        return ops.pow(ops.reduce_sum(ops.pow(size, ord), axis, keepdims), 1 / ord, name=name)
     return ops.sqrt(ops.reduce_sum(ops.square(x), axis, keepdims), name=name)
 
 
 def trace(x, name=None):
-    """The sum of the diagonal of a square matrix [n, n], a scalar."""
-    return ops.reduce_sum(ops.diag_part(x), name=name)
+    """The sum of the diagonal of each matrix of the last two axes: [..., m, n] to [...]."""
+    return ops.reduce_sum(ops.matrix_band_part(x, 0, 0), (-2, -1), name=name)
 
 
 ops.define("norm", norm)

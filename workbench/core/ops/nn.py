@@ -55,26 +55,35 @@ def _(node, dy):
 
 
 def relu6(x, name=None):
-    """min(max(x, 0), 6)."""
-    return ops.minimum(ops.relu(x), 6, name=name)
+    """min(max(x, 0), 6); its gradient at 6 is 0."""
+    return ops.minimum(6, ops.relu(x), name=name)
 
 
 def leaky_relu(x, alpha=0.2, name=None):
-    """x where it is positive, else alpha · x, for 0 ≤ alpha ≤ 1."""
+    """x where it is positive, else alpha · x, for a number alpha."""
     x = convert(x)
-    return ops.maximum(ops.multiply(x, alpha), x, name=name)
-
-
-def selu(x, name=None):
-    """The self-normalising unit of Klambauer et al., 2017."""
-    x = convert(x)
-    negative = ops.multiply(ops.expm1(ops.minimum(x, 0)), 1.6732632423543772)
-    return ops.multiply(ops.add(ops.relu(x), negative), 1.0507009873554805, name=name)
+    choose = ops.minimum if alpha > 1 else ops.maximum
+    return choose(ops.multiply(x, alpha), x, name=name)
 
 
 ops.define("relu6", relu6)
 ops.define("leaky_relu", leaky_relu)
-ops.define("selu", selu)
+
+
+_SCALE, _SCALE_ALPHA = 1.0507009873554805, 1.7580993408473768
+
+
+@op(UNARY, types=FLOAT, elementwise="1.0507009873554805 * x if x > 0 else 1.7580993408473768 * expm1(x)")
+def selu(x):
+    """The self-normalising unit of Klambauer et al., 2017."""
+    kind = x.dtype.type
+    return np.where(x > 0, x * kind(_SCALE), np.expm1(np.minimum(x, 0)) * kind(_SCALE_ALPHA))
+
+
+@selu.gradient
+def _(node, dy):
+    y = node.outputs[0]
+    return ops.multiply(dy, ops.select(ops.less(y, 0), ops.add(y, _SCALE_ALPHA), _SCALE))
 
 
 # biases

@@ -216,9 +216,11 @@ def _(node, dvalues, _):
 
 @op("predictions[n,c] targets[n] -> [n]", types="T:float int -> bool", differentiable=False)
 def in_top_k(predictions, targets, *, k):
-    """Is fewer than k predictions of the row larger than that of the target?"""
-    own = predictions[np.arange(len(targets)), targets]
-    return ((predictions > own[:, None]).sum(1) < k) & np.isfinite(own)
+    """Are fewer than k predictions of the row larger than the target's? Not where one is infinite or NaN, or where
+    there is no such target."""
+    inside = (targets >= 0) & (targets < predictions.shape[1])
+    own = predictions[np.arange(len(targets)), np.where(inside, targets, 0)]
+    return ((predictions > own[:, None]).sum(1) < k) & inside & np.isfinite(predictions).all(1)
 
 
 # n-d gather and scatter
@@ -256,7 +258,11 @@ def _(node, dy):
 
 
 def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0, validate_indices=True, name=None):
-    """A tensor of `output_shape` with the values at the given positions and `default_value` elsewhere."""
+    """A tensor of `output_shape` with the values at the given positions and `default_value` elsewhere.
+
+    `sparse_indices` is a scalar, [n] or [n, rank], `sparse_values` a scalar or [n]. ShapeError when a rank is unknown;
+    InvalidArgumentError for an index outside, and with `validate_indices` for one repeated or out of order.
+    """
     values = convert(sparse_values)
     places = convert(sparse_indices)
     if places.shape.rank is None or values.shape.rank is None:
@@ -265,12 +271,12 @@ def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0
     if places.shape.rank < 2:
         places = ops.reshape(places, [-1, 1])
     if values.shape.rank == 0:
-        values = ops.fill(ops.shape(places)[:1], values)
-    shape = ops.cast(convert(output_shape), places.dtype)
-    if default_value == 0:
-        return ops.scatter_nd(places, values, shape, name=name)
-    offset = ops.scatter_nd(places, ops.subtract(values, default_value), shape)
-    return ops.add(offset, default_value, name=name)
+        values = ops.fill(ops.getitem(ops.shape(places), slice(1)), values)
+    if values.dtype.kind == "string" and not isinstance(default_value, (str, bytes)) and default_value == 0:
+        default_value = b""
+    shape = ops.reshape(ops.cast(convert(output_shape), places.dtype), [-1])
+    default = convert(default_value, values.dtype)
+    return ops.sparse_fill(places, values, shape, default, validate_indices=validate_indices, name=name)
 
 
 ops.define("sparse_to_dense", sparse_to_dense)

@@ -2,7 +2,7 @@ export default {
   render({ model, el, signal }) {
     el.classList.add('wb-widget');
     const head = document.createElement('h4');
-    const chart = new Chart('Step time per task in milliseconds', 'ms', true, 180);
+    const chart = new Chart('Step time per task in milliseconds', 'ms', true, 180, 'seconds');
     const keys = document.createElement('div');
     el.append(head, chart.node, keys);
     const draw = () => {
