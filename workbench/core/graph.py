@@ -368,7 +368,7 @@ class Graph:
 
 
 class Subgraph(Graph):
-    """The body of a branch or loop; tensors of the outer graph become captures (extra arguments).
+    """The body of a branch or loop; tensors of the outer graph become captures (extra arguments), constants `copies`.
 
     `arguments` are its `argument` placeholders in order, `captures` pairs (outer tensor, inner argument), `results`
     the tensors it returns. Control dependencies on operations outside gather in `waits`: they hold the whole body up.
@@ -379,6 +379,7 @@ class Subgraph(Graph):
         self.outer, self.name = outer, name
         self.arguments: list[Tensor] = []
         self.captures: list[tuple[Tensor, Tensor]] = []
+        self.copies: list[tuple[Tensor, Tensor]] = []      # (constant outside, the same inside)
         self.results: list[Tensor] = []
         self.waits: dict[Operation, None] = {}
         self.seed, self.collections = outer.seed, outer.collections
@@ -397,7 +398,9 @@ class Subgraph(Graph):
         self._check_outside(tensor)
         with self.control_dependencies(None), self._scoped("scope", self.name + "/"), self._scoped("device", ()):
             if tensor.op.type == "constant":
-                return self.create("constant", (), tensor.op.attrs, tensor.op.name.rpartition("/")[2]).outputs[0]
+                inner = self.create("constant", (), tensor.op.attrs, tensor.op.name.rpartition("/")[2]).outputs[0]
+                self.copies.append((tensor, inner))
+                return inner
             inner = self.argument(tensor.dtype, tensor.shape, tensor.op.name.rpartition("/")[2])
         self.captures.append((tensor, inner))
         return inner

@@ -7,11 +7,17 @@ from typing import Any
 from workbench import errors
 from workbench.core.build import IndexedSlices, ops
 from workbench.core.graph import Tensor
-from workbench.nn.variables import Variable, near, root_graph
+from workbench.nn.variables import Variable, near, root_graph, scatter_sub, scatter_update
 from workbench.train.optimizer import Optimizer
 
 __all__ = ["AdadeltaOptimizer", "AdagradOptimizer", "AdamOptimizer", "FtrlOptimizer", "GradientDescentOptimizer",
            "MomentumOptimizer", "RMSPropOptimizer"]
+
+
+def _distinct(grad: IndexedSlices) -> tuple[Tensor, Tensor]:
+    """Distinct row numbers of a sparse gradient, and the sum of its rows of each."""
+    rows, places = ops.unique(grad.indices)
+    return rows, ops.unsorted_segment_sum(grad.values, places, ops.size(rows))
 
 
 class GradientDescentOptimizer(Optimizer):
@@ -176,15 +182,25 @@ class AdadeltaOptimizer(Optimizer):
             self._make_slot(var, "accum")
             self._make_slot(var, "accum_update")
 
-    def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
-        accum, moved = self._slot(var, "accum"), self._slot(var, "accum_update")
+    def _rule(self, var: Variable, grad: Tensor, accum: Tensor, moved: Tensor) -> list[Tensor]:
+        """[change of the variable, new accum, new accum_update]."""
         rho, epsilon = self._number(self._rho, var), self._number(self._epsilon, var)
-        mean = accum.assign(rho * accum + (1 - rho) * ops.square(grad))
-        before = moved.value()
-        step = ops.sqrt(before + epsilon) * ops.rsqrt(mean + epsilon) * grad
-        done = moved.assign(rho * before + (1 - rho) * ops.square(step))
-        with root_graph().control_dependencies([done]):
-            return var.assign_sub(self._number(self._rate, var) * step)
+        mean = rho * accum + (1 - rho) * ops.square(grad)
+        step = ops.sqrt(moved + epsilon) * ops.rsqrt(mean + epsilon) * grad
+        return [self._number(self._rate, var) * step, mean, rho * moved + (1 - rho) * ops.square(step)]
+
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
+        slots = [self._slot(var, "accum"), self._slot(var, "accum_update")]
+        step, *states = self._rule(var, grad, *[slot.value() for slot in slots])
+        with root_graph().control_dependencies([slot.assign(s).op for slot, s in zip(slots, states)]):
+            return var.assign_sub(step)
+
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor:
+        rows, total = _distinct(grad)
+        slots = [self._slot(var, "accum"), self._slot(var, "accum_update")]
+        step, *states = self._rule(var, total, *[slot.gather(rows) for slot in slots])
+        with root_graph().control_dependencies([scatter_update(slot, rows, s).op for slot, s in zip(slots, states)]):
+            return scatter_sub(var, rows, step)
 
 
 class FtrlOptimizer(Optimizer):
@@ -209,14 +225,25 @@ class FtrlOptimizer(Optimizer):
             self._make_slot(var, "accum", self._initial)
             self._make_slot(var, "linear")
 
-    def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
-        accum, linear = self._slot(var, "accum"), self._slot(var, "linear")
+    def _rule(self, var: Variable, grad: Tensor, value: Tensor, accum: Tensor, linear: Tensor) -> list[Tensor]:
+        """[new value of the variable, new accum, new linear]."""
         rate, power = self._number(self._rate, var), self._number(self._power, var)
-        before, value = accum.value(), var.value()
-        total = before + ops.square(grad)
-        sigma = (ops.pow(total, power) - ops.pow(before, power)) / rate
-        line = linear.assign_add(grad - sigma * value)
+        total = accum + ops.square(grad)
+        sigma = (ops.pow(total, power) - ops.pow(accum, power)) / rate
+        line = linear + (grad - sigma * value)
         curve = ops.pow(total, power) / rate + 2 * self._l2
         chosen = ops.select(ops.abs(line) > self._l1, (ops.sign(line) * self._l1 - line) / curve, ops.zeros_like(line))
-        with root_graph().control_dependencies([accum.assign(total)]):
-            return var.assign(chosen)
+        return [chosen, total, line]
+
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
+        states = [var, self._slot(var, "accum"), self._slot(var, "linear")]
+        first, *rest = self._rule(var, grad, *[s.value() for s in states])
+        with root_graph().control_dependencies([s.assign(new).op for s, new in zip(states[1:], rest)]):
+            return var.assign(first)
+
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor:
+        rows, total = _distinct(grad)
+        states = [var, self._slot(var, "accum"), self._slot(var, "linear")]
+        first, *rest = self._rule(var, total, *[s.gather(rows) for s in states])
+        with root_graph().control_dependencies([scatter_update(s, rows, new).op for s, new in zip(states[1:], rest)]):
+            return scatter_update(var, rows, first)

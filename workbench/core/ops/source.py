@@ -88,3 +88,15 @@ def check_numerics(x, *, message=""):
 @check_numerics.gradient
 def _(node, dy):
     return ops.check_numerics(dy, message=f"gradient of {node.attrs['message']}")
+
+
+@op("condition[] *data? ->", name="Assert", types="bool any ->", stateful=True, differentiable=False)
+def assert_(condition, *data):
+    """Nothing if `condition` holds, else InvalidArgumentError with the values of `data` in its text."""
+    if not condition:
+        raise errors.InvalidArgumentError(f"Assert: the condition is false: {', '.join(map(_shown, data)) or 'no data'}")
+    return ()
+
+
+def _shown(value):
+    return value.item().decode(errors="replace") if value.dtype == object and not value.ndim else str(value.tolist())
