@@ -125,7 +125,7 @@ def documentation(definition: OpDef) -> str:
         rules.append(f"Shapes: {definition.signature}")
     if not callable(definition.types):
         rules.append(f"Dtypes: {definition.types or 'T -> T'}")
-    if (not definition.inputs and not definition.variadic) or not rules:
+    if not rules or not (definition.inputs or definition.variadic):
         return definition.doc
     return (f"{definition.doc}\n\n{'. '.join(rules)} (the notation is that of wb.op).\n"
             "Raises ShapeError or DtypeError, kinds of InvalidArgumentError, at the call that breaks a rule.")

@@ -195,7 +195,7 @@ class _Step:
     def interrupt(self) -> None:
         """End all parts; nothing after the end of the step."""
         if not self.ended.is_set():
-            error = errors.CancelledError("Session.run: the step was interrupted")
+            error = errors.CancelledError("Session.run: the step was interrupted; run again to go on")
             with self._lock:
                 self.error = self.error or error
             self.fail(error)

@@ -84,9 +84,10 @@ class Session:
         """One step: the values of `fetches` (nested as given) with `feed_dict`'s values fed; blocks until it is done.
 
         Fetches are tensors, operations (which give None), variables or names. A tensor gives a NumPy array of its
-        dtype and shape, a scalar one of rank 0. Any tensor can be fed, with arrays or numbers of its dtype and shape.
-        Raises ShapeError and DtypeError for a feed, FailedPreconditionError for a variable without a value or a
-        closed session, CancelledError after Stop, and what an operation raises; KeyboardInterrupt ends the step.
+        dtype and shape, one of rank 0 a NumPy scalar (strings: bytes). Any tensor can be fed, with arrays or numbers
+        of its dtype and shape. Raises ShapeError and DtypeError for a feed, FailedPreconditionError for a variable
+        without a value or a closed session, CancelledError after Stop, and what an operation raises;
+        KeyboardInterrupt ends the step.
         """
         if gate.closed:
             gate.enter()

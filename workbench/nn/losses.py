@@ -155,7 +155,8 @@ def softmax_cross_entropy(onehot_labels: Any, logits: Any, weights: Any = 1.0, l
 def sparse_softmax_cross_entropy(labels: Any, logits: Any, weights: Any = 1.0, scope: str | None = None,
                                  loss_collection: str | None = GraphKeys.LOSSES,
                                  reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
-    """Cross entropy of softmax(logits) [n, c] against class numbers [n] or [n, 1]."""
+    """Cross entropy of softmax(logits) [n, classes] against class numbers int [n] or [n, 1], reduced by
+    compute_weighted_loss."""
     labels, logits = convert(labels), convert(logits)
     if labels.shape.rank is not None and labels.shape.rank == logits.shape.rank and labels.shape.dims[-1] in (1, None):
         labels = ops.squeeze(labels, -1)

@@ -97,7 +97,8 @@ def bidirectional_dynamic_rnn(cell_fw: RNNCell, cell_bw: RNNCell, inputs: Any, s
                               initial_state_fw: Any = None, initial_state_bw: Any = None, dtype: Any = None,
                               parallel_iterations: int = 32, swap_memory: bool = False, time_major: bool = False,
                               scope: Any = None) -> tuple[tuple[Tensor, Tensor], tuple[Any, Any]]:
-    """((outputs forwards, outputs backwards), (final states)) of two cells that read in opposite directions.
+    """((outputs forwards, outputs backwards), (final states)) of two cells that read in opposite directions, shaped
+    as in dynamic_rnn.
 
     With `sequence_length` [batch] the second cell begins at the last element of each sequence.
     """

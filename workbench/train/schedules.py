@@ -131,9 +131,11 @@ def global_norm(t_list: Sequence[Any], name: str = "global_norm") -> Tensor:
 
 def clip_by_global_norm(t_list: Sequence[Any], clip_norm: Any, use_norm: Any = None,
                         name: str = "clip_by_global_norm") -> tuple[list[Any], Tensor]:
-    """(tensors scaled together so that their common norm is at most `clip_norm`, their norm before).
+    """(tensors scaled together so that their common norm is at most `clip_norm`, their norm before), shapes and
+    dtypes as given.
 
-    All elements become NaN when the norm is infinite or NaN.
+    None entries stay None, IndexedSlices stay sparse. `use_norm` is a norm that is known already. All elements become
+    NaN when the norm is infinite or NaN. Source: Pascanu et al. 2013.
     """
     norm = global_norm(t_list) if use_norm is None else convert(use_norm)
     with root_graph().name_scope(name):

@@ -119,7 +119,8 @@ class FileWriter:
         return str(self._folder)
 
     def add_summary(self, summary: Any, global_step: Any = None) -> None:
-        """Write what a summary tensor gave (bytes or a string array of rank 0), or a Summary."""
+        """Write what a summary tensor gave (bytes or a string array of rank 0), or a Summary; FailedPreconditionError
+        once closed."""
         if self._file is None:
             raise errors.FailedPreconditionError(f"FileWriter {self._folder}: it is closed; call reopen() first")
         raw = summary.SerializeToString() if isinstance(summary, Summary) else summary

@@ -202,7 +202,7 @@ _MODES: dict[str, Any] = {"CONSTANT": "constant", "REFLECT": "reflect", "SYMMETR
 
 @op("x? paddings[r,2] -> ?", types="T int -> T", shape=_padded)
 def pad(x, paddings, *, mode="CONSTANT", constant_values=0):
-    """x with `paddings[i] = (before, after)` elements around axis i: a constant, or x mirrored."""
+    """x with paddings[i] = (before, after) elements around axis i; `mode` is CONSTANT, REFLECT or SYMMETRIC (x mirrored)."""
     mode = mode.upper()
     if mode == "CONSTANT":
         return np.pad(x, paddings, "constant", constant_values=constant_values)

@@ -188,7 +188,10 @@ def _(node, dy):
 
 
 def norm(x, ord="euclidean", axis=None, keepdims=False, name=None):
-    """The vector norm over `axis`: "euclidean", np.inf, or a positive number p for (Σ |x|ᵖ)^(1/p)."""
+    """The vector norm of x over `axis` (None = all): "euclidean", np.inf, or a positive number p for (Σ |x|ᵖ)^(1/p).
+
+    `keepdims` keeps the axes with size 1. Raises InvalidArgumentError for another `ord`.
+    """
     size = ops.abs(x)
     if ord == 1:
         return ops.reduce_sum(size, axis, keepdims, name=name)
@@ -202,7 +205,7 @@ def norm(x, ord="euclidean", axis=None, keepdims=False, name=None):
 
 
 def trace(x, name=None):
-    """The sum of the diagonal of each matrix of the last two axes."""
+    """The sum of the diagonal of each matrix of the last two axes: [..., m, n] to [...]."""
     return ops.reduce_sum(ops.matrix_band_part(x, 0, 0), (-2, -1), name=name)
 
 
