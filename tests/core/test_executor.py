@@ -72,7 +72,7 @@ class Drive:
         return self.running()
 
     def running(self) -> list[str]:
-        return [self.names[a.index] for a in self.last if isinstance(a, RunSegment)]
+        return [self.names[a.segment] for a in self.last if isinstance(a, RunSegment)]
 
     def finish(self, name: str, tag: Tag = ROOT, dead: tuple[bool, ...] = ()) -> list[str]:
         self.handle(SegmentFinished(self.names.index(name), tag, dead))
@@ -83,7 +83,7 @@ class Drive:
         return [a for a in self.actions if isinstance(a, Finish)]
 
     def ran(self) -> Counter[str]:
-        return Counter(self.names[a.index] for a in self.actions if isinstance(a, RunSegment))
+        return Counter(self.names[a.segment] for a in self.actions if isinstance(a, RunSegment))
 
     def complete(self, decide: Callable[[str, Tag], tuple[bool, ...]] = lambda name, tag: (), pick: int = 0) -> None:
         """Finish everything that runs, oldest first (`pick` = -1: newest first); `decide` answers for switches."""
@@ -92,7 +92,7 @@ class Drive:
             if not pending:
                 return
             action = pending.pop(pick)
-            self.handle(SegmentFinished(action.index, action.tag, decide(self.names[action.index], action.tag)))
+            self.handle(SegmentFinished(action.segment, action.tag, decide(self.names[action.segment], action.tag)))
             pending += [a for a in self.last if isinstance(a, RunSegment)]
         raise AssertionError("the step does not end")
 
@@ -164,7 +164,7 @@ def test_only_the_live_side_runs_and_merge_says_which(taken, ran):
     d = Drive(conditional())
     d.complete(lambda name, tag: (taken == "yes", taken == "no") if name == "switch" else ())
     assert sorted(d.ran()) == sorted(["data", "pred", "switch", *ran, "merge", "end"])
-    chosen = next(a for a in d.actions if isinstance(a, RunSegment) and d.names[a.index] == "merge")
+    chosen = next(a for a in d.actions if isinstance(a, RunSegment) and d.names[a.segment] == "merge")
     assert chosen.choice == (0 if taken == "no" else 1)
     assert d.ended == [Finish(None)]
 
@@ -316,7 +316,7 @@ def test_loop_runs_its_body_count_times(count, parallel, pick):
 def test_values_move_into_and_out_of_the_frame():
     d = Drive(loop())
     d.complete(rounds(2))
-    moves = [(d.names[a.index], a.source, a.target) for a in d.actions if isinstance(a, Move)]
+    moves = [(d.names[a.segment], a.source, a.target) for a in d.actions if isinstance(a, Move)]
     inside = [Tag(1, i) for i in range(3)]
     assert [m for m in moves if m[0] == "enter"] == [("enter", ROOT, inside[0])]
     assert [m for m in moves if m[0] == "next"] == [("next", *inside[:2]), ("next", *inside[1:])]
@@ -326,7 +326,7 @@ def test_values_move_into_and_out_of_the_frame():
 def test_constants_are_replayed_into_every_iteration():
     d = Drive(loop())
     d.complete(rounds(3))
-    targets = [a.target.iteration for a in d.actions if isinstance(a, Move) and d.names[a.index] == "bound"]
+    targets = [a.target.iteration for a in d.actions if isinstance(a, Move) and d.names[a.segment] == "bound"]
     assert targets == [0, 1, 2, 3]
 
 
@@ -350,7 +350,7 @@ def test_a_late_constant_reaches_the_iterations_that_run_already():
         d.finish("next", Tag(1, iteration))
     d.finish("slow")
     d.finish("bound")
-    started = [(d.names[a.index], a.tag.iteration) for a in d.last if isinstance(a, RunSegment)]
+    started = [(d.names[a.segment], a.tag.iteration) for a in d.last if isinstance(a, RunSegment)]
     assert sorted(started) == [("use", 0), ("use", 1)]
 
 
@@ -440,7 +440,7 @@ def test_nested_frames_have_an_instance_per_outer_iteration(pick):
         return () if limit is None else (tag.iteration < limit, tag.iteration >= limit)
     d.complete(decide, pick)
     assert d.ran()["work"] == 6 and d.ran()["exit2"] == 3 and d.ran()["exit"] == 1
-    frames = {a.tag.frame for a in d.actions if isinstance(a, RunSegment) and d.names[a.index] == "work"}
+    frames = {a.tag.frame for a in d.actions if isinstance(a, RunSegment) and d.names[a.segment] == "work"}
     assert len(frames) == 3 and d.ended == [Finish(None)] and d.executor._frames.keys() == {0}
 
 
@@ -513,11 +513,11 @@ def test_random_graphs_run_what_a_plain_interpreter_runs(case):
     while pending:
         order = (order * 1103515245 + 12345) % 2**31
         action = pending.pop(order % len(pending))
-        name = d.names[action.index]
+        name = d.names[action.segment]
         assert name not in ran, "nothing runs twice"
         ran[name] = action.choice
         side = sides[name]
-        dead = (side, not side) if m.options[action.index].get("role") == "switch" else ()
-        pending += [a for a in d.handle(SegmentFinished(action.index, ROOT, dead)) if isinstance(a, RunSegment)]
+        dead = (side, not side) if m.options[action.segment].get("role") == "switch" else ()
+        pending += [a for a in d.handle(SegmentFinished(action.segment, ROOT, dead)) if isinstance(a, RunSegment)]
     assert ran == interpret(m, sides)
     assert d.ended == [Finish(None)], "it ends, and only once"

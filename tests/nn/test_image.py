@@ -166,7 +166,7 @@ def test_png_files_are_exact_in_both_directions():
     for channels, mode in ((1, "L"), (3, "RGB"), (4, "RGBA")):
         pixels = RNG.integers(0, 256, (4, 5, channels)).astype(np.uint8)
         encoded, = run([image.encode_png(pixels)])
-        with Image.open(io.BytesIO(encoded.item())) as picture:
+        with Image.open(io.BytesIO(encoded)) as picture:
             assert picture.mode == mode and picture.size == (5, 4)
         np.testing.assert_array_equal(run(image.decode_png(encoded)), pixels)
     assert run(image.decode_png(run(image.encode_png(BYTES)), channels=1)).shape == (6, 5, 1)
@@ -200,7 +200,7 @@ def test_jpeg_files_are_close_and_may_be_made_smaller():
     (lambda: image.decode_jpeg(b"", channels=4), errors.InvalidArgumentError, "decode_jpeg: channels is 4; use 0, 1, 3"),
     (lambda: run(image.decode_png(b"no image")), errors.InvalidArgumentError,
      "decode_image: 8 bytes that begin with b'no image' are no whole JPEG or PNG or BMP image"),
-    (lambda: run(image.decode_png(run(image.encode_png(BYTES)).item()[:60])), errors.InvalidArgumentError, "are no whole JPEG"),
+    (lambda: run(image.decode_png(run(image.encode_png(BYTES))[:60])), errors.InvalidArgumentError, "are no whole JPEG"),
     (lambda: run(image.encode_jpeg(np.zeros((2, 2, 4), np.uint8))), errors.InvalidArgumentError,
      "encode_jpeg: the image has 4 channels; use 1 or 3"),
     (lambda: run(image.resize_bilinear(FLOATS[None], wb.placeholder_with_default([0, 3], [2]))), errors.InvalidArgumentError,

@@ -160,7 +160,8 @@ def test_the_second_direction_begins_at_the_end_of_each_sequence():
                                                                              r"\[2,3\]"),
     (lambda: wb.nn.static_rnn(rnn_cell.BasicRNNCell(2), []), r"static_rnn: inputs is \[\]; pass a non-empty list"),
     (lambda: rnn_cell.MultiRNNCell([]), "MultiRNNCell: there are 0 cells; pass at least one"),
-    (lambda: rnn_cell.LSTMCell(2, num_proj=1, state_is_tuple=False), "LSTMCell: num_proj needs state_is_tuple=True"),
+    (lambda: rnn_cell.LSTMCell(2, num_proj=1, state_is_tuple=False),
+     "LSTMCell: num_proj is 1 but state_is_tuple is False; .* pass state_is_tuple=True"),
 ])
 def test_mistakes_are_named(build, text: str):
     with pytest.raises(errors.InvalidArgumentError, match=text):

@@ -26,7 +26,7 @@ class PendingStep:
         self._lock = threading.Lock()
         self._latch = threading.Lock()       # held until the step is decided: cheaper than an Event
         self._latch.acquire()
-        self._primary = threading.Condition(self._lock)
+        self._primary: threading.Condition | None = None      # somebody waits for the primary failure
 
     def done(self, task: str, fetches: list[Any]) -> None:
         with self._lock:
@@ -45,7 +45,8 @@ class PendingStep:
                 self._latch.release()
             elif self.secondary and not secondary:
                 self.error, self.secondary = error, False
-                self._primary.notify_all()
+                if self._primary is not None:
+                    self._primary.notify_all()
 
     def wait(self, timeout: float | None) -> bool:
         """Block until all answered or one failed; False when `timeout` seconds passed."""
@@ -55,6 +56,7 @@ class PendingStep:
         """After a secondary failure: give the primary one a moment to arrive."""
         if self.secondary:
             with self._lock:
+                self._primary = threading.Condition(self._lock)
                 self._primary.wait_for(lambda: not self.secondary, timeout)
 
 

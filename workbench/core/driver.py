@@ -13,6 +13,7 @@ from workbench import errors
 from workbench.core import trace
 from workbench.core.dtype import DType
 from workbench.core.executor import (
+    ROOT,
     Action,
     Event,
     Executor,
@@ -85,15 +86,13 @@ class StepRun:
         self.instance, self.plan, self.step, self.rendezvous = instance, instance.plan, step, rendezvous
         self.journal, self._send, self._done = journal, send, done
         self._recorded = recorded and journal.enabled
-        self.values: dict[Tag, dict[Tensor, Any]] = {Tag(): dict(zip(self.plan.program.feeds, feeds))}
+        self.values: dict[Tag, dict[Tensor, Any]] = {ROOT: dict(zip(self.plan.program.feeds, feeds))}
         self._before_compute = before_compute
         self._executor = Executor(nodes)
         self._events: deque[Event] = deque()
         self._lock = threading.Lock()
         self._busy = False
         self._undo: dict[tuple[int, Tag], Callable[[], None]] = {}
-        self._functions = {s.index: f for s, f in zip(
-            (s for s in self.plan.segments if s.kind == "compute"), instance.functions)}
 
     def start(self) -> None:
         self.instance.begin(self.step, self._send)
@@ -106,12 +105,13 @@ class StepRun:
 
     def post(self, event: Event) -> None:
         """Handle `event` now, or leave it to the thread that is handling events already."""
-        with self._lock:
-            self._events.append(event)
-            if self._busy:
-                return
-            self._busy = True
+        mine = False
         try:
+            with self._lock:
+                self._events.append(event)
+                if self._busy:
+                    return
+                self._busy = mine = True
             while True:
                 with self._lock:
                     if not self._events:
@@ -120,7 +120,8 @@ class StepRun:
                     event = self._events.popleft()
                 self._handle(event)
         except BaseException:      # Ctrl-C: let the cancellation that follows be handled
-            self._busy = False
+            if mine:
+                self._busy = False
             raise
 
     def _handle(self, event: Event) -> None:
@@ -143,11 +144,11 @@ class StepRun:
 
     # segments
     def _run(self, action: RunSegment) -> None:
-        segment = self.plan.segments[action.index]
+        segment = self.plan.segments[action.segment]
         try:
             _ROLES[segment.kind](self, segment, action)
         except BaseException as error:
-            self.post(SegmentFailed(action.index, action.tag, run_error(self.plan, error, segment)))
+            self.post(SegmentFailed(action.segment, action.tag, run_error(self.plan, error, segment)))
             if not isinstance(error, Exception):
                 raise
 
@@ -160,7 +161,7 @@ class StepRun:
             self._before_compute()
         started = time.perf_counter()
         with np.errstate(all="ignore"):      # inf and nan are values of the graph, as in TensorFlow
-            results = self._functions[segment.index](*[table[t] for t in segment.inputs])
+            results = self.instance.by_segment[segment.index](*[table[t] for t in segment.inputs])
         table.update(zip(segment.outputs, results))
         if self._recorded:
             self.journal.span(Span("segment", segment.name, task_of(self.instance.device), self.instance.device,
@@ -239,7 +240,7 @@ class StepRun:
 
     def _move(self, action: Move) -> None:
         """The input goes over, not the output: what arrives from the iteration before may still be on its way."""
-        op = self.plan.segments[action.index].op
+        op = self.plan.segments[action.segment].op
         self.table(action.target)[op.outputs[0]] = self._inputs(op, action.source)[0]
 
     # the end
@@ -260,7 +261,7 @@ class StepRun:
         self._done(results, None)
 
     def _fetched(self, tensor: Tensor) -> Any:
-        table = self.values[Tag()]
+        table = self.values[ROOT]
         if tensor in table:
             value = table[tensor]
             passed_on = tensor in self.plan.program.feeds or tensor.op.type in CONTROL_FLOW      # somebody else's array

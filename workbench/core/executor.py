@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from workbench import errors
 
-__all__ = ["Action", "Executor", "Finish", "Forget", "Move", "Node", "RunSegment", "SegmentFailed", "SegmentFinished",
+__all__ = ["ROOT", "Action", "Executor", "Finish", "Forget", "Move", "Node", "RunSegment", "SegmentFailed", "SegmentFinished",
            "StepCancelled", "StepStarted", "Tag"]
 
 
@@ -36,39 +37,36 @@ class Node:
     back_edges: tuple[int, ...] = ()                   # merge: input ports fed by next_iteration
 
 
-@dataclass(frozen=True)
-class Tag:
+class Tag(NamedTuple):
     """Where a token is: an instance of a frame and an iteration of it. The root is Tag(0, 0)."""
 
     frame: int = 0
     iteration: int = 0
 
 
+ROOT = Tag()
+
 # events
 
-@dataclass(frozen=True)
-class StepStarted:
+class StepStarted(NamedTuple):
     pass
 
 
-@dataclass(frozen=True)
-class SegmentFinished:
+class SegmentFinished(NamedTuple):
     """`dead` says for each output port whether its token is dead; () = all alive (a Switch kills one side)."""
 
-    index: int
+    segment: int
     tag: Tag
     dead: tuple[bool, ...] = ()
 
 
-@dataclass(frozen=True)
-class SegmentFailed:
-    index: int
+class SegmentFailed(NamedTuple):
+    segment: int
     tag: Tag
     error: BaseException
 
 
-@dataclass(frozen=True)
-class StepCancelled:
+class StepCancelled(NamedTuple):
     error: BaseException
 
 
@@ -77,34 +75,30 @@ Event = StepStarted | SegmentFinished | SegmentFailed | StepCancelled
 
 # actions
 
-@dataclass(frozen=True)
-class RunSegment:
+class RunSegment(NamedTuple):
     """Run a segment in a tag. `choice` is the input a Merge takes; `dead` asks a Send to transmit death."""
 
-    index: int
+    segment: int
     tag: Tag
     choice: int = -1
     dead: bool = False
 
 
-@dataclass(frozen=True)
-class Move:
-    """Make the input of segment `index` in `source` its output in `target` (Enter, Exit, NextIteration)."""
+class Move(NamedTuple):
+    """Make the input of `segment` in `source` its output in `target` (Enter, Exit, NextIteration)."""
 
-    index: int
+    segment: int
     source: Tag
     target: Tag
 
 
-@dataclass(frozen=True)
-class Finish:
+class Finish(NamedTuple):
     """The step is over; `error` is None when every root finished."""
 
     error: BaseException | None = None
 
 
-@dataclass(frozen=True)
-class Forget:
+class Forget(NamedTuple):
     """No token can reach `tag` any more: its values may be dropped."""
 
     tag: Tag
@@ -113,7 +107,7 @@ class Forget:
 Action = RunSegment | Move | Finish | Forget
 
 
-@dataclass
+@dataclass(slots=True)
 class _Waiting:
     """Counters of one segment in one tag."""
 
@@ -125,7 +119,7 @@ class _Waiting:
     fired: bool = False
 
 
-@dataclass
+@dataclass(slots=True)
 class _Iteration:
     waiting: dict[int, _Waiting] = field(default_factory=dict)
     outstanding: int = 0                               # running or ready segments, and child frames
@@ -179,10 +173,10 @@ class Executor:
         if isinstance(event, StepStarted):
             for node in self.nodes:
                 if node.inputs == 0 and node.controls == 0:
-                    self._ready(node, Tag())
+                    self._ready(node, ROOT)
         elif isinstance(event, SegmentFinished):
             self._running -= 1
-            node = self.nodes[event.index]
+            node = self.nodes[event.segment]
             self._emit(node, event.tag, event.dead or (False,) * node.outputs)
         else:
             return self._end(event.error)

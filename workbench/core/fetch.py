@@ -4,6 +4,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from workbench import errors
 from workbench.core.build import IndexedSlices
 from workbench.core.graph import Graph, Operation, Tensor
@@ -54,6 +56,11 @@ def flatten(graph: Graph, fetches: Any) -> FetchPlan:
     return FetchPlan(tensors, operations, build)
 
 
+def _plain(value: Any) -> Any:
+    """An array without axes as the NumPy scalar, or the text, that it holds; anything else as it is."""
+    return value[()] if type(value) is np.ndarray and not value.ndim else value
+
+
 def _flatten(graph: Graph, item: Any, tensors: list[Tensor], operations: list[Operation]) -> Callable[[Any], Any]:
     if isinstance(item, IndexedSlices):
         parts = [item.values, item.indices, *([item.dense_shape] if item.dense_shape is not None else [])]
@@ -84,4 +91,6 @@ def _flatten(graph: Graph, item: Any, tensors: list[Tensor], operations: list[Op
     else:
         position = len(tensors)
         tensors.append(element)
+    if element.shape.rank in (0, None):
+        return lambda values: _plain(values[position])
     return lambda values: values[position]

@@ -167,6 +167,8 @@ class Instance:
         self._arena = _arena(plan.arena_bytes)
         self.functions: tuple[Callable[..., tuple[Any, ...]], ...] = bind(self._objects())
         self.run: Callable[..., tuple[Any, ...]] = self.functions[0] if self.functions else lambda *feeds: ()
+        computing = (segment.index for segment in plan.segments if segment.kind == "compute")
+        self.by_segment = dict(zip(computing, self.functions))
 
     def begin(self, step: int, send: Callable[..., None] | None = None) -> None:
         """Tell the kernels with a context which step runs and where its sends go."""
@@ -255,7 +257,7 @@ class Instance:
 
     def _check(self) -> None:
         if self.cancelled.is_set():
-            raise errors.CancelledError("while_loop: the step was cancelled")
+            raise errors.CancelledError("while_loop: the step was cancelled; run again to go on")
 
 
 def _scratch_last(kernel: Callable[..., None], *arguments: Any) -> None:
