@@ -37,7 +37,9 @@ def drain(dataset, most=100):
 def _plain(value):
     if isinstance(value, dict):
         return {k: _plain(v) for k, v in value.items()}
-    return tuple(_plain(v) for v in value) if isinstance(value, tuple) else value if isinstance(value, bytes) else value.tolist()
+    if isinstance(value, tuple):
+        return tuple(_plain(v) for v in value)
+    return value if isinstance(value, bytes) else value.tolist()
 
 
 def test_slices_in_structures_with_static_shapes():

@@ -39,8 +39,8 @@ def drain(fetches, most=1000):
 def test_strings_in_order_and_shuffled():
     names = ["a", "b", "c", "d"]
     plain = train.string_input_producer(names, num_epochs=2, shuffle=False).dequeue()
-    assert [v.item().decode() for v in drain(plain)] == names * 2
-    mixed = [v.item().decode() for v in drain(train.string_input_producer(names, num_epochs=6).dequeue())]
+    assert [v.decode() for v in drain(plain)] == names * 2
+    mixed = [v.decode() for v in drain(train.string_input_producer(names, num_epochs=6).dequeue())]
     epochs = [mixed[i:i + 4] for i in range(0, 24, 4)]
     assert all(sorted(epoch) == names for epoch in epochs) and len({tuple(epoch) for epoch in epochs}) > 1
 
@@ -64,7 +64,7 @@ def test_file_names_are_matched_when_initialised(tmp_path):
     for name in ("b.txt", "a.txt", "c.bin"):
         (tmp_path / name).write_text(name, encoding="utf-8")
     found = drain(train.string_input_producer(names, num_epochs=1, shuffle=False).dequeue())
-    assert [v.item().decode().rpartition("/")[2] for v in found] == ["a.txt", "b.txt"]
+    assert [v.decode().rpartition("/")[2] for v in found] == ["a.txt", "b.txt"]
 
 
 def test_epochs_are_counted_in_a_local_variable():

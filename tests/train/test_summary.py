@@ -175,8 +175,8 @@ def pixels_of(line: bytes):
 def test_pictures_of_bytes_are_exact():
     images = np.random.default_rng(0).integers(0, 256, (2, 3, 4, 3)).astype(np.uint8)
     with wb.Session() as session:
-        lines = session.run(summary.image("digit", images)).item().splitlines()
-        one = session.run(summary.image("one", images[..., :1], max_outputs=1)).item()
+        lines = session.run(summary.image("digit", images)).splitlines()
+        one = session.run(summary.image("one", images[..., :1], max_outputs=1))
     assert [pixels_of(line)[0]["tag"] for line in lines] == ["digit/image/0", "digit/image/1"]
     event, pixels = pixels_of(lines[1])
     np.testing.assert_array_equal(pixels, images[1])
@@ -189,7 +189,7 @@ def test_pictures_of_bytes_are_exact():
     ([0, 1, 2], [0, 127, 255]), ([-1, 0, 0.5], [1, 128, 191]), ([0, 0, 0], [0, 0, 0]), ([np.nan, 0, 4], [255, 0, 255])])
 def test_pictures_of_floats_are_scaled_to_be_visible(values, expected):
     with wb.Session() as session:
-        line = session.run(summary.image("x", np.float32(values).reshape(1, 1, 3, 1))).item()
+        line = session.run(summary.image("x", np.float32(values).reshape(1, 1, 3, 1)))
     assert pixels_of(line)[1].ravel().tolist() == expected
 
 
