@@ -152,9 +152,9 @@ def test_the_tour_from_the_first_cell_to_the_last(tour: Lab, processes: Watched,
     times = pauses(tour)
     print("Pause answered in ms: median", round(statistics.median(times)), "worst", round(max(times)))
     assert max(times) < HANGS, times
-    finished(tour, "slow = train_and_rank()")
-    tour.picture("tour-slow-worker")
+    tour.wait(f"() => ({CELL})('slow = train_and_rank()').prompt === 'running'", timeout=WHOLE_TOUR)
     tour.page.wait_for_selector(".wb-Stragglers tbody tr.wb-mod-slow th:has-text('worker:1')")
+    tour.picture("tour-slow-worker")
     finished(tour, "cluster.close()")
     tour.kernel_ready()
     assert tour.page.evaluate(PROBLEMS) == []
