@@ -40,7 +40,8 @@ class Pair:
     def end(self) -> None:
         self.other.close()
         self.connection.close()
-        self.connection.join(5)
+        if hasattr(self.connection, "_on_frame"):
+            self.connection.join(5)
 
 
 @pytest.fixture

@@ -105,12 +105,13 @@ class StepRun:
 
     def post(self, event: Event) -> None:
         """Handle `event` now, or leave it to the thread that is handling events already."""
-        with self._lock:
-            self._events.append(event)
-            if self._busy:
-                return
-            self._busy = True
+        mine = False
         try:
+            with self._lock:
+                self._events.append(event)
+                if self._busy:
+                    return
+                self._busy = mine = True
             while True:
                 with self._lock:
                     if not self._events:
@@ -119,7 +120,8 @@ class StepRun:
                     event = self._events.popleft()
                 self._handle(event)
         except BaseException:      # Ctrl-C: let the cancellation that follows be handled
-            self._busy = False
+            if mine:
+                self._busy = False
             raise
 
     def _handle(self, event: Event) -> None:

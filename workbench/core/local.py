@@ -132,9 +132,9 @@ class _Threads:
                                       state.part_done(part), self.backend.journal))
         threads = [threading.Thread(target=run.start, name=f"wb-device-{i}", daemon=True)
                    for i, run in enumerate(state.runs[1:], 1)]
-        for thread in threads:
-            thread.start()
         try:
+            for thread in threads:
+                thread.start()
             state.runs[0].start()
             state.ended.wait()
         except BaseException:
@@ -144,7 +144,8 @@ class _Threads:
             raise
         finally:
             for thread in threads:
-                thread.join(5.0)
+                if thread.is_alive():            # Ctrl-C may have come before it was started
+                    thread.join(5.0)
         if state.error is not None:
             raise state.error
         return state.results
