@@ -1,58 +1,34 @@
 """Ctrl-C at a chosen moment: the signal's handler runs at the n-th place where Python would let it in."""
 from __future__ import annotations
 
-import contextlib
-import dis
-import functools
-import itertools
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 __all__ = ["every_interrupt"]
 
-_DOORS = ("CALL", "CALL_FUNCTION_EX", "CALL_KW", "JUMP_BACKWARD", "RESUME")     # after these signals are looked for
-
-
-@functools.cache
-def _doors(code: CodeType) -> frozenset[int]:
-    """Offsets of the instructions before which a signal is handled."""
-    lines = list(dis.get_instructions(code))
-    return frozenset(before.argval if before.opname == "JUMP_BACKWARD" else after.offset
-                     for before, after in itertools.pairwise(lines) if before.opname in _DOORS)
-
 
 class _Interrupt:
-    """A trace function that interrupts at the `number`-th door inside the files whose path contains one of `inside`."""
+    """A profile function that interrupts at the `number`-th door in the files whose path contains one of `inside`.
+
+    Doors are where a Python function begins and where a call of a C function has returned, as part of that call: a lock
+    that it took is held by then. There the interpreter looks for signals (and when it jumps back, which is left out).
+    """
 
     def __init__(self, number: int, inside: tuple[str, ...]) -> None:
         self.left, self._inside, self.raised = number, inside, False
 
-    def __call__(self, frame: FrameType, event: str, argument: Any) -> Any:
+    def __call__(self, frame: FrameType, event: str, argument: Any) -> None:
+        if event not in ("call", "c_return") or self.raised:
+            return
         if not any(part in frame.f_code.co_filename for part in self._inside):
-            return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        return self._step
-
-    def _step(self, frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "opcode" and not self.raised and frame.f_lasti in _doors(frame.f_code):
-            if self.left == 0:
-                self.raised = True
-                signal.getsignal(signal.SIGINT)(signal.SIGINT, frame)      # type: ignore[operator,misc]
-            self.left -= 1
-        return self._step
-
-
-@contextlib.contextmanager
-def _tracing(trace: Any) -> Iterator[None]:
-    before = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        yield
-    finally:
-        sys.settrace(before)
+            return
+        if self.left == 0:
+            self.raised = True
+            signal.getsignal(signal.SIGINT)(signal.SIGINT, frame)      # type: ignore[operator,misc]
+        self.left -= 1
 
 
 def every_interrupt(action: Callable[[], Any], *inside: str) -> Iterator[int]:
@@ -62,9 +38,14 @@ def every_interrupt(action: Callable[[], Any], *inside: str) -> Iterator[int]:
     """
     number = 0
     while True:
-        interrupt = _Interrupt(number, inside)
-        with contextlib.suppress(KeyboardInterrupt), _tracing(interrupt):
+        interrupt, before = _Interrupt(number, inside), sys.getprofile()
+        sys.setprofile(interrupt)
+        try:
             action()
+        except KeyboardInterrupt:
+            assert interrupt.raised
+        finally:
+            sys.setprofile(before)
         if not interrupt.raised:
             return
         yield number

@@ -177,6 +177,24 @@ def test_a_deadline_ends_a_step_that_waits(client, graph):
         assert float(session.run(waiting)) == 2.0
 
 
+@pytest.mark.parametrize("spread", [False, True], ids=["one task", "two tasks"])
+def test_a_loop_that_never_ends_is_stopped_on_its_tasks(client, graph, spread):
+    """Too small to be worth another thread by its bytes, and it must not keep its task from hearing of the abort."""
+    def body(i: Any) -> Any:
+        with wb.device("/job:ps/task:0" if spread else "/job:worker/task:0"):
+            return (i + 1) % 1000
+
+    with wb.device("/job:worker/task:0"):
+        endless = wb.while_loop(lambda i: i >= 0, body, [wb.constant(0)])
+        sum_ = wb.constant(1.0) + wb.placeholder_with_default(2.0, [])
+    with Cluster(client, 1, 1, step_deadline=1.0) as impatient, wb.Session(impatient, graph=graph) as session:
+        with pytest.raises(errors.DeadlineExceededError, match=r"no answer within 1 s from .*/job:worker/task:0 at tcp"):
+            session.run(endless)
+        while any(facts["active"] != "[]" or facts["tables"] != "0" for facts in impatient.status().values()):
+            pass                              # the abort is on its way; the test's timeout bounds it
+        assert float(session.run(sum_)) == 3.0
+
+
 SAME = ("unfed placeholder", "feed of a wrong shape", "feed of a wrong dtype", "fetch of a foreign tensor",
         "uninitialised variable", "update of an uninitialised variable", "infeasible device",
         "index out of range", "integer division by zero", "shapes that do not fit at run time",

@@ -7,13 +7,17 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tests.interrupts import every_interrupt
 from workbench.cluster import messages as m
+from workbench.cluster import transport
 from workbench.cluster.buffers import BufferPool
 from workbench.cluster.group import ReceiverGroup
+from workbench.cluster.member import Member
 from workbench.cluster.transport import SocketConnection, release_receiver
+from workbench.core.trace import Journal
 
 pytestmark = pytest.mark.timeout(30)
 
@@ -40,7 +44,8 @@ class Pair:
     def end(self) -> None:
         self.other.close()
         self.connection.close()
-        self.connection.join(5)
+        if hasattr(self.connection, "_on_frame"):
+            self.connection.join(5)
 
 
 @pytest.fixture
@@ -109,3 +114,36 @@ def test_ctrl_c_at_any_moment_leaves_the_connection_to_others(wait):
         thread.join(5)
         assert sent and sent.pop()
     pair.end()
+
+
+@pytest.mark.parametrize("direction", ["feed", "fetch"])
+def test_a_long_transfer_is_a_sign_of_life(monkeypatch, direction):
+    """A task that takes or gives gigabytes cannot answer probes meanwhile; it is not lost as long as bytes move."""
+    monkeypatch.setattr(transport, "_PIECE", 1 << 20)
+    ours, other = socket.socketpair(socket.AF_UNIX)
+    connection, group = SocketConnection("task", SESSION, ours, ours, BufferPool()), ReceiverGroup("test")
+    answered = threading.Event()
+    member = Member("task", "tcp://a", connection, 1, Journal(), lambda *step: answered.set(), lambda *lost: None, group)
+    array, counts = np.zeros(30 << 20, np.uint8), []
+    message: m.Message = m.RunStep("h", 0, 0, {"x": array}) if direction == "feed" else m.Done(1.0, [array])
+    data = m.encode(message, SESSION, 1, 1)
+    if direction == "feed":
+        sending = threading.Thread(target=connection.send, args=(data,), daemon=True)
+        sending.start()
+        left = sum(map(len, data))
+        while left > 0:
+            left -= len(other.recv(min(left, 1 << 20), socket.MSG_WAITALL))
+            member.probe()
+            counts.append(member.unanswered)
+        sending.join(5)
+    else:
+        for part in data:
+            for start in range(0, len(part), 1 << 20):
+                other.sendall(part[start:start + (1 << 20)])
+                member.probe()
+                counts.append(member.unanswered)
+        assert answered.wait(5)
+    assert len(counts) >= 30 and max(counts) < 10
+    other.close()
+    connection.join(5)
+    group.close()

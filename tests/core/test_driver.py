@@ -228,3 +228,30 @@ def test_iterations_that_end_together_keep_their_values_apart():
     Step([], {}, container=box, targets=[q.enqueue([wb.constant(-1.0)])]).run.start()
     (results, error), = answers
     assert error is None and results == [1.0]
+
+
+class _Door:
+    """A lock whose release lets Ctrl-C in once, as Python does after any call."""
+
+    def __init__(self) -> None:
+        self._lock, self.open = threading.Lock(), True
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *details: Any) -> None:
+        self._lock.release()
+        if self.open:
+            self.open = False
+            raise KeyboardInterrupt
+
+
+def test_ctrl_c_before_an_event_is_handled_leaves_the_step_to_its_cancellation():
+    x, z = across()
+    step = Step([z], {x: [1, 2]}, device=1)
+    step.run._lock = _Door()
+    with pytest.raises(KeyboardInterrupt):
+        step.run.start()
+    stopped = errors.CancelledError("stopped")
+    step.run.cancel(stopped)
+    assert step.error is stopped

@@ -110,6 +110,32 @@ def test_control_c_ends_a_step_that_waits_for_a_queue_and_loses_nothing():
         assert s.run(taken) == 3.0
 
 
+def test_control_c_while_the_threads_of_a_step_start_leaves_no_attempt_behind(monkeypatch):
+    """Device 1 waits in its queue already when the thread of device 2 is to start."""
+    with wb.device("/cpu:1"):
+        queue = wb.FIFOQueue(4, ["float32"], shapes=[[]])
+        taken = queue.dequeue() + 1.0
+    with wb.device("/cpu:2"):
+        doubled = taken * 2.0
+    with wb.device("/cpu:0"):
+        y = doubled + 1.0
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        if thread.name == "wb-device-2":
+            raise KeyboardInterrupt
+        start(thread)
+        thread.join()                                 # it went as far as it can
+
+    with wb.Session(devices=3) as s:
+        with monkeypatch.context() as once:
+            once.setattr(threading.Thread, "start", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                s.run(y)
+        s.run(queue.enqueue([wb.constant(1.0)]))
+        assert int(s.run(queue.size())) == 1 and float(s.run(y)) == 5.0
+
+
 def test_closing_a_queue_frees_a_step_that_waits():
     q = wb.FIFOQueue(5, ["float32"], shapes=[[]])
     taken, close = q.dequeue(), q.close()

@@ -248,6 +248,20 @@ def test_callbacks_run_outside_the_lock():
 
 # other orders
 
+def test_one_completion_that_raises_takes_no_other_with_it():
+    """What follows from a completed attempt runs on this thread, so Ctrl-C may end it there; the others wait too."""
+    queue, ended = make(), Call()
+
+    def interrupted(*values: Any) -> None:
+        raise KeyboardInterrupt
+
+    queue.dequeue(interrupted, ended.fail)
+    queue.dequeue(ended.done, ended.fail)
+    with pytest.raises(KeyboardInterrupt):
+        put(queue, 1, 2)
+    assert ended.values == [2]
+
+
 def test_shuffle_keeps_a_reserve_until_closed_and_gives_every_element_once():
     queue = make(20, Shuffle(3, seed=1))
     put(queue, *range(10))

@@ -313,3 +313,22 @@ def test_closing_twice_is_fine():
 
 def test_devices_are_listed():
     assert Session(devices=2).list_devices() == [f"/job:localhost/task:0/device:CPU:{i}" for i in range(2)]
+
+
+def test_a_name_given_to_a_step_that_could_not_be_prepared_is_never_used_again(monkeypatch):
+    """Tasks of a cluster may still be at work on it, and would put it in the place of the next one."""
+    x = wb.placeholder("float32", [])
+    names: list[str] = []
+    with Session() as s:
+        prepare = s._backend.prepare
+
+        def interrupted(parts, name, fetches):
+            names.append(name)
+            if len(names) == 1:
+                raise KeyboardInterrupt
+            return prepare(parts, name, fetches)
+        monkeypatch.setattr(s._backend, "prepare", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            s.run(x + 1.0, {x: 1})
+        assert s.run(x * 2.0, {x: 1}) == 2
+    assert len(set(names)) == 2

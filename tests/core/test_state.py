@@ -6,6 +6,7 @@ import threading
 import numpy as np
 import pytest
 
+from tests.interrupts import every_interrupt
 from workbench import errors
 from workbench.core.dtype import float32
 from workbench.core.shape import Shape
@@ -108,6 +109,18 @@ def test_updates_of_several_variables_happen_together():
     update_together([a, b], kernel, np.float32(2))
     assert a.read().tolist() == [4] * 4 and b.read().tolist() == [6] * 4 and not held.any()
     assert a.version == b.version == 3
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_ctrl_c_at_any_moment_of_an_update_leaves_the_variables_to_others(count):
+    states = [variable([1, 2], f"v{number}") for number in range(count)]
+    read: list[float] = []
+    for _ in every_interrupt(lambda: update_together(states, lambda *arrays: None), "core/state.py", "/contextlib.py"):
+        thread = threading.Thread(target=lambda: read.extend(float(state.read()[0]) for state in states), daemon=True)
+        thread.start()
+        thread.join(5)
+        assert len(read) == count
+        read.clear()
 
 
 def test_many_writers_lose_nothing():

@@ -1,6 +1,7 @@
 """Coordinators and queue runners: threads stop together, errors come out, the rest of the input is not lost."""
 from __future__ import annotations
 
+import contextlib
 import threading
 
 import pytest
@@ -97,6 +98,35 @@ def test_stopping_frees_runners_that_wait_for_room():
         coordinator.request_stop()
         coordinator.join(threads, stop_grace_period_secs=30)
     assert runner.exceptions_raised == []
+
+
+def test_a_runner_that_was_stopped_works_in_the_next_session():
+    """A notebook cell that is run again: the second time the input ends, and the queue must close."""
+    source, sink = wb.FIFOQueue(20, wb.int32, [()]), wb.FIFOQueue(20, wb.int32, [()])
+    fill, end, take = source.enqueue_many([[1, 2]]), source.close(), sink.dequeue()
+    runner = wb.train.QueueRunner(sink, [sink.enqueue(source.dequeue())])
+    with wb.Session() as session:
+        coordinator = wb.train.Coordinator()
+        coordinator.request_stop()
+        coordinator.join(runner.create_threads(session, coordinator, start=True))
+    seen: list[int] = []
+
+    def consume() -> None:
+        with contextlib.suppress(errors.OutOfRangeError):
+            while True:
+                seen.append(int(session.run(take)))
+
+    with wb.Session() as session:
+        session.run(fill)
+        session.run(end)
+        coordinator = wb.train.Coordinator()
+        threads = runner.create_threads(session, coordinator, start=True)
+        consumer = threading.Thread(target=consume, daemon=True)
+        consumer.start()
+        consumer.join(10)
+        assert not consumer.is_alive() and seen == [1, 2]
+        coordinator.request_stop()
+        coordinator.join(threads)
 
 
 def test_an_error_of_a_runner_stops_everybody():

@@ -44,6 +44,7 @@ class Member:
         self.pid = 0
         self.lost: errors.Error | None = None      # why it is unusable
         self.unanswered = 0                        # probes since anything was heard
+        self._pieces = 0                           # of long transfers, when last looked at
         self.times: list[tuple[int, float]] = []   # (step, seconds) since the last report
         self.steps = 0
         self.lost_spans = 0                        # fell out of the task's bounded records before they were sent
@@ -150,6 +151,8 @@ class Member:
     # clock (NTP: D. Mills, RFC 5905, on-wire protocol)
     def probe(self) -> None:
         """Ask for the task's clock; the answer also brings its trace spans."""
+        if self._pieces != self.connection.pieces:       # it cannot answer meanwhile, but takes or gives a long tensor
+            self._pieces, self.unanswered = self.connection.pieces, 0
         self.unanswered += 1
         self.post(m.ClockProbe(time.perf_counter()), wait=False)
 

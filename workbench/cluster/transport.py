@@ -25,6 +25,7 @@ CloseHandler = Callable[["Connection", "BaseException | None"], None]
 
 _SCRATCH = 1 << 16
 _SEND_BUFFER = 1 << 20 # of a Unix socket: a batch of examples fits, a long tensor goes in fewer turns
+_PIECE = 1 << 27      # bytes after which a long transfer shows that it goes on
 _SAFE_SEND = 4096      # bytes that fit into any socket that select() calls writable
 
 
@@ -35,6 +36,7 @@ class Connection:
         self.peer = peer
         self.session = session
         self.closed = False
+        self.pieces = 0                      # of long transfers so far, in both directions: a sign of life
 
     def start(self, on_frame: FrameHandler, on_close: CloseHandler, group: ReceiverGroup | None = None) -> None:
         """Begin to receive, on the group's thread where that works.
@@ -283,11 +285,12 @@ class SocketConnection(Connection):
         view[:have] = self._view[self._begin:self._begin + have]
         self._begin += have
         while have < nbytes:
-            got = self._recv_all(view[have:])
+            got = self._recv_all(view[have:have + _PIECE])
             if got == 0:
                 raise errors.DataLossError(f"frame: ended after {have} of {nbytes} bytes; the sender stopped in the "
                                            "middle")
             have += got
+            self.pieces += 1
         return buffer
 
     def _recv_all(self, view: memoryview) -> int:
@@ -340,12 +343,12 @@ class SocketConnection(Connection):
         writer = self._writer
         assert writer is not None
         if not receiving():
-            writer.sendall(buffer)
+            self._send_all(writer, buffer)
             return
         if not self._plain:
             if len(buffer) > _SAFE_SEND or not _writable(writer):
                 release_receiver()
-            writer.sendall(buffer)
+            self._send_all(writer, buffer)
             return
         try:
             sent = writer.send(buffer, socket.MSG_DONTWAIT)
@@ -353,7 +356,15 @@ class SocketConnection(Connection):
             sent = 0
         if sent < len(buffer):
             release_receiver()                           # never block while the peer may be blocked on us
-            writer.sendall(memoryview(buffer)[sent:])
+            self._send_all(writer, memoryview(buffer)[sent:])
+
+    def _send_all(self, writer: socket.socket, buffer: Any) -> None:
+        if len(buffer) <= _PIECE:
+            writer.sendall(buffer)
+            return
+        for start in range(0, len(buffer), _PIECE):
+            writer.sendall(buffer[start:start + _PIECE])
+            self.pieces += 1
 
 
 def _writable(sock: socket.socket) -> bool:

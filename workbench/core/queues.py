@@ -353,5 +353,11 @@ def _padded(column: Sequence[Array]) -> Array:
 
 
 def _make(calls: Sequence[Call]) -> None:
-    for call in calls:
-        call()
+    """All of them, for each there is a step that waits; also when one raises, such as Ctrl-C in what follows from it."""
+    left = iter(calls)
+    try:
+        for call in left:
+            call()
+    except BaseException:
+        _make(list(left))
+        raise

@@ -72,7 +72,7 @@ class Session:
         self._cache: dict[Any, _Executable] = {}
         self._shapes: dict[Any, int] = {}
         self._lock = threading.RLock()
-        self._steps = itertools.count()
+        self._steps, self._executables = itertools.count(), itertools.count()
         self._closed = False
         self._last_span = self._last_op = self._last_status = 0.0
         self._entered: list[Any] = []
@@ -197,7 +197,7 @@ class Session:
 
     def _compile(self, plan: FetchPlan, feeds: Mapping[Tensor, Shape]) -> _Executable:
         start = time.perf_counter()
-        name = f"{self.name}_{len(self._cache)}"
+        name = f"{self.name}_{next(self._executables)}"      # never used again: tasks may still prepare one that was given up
         program = prune(self.graph, plan.tensors, plan.operations, feeds)
         self._publish(name, "built", "What the fetches need, before any rewrite.", program)
         program = lower(program, self._lowered)

@@ -1,7 +1,6 @@
 """State that outlives a step: variables with versions, containers that name it, and the context kernels see."""
 from __future__ import annotations
 
-import contextlib
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -103,14 +102,23 @@ class VariableState:
 
 def update_together(states: Sequence[VariableState], kernel: Callable[..., None], *arguments: Any) -> Array:
     """`kernel(*olds, *arguments, *outs)` with all of `states` locked, in their order; returns the first new value."""
-    with contextlib.ExitStack() as locked:
-        for state in states:
-            locked.enter_context(state.lock)
-        olds = [state.read() for state in states]
-        outs = [state._target(state.read().shape, state.dtype.numpy, held=1) for state in states]
-        kernel(*olds, *arguments, *outs)
-        published = [state._publish(out) for state, out in zip(states, outs)]
-        return published[0]
+    return _locked(states, 0, lambda: _update(states, kernel, arguments))
+
+
+def _locked(states: Sequence[VariableState], held: int, action: Callable[[], Array]) -> Array:
+    """`action()` with the locks from number `held` on; each by a `with`, which Ctrl-C cannot separate from its lock."""
+    if held == len(states):
+        return action()
+    with states[held].lock:
+        return _locked(states, held + 1, action)
+
+
+def _update(states: Sequence[VariableState], kernel: Callable[..., None], arguments: Sequence[Any]) -> Array:
+    olds = [state.read() for state in states]
+    outs = [state._target(state.read().shape, state.dtype.numpy, held=1) for state in states]
+    kernel(*olds, *arguments, *outs)
+    published = [state._publish(out) for state, out in zip(states, outs)]
+    return published[0]
 
 
 updates: dict[str, Callable[..., None]] = {}

@@ -115,7 +115,8 @@ class QueueRunner:
         """One thread for each enqueue operation, and one that cancels them when `coord` stops."""
         threads = [self._thread(self._run, f"{self.name}-{number}", daemon, sess, op, coord)
                    for number, op in enumerate(self.enqueue_ops)]
-        self._running += len(threads)
+        with self._lock:
+            self._running += len(threads)
         if coord is not None:
             threads.append(self._thread(self._cancel_on_stop, f"{self.name}-close", daemon, sess, coord))
             for thread in threads:
@@ -129,23 +130,27 @@ class QueueRunner:
         return threading.Thread(target=target, args=args, name=name, daemon=daemon)
 
     def _run(self, sess: Any, enqueue_op: Any, coord: Coordinator | None) -> None:
+        stopped = False
         try:
             while coord is None or not coord.should_stop():
                 sess.run(enqueue_op)
+            stopped = True
         except self._closed_types:
-            self._ended(sess)
+            pass                                    # the end of the input, or somebody closed the queue
         except Exception as error:
             self.exceptions_raised.append(error)
             if coord is not None:
                 coord.request_stop(error)
-            self._ended(sess)
+        finally:
+            self._ended(sess, stopped)
 
-    def _ended(self, sess: Any) -> None:
-        """The last thread to end closes the queue, so that consumers get the rest and then OutOfRangeError."""
+    def _ended(self, sess: Any, stopped: bool) -> None:
+        """The last thread to end closes the queue, so that consumers get the rest and then OutOfRangeError; unless it was
+        told to stop: then the queue is cancelled."""
         with self._lock:
             self._running -= 1
             last = self._running == 0
-        if last:
+        if last and not stopped:
             with contextlib.suppress(errors.FailedPreconditionError):      # the session may be closed by now
                 sess.run(self.close_op)
 
