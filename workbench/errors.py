@@ -7,7 +7,7 @@
     │   └── PlacementError                   no device satisfies the request
     ├── NotFoundError (KeyError)             a name, file or key that does not exist
     ├── AlreadyExistsError                   a name taken twice
-    ├── FailedPreconditionError              state that is not there yet: an uninitialised variable
+    ├── FailedPreconditionError (RuntimeError) state that is not there yet: an uninitialised variable
     ├── OutOfRangeError                      the end of a queue or a file
     ├── DataLossError                        a truncated or corrupt file or message
     ├── UnimplementedError                   an operation or gradient that has no definition here
@@ -65,7 +65,7 @@ class AlreadyExistsError(Error):
     """A name that is taken twice."""
 
 
-class FailedPreconditionError(Error):
+class FailedPreconditionError(Error, RuntimeError):
     """State that is not there yet, such as an uninitialised variable."""
 
 
