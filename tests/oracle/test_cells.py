@@ -94,6 +94,23 @@ def test_sequences_are_torchs(kind: str, unrolled: bool) -> None:
     agree(values, [t.detach().numpy() for t in (outputs, *finals)] + [given.grad.numpy()])
 
 
+def test_both_directions_are_torchs() -> None:
+    torch = pytest.importorskip("torch")
+    layer = torch.nn.RNN(4, 3, batch_first=True, bidirectional=True)
+    kernels = [np.concatenate([getattr(layer, f"weight_{p}_l0{side}").detach().numpy().T for p in ("ih", "hh")])
+               for side in ("", "_reverse")]
+    biases = [sum(getattr(layer, f"bias_{p}_l0{side}").detach().numpy() for p in ("ih", "hh")) for side in ("", "_reverse")]
+    outputs, last = layer(torch.tensor(Y))
+    with ours.Graph().as_default(), ours.Session() as session:
+        cells = [ours.nn.rnn_cell.BasicRNNCell(3) for _ in kernels]
+        found, states = ours.nn.bidirectional_dynamic_rnn(*cells, ours.constant(Y), dtype="float32")
+        session.run(ours.global_variables_initializer())
+        for variable, value in zip(ours.trainable_variables(), (kernels[0], biases[0], kernels[1], biases[1]), strict=True):
+            variable.load(value, session)
+        values = session.run([ours.concat(found, 2), *states])
+    agree(values, [outputs.detach().numpy(), *last.detach().numpy()])
+
+
 def test_gru_is_kerass() -> None:
     """torch resets after the product, TensorFlow 1 before it, as Keras does with reset_after=False."""
     tensorflow()

@@ -29,7 +29,7 @@ def error_of(tf: Any, session: Any, fetch: Any, feeds: Any = None) -> bytes:
     """The name of the error that a step ends with, as a value to compare."""
     try:
         session.run(fetch, feeds)
-    except tf.errors.OpError if hasattr(tf.errors, "OpError") else tf.errors.Error as error:
+    except tf.errors.OpError as error:
         return type(error).__name__.encode()
     return b"none"
 
