@@ -52,9 +52,10 @@ for _padding in ("SAME", "VALID"):
         for _dilation in (1, 2):
             if (_stride, _dilation) == (2, 2):
                 continue
-            row(f"convolution {_padding} {_stride} {_dilation}", lambda tf, x, f, s=_stride, p=_padding, d=_dilation: tf.nn.conv2d(
-                x, f, s, p, dilations=d), lambda jax, x, f, s=_stride, p=_padding, d=_dilation: jax.lax.conv_general_dilated(
-                x, f, (s, s), p, rhs_dilation=(d, d), dimension_numbers=("NHWC", "HWIO", "NHWC")), X, F)
+            row(f"convolution {_padding} {_stride} {_dilation}",
+                lambda tf, x, f, s=_stride, p=_padding, d=_dilation: tf.nn.conv2d(x, f, s, p, dilations=d),
+                lambda jax, x, f, s=_stride, p=_padding, d=_dilation: jax.lax.conv_general_dilated(
+                    x, f, (s, s), p, rhs_dilation=(d, d), dimension_numbers=("NHWC", "HWIO", "NHWC")), X, F)
 row("cholesky", lambda tf, x: tf.cholesky(tf.matmul(x, x, transpose_b=True) + np.eye(3)),
     lambda jax, x: jax.numpy.linalg.cholesky(x @ x.T + np.eye(3)), reals(3, 3))
 row("inverse", lambda tf, x: tf.matrix_inverse(x), lambda jax, x: jax.numpy.linalg.inv(x), reals(3, 3) + 3 * np.eye(3))
