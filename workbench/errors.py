@@ -7,7 +7,7 @@
     │   └── PlacementError                          no device satisfies the request
     ├── NotFoundError (KeyError)                    a name, file or key that does not exist
     ├── AlreadyExistsError                          a name taken twice
-    ├── FailedPreconditionError                     state that is not there yet: an uninitialised variable
+    ├── FailedPreconditionError (RuntimeError)      state that is not there yet: an uninitialised variable
     ├── OutOfRangeError                             the end of a queue or a file
     ├── DataLossError                               a truncated or corrupt file or message
     ├── UnimplementedError (NotImplementedError)    an operation or gradient that has no definition here
@@ -25,7 +25,7 @@ from __future__ import annotations
 __all__ = [
     "AbortedError", "AlreadyExistsError", "CancelledError", "DataLossError", "DeadlineExceededError",
     "DtypeError", "Error", "FailedPreconditionError", "InternalError", "InvalidArgumentError",
-    "NotFoundError", "OutOfRangeError", "PlacementError", "ResourceExhaustedError", "ShapeError",
+    "NotFoundError", "OpError", "OutOfRangeError", "PlacementError", "ResourceExhaustedError", "ShapeError",
     "UnavailableError", "UnimplementedError", "by_name",
 ]
 
@@ -36,6 +36,9 @@ class Error(Exception):
     @property
     def message(self) -> str:
         return str(self.args[0]) if self.args else ""
+
+
+OpError = Error      # TensorFlow's name
 
 
 class InvalidArgumentError(Error, ValueError):
@@ -65,7 +68,7 @@ class AlreadyExistsError(Error):
     """A name that is taken twice."""
 
 
-class FailedPreconditionError(Error):
+class FailedPreconditionError(Error, RuntimeError):
     """State that is not there yet, such as an uninitialised variable."""
 
 

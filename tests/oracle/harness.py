@@ -14,7 +14,7 @@ import pytest
 
 import workbench.tf1 as ours
 
-__all__ = ["MODES", "Row", "Table", "agree", "check", "flat", "outcome", "quiet", "same_story", "tensorflow"]
+__all__ = ["MODES", "Row", "Table", "agree", "check", "error_of", "flat", "outcome", "quiet", "same_story", "tensorflow"]
 
 MODES = {"known": np.float64, "dims": np.float64, "constant": np.float64, "float32": np.float32}
 """How the inputs enter our graph (fed with known shape, fed with unknown dimensions, folded away), and float64 as what."""
@@ -206,6 +206,15 @@ def same_story(story: Callable[..., Any], tolerance: float | None = None) -> Non
     with quiet():
         wanted = told(tensorflow(), story)
     agree(told(ours, story), wanted, tolerance, "result")
+
+
+def error_of(tf: Any, session: Any, fetch: Any, feeds: Any = None) -> bytes:
+    """The name of the error that a step ends with, as a value to compare."""
+    try:
+        session.run(fetch, feeds)
+    except tf.errors.OpError as error:
+        return type(error).__name__.encode()
+    return b"none"
 
 
 # errors

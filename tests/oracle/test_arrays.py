@@ -90,7 +90,8 @@ ROWS.row("gather", lambda tf, x, i: [tf.gather(x, i), tf.gather(x, i, axis=1), t
          ints([0, 2, 2], [1, 1, 0]))
 ROWS.row("gather by a scalar", lambda tf, x, i: [tf.gather(x, i), tf.gather(x, i, axis=1)], A, ints(2)[0])
 ROWS.row("gather nothing", lambda tf, x, i: [tf.gather(x, i), tf.gather(x, i, axis=1)], A, np.zeros(0, np.int32))
-ROWS.row("gather from a cube", lambda tf, x, i: [tf.gather(x, i, axis=a) for a in (0, 1, 2, -2)], T, ints(1, 0, 1, dtype=np.int64))
+ROWS.row("gather from a cube", lambda tf, x, i: [tf.gather(x, i, axis=a) for a in (0, 1, 2, -2)], T,
+         ints(1, 0, 1, dtype=np.int64))
 ROWS.row("gather of a sum", lambda tf, x, i: tf.gather(x * 2.0, i) + tf.gather(x, i), A, ints(0, 0, 2))
 ROWS.row("gather_nd", lambda tf, x, i: tf.gather_nd(x, i), T, ints([0, 1], [1, 2], [0, 1]))
 ROWS.row("gather_nd of elements", lambda tf, x, i: tf.gather_nd(x, i), T, ints([[0, 1, 2]], [[1, 2, 3]]))

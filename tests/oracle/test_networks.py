@@ -61,8 +61,8 @@ ROWS.each("nn.softmax nn.log_softmax", A)
 ROWS.each("nn.softmax nn.log_softmax", LOUD, label="of extremes", order=1)
 ROWS.each("nn.softmax nn.log_softmax", np.zeros((0, 3)), label="of nothing", order=1)
 ROWS.each("nn.softmax nn.log_softmax", reals(4), label="of a vector")
-ROWS.row("softmax along another axis", lambda tf, x: [tf.nn.softmax(x, axis=1), tf.nn.softmax(x, 0), tf.nn.log_softmax(x, dim=1)],
-         T)
+ROWS.row("softmax along another axis", lambda tf, x: [
+    tf.nn.softmax(x, axis=1), tf.nn.softmax(x, 0), tf.nn.log_softmax(x, dim=1)], T)
 ROWS.row("leaky_relu", lambda tf, x: [tf.nn.leaky_relu(x, 0.25), tf.nn.leaky_relu(x, 0.0), tf.nn.leaky_relu(x, 2.0)], A)
 ROWS.row("leaky_relu with alpha", lambda tf, x: tf.nn.leaky_relu(x, alpha=0.5), A * 9)
 ROWS.row("relu6", lambda tf, x: tf.nn.relu6(x), np.array([-1.0, 0.0, 3.0, 6.0, 7.0]), order=1)
@@ -144,20 +144,20 @@ for _name in LOSSES:
             modes=SINGLE, order=1)
 ROWS.row("losses.huber_loss with delta", lambda tf, y, x: tf.losses.huber_loss(y, x, delta=0.2), ZERO_ONE, PART, modes=SINGLE,
          order=1)
-ROWS.row("losses.softmax_cross_entropy", lambda tf, y, x: [tf.losses.softmax_cross_entropy(y, x), tf.losses.softmax_cross_entropy(
-    y, x, label_smoothing=0.1)], np.eye(4)[:3], A, modes=SINGLE, order=1)
+ROWS.row("losses.softmax_cross_entropy", lambda tf, y, x: [
+    tf.losses.softmax_cross_entropy(y, x), tf.losses.softmax_cross_entropy(y, x, label_smoothing=0.1)], np.eye(4)[:3], A, modes=SINGLE, order=1)
 ROWS.row("losses.softmax_cross_entropy with weights", lambda tf, y, x, w: tf.losses.softmax_cross_entropy(y, x, w),
          np.eye(4)[:3], A, np.array([1.0, 0.0, 2.0]), modes=SINGLE, order=1)
 ROWS.row("losses.sparse_softmax_cross_entropy", lambda tf, y, x: tf.losses.sparse_softmax_cross_entropy(y, x), ints(3, 0, 1), A,
          modes=SINGLE, order=1)
 ROWS.row("losses.sparse_softmax_cross_entropy of a column", lambda tf, y, x: tf.losses.sparse_softmax_cross_entropy(y, x),
          ints([3], [0], [1]), A, modes=SINGLE, order=1)
-ROWS.row("losses.sigmoid_cross_entropy", lambda tf, y, x: [tf.losses.sigmoid_cross_entropy(y, x), tf.losses.sigmoid_cross_entropy(
-    y, x, label_smoothing=0.1)], ZERO_ONE, A, modes=SINGLE, order=1)
+ROWS.row("losses.sigmoid_cross_entropy", lambda tf, y, x: [
+    tf.losses.sigmoid_cross_entropy(y, x), tf.losses.sigmoid_cross_entropy(y, x, label_smoothing=0.1)], ZERO_ONE, A, modes=SINGLE, order=1)
 ROWS.row("losses.get_total_loss", lambda tf, y, x: [tf.losses.mean_squared_error(y, x), tf.losses.absolute_difference(y, x),
                                                     tf.losses.get_total_loss()], ZERO_ONE, PART, modes=SINGLE, order=1)
-ROWS.row("losses.compute_weighted_loss", lambda tf, x, w: tf.losses.compute_weighted_loss(x, w), A, positive(3, 1), modes=SINGLE,
-         order=1)
+ROWS.row("losses.compute_weighted_loss", lambda tf, x, w: tf.losses.compute_weighted_loss(x, w), A, positive(3, 1),
+         modes=SINGLE, order=1)
 
 # embeddings
 TABLE = reals(6, 3)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from workbench import errors
 from workbench.core import checkpoint
 from workbench.core.build import ops
@@ -65,7 +67,8 @@ class Saver:
         step = global_step if global_step is None or isinstance(global_step, int) else int(sess.run(global_step))
         with self._lock:      # a supervisor's thread and the program itself may save the same step
             values = sess.run(list(self._variables.values()))
-            path = checkpoint.write(os.fspath(save_path), step, dict(zip(self._variables, values)))
+            arrays = {k: np.asarray(value, v.dtype.numpy) for (k, v), value in zip(self._variables.items(), values)}
+            path = checkpoint.write(os.fspath(save_path), step, arrays)
             self._keep(str(path))
         return str(path)
 

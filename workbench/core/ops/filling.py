@@ -15,6 +15,9 @@ _LARGEST_CONSTANT = 1024     # elements; larger fills are computed, so that grap
 
 
 def _filled(inputs, attrs):
+    known = constant_value(inputs[0])
+    if known is not None and (known < 0).any():
+        raise errors.ShapeError(f"fill: dims is {known.tolist()}; use no negative dimension")
     return [constant_shape(inputs[0])]
 
 
