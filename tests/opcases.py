@@ -1,6 +1,7 @@
 """A row per operation: inputs, attributes, the value by an independent expression, tolerance, orders of gradient."""
 from __future__ import annotations
 
+import colorsys
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -300,6 +301,13 @@ case("scatter_nd", ints([0], [2], [0]), reals(3), ints(4), value=lambda i, u, s:
 case("sparse_to_dense", ints([0, 1], [2, 0]), ints(3, 2), reals(2), fed=False,
      value=lambda i, s, v: np.array([[7, v[0]], [7, 7], [v[1], 7]]), attrs={"default_value": 7})
 case("sparse_to_dense", ints(0, 2), ints(4)[0:1], ONE, value=lambda i, s, v: np.array([v, 0, v, 0]), label="scalar")
+case("sparse_fill", ints([0, 1], [2, 0]), reals(2), ints(3, 2), ONE,
+     value=lambda i, v, s, d: np.array([[d, v[0]], [d, d], [v[1], d]]))
+case("sparse_matmul", ints([0, 1], [1, 0], [1, 2], dtype=np.int64), reals(3), ints(2, 3, dtype=np.int64), reals(3, 2),
+     value=lambda i, v, s, b: np.array([[0, v[0], 0], [v[1], 0, v[2]]]) @ b)
+case("edit_distances", ints([0, 0], [0, 1], [1, 0], dtype=np.int64), ints(7, 8, 7), ints(2, 2, dtype=np.int64),
+     ints([0, 0], [1, 0], [1, 1], dtype=np.int64), ints(8, 9, 9), ints(2, 2, dtype=np.int64), order=0, small=False,
+     value=lambda *_: np.float32([1 / 1, 2 / 2]))
 case("sequence_mask", ints(1, 3, 0), value=lambda n: np.arange(3) < n[:, None], label="longest")
 case("sequence_mask", ints([1], [2]), value=lambda n: (np.arange(2) < n[..., None]).astype(np.float32),
      attrs={"maxlen": 2, "dtype": "float32"})
@@ -435,6 +443,32 @@ case("max_pool_grad_grad", X, _MAXIMA, reals(*X.shape, seed=9), attrs=_BOUND, wr
 case("avg_pool_grad", reals(*_POOL), attrs={"input_shape": (None, 5, 4, 2), **_BOUND},
      value=lambda dy: derivative(lambda x: pooled(x, (3, 2), (2, 2), _PAD, np.nanmean), X, dy))
 
+
+def interpolation(size: int, wanted: int, near: Callable[[Array], Array]) -> Array:
+    """[wanted, size]: how much of each input row an output row has, by a function of their distance."""
+    return near(np.arange(wanted)[:, None] * size / wanted - np.arange(size))
+
+
+_tent = lambda d: np.maximum(0, 1 - np.abs(d))      # noqa: E731
+_UP, _DOWN, _NARROW = interpolation(2, 4, _tent), interpolation(4, 2, _tent), interpolation(4, 3, _tent)
+_UP[3] = [0, 1]      # beyond the last row there is only itself
+case("resize", reals(2, 2, 4, 3), ints(4, 3), attrs={"method": "bilinear"}, small=False,
+     value=lambda x, s: np.einsum("ih,jw,nhwc->nijc", _UP, _NARROW, x))
+case("resize", reals(1, 4, 4, 2), ints(2, 2), attrs={"method": "area"}, small=False, label="area",
+     value=lambda x, s: x.reshape(1, 2, 2, 2, 2, 2).mean((2, 4)))
+case("resize", reals(1, 4, 4, 2), ints(2, 4), attrs={"method": "nearest"}, label="nearest",
+     value=lambda x, s: x[:, ::2])
+case("resize", reals(1, 3, 3, 1), ints(5, 3), attrs={"method": "bicubic", "align_corners": True}, small=False,
+     value=lambda x, s: np.stack([x[:, 0], _half(x[:, [0, 0, 1, 2]]), x[:, 1], _half(x[:, [0, 1, 2, 2]]), x[:, 2]], 1),
+     label="bicubic")
+_half = lambda rows: np.einsum("i,niwc->nwc", [-3 / 32, 19 / 32, 19 / 32, -3 / 32], rows)      # noqa: E731
+case("resize_grad", reals(2, 4, 3, 3), ints(2, 4), attrs={"method": "bilinear"}, small=False,
+     value=lambda dy, s: np.einsum("ih,jw,nijc->nhwc", _UP, _NARROW, dy))
+_RGB = np.array([[0.2, 0.5, 0.1], [0.9, 0.3, 0.4], [0.3, 0.3, 0.8], [0.4, 0.4, 0.4]])
+_HSV = np.array([colorsys.rgb_to_hsv(*row) for row in _RGB])
+case("rgb_to_hsv", _RGB, value=lambda x: _HSV, order=0, small=False)
+case("hsv_to_rgb", _HSV, value=lambda x: _RGB, order=0, small=False)
+
 # neural networks
 _LABELS = np.array([[0.2, 0.3, 0.5], [1.0, 0, 0]])
 _soft = lambda x: np.exp(x) / np.exp(x).sum(-1, keepdims=True)      # noqa: E731
@@ -480,8 +514,10 @@ def _densified(params: Any, indices: Any) -> Any:
     return ops.densify(gradients(ops.gather(params, indices), params)[0])
 
 
-ELSEWHERE = {"placeholder", "argument", "no_op", "random_uniform", "random_normal", "truncated_normal", "multinomial",
-             "random_permutation", "candidate_sampler"}
+ELSEWHERE = {"Assert", "placeholder", "argument", "no_op", "random_uniform", "random_normal", "truncated_normal", "multinomial",
+             "random_permutation", "candidate_sampler", "decode_image", "encode_image", "decode_jpeg", "decode_png",
+             "encode_jpeg", "encode_png"}
 """Operations without a value to compare: test_ops.py tests each by name."""
-FAMILIES_ELSEWHERE = {"state", "updates", "lists", "flow", "queues", "comm", "fused", "sparse", "strings", "files", "summaries"}
+FAMILIES_ELSEWHERE = {"state", "updates", "lists", "flow", "queues", "comm", "fused", "strings", "files", "summaries",
+                      "datasets"}
 """Families, by the first word of their file, that have their own test files."""

@@ -17,6 +17,7 @@ import pytest
 import workbench as wb
 from tests.control_c import control_c
 from workbench import errors
+from workbench.settings import Settings
 
 Action = Callable[[SimpleNamespace], Any]
 PLACES = "\n  operation: {op}\n  inputs: {inputs}\n  built at: HERE"
@@ -241,3 +242,17 @@ def test_a_failed_step_changes_no_variable_after_the_failure(world):
         world.run(update, {world.any: [np.inf]})
     np.testing.assert_array_equal(world.run(world.v), np.ones((3, 2)))
     np.testing.assert_array_equal(world.run(update, {world.any: [1.0]}), np.full((3, 2), 2.0))
+
+
+def test_a_session_without_devices():
+    with pytest.raises(errors.InvalidArgumentError) as error:
+        wb.Session(devices=0)
+    assert str(error.value) == "Session: devices is 0 but a step needs one; ask for 1 or more"
+
+
+@pytest.mark.parametrize("name", ["WB_THREADS", "WB_TRACE_CAPACITY"])
+def test_a_setting_that_is_no_number(monkeypatch, name):
+    monkeypatch.setenv(name, "two")
+    with pytest.raises(errors.InvalidArgumentError) as error:
+        Settings.from_environment()
+    assert str(error.value) == f"{name}: 'two' is no whole number; set 0, 1, 2, … or leave it out"

@@ -128,6 +128,7 @@ from workbench.train.schedules import (
 
 __version__ = "0.1.0"
 
+Assert = ops.Assert
 abs = ops.abs
 accumulate_n = ops.accumulate_n
 acos = ops.acos
@@ -281,7 +282,7 @@ zeros = ops.zeros
 zeros_like = ops.zeros_like
 
 __all__ = [
-    "AUTO_REUSE", "ConditionalAccumulator", "DType", "FIFOQueue", "FixedLenFeature", "FixedLengthRecordReader",
+    "AUTO_REUSE", "Assert", "ConditionalAccumulator", "DType", "FIFOQueue", "FixedLenFeature", "FixedLengthRecordReader",
     "Graph", "GraphKeys", "IndexedSlices", "InteractiveSession", "Operation", "PaddingFIFOQueue", "PriorityQueue",
     "QueueBase", "RandomShuffleQueue", "ReaderBase", "Session", "SparseConditionalAccumulator", "SparseTensor",
     "SparseTensorValue", "TFRecordReader", "Tensor", "TensorShape", "TextLineReader", "VarLenFeature", "Variable",

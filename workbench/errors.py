@@ -1,22 +1,22 @@
 """Every exception of workbench; the names are the ones TensorFlow 1.x programs catch.
 
     Error
-    ├── InvalidArgumentError (ValueError)    a value, shape, dtype, name or option that cannot be right
-    │   ├── ShapeError                       shapes that a rule forbids, found at construction or when fed
-    │   ├── DtypeError (TypeError)           element types that a rule forbids
-    │   └── PlacementError                   no device satisfies the request
-    ├── NotFoundError (KeyError)             a name, file or key that does not exist
-    ├── AlreadyExistsError                   a name taken twice
-    ├── FailedPreconditionError              state that is not there yet: an uninitialised variable
-    ├── OutOfRangeError                      the end of a queue or a file
-    ├── DataLossError                        a truncated or corrupt file or message
-    ├── UnimplementedError                   an operation or gradient that has no definition here
-    ├── ResourceExhaustedError               memory, slots or processes that ran out
-    ├── DeadlineExceededError                a time limit passed
-    ├── UnavailableError                     a cluster, task or address that cannot be reached
-    ├── CancelledError                       stopped on request (Ctrl-C, close)
-    ├── AbortedError                         a step that ended because another task failed
-    └── InternalError                        a broken invariant: our fault, please report
+    ├── InvalidArgumentError (ValueError)           a value, shape, dtype, name or option that cannot be right
+    │   ├── ShapeError                              shapes that a rule forbids, found at construction or when fed
+    │   ├── DtypeError (TypeError)                  element types that a rule forbids
+    │   └── PlacementError                          no device satisfies the request
+    ├── NotFoundError (KeyError)                    a name, file or key that does not exist
+    ├── AlreadyExistsError                          a name taken twice
+    ├── FailedPreconditionError                     state that is not there yet: an uninitialised variable
+    ├── OutOfRangeError                             the end of a queue or a file
+    ├── DataLossError                               a truncated or corrupt file or message
+    ├── UnimplementedError (NotImplementedError)    an operation or gradient that has no definition here
+    ├── ResourceExhaustedError                      memory, slots or processes that ran out
+    ├── DeadlineExceededError (TimeoutError)        a time limit passed
+    ├── UnavailableError (ConnectionError)          a cluster, task or address that cannot be reached
+    ├── CancelledError                              stopped on request (Ctrl-C, close)
+    ├── AbortedError                                a step that ended because another task failed
+    └── InternalError                               a broken invariant: our fault, please report
 
 Every message reads `<where>: <fact with both values>; <what to do>`.
 """

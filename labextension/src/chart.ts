@@ -22,7 +22,7 @@ interface Mark {
   text: string;
 }
 
-const MARGIN = { right: 10, top: 8, bottom: 30 };
+const MARGIN = { right: 10, top: 8, bottom: 36 };
 const LEFT = 46;      // room for the labels of the vertical axis; more where they are longer
 
 /** From so many points a line gets a running median. */
@@ -159,15 +159,12 @@ export class Chart {
     pen.textAlign = 'center';
     const right = width - MARGIN.right;
     const name = this._options.across;
-    const room = right - pen.measureText(name).width - 14;
     const places = ticks(x0, x1, Math.max(2, Math.floor(width / 90))).filter(tick => name === 'seconds' || Number.isInteger(tick));
     labels(places).forEach((label, i) => {
-      if (this._x(places[i]) + pen.measureText(label).width / 2 < room) {
-        pen.fillText(label, this._x(places[i]), bottom + 6);
-      }
+      pen.fillText(label, Math.min(this._x(places[i]), width - pen.measureText(label).width / 2), bottom + 6);
     });
     pen.textAlign = 'right';
-    pen.fillText(name, right, bottom + 6);
+    pen.fillText(name, right, bottom + 21);
   }
 
   /** Many points are noise to the eye: they stay as a thin line, and their running median leads. */
@@ -333,6 +330,14 @@ export function ticks(low: number, high: number, count: number): number[] {
 export function labels(values: number[]): string[] {
   const texts = [3, 5, 7, 9].map(digits => values.map(value => format(value, digits)));
   return texts.find(made => new Set(made).size === values.length) ?? values.map(String);
+}
+
+/** Milliseconds in the unit that reads best, as the report writes them: "870 µs", "9.8 ms", "1.25 s". */
+export function duration(milliseconds: number): string {
+  if (Math.abs(milliseconds) >= 1000) {
+    return `${format(milliseconds / 1000)} s`;
+  }
+  return Math.abs(milliseconds) >= 1 || milliseconds === 0 ? `${format(milliseconds)} ms` : `${format(1000 * milliseconds)} µs`;
 }
 
 export function format(value: number, digits = 3): string {

@@ -34,7 +34,7 @@ export interface GraphView {
 }
 
 /** Sent instead of a GraphView while only the timings changed. */
-export type GraphTimings = Pick<GraphView, 'key' | 'stats'>;
+export type GraphTimings = Pick<GraphView, 'key' | 'stats' | 'note'>;
 
 export interface TaskSteps {
   task: string;

@@ -1,13 +1,19 @@
 """Clusters without sockets to take over: frames travel inside Dask messages."""
 from __future__ import annotations
 
+import asyncio
+import threading
+from typing import Any
+
 import numpy as np
 import pytest
 from distributed import Client, LocalCluster
 
 from tests.cluster.cluster_engines import define
 from tests.cluster.conftest import our_threads
+from tests.cluster.wires import SESSION
 from workbench import errors
+from workbench.cluster import messages as m
 from workbench.cluster.chief import Cluster
 from workbench.cluster.comm import CommConnection
 
@@ -32,3 +38,36 @@ def test_steps_between_workers_of_one_process():
         with pytest.raises(errors.OutOfRangeError, match="it is empty and closed"):
             cluster.run_step("bad")
     assert our_threads() == []
+
+
+class OneFrame:
+    """A Dask comm with one message to read, then silence until it is aborted."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frames, self._aborted = [frame], asyncio.Event()
+
+    async def read(self) -> Any:
+        if self._frames:
+            return {"frame": self._frames.pop()}
+        await self._aborted.wait()
+        raise OSError("aborted")
+
+    def abort(self) -> None:
+        self._aborted.set()
+
+
+@pytest.mark.parametrize("frame, kind", [(b"".join(m.encode(m.Close(), SESSION)), ZeroDivisionError), ("text", TypeError),
+                                         (b"x" * 60, errors.DataLossError)], ids=["good", "text", "garbage"])
+def test_a_handler_that_fails_ends_the_connection(frame, kind):
+    """As with sockets: the owner hears of it, or its steps would wait for ever."""
+    closed: list[Any] = []
+
+    async def scene() -> None:
+        connection = CommConnection("peer", SESSION, OneFrame(frame), asyncio.get_running_loop())
+        over = threading.Event()
+        connection.start(lambda connection, frame: 1 // 0, lambda connection, error: (closed.append(error), over.set()))
+        assert await asyncio.to_thread(over.wait, 5)
+        await connection.ended()
+
+    asyncio.run(scene())
+    assert [type(error) for error in closed] == [kind]

@@ -78,6 +78,28 @@ def test_objects_do_not_travel():
         m.encode(m.Tensor("k", False, np.array(["2020-01-01"], "datetime64[s]")), 7)
 
 
+@pytest.mark.parametrize("shape", [(0,), (2, 0), ()], ids=str)
+def test_empty_arrays_need_no_payload(shape):
+    """A feed of nothing but an empty batch, of strings too, comes with no data at all."""
+    for array in (np.full(shape, b"", object), np.empty(shape, np.float32)):
+        got = m.decode(frame_of(m.RunStep("h", 1, 0, {"x": array}))).feeds["x"]
+        assert got.shape == shape and got.dtype == array.dtype
+        assert m.decode(frame_of(m.Done(0.5, [array]))).fetches[0].shape == shape
+
+
+def test_what_no_receiver_takes_is_refused_by_the_sender():
+    """The receiver would take it for damage and drop the connection, and with it the session."""
+    deep = np.zeros((1,) * 33)
+    for message in (m.Tensor("k", False, deep), m.Done(0.5, [deep])):
+        with pytest.raises(errors.ShapeError, match="an array of rank 33 does not travel between tasks, at most 32 do"):
+            m.encode(message, 7)
+    with pytest.raises(errors.DtypeError, match=r"k: '\\ud800' is no text \(surrogates not allowed\); send bytes"):
+        m.encode(m.Tensor("k", False, np.array(["\ud800"], object)), 7)
+    with pytest.raises(errors.ResourceExhaustedError, match=r"RegisterPartition\.program: it has 268435457 bytes, at most "
+                                                            "268435456 travel; feed large arrays"):
+        m.encode(m.RegisterPartition("h", bytes((1 << 28) + 1), {}), 7)
+
+
 def test_large_values_are_sent_from_their_own_memory():
     array = np.zeros(100_000, np.float32)
     head, data = m.encode(m.Tensor("k", False, array), 7)

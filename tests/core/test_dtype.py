@@ -57,7 +57,7 @@ def test_text_becomes_bytes() -> None:
     (-1, types.uint8, r"does not fit uint8"),
     (True, types.float32, r"convert: True is bool but float32 was wanted"),
     (1, types.bool_, r"is int64 but bool was wanted"),
-    ("a", types.float32, r"convert: 'a' is no number but wb.float32 was wanted"),
+    ("a", types.float32, r"convert: 'a' is no number but float32 was wanted"),
     ([object()], None, r"is no number but a tensor was wanted")])
 def test_no_silent_loss(value: Any, wanted: Any, text: str) -> None:
     with pytest.raises(errors.DtypeError, match=text):

@@ -46,7 +46,7 @@ def test_structures_keep_their_type(world):
 
 
 def test_values_without_axes_are_scalars_and_texts(world):
-    graph, a, b = world
+    _, a, _ = world
     with wb.Session() as session:
         found = session.run([a, wb.constant("text"), {"n": wb.constant(3)}, wb.constant([1.0])])
     assert [type(v) for v in (*found[:2], found[2]["n"], found[3])] == [np.float32, bytes, np.int32, np.ndarray]

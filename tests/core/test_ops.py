@@ -14,7 +14,7 @@ from tests.opcases import CASES, ELSEWHERE, FAMILIES_ELSEWHERE, Case
 from workbench import errors
 from workbench.core.build import IndexedSlices, convert, ops
 from workbench.core.grad import gradients
-from workbench.core.graph import Graph, Operation, Tensor
+from workbench.core.graph import Graph, Operation, Tensor, get_default_graph
 from workbench.core.opdef import OpDef, registry
 from workbench.core.shape import Shape
 
@@ -216,7 +216,6 @@ def nodes_of(row: Case, **options: Any) -> list[tuple[Operation, list[Any]]]:
 
 
 def ops_graph(tensors: list[Tensor]) -> Graph:
-    from workbench.core.graph import get_default_graph
     return get_default_graph()
 
 
@@ -430,6 +429,15 @@ def test_unfed_placeholder_is_named() -> None:
     with pytest.raises(errors.InvalidArgumentError,
                        match=r"placeholder 'images': it was not fed; .* float32 .* \[\?,3\]"):
         evaluate([x])
+
+
+def test_a_false_assertion_shows_its_data() -> None:
+    x = ops.placeholder("float32", [2])
+    with get_default_graph().control_dependencies([ops.Assert(ops.reduce_all(x > 0.0), [x, "positive please"])]):
+        y = ops.sqrt(x)
+    assert evaluate([y], {x: [1.0, 4.0]})[0].tolist() == [1, 2]
+    with pytest.raises(errors.InvalidArgumentError, match=r"Assert: the condition is false: \[1.0, -4.0\], positive please"):
+        evaluate([y], {x: [1.0, -4.0]})
 
 
 def test_no_op_is_an_operation() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import workbench.tf1 as ours
 
-__all__ = ["MODES", "Row", "Table", "agree", "check", "outcome", "tensorflow", "truth_of"]
+__all__ = ["MODES", "Row", "Table", "agree", "check", "flat", "outcome", "quiet", "same_story", "tensorflow"]
 
 MODES = {"known": np.float64, "dims": np.float64, "constant": np.float64, "float32": np.float32}
 """How the inputs enter our graph (fed with known shape, fed with unknown dimensions, folded away), and float64 as what."""
@@ -90,22 +90,22 @@ def flat(value: Any) -> list[Any]:
     return [value]
 
 
-def weights(shape: Any, dtype: Any, step: float) -> Any:
-    """A different factor for each element, so that no two errors cancel."""
-    return (np.cos(np.arange(int(np.prod(shape)), dtype=np.float64) * step + step) + 1.5).reshape(shape).astype(dtype)
+def weights(tf: Any, y: Any, step: float) -> Any:
+    """A different factor for each element of y, so that no two errors cancel."""
+    count = tf.cast(tf.reshape(tf.range(tf.size(y)), tf.shape(y)), "float64")
+    return tf.cast(tf.cos(count * step + step) + 1.5, y.dtype)
 
 
 def is_real(tensor: Any) -> bool:
     return bool(tensor.dtype.is_floating)
 
 
-def slopes(tf: Any, ys: list[Any], values: list[Any], xs: list[Any], step: float) -> list[Any]:
-    """Gradients of the weighted sum of the float tensors `ys`, which have these `values`, one or None for each x."""
-    pairs = [(y, v) for y, v in zip(ys, values) if is_real(y)]
-    if not pairs or not xs:
+def slopes(tf: Any, ys: list[Any], xs: list[Any], step: float) -> list[Any]:
+    """Gradients of the weighted sum of the float tensors `ys`, one or None for each x."""
+    ys = [y for y in ys if is_real(y)]
+    if not ys or not xs:
         return [None for _ in xs]
-    seeds = [tf.constant(weights(v.shape, v.dtype, step)) for _, v in pairs]
-    found = tf.gradients([y for y, _ in pairs], xs, grad_ys=seeds)
+    found = tf.gradients(ys, xs, grad_ys=[weights(tf, y, step) for y in ys])
     return [None if g is None else tf.convert_to_tensor(g) for g in found]
 
 
@@ -114,14 +114,12 @@ def run(tf: Any, row: Row, arrays: list[Any], mode: str, order: int) -> tuple[li
     with tf.Graph().as_default(), tf.Session() as session:
         xs, feeds = enter(tf, arrays, mode)
         ys = flat(row.program(tf, *xs))
-        values, found = session.run(ys, feeds), []
-        latest, at = ys, values
+        orders = [ys]
         for step in range(order):
-            latest = slopes(tf, latest, at, [x for x in xs if is_real(x)], 0.7 + step)
-            known = [g for g in latest if g is not None]
-            made = iter(session.run(known, feeds))
-            found.append([None if g is None else next(made) for g in latest])
-            latest, at = known, [v for v in found[-1] if v is not None]
+            known = [g for g in orders[-1] if g is not None]
+            orders.append(slopes(tf, known, [x for x in xs if is_real(x)], 0.7 + step))
+        made = iter(session.run([t for tensors in orders for t in tensors if t is not None], feeds))
+        values, *found = [[None if t is None else next(made) for t in tensors] for tensors in orders]
         return values, found
 
 
@@ -195,10 +193,26 @@ def _wide(array: Any) -> Any:
     return np.complex128 if array.dtype.kind == "c" else np.float64
 
 
+# whole programs
+
+def told(tf: Any, story: Callable[..., Any]) -> list[Any]:
+    """What `story(tf)`, a program that runs sessions of its own, gives in a graph of its own."""
+    with tf.Graph().as_default():
+        return flat(story(tf))
+
+
+def same_story(story: Callable[..., Any], tolerance: float | None = None) -> None:
+    """The program ends with the same values under both names."""
+    with quiet():
+        wanted = told(tensorflow(), story)
+    agree(told(ours, story), wanted, tolerance, "result")
+
+
 # errors
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
+    """TensorFlow may warn; we may not."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

@@ -115,6 +115,14 @@ def test_an_unknown_command_is_refused_by_name(journal):
         LiveModel(journal).command("explode")
 
 
+def test_a_graph_that_is_not_the_only_one_says_so(journal):
+    model = LiveModel(journal)
+    assert model.frame()["graph"]["note"] == ""
+    journal.graph(fixtures.dense_graph(2, key="session_7"))
+    journal.graph(fixtures.dense_graph(1, key="session_8"))
+    assert model.frame()["graph"]["note"] == "the largest of 3 graphs"
+
+
 def test_the_step_is_the_newest_also_between_two_changes_of_the_status(journal):
     model = LiveModel(journal)
     model.frame()

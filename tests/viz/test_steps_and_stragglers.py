@@ -49,6 +49,16 @@ def test_steps_are_in_the_order_in_which_they_ended_and_say_when():
     assert second.ends == [1.5]
 
 
+def test_all_tasks_are_shown_from_the_moment_from_which_all_are_remembered():
+    model = StepTimes(window=10)
+    model.feed([step(W0, i, 0.1 * i, 0.05) for i in range(100)] + [step(W1, i, i, 0.5) for i in range(10)])
+    model.feed([step("/job:localhost/task:0", 0, 0.0, 0.1)])
+    busy, rare, idle = (model.view().tasks[i] for i in (1, 2, 0))
+    assert busy.steps == list(range(90, 100)) and busy.count == 100
+    assert rare.steps == [9] and rare.count == 10 and rare.median == 500.0
+    assert idle.steps == [0], "what ended long ago is still shown, alone"
+
+
 def test_a_step_seen_by_one_worker_only_does_not_outweigh_what_all_took_part_in():
     spans = []
     for number in range(10):

@@ -157,7 +157,7 @@ def test_only_timings_travel_while_the_layout_holds(front: FrontEnd) -> None:
         if frame["graph"]:
             graphs.append(frame["graph"])
     assert "digraph" in graphs[0]["dot"]
-    assert set(graphs[-1]) == {"key", "stats"}
+    assert set(graphs[-1]) == {"key", "stats", "note"}
     assert graphs[-1]["stats"]["layer0/matmul"] > 0
 
 

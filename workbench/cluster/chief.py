@@ -40,16 +40,15 @@ _GOODBYE_SECONDS = 3.0
 
 
 class Cluster:
-    """Tasks `/job:ps/task:i` and `/job:worker/task:i` on the workers of a Dask cluster.
+    """Tasks `/job:ps/task:i` and `/job:worker/task:i` on the workers of a Dask cluster (paper §3.3).
 
-    `client` is a `distributed.Client`, a Dask cluster, an address, or None for an embedded `LocalCluster` of processes.
-    Every task gets a Dask worker of its own. Use as a context manager, or call `close()`; an interpreter that exits
-    closes what is still open.
-
-    `heartbeat` seconds without any sign of life mean a lost task; `step_deadline` seconds bound every step (None: no
-    bound) from the moment its messages are out. `unix=False` keeps tensors between processes of one host on Dask's own
-    port.
-    Errors: ResourceExhaustedError for too few workers, UnavailableError for what cannot be reached.
+    `client` is a `distributed.Client`, a Dask cluster, an address, or None for an embedded `LocalCluster` of processes, with
+    its dashboard at `dashboard_address`. Every task gets a Dask worker of its own. Use as a context manager, or call `close()`;
+    an interpreter that exits closes what is still open. `heartbeat` seconds without any sign of life mean a lost task;
+    `step_deadline` seconds bound every step (None: no bound) from the moment its messages are out; `connect_timeout` seconds
+    bound each answer at the start. `unix=False` keeps tensors between processes of one host on Dask's own port.
+    Raises InvalidArgumentError for an impossible number of tasks, ResourceExhaustedError for too few workers,
+    UnavailableError for what cannot be reached.
     """
 
     def __init__(self, client: Any = None, ps: int = 1, worker: int = 1, *, engine: str = "graph",
@@ -72,8 +71,9 @@ class Cluster:
         self._pending: dict[int, PendingStep] = {}
         self._recorded: dict[str, float] = {}                   # handle -> when its newest recorded step began
         self._numbers = itertools.count(1)
+        self._numbering, self._closing = threading.Lock(), threading.RLock()
         self._stopping = threading.Event()
-        self._closed = False
+        self._closed = self._over = False
         self._local: Any = None
         self._watcher: threading.Thread | None = None
         self._owns_client = True
@@ -95,8 +95,7 @@ class Cluster:
         except TimeoutError as error:
             if isinstance(error, errors.Error):
                 raise
-            raise errors.UnavailableError(f"Cluster: the workers of {self.client.scheduler.address} did not answer "
-                                          "within "
+            raise errors.UnavailableError(f"Cluster: the workers of {self.client.scheduler.address} did not answer within "
                                           f"{4 * self._timeout:g} s; a worker may be stopped") from error
         for task, connection in connections.items():
             self._members[task] = Member(task, addresses[task], connection, _EPOCH, self._journal, self._on_step,
@@ -104,8 +103,7 @@ class Cluster:
         opening = m.OpenTask("", self._engine_name, addresses, bool(self._host), self._timeout)
         asked = {task: self._members[task].begin(m.OpenTask(**{**vars(opening), "task": task})) for task in self.tasks}
         for task, number in asked.items():
-            answer = self._members[task].answer_to(number, self._timeout)
-            self._members[task].pid = answer.pid                # type: ignore[attr-defined]
+            self._members[task].pid = self._members[task].answer_to(number, self._timeout).pid     # type: ignore[attr-defined]
         for _ in range(4):                                      # a first idea of every clock
             self._probe_all()
         self._reporter = Reporter(self.client, self.session, self._timeout)
@@ -183,22 +181,25 @@ class Cluster:
         members = {task: self._member(task) for task in programs}
         parties = dict.fromkeys([*programs, *(target for each in targets.values() for target in each)], "")
         asked = {}
-        for task, member in members.items():
-            reached = dict.fromkeys(targets.get(task, ()), "")
-            asked[task] = member.begin(m.RegisterPartition(handle, programs[task], reached, parties))
-        for task, number in asked.items():
-            members[task].answer_to(number, timeout)
+        try:
+            for task, member in members.items():
+                reached = dict.fromkeys(targets.get(task, ()), "")
+                with deferred_interrupt():
+                    asked[task] = member.begin(m.RegisterPartition(handle, programs[task], reached, parties))
+            for task, number in asked.items():
+                members[task].answer_to(number, timeout)
+        finally:
+            for task, number in asked.items():
+                members[task].forget(number)
         self._handles.setdefault(handle, {}).update(dict.fromkeys(programs))
 
     def _member(self, task: str) -> Member:
         self._check_open()
         member = self._members.get(task)
         if member is None:
-            raise errors.NotFoundError(f"Cluster: there is no task {task}, only {', '.join(self.tasks)}; check the "
-                                       "name")
+            raise errors.NotFoundError(f"Cluster: there is no task {task}, only {', '.join(self.tasks)}; check the name")
         if member.lost is not None:
-            raise errors.UnavailableError(f"Cluster: {task} at {member.address} is lost; close this cluster, start "
-                                          "a new one "
+            raise errors.UnavailableError(f"Cluster: {task} at {member.address} is lost; close this cluster, start a new one "
                                           "and restore the newest checkpoint") from member.lost
         return member
 
@@ -221,12 +222,13 @@ class Cluster:
         UnavailableError when it was lost before, and DeadlineExceededError after `deadline` (default: the cluster's
         `step_deadline`) seconds.
         """
-        number = self.next_step() if step is None else step
-        members = self._members_of(handle)
-        pending = PendingStep(number, handle, tuple(members), self._trace_level(handle, timed))
-        self._pending[number] = pending
+        pending, members, number, level = None, {}, 0, self._trace_level(handle, timed)
         limit = self.step_deadline if deadline is None else deadline
         try:
+            with self._numbering:      # no later step may count as the oldest one before this one counts as pending
+                number = next(self._numbers) if step is None else step
+                pending = self._pending[number] = PendingStep(number, handle, tuple(self._handles.get(handle, ())), level)
+            members = self._members_of(handle)      # NOTE: only now, so that what is lost or closed from here on fails it
             if feeds_by_task:
                 with deferred_interrupt():                      # a large frame must not be cut by Ctrl-C
                     self._post(pending, members, feeds_by_task)
@@ -235,18 +237,17 @@ class Cluster:
             if not pending.wait(limit):
                 self._blame_late(pending, members, limit or 0.0)
             pending.wait_for_cause(_CAUSE_SECONDS)
+            if pending.error is not None:
+                raise pending.error
+            return pending.results
         except BaseException as stopped:
-            self._abort(pending, members, errors.CancelledError(f"step {number}: stopped by "
-                                                                f"{type(stopped).__name__}; "
-                                                                "variables keep what was applied, run again to go "
-                                                                "on"))
+            with deferred_interrupt():
+                if pending is not None:
+                    self._abort(pending, members, pending.error or errors.CancelledError(f"step {number}: stopped by "
+                                f"{type(stopped).__name__}; variables keep what was applied, run again to go on"))
             raise
         finally:
-            del self._pending[number]
-        if pending.error is not None:
-            self._abort(pending, members, pending.error)
-            raise pending.error
-        return pending.results
+            self._pending.pop(number, None)
 
     def _trace_level(self, handle: str, timed: bool) -> int:
         """Fast steps are sampled, or their spans would flood us; one that takes long is recorded anyhow."""
@@ -290,8 +291,8 @@ class Cluster:
     def _abort(self, pending: PendingStep, members: Mapping[str, Member], error: errors.Error) -> None:
         message = m.Abort(type(error).__name__, error.message)
         for task in list(pending.missing):
-            member = members[task]
-            if member.lost is None:
+            member = members.get(task)
+            if member is not None and member.lost is None:
                 member.post_soon(message, pending.step)
 
     # events, on receiver threads
@@ -308,19 +309,18 @@ class Cluster:
             pending.fail(error, secondary=bool(message.peer))
 
     def _on_lost(self, member: Member, error: BaseException | None) -> None:
-        if self._closed or member.lost is not None:
+        if self._closed:
             return
         why = f"{type(error).__name__}: {error}" if error is not None else "connection closed"
-        member.lost = errors.UnavailableError(f"{member.task} at {member.address} was lost ({why}); its worker "
-                                              "process died "
-                                              "or cannot be reached; close this cluster and start a new one")
-        logger.error("workbench: %s", member.lost)
+        if member.lost is None:
+            member.lost = errors.UnavailableError(f"{member.task} at {member.address} was lost ({why}); its worker process "
+                                                  "died or cannot be reached; close this cluster and start a new one")
+            logger.error("workbench: %s", member.lost)
         for step, pending in list(self._pending.items()):
             if member.task in self._handles.get(pending.handle, ()):
                 pending.fail(errors.AbortedError(
-                    f"step {step}: {member.task} at {member.address} was lost ({why}); its variables are gone, so "
-                    "close "
-                    "this cluster, start a new one and restore the newest checkpoint"))
+                    f"step {step}: {member.task} at {member.address} was lost ({why}); its variables are gone, so close this "
+                    "cluster, start a new one and restore the newest checkpoint"))
         member.connection.close()
 
     # watching
@@ -328,8 +328,7 @@ class Cluster:
         while not self._stopping.wait(_PROBE_SECONDS):
             for member in self._members.values():
                 if member.lost is None and member.unanswered * _PROBE_SECONDS > self.heartbeat:
-                    self._on_lost(member, errors.DeadlineExceededError(
-                        f"no sign of life for {self.heartbeat:g} s"))
+                    self._on_lost(member, errors.DeadlineExceededError(f"no sign of life for {self.heartbeat:g} s"))
             self._probe_all()
             self._reporter.step_times(self._members.values())
 
@@ -342,12 +341,16 @@ class Cluster:
 
     # closing
     def close(self) -> None:
-        """End the session everywhere: tasks, connections, threads, and the embedded cluster. May be called again."""
-        if self._closed:
-            return
-        self._closed = True
-        self._stopping.set()
-        atexit.unregister(self.close)
+        """End the session everywhere, and the embedded cluster. May be called again, also to finish after Ctrl-C."""
+        with self._closing:
+            if not self._over:
+                self._closed = True
+                self._stopping.set()
+                self._close()
+                self._over = True
+                atexit.unregister(self.close)
+
+    def _close(self) -> None:
         for pending in list(self._pending.values()):
             pending.fail(errors.CancelledError(f"step {pending.step}: the cluster was closed; start a new one"))
         for member in self._members.values():

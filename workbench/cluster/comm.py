@@ -74,6 +74,10 @@ class CommConnection(Connection):
                 logger.error("workbench: dropped the connection from %s: %s", self.peer, damage)
                 error = damage
                 break
+            except Exception as failed:                  # the owner must hear of the end whatever caused it
+                logger.error("workbench: the handler of the connection from %s failed", self.peer, exc_info=failed)
+                error = failed
+                break
         ours = self.closed
         self.close()
         self._on_close(self, None if ours else error or self._error)

@@ -14,6 +14,7 @@ from workbench.cluster.engines import OPERATIONS, SPANS, Send, TaskContext
 from workbench.cluster.leader import release_receiver
 from workbench.core.driver import StepRun, nodes_of, run_error
 from workbench.core.executor import Node
+from workbench.core.instructions import Block, Branch, Loop
 from workbench.core.local import InstancePool
 from workbench.core.plan import Plan, compile_plan
 from workbench.core.rendezvous import Rendezvous
@@ -26,6 +27,7 @@ __all__ = ["GraphEngine"]
 _LIGHT = 1 << 16       # bytes a step may touch and still run on the thread that received it
 
 Done = Callable[["list[Any] | BaseException"], None]
+Cancel = Callable[[errors.Error], None]
 
 
 @dataclass
@@ -44,7 +46,7 @@ class GraphEngine:
         self.context, self.container = context, Container(context.task)
         self._device = f"{context.task}/device:CPU:0"
         self._prepared: dict[str, _Prepared] = {}
-        self._running: dict[int, StepRun] = {}
+        self._running: dict[int, Cancel] = {}      # what abort() can end; short direct runs are not worth it
         self._lock = threading.Lock()
 
     def register(self, handle: str, program: bytes) -> None:
@@ -52,7 +54,7 @@ class GraphEngine:
         nodes = nodes_of(plan)
         contexts = any(line.form == "context" for line in plan.writer.kernels)
         self._prepared[handle] = _Prepared(plan, nodes, InstancePool(plan, self.container, self._device),
-                                           _weight(plan) < _LIGHT, contexts)
+                                           _weight(plan) < _LIGHT and not _loops(plan), contexts)
 
     def run(self, handle: str, step: int, feeds: dict[str, np.ndarray[Any, Any]], send: Send, rendezvous: Rendezvous,
             done: Done, trace: int) -> None:
@@ -61,16 +63,36 @@ class GraphEngine:
             done(errors.NotFoundError(f"{self.context.task}: program {handle!r} was never registered here; the chief "
                                       "registers before it runs"))
             return
-        if not prepared.light:
-            release_receiver()
         values = [feeds[str(i)] for i in range(len(feeds))]
-        if prepared.plan.single:
-            self._direct(prepared, step, values, send, done, trace)
-        else:
-            self._segments(prepared, step, values, send, rendezvous, done, trace)
+        if not prepared.light:
+            self._running[step] = _announced
+            release_receiver()                         # from here on an abort may come, on another thread
+        try:
+            if prepared.plan.single:
+                self._direct(prepared, step, values, send, done, trace)
+            else:
+                self._segments(prepared, step, values, send, rendezvous, done, trace)
+        except BaseException:
+            self._over(step)
+            raise
+
+    def _began(self, prepared: _Prepared, step: int, cancel: Cancel) -> bool:
+        """Tell abort() how to end the step; False when it was aborted since it was announced."""
+        with self._lock:
+            if not prepared.light and step not in self._running:
+                return False
+            self._running[step] = cancel
+            return True
+
+    def _over(self, step: int) -> bool:
+        """Strike the step off; False when abort() did, so that its instance is cancelled, now or in a moment."""
+        with self._lock:
+            return self._running.pop(step, None) is not None
 
     def _direct(self, prepared: _Prepared, step: int, values: list[Any], send: Send, done: Done, trace: int) -> None:
         instance = prepared.pool.take(trace >= OPERATIONS)
+        if not prepared.light and not self._began(prepared, step, lambda error: instance.cancelled.set()):
+            return
         start = time.perf_counter()
         try:
             if prepared.contexts:
@@ -78,6 +100,7 @@ class GraphEngine:
             with np.errstate(all="ignore"):
                 results = list(instance.run(*values))
         except Exception as error:
+            self._over(step)
             done(run_error(prepared.plan, error))
             return
         journal = self.context.journal
@@ -86,7 +109,8 @@ class GraphEngine:
                               self.context.task, self._device, threading.get_ident(), start, time.perf_counter(), step))
         if instance.traced:
             instance.operation_spans(step, journal)
-        prepared.pool.give(instance)
+        if prepared.light or self._over(step):
+            prepared.pool.give(instance)
         done(results)
 
     def _segments(self, prepared: _Prepared, step: int, values: list[Any], send: Send, rendezvous: Rendezvous,
@@ -94,28 +118,41 @@ class GraphEngine:
         instance = prepared.pool.take(trace >= OPERATIONS)
 
         def ended(results: list[Any] | None, error: BaseException | None) -> None:
-            with self._lock:
-                self._running.pop(step, None)
-            if error is None:
+            if self._over(step) and error is None:
                 prepared.pool.give(instance)
             done(results if error is None else error)      # type: ignore[arg-type]
         run = StepRun(instance, prepared.nodes, values, step, rendezvous, send, ended, self.context.journal,
                       before_compute=None if prepared.light else release_receiver, recorded=trace >= SPANS)
-        with self._lock:
-            self._running[step] = run
-        run.start()
+        if self._began(prepared, step, run.cancel):
+            run.start()
 
     def abort(self, step: int, error: errors.Error) -> None:
         with self._lock:
-            run = self._running.pop(step, None)
-        if run is not None:
-            run.cancel(error)
+            cancel = self._running.pop(step, None)
+        if cancel is not None:
+            cancel(error)
 
     def close(self) -> None:
         for step in list(self._running):
             self.abort(step, errors.CancelledError(f"{self.context.task}: the session was closed"))
         self._prepared.clear()
-        self.container.clear()
+        self.container.close()
+
+
+def _announced(error: errors.Error) -> None:
+    """Nothing to cancel yet: the step has not begun."""
+
+
+def _loops(plan: Plan) -> bool:
+    """May a step take any time, whatever the bytes it touches?"""
+    return any(_has_loop(code.block) for code in plan.codes) or any(
+        op.type == "next_iteration" for segment in plan.segments for op in segment.operations)
+
+
+def _has_loop(block: Block) -> bool:
+    return any(isinstance(line, Loop) or (
+        isinstance(line, Branch) and (_has_loop(line.then) or _has_loop(line.otherwise)))
+               for line in block.lines)
 
 
 def _weight(plan: Plan) -> int:

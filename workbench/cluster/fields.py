@@ -87,6 +87,12 @@ class Blob(Codec):
         self.limit = limit
         self.wanted = f"byte string of at most {limit} bytes"
 
+    def pack(self, value: Any, payload: Payload, where: str) -> Any:
+        if len(value) > self.limit:      # the receiver would take the stream for damaged and drop the connection
+            raise errors.ResourceExhaustedError(f"{where}: it has {len(value)} bytes, at most {self.limit} travel; feed "
+                                                "large arrays, or load them into variables, instead of making constants")
+        return value
+
     def accepts(self, value: Any) -> bool:
         return type(value) is bytes and len(value) <= self.limit
 

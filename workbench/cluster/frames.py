@@ -86,9 +86,12 @@ def padding(nbytes: int) -> int:
 def describe(value: Any, where: str) -> tuple[str, tuple[int, ...], Any]:
     """(dtype name, shape, payload) of an array; small payloads are copied, large ones are views of it.
 
-    DtypeError for element types that never travel (resources, Python objects, dates).
+    DtypeError for element types that never travel (resources, Python objects, dates), ShapeError for too many axes.
     """
     array = value if isinstance(value, np.ndarray) else np.asarray(value)
+    if array.ndim > MAX_RANK:
+        raise errors.ShapeError(f"{where}: an array of rank {array.ndim} does not travel between tasks, at most "
+                                f"{MAX_RANK} do; reshape it")
     name = _NAMES.get(array.dtype)
     if name is None:
         if array.dtype.kind in "OSU":
@@ -107,7 +110,10 @@ def _pack_strings(array: np.ndarray[Any, Any], where: str) -> bytes:
     parts: list[bytes] = []
     for item in array.reshape(-1).tolist():
         if isinstance(item, str):
-            item = item.encode()
+            try:
+                item = item.encode()
+            except UnicodeEncodeError as error:
+                raise errors.DtypeError(f"{where}: {item!r} is no text ({error.reason}); send bytes") from error
         elif not isinstance(item, bytes):
             raise errors.DtypeError(f"{where}: {type(item).__name__} objects do not travel between tasks; "
                                     "send numbers or bytes")
@@ -118,7 +124,7 @@ def _pack_strings(array: np.ndarray[Any, Any], where: str) -> bytes:
 def array_from(name: str, shape: tuple[int, ...], nbytes: int, data: Any, offset: int, where: str) -> Any:
     """The array stored in `data` at `offset`; it shares that memory. DataLossError when the counts disagree."""
     if name == "string":
-        return _unpack_strings(shape, memoryview(data)[offset:offset + nbytes], where)
+        return _unpack_strings(shape, memoryview(b"" if data is None else data)[offset:offset + nbytes], where)
     dtype = DTYPES.get(name)
     if dtype is None:
         raise errors.DataLossError(f"{where}: dtype is {name!r}, expected one of {', '.join(DTYPES)}, string; "

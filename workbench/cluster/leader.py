@@ -82,7 +82,9 @@ class Leadership:
             return True
 
     def end(self) -> None:
-        """Nobody is needed any more: parked threads end."""
+        """Nobody is needed any more: parked threads end, and who calls this on the receiving thread hands over no more."""
+        if self.mine:
+            _current.leadership = None
         with self._changed:
             self._over = True
             self._changed.notify_all()

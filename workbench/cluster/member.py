@@ -50,7 +50,7 @@ class Member:
         self.last_seconds = 0.0
         self._journal = journal
         self._on_step, self._on_lost = on_step, on_lost
-        self._numbers = itertools.count(1)
+        self._numbers = itertools.count(-2, -1)    # of requests; those of steps are positive, -1 is none
         self._requests: dict[int, _Request] = {}
         self._lock = threading.Lock()
         self._backlog: deque[tuple[m.Message, int]] = deque()
@@ -85,7 +85,15 @@ class Member:
             self.post(message, number)
         except errors.UnavailableError as error:
             self._requests[number].set(self.lost or error)
+        except BaseException:
+            self.forget(number)
+            raise
         return number
+
+    def forget(self, number: int) -> None:
+        """Nobody will ask for this answer any more."""
+        with self._lock:
+            self._requests.pop(number, None)
 
     def answer_to(self, number: int, timeout: float) -> m.Message:
         request = self._requests[number]
@@ -94,8 +102,7 @@ class Member:
                 raise errors.DeadlineExceededError(f"{self.task} at {self.address}: no answer within {timeout:g} s; "
                                                    "the worker is stopped, swapping or overloaded")
         finally:
-            with self._lock:
-                del self._requests[number]
+            self.forget(number)
         if isinstance(request.answer, errors.Error):
             raise request.answer
         assert request.answer is not None
@@ -129,7 +136,7 @@ class Member:
             request = self._requests.get(number)
         if request is not None:
             request.set(found)
-        elif isinstance(found, errors.Error):        # a step that could not be answered in another way
+        elif isinstance(found, errors.Error) and number >= 0:        # a step that could not be answered in another way
             self._on_step(self, number, m.Failed(message.error, message.message, ""))     # type: ignore[attr-defined]
 
     def _on_close(self, connection: Connection, error: BaseException | None) -> None:

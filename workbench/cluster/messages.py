@@ -22,6 +22,7 @@ Level = Annotated[int, Number(0, 3)]
 Seconds = Annotated[float, Real()]
 Truth = Annotated[bool, Flag()]
 Names = Annotated[dict[str, str], Table(1024)]
+Facts = Annotated[dict[str, str], Table(1 << 20)]
 NamedArrays = Annotated[dict[str, Any], Arrays()]
 ArrayList = Annotated[list[Any], Sequence()]
 
@@ -154,7 +155,7 @@ class Status(Message):
     """Task -> chief: free-form facts for people and for leak checks."""
 
     kind = 12
-    facts: Names
+    facts: Facts
 
 
 @dataclass(frozen=True)

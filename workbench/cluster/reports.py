@@ -42,4 +42,9 @@ class Reporter:
                     await self._client.scheduler.log_event(topic=dashboard.TOPIC, msg=message)
             except (OSError, TimeoutError) as error:     # a scheduler that is gone is noticed elsewhere
                 logger.info("workbench: the scheduler did not take a report (%s)", error or type(error).__name__)
-        asyncio.run_coroutine_threadsafe(tell(), self._client.loop.asyncio_loop)
+        telling = tell()
+        try:
+            asyncio.run_coroutine_threadsafe(telling, self._client.loop.asyncio_loop)
+        except RuntimeError as error:                    # its owner closed the client; steps go on without it
+            telling.close()
+            logger.info("workbench: no report to the scheduler (%s)", error)

@@ -17,7 +17,8 @@ class Server:
     Old programs run one process per task. Here one process, the one of worker 0, starts all tasks itself (the addresses
     are not used: `client` is what workbench.Cluster takes, by default processes on this host) and its graph runs on all
     of them. A process that plays a parameter server has nothing to do: its `join()` returns at once. Other workers
-    raise UnimplementedError: place their towers with tf.device in the one process, or use workbench.train.replicate.
+    raise UnimplementedError: place their towers with tf.device in the one process, or use
+    workbench.train.replicas.replicate.
     InvalidArgumentError for other jobs or numbers of tasks that do not exist.
     """
 

@@ -25,7 +25,7 @@ logger = logging.getLogger("workbench")
 
 _BATCH = 4000          # spans per message
 _GOODBYE = 1.0         # seconds to wait for receiver threads
-_KEEP = 256            # finished steps remembered before they are pruned
+_KEEP = 256            # finished steps remembered before they are first pruned
 _LONG_STEP = 0.02      # seconds from which a step is recorded even if it was not chosen
 
 
@@ -54,11 +54,12 @@ class Task:
         self._engine: Engine | None = None
         self._epoch = 0
         self._lock = threading.Lock()
-        self._dial_lock = threading.Lock()
+        self._dial_lock, self._ship_lock = threading.Lock(), threading.Lock()
         self._tables: dict[int, LocalRendezvous] = {}      # steps that run here or whose tensors came early
         self._active: dict[int, _Active] = {}
         self._finished: set[int] = set()
         self._parties: dict[str, frozenset[str]] = {}      # handle -> tasks that have a part in its steps
+        self._full = _KEEP
         self._oldest = 0
         self._links: dict[str, Connection] = {}            # we send on these
         self._inbound: list[Connection] = []               # we receive on these
@@ -120,16 +121,17 @@ class Task:
 
     def ship_spans(self) -> None:
         """Send what the journal gained since the last time."""
-        with self._dial_lock:
+        with self._ship_lock:                                  # whoever asks to flush waits for spans on their way
             self._cursor, lost, spans = self.journal.spans_since(self._cursor)
-        for start in range(0, len(spans), _BATCH):
-            self._reply(m.SpanBatch(lost, tuple(spans[start:start + _BATCH])), -1)
-            lost = 0
+            for start in range(0, len(spans), _BATCH):
+                self._reply(m.SpanBatch(lost, tuple(spans[start:start + _BATCH])), -1)
+                lost = 0
 
     def _status(self, number: int, message: m.StatusRequest) -> None:
         if message.flush:
+            release_receiver()
             self.ship_spans()
-        self._reply(m.Status({name: str(value) for name, value in self.facts().items()}), number)
+        self._reply(m.Status({name: _clipped(str(value)) for name, value in self.facts().items()}), number)
 
     def facts(self) -> dict[str, Any]:
         """What this task holds, for people and for leak checks."""
@@ -145,12 +147,16 @@ class Task:
         engine, started = self._ready_engine(), time.perf_counter()
         with self._lock:
             self._prune(message.oldest)
-            if step in self._finished or step < self._oldest:
-                return                                         # aborted before it began
-            table = self._tables.get(step)
-            if table is None:
-                table = self._tables[step] = LocalRendezvous()
-            self._active[step] = _Active(started, message.handle, message.trace)
+            table = None
+            if step not in self._finished and step >= self._oldest:
+                table = self._tables.get(step)
+                if table is None:
+                    table = self._tables[step] = LocalRendezvous()
+                self._active[step] = _Active(started, message.handle, message.trace)
+        if table is None:                                      # whoever aborted it does not listen any more
+            self._reply(m.Failed("AbortedError", f"step {step}: it was over at {self.name} before it began; run it again "
+                                                 "with a new number", ""), step)
+            return
         done = functools.partial(self._done, step)
         try:
             send = functools.partial(self._send, step, table, message.trace >= SPANS)
@@ -162,8 +168,9 @@ class Task:
 
     def _prune(self, oldest: int) -> None:
         self._oldest = max(self._oldest, oldest)
-        if len(self._finished) > _KEEP:
+        if len(self._finished) > self._full:
             self._finished = {step for step in self._finished if step >= self._oldest}
+            self._full = max(_KEEP, 2 * len(self._finished))   # one that takes long keeps all later ones: look less often
             for step in [s for s in self._tables if s < self._oldest and s not in self._active]:
                 del self._tables[step]
 
@@ -194,7 +201,7 @@ class Task:
         try:
             reply: m.Message = m.Done(seconds, fetches)
             buffers = m.encode(reply, self.session, self._epoch, step)
-        except errors.Error as error:
+        except Exception as error:                             # whatever it is: the chief waits for an answer
             buffers = m.encode(m.Failed(type(error).__name__, _text(error), ""), self.session, self._epoch, step)
         with contextlib.suppress(errors.UnavailableError):
             self.control.send(buffers)
@@ -224,6 +231,7 @@ class Task:
         try:
             link.send(buffers)
         except errors.UnavailableError as error:
+            self._drop_link(link)
             self._lost(target, error)
             raise
         if recorded:
@@ -265,20 +273,31 @@ class Task:
                 link = self._dial(self, target, self.tasks[target])
                 link.start(self._unexpected, self._on_link_closed)
                 self._links[target] = link
+                if self._closed:                               # meanwhile; close() may have looked before
+                    link.close()
         return link
+
+    def _drop_link(self, link: Connection) -> None:
+        """Forget a connection that ended, so that the next send makes a new one."""
+        with self._lock:
+            if self._links.get(link.peer) is link:
+                del self._links[link.peer]
 
     def add_inbound(self, connection: Connection) -> None:
         with self._lock:
-            self._inbound.append(connection)
-        connection.start(self.on_tensor, self._on_inbound_closed, self._group)
+            if not self._closed:
+                self._inbound.append(connection)
+                connection.start(self.on_tensor, self._on_inbound_closed, self._group)
+                return
+        connection.close()
 
     def _unexpected(self, connection: Connection, frame: Frame) -> None:
         raise errors.DataLossError(f"{self.name}: {connection.peer} answered on a one-way connection; the stream is "
                                    "damaged")
 
     def _on_link_closed(self, connection: Connection, error: BaseException | None) -> None:
+        self._drop_link(connection)
         if error is not None and not self._closed:
-            self._links.pop(connection.peer, None)
             self._lost(connection.peer, error)
 
     def _on_inbound_closed(self, connection: Connection, error: BaseException | None) -> None:
@@ -331,4 +350,9 @@ def _session_of(handle: str) -> str:
 
 
 def _text(error: BaseException) -> str:
-    return (str(error) or type(error).__name__)[:100_000]
+    return _clipped(str(error) or type(error).__name__)
+
+
+def _clipped(text: str) -> str:
+    """What a message may carry of `text`, which can hold anything: the name of a file, every key of a wide step."""
+    return text[:100_000].encode("utf-8", "backslashreplace").decode()

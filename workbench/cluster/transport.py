@@ -84,7 +84,7 @@ class SocketConnection(Connection):
         self._scratch[:len(leftover)] = leftover
         self._view = memoryview(self._scratch)
         self._begin, self._end = 0, len(leftover)
-        self._send_lock = threading.Lock()
+        self._send_lock = threading.RLock()      # knows its owner, see send()
         self._leadership = Leadership(self._turn if reader is not None else self._watch, label)
         self._handler = 0                    # thread that handles a frame of ours right now
         self._started = self._large = False
@@ -94,7 +94,9 @@ class SocketConnection(Connection):
     def start(self, on_frame: FrameHandler, on_close: CloseHandler, group: ReceiverGroup | None = None) -> None:
         self._on_frame, self._on_close = on_frame, on_close
         self._started = True
-        grouped = group is not None and self._plain and self._reader is not None and group.add(self, self._reader)
+        # NOTE: what came before the socket was ours shows on no poll, so a group would never look at it
+        grouped = (group is not None and self._plain and self._reader is not None and self._end == 0
+                   and group.add(self, self._reader))
         if not grouped:
             self._leadership.start()
 
@@ -303,15 +305,15 @@ class SocketConnection(Connection):
 
     # sending
     def send(self, buffers: Sequence[Any], wait: bool = True) -> bool:
-        if not self._send_lock.acquire(blocking=False):
-            if not wait:
-                return False
-            release_receiver()                           # another thread's large tensor may take a while
-            self._send_lock.acquire()
         try:
+            if not self._send_lock.acquire(blocking=False):
+                if not wait:
+                    return False
+                release_receiver()                       # another thread's large tensor may take a while
+                self._send_lock.acquire()
             if self.closed:
                 raise errors.UnavailableError(f"{self.peer}: the connection is closed; start the cluster again")
-            if not wait and not select.select((), (self._sockets[-1],), (), 0)[1]:
+            if not wait and not _writable(self._sockets[-1]):
                 return False
             for buffer in buffers:
                 self._transmit(buffer)
@@ -323,11 +325,16 @@ class SocketConnection(Connection):
             raise errors.UnavailableError(f"{self.peer}: the connection broke while sending ({broken}); "
                                           "the task's process may have died") from broken
         except BaseException:
-            if len(buffers) > 1:                         # an interrupt may have cut the frame in the middle
+            if len(buffers) > 1 or len(buffers[0]) > _SAFE_SEND:      # an interrupt may have cut the frame in the middle
                 self.close()
             raise
         finally:
-            self._send_lock.release()
+            # NOTE: Ctrl-C may have come right after acquire, so only the lock knows whether we hold it; and suppress(), a
+            # call before release, would let another one in
+            try:                                         # noqa: SIM105
+                self._send_lock.release()
+            except RuntimeError:
+                pass
 
     def _transmit(self, buffer: Any) -> None:
         writer = self._writer
@@ -336,7 +343,7 @@ class SocketConnection(Connection):
             writer.sendall(buffer)
             return
         if not self._plain:
-            if len(buffer) > _SAFE_SEND or not select.select((), (writer,), (), 0)[1]:
+            if len(buffer) > _SAFE_SEND or not _writable(writer):
                 release_receiver()
             writer.sendall(buffer)
             return
@@ -347,3 +354,10 @@ class SocketConnection(Connection):
         if sent < len(buffer):
             release_receiver()                           # never block while the peer may be blocked on us
             writer.sendall(memoryview(buffer)[sent:])
+
+
+def _writable(sock: socket.socket) -> bool:
+    """Does a little fit into its buffer right now? Not select(), which refuses descriptors from 1024 on."""
+    poll = select.poll()
+    poll.register(sock, select.POLLOUT)
+    return bool(poll.poll(0))

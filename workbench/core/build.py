@@ -27,18 +27,22 @@ class IndexedSlices:
 
     @property
     def dtype(self) -> DType:
+        """That of the values."""
         return self.values.dtype
 
     @property
     def op(self) -> Operation:
+        """The operation that makes the values."""
         return self.values.op
 
     @property
     def name(self) -> str:
+        """The name of the values."""
         return self.values.name
 
     @property
     def graph(self) -> Graph:
+        """The graph of the values."""
         return self.values.graph
 
     def __repr__(self) -> str:
@@ -46,7 +50,12 @@ class IndexedSlices:
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "constant") -> Tensor:
-    """A tensor with a fixed value; `shape` repeats a scalar. Raises DtypeError when the value does not fit."""
+    """A tensor with a fixed value: a number, a nested list or an array, as `dtype` (default: that of the value).
+
+    `shape` repeats a single value or arranges as many as it holds. Python numbers become float32, int32 (int64 where
+    needed) or bool. Raises DtypeError when the value does not fit the dtype, ShapeError when it does not fill the
+    shape.
+    """
     wanted = None if dtype is None else as_dtype(dtype)
     array = to_array(value, wanted, "constant")
     if shape is not None:
@@ -116,7 +125,7 @@ def documentation(definition: OpDef) -> str:
         rules.append(f"Shapes: {definition.signature}")
     if not callable(definition.types):
         rules.append(f"Dtypes: {definition.types or 'T -> T'}")
-    if not definition.inputs and not definition.variadic or not rules:
+    if not rules or not (definition.inputs or definition.variadic):
         return definition.doc
     return (f"{definition.doc}\n\n{'. '.join(rules)} (the notation is that of wb.op).\n"
             "Raises ShapeError or DtypeError, kinds of InvalidArgumentError, at the call that breaks a rule.")

@@ -31,30 +31,37 @@ class DType:
 
     @property
     def as_numpy_dtype(self) -> Any:
+        """The NumPy scalar type; `object` for strings and handles."""
         return self.numpy.type
 
     @property
     def base_dtype(self) -> DType:
+        """The type itself: there are no reference types here."""
         return self
 
     @property
     def is_floating(self) -> bool:
+        """Is it a real floating-point type, bfloat16 included?"""
         return self.kind == "float"
 
     @property
     def is_integer(self) -> bool:
+        """Is it an integer type, signed or not? bool is none."""
         return self.kind == "int"
 
     @property
     def is_complex(self) -> bool:
+        """Is it complex64 or complex128?"""
         return self.kind == "complex"
 
     @property
     def is_number(self) -> bool:
+        """Is it an integer, floating or complex type?"""
         return self.kind in ("float", "int", "complex")
 
     @property
     def is_differentiable(self) -> bool:
+        """Do gradients flow through it? True of floating-point types."""
         return self.kind == "float"     # no operation here has a complex gradient
 
     @property
@@ -64,10 +71,12 @@ class DType:
 
     @property
     def min(self) -> Any:
+        """The smallest finite value; ValueError where the type is neither integer nor floating."""
         return self._limits.min
 
     @property
     def max(self) -> Any:
+        """The largest finite value; ValueError where the type is neither integer nor floating."""
         return self._limits.max
 
     @property
@@ -110,7 +119,10 @@ _PYTHON: dict[Any, DType] = {float: float32, int: int32, bool: bool_, complex: c
 
 
 def as_dtype(value: Any) -> DType:
-    """The element type meant by a DType, a name, a NumPy dtype or scalar type, or a Python type."""
+    """The element type meant by a DType, a name, a NumPy dtype or scalar type, or a Python type.
+
+    Python's float is float32, int is int32, str and bytes are string. Raises DtypeError for anything else.
+    """
     if isinstance(value, DType):
         return value
     if isinstance(value, str) and (value in _BY_NAME or value in _ALIASES):
@@ -151,8 +163,9 @@ def to_array(value: Any, dtype: DType | None = None, where: str = "convert") -> 
     if array.dtype.kind in "SU" and dtype is None:
         return _text_array(value)
     if array.dtype.kind in "SUO":
-        raise errors.DtypeError(f"{where}: {_shorten(value)} is no number but {dtype or 'a tensor'} was wanted; "
-                                "pass numbers of one rectangular shape")
+        wanted = dtype.name if dtype else "a tensor"
+        raise errors.DtypeError(f"{where}: {_shorten(value)} is no number but {wanted} was wanted; pass numbers of one "
+                                "rectangular shape")
     if dtype is None:
         return _default_width(value, array)
     if array.dtype == dtype.numpy:

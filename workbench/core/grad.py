@@ -27,6 +27,9 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients",
     seeds = _listed(grad_ys) if grad_ys is not None else [None] * len(targets)
     if len(seeds) != len(targets):
         raise errors.InvalidArgumentError(f"gradients: {len(targets)} ys but {len(seeds)} grad_ys; pass one for each")
+    for x in sources:
+        if x.op.type == "constant" and x.dtype.is_differentiable:
+            ops.capture_constant(x)
     graph = get_default_graph()       # inside a body's gradient this is not the graph of ys, which it captures
     with graph.name_scope(name), graph.control_dependencies(None):
         walk = _Walk(targets, sources, set(stop_gradients))
@@ -105,7 +108,7 @@ class _Walk:
         dxs = list(dxs) if isinstance(dxs, (list, tuple)) else [dxs]
         if len(dxs) != len(op.inputs):
             raise errors.InternalError(f"gradients: the gradient of {op.type} returned {len(dxs)} values for "
-                                       f"{len(op.inputs)} inputs")
+                                       f"{len(op.inputs)} inputs; return one for each, None where there is none")
         for tensor, dx in zip(op.inputs, dxs):
             self.add(tensor, dx)
 

@@ -48,6 +48,8 @@ class LocalBackend:
 
     def __init__(self, cpus: int = 1, container: Container | None = None,
                  journal: trace.Journal = trace.journal) -> None:
+        if cpus < 1:
+            raise errors.InvalidArgumentError(f"Session: devices is {cpus} but a step needs one; ask for 1 or more")
         self.devices = tuple(f"/job:localhost/task:0/device:CPU:{i}" for i in range(cpus))
         self.container = container or Container()
         self.journal = journal
@@ -59,7 +61,7 @@ class LocalBackend:
         return _Threads(list(zip(parts, plans)), self, fetches)
 
     def close(self) -> None:
-        self.container.clear()
+        self.container.close()
 
 
 class InstancePool:
@@ -193,7 +195,7 @@ class _Step:
     def interrupt(self) -> None:
         """End all parts; nothing after the end of the step."""
         if not self.ended.is_set():
-            error = errors.CancelledError("Session.run: the step was interrupted")
+            error = errors.CancelledError("Session.run: the step was interrupted; run again to go on")
             with self._lock:
                 self.error = self.error or error
             self.fail(error)

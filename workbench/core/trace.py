@@ -145,6 +145,7 @@ class Journal:
 
     # writing
     def span(self, span: Span) -> None:
+        """Record one interval; nothing while `enabled` is False."""
         if self.enabled:
             with self._lock:
                 self._spans.append(span)
@@ -162,6 +163,7 @@ class Journal:
             self._points.extend((Point(series, step, time.perf_counter(), float(value), unit),))
 
     def graph(self, record: GraphRecord) -> None:
+        """Record a graph at one stage."""
         with self._lock:
             self._graphs.extend((record,))
 
@@ -194,14 +196,17 @@ class Journal:
 
     # reading
     def spans_since(self, cursor: int = 0) -> tuple[int, int, list[Span]]:
+        """(next cursor, how many were lost to the bound, the spans from `cursor` on, oldest first)."""
         with self._lock:
             return self._spans.since(cursor)
 
     def points_since(self, cursor: int = 0) -> tuple[int, int, list[Point]]:
+        """(next cursor, how many were lost to the bound, the points from `cursor` on, oldest first)."""
         with self._lock:
             return self._points.since(cursor)
 
     def graphs_since(self, cursor: int = 0) -> tuple[int, int, list[GraphRecord]]:
+        """(next cursor, how many were lost to the bound, the graphs from `cursor` on, oldest first)."""
         with self._lock:
             return self._graphs.since(cursor)
 

@@ -55,14 +55,16 @@ def _masked(alive: Tensor, new: Any, old: Any) -> Any:
 def dynamic_rnn(cell: RNNCell, inputs: Any, sequence_length: Any = None, initial_state: Any = None, dtype: Any = None,
                 parallel_iterations: int = 32, swap_memory: bool = False, time_major: bool = False,
                 scope: Any = None) -> tuple[Tensor, Any]:
-    """(outputs, final state) of `cell` over inputs [batch, time, n] ([time, batch, n] with `time_major`).
+    """(outputs, final state) of `cell` over floats [batch, time, n] ([time, batch, n] with `time_major`).
 
-    A loop of the graph: the number of steps may differ from run to run. Beyond `sequence_length` [batch] outputs are
-    zero and the state stays.
+    Outputs are [batch, time, output_size], or time first as the inputs. A loop of the graph: the number of steps may
+    differ from run to run. Beyond `sequence_length` (int [batch]) outputs are zero and the state stays. Raises
+    ShapeError for a rank below 3.
     """
     x = convert(inputs)
     if x.shape.rank is None or x.shape.rank < 3:
-        raise errors.ShapeError(f"dynamic_rnn: inputs {x.name} has shape {x.shape}; sequences have rank 3 or more")
+        raise errors.ShapeError(f"dynamic_rnn: inputs {x.name} has shape {x.shape}; sequences have rank 3 "
+                                "or more: reshape it")
     with variable_scope(scope or "rnn"):
         swapped = [1, 0, *range(2, x.shape.rank)]
         rows = x if time_major else ops.transpose(x, swapped)
@@ -95,7 +97,8 @@ def bidirectional_dynamic_rnn(cell_fw: RNNCell, cell_bw: RNNCell, inputs: Any, s
                               initial_state_fw: Any = None, initial_state_bw: Any = None, dtype: Any = None,
                               parallel_iterations: int = 32, swap_memory: bool = False, time_major: bool = False,
                               scope: Any = None) -> tuple[tuple[Tensor, Tensor], tuple[Any, Any]]:
-    """((outputs forwards, outputs backwards), (final states)) of two cells that read in opposite directions.
+    """((outputs forwards, outputs backwards), (final states)) of two cells that read in opposite directions, shaped
+    as in dynamic_rnn.
 
     With `sequence_length` [batch] the second cell begins at the last element of each sequence.
     """

@@ -35,10 +35,12 @@ class RNNCell:
 
     @property
     def state_size(self) -> Any:
+        """Width of the state: an int, or a tuple of them for a state of several parts."""
         raise errors.UnimplementedError(f"{type(self).__name__}: state_size is missing; define it")
 
     @property
     def output_size(self) -> int:
+        """Width of the output."""
         raise errors.UnimplementedError(f"{type(self).__name__}: output_size is missing; define it")
 
     def __call__(self, inputs: Any, state: Any, scope: str | VariableScope | None = None) -> tuple[Any, Any]:
@@ -46,6 +48,7 @@ class RNNCell:
             return self.call(convert(inputs), state)
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
+        """(output [batch, output_size], new state) of one step; what a new cell defines."""
         raise errors.UnimplementedError(f"{type(self).__name__}: call(inputs, state) is missing; define it")
 
     def zero_state(self, batch_size: Any, dtype: Any) -> Any:
@@ -191,8 +194,8 @@ class LSTMCell(BasicLSTMCell):
                  reuse: Any = None, name: str | None = None, **ignored: Any) -> None:
         super().__init__(num_units, forget_bias, state_is_tuple, activation, reuse, name)
         if num_proj is not None and not state_is_tuple:
-            raise errors.InvalidArgumentError("LSTMCell: num_proj needs state_is_tuple=True, because c and h differ in "
-                                              "width")
+            raise errors.InvalidArgumentError(f"LSTMCell: num_proj is {num_proj} but state_is_tuple is False; c and h "
+                                              "differ in width: pass state_is_tuple=True")
         self._peepholes, self._clip, self._initializer = use_peepholes, cell_clip, initializer
         self._projection, self._projection_clip = num_proj, proj_clip
 

@@ -224,7 +224,7 @@ def attention_decoder(decoder_inputs: Sequence[Any], initial_state: Any, attenti
             joined = weights("", [x, *seen], x.shape.as_list()[1] or 0)
             output, state = cell(joined, state)
             seen = attention.read(state, weights)
-            previous = weights("AttnOutputProjection", [output, *seen], output_size or cell.output_size)
+            previous = weights("AttnOutputProjection", [convert(output), *seen], output_size or cell.output_size)
             outputs.append(previous)
         return outputs, state
 

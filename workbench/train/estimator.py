@@ -74,12 +74,11 @@ class RunConfig:
 class _Watch(SessionRunHook):
     """Stops with an error when the loss is no number any more, and writes summaries now and then."""
 
-    def __init__(self, loss: Any, folder: str, every: int) -> None:
-        self._loss, self._folder, self._every, self._count = loss, folder, every, 0
+    def __init__(self, loss: Any, writer: summary.FileWriter, every: int) -> None:
+        self._loss, self._writer, self._every, self._count = loss, writer, every, 0
 
     def begin(self) -> None:
         self._summaries = summary.merge_all()
-        self._writer = summary.FileWriter(self._folder)
 
     def before_run(self, run_context: RunContext) -> Any:
         due = self._every and self._count % self._every == 0
@@ -92,9 +91,6 @@ class _Watch(SessionRunHook):
         if len(run_values) > 1:
             self._writer.add_summary(run_values[1], self._count)
         self._count += 1
-
-    def end(self, session: Any) -> None:
-        self._writer.close()
 
 
 class Estimator:
@@ -151,17 +147,21 @@ class Estimator:
             spec = self._spec(*_inputs(input_fn), ModeKeys.TRAIN)
             if all(t.op.attrs.get("tag") != "loss" for t in get_collection(GraphKeys.SUMMARIES)):
                 summary.scalar("loss", spec.loss)
-            watch = _Watch(spec.loss, self.model_dir, self.config.save_summary_steps)
-            chosen = [*(hooks or ()), *spec.training_hooks, *spec.training_chief_hooks, watch]
+            chosen = [*(hooks or ()), *spec.training_hooks, *spec.training_chief_hooks]
             if steps is not None or max_steps is not None:
                 chosen.append(StopAtStepHook(num_steps=steps, last_step=max_steps))
-            with MonitoredTrainingSession(
-                    checkpoint_dir=self.model_dir, hooks=chosen, config=self.config.session_config,
-                    save_checkpoint_secs=self.config.save_checkpoints_secs,
-                    save_checkpoint_steps=self.config.save_checkpoints_steps) as session:
-                while not session.should_stop():
-                    session.run(spec.train_op)
+            with summary.FileWriter(self.model_dir) as writer:
+                chosen.append(_Watch(spec.loss, writer, self.config.save_summary_steps))
+                self._loop(spec, chosen)
         return self
+
+    def _loop(self, spec: EstimatorSpec, hooks: Sequence[SessionRunHook]) -> None:
+        with MonitoredTrainingSession(
+                checkpoint_dir=self.model_dir, hooks=hooks, config=self.config.session_config,
+                save_checkpoint_secs=self.config.save_checkpoints_secs,
+                save_checkpoint_steps=self.config.save_checkpoints_steps) as session:
+            while not session.should_stop():
+                session.run(spec.train_op)
 
     def _steps_done(self) -> int:
         newest = self.latest_checkpoint()

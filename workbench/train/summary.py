@@ -28,12 +28,13 @@ def _add(operation: str, name: str, value: Any, collections: Any, family: str | 
 
 
 def scalar(name: str, tensor: Any, collections: Any = None, family: str | None = None) -> Tensor:
-    """A number as a series `name`; gives a string scalar for FileWriter.add_summary."""
+    """A number of each step (a scalar tensor of a real type) as a series `name`; gives a string scalar for
+    FileWriter.add_summary."""
     return _add("scalar_summary", name, tensor, collections, family)
 
 
 def histogram(name: str, values: Any, collections: Any = None, family: str | None = None) -> Tensor:
-    """The distribution of a tensor's elements."""
+    """The distribution of a tensor's elements in a step; gives a string scalar for FileWriter.add_summary."""
     return _add("histogram_summary", name, values, collections, family)
 
 
@@ -43,12 +44,12 @@ def image(name: str, tensor: Any, max_outputs: int = 3, collections: Any = None,
 
 
 def text(name: str, tensor: Any, collections: Any = None) -> Tensor:
-    """Text of a step."""
+    """Text of a step, from a string tensor; gives a string scalar for FileWriter.add_summary."""
     return _add("text_summary", name, tensor, collections, None)
 
 
 def merge(inputs: Any, collections: Any = None, name: str | None = None) -> Tensor:
-    """Several summaries as one."""
+    """Several summaries as one string scalar."""
     made = ops.merge_summary(list(inputs), name=name)
     for key in collections or ():
         root_graph().add_to_collection(key, made)
@@ -56,7 +57,7 @@ def merge(inputs: Any, collections: Any = None, name: str | None = None) -> Tens
 
 
 def merge_all(key: str = GraphKeys.SUMMARIES, scope: str | None = None) -> Tensor | None:
-    """All summaries of the graph as one, None when there are none."""
+    """All summaries of the graph as one string scalar, None when there are none."""
     found = get_collection(key, scope)
     return merge(found) if found else None
 
@@ -114,10 +115,12 @@ class FileWriter:
             self.add_graph(graph)
 
     def get_logdir(self) -> str:
+        """The folder it writes to."""
         return str(self._folder)
 
     def add_summary(self, summary: Any, global_step: Any = None) -> None:
-        """Write what a summary tensor gave (bytes or a string array of rank 0), or a Summary."""
+        """Write what a summary tensor gave (bytes or a string array of rank 0), or a Summary; FailedPreconditionError
+        once closed."""
         if self._file is None:
             raise errors.FailedPreconditionError(f"FileWriter {self._folder}: it is closed; call reopen() first")
         raw = summary.SerializeToString() if isinstance(summary, Summary) else summary
@@ -161,7 +164,7 @@ class FileWriter:
 
 
 def read_events(logdir: Any) -> Iterator[dict[str, Any]]:
-    """The events a FileWriter wrote, in order. DataLossError names the line that is damaged."""
+    """The events a FileWriter wrote, in order. NotFoundError without a file, DataLossError naming the line that is damaged."""
     path = Path(os.fspath(logdir)) / "events.jsonl"
     if not path.exists():
         raise errors.NotFoundError(f"read_events: {path} does not exist; pass the folder of a FileWriter")

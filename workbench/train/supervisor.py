@@ -105,10 +105,14 @@ class Supervisor:
         the chief, the threads that save. DeadlineExceededError when others are not ready after `max_wait_secs`."""
         self.coord.clear_stop()
         session = Session(master, graph=self.graph, config=config)
-        if self.is_chief:
-            self._prepare(session)
-        else:
-            self._await_model(session, max_wait_secs)
+        try:
+            if self.is_chief:
+                self._prepare(session)
+            else:
+                self._await_model(session, max_wait_secs)
+        except BaseException:
+            session.close()
+            raise
         if start_standard_services and self.is_chief:
             self.start_standard_services(session)
             self.start_queue_runners(session)
@@ -154,7 +158,11 @@ class Supervisor:
 
         The end of the input (OutOfRangeError) leaves the body quietly; other errors are raised, also those of threads.
         """
-        session = self.prepare_or_wait_for_session(master, config, start_standard_services=start_standard_services)
+        try:
+            session = self.prepare_or_wait_for_session(master, config, start_standard_services=start_standard_services)
+        except BaseException:
+            self.stop(close_summary_writer=close_summary_writer)
+            raise
         try:
             with session.as_default():
                 yield session

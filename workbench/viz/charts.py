@@ -254,7 +254,7 @@ def timeline_chart(view: Timeline, critical: set[tuple[str, str, str, int]], mes
 def _bar(view: Timeline, bar: Bar, critical: set[tuple[str, str, str, int]]) -> Markup:
     task = view.rows[bar.row][0]
     mark = " critical" if (task, bar.kind, bar.name, bar.step) in critical else "" if bar.finished else " open"
-    title = f"{bar.name} ({bar.kind}) · {ms(bar.end - bar.start)} · step {bar.step} · {short_task(task)}"
+    title = f"{bar.name} ({bar.kind}) · {ms(bar.end - bar.start)} · {short_task(task)}"
     return tag(
         "rect",
         tag("title", title),

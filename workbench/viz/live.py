@@ -136,6 +136,7 @@ class _Graphs:
         self._palette = palette
         self._newest: dict[str, GraphRecord] = {}  # key -> its newest whole-graph stage
         self._picture: GraphPicture | None = None
+        self._others = ""  # says that there are other graphs
         self._milliseconds: dict[str, float] = {}  # operation -> time in the newest step that recorded it
         self._step: dict[str, int] = {}
 
@@ -154,6 +155,8 @@ class _Graphs:
         chosen = choose_graph(self._newest.values(), session)
         if chosen is None:
             return
+        mine = sum(key.startswith(f"{session}_") for key in self._newest) if session else len(self._newest)
+        self._others = f"the largest of {mine} graphs" if mine > 1 else ""
         if self._picture is None or self._picture.record is not chosen:
             self._show(chosen)
 
@@ -192,6 +195,5 @@ class _Graphs:
         if self._picture is None:
             return None
         view = self._picture.view()
-        return GraphView(
-            view.key, view.dot, view.nodes, view.devices, self._picture.stats(self._milliseconds), view.note
-        )
+        note = "; ".join(filter(None, (view.note, self._others)))
+        return GraphView(view.key, view.dot, view.nodes, view.devices, self._picture.stats(self._milliseconds), note)

@@ -88,13 +88,17 @@ class StepTimes:
         """Steps of `session`, of the newest one when it has none; tasks by name, steps as they ended, milliseconds.
 
         A step span is seen from the session: it counts when each task of the job has its own, as asynchronous
-        replicas do. In a step that tasks take together, each counts for as long as it took part.
+        replicas do. In a step that tasks take together, each counts for as long as it took part. All tasks are shown
+        from the same moment on, the one from which all of them are remembered.
         """
-        made, own = [], self._own_by_job(session)
-        for name in sorted(self._tasks, key=device_order):
-            task = self._tasks[name]
-            steps, count = task.steps(session, own[device_order(name)[0]])
+        own = self._own_by_job(session)
+        found = {name: task.steps(session, own[device_order(name)[0]]) for name, task in self._tasks.items()}
+        since = max((steps[0][0] for steps, count in found.values() if 0 < len(steps) < count), default=float("-inf"))
+        made = []
+        for name in sorted(found, key=device_order):
+            steps, count = found[name]
             if steps:
+                steps = [step for step in steps if step[0] >= since] or steps  # or it has long been idle
                 ends, numbers, times = (list(column) for column in zip(*steps))
                 median, p95 = np.percentile(times, (50, 95)).tolist()
                 ends = [end - self._origin for end in ends]

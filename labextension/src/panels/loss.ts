@@ -18,7 +18,7 @@ export class LossSection extends Section {
 
   show(view: SeriesView | null): void {
     const series = view?.series ?? [];
-    this.note(series.length ? '' : 'No loss has been recorded yet.');
+    this.note(series.length ? '' : 'Nothing recorded yet. The trainers of workbench record loss and accuracy; a loop of your own does it by wb.journal.point("loss", step, value).');
     const names = series.map(one => one.name);
     if (names.join('\n') !== [...this._cells.keys()].join('\n')) {
       this._arrange(series);

@@ -1,5 +1,5 @@
 /** Step times of every task: one line each, with median and 95th percentile. */
-import { Chart, CROWDED, format } from '../chart';
+import { Chart, CROWDED, duration } from '../chart';
 import { Status, StepView } from '../contract';
 import { Section } from './section';
 import { distinct } from '../palette';
@@ -18,7 +18,7 @@ export class StepsSection extends Section {
     const lines = tasks.map((task, i) => ({
       name: shortTask(task.task), color: colors[i], xs: task.ends, ys: task.times
     }));
-    const words = tasks.map(task => `${shortTask(task.task)}: median ${format(task.median)} ms, 95th percentile ${format(task.p95)} ms`);
+    const words = tasks.map(task => `${shortTask(task.task)}: median ${duration(task.median)}, 95th percentile ${duration(task.p95)}`);
     this._chart.set(lines, words.join('; '));
     const hint = document.createElement('li');
     hint.className = 'wb-Legend-hint';
@@ -29,9 +29,9 @@ export class StepsSection extends Section {
       entry.title = task.task;
       const key = document.createElement('i');
       key.style.background = colors[i];
-      const numbers = document.createElement('span');
-      numbers.textContent = `median ${format(task.median)} · p95 ${format(task.p95)} ms`;
-      entry.append(key, Object.assign(document.createElement('b'), { textContent: shortTask(task.task) }), numbers);
+      const numbers = [`median ${duration(task.median)},`, `95 % below ${duration(task.p95)}`].map(textContent =>
+        Object.assign(document.createElement('span'), { textContent }));
+      entry.append(key, Object.assign(document.createElement('b'), { textContent: shortTask(task.task) }), ...numbers);
       return entry;
     }), hint);
   }

@@ -251,7 +251,8 @@ def _gather_into(params, indices, out, *, axis):
 
 @op("params? indices? -> ?", types="T int -> T", shape=_gathered, into=_gather_into)
 def gather(params, indices, *, axis=0):
-    """The slices of `params` along `axis` at `indices`; InvalidArgumentError when one is outside."""
+    """The slices of `params` along `axis` at `indices` [...], whose shape takes the place of that axis;
+    InvalidArgumentError outside."""
     _check("gather", indices, params.shape[axis])
     return np.take(params, indices, axis)
 

@@ -207,7 +207,7 @@ def _choose(node, first, dy):
 
 
 def clip_by_value(t, clip_value_min, clip_value_max, name=None):
-    """t limited to [min, max]; gradients pass where t lies inside."""
+    """t limited to [min, max], which are numbers or tensors that broadcast; gradients pass where t lies inside."""
     return ops.maximum(ops.minimum(t, clip_value_max), clip_value_min, name=name)
 
 

@@ -40,7 +40,11 @@ _one_hot = ops.one_hot
 
 
 def one_hot_defaults(indices, depth, on_value=None, off_value=None, axis=-1, dtype=None, name=None):
-    """One-hot codes; values default to 1 and 0, the dtype to that of `on_value` or float32."""
+    """One-hot codes of integers [...]: [..., depth], or with the new axis at `axis`; an index outside is all off.
+
+    Values default to 1 and 0, the dtype to that of `on_value` or float32. Raises ShapeError for an `axis` out of
+    range.
+    """
     if dtype is None:
         given = next((v for v in (on_value, off_value) if v is not None), 1.0)
         dtype = given.dtype if hasattr(given, "dtype") else convert(given).dtype
@@ -59,7 +63,11 @@ def where_indices(condition):
 
 
 def boolean_mask(tensor, mask, axis=None, name=None):
-    """The slices of `tensor` whose place in `mask` is true; the mask covers axes from `axis` (0) on."""
+    """The slices of `tensor` whose place in `mask` (bool) is true, in order; the mask covers axes from `axis` (0) on.
+
+    A mask [n] of a tensor [n, ...] gives [true elements, ...]. Raises ShapeError where the mask's rank is 0 or
+    unknown, or its shape does not fit.
+    """
     tensor, mask, axis = convert(tensor), convert(mask, "bool"), axis or 0
     if mask.shape.rank in (0, None):
         raise errors.ShapeError(f"boolean_mask: mask has shape {mask.shape}; it needs a known rank of at least 1")
@@ -85,7 +93,8 @@ def unique_positions_(x):
 
 
 def unique(x, name=None):
-    """[y, idx]: the different elements of a vector in order of first occurrence, and x[i] = y[idx[i]]."""
+    """[y, idx] of a vector x [n]: its different elements in order of first occurrence, and int32 idx [n] with x[i] =
+    y[idx[i]]."""
     x = convert(x)
     first, position = ops.unique_positions(x, name=name)
     return [ops.gather(x, first), position]
@@ -189,7 +198,7 @@ def _top(inputs, attrs):
 
 @op("x? -> ? ?", types="T:real -> T int32", shape=_top)
 def top_k(x, *, k=1, sorted=True):
-    """[values, positions] of the k largest elements of the last axis, falling; of equals the first comes first."""
+    """[values, positions], both [..., k]: the k largest of the last axis, falling; of equals the first comes first."""
     order = (x.shape[-1] - 1 - np.argsort(x[..., ::-1], -1, kind="stable"))[..., ::-1][..., :k]
     return np.take_along_axis(x, order, -1), order.astype(np.int32)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.core import records
-from workbench.core.build import ops, returns_list
+from workbench.core.build import convert, ops, returns_list
 from workbench.core.dtype import as_dtype
 from workbench.core.opdef import op
 from workbench.core.shape import Shape, as_shape
@@ -222,7 +222,7 @@ _split, _csv = ops.string_split, ops.decode_csv
 
 def decode_csv_(records, record_defaults, field_delim=",", use_quote_delim=True, name=None, na_value=""):
     """A tensor for each column of lines of comma-separated values; `record_defaults` has a list of 0 or 1 for each."""
-    return _csv(records, list(record_defaults), field_delim=field_delim, use_quote_delim=use_quote_delim,
+    return _csv(convert(records, "string"), list(record_defaults), field_delim=field_delim, use_quote_delim=use_quote_delim,
                 na_value=na_value, name=name)
 
 

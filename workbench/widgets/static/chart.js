@@ -1,5 +1,5 @@
 // A canvas line chart: axes with units, hover and arrow keys, theme colours; redrawn once per animation frame at most.
-const MARGIN = { right: 10, top: 8, bottom: 26 };
+const MARGIN = { right: 10, top: 8, bottom: 36 };
 const LEFT = 44;      // room for the labels of the vertical axis; more where they are longer
 
 function format(value, digits = 3) {
@@ -12,6 +12,13 @@ function format(value, digits = 3) {
 function labels(values) {
   const texts = [3, 5, 7, 9].map(digits => values.map(value => format(value, digits)));
   return texts.find(made => new Set(made).size === values.length) ?? values.map(String);
+}
+
+/** Milliseconds in the unit that reads best, as the report writes them: "870 µs", "9.8 ms", "1.25 s". */
+function duration(milliseconds) {
+  const size = Math.abs(milliseconds);
+  if (size >= 1000) return `${format(milliseconds / 1000)} s`;
+  return size >= 1 || size === 0 ? `${format(milliseconds)} ms` : `${format(1000 * milliseconds)} µs`;
 }
 
 function shortTask(task) {
@@ -163,13 +170,12 @@ class Chart {
       pen.fillText(mark.text, this.margin - 6, y);
     }
     pen.textBaseline = 'top';
-    pen.fillText(this.across, width - MARGIN.right, bottom + 6);
-    const room = width - MARGIN.right - pen.measureText(this.across).width - 14;
+    pen.fillText(this.across, width - MARGIN.right, bottom + 21);
     const whole = this.across === 'step';
     const places = ticks(this.left, this.right, Math.max(2, Math.floor(width / 90))).filter(tick => !whole || Number.isInteger(tick));
     pen.textAlign = 'center';
     labels(places).forEach((label, i) => {
-      if (this.x(places[i]) + pen.measureText(label).width / 2 < room) pen.fillText(label, this.x(places[i]), bottom + 6);
+      pen.fillText(label, Math.min(this.x(places[i]), width - pen.measureText(label).width / 2), bottom + 6);
     });
     pen.globalAlpha = 1;
   }

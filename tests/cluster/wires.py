@@ -1,0 +1,59 @@
+"""Connections that carry nothing: they keep what is sent, and hand over what the test lets arrive."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from workbench import errors
+from workbench.cluster import messages as m
+from workbench.cluster.frames import HEADER, Frame, parse_header
+from workbench.cluster.transport import Connection
+
+__all__ = ["SESSION", "Wire"]
+
+SESSION = 7
+
+
+def _frame(message: m.Message, step: int) -> Frame:
+    raw = b"".join(bytes(part) for part in m.encode(message, SESSION, 1, step))
+    header = parse_header(raw)
+    body = raw[HEADER.size:]
+    return Frame(header, body[:header.meta], bytearray(body[header.meta:]) if header.data else None)
+
+
+class Wire(Connection):
+    """`sent` are (step, message) in order; `on_send` is called before one is kept."""
+
+    def __init__(self, peer: str = "peer", on_send: Callable[[m.Message], None] = lambda message: None) -> None:
+        super().__init__(peer, SESSION)
+        self.sent: list[tuple[int, m.Message]] = []
+        self.started = False
+        self._on_send = on_send
+
+    def start(self, on_frame: Any, on_close: Any, group: Any = None) -> None:
+        self._on_frame, self._on_close, self.started = on_frame, on_close, True
+
+    def arrive(self, message: m.Message, step: int = -1) -> None:
+        self._on_frame(self, _frame(message, step))
+
+    def end(self, error: BaseException | None) -> None:
+        """As a receiver does when the stream is over."""
+        self.closed = True
+        self._on_close(self, error)
+
+    def send(self, buffers: Any, wait: bool = True) -> bool:
+        if self.closed:
+            raise errors.UnavailableError(f"{self.peer}: the connection is closed; start the cluster again")
+        raw = b"".join(bytes(part) for part in buffers)
+        header = parse_header(raw)
+        body = raw[HEADER.size:]
+        message = m.decode(Frame(header, body[:header.meta], bytearray(body[header.meta:]) if header.data else None))
+        self._on_send(message)
+        self.sent.append((header.step, message))
+        return True
+
+    def close(self) -> None:
+        self.closed = True
+
+    def join(self, timeout: float) -> None:
+        """No threads here."""
