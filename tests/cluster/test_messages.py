@@ -17,8 +17,9 @@ SPAN = Span("op", "dense/MatMul", "/job:ps/task:0", "/job:ps/task:0/device:CPU:0
 
 EXAMPLES = [
     m.OpenTask("/job:ps/task:0", "graph", {"/job:ps/task:0": "tcp://127.0.0.1:1"}, False, 10.0),
-    m.Opened("/job:ps/task:0", 4711), m.RegisterPartition("h", b"\x00program", {"/job:worker/task:0": ""}),
-    m.Registered("h"), m.Refused("ShapeError", "a: 3 but 2; fix"), m.Abort("CancelledError", "stopped"),
+    m.Opened("/job:ps/task:0", 4711), m.Registered("h"),
+    m.RegisterPartition("h", b"\x00program", {"/job:worker/task:0": ""}, {"/job:ps/task:0": ""}),
+    m.Refused("ShapeError", "a: 3 but 2; fix"), m.Abort("CancelledError", "stopped"),
     m.Failed("OutOfRangeError", "queue: empty; stop", ""), m.StatusRequest(True), m.Status({"active": "[3]"}),
     m.ClockProbe(1.25), m.ClockReply(1.25, 1.5, 1.75), m.SpanBatch(2, (SPAN, SPAN)), m.Close(),
 ]

@@ -179,12 +179,13 @@ class Cluster:
                      timeout: float = 300.0) -> None:
         """Register one partition per task, all at once; `targets` are the tasks each of them sends to."""
         members = {task: self._member(task) for task in programs}
+        parties = dict.fromkeys([*programs, *(target for each in targets.values() for target in each)], "")
         asked = {}
         try:
             for task, member in members.items():
                 reached = dict.fromkeys(targets.get(task, ()), "")
                 with deferred_interrupt():
-                    asked[task] = member.begin(m.RegisterPartition(handle, programs[task], reached))
+                    asked[task] = member.begin(m.RegisterPartition(handle, programs[task], reached, parties))
             for task, number in asked.items():
                 members[task].answer_to(number, timeout)
         finally:
