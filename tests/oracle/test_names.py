@@ -23,7 +23,8 @@ ELSEWHERE = {
         uint32 uint64 as_dtype initializers layers losses metrics nn train train.Optimizer nn.rnn_cell
         losses.Reduction""",
     "places and names, which TensorFlow keeps otherwise": """colocate_with get_default_graph get_default_session
-        get_collection_ref get_local_variable op_scope variable_op_scope reset_default_graph model_variables losses.add_loss losses.get_losses
+        get_collection_ref get_local_variable op_scope variable_op_scope reset_default_graph model_variables
+        losses.add_loss losses.get_losses
         losses.get_regularization_losses train.create_global_step train.get_global_step train.global_step""",
     "older names of compared ones": """all_variables initialize_all_variables initialize_local_variables
         initialize_variables variables_initializer arg_max""",

@@ -145,7 +145,8 @@ for _name in LOSSES:
 ROWS.row("losses.huber_loss with delta", lambda tf, y, x: tf.losses.huber_loss(y, x, delta=0.2), ZERO_ONE, PART, modes=SINGLE,
          order=1)
 ROWS.row("losses.softmax_cross_entropy", lambda tf, y, x: [
-    tf.losses.softmax_cross_entropy(y, x), tf.losses.softmax_cross_entropy(y, x, label_smoothing=0.1)], np.eye(4)[:3], A, modes=SINGLE, order=1)
+    tf.losses.softmax_cross_entropy(y, x), tf.losses.softmax_cross_entropy(y, x, label_smoothing=0.1)],
+         np.eye(4)[:3], A, modes=SINGLE, order=1)
 ROWS.row("losses.softmax_cross_entropy with weights", lambda tf, y, x, w: tf.losses.softmax_cross_entropy(y, x, w),
          np.eye(4)[:3], A, np.array([1.0, 0.0, 2.0]), modes=SINGLE, order=1)
 ROWS.row("losses.sparse_softmax_cross_entropy", lambda tf, y, x: tf.losses.sparse_softmax_cross_entropy(y, x), ints(3, 0, 1), A,
@@ -153,7 +154,8 @@ ROWS.row("losses.sparse_softmax_cross_entropy", lambda tf, y, x: tf.losses.spars
 ROWS.row("losses.sparse_softmax_cross_entropy of a column", lambda tf, y, x: tf.losses.sparse_softmax_cross_entropy(y, x),
          ints([3], [0], [1]), A, modes=SINGLE, order=1)
 ROWS.row("losses.sigmoid_cross_entropy", lambda tf, y, x: [
-    tf.losses.sigmoid_cross_entropy(y, x), tf.losses.sigmoid_cross_entropy(y, x, label_smoothing=0.1)], ZERO_ONE, A, modes=SINGLE, order=1)
+    tf.losses.sigmoid_cross_entropy(y, x), tf.losses.sigmoid_cross_entropy(y, x, label_smoothing=0.1)],
+         ZERO_ONE, A, modes=SINGLE, order=1)
 ROWS.row("losses.get_total_loss", lambda tf, y, x: [tf.losses.mean_squared_error(y, x), tf.losses.absolute_difference(y, x),
                                                     tf.losses.get_total_loss()], ZERO_ONE, PART, modes=SINGLE, order=1)
 ROWS.row("losses.compute_weighted_loss", lambda tf, x, w: tf.losses.compute_weighted_loss(x, w), A, positive(3, 1),
