@@ -121,9 +121,9 @@ def test_waiting_is_told_from_working(run):
     rows = {row.task: row for row in model.view().rows}
     assert set(rows) == set(TASKS)
     for task, row in rows.items():
-        whole = statistics.median(1e3 * (s.end - s.start) for s in of(run, "step") if s.task == task)
-        assert row.median_ms < whole                       # what it waited is not held against it
-        assert row.why.startswith(("Waits ", "Keeps pace", "Its own work takes "))
+        longest = max(1e3 * (s.end - s.start) for s in of(run, "step") if s.task == task)
+        assert 0 < row.median_ms < longest
+        assert row.why.startswith(("Waits ", "Keeps pace", "Its own work takes ", "Takes turns at being the last"))
 
 
 def test_the_trace_opens_in_perfetto_with_arrows(run):
