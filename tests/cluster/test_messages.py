@@ -97,7 +97,7 @@ def test_what_no_receiver_takes_is_refused_by_the_sender():
         m.encode(m.Tensor("k", False, np.array(["\ud800"], object)), 7)
     with pytest.raises(errors.ResourceExhaustedError, match=r"RegisterPartition\.program: it has 268435457 bytes, at most "
                                                             "268435456 travel; feed large arrays"):
-        m.encode(m.RegisterPartition("h", bytes((1 << 28) + 1), {}), 7)
+        m.encode(m.RegisterPartition("h", bytes((1 << 28) + 1), {}, {}), 7)
 
 
 def test_large_values_are_sent_from_their_own_memory():
