@@ -71,7 +71,12 @@ def theirs(elements: int) -> tuple[Any, Any, Any]:
     session = v1.Session(f"grpc://{spec['worker'][0]}", graph=graph)
     session.run(init)
     run = session.make_callable(step)
-    return run, lambda: session.run(first), lambda: [p.kill() for p in processes]
+
+    def stop() -> None:
+        session.close()        # first: a session that is collected later asks its dead master for ever
+        for process in processes:
+            process.kill()
+    return run, lambda: session.run(first), stop
 
 
 def ours(elements: int) -> tuple[Any, Any, Any]:
