@@ -1,6 +1,6 @@
 """The null step of the paper's figure 7 on one host: parameters to workers, trivial work, gradients back.
 
-    python -m benchmarks.null_step [scalar|dense|sparse ...]
+    python -m benchmarks.null_step [scalar|dense ...]
 
 Ours is a Session on a Cluster of processes; the peer is `tf.compat.v1.train.Server` processes driven by one session. Both
 do the same: each worker multiplies every parameter by 0.001, each parameter server adds the workers' results to it.

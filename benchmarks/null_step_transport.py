@@ -1,4 +1,4 @@
-"""The null step of OSDI'16 figure 6 on our transport alone: RUN to all tasks, ps -> worker, worker -> ps, DONE."""
+"""The null step of OSDI'16 figure 7 on our transport alone: RUN to all tasks, ps -> worker, worker -> ps, DONE."""
 from __future__ import annotations
 
 import argparse

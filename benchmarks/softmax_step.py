@@ -1,4 +1,4 @@
-"""The slide's train step: softmax regression 784x10, batch 100, gradient descent, fed from NumPy arrays."""
+"""The train step of softmax regression 784x10: batch 100, gradient descent, fed from NumPy arrays."""
 from __future__ import annotations
 
 from typing import Any

@@ -75,7 +75,7 @@ def lenet() -> Iterator[Callable[[], Any]]:
 
 @contextmanager
 def cluster() -> Iterator[Callable[[], Any]]:
-    """The slide's model on two parameter servers and two workers, one synchronous step."""
+    """Softmax regression on two parameter servers and two workers, one synchronous step."""
     from workbench.cluster.chief import Cluster
     from workbench.train.replicas import Tower, replicate
     rng, graph = np.random.default_rng(0), wb.Graph()

@@ -7,8 +7,14 @@ import shutil
 import signal
 from collections.abc import Iterator
 
+import hypothesis
 import pytest
 
+# The same examples every time, on slow machines too; `pytest --hypothesis-profile=explore` looks for new ones.
+SLOW = [hypothesis.HealthCheck.too_slow]
+hypothesis.settings.register_profile("fixed", deadline=None, suppress_health_check=SLOW, derandomize=True, database=None)
+hypothesis.settings.register_profile("explore", deadline=None, suppress_health_check=SLOW, print_blob=True)
+hypothesis.settings.load_profile("fixed")
 # A shell that starts the tests in the background makes them ignore Ctrl-C; the tests of Ctrl-C need it as users have it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

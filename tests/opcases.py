@@ -1,6 +1,7 @@
 """A row per operation: inputs, attributes, the value by an independent expression, tolerance, orders of gradient."""
 from __future__ import annotations
 
+import colorsys
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -100,6 +101,8 @@ case("truediv", ints(7, -7, 1), ints(2, 2, 4), value=lambda x, y: x / y, label="
 case("div", ints(7, -7, 7), ints(2, 2, -2), value=lambda x, y: [3, -4, -4] + 0 * x, label="int")
 case("floordiv", ints(7, -7, 7), ints(2, 2, -2), value=lambda x, y: [3, -4, -4] + 0 * x)
 case("floordiv", A, P, value=lambda x, y: np.floor(x / y), order=0, label="float")
+case("floordiv", np.array([1.0, np.inf, -np.inf, 1.0]), np.array([0.1, 2.0, 2.0, np.inf]), order=0, label="edges",
+     value=lambda x, y: np.array([10, np.inf, -np.inf, 0]), small=False)
 case("floormod", ints(7, -7, 7), ints(3, 3, -3), value=lambda x, y: [1, 2, -2] + 0 * x)
 case("mod", A, P, value=lambda x, y: x - y * np.floor(x / y), order=1, label="float", small=False)
 case("truncatediv", ints(7, -7, 6, -6), ints(2, 2, -4, 3), value=lambda x, y: [3, -3, -1, -2] + 0 * x)
@@ -144,11 +147,14 @@ for _name, _x, _function in (
         ("selu", A, lambda x: 1.0507009873554805 * np.where(x > 0, x, 1.6732632423543772 * (np.exp(x) - 1))),
 ):
     case(_name, _x, value=_function, rtol=1e-4)
-for _name, _function in (("sign", lambda x: (x > 0) * 1.0 - (x < 0)), ("floor", lambda x: -np.ceil(-x)),
+case("sign", A, value=lambda x: (x > 0) * 1.0 - (x < 0))
+for _name, _function in (("floor", lambda x: -np.ceil(-x)),
                          ("ceil", lambda x: -np.floor(-x))):
     case(_name, A, value=_function, order=0)
 case("round", np.array([0.5, 1.5, 2.5, -0.5, -1.5, 1.2]), value=lambda x: [0, 2, 2, 0, -2, 1] + 0 * x, order=0)
+case("round", ints(-3, 4), value=lambda x: x, label="int")
 case("abs", ints(-3, 0, 4), value=lambda x: [3, 0, 4] + 0 * x, label="int")
+case("leaky_relu", A, value=lambda x: np.where(x > 0, x, 3 * x), attrs={"alpha": 3.0}, label="steep")
 case("tanh_grad", UNIT, B, value=lambda y, dy: dy - dy * y ** 2)
 case("sigmoid_grad", positive(2, 3) / 3, B, value=lambda y, dy: dy * (y - y ** 2))
 case("relu_grad", A, B, value=lambda dy, y: dy * (y > 0))
@@ -294,7 +300,14 @@ case("gather_nd", T, ints([0, 1], [1, 2]), value=lambda p, i: np.stack([p[0, 1],
 case("scatter_nd", ints([0], [2], [0]), reals(3), ints(4), value=lambda i, u, s: np.array([u[0] + u[2], 0, u[1], 0]))
 case("sparse_to_dense", ints([0, 1], [2, 0]), ints(3, 2), reals(2), fed=False,
      value=lambda i, s, v: np.array([[7, v[0]], [7, 7], [v[1], 7]]), attrs={"default_value": 7})
-case("sparse_to_dense", ints(2, 0), ints(4)[0:1], ONE, value=lambda i, s, v: np.array([v, 0, v, 0]), label="scalar")
+case("sparse_to_dense", ints(0, 2), ints(4)[0:1], ONE, value=lambda i, s, v: np.array([v, 0, v, 0]), label="scalar")
+case("sparse_fill", ints([0, 1], [2, 0]), reals(2), ints(3, 2), ONE,
+     value=lambda i, v, s, d: np.array([[d, v[0]], [d, d], [v[1], d]]))
+case("sparse_matmul", ints([0, 1], [1, 0], [1, 2], dtype=np.int64), reals(3), ints(2, 3, dtype=np.int64), reals(3, 2),
+     value=lambda i, v, s, b: np.array([[0, v[0], 0], [v[1], 0, v[2]]]) @ b)
+case("edit_distances", ints([0, 0], [0, 1], [1, 0], dtype=np.int64), ints(7, 8, 7), ints(2, 2, dtype=np.int64),
+     ints([0, 0], [1, 0], [1, 1], dtype=np.int64), ints(8, 9, 9), ints(2, 2, dtype=np.int64), order=0, small=False,
+     value=lambda *_: np.float32([1 / 1, 2 / 2]))
 case("sequence_mask", ints(1, 3, 0), value=lambda n: np.arange(3) < n[:, None], label="longest")
 case("sequence_mask", ints([1], [2]), value=lambda n: (np.arange(2) < n[..., None]).astype(np.float32),
      attrs={"maxlen": 2, "dtype": "float32"})
@@ -318,6 +331,8 @@ case("in_top_k", np.array([[1.0, 3, 2], [1, 1, 5]]), ints(2, 0), value=lambda p,
      attrs={"k": 1}, order=0)
 case("in_top_k", np.array([[1.0, 3, 2], [1, 1, 5]]), ints(2, 0), value=lambda p, t: np.array([True, True]),
      attrs={"k": 2}, order=0, label="ties")
+case("in_top_k", np.array([[1.0, 3, 2], [1, np.nan, 5], [1, 2, 3], [1, 2, 3]]), ints(2, 0, 3, -1), label="nowhere",
+     value=lambda p, t: np.array([True, False, False, False]), attrs={"k": 3}, order=0)
 
 # matrices
 for _ta in (False, True):
@@ -342,7 +357,9 @@ case("tensordot", T, reals(4, 2), value=lambda a, b: np.einsum("aij,ka->ijk", a,
 case("l2_loss", A, value=lambda x: (x * x).sum() / 2)
 case("norm", A, value=lambda x: np.sqrt((x * x).sum(1)), attrs={"axis": 1})
 case("norm", A, value=lambda x: abs(x).sum(), attrs={"ord": 1}, label="1")
+case("norm", A, value=lambda x: (abs(x) ** 3).sum(1) ** (1 / 3), attrs={"ord": 3, "axis": 1}, label="3")
 case("trace", reals(3, 3), value=lambda x: x[0, 0] + x[1, 1] + x[2, 2])
+case("trace", reals(2, 3, 3), value=lambda x: x[:, 0, 0] + x[:, 1, 1] + x[:, 2, 2], label="stack")
 _SQUARE = reals(3, 3) + 3 * np.eye(3)
 case("matrix_inverse", _SQUARE, value=lambda x: np.linalg.solve(x, np.eye(3)), small=False, rtol=1e-3)
 case("matrix_determinant", _SQUARE, value=lambda x: np.dot(x[0], np.cross(x[1], x[2])), small=False, rtol=1e-3)
@@ -389,6 +406,7 @@ for _label, (_attrs, _pads, _dil) in _CONVOLUTIONS.items():
 _NCHW = {"data_format": "NCHW", "strides": [1, 1, 2, 2], "padding": "SAME"}
 case("conv2d", X.transpose(0, 3, 1, 2), F, attrs=_NCHW, label="nchw",
      value=lambda x, f: direct(x.transpose(0, 2, 3, 1), f, (2, 2), ((1, 1), (0, 0))).transpose(0, 3, 1, 2))
+case("conv2d", X[:0], F, value=lambda x, f: np.zeros((0, 5, 4, 3)), label="no images", attrs={"strides": 1})
 case("fused_conv2d", X, F, reals(3), attrs={"strides": (1, 1), "padding": "SAME", "activation": "relu"},
      value=lambda x, f, b: np.maximum(direct(x, f, (1, 1), ((1, 1), (0, 1))) + b, 0))
 case("conv2d_transpose", reals(1, 2, 2, 3), F, attrs={"output_shape": [1, 4, 4, 2], "strides": [1, 2, 2, 1]},
@@ -424,6 +442,32 @@ case("max_pool_grad_grad", X, _MAXIMA, reals(*X.shape, seed=9), attrs=_BOUND, wr
      value=lambda x, y, d: 1e6 * (pooled(x + 1e-6 * d, (3, 2), (2, 2), _PAD, np.nanmax) - y))
 case("avg_pool_grad", reals(*_POOL), attrs={"input_shape": (None, 5, 4, 2), **_BOUND},
      value=lambda dy: derivative(lambda x: pooled(x, (3, 2), (2, 2), _PAD, np.nanmean), X, dy))
+
+
+def interpolation(size: int, wanted: int, near: Callable[[Array], Array]) -> Array:
+    """[wanted, size]: how much of each input row an output row has, by a function of their distance."""
+    return near(np.arange(wanted)[:, None] * size / wanted - np.arange(size))
+
+
+_tent = lambda d: np.maximum(0, 1 - np.abs(d))      # noqa: E731
+_UP, _DOWN, _NARROW = interpolation(2, 4, _tent), interpolation(4, 2, _tent), interpolation(4, 3, _tent)
+_UP[3] = [0, 1]      # beyond the last row there is only itself
+case("resize", reals(2, 2, 4, 3), ints(4, 3), attrs={"method": "bilinear"}, small=False,
+     value=lambda x, s: np.einsum("ih,jw,nhwc->nijc", _UP, _NARROW, x))
+case("resize", reals(1, 4, 4, 2), ints(2, 2), attrs={"method": "area"}, small=False, label="area",
+     value=lambda x, s: x.reshape(1, 2, 2, 2, 2, 2).mean((2, 4)))
+case("resize", reals(1, 4, 4, 2), ints(2, 4), attrs={"method": "nearest"}, label="nearest",
+     value=lambda x, s: x[:, ::2])
+case("resize", reals(1, 3, 3, 1), ints(5, 3), attrs={"method": "bicubic", "align_corners": True}, small=False,
+     value=lambda x, s: np.stack([x[:, 0], _half(x[:, [0, 0, 1, 2]]), x[:, 1], _half(x[:, [0, 1, 2, 2]]), x[:, 2]], 1),
+     label="bicubic")
+_half = lambda rows: np.einsum("i,niwc->nwc", [-3 / 32, 19 / 32, 19 / 32, -3 / 32], rows)      # noqa: E731
+case("resize_grad", reals(2, 4, 3, 3), ints(2, 4), attrs={"method": "bilinear"}, small=False,
+     value=lambda dy, s: np.einsum("ih,jw,nijc->nhwc", _UP, _NARROW, dy))
+_RGB = np.array([[0.2, 0.5, 0.1], [0.9, 0.3, 0.4], [0.3, 0.3, 0.8], [0.4, 0.4, 0.4]])
+_HSV = np.array([colorsys.rgb_to_hsv(*row) for row in _RGB])
+case("rgb_to_hsv", _RGB, value=lambda x: _HSV, order=0, small=False)
+case("hsv_to_rgb", _HSV, value=lambda x: _RGB, order=0, small=False)
 
 # neural networks
 _LABELS = np.array([[0.2, 0.3, 0.5], [1.0, 0, 0]])
@@ -470,8 +514,10 @@ def _densified(params: Any, indices: Any) -> Any:
     return ops.densify(gradients(ops.gather(params, indices), params)[0])
 
 
-ELSEWHERE = {"placeholder", "argument", "no_op", "random_uniform", "random_normal", "truncated_normal", "multinomial",
-             "random_permutation", "candidate_sampler"}
+ELSEWHERE = {"Assert", "placeholder", "argument", "no_op", "random_uniform", "random_normal", "truncated_normal", "multinomial",
+             "random_permutation", "candidate_sampler", "decode_image", "encode_image", "decode_jpeg", "decode_png",
+             "encode_jpeg", "encode_png"}
 """Operations without a value to compare: test_ops.py tests each by name."""
-FAMILIES_ELSEWHERE = {"state", "updates", "lists", "flow", "queues", "comm", "fused", "sparse", "strings", "files", "summaries"}
+FAMILIES_ELSEWHERE = {"state", "updates", "lists", "flow", "queues", "comm", "fused", "strings", "files", "summaries",
+                      "datasets"}
 """Families, by the first word of their file, that have their own test files."""

@@ -7,8 +7,6 @@ tests/core/test_flow_errors.py.
 from __future__ import annotations
 
 import re
-import signal
-import threading
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -17,7 +15,9 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.control_c import control_c
 from workbench import errors
+from workbench.settings import Settings
 
 Action = Callable[[SimpleNamespace], Any]
 PLACES = "\n  operation: {op}\n  inputs: {inputs}\n  built at: HERE"
@@ -226,12 +226,11 @@ def test_a_closed_session(world):
 
 
 def test_a_loop_that_never_ends_is_stopped_by_control_c(world):
-    endless = wb.while_loop(lambda i: i > -1.0, lambda i: i + 1.0, [wb.constant(0.0)])
-    timer = threading.Timer(0.3, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT])
-    timer.start()
-    with pytest.raises(KeyboardInterrupt):
-        world.run(endless)
-    timer.join(10)
+    limit = wb.placeholder("float32", [])
+    loop = wb.while_loop(lambda i: i < limit, lambda i: i + 1.0, [wb.constant(0.0)])
+    assert world.run(loop, {limit: 3.0}) == 3.0
+    with pytest.raises(KeyboardInterrupt), control_c():
+        world.run(loop, {limit: np.inf})
     np.testing.assert_array_equal(world.run(world.v), np.ones((3, 2)))
 
 
@@ -243,3 +242,17 @@ def test_a_failed_step_changes_no_variable_after_the_failure(world):
         world.run(update, {world.any: [np.inf]})
     np.testing.assert_array_equal(world.run(world.v), np.ones((3, 2)))
     np.testing.assert_array_equal(world.run(update, {world.any: [1.0]}), np.full((3, 2), 2.0))
+
+
+def test_a_session_without_devices():
+    with pytest.raises(errors.InvalidArgumentError) as error:
+        wb.Session(devices=0)
+    assert str(error.value) == "Session: devices is 0 but a step needs one; ask for 1 or more"
+
+
+@pytest.mark.parametrize("name", ["WB_THREADS", "WB_TRACE_CAPACITY"])
+def test_a_setting_that_is_no_number(monkeypatch, name):
+    monkeypatch.setenv(name, "two")
+    with pytest.raises(errors.InvalidArgumentError) as error:
+        Settings.from_environment()
+    assert str(error.value) == f"{name}: 'two' is no whole number; set 0, 1, 2, … or leave it out"

@@ -166,7 +166,7 @@ def test_a_stand_in_is_announced(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     trainer, calls = scripted()
     code, text = run(trainer=trainer, load=lambda: load_mnist(download=False))
-    assert code == 0 and "note: MNIST was not found: " in text and calls["data"].source == "digits"
+    assert code == 0 and "note: scikit-learn's 1,797 digits stand in for MNIST" in text and calls["data"].source == "digits"
 
 
 def test_ctrl_c_stops_after_the_step_with_a_summary():
@@ -240,11 +240,11 @@ IN_TERMINAL = """
 """
 
 
-def in_terminal(argument, heard, key=b""):
+def in_terminal(argument, heard, key=b"", program=IN_TERMINAL):
     """(exit code, output) of a run in a real terminal that gets `key` once `heard` was printed."""
     main, child = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
-    process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(IN_TERMINAL), argument], stdin=child,
+    process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(program), argument], stdin=child,
                                stdout=child, stderr=child, start_new_session=True, env=environment,
                                preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
     os.close(child)
@@ -268,7 +268,7 @@ def in_terminal(argument, heard, key=b""):
 def test_a_terminal_shows_a_live_picture():
     code, text = in_terminal("3", b"")
     assert code == 0
-    for part in ("note 2", "3/3 steps", "12.0 steps/s", "loss ", "90.00 %", "/job:worker/task:0", "1.50 ms", "█",
+    for part in ("note 2", "step 3 of 3", "12.0 steps/s", "loss ", "90.00 %", "worker:0", "1.50 ms", "█",
                  "left 0:00", "finished step 3/3"):
         assert part in text, part
 
@@ -279,13 +279,32 @@ def test_ctrl_c_in_a_real_terminal():
     assert re.search(r"stopped at step [34]/1000: accuracy 90.00 %", text), "the step at hand may end, or be the next"
 
 
+STARTING = """
+    from workbench.commands.train import Options, train_mnist
+
+    if __name__ == "__main__":
+        raise SystemExit(train_mnist(Options(), load=lambda: None))
+"""
+
+
+@pytest.mark.cluster
+def test_ctrl_c_while_the_cluster_starts_leaves_neither_a_trace_nor_a_process():
+    before = set(psutil.process_iter())
+    code, text = in_terminal("", b"starting 2 ps, 2 workers", key=b"\x03", program=STARTING)
+    assert code == 130 and text.rstrip().endswith("stopped at once"), text
+    assert "Traceback" not in text and "Error" not in text, text
+    left = [p for p in set(psutil.process_iter()) - before if "dask" in p.name() or "multiprocessing" in " ".join(p.cmdline())]
+    assert left == []
+
+
 def test_the_picture_marks_who_holds_the_others_up():
     out = io.StringIO()
     record = Progress(50, 100, 0.5, None, 10.0, {**TASKS, "/job:ps/task:0": 3})
     Console(file=out, width=120).print(picture("Title", record, 65.2))
     text = out.getvalue()
     slow, = [line for line in text.splitlines() if "holds the others up" in line]
-    assert slow.startswith("/job:worker/task:1      9.50 ms") and "accuracy –" in text
+    assert slow.startswith("worker:1      9.50 ms") and "accuracy –" in text
+    assert text.index("ps:0") < text.index("worker:0") < text.index("worker:1")
     assert "elapsed 1:05" in text and "left 0:05" in text
     assert [duration(s) for s in (None, 0.4, 59.6, 3661)] == ["–", "0:00", "1:00", "1:01:01"]
 
@@ -362,17 +381,26 @@ def checkout(tmp_path):
 def test_lab_opens_the_tour_without_dialogs(checkout):
     command, folder = lab.command_line(["--no-browser", "--port=9999"], checkout / "notebooks")
     assert folder == checkout
-    assert command[1:] == ["-m", "jupyterlab", "notebooks/00_tour.ipynb", *lab.QUIET, "--no-browser", "--port=9999"]
+    served = [f"--ServerApp.root_dir={checkout}", "--LabApp.default_url=/lab/tree/notebooks/00_tour.ipynb"]
+    assert command[1:] == ["-m", "jupyterlab", *served, *lab.QUIET, "--no-browser", "--port=9999"]
 
 
 def test_lab_opens_a_given_notebook(checkout, tmp_path_factory):
     command, _ = lab.command_line(["--no-browser", "own.ipynb"], checkout)
-    assert command[3:] == ["own.ipynb", *lab.QUIET, "--no-browser"]
+    assert command[3:] == [f"--ServerApp.root_dir={checkout}", "--LabApp.default_url=/lab/tree/own.ipynb", *lab.QUIET,
+                           "--no-browser"]
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     command, folder = lab.command_line([str(checkout / "own.ipynb")], elsewhere)
-    assert (command[3], folder) == ("own.ipynb", checkout)
+    assert (command[3], folder) == (f"--ServerApp.root_dir={checkout}", checkout)
+    (checkout / "a b.ipynb").write_text("{}")
+    assert lab.command_line(["a b.ipynb"], checkout)[0][4] == "--LabApp.default_url=/lab/tree/a%20b.ipynb"
     with pytest.raises(errors.NotFoundError, match=r"there is no notebook .*none.ipynb; check the path"):
         lab.command_line(["none.ipynb"], checkout)
+
+
+def test_lab_leaves_another_root_alone(checkout):
+    command, _ = lab.command_line(["--ServerApp.root_dir=/srv"], checkout)
+    assert command[3:] == [*lab.QUIET, "--ServerApp.root_dir=/srv"]
 
 
 def test_lab_becomes_jupyterlab(checkout, monkeypatch):
@@ -381,7 +409,7 @@ def test_lab_becomes_jupyterlab(checkout, monkeypatch):
     monkeypatch.setattr(os, "execv", lambda *arguments: called.append(arguments))
     assert CliRunner().invoke(app, ["lab", "--no-browser", "own.ipynb", "--ip", "127.0.0.1"]).exit_code == 0
     (program, command), = called
-    assert program == sys.executable and command[3] == "own.ipynb"
+    assert program == sys.executable and "--LabApp.default_url=/lab/tree/own.ipynb" in command
     assert command[-3:] == ["--no-browser", "--ip", "127.0.0.1"]
     refused = CliRunner().invoke(app, ["lab", "none.ipynb"])
     assert refused.exit_code == 1 and "error: workbench lab: there is no notebook" in refused.stderr

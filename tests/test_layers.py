@@ -8,12 +8,14 @@ from tests.layers import Module
 
 # From the ground up; a module imports strictly lower layers only. New modules of `core` get a place here.
 LAYERS = (
-    ("ground", "errors settings"),
+    ("errors", "errors"),
+    ("settings", "settings"),
     ("records of a run", "core.trace"),
-    ("gate", "core.gate"),
+    ("gate and interrupts", "core.gate core.interrupts"),
     ("element types", "core.dtype"),
     ("shapes", "core.shape"),
-    ("state", "core.state core.queues core.accumulators"),
+    ("record files", "core.records"),
+    ("state", "core.state core.queues core.accumulators core.readers core.datasets"),
     ("operation definitions", "core.opdef"),
     ("device names", "core.device"),
     ("graph records", "core.graph"),
@@ -67,6 +69,7 @@ OWNERS = (
     ("ipywidgets anywidget comm ipykernel IPython", "widgets.*"),
     ("bokeh", "viz.* cluster.dashboard"),
     ("graphviz pygraphviz", "viz.*"),
+    ("PIL", "core.ops.images"),
     ("pooch requests sklearn", "io.*"),
     ("safetensors", "core.tensorfile core.manifest io.*"),
     ("msgpack", "core.serial cluster.*"),
@@ -81,7 +84,7 @@ EXECUTOR_MAY_NOT = ("threading _thread time asyncio socket select selectors queu
 
 # What user-level code may know of the engine.
 PUBLIC = ("errors settings core.build core.checkpoint core.device core.dtype core.gate core.grad core.graph "
-          "core.opdef core.ops core.session core.shape core.text core.trace")
+          "core.opdef core.ops core.records core.session core.shape core.text core.trace")
 RECORDS = "errors settings core.trace core.gate"
 
 # Built-ins that execute text, and the only places that may: each compiles source that this process generated itself.

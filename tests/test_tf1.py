@@ -14,42 +14,69 @@ from tests.data_fixture import mnist_folder  # noqa: F401
 from workbench import errors
 
 NAMES = """
-AUTO_REUSE ConfigProto FIFOQueue GPUOptions Graph GraphKeys InteractiveSession PaddingFIFOQueue PriorityQueue
-RandomShuffleQueue RunMetadata RunOptions Session TensorShape Variable abs add add_n add_to_collection
-all_variables app.flags.DEFINE_boolean app.flags.DEFINE_float app.flags.DEFINE_integer app.flags.DEFINE_string
-app.flags.FLAGS app.run arg_max arg_min argmax argmin assign batch_matmul bool case cast cholesky
-clip_by_global_norm clip_by_norm clip_by_value compat.as_bytes compat.as_str compat.as_text concat cond constant
-constant_initializer contrib.layers.batch_norm contrib.layers.conv2d contrib.layers.convolution2d
-contrib.layers.dropout contrib.layers.flatten contrib.layers.fully_connected contrib.layers.l2_regularizer
-contrib.layers.xavier_initializer contrib.legacy_seq2seq.sequence_loss_by_example
-contrib.losses.softmax_cross_entropy contrib.metrics.streaming_accuracy contrib.slim.conv2d contrib.slim.flatten
-contrib.slim.fully_connected contrib.slim.get_variables control_dependencies convert_to_tensor cos device diag
-div equal errors examples.tutorials.mnist.input_data exp expand_dims fill float16 float32 float64 floordiv
-gather gather_nd get_collection get_default_graph get_default_session get_variable get_variable_scope
-gfile.DeleteRecursively gfile.Exists gfile.FastGFile gfile.GFile gfile.Glob gfile.MakeDirs gfile.Open gfile.Walk
-global_variables global_variables_initializer gradients greater group histogram_summary identity
-initialize_all_variables initialize_local_variables initialize_variables int32 int64 inv
+AUTO_REUSE ConfigProto FIFOQueue FixedLenFeature FixedLengthRecordReader GPUOptions Graph GraphKeys
+InteractiveSession PaddingFIFOQueue PriorityQueue RandomShuffleQueue RunMetadata RunOptions Session SparseTensor
+SparseTensorValue Summary TFRecordReader TensorShape TextLineReader VarLenFeature Variable WholeFileReader abs add
+add_n add_to_collection all_variables app.flags.DEFINE_boolean app.flags.DEFINE_float app.flags.DEFINE_integer
+app.flags.DEFINE_string app.flags.FLAGS app.run arg_max arg_min argmax argmin as_string assign batch_matmul bool
+case cast cholesky clip_by_global_norm clip_by_norm clip_by_value compat.as_bytes compat.as_str compat.as_text
+concat cond confusion_matrix constant constant_initializer contrib.layers.batch_norm contrib.layers.conv2d
+contrib.layers.convolution2d contrib.layers.dropout contrib.layers.embed_sequence contrib.layers.flatten
+contrib.layers.fully_connected contrib.layers.l2_regularizer contrib.layers.optimize_loss
+contrib.layers.real_valued_column contrib.layers.stack contrib.layers.xavier_initializer
+contrib.learn.DNNClassifier contrib.learn.DNNRegressor contrib.learn.Estimator contrib.learn.LinearClassifier
+contrib.learn.LinearRegressor contrib.learn.ModeKeys contrib.learn.ModelFnOps contrib.learn.RunConfig
+contrib.learn.datasets.base.load_csv_with_header contrib.learn.datasets.load_dataset
+contrib.learn.datasets.mnist.read_data_sets contrib.learn.infer_real_valued_columns_from_input
+contrib.learn.metric_spec.MetricSpec contrib.learn.preprocessing.ByteProcessor
+contrib.learn.preprocessing.VocabularyProcessor contrib.learn.preprocessing.tokenizer
+contrib.learn.python.learn.estimators.model_fn.ModelFnOps contrib.legacy_seq2seq.embedding_attention_seq2seq
+contrib.legacy_seq2seq.model_with_buckets contrib.legacy_seq2seq.rnn_decoder
+contrib.legacy_seq2seq.sequence_loss_by_example contrib.losses.softmax_cross_entropy
+contrib.metrics.streaming_accuracy contrib.metrics.streaming_auc contrib.metrics.streaming_mean
+contrib.metrics.streaming_precision contrib.seq2seq.sequence_loss contrib.slim.conv2d contrib.slim.flatten
+contrib.slim.fully_connected contrib.slim.get_variables control_dependencies convert_to_tensor cos data.Dataset
+data.Iterator data.TFRecordDataset data.TextLineDataset decode_csv decode_raw device diag div edit_distance equal
+errors errors.OpError estimator.DNNClassifier estimator.Estimator estimator.EstimatorSpec estimator.ModeKeys
+estimator.inputs.numpy_input_fn examples.tutorials.mnist.input_data exp expand_dims feature_column.input_layer
+feature_column.numeric_column fill float16 float32 float64 floordiv gather gather_nd get_collection
+get_default_graph get_default_session get_variable get_variable_scope gfile.DeleteRecursively gfile.Exists
+gfile.FastGFile gfile.GFile gfile.Glob gfile.MakeDirs gfile.Open gfile.Walk global_variables
+global_variables_initializer gradients greater group histogram_summary identity image.ResizeMethod
+image.crop_to_bounding_box image.decode_jpeg image.per_image_standardization image.per_image_whitening
+image.random_brightness image.random_contrast image.random_flip_left_right image.random_hue image.random_saturation
+image.resize image.resize_bilinear image.resize_image_with_crop_or_pad image.resize_images image.rgb_to_grayscale
+image_summary initialize_all_variables initialize_local_variables initialize_variables int32 int64 inv
 layers.batch_normalization layers.conv2d layers.dense layers.dropout layers.max_pooling2d less linspace
-local_variables_initializer log logging losses.mean_squared_error losses.softmax_cross_entropy
-losses.sparse_softmax_cross_entropy map_fn matmul matrix_determinant matrix_inverse maximum merge_all_summaries
-merge_summary metrics.accuracy minimum mod mul multinomial multiply name_scope neg negative nn.avg_pool
-nn.batch_normalization nn.bias_add nn.bidirectional_dynamic_rnn nn.conv2d nn.conv2d_transpose nn.deconv2d
-nn.dropout nn.dynamic_rnn nn.elu nn.embedding_lookup nn.in_top_k nn.l2_loss nn.l2_normalize nn.lrn nn.max_pool
-nn.moments nn.relu nn.relu_layer nn.rnn_cell.BasicLSTMCell nn.rnn_cell.BasicRNNCell nn.rnn_cell.DropoutWrapper
+local_variables_initializer log logging losses.cosine_distance losses.mean_squared_error
+losses.softmax_cross_entropy losses.sparse_softmax_cross_entropy map_fn matmul matrix_determinant matrix_inverse
+maximum merge_all_summaries merge_summary metrics.accuracy metrics.auc metrics.mean_iou metrics.precision
+metrics.recall minimum mod mul multinomial multiply name_scope neg negative nn.avg_pool
+nn.batch_norm_with_global_normalization nn.batch_normalization nn.bias_add nn.bidirectional_dynamic_rnn
+nn.compute_accidental_hits nn.conv1d nn.conv2d nn.conv2d_transpose nn.deconv2d nn.dropout nn.dynamic_rnn nn.elu
+nn.embedding_lookup nn.embedding_lookup_sparse nn.in_top_k nn.l2_loss nn.l2_normalize nn.lrn nn.max_pool nn.moments
+nn.nce_loss nn.relu nn.relu_layer nn.rnn_cell.BasicLSTMCell nn.rnn_cell.BasicRNNCell nn.rnn_cell.DropoutWrapper
 nn.rnn_cell.GRUCell nn.rnn_cell.LSTMCell nn.rnn_cell.MultiRNNCell nn.rnn_cell.OutputProjectionWrapper
-nn.sigmoid_cross_entropy_with_logits nn.softmax nn.softmax_cross_entropy_with_logits
-nn.softmax_cross_entropy_with_logits_v2 nn.softplus nn.sparse_softmax_cross_entropy_with_logits nn.static_rnn
-nn.top_k nn.xw_plus_b nn.zero_fraction no_op one_hot ones ones_initializer ones_like op_scope pack placeholder
-placeholder_with_default pow random_crop random_normal random_normal_initializer random_uniform
-random_uniform_initializer range reduce_max reduce_mean reduce_min reduce_sum reset_default_graph reshape round
-scalar_summary select set_random_seed shape sigmoid sign sin size slice split sqrt square squared_difference
-squeeze stack stop_gradient strided_slice string sub subtract summary.FileWriter summary.histogram summary.merge
-summary.merge_all summary.scalar tanh tile to_double to_float to_int32 to_int64 train.AdagradOptimizer
-train.AdamOptimizer train.Coordinator train.ExponentialMovingAverage train.GradientDescentOptimizer
+nn.sampled_softmax_loss nn.seq2seq.rnn_decoder nn.sigmoid_cross_entropy_with_logits nn.softmax
+nn.softmax_cross_entropy_with_logits nn.softmax_cross_entropy_with_logits_v2 nn.softplus
+nn.sparse_softmax_cross_entropy_with_logits nn.static_bidirectional_rnn nn.static_rnn nn.top_k
+nn.weighted_cross_entropy_with_logits nn.xw_plus_b nn.zero_fraction no_op one_hot ones ones_initializer ones_like
+op_scope pack parse_example parse_single_example placeholder placeholder_with_default pow
+python.framework.tensor_shape.scalar python_io.TFRecordWriter python_io.tf_record_iterator random_crop
+random_normal random_normal_initializer random_uniform random_uniform_initializer range read_file reduce_max
+reduce_mean reduce_min reduce_sum reset_default_graph reshape round scalar_summary select set_random_seed shape
+sigmoid sign sin size slice sparse_placeholder sparse_tensor_dense_matmul sparse_tensor_to_dense sparse_to_dense
+split sqrt square squared_difference squeeze stack stop_gradient strided_slice string string_split string_to_number
+sub subtract summary.FileWriter summary.histogram summary.image summary.merge summary.merge_all summary.scalar tanh
+test.TestCase test.main tile to_double to_float to_int32 to_int64 train.AdagradOptimizer train.AdamOptimizer
+train.BytesList train.ClusterSpec train.Coordinator train.Example train.ExponentialMovingAverage train.Feature
+train.Features train.FloatList train.GradientDescentOptimizer train.Int64List train.LooperThread
 train.MomentumOptimizer train.MonitoredTrainingSession train.QueueRunner train.RMSPropOptimizer train.Saver
-train.StopAtStepHook train.SummaryWriter train.SyncReplicasOptimizer train.checkpoint_exists
-train.exponential_decay train.get_checkpoint_state train.get_or_create_global_step train.latest_checkpoint
-train.replica_device_setter train.start_queue_runners trainable_variables transpose truediv truncated_normal
+train.Server train.StopAtStepHook train.SummaryWriter train.Supervisor train.SyncReplicasOptimizer train.batch
+train.batch_join train.checkpoint_exists train.exponential_decay train.get_checkpoint_state
+train.get_or_create_global_step train.latest_checkpoint train.limit_epochs train.match_filenames_once
+train.range_input_producer train.replica_device_setter train.shuffle_batch train.slice_input_producer
+train.start_queue_runners train.string_input_producer trainable_variables transpose truediv truncated_normal
 truncated_normal_initializer uint8 unique unpack unsorted_segment_sum unstack variable_scope where zeros
 zeros_initializer zeros_like
 """.split()  # noqa: SIM905
@@ -63,7 +90,7 @@ def graph():
 
 def run(fetches, feeds=None):
     with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
+        session.run([tf.global_variables_initializer(), tf.local_variables_initializer()])
         return session.run(fetches, feeds)
 
 
@@ -117,6 +144,10 @@ SPELLINGS = {
     "keyword input of conv2d": (lambda: tf.nn.conv2d(input=X.reshape(1, 2, 3, 1),
                                                      filter=np.ones((2, 3, 1, 1), np.float32),
                                                      strides=[1, 1, 1, 1], padding="VALID"), [[[[21]]]]),
+    "streaming metrics take predictions first": (
+        lambda: tf.contrib.metrics.streaming_mean_absolute_error([1.0], [3.0], [1.0])[1], 2),
+    "resize_images before 1.0": (lambda: tf.shape(tf.image.resize_images(np.zeros((2, 2, 1), np.float32), 3, 4)), [3, 4, 1]),
+    "image_summary": (lambda: tf.shape(tf.image_summary("x", np.zeros((1, 1, 1, 1), np.uint8), max_images=1)), []),
     "a name by position": (lambda: tf.add([1], [2], "sum"), [3]),
 }
 
@@ -143,7 +174,7 @@ def test_options_and_small_namespaces(tmp_path: Path, monkeypatch: pytest.Monkey
     assert tf.compat.as_bytes("é") == "é".encode() and tf.compat.as_str(b"a") == tf.compat.as_text("a") == "a"
     tf.gfile.MakeDirs(str(tmp_path / "x"))
     assert tf.gfile.Exists(str(tmp_path / "x"))
-    level = tf.logging.get_verbosity()
+    level = logging.getLogger("workbench").level      # the logger's own, not the one it inherits
     tf.logging.set_verbosity(tf.logging.ERROR)
     assert tf.logging.get_verbosity() == logging.ERROR
     tf.logging.set_verbosity(level)
@@ -224,7 +255,7 @@ def test_an_old_recurrent_program_learns():
         for _ in range(60):
             session.run(train, {x: inputs, y: labels})
         last, merged = session.run([loss, tf.summary.merge_all()], {x: inputs, y: labels})
-    assert last < 0.3 * first and b"loss" in merged.item()
+    assert last < 0.3 * first and b"loss" in merged
 
 
 def test_an_old_input_pipeline_with_queue_runners():

@@ -43,7 +43,7 @@ from workbench.core.opdef import op
 from workbench.core.session import InteractiveSession, Session
 from workbench.core.shape import Shape as TensorShape
 from workbench.core.trace import journal
-from workbench.nn import layers, losses, metrics
+from workbench.nn import image, layers, losses, metrics
 from workbench.nn.framework import (
     colocate_with,
     control_dependencies,
@@ -74,6 +74,16 @@ from workbench.nn.scopes import (
     get_variable_scope,
     variable_scope,
 )
+from workbench.nn.sparse import (
+    SparseTensor,
+    SparseTensorValue,
+    edit_distance,
+    sparse_placeholder,
+    sparse_reduce_sum,
+    sparse_tensor_dense_matmul,
+    sparse_tensor_to_dense,
+    string_split,
+)
 from workbench.nn.variables import (
     GraphKeys,
     Variable,
@@ -97,7 +107,8 @@ from workbench.nn.variables import (
     trainable_variables,
     variables_initializer,
 )
-from workbench.train import summary
+from workbench.train import data, summary
+from workbench.train.examples import FixedLenFeature, VarLenFeature, parse_example, parse_single_example
 from workbench.train.queues import (
     ConditionalAccumulator,
     FIFOQueue,
@@ -107,6 +118,7 @@ from workbench.train.queues import (
     RandomShuffleQueue,
     SparseConditionalAccumulator,
 )
+from workbench.train.readers import FixedLengthRecordReader, ReaderBase, TextLineReader, TFRecordReader, WholeFileReader
 from workbench.train.schedules import (
     clip_by_average_norm,
     clip_by_global_norm,
@@ -116,6 +128,7 @@ from workbench.train.schedules import (
 
 __version__ = "0.1.0"
 
+Assert = ops.Assert
 abs = ops.abs
 accumulate_n = ops.accumulate_n
 acos = ops.acos
@@ -123,6 +136,7 @@ add = ops.add
 add_n = ops.add_n
 argmax = ops.argmax
 argmin = ops.argmin
+as_string = ops.as_string
 asin = ops.asin
 atan = ops.atan
 batch_matmul = ops.batch_matmul
@@ -142,6 +156,8 @@ cosh = ops.cosh
 count_nonzero = ops.count_nonzero
 cumprod = ops.cumprod
 cumsum = ops.cumsum
+decode_csv = ops.decode_csv
+decode_raw = ops.decode_raw
 diag = ops.diag
 diag_part = ops.diag_part
 div = ops.div
@@ -180,6 +196,7 @@ logical_not = ops.logical_not
 logical_or = ops.logical_or
 logical_xor = ops.logical_xor
 map_fn = ops.map_fn
+matching_files = ops.matching_files
 matmul = ops.matmul
 matrix_band_part = ops.matrix_band_part
 matrix_determinant = ops.matrix_determinant
@@ -206,6 +223,7 @@ random_shuffle = ops.random_shuffle
 random_uniform = ops.random_uniform
 range = ops.range
 rank = ops.rank
+read_file = ops.read_file
 reciprocal = ops.reciprocal
 reduce_all = ops.reduce_all
 reduce_any = ops.reduce_any
@@ -217,12 +235,14 @@ reduce_prod = ops.reduce_prod
 reduce_sum = ops.reduce_sum
 reshape = ops.reshape
 reverse = ops.reverse
+reverse_sequence = ops.reverse_sequence
 rint = ops.rint
 round = ops.round
 rsqrt = ops.rsqrt
 scan = ops.scan
 scatter_nd = ops.scatter_nd
 segment_sum = ops.segment_sum
+sequence_mask = ops.sequence_mask
 shape = ops.shape
 sigmoid = ops.sigmoid
 sign = ops.sign
@@ -230,6 +250,7 @@ sin = ops.sin
 sinh = ops.sinh
 size = ops.size
 slice = ops.slice
+sparse_to_dense = ops.sparse_to_dense
 split = ops.split
 sqrt = ops.sqrt
 square = ops.square
@@ -238,6 +259,8 @@ squeeze = ops.squeeze
 stack = ops.stack
 stop_gradient = ops.stop_gradient
 strided_slice = ops.strided_slice
+string_join = ops.string_join
+string_to_number = ops.string_to_number
 subtract = ops.subtract
 tan = ops.tan
 tanh = ops.tanh
@@ -254,47 +277,54 @@ unsorted_segment_sum = ops.unsorted_segment_sum
 unstack = ops.unstack
 where = ops.where
 while_loop = ops.while_loop
+write_file = ops.write_file
 zeros = ops.zeros
 zeros_like = ops.zeros_like
 
 __all__ = [
-    "AUTO_REUSE", "ConditionalAccumulator", "DType", "FIFOQueue", "Graph", "GraphKeys", "IndexedSlices",
-    "InteractiveSession", "Operation", "PaddingFIFOQueue", "PriorityQueue", "QueueBase", "RandomShuffleQueue",
-    "Session", "SparseConditionalAccumulator", "Tensor", "TensorShape", "Variable", "VariableScope", "abs",
-    "accumulate_n", "acos", "add", "add_n", "add_to_collection", "argmax", "argmin", "as_dtype", "asin", "assign",
-    "assign_add", "assign_sub", "atan", "batch_matmul", "bfloat16", "bool", "boolean_mask", "broadcast_to", "case",
-    "cast", "ceil", "check_numerics", "cholesky", "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm",
-    "clip_by_value", "colocate_with", "complex64", "complex128", "concat", "cond", "constant",
-    "constant_initializer", "control_dependencies", "convert_to_tensor", "cos", "cosh", "count_nonzero", "cumprod",
-    "cumsum", "device", "diag", "diag_part", "div", "divide", "dynamic_partition", "dynamic_stitch", "equal", "erf",
-    "erfc", "errors", "exp", "expand_dims", "expm1", "fill", "float16", "float32", "float64", "floor", "floordiv",
-    "floormod", "foldl", "foldr", "gather", "gather_nd", "get_collection", "get_collection_ref", "get_default_graph",
+    "AUTO_REUSE", "Assert", "ConditionalAccumulator", "DType", "FIFOQueue", "FixedLenFeature", "FixedLengthRecordReader",
+    "Graph", "GraphKeys", "IndexedSlices", "InteractiveSession", "Operation", "PaddingFIFOQueue", "PriorityQueue",
+    "QueueBase", "RandomShuffleQueue", "ReaderBase", "Session", "SparseConditionalAccumulator", "SparseTensor",
+    "SparseTensorValue", "TFRecordReader", "Tensor", "TensorShape", "TextLineReader", "VarLenFeature", "Variable",
+    "VariableScope", "WholeFileReader", "abs", "accumulate_n", "acos", "add", "add_n", "add_to_collection", "argmax",
+    "argmin", "as_dtype", "as_string", "asin", "assign", "assign_add", "assign_sub", "atan", "batch_matmul",
+    "bfloat16", "bool", "boolean_mask", "broadcast_to", "case", "cast", "ceil", "check_numerics", "cholesky",
+    "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm", "clip_by_value", "colocate_with", "complex64",
+    "complex128", "concat", "cond", "constant", "constant_initializer", "control_dependencies", "convert_to_tensor",
+    "cos", "cosh", "count_nonzero", "cumprod", "cumsum", "data", "decode_csv", "decode_raw", "device", "diag",
+    "diag_part", "div", "divide", "dynamic_partition", "dynamic_stitch", "edit_distance", "equal", "erf", "erfc",
+    "errors", "exp", "expand_dims", "expm1", "fill", "float16", "float32", "float64", "floor", "floordiv", "floormod",
+    "foldl", "foldr", "gather", "gather_nd", "get_collection", "get_collection_ref", "get_default_graph",
     "get_default_session", "get_local_variable", "get_variable", "get_variable_scope", "global_norm",
     "global_variables", "global_variables_initializer", "glorot_normal_initializer", "glorot_uniform_initializer",
-    "gradients", "greater", "greater_equal", "group", "identity", "int8", "int16", "int32", "int64",
+    "gradients", "greater", "greater_equal", "group", "identity", "image", "int8", "int16", "int32", "int64",
     "invert_permutation", "is_finite", "is_inf", "is_nan", "is_variable_initialized", "journal", "layers", "less",
     "less_equal", "lin_space", "linspace", "local_variables", "local_variables_initializer", "log", "log1p",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "losses", "map_fn", "matmul", "matrix_band_part",
-    "matrix_determinant", "matrix_inverse", "maximum", "metrics", "minimum", "mod", "model_variables", "multinomial",
-    "multiply", "name_scope", "negative", "nn", "no_op", "norm", "not_equal", "one_hot", "ones", "ones_initializer",
-    "ones_like", "op", "ops", "orthogonal_initializer", "pad", "placeholder", "placeholder_with_default", "pow",
-    "random_crop", "random_normal", "random_normal_initializer", "random_shuffle", "random_uniform",
-    "random_uniform_initializer", "range", "rank", "reciprocal", "reduce_all", "reduce_any", "reduce_logsumexp",
-    "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum", "report_uninitialized_variables",
-    "reset_default_graph", "reshape", "reverse", "rint", "round", "rsqrt", "scan", "scatter_add", "scatter_nd",
-    "scatter_sub", "scatter_update", "segment_sum", "set_random_seed", "shape", "sigmoid", "sign", "sin", "sinh",
-    "size", "slice", "split", "sqrt", "square", "squared_difference", "squeeze", "stack", "stop_gradient",
-    "strided_slice", "string", "subtract", "summary", "tan", "tanh", "tensordot", "tile", "trace", "train",
-    "trainable_variables", "transpose", "truediv", "truncated_normal", "truncated_normal_initializer", "truncatediv",
-    "truncatemod", "tuple", "uint8", "uint16", "uint32", "uint64", "uniform_unit_scaling_initializer", "unique",
-    "unsorted_segment_sum", "unstack", "variable_scope", "variables_initializer", "variance_scaling_initializer",
-    "where", "while_loop", "zeros", "zeros_initializer", "zeros_like",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "losses", "map_fn", "matching_files", "matmul",
+    "matrix_band_part", "matrix_determinant", "matrix_inverse", "maximum", "metrics", "minimum", "mod",
+    "model_variables", "multinomial", "multiply", "name_scope", "negative", "nn", "no_op", "norm", "not_equal",
+    "one_hot", "ones", "ones_initializer", "ones_like", "op", "ops", "orthogonal_initializer", "pad", "parse_example",
+    "parse_single_example", "placeholder", "placeholder_with_default", "pow", "random_crop", "random_normal",
+    "random_normal_initializer", "random_shuffle", "random_uniform", "random_uniform_initializer", "range", "rank",
+    "read_file", "reciprocal", "reduce_all", "reduce_any", "reduce_logsumexp", "reduce_max", "reduce_mean",
+    "reduce_min", "reduce_prod", "reduce_sum", "report_uninitialized_variables", "reset_default_graph", "reshape",
+    "reverse", "reverse_sequence", "rint", "round", "rsqrt", "scan", "scatter_add", "scatter_nd", "scatter_sub",
+    "scatter_update", "segment_sum", "sequence_mask", "set_random_seed", "shape", "sigmoid", "sign", "sin", "sinh",
+    "size", "slice", "sparse_placeholder", "sparse_reduce_sum", "sparse_tensor_dense_matmul",
+    "sparse_tensor_to_dense", "sparse_to_dense", "split", "sqrt", "square", "squared_difference", "squeeze", "stack",
+    "stop_gradient", "strided_slice", "string", "string_join", "string_split", "string_to_number", "subtract",
+    "summary", "tan", "tanh", "tensordot", "tile", "trace", "train", "trainable_variables", "transpose", "truediv",
+    "truncated_normal", "truncated_normal_initializer", "truncatediv", "truncatemod", "tuple", "uint8", "uint16",
+    "uint32", "uint64", "uniform_unit_scaling_initializer", "unique", "unsorted_segment_sum", "unstack",
+    "variable_scope", "variables_initializer", "variance_scaling_initializer", "where", "while_loop", "write_file",
+    "zeros", "zeros_initializer", "zeros_like",
 ]
 
 # Names whose modules load Dask, Bokeh or ipywidgets: found when first used, and therefore not in `import *`.
 LAZY = {
     "Cluster": "workbench.cluster.chief",
     "LiveView": "workbench.widgets.live",
+    "Server": "workbench.cluster.server",
     "load_mnist": "workbench.io.datasets",
     "write_report": "workbench.viz.report",
 }

@@ -4,18 +4,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+from typer.core import TyperGroup
 
 from workbench import errors
 
 __all__ = ["app"]
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+
+class _InOrder(TyperGroup):
+    """Lists the commands in the order in which a newcomer needs them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        order = ("lab", "train", "trace", "bench", "doctor", "version")
+        return sorted(super().list_commands(ctx), key=order.index)
+
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, cls=_InOrder,
                   help="Build a dataflow graph, train it on a Dask cluster, and see it live.")
 train = typer.Typer(no_args_is_help=True, help="Train a model in the terminal.")
-trace = typer.Typer(no_args_is_help=True, help="Look into saved traces and reports.")
+trace = typer.Typer(no_args_is_help=True, help="Look into saved traces.")
 app.add_typer(train, name="train")
 app.add_typer(trace, name="trace")
 
@@ -34,7 +44,7 @@ def _plainly() -> Iterator[None]:
 
 @app.command(context_settings=PASS_ON)
 def lab(context: typer.Context) -> None:
-    """Start JupyterLab on the tour, or on NOTEBOOK.ipynb; other arguments go to JupyterLab."""
+    """Start JupyterLab on the tour, or on the NOTEBOOK.ipynb you name. All other options go to JupyterLab."""
     from workbench.commands.lab import start
 
     with _plainly():
@@ -43,19 +53,21 @@ def lab(context: typer.Context) -> None:
 
 @train.command("mnist")
 def train_mnist(
-    ps: Annotated[int, typer.Option(min=1, help="Parameter servers.")] = 2,
-    worker: Annotated[int, typer.Option(min=1, help="Workers that compute gradients.")] = 2,
-    mode: Annotated[Literal["async", "sync"], typer.Option(help="How workers' updates are applied.")] = "async",
-    steps: Annotated[int, typer.Option(min=1, help="Updates of the variables, all workers together.")] = 1000,
-    batch_size: Annotated[int, typer.Option(min=1, help="Examples per step of one worker.")] = 100,
-    learning_rate: Annotated[float, typer.Option(min=0.0, help="Of gradient descent.")] = 0.1,
-    report: Annotated[Path | None, typer.Option(help="Write one self-contained HTML page here.")] = None,
-    trace: Annotated[Path | None, typer.Option(help="Write what happened, for ui.perfetto.dev, here.")] = None,
-    checkpoint_dir: Annotated[Path | None, typer.Option(help="Keep checkpoints in this folder.")] = None,
-    seed: Annotated[int, typer.Option(help="Of initial values and shuffling.")] = 0,
-    local: Annotated[bool, typer.Option("--local", help="In this process, without a cluster.")] = False,
+    ps: Annotated[int, typer.Option(min=1, metavar="N", help="Parameter servers; each is a process.")] = 2,
+    worker: Annotated[int, typer.Option(min=1, metavar="N", help="Workers, which compute gradients.")] = 2,
+    mode: Annotated[Literal["async", "sync"], typer.Option(
+        metavar="MODE", help="async: every worker updates when it is ready; sync: all together.")] = "async",
+    steps: Annotated[int, typer.Option(min=1, metavar="N", help="Updates of the variables, all workers together.")] = 1000,
+    batch_size: Annotated[int, typer.Option(min=1, metavar="N", help="Examples in each worker's batch.")] = 100,
+    learning_rate: Annotated[float, typer.Option(min=0.0, metavar="X", help="Step length of gradient descent.")] = 0.1,
+    report: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a report, one HTML page, to FILE.")] = None,
+    trace: Annotated[Path | None, typer.Option(metavar="FILE", help="Write a trace for ui.perfetto.dev to FILE.")] = None,
+    checkpoint_dir: Annotated[Path | None, typer.Option(
+        metavar="FOLDER", help="Save the variables there at the end.")] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of initial values and shuffling.")] = 0,
+    local: Annotated[bool, typer.Option("--local", help="Train in this process, without a cluster.")] = False,
 ) -> None:
-    """Train a small network on MNIST with parameter servers, seen live."""
+    """Train a small network on MNIST with parameter servers and workers, and watch it in the terminal."""
     from workbench.commands.train import Options
     from workbench.commands.train import train_mnist as run
 
@@ -65,7 +77,7 @@ def train_mnist(
 
 @trace.command("inspect")
 def trace_inspect(
-    file: Annotated[Path, typer.Argument(help="A report .html, or a Chrome trace .json[.gz].")],
+    file: Annotated[Path, typer.Argument(help="A trace .json[.gz], as `workbench train --trace` writes it.")],
 ) -> None:
     """Print the tasks in a trace and where their time went."""
     from rich.console import Console
@@ -78,10 +90,10 @@ def trace_inspect(
 
 @trace.command("export")
 def trace_export(
-    file: Annotated[Path, typer.Argument(help="A report .html, or a Chrome trace .json[.gz].")],
+    file: Annotated[Path, typer.Argument(help="A trace .json[.gz], as `workbench train --trace` writes it.")],
     target: Annotated[Path | None, typer.Argument(help="Default: beside FILE, ending in .perfetto.json.")] = None,
 ) -> None:
-    """Write the trace in a report as JSON for ui.perfetto.dev or chrome://tracing."""
+    """Write a trace (unpacked, when it is .gz) as JSON for ui.perfetto.dev or chrome://tracing."""
     from workbench.commands.trace import export
 
     with _plainly():

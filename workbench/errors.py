@@ -1,22 +1,22 @@
 """Every exception of workbench; the names are the ones TensorFlow 1.x programs catch.
 
     Error
-    ├── InvalidArgumentError (ValueError)    a value, shape, dtype, name or option that cannot be right
-    │   ├── ShapeError                       shapes that a rule forbids, found at construction or when fed
-    │   ├── DtypeError (TypeError)           element types that a rule forbids
-    │   └── PlacementError                   no device satisfies the request
-    ├── NotFoundError (KeyError)             a name, file or key that does not exist
-    ├── AlreadyExistsError                   a name taken twice
-    ├── FailedPreconditionError              state that is not there yet: an uninitialised variable
-    ├── OutOfRangeError                      the end of a queue or a file
-    ├── DataLossError                        a truncated or corrupt file or message
-    ├── UnimplementedError                   an operation or gradient that has no definition here
-    ├── ResourceExhaustedError               memory, slots or processes that ran out
-    ├── DeadlineExceededError                a time limit passed
-    ├── UnavailableError                     a cluster, task or address that cannot be reached
-    ├── CancelledError                       stopped on request (Ctrl-C, close)
-    ├── AbortedError                         a step that ended because another task failed
-    └── InternalError                        a broken invariant: our fault, please report
+    ├── InvalidArgumentError (ValueError)           a value, shape, dtype, name or option that cannot be right
+    │   ├── ShapeError                              shapes that a rule forbids, found at construction or when fed
+    │   ├── DtypeError (TypeError)                  element types that a rule forbids
+    │   └── PlacementError                          no device satisfies the request
+    ├── NotFoundError (KeyError)                    a name, file or key that does not exist
+    ├── AlreadyExistsError                          a name taken twice
+    ├── FailedPreconditionError (RuntimeError)      state that is not there yet: an uninitialised variable
+    ├── OutOfRangeError                             the end of a queue or a file
+    ├── DataLossError                               a truncated or corrupt file or message
+    ├── UnimplementedError (NotImplementedError)    an operation or gradient that has no definition here
+    ├── ResourceExhaustedError                      memory, slots or processes that ran out
+    ├── DeadlineExceededError (TimeoutError)        a time limit passed
+    ├── UnavailableError (ConnectionError)          a cluster, task or address that cannot be reached
+    ├── CancelledError                              stopped on request (Ctrl-C, close)
+    ├── AbortedError                                a step that ended because another task failed
+    └── InternalError                               a broken invariant: our fault, please report
 
 Every message reads `<where>: <fact with both values>; <what to do>`.
 """
@@ -25,7 +25,7 @@ from __future__ import annotations
 __all__ = [
     "AbortedError", "AlreadyExistsError", "CancelledError", "DataLossError", "DeadlineExceededError",
     "DtypeError", "Error", "FailedPreconditionError", "InternalError", "InvalidArgumentError",
-    "NotFoundError", "OutOfRangeError", "PlacementError", "ResourceExhaustedError", "ShapeError",
+    "NotFoundError", "OpError", "OutOfRangeError", "PlacementError", "ResourceExhaustedError", "ShapeError",
     "UnavailableError", "UnimplementedError", "by_name",
 ]
 
@@ -36,6 +36,9 @@ class Error(Exception):
     @property
     def message(self) -> str:
         return str(self.args[0]) if self.args else ""
+
+
+OpError = Error      # TensorFlow's name
 
 
 class InvalidArgumentError(Error, ValueError):
@@ -65,7 +68,7 @@ class AlreadyExistsError(Error):
     """A name that is taken twice."""
 
 
-class FailedPreconditionError(Error):
+class FailedPreconditionError(Error, RuntimeError):
     """State that is not there yet, such as an uninitialised variable."""
 
 

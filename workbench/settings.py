@@ -5,6 +5,8 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from workbench import errors
+
 __all__ = ["Settings", "settings"]
 
 
@@ -15,6 +17,8 @@ def _flag(name: str, default: bool) -> bool:
 
 def _number(name: str, default: int) -> int:
     raw = os.environ.get(name, "").strip()
+    if raw and not raw.isdecimal():
+        raise errors.InvalidArgumentError(f"{name}: {raw!r} is no whole number; set 0, 1, 2, … or leave it out")
     return int(raw) if raw else default
 
 

@@ -13,13 +13,23 @@ from workbench import train as _train
 from workbench.core.build import ops as _ops
 from workbench.core.dtype import as_dtype as _as_dtype
 from workbench.io import mnist_tutorial as _mnist_tutorial
+from workbench.io import tables as _tables
+from workbench.io import vocabulary as _vocabulary
 from workbench.nn import initializers as _initializers
 from workbench.nn import layers as _layers
 from workbench.nn import losses as _losses
+from workbench.nn import metrics as _metrics
 from workbench.nn import rnn_cell as _rnn_cell
+from workbench.nn import seq2seq as _seq2seq
 from workbench.train import app as _app
+from workbench.train import canned as _canned
 from workbench.train import config as _config
+from workbench.train import estimator as _estimator
+from workbench.train import examples as _examples
 from workbench.train import files as _files
+from workbench.train import learn as _learn
+from workbench.train import optimize as _optimize
+from workbench.train import testing as _testing
 
 __version__ = "1.15.0-workbench-" + _wb.__version__
 VERSION = __version__
@@ -165,6 +175,8 @@ nn = _overlay(
     max_pool=_first(_nn.max_pool, "input"),
     relu=_first(_nn.relu, "features"),
     rnn=_nn.static_rnn,
+    bidirectional_rnn=_nn.static_bidirectional_rnn,
+    seq2seq=_seq2seq,
     relu6=_first(_nn.relu6, "features"),
     sigmoid_cross_entropy_with_logits=_cross_entropy(_nn.sigmoid_cross_entropy_with_logits),
     softmax=_renamed(_nn.softmax, "logits", dim="axis"),
@@ -175,17 +187,39 @@ nn = _overlay(
     sparse_softmax_cross_entropy_with_logits=_cross_entropy(_nn.sparse_softmax_cross_entropy_with_logits),
     top_k=_first(_nn.top_k, "input"),
 )
-train = _overlay(
+
+
+class _Train(_Namespace):
+    """The names of workbench.train, and Server, whose module loads Dask, when it is asked for."""
+
+    @property
+    def Server(self) -> _Any:
+        return _wb.Server
+
+
+train = _Train(**vars(_overlay(      # type: ignore[assignment]
+
     _train,
     SummaryWriter=_wb.summary.FileWriter,
     get_global_step=_train.get_or_create_global_step,
-)
+)))
+errors = _overlay(_wb.errors, OpError=_wb.errors.Error)
 
 # summaries before 0.12
 histogram_summary = _renamed(_wb.summary.histogram, tag="name")
 merge_all_summaries = _wb.summary.merge_all
 merge_summary = _wb.summary.merge
+image_summary = _renamed(_wb.summary.image, tag="name", max_images="max_outputs")
+Summary = _wb.summary.Summary
 scalar_summary = _renamed(_wb.summary.scalar, tags="name", values="tensor")
+
+def _predictions_first(metric: _Any) -> _Any:
+    """A metric that takes (predictions, labels, weights) by position, as before 1.0."""
+    def call(predictions: _Any, labels: _Any, weights: _Any = None, *more: _Any, **options: _Any) -> _Any:
+        return metric(labels, predictions, weights, *more, **options)
+    call.__doc__ = metric.__doc__
+    return call
+
 
 initializers = _Namespace(
     constant=_initializers.Constant, glorot_normal=_initializers.glorot_normal_initializer,
@@ -202,15 +236,31 @@ contrib = _Namespace(
         conv2d=_layers.convolution2d, convolution2d=_layers.convolution2d, dropout=_renamed(_nn.dropout, "inputs"),
         flatten=_renamed(_layers.flatten, scope="name"), fully_connected=_layers.fully_connected,
         l1_regularizer=_layers.l1_regularizer, l2_regularizer=_layers.l2_regularizer,
+        embed_sequence=_layers.embed_sequence,
         linear=_functools.partial(_layers.fully_connected, activation_fn=None),
         max_pool2d=_renamed(_layers.max_pooling2d, kernel_size="pool_size", stride="strides", scope="name"),
+        OPTIMIZER_CLS_NAMES=_optimize.OPTIMIZER_CLS_NAMES, optimize_loss=_optimize.optimize_loss,
+        real_valued_column=_learn.real_valued_column, relu=_layers.fully_connected, stack=_layers.stack,
         variance_scaling_initializer=_initializers.VarianceScaling,
         xavier_initializer=_initializers.xavier_initializer,
         xavier_initializer_conv2d=_initializers.xavier_initializer),
-    legacy_seq2seq=_Namespace(sequence_loss_by_example=_losses.sequence_loss_by_example),
+    learn=_overlay(
+        _learn,
+        datasets=_Namespace(base=_tables, load_dataset=_tables.load_dataset, load_iris=_tables.load_iris,
+                            mnist=_mnist_tutorial),
+        preprocessing=_Namespace(ByteProcessor=_vocabulary.ByteProcessor,
+                                 CategoricalVocabulary=_vocabulary.CategoricalVocabulary,
+                                 VocabularyProcessor=_vocabulary.VocabularyProcessor, tokenizer=_vocabulary.tokenizer),
+        metric_spec=_Namespace(MetricSpec=_learn.MetricSpec),
+        python=_Namespace(learn=_Namespace(estimators=_Namespace(model_fn=_Namespace(
+            ModeKeys=_learn.ModeKeys, ModelFnOps=_learn.ModelFnOps))))),
+    legacy_seq2seq=_seq2seq,
     losses=_losses,
-    metrics=_Namespace(streaming_accuracy=lambda predictions, labels, weights=None, **more: _wb.metrics.accuracy(
-        labels, predictions, weights, name=more.get("name"))),
+    metrics=_Namespace(
+        confusion_matrix=_metrics.confusion_matrix, streaming_mean=_metrics.mean,
+        **{f"streaming_{name}": _predictions_first(getattr(_metrics, name))
+           for name in _metrics.__all__ if name not in ("confusion_matrix", "mean")}),
+    seq2seq=_Namespace(sequence_loss=_seq2seq.batch_sequence_loss),
     slim=_Namespace(conv2d=_layers.convolution2d, flatten=_renamed(_layers.flatten, scope="name"),
                     fully_connected=_layers.fully_connected, get_variables=_wb.global_variables),
     rnn=_Namespace(**{name: getattr(_rnn_cell, name) for name in _rnn_cell.__all__}, static_rnn=_nn.static_rnn))
@@ -221,6 +271,17 @@ RunMetadata, RunOptions = _config.RunMetadata, _config.RunOptions
 app = _Namespace(run=_app.run, flags=_app)
 flags = _app
 gfile = _files
+estimator = _overlay(_estimator, inputs=_Namespace(numpy_input_fn=_estimator.numpy_input_fn), **{
+    name: getattr(_canned, name) for name in ("DNNClassifier", "DNNRegressor", "LinearClassifier", "LinearRegressor")})
+feature_column = _Namespace(input_layer=_canned.input_layer, numeric_column=_canned.numeric_column)
+confusion_matrix = _metrics.confusion_matrix
+python_io = _Namespace(TFRecordWriter=_examples.TFRecordWriter, tf_record_iterator=_examples.tf_record_iterator)
+python = _Namespace(framework=_Namespace(tensor_shape=_Namespace(
+    TensorShape=_wb.TensorShape, scalar=lambda: _wb.TensorShape([]), vector=lambda length: _wb.TensorShape([length]),
+    matrix=lambda rows, columns: _wb.TensorShape([rows, columns]))))
+test = _Namespace(TestCase=_testing.TestCase, main=_testing.main)
+image = _overlay(_wb.image, per_image_whitening=_wb.image.per_image_standardization, random_crop=_ops.random_crop,
+                 resize=_wb.image.resize_images)
 compat = _Namespace(
     as_bytes=lambda text, encoding="utf-8": text.encode(encoding) if isinstance(text, str) else bytes(text),
     as_str=lambda text, encoding="utf-8": text if isinstance(text, str) else bytes(text).decode(encoding),

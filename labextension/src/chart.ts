@@ -9,14 +9,21 @@ export interface Line {
 
 export interface ChartOptions {
   label: string;
-  xLabel: string;
+  /** What runs from left to right: steps, or seconds since the recording began. */
+  across: 'step' | 'seconds';
   unit: string;
   /** Times start at zero and clip outliers; other series use their own range. */
   fromZero: boolean;
   height: number;
 }
 
-const MARGIN = { left: 46, right: 10, top: 8, bottom: 30 };
+interface Mark {
+  value: number;
+  text: string;
+}
+
+const MARGIN = { right: 10, top: 8, bottom: 36 };
+const LEFT = 46;      // room for the labels of the vertical axis; more where they are longer
 
 /** From so many points a line gets a running median. */
 export const CROWDED = 60;
@@ -41,9 +48,8 @@ export class Chart {
     this._observer.observe(this._canvas);
   }
 
-  set(lines: Line[], summary: string, xLabel = this._options.xLabel): void {
+  set(lines: Line[], summary: string): void {
     this._lines = lines;
-    this._options.xLabel = xLabel;
     this._canvas.setAttribute('aria-label', `${this._options.label}. ${summary}`);
     this.draw();
   }
@@ -62,17 +68,20 @@ export class Chart {
     this._canvas.height = Math.round(height * ratio);
     const pen = this._canvas.getContext('2d')!;
     pen.scale(ratio, ratio);
-    this._measure(width, height);
     const style = getComputedStyle(this.node);
     pen.font = `11px ${style.fontFamily}`;
-    this._drawAxes(pen, style, width, height);
+    this._measure();
+    const marks = this._marks(height);
+    this._left = Math.max(LEFT, ...marks.map(mark => pen.measureText(mark.text).width + 8));
+    this._scale(width, height);
+    this._drawAxes(pen, style, width, height, marks);
     for (const line of this._lines) {
       this._drawLine(pen, line);
     }
     this._drawCursor(pen, style, height);
   }
 
-  private _measure(width: number, height: number): void {
+  private _measure(): void {
     let [x0, x1, y0, y1] = [Infinity, -Infinity, Infinity, -Infinity];
     for (const { xs, ys } of this._lines) {
       for (let i = 0; i < xs.length; i++) {
@@ -96,9 +105,21 @@ export class Chart {
     }
     const pad = y1 > y0 ? 0.06 * (y1 - y0) : Math.abs(y1) * 0.1 || 1;
     this._range = { x0, x1: x1 > x0 ? x1 : x0 + 1, y0: this._options.fromZero ? 0 : y0 - pad, y1: y1 + pad };
-    const plot = { width: width - MARGIN.left - MARGIN.right, height: height - MARGIN.top - MARGIN.bottom };
-    const { y0: low, y1: high, x1: right } = this._range;
-    this._x = x => MARGIN.left + ((x - x0) / (right - x0)) * plot.width;
+  }
+
+  /** Where the horizontal lines are, and what stands beside them; the topmost says the unit. */
+  private _marks(height: number): Mark[] {
+    const { y0, y1 } = this._range;
+    const values = ticks(y0, y1, Math.max(2, Math.floor((height - MARGIN.bottom - MARGIN.top) / 28)));
+    return labels(values).map((text, i) => (
+      { value: values[i], text: i === values.length - 1 ? `${text} ${this._options.unit}`.trim() : text }
+    ));
+  }
+
+  private _scale(width: number, height: number): void {
+    const plot = { width: width - this._left - MARGIN.right, height: height - MARGIN.top - MARGIN.bottom };
+    const { x0, x1: right, y0: low, y1: high } = this._range;
+    this._x = x => this._left + ((x - x0) / (right - x0)) * plot.width;
     this._y = y => MARGIN.top + plot.height - ((y - low) / (high - low)) * plot.height;
   }
 
@@ -114,40 +135,36 @@ export class Chart {
     return all[Math.floor(0.95 * (all.length - 1))] ?? 1;
   }
 
-  private _drawAxes(pen: CanvasRenderingContext2D, style: CSSStyleDeclaration, width: number, height: number): void {
+  private _drawAxes(pen: CanvasRenderingContext2D, style: CSSStyleDeclaration, width: number, height: number, marks: Mark[]): void {
     const text = style.getPropertyValue('--jp-ui-font-color1').trim() || style.color;
     const grid = style.getPropertyValue('--jp-border-color2').trim() || 'gray';
     const bottom = height - MARGIN.bottom;
-    const { x0, x1, y0, y1 } = this._range;
+    const { x0, x1 } = this._range;
     pen.lineWidth = 1;
     pen.strokeStyle = grid;
     pen.fillStyle = text;
     pen.textAlign = 'right';
     pen.textBaseline = 'middle';
-    const marks = ticks(y0, y1, Math.max(2, Math.floor((bottom - MARGIN.top) / 28)));
-    for (const tick of marks) {
-      const y = Math.round(this._y(tick)) + 0.5;
-      const unit = tick === marks[marks.length - 1] ? this._options.unit : '';
+    for (const mark of marks) {
+      const y = Math.round(this._y(mark.value)) + 0.5;
       pen.globalAlpha = 0.6;
       pen.beginPath();
-      pen.moveTo(MARGIN.left, y);
+      pen.moveTo(this._left, y);
       pen.lineTo(width - MARGIN.right, y);
       pen.stroke();
       pen.globalAlpha = 1;
-      pen.fillText(`${format(tick)} ${unit}`.trim(), MARGIN.left - 6, y);
+      pen.fillText(mark.text, this._left - 6, y);
     }
     pen.textBaseline = 'top';
     pen.textAlign = 'center';
     const right = width - MARGIN.right;
-    const name = this._options.xLabel;
-    const room = right - pen.measureText(name).width - 14;
-    for (const tick of ticks(x0, x1, Math.max(2, Math.floor(width / 90))).filter(Number.isInteger)) {
-      if (this._x(tick) < room) {
-        pen.fillText(format(tick), this._x(tick), bottom + 6);
-      }
-    }
+    const name = this._options.across;
+    const places = ticks(x0, x1, Math.max(2, Math.floor(width / 90))).filter(tick => name === 'seconds' || Number.isInteger(tick));
+    labels(places).forEach((label, i) => {
+      pen.fillText(label, Math.min(this._x(places[i]), width - pen.measureText(label).width / 2), bottom + 6);
+    });
     pen.textAlign = 'right';
-    pen.fillText(name, right, bottom + 6);
+    pen.fillText(name, right, bottom + 21);
   }
 
   /** Many points are noise to the eye: they stay as a thin line, and their running median leads. */
@@ -209,7 +226,7 @@ export class Chart {
 
   private _point(offset: number): void {
     const { x0, x1 } = this._range;
-    const share = (offset - MARGIN.left) / (this._canvas.clientWidth - MARGIN.left - MARGIN.right);
+    const share = (offset - this._left) / (this._canvas.clientWidth - this._left - MARGIN.right);
     this._select(share < -0.02 || share > 1.02 ? null : x0 + share * (x1 - x0));
   }
 
@@ -254,7 +271,7 @@ export class Chart {
       return row;
     });
     this._tip.replaceChildren(Object.assign(document.createElement('div'), {
-      textContent: `step ${format(cursor, 9)}`
+      textContent: this._options.across === 'step' ? `step ${format(cursor, 9)}` : `at ${cursor.toFixed(2)} s`
     }), ...rows);
     const x = this._x(cursor);
     const leftHalf = x < this._canvas.clientWidth / 2;
@@ -265,6 +282,7 @@ export class Chart {
   private _canvas = document.createElement('canvas');
   private _tip = document.createElement('figcaption');
   private _lines: Line[] = [];
+  private _left = LEFT;
   private _cursor: number | null = null;
   private _observer: ResizeObserver;
   private _range = { x0: 0, x1: 1, y0: 0, y1: 1 };
@@ -306,6 +324,20 @@ export function ticks(low: number, high: number, count: number): number[] {
   const step = power * ([1, 2, 5, 10].find(factor => factor * power >= rough) ?? 10);
   const first = Math.ceil(low / step);
   return Array.from({ length: Math.floor(high / step) - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
+}
+
+/** Numbers in three digits, or in as many as it takes to tell them apart. */
+export function labels(values: number[]): string[] {
+  const texts = [3, 5, 7, 9].map(digits => values.map(value => format(value, digits)));
+  return texts.find(made => new Set(made).size === values.length) ?? values.map(String);
+}
+
+/** Milliseconds in the unit that reads best, as the report writes them: "870 µs", "9.8 ms", "1.25 s". */
+export function duration(milliseconds: number): string {
+  if (Math.abs(milliseconds) >= 1000) {
+    return `${format(milliseconds / 1000)} s`;
+  }
+  return Math.abs(milliseconds) >= 1 || milliseconds === 0 ? `${format(milliseconds)} ms` : `${format(1000 * milliseconds)} µs`;
 }
 
 export function format(value: number, digits = 3): string {

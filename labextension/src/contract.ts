@@ -6,6 +6,8 @@ export const TARGET = 'workbench.live';
 export interface Status {
   state: 'empty' | 'ready' | 'running' | 'paused' | 'stopped' | 'failed';
   step: number;
+  /** Steps that the training loop will make, 0 when nobody said. */
+  of: number;
   session: string;
   tasks: string[];
   message: string;
@@ -32,14 +34,16 @@ export interface GraphView {
 }
 
 /** Sent instead of a GraphView while only the timings changed. */
-export type GraphTimings = Pick<GraphView, 'key' | 'stats'>;
+export type GraphTimings = Pick<GraphView, 'key' | 'stats' | 'note'>;
 
 export interface TaskSteps {
   task: string;
   device_color: string;
-  /** Milliseconds, one per entry of `steps`. */
+  /** Milliseconds, one per entry of `steps` and of `ends`. */
   times: ArrayLike<number>;
   steps: ArrayLike<number>;
+  /** Seconds from the beginning of the recording to the end of each step. */
+  ends: ArrayLike<number>;
   median: number;
   p95: number;
 }

@@ -8,7 +8,7 @@ import { ILive } from './live';
 import { GraphSection } from './panels/graph';
 import { LossSection } from './panels/loss';
 import { button } from './panels/section';
-import { StepsSection } from './panels/steps';
+import { steps, StepsSection } from './panels/steps';
 import { StragglerSection } from './panels/stragglers';
 
 const WORDS: Record<Status['state'], string> = {
@@ -120,7 +120,7 @@ export class WorkbenchPanel extends Widget {
       this._pill.dataset.state = status.state;
     }
     const rate = status.state === 'running' ? this._rate(status.step) : '';
-    const facts = [`step ${status.step.toLocaleString('en')}`, rate, status.message, this._live.name];
+    const facts = [steps(status), rate, status.message, this._live.name];
     this._facts.textContent = facts.filter(Boolean).join(' · ');
     this._facts.title = this._facts.textContent;
     const paused = status.state === 'paused';

@@ -3,7 +3,10 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
+import signal
 import threading
+import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -37,6 +40,17 @@ def doomed() -> Iterator[Client]:
     local, client = start(2)
     with local, client:
         yield client
+
+
+def kill(pid: int) -> float:
+    """Kill a process; returns when it had ended, for what follows is measured from there, not from a signal on its way."""
+    ended = os.pidfd_open(pid)
+    try:
+        os.kill(pid, signal.SIGKILL)
+        select.select([ended], [], [])
+        return time.monotonic()
+    finally:
+        os.close(ended)
 
 
 def our_threads() -> list[str]:

@@ -114,7 +114,7 @@ def test_the_answer_to_a_request_is_never_taken_for_that_of_a_step():
     member = Member("/job:ps/task:0", "tcp://a", wire, 1, Journal(), lambda *step: told.append(step),
                     lambda member, error: None, ReceiverGroup("test"))
     with pytest.raises(errors.DeadlineExceededError, match="no answer within 0 s"):
-        member.ask(m.RegisterPartition("h", b"", {}), 0)
+        member.ask(m.RegisterPartition("h", b"", {}, {}), 0)
     (number, _), = wire.sent
     wire.arrive(m.Refused("ShapeError", "a: 3 but 2; fix"), number)
     assert told == [] and wire.session == SESSION

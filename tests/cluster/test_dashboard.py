@@ -27,12 +27,19 @@ def test_rows_are_small_summaries():
 
 
 def test_stragglers_are_red_and_old_rows_forgotten():
-    rows = [make("a", 0.001), make("b", 0.001), make("c", 0.002), make("a", 9.0, time=10.0)]
+    a, b, c = (f"/job:worker/task:{i}" for i in range(3))
+    rows = [make(a, 0.001), make(b, 0.001), make(c, 0.002), make(a, 9.0, time=10.0)]
     table = dashboard.summarise(rows)
-    assert table["task"] == ["c", "b", "a"] and table["color"] == ["#d62728", "#1f77b4", "#1f77b4"]
+    assert table["task"] == [c, b, a] and table["color"] == ["#d62728", "#1f77b4", "#1f77b4"]
     np.testing.assert_allclose(table["median"], [2, 1, 1])
     assert dashboard.summarise([]) == {name: [] for name in table}
     assert dashboard.summarise([make("a", 1.0), make("a", 1.0, session="cccc")])["task"] == ["a (cccc)", "a (aaaa)"]
+
+
+def test_servers_and_workers_are_no_peers():
+    table = dashboard.summarise([make("/job:ps/task:0", 0.009), make("/job:worker/task:0", 0.001),
+                                 make("/job:worker/task:1", 0.003)])
+    assert table["ratio"] == [3.0, 1.0, 1.0] and table["color"] == ["#d62728", "#1f77b4", "#1f77b4"]
 
 
 def test_workers_with_tasks_are_not_scaled_away():

@@ -17,8 +17,9 @@ SPAN = Span("op", "dense/MatMul", "/job:ps/task:0", "/job:ps/task:0/device:CPU:0
 
 EXAMPLES = [
     m.OpenTask("/job:ps/task:0", "graph", {"/job:ps/task:0": "tcp://127.0.0.1:1"}, False, 10.0),
-    m.Opened("/job:ps/task:0", 4711), m.RegisterPartition("h", b"\x00program", {"/job:worker/task:0": ""}),
-    m.Registered("h"), m.Refused("ShapeError", "a: 3 but 2; fix"), m.Abort("CancelledError", "stopped"),
+    m.Opened("/job:ps/task:0", 4711), m.Registered("h"),
+    m.RegisterPartition("h", b"\x00program", {"/job:worker/task:0": ""}, {"/job:ps/task:0": ""}),
+    m.Refused("ShapeError", "a: 3 but 2; fix"), m.Abort("CancelledError", "stopped"),
     m.Failed("OutOfRangeError", "queue: empty; stop", ""), m.StatusRequest(True), m.Status({"active": "[3]"}),
     m.ClockProbe(1.25), m.ClockReply(1.25, 1.5, 1.75), m.SpanBatch(2, (SPAN, SPAN)), m.Close(),
 ]
@@ -96,7 +97,7 @@ def test_what_no_receiver_takes_is_refused_by_the_sender():
         m.encode(m.Tensor("k", False, np.array(["\ud800"], object)), 7)
     with pytest.raises(errors.ResourceExhaustedError, match=r"RegisterPartition\.program: it has 268435457 bytes, at most "
                                                             "268435456 travel; feed large arrays"):
-        m.encode(m.RegisterPartition("h", bytes((1 << 28) + 1), {}), 7)
+        m.encode(m.RegisterPartition("h", bytes((1 << 28) + 1), {}, {}), 7)
 
 
 def test_large_values_are_sent_from_their_own_memory():

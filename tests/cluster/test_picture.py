@@ -4,7 +4,7 @@ from __future__ import annotations
 import json
 import statistics
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 
 import pytest
@@ -13,7 +13,7 @@ import workbench as wb
 from tests.cluster import softmax
 from workbench.cluster import chief
 from workbench.cluster.chief import Cluster
-from workbench.core.trace import Journal, journal
+from workbench.core.trace import Journal, Span, journal
 from workbench.viz.chrome import to_chrome
 from workbench.viz.graph_view import choose_graph
 from workbench.viz.live import LiveModel
@@ -29,11 +29,19 @@ TASKS = SERVERS + WORKERS
 
 @pytest.fixture(scope="module", params=["sync", "async"])
 def run(client, request) -> Iterator[SimpleNamespace]:
-    """The records of 50 steps, timed one by one so that the first is recorded operation by operation."""
+    """The records of 50 steps, timed one by one so that the first is recorded operation by operation.
+
+    `doubt`: the worst error of each task's clock by which spans were moved; later estimates are better ones.
+    """
     before = journal.enabled, journal.spans_since()[0], journal.graphs_since()[0]
     journal.enabled = True
-    live = LiveModel(journal)
-    with Cluster(client, 2, 2) as cluster:
+    live, doubt, merge = LiveModel(journal), dict.fromkeys(TASKS, 0.0), journal.merge
+
+    def noting(task: str, spans: Sequence[Span], offset: float = 0.0, error: float = 0.0) -> None:
+        doubt[task] = max(doubt[task], error)
+        merge(task, spans, offset, error)
+    with pytest.MonkeyPatch.context() as patch, Cluster(client, 2, 2) as cluster:
+        patch.setattr(journal, "merge", noting)
         script = softmax.build(WORKERS, SERVERS, request.param)
         with wb.Session(cluster, graph=script.graph) as session:
             if request.param == "sync":
@@ -45,7 +53,7 @@ def run(client, request) -> Iterator[SimpleNamespace]:
             cluster.flush()
             frame = live.frame()
         spans = [s for s in journal.spans_since(before[1])[2] if s.step >= 0]
-        yield SimpleNamespace(spans=spans, graphs=journal.graphs_since(before[2])[2], frame=frame, clocks=cluster.clocks,
+        yield SimpleNamespace(spans=spans, graphs=journal.graphs_since(before[2])[2], frame=frame, doubt=doubt,
                               session=session.name, lost=cluster.lost_spans, mode=request.param)
     journal.enabled = before[0]
 
@@ -64,7 +72,8 @@ def test_every_task_records_its_own_share_of_a_step(run):
     for span in run.spans:
         if span.kind in ("segment", "recv", "send", "op"):
             step = whole[span.task, span.step]            # whatever happens, happens in a recorded step
-            assert step.start <= span.start <= span.end <= step.end
+            doubt = 2 * run.doubt[span.task]              # they may have come in batches of their own
+            assert step.start - doubt <= span.start <= span.end <= step.end + doubt
 
 
 def test_every_receive_has_its_send(run):
@@ -76,7 +85,7 @@ def test_every_receive_has_its_send(run):
     assert sent.keys() == {s.message for s in receives}
     for end in receives:
         begin = sent[end.message]
-        doubt = run.clocks[begin.task][1] + run.clocks[end.task][1]
+        doubt = run.doubt[begin.task] + run.doubt[end.task]
         assert begin.start <= end.end + doubt
         assert (begin.step, begin.name, begin.nbytes) == (end.step, end.name, end.nbytes)
         assert end.message.split("|")[2:4] == [begin.device, end.device]
@@ -112,9 +121,9 @@ def test_waiting_is_told_from_working(run):
     rows = {row.task: row for row in model.view().rows}
     assert set(rows) == set(TASKS)
     for task, row in rows.items():
-        whole = statistics.median(1e3 * (s.end - s.start) for s in of(run, "step") if s.task == task)
-        assert row.median_ms < whole                       # what it waited is not held against it
-        assert row.why.startswith(("Waits ", "Keeps pace", "Its own work takes "))
+        longest = max(1e3 * (s.end - s.start) for s in of(run, "step") if s.task == task)
+        assert 0 < row.median_ms < longest
+        assert row.why.startswith(("Waits ", "Keeps pace", "Its own work takes ", "Takes turns at being the last"))
 
 
 def test_the_trace_opens_in_perfetto_with_arrows(run):

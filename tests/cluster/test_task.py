@@ -158,7 +158,7 @@ def test_a_connection_that_broke_is_made_anew():
 def test_connections_made_while_the_task_closes_are_closed(late):
     scene = Scene(dialling=lambda: scene.task.close())
     if late == "link":
-        scene.chief.arrive(m.RegisterPartition("tell", b"", {THERE: ""}), 3)
+        scene.chief.arrive(m.RegisterPartition("tell", b"", {THERE: ""}, {}), 3)
         assert scene.dialled[0].closed
     else:
         scene.task.close()

@@ -15,7 +15,7 @@ from workbench.core.dtype import as_dtype, dtype_of, to_array
 @pytest.mark.parametrize(("given", "name"), [
     ("float32", "float32"), (np.float64, "float64"), (np.dtype("int8"), "int8"), (float, "float32"), (int, "int32"),
     (bool, "bool"), (str, "string"), (ml_dtypes.bfloat16, "bfloat16"), (types.uint16, "uint16"), ("S3", "string"),
-    (complex, "complex64")])
+    (complex, "complex128")])
 def test_as_dtype(given: Any, name: str) -> None:
     assert as_dtype(given).name == name
     assert as_dtype(given) is as_dtype(name)
@@ -39,7 +39,8 @@ def test_properties() -> None:
 @pytest.mark.parametrize(("value", "name"), [
     (1.5, "float32"), (3, "int32"), (2**40, "int64"), (True, "bool"), ([1, 2.5], "float32"), (np.float64(2),
                                                                                               "float64"),
-    (np.arange(3), "int64"), ([], "float32"), (1j, "complex64")])
+    (np.arange(3), "int64"), ([], "float32"), (1j, "complex128"),
+    (np.array(["a", b"b"], object), "string")])
 def test_default_widths(value: Any, name: str) -> None:
     assert dtype_of(to_array(value)).name == name
 
@@ -56,7 +57,7 @@ def test_text_becomes_bytes() -> None:
     (-1, types.uint8, r"does not fit uint8"),
     (True, types.float32, r"convert: True is bool but float32 was wanted"),
     (1, types.bool_, r"is int64 but bool was wanted"),
-    ("a", types.float32, r"convert: 'a' is no number but wb.float32 was wanted"),
+    ("a", types.float32, r"convert: 'a' is no number but float32 was wanted"),
     ([object()], None, r"is no number but a tensor was wanted")])
 def test_no_silent_loss(value: Any, wanted: Any, text: str) -> None:
     with pytest.raises(errors.DtypeError, match=text):

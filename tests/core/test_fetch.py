@@ -45,6 +45,14 @@ def test_structures_keep_their_type(world):
     assert flatten(graph, []).build([]) == [] and flatten(graph, {}).build([]) == {}
 
 
+def test_values_without_axes_are_scalars_and_texts(world):
+    _, a, _ = world
+    with wb.Session() as session:
+        found = session.run([a, wb.constant("text"), {"n": wb.constant(3)}, wb.constant([1.0])])
+    assert [type(v) for v in (*found[:2], found[2]["n"], found[3])] == [np.float32, bytes, np.int32, np.ndarray]
+    assert found[1] == b"text" and {found[2]["n"]: 1} == {3: 1}
+
+
 def test_slices_are_fetched_as_slices(world):
     graph, a, b = world
     slices = wb.IndexedSlices(a, b)

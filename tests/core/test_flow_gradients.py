@@ -69,6 +69,22 @@ def test_gradient(name):
         compare(graph, places, points, slope, second)
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_constants_that_bodies_use_have_the_gradients_of_values_that_are_fed(name):
+    function, points = CASES[name]
+    with Graph().as_default() as graph:
+        fed = [feed(p) for p in points]
+        fixed = [ops.constant(p) if isinstance(p, np.ndarray) else at for p, at in zip(points, fed)]
+        (first, slope), (again, bend) = (sloped(function(*at), [at[i] for i in floats(points)]) for at in (fed, fixed))
+        wanted = first + sloped(slope, [fed[i] for i in floats(points)])[0]
+        found = again + sloped(bend, [fixed[i] for i in floats(points)])[0]
+        values = evaluate(graph, feeds_of(fed, points), [*found, *wanted])
+    for value, number in zip(values, values[len(found):]):
+        np.testing.assert_allclose(value, number, rtol=1e-12)
+    for position, op in enumerate(graph.operations):
+        assert op.id == position and all(t.op.id < position for t in op.inputs)
+
+
 @pytest.fixture
 def x():
     with Graph().as_default():

@@ -8,6 +8,8 @@ from tests.core.flow_evaluator import evaluate
 from tests.core.flow_gradient_cases import CASES
 from tests.core.flow_programs import PROGRAMS
 from tests.core.test_flow_gradients import feed, feeds_of, floats, sloped
+from workbench import errors
+from workbench.core.build import ops
 from workbench.core.graph import Graph
 from workbench.core.session import Session
 
@@ -22,6 +24,24 @@ def test_program(name, lower_all):
     for value, wanted in zip(found, expected, strict=True):
         np.testing.assert_allclose(value, wanted, rtol=1e-5)
         assert np.asarray(value).dtype == np.asarray(wanted).dtype
+
+
+@pytest.mark.parametrize("lower_all", [False, True])
+@pytest.mark.parametrize(("n", "exclusive", "default", "wanted"), [
+    (3, True, True, 300), (7, True, True, 7), (1, False, True, 10), (3, False, False, 300),
+    (1, True, True, "case: predicates hold together; make them exclusive"),
+    (9, False, False, "case: no predicate holds; pass default="),
+])
+def test_case_checks_its_predicates(n, exclusive, default, wanted, lower_all):
+    with Graph().as_default() as graph:
+        x = ops.placeholder("int32", [])
+        y = ops.case([(x < 2, lambda: x * 10), (x < 5, lambda: x * 100)], (lambda: x) if default else None, exclusive)
+    with Session(graph=graph, lower_all=lower_all) as session:
+        if isinstance(wanted, int):
+            assert session.run(y, {x: n}) == wanted
+        else:
+            with pytest.raises(errors.InvalidArgumentError, match=wanted):
+                session.run(y, {x: n})
 
 
 @pytest.mark.parametrize("lower_all", [False, True])

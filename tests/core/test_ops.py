@@ -14,7 +14,7 @@ from tests.opcases import CASES, ELSEWHERE, FAMILIES_ELSEWHERE, Case
 from workbench import errors
 from workbench.core.build import IndexedSlices, convert, ops
 from workbench.core.grad import gradients
-from workbench.core.graph import Graph, Operation, Tensor
+from workbench.core.graph import Graph, Operation, Tensor, get_default_graph
 from workbench.core.opdef import OpDef, registry
 from workbench.core.shape import Shape
 
@@ -216,7 +216,6 @@ def nodes_of(row: Case, **options: Any) -> list[tuple[Operation, list[Any]]]:
 
 
 def ops_graph(tensors: list[Tensor]) -> Graph:
-    from workbench.core.graph import get_default_graph
     return get_default_graph()
 
 
@@ -366,7 +365,7 @@ WRONG = [
      "labels and logits are given by position"),
     (lambda: ops.dropout(zeros(2), 0.0), "dropout: keep_prob is 0.0; use a number in (0, 1]"),
     (lambda: ops.random_uniform([2], dtype="int32"), "random_uniform: dtype is int32 but maxval is missing"),
-    (lambda: ops.norm(zeros(2), ord=3), "norm: ord is 3; use 'euclidean', 1, 2 or np.inf"),
+    (lambda: ops.norm(zeros(2), ord=-1), "norm: ord is -1; use 'euclidean', a positive number or np.inf"),
     (lambda: ops.reduce_sum(zeros(2), ops.argmax(zeros(2))),
      "axis: <Tensor argmax:0 int64[]> is known only at run time"),
 ]
@@ -393,6 +392,10 @@ RUNTIME = [
     (lambda: ops.invert_permutation([0, 0]), "invert_permutation: x of 2 elements is no permutation"),
     (lambda: ops.dynamic_partition([1.0], [2], 2)[0],
      "dynamic_partition: partitions hold 2 … 2 but num_partitions is 2"),
+    (lambda: ops.range(ops.placeholder_with_default(5, []), 2),
+     "range: start is 5 and limit is 2 but delta is 1; pass a step that leads from start to limit"),
+    (lambda: ops.pad([1.0, 2.0], [[0, 2]], "REFLECT"),
+     "pad: paddings [[0, 2]] mirror more than x of shape [2] has; in mode REFLECT use at most [1]"),
     (lambda: ops.gather_nd([1.0], [[1]]), "gather_nd: indices[0] is [1] but the shape is [1]"),
 ]
 
@@ -426,6 +429,15 @@ def test_unfed_placeholder_is_named() -> None:
     with pytest.raises(errors.InvalidArgumentError,
                        match=r"placeholder 'images': it was not fed; .* float32 .* \[\?,3\]"):
         evaluate([x])
+
+
+def test_a_false_assertion_shows_its_data() -> None:
+    x = ops.placeholder("float32", [2])
+    with get_default_graph().control_dependencies([ops.Assert(ops.reduce_all(x > 0.0), [x, "positive please"])]):
+        y = ops.sqrt(x)
+    assert evaluate([y], {x: [1.0, 4.0]})[0].tolist() == [1, 2]
+    with pytest.raises(errors.InvalidArgumentError, match=r"Assert: the condition is false: \[1.0, -4.0\], positive please"):
+        evaluate([y], {x: [1.0, -4.0]})
 
 
 def test_no_op_is_an_operation() -> None:

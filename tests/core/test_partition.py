@@ -132,6 +132,18 @@ def test_training_on_two_devices_gives_the_losses_of_one():
     np.testing.assert_allclose(two, one, rtol=1e-5)
 
 
+def test_a_value_that_another_device_answers_is_sent_before_the_answer_is_used():
+    """There and back within one elementwise chain: the chain may not become one kernel."""
+    x = wb.placeholder("float32", [1000])
+    there = wb.tanh(x * 2.0)
+    with wb.device("/cpu:1"):
+        back = wb.exp(there)
+    with wb.Session(devices=2) as s:
+        data = np.linspace(-1, 1, 1000, dtype=np.float32)
+        expected = np.tanh(np.exp(np.tanh(2 * data)) + np.tanh(2 * data))
+        np.testing.assert_allclose(s.run(wb.tanh(back + there), {x: data}), expected, rtol=1e-4)
+
+
 @settings(max_examples=25, deadline=None)
 @given(recipes())
 def test_random_placements_give_the_results_of_one_device(recipe):

@@ -149,8 +149,11 @@ def test_a_container_makes_a_resource_once_and_knows_its_kind():
     assert str(error.value) == "container 'box': 'v' is a VariableState, not a Closing; choose another name"
     queue = box.get("q", Closing, Closing)
     assert box.variables() == {"v": first}
-    box.clear()
+    box.close()
     assert queue.closed and box.names() == []
+    with pytest.raises(errors.FailedPreconditionError) as late:
+        box.get("q", Closing, Closing)
+    assert str(late.value) == "container 'box': it is closed, 'q' is gone; make a new session"
 
 
 def test_a_container_makes_one_resource_for_all_threads():

@@ -66,8 +66,10 @@ def test_fallback_is_announced_in_one_line(monkeypatch, tmp_path):
     text = str(caught[0].message)
     assert len(caught) == 1 and "\n" not in text and caught[0].filename == __file__
     assert f"WORKBENCH_DATA {tmp_path}/mnist lacks all four files" in text
-    assert "no download was wanted" in text and "1,797 bundled digits stand in" in text
-    assert "set WORKBENCH_DATA to a folder with the four MNIST .gz files" in text
+    assert "no download was wanted" in text and "1,797 digits stand in for MNIST" in text
+    assert repr(mnist).startswith("<scikit-learn's digits, standing in for MNIST: 1,318 training, 119 validation, 360 test; ")
+    assert repr(mnist).endswith("images float32[784], labels float32[10]>")
+    assert "set WORKBENCH_DATA to a folder with its four .gz files" in text
     assert mnist.source == "digits" and mnist.folder is None
     assert mnist.train.images.shape[1] == 784 and mnist.train.images.dtype == np.float32
     assert mnist.train.images.min() >= 0 and mnist.train.images.max() <= 1

@@ -142,6 +142,17 @@ def test_cross_entropies_agree_with_numpy():
                                        -(np.log(0.9) + np.log(0.8)) / 2, 0.25], rtol=1e-5)
 
 
+def test_class_numbers_may_be_a_column_and_labels_are_constants():
+    logits = wb.constant([[1.0, 2.0], [3.0, -1.0]])
+    row, column = (wb.losses.sparse_softmax_cross_entropy(y, logits) for y in ([1, 0], [[1], [0]]))
+    labels = wb.constant([[0.0, 1.0], [1.0, 0.0]])
+    one_hot = wb.losses.softmax_cross_entropy(labels, logits)
+    with wb.Session() as session:
+        values = session.run([row, column, one_hot])
+    assert values[0] == values[1] and np.isclose(values[0], values[2])
+    assert wb.gradients(one_hot, labels) == [None]
+
+
 def test_sequence_losses_average_over_time_with_weights():
     logits = [np.float32([[0, 0], [0, 0]])] * 3
     found = run(losses.sequence_loss_by_example(logits, [np.array([0, 1])] * 3, [np.float32([1, 1])] * 3))

@@ -136,12 +136,32 @@ def test_time_major_and_both_directions():
     assert not np.allclose(forwards, backwards)
 
 
+def test_the_second_direction_begins_at_the_end_of_each_sequence():
+    x, lengths = RNG.normal(size=(2, 4, 3)).astype(np.float32), [4, 2]
+    cells = [rnn_cell.GRUCell(3, name="a"), rnn_cell.GRUCell(3, name="b")]
+    (fw, bw), last = wb.nn.bidirectional_dynamic_rnn(*cells, x, sequence_length=lengths, dtype=wb.float32, scope="s")
+    steps = wb.unstack(x, axis=1)
+    with wb.variable_scope("", reuse=True):
+        static, last_fw, last_bw = wb.nn.static_bidirectional_rnn(*cells, steps, sequence_length=lengths, dtype=wb.float32,
+                                                                  scope="s")
+        alone, end = wb.nn.dynamic_rnn(cells[1], x[1:, 1::-1], dtype=wb.float32, scope="s/bw")
+    found = run([fw, bw, wb.stack(static, 1), alone, end, last, [last_fw, last_bw]])
+    np.testing.assert_allclose(found[2], np.concatenate(found[:2], 2), atol=1e-6)
+    np.testing.assert_allclose(found[1][1, :2], found[3][0, ::-1], atol=1e-6)
+    assert not found[1][1, 2:].any()
+    np.testing.assert_allclose(found[5][1][1], found[4][0], atol=1e-6)
+    np.testing.assert_allclose(found[5], found[6], atol=1e-6)
+    plain, *_ = wb.nn.static_bidirectional_rnn(rnn_cell.GRUCell(2), rnn_cell.GRUCell(2), steps, dtype=wb.float32, scope="t")
+    assert [t.shape for t in plain] == [[2, 4]] * 4
+
+
 @pytest.mark.parametrize(("build", "text"), [
     (lambda: wb.nn.dynamic_rnn(rnn_cell.BasicRNNCell(2), wb.zeros([2, 3])), r"dynamic_rnn: inputs .* has shape "
                                                                              r"\[2,3\]"),
     (lambda: wb.nn.static_rnn(rnn_cell.BasicRNNCell(2), []), r"static_rnn: inputs is \[\]; pass a non-empty list"),
     (lambda: rnn_cell.MultiRNNCell([]), "MultiRNNCell: there are 0 cells; pass at least one"),
-    (lambda: rnn_cell.LSTMCell(2, num_proj=1, state_is_tuple=False), "LSTMCell: num_proj needs state_is_tuple=True"),
+    (lambda: rnn_cell.LSTMCell(2, num_proj=1, state_is_tuple=False),
+     "LSTMCell: num_proj is 1 but state_is_tuple is False; .* pass state_is_tuple=True"),
 ])
 def test_mistakes_are_named(build, text: str):
     with pytest.raises(errors.InvalidArgumentError, match=text):

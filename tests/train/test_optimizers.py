@@ -118,8 +118,7 @@ def test_every_rule_reduces_a_loss_with_sparse_gradients_and_leaves_other_rows_a
         for _ in range(5):
             session.run(train)
         assert float(session.run(loss)) < before
-        if name != "ftrl":      # its weights are a function of the slots, also where no gradient came
-            assert session.run(table)[[0, 2]].tolist() == [[1, 1], [1, 1]]
+        assert session.run(table)[[0, 2]].tolist() == [[1, 1], [1, 1]]
 
 
 def test_a_scalar_variable_and_a_rate_that_is_a_tensor():

@@ -35,6 +35,17 @@ def test_values_come_back_in_another_session_without_initialisation(tmp_path: Pa
         assert session.run(w).tolist() == [[2, 3], [4, 5]] and int(session.run(n)) == 42
 
 
+def test_a_single_text_and_a_single_number_come_back(tmp_path: Path):
+    title, half = wb.Variable("grüße", name="title"), wb.Variable(0.5, dtype="bfloat16", name="half")
+    saver = wb.train.Saver()
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        path = saver.save(session, tmp_path / "model.ckpt")
+    with wb.Session() as session:
+        saver.restore(session, path)
+        assert session.run(title).decode() == "grüße" and float(session.run(half)) == 0.5
+
+
 def test_training_goes_on_exactly_where_it_stopped(tmp_path: Path):
     w = wb.Variable(np.linspace(-1, 1, 6).reshape(2, 3).astype(np.float32))
     train = wb.train.AdamOptimizer(0.1).minimize(wb.reduce_sum(wb.square(w)))

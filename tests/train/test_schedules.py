@@ -75,6 +75,18 @@ def test_clipping_by_the_common_norm_keeps_directions_and_sparsity():
         wb.global_norm([None])
 
 
+def test_an_infinite_norm_shows_in_everything_that_it_clips():
+    with wb.Graph().as_default(), wb.Session() as session:
+        (first, second), _ = wb.clip_by_global_norm([wb.constant([1.0, np.inf]), wb.constant(2.0)], 1.0)
+        assert np.isnan(session.run(first)).all() and np.isnan(session.run(second))
+
+
+def test_a_tensor_of_zeros_is_clipped_with_a_gradient():
+    with wb.Graph().as_default(), wb.Session() as session:
+        x = wb.constant([0.0, 0.0])
+        assert session.run(wb.gradients(wb.clip_by_norm(x, 1.0), x)[0]).tolist() == [1.0, 1.0]
+
+
 def test_clipping_single_tensors():
     x = wb.constant([[3.0, 4.0], [0.0, 1.0]])
     whole, by_row = wb.clip_by_norm(x, 1.0), wb.clip_by_norm(x, 2.0, axes=[1])

@@ -1,6 +1,8 @@
 """Summaries reach the journal and the file; monitored sessions, flags and files of old programs."""
 from __future__ import annotations
 
+import base64
+import io
 import json
 import sys
 from pathlib import Path
@@ -11,7 +13,7 @@ import pytest
 import workbench as wb
 from workbench import errors
 from workbench.core.trace import journal
-from workbench.train import app, files
+from workbench.train import app, files, summary
 from workbench.train.summary import read_events
 
 
@@ -159,3 +161,53 @@ def test_files(tmp_path: Path):
     for call in (files.GFile, files.Remove, files.DeleteRecursively, files.ListDirectory):
         with pytest.raises(errors.NotFoundError, match="check the path"):
             call(file)
+
+
+# pictures, and summaries made in Python
+
+def pixels_of(line: bytes):
+    from PIL import Image
+    event = json.loads(line)
+    with Image.open(io.BytesIO(base64.b64decode(event["png"]))) as picture:
+        return event, np.asarray(picture)
+
+
+def test_pictures_of_bytes_are_exact():
+    images = np.random.default_rng(0).integers(0, 256, (2, 3, 4, 3)).astype(np.uint8)
+    with wb.Session() as session:
+        lines = session.run(summary.image("digit", images)).splitlines()
+        one = session.run(summary.image("one", images[..., :1], max_outputs=1))
+    assert [pixels_of(line)[0]["tag"] for line in lines] == ["digit/image/0", "digit/image/1"]
+    event, pixels = pixels_of(lines[1])
+    np.testing.assert_array_equal(pixels, images[1])
+    assert (event["height"], event["width"], event["channels"]) == (3, 4, 3)
+    assert pixels_of(one)[0]["tag"] == "one/image"
+    np.testing.assert_array_equal(pixels_of(one)[1], images[0, :, :, 0])
+
+
+@pytest.mark.parametrize(("values", "expected"), [
+    ([0, 1, 2], [0, 127, 255]), ([-1, 0, 0.5], [1, 128, 191]), ([0, 0, 0], [0, 0, 0]), ([np.nan, 0, 4], [255, 0, 255])])
+def test_pictures_of_floats_are_scaled_to_be_visible(values, expected):
+    with wb.Session() as session:
+        line = session.run(summary.image("x", np.float32(values).reshape(1, 1, 3, 1)))
+    assert pixels_of(line)[1].ravel().tolist() == expected
+
+
+def test_pictures_need_colours():
+    with wb.Session() as session, pytest.raises(errors.InvalidArgumentError, match="the images have 2 channels; use 1, 3 or 4"):
+        session.run(summary.image("x", np.zeros((1, 2, 2, 2), np.float32)))
+
+
+def test_summaries_made_in_python(tmp_path):
+    made = summary.Summary(value=[summary.Summary.Value(tag="loss", simple_value=0.5)])
+    made.value.add(tag="accuracy", simple_value=0.75)
+    late = made.value.add()
+    late.tag, late.simple_value = "late", 1
+    with summary.FileWriter(tmp_path) as writer:
+        writer.add_summary(made, 3)
+    assert [(e["tag"], e["value"], e["step"]) for e in summary.read_events(tmp_path)] == [
+        ("loss", 0.5, 3), ("accuracy", 0.75, 3), ("late", 1, 3)]
+    with wb.Session() as session:
+        raw = session.run(summary.merge([summary.scalar("a", 2.0), summary.histogram("h", [1.0])]))
+    found = summary.Summary.FromString(raw)
+    assert [(v.tag, v.simple_value) for v in found.value] == [("a", 2)] and found.SerializeToString().startswith(b"{")

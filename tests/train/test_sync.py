@@ -116,7 +116,7 @@ def test_initial_tokens_and_uses_that_cannot_work():
     with pytest.raises(errors.InvalidArgumentError, match="1 tokens for 1 workers cannot make 3 gradients; use 2 or "
                                                           "more"):
         optimizer.get_init_tokens_op(1)
-    with pytest.raises(errors.InvalidArgumentError, match="0 of 0 replicas; use at least 1 of each"):
+    with pytest.raises(errors.InvalidArgumentError, match="replicas_to_aggregate is 0, total_num_replicas 0; use"):
         wb.train.SyncReplicasOptimizer(wb.train.GradientDescentOptimizer(1.0), 0)
 
 

@@ -68,6 +68,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
                "IPYTHONDIR": "ipython", "JUPYTERLAB_SETTINGS_DIR": "settings", "JUPYTERLAB_WORKSPACES_DIR": "spaces"}
     environment = {**os.environ, "HOME": str(home), **{name: str(home / folder) for name, folder in folders.items()},
                    "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
+                   "JUPYTER_PREFER_ENV_PATH": "0",      # or a copy that is installed hides this checkout's extension
                    "WB_CHECK": "0"}      # as a user's kernel runs
     environment.pop("JUPYTER_PATH", None)
     notices = home / "settings" / "@jupyterlab" / "apputils-extension" / "notification.jupyterlab-settings"

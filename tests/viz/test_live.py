@@ -115,6 +115,35 @@ def test_an_unknown_command_is_refused_by_name(journal):
         LiveModel(journal).command("explode")
 
 
+def test_a_graph_that_is_not_the_only_one_says_so(journal):
+    model = LiveModel(journal)
+    assert model.frame()["graph"]["note"] == ""
+    journal.graph(fixtures.dense_graph(2, key="session_7"))
+    journal.graph(fixtures.dense_graph(1, key="session_8"))
+    assert model.frame()["graph"]["note"] == "the largest of 3 graphs"
+
+
+def test_the_step_is_the_newest_also_between_two_changes_of_the_status(journal):
+    model = LiveModel(journal)
+    model.frame()
+    journal.ran = ("session", 40)
+    assert model.status()["step"] == 40 and model.frame()["status"]["step"] == 40
+    journal.ran = ("another session", 99)
+    assert model.status()["step"] == 19
+
+
+def test_a_training_loop_s_own_number_is_the_one_that_is_shown(journal):
+    model = LiveModel(journal)
+    journal.count(7, 100)
+    journal.ran = ("session", 40)
+    journal.set_status(state="running", step=40)
+    status = model.frame()["status"]
+    assert (status["state"], status["step"], status["of"]) == ("running", 7, 100)
+    journal.set_status(session="next", state="ready")
+    status = model.frame()["status"]
+    assert (status["step"], status["of"]) == (0, 0)
+
+
 def test_a_new_session_is_shown_in_place_of_the_old_one(journal):
     model = LiveModel(journal)
     model.frame()

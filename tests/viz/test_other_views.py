@@ -91,7 +91,7 @@ def test_passes_say_what_they_did():
         ("cse", 22, 22),
         ("placed", 22, 22),
     ]
-    assert rows[0].sentence == "Removed 1 operation (1 constant); turned 1 into constant."
+    assert rows[0].sentence == "Removed 1 operation (1 constant); 1 operation became constant."
     assert rows[1].removed == ["softmax/W/read", "softmax/b/read"]
     assert rows[2].sentence == "Changed nothing here."
     assert rows[3].sentence == "Gave 22 operations a device."
@@ -99,10 +99,28 @@ def test_passes_say_what_they_did():
 
 
 def test_fusion_counts_what_went_into_it():
-    before = GraphRecord("k", "cse", tuple(NodeRecord(name, "add") for name in "abc"))
+    chain = (NodeRecord("a", "exp"), NodeRecord("b", "add", ("a:0",)), NodeRecord("c", "tanh", ("b:0",)))
+    other = NodeRecord("d", "identity")
     after = GraphRecord("k", "fuse", (NodeRecord("c", "fused_elementwise"),))
-    (row,) = pass_view([before, after])
-    assert row.fused == 2 and row.sentence == "2 operations fused into 1."
+    (row,) = pass_view([GraphRecord("k", "cse", (*chain, other)), after])
+    (merged,) = row.merged
+    assert merged.name == "c" and [part.name for part in merged.parts] == ["a", "b", "c"]
+    assert row.sentence == "3 operations became 1: 1 × exp + add + tanh; removed 1 operation (1 identity)."
+
+
+def test_what_several_devices_have_is_told_apart_by_device():
+    ps, worker = (f"/job:{job}/task:0/device:CPU:0" for job in ("ps", "worker"))
+    placed = GraphRecord("k", "placed", (NodeRecord("one", "constant", device=ps), NodeRecord("y", "add", device=ps)))
+    copies = (NodeRecord(f"one on {ps}", "constant", device=ps), NodeRecord(f"one on {worker}", "constant", device=worker))
+    both = [NodeRecord("y", "add", (f"one on {ps}:0",), device=ps),
+            NodeRecord("z", "neg", (f"one on {worker}:0",), device=worker)]
+    cut = GraphRecord("k", "partition", (*copies, *both), split=True)
+    left = (NodeRecord("one", "constant", device=worker), NodeRecord("z", "neg", ("one:0",), device=worker))
+    fused = GraphRecord("k", "fuse", (*left, NodeRecord("y", "fused_elementwise", device=ps)), split=True)
+    first, second = pass_view([placed, cut, fused])
+    assert "one on worker:0 CPU:0" in first.added
+    assert second.removed == ["one on ps:0 CPU:0"] and second.added == []
+    assert second.sentence == "2 operations became 1: 1 × constant + add."
 
 
 # drawings

@@ -41,8 +41,22 @@ def test_tasks_without_step_spans_are_measured_by_what_they_did():
     assert times(spans)[PS].times == pytest.approx([6.0])
 
 
-def test_steps_are_sorted_by_number_though_they_end_mixed():
-    assert times([step(W0, 2, 0, 0.01), step(W0, 1, 0, 0.02)])[W0].steps == [1, 2]
+def test_steps_are_in_the_order_in_which_they_ended_and_say_when():
+    model = StepTimes(origin=100.0)
+    model.feed([step(W0, 1, 100.0, 0.50), step(W0, 2, 100.0, 0.25), step(W1, 3, 101.0, 0.50)])
+    first, second = model.view().tasks
+    assert first.steps == [2, 1] and first.ends == [0.25, 0.5] and first.times == [250.0, 500.0]
+    assert second.ends == [1.5]
+
+
+def test_all_tasks_are_shown_from_the_moment_from_which_all_are_remembered():
+    model = StepTimes(window=10)
+    model.feed([step(W0, i, 0.1 * i, 0.05) for i in range(100)] + [step(W1, i, i, 0.5) for i in range(10)])
+    model.feed([step("/job:localhost/task:0", 0, 0.0, 0.1)])
+    busy, rare, idle = (model.view().tasks[i] for i in (1, 2, 0))
+    assert busy.steps == list(range(90, 100)) and busy.count == 100
+    assert rare.steps == [9] and rare.count == 10 and rare.median == 500.0
+    assert idle.steps == [0], "what ended long ago is still shown, alone"
 
 
 def test_a_step_seen_by_one_worker_only_does_not_outweigh_what_all_took_part_in():

@@ -40,16 +40,15 @@ _GOODBYE_SECONDS = 3.0
 
 
 class Cluster:
-    """Tasks `/job:ps/task:i` and `/job:worker/task:i` on the workers of a Dask cluster.
+    """Tasks `/job:ps/task:i` and `/job:worker/task:i` on the workers of a Dask cluster (paper §3.3).
 
-    `client` is a `distributed.Client`, a Dask cluster, an address, or None for an embedded `LocalCluster` of processes.
-    Every task gets a Dask worker of its own. Use as a context manager, or call `close()`; an interpreter that exits
-    closes what is still open.
-
-    `heartbeat` seconds without any sign of life mean a lost task; `step_deadline` seconds bound every step (None: no
-    bound) from the moment its messages are out. `unix=False` keeps tensors between processes of one host on Dask's own
-    port.
-    Errors: ResourceExhaustedError for too few workers, UnavailableError for what cannot be reached.
+    `client` is a `distributed.Client`, a Dask cluster, an address, or None for an embedded `LocalCluster` of processes, with
+    its dashboard at `dashboard_address`. Every task gets a Dask worker of its own. Use as a context manager, or call `close()`;
+    an interpreter that exits closes what is still open. `heartbeat` seconds without any sign of life mean a lost task;
+    `step_deadline` seconds bound every step (None: no bound) from the moment its messages are out; `connect_timeout` seconds
+    bound each answer at the start. `unix=False` keeps tensors between processes of one host on Dask's own port.
+    Raises InvalidArgumentError for an impossible number of tasks, ResourceExhaustedError for too few workers,
+    UnavailableError for what cannot be reached.
     """
 
     def __init__(self, client: Any = None, ps: int = 1, worker: int = 1, *, engine: str = "graph",
@@ -180,12 +179,13 @@ class Cluster:
                      timeout: float = 300.0) -> None:
         """Register one partition per task, all at once; `targets` are the tasks each of them sends to."""
         members = {task: self._member(task) for task in programs}
+        parties = dict.fromkeys([*programs, *(target for each in targets.values() for target in each)], "")
         asked = {}
         try:
             for task, member in members.items():
                 reached = dict.fromkeys(targets.get(task, ()), "")
                 with deferred_interrupt():
-                    asked[task] = member.begin(m.RegisterPartition(handle, programs[task], reached))
+                    asked[task] = member.begin(m.RegisterPartition(handle, programs[task], reached, parties))
             for task, number in asked.items():
                 members[task].answer_to(number, timeout)
         finally:

@@ -18,7 +18,7 @@ TOPIC = "workbench"
 ROUTE = "/individual-workbench-step-times"       # the prefix makes Dask's Jupyter extension list it
 _ROWS = 5000
 _WINDOW = 60.0                                   # seconds of rows that a bar summarises
-_STRAGGLER = 1.5                                 # times the median task
+_STRAGGLER = 1.5                                 # times the median task of its job; servers and workers are no peers
 _COLUMNS = ("task", "worker", "median", "p95", "steps", "ratio", "color")
 _REFRESH = 500                                   # milliseconds
 
@@ -70,7 +70,7 @@ class WorkbenchScheduler(SchedulerPlugin):
 
 
 def summarise(rows: Iterable[dict[str, Any]]) -> dict[str, list[Any]]:
-    """One line per task of the newest rows; milliseconds; red where a task takes 1.5 times the median task."""
+    """One line per task of the newest rows; milliseconds; red where a task takes 1.5 times the median of its job."""
     kept = list(rows)
     columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
     if not kept:
@@ -82,8 +82,11 @@ def summarise(rows: Iterable[dict[str, Any]]) -> dict[str, list[Any]]:
             groups.setdefault((one["session"], one["task"]), []).append(one)
     several = len({session for session, _ in groups}) > 1
     medians = {key: statistics.median(one["median"] for one in group) for key, group in groups.items()}
-    typical = statistics.median(medians.values())
+    jobs: dict[tuple[str, str], list[float]] = {}
+    for (session, task), median in medians.items():
+        jobs.setdefault((session, _job(task)), []).append(median)
     for (session, task), group in sorted(groups.items(), reverse=True):
+        typical = statistics.median_low(jobs[session, _job(task)])
         ratio = medians[session, task] / typical if typical else 1.0
         values = (f"{task} ({session[:4]})" if several else task, group[-1]["worker"], 1e3 * medians[session, task],
                   1e3 * statistics.median(one["p95"] for one in group), sum(one["count"] for one in group), ratio,
@@ -91,6 +94,10 @@ def summarise(rows: Iterable[dict[str, Any]]) -> dict[str, list[Any]]:
         for name, value in zip(_COLUMNS, values):
             columns[name].append(value)
     return columns
+
+
+def _job(task: str) -> str:
+    return task.partition("/task:")[0]
 
 
 # the page: everything below runs in the scheduler and needs bokeh
@@ -106,14 +113,14 @@ class _StepTimes:
         self.tasks = FactorRange()
         self.span = DataRange1d(start=0)
         self.root = figure(title="Step time per task: median (bar) and 95th percentile (dot), last minute; "
-                                 f"red: over {_STRAGGLER} × the median task",
+                                 f"red: over {_STRAGGLER} × the median of its job",
                            y_range=self.tasks, x_range=self.span, x_axis_label="step time (ms)", sizing_mode="stretch_both",
                            tools="save")
         self.root.hbar(y="task", right="median", height=0.7, fill_color="color", line_color=None, source=self.source)
         self.root.scatter(x="p95", y="task", size=8, color="black", source=self.source)
         self.root.add_tools(HoverTool(tooltips=[
             ("task", "@task"), ("Dask worker", "@worker"), ("median", "@median{0.000} ms"), ("p95", "@p95{0.000} ms"),
-            ("steps", "@steps"), ("of the median task", "@ratio{0.00}")]))
+            ("steps", "@steps"), ("of its job's median", "@ratio{0.00}")]))
 
     def update(self) -> None:
         if self._plugin.count == self._seen:

@@ -136,7 +136,7 @@ class GraphEngine:
         for step in list(self._running):
             self.abort(step, errors.CancelledError(f"{self.context.task}: the session was closed"))
         self._prepared.clear()
-        self.container.clear()
+        self.container.close()
 
 
 def _announced(error: errors.Error) -> None:

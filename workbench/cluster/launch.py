@@ -2,7 +2,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import signal
+from collections.abc import Iterator
+from multiprocessing import resource_tracker
 from typing import Any
 
 import dask
@@ -12,6 +16,7 @@ from workbench import errors
 from workbench.cluster.dashboard import WorkbenchScheduler
 from workbench.cluster.host import WorkbenchWorker
 from workbench.cluster.nanny import ScriptlessNanny
+from workbench.cluster.steps import deferred_interrupt
 
 __all__ = ["choose_workers", "embedded", "install", "install_page", "resolve"]
 
@@ -25,15 +30,34 @@ _CALM = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.in
 
 def embedded(workers: int, dashboard_address: str | None) -> tuple[Client, LocalCluster]:
     """A cluster of single-threaded processes on this machine; memory is not limited, for variables live there."""
-    with dask.config.set(_CALM):
-        local = LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, memory_limit=0,
-                             dashboard_address=dashboard_address, host="127.0.0.1",
-                             preload="workbench.cluster.quiet", worker_class=ScriptlessNanny)
+    local = None
     try:
+        with dask.config.set(_CALM), deferred_interrupt(), _deaf_children():
+            local = LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, memory_limit=0,
+                                 dashboard_address=dashboard_address, host="127.0.0.1",
+                                 preload="workbench.cluster.quiet", worker_class=ScriptlessNanny)
         return Client(local), local
     except BaseException:
-        local.close()
+        if local is not None:
+            local.close()
         raise
+
+
+@contextlib.contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Processes started meanwhile do not hear Ctrl-C, which a terminal sends to all: half a cluster cannot be closed.
+
+    Threads and processes inherit the signals that their maker blocks; the chief is told of them by the interpreter.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()      # or the thread that starts it first hears signals again (CPython 3.11)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def resolve(client: Any, timeout: float) -> tuple[Client, bool]:

@@ -60,12 +60,14 @@ class Opened(Message):
 
 @dataclass(frozen=True)
 class RegisterPartition(Message):
-    """Chief -> task: keep `program` under `handle`; `targets` (task -> "") are the tasks it sends to."""
+    """Chief -> task: keep `program` under `handle`; `targets` (task -> "") are the tasks it sends to, `parties` (the
+    same) all that have a part in the step."""
 
     kind = 3
     handle: Name
     program: Annotated[bytes, Blob()]
     targets: Names
+    parties: Names
 
 
 @dataclass(frozen=True)

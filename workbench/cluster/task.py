@@ -58,6 +58,7 @@ class Task:
         self._tables: dict[int, LocalRendezvous] = {}      # steps that run here or whose tensors came early
         self._active: dict[int, _Active] = {}
         self._finished: set[int] = set()
+        self._parties: dict[str, frozenset[str]] = {}      # handle -> tasks that have a part in its steps
         self._full = _KEEP
         self._oldest = 0
         self._links: dict[str, Connection] = {}            # we send on these
@@ -102,6 +103,7 @@ class Task:
     def _register(self, number: int, message: m.RegisterPartition) -> None:
         release_receiver()                                     # compiling and connecting take their time
         self._ready_engine().register(message.handle, message.program)
+        self._parties[message.handle] = frozenset(message.parties)
         for target in message.targets:
             self._link(target)
         self._reply(m.Registered(message.handle), number)
@@ -305,9 +307,9 @@ class Task:
             self._lost(connection.peer, error)
 
     def _lost(self, peer: str, error: BaseException) -> None:
-        """A peer went away: every step in flight ends, and the chief hears why."""
+        """A peer went away: every step in flight that it has a part in ends, and the chief hears why."""
         with self._lock:
-            active = list(self._active)
+            active = [step for step, run in self._active.items() if peer in self._parties.get(run.handle, (peer,))]
         for step in active:
             aborted = errors.AbortedError(f"step {step}: {self.name} lost its connection to {peer} at "
                                           f"{self.tasks.get(peer, '?')} ({_text(error)}); that task's process may "

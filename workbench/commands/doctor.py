@@ -38,7 +38,9 @@ class Finding(NamedTuple):
 def report(console: Console) -> int:
     """Print the table; 1 when something needed is missing, else 0."""
     rows = findings()
-    table = Table("", "state", "found", "advice", box=None)
+    table = Table("", "state", box=None)
+    for title in ("found", "advice"):
+        table.add_column(title, overflow="fold")      # a path is of use as a whole
     for row in rows:
         table.add_row(row.subject, Text(row.state, style=STYLES[row.state]), Text(row.detail), Text(row.advice))
     console.print(table, highlight=False)

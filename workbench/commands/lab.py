@@ -5,6 +5,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from workbench import errors
 
@@ -12,6 +13,7 @@ __all__ = ["TOUR", "command_line", "find_checkout", "start"]
 
 TOUR = Path("notebooks/00_tour.ipynb")
 QUIET = ("--LabApp.news_url=", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate")
+ROOTS = ("--ServerApp.root_dir", "--notebook-dir", "--ServerApp.notebook_dir")
 
 
 def start(arguments: Sequence[str]) -> None:
@@ -34,8 +36,16 @@ def command_line(arguments: Sequence[str], here: Path) -> tuple[list[str], Path]
     else:
         folder = find_checkout(here) or here
         notebook = folder / TOUR
-    target = [str(notebook.relative_to(folder.resolve()))] if notebook.is_file() else []
-    return [sys.executable, "-m", "jupyterlab", *target, *QUIET, *rest], folder
+    return [sys.executable, "-m", "jupyterlab", *_pages(notebook, folder.resolve(), rest), *QUIET, *rest], folder
+
+
+def _pages(notebook: Path, folder: Path, given: Sequence[str]) -> list[str]:
+    """Serve the whole folder, for the notebook links to pages beside it; every address that is printed leads to the
+    notebook. Whoever asks for another root gets that root's own start."""
+    if any(argument.startswith(ROOTS) for argument in given):
+        return []
+    start = [f"--LabApp.default_url=/lab/tree/{quote(notebook.relative_to(folder).as_posix())}"]
+    return [f"--ServerApp.root_dir={folder}", *(start if notebook.is_file() else [])]
 
 
 def find_checkout(here: Path) -> Path | None:

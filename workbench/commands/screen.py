@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from workbench.train.progress import Progress
+from workbench.viz.palette import device_order, short_task
 
 __all__ = ["Screen", "duration", "screen"]
 
@@ -86,10 +87,10 @@ def picture(title: str, record: Progress, elapsed: float) -> Group:
     left = (record.steps - record.step) / rate if rate else None
     head = Table.grid(padding=(0, 2))
     bar = ProgressBar(total=record.steps, completed=record.step, width=30)
-    head.add_row(bar, f"{record.step}/{record.steps} steps", f"{number(rate, '.1f')} steps/s",
-                 f"elapsed {duration(elapsed)}", f"left {duration(left)}")
+    head.add_row(bar, Text(f"step {record.step} of {record.steps}", no_wrap=True))
     values = Text.assemble("loss ", (number(record.loss, ".4f"), "bold"), "   accuracy ",
-                           (percent(record.accuracy), "bold"))
+                           (percent(record.accuracy), "bold"), f"   {number(rate, '.1f')} steps/s",
+                           f"   elapsed {duration(elapsed)}   left {duration(left)}")
     return Group(Text(title, style="bold"), head, values, *_tasks(record.task_step_ms))
 
 
@@ -99,10 +100,10 @@ def _tasks(times: Mapping[str, float]) -> list[Any]:
         return []
     table = Table.grid(padding=(0, 2))
     longest, middle = max(times.values()) or 1.0, sorted(times.values())[(len(times) - 1) // 2]
-    for task, milliseconds in times.items():
+    for task, milliseconds in sorted(times.items(), key=lambda item: device_order(item[0])):
         slow = len(times) > 1 and milliseconds > 1.5 * middle
         bar = "█" * max(1, round(BAR_WIDTH * milliseconds / longest))
-        table.add_row(task, f"{milliseconds:8.2f} ms", Text(bar, style="red" if slow else "green"),
+        table.add_row(short_task(task), f"{milliseconds:8.2f} ms", Text(bar, style="red" if slow else "green"),
                       "holds the others up" if slow else "")
     return [Text("step time per task", style="dim"), table]
 

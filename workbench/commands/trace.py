@@ -1,4 +1,4 @@
-"""`workbench trace`: look into a saved trace or report, and take its trace out for Perfetto."""
+"""`workbench trace`: look into a saved trace, and write it for Perfetto."""
 from __future__ import annotations
 
 import gzip
@@ -16,14 +16,14 @@ from workbench import errors
 
 __all__ = ["EMBEDDED", "export", "inspect", "load"]
 
-EMBEDDED = "workbench-trace"     # id of the <script type="application/json"> that a report keeps its trace in
+EMBEDDED = "workbench-trace"     # id of the <script type="application/json"> in which a page may carry a trace
 SCRIPT = re.compile(rb'<script[^>]*\bid="?' + EMBEDDED.encode() + rb'"?[^>]*>(.*?)</script>', re.S)
 ROWS = 12
 GZIP_MAGIC = b"\x1f\x8b"
 
 
 def load(path: Path) -> dict[str, Any]:
-    """The Chrome/Perfetto trace in a .json, .json.gz or report .html; NotFoundError or DataLossError."""
+    """The Chrome/Perfetto trace in a .json or .json.gz, or in a page that carries one; NotFoundError or DataLossError."""
     try:
         content = path.read_bytes()
         content = gzip.decompress(content) if content.startswith(GZIP_MAGIC) else content
@@ -34,8 +34,8 @@ def load(path: Path) -> dict[str, Any]:
     if content.lstrip()[:1] == b"<":
         found = SCRIPT.search(content)
         if found is None:
-            raise errors.DataLossError(f"trace {path}: the page of {len(content)} bytes has no trace in it; it is no "
-                                       "report of workbench, or it was cut: write the report again")
+            raise errors.DataLossError(f"trace {path}: the page of {len(content)} bytes has no trace in it; a "
+                                       "report holds pictures alone: pass the file that --trace wrote")
         content = found[1]
     try:
         trace = json.loads(content)
@@ -46,7 +46,7 @@ def load(path: Path) -> dict[str, Any]:
     events = trace.get("traceEvents") if isinstance(trace, dict) else None
     if not isinstance(events, list) or not all(isinstance(event, dict) and "ph" in event for event in events):
         raise errors.DataLossError(f"trace {path}: it is JSON but holds no list of trace events; "
-                                   "pass a report or a Chrome trace")
+                                   "pass a trace that workbench train --trace wrote")
     return dict(trace)
 
 

@@ -10,7 +10,7 @@ import time
 import types
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -46,8 +46,13 @@ class Options:
     checkpoint_dir: Path | None = None
 
     @property
+    def processes(self) -> str:
+        """"2 ps, 1 worker", as headlines have it."""
+        return f"{self.ps} ps, {self.worker} worker{'s' if self.worker != 1 else ''}"
+
+    @property
     def title(self) -> str:
-        where = "this process" if self.local else f"{self.ps} ps · {self.worker} workers"
+        where = "this process" if self.local else self.processes.replace(",", " ·")
         return f"Training MNIST · {where} · {'one replica' if self.local else self.mode} · " \
                f"{self.steps} steps of {self.batch_size}"
 
@@ -80,8 +85,9 @@ def train_mnist(options: Options, console: Console | None = None, *, trainer: Tr
     run = _Run()
     try:
         _check_writable(options)
-        data = _announced(load or _load, console)
-        with ((cluster or _cluster)(options) as target, screen(console, options.title) as view,
+        with console.status("looking for MNIST ..."):
+            data = _announced(load or _load, console)
+        with (_started(console, options, cluster or _cluster) as target, screen(console, options.title) as view,
               _interrupts(run, view.line)):
             run.begin = time.monotonic()
             records = (trainer or _trainer())(
@@ -97,6 +103,16 @@ def train_mnist(options: Options, console: Console | None = None, *, trainer: Tr
     except KeyboardInterrupt:
         console.print("stopped at once", highlight=False)
         return STOPPED
+
+
+@contextmanager
+def _started(console: Console, options: Options,
+             cluster: Callable[[Options], AbstractContextManager[Any]]) -> Iterator[Any]:
+    """The cluster; a terminal says meanwhile what it waits for."""
+    with ExitStack() as stack:
+        with nullcontext() if options.local else console.status(f"starting {options.processes} ..."):
+            target = stack.enter_context(cluster(options))
+        yield target
 
 
 def _watch(records: Iterator[Progress], run: _Run, show: Callable[[Progress], None]) -> None:
@@ -151,11 +167,11 @@ def _finish(console: Console, options: Options, run: _Run, facts: dict[str, str]
                   + ", ".join(f"{key} {value}" for key, value in facts.items() if key in SUMMARY),
                   highlight=False, soft_wrap=True)
     if options.report is not None:
-        with _writing(options.report):
+        with console.status("writing the report ..."), _writing(options.report):
             write_report(options.report, journal, options.title, facts)
         console.print(f"report: {options.report}", highlight=False, soft_wrap=True)
     if options.trace is not None:
-        with _writing(options.trace):
+        with console.status("writing the trace ..."), _writing(options.trace):
             _write_trace(options.trace, journal)
         console.print(f"trace: {options.trace}; open it at https://ui.perfetto.dev", highlight=False, soft_wrap=True)
     if run.loss is not None and not math.isfinite(run.loss):
@@ -170,10 +186,10 @@ SUMMARY = ("accuracy", "loss", "time", "steps/s")
 def _facts(options: Options, run: _Run, source: str) -> dict[str, str]:
     elapsed = time.monotonic() - run.begin
     done = run.last.step if run.last else 0
-    return {"data": "MNIST" if source == "mnist" else f"{source} (MNIST was not found)",
+    return {"data": "MNIST" if source == "mnist" else f"scikit-learn's {source}; MNIST was not found",
             "accuracy": percent(run.accuracy), "loss": number(run.loss, ".4f"), "steps": f"{done} of {options.steps}",
             "time": duration(elapsed), "steps/s": number(done / elapsed if elapsed else None, ".1f"),
-            "tasks": "this process" if options.local else f"{options.ps} ps, {options.worker} workers",
+            "tasks": "this process" if options.local else options.processes,
             "mode": options.mode, "batch size": str(options.batch_size), "learning rate": str(options.learning_rate),
             "seed": str(options.seed)}
 

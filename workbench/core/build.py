@@ -1,6 +1,7 @@
 """The `ops` namespace: arguments to nodes, Python values to constants, operators to operations."""
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,18 +27,22 @@ class IndexedSlices:
 
     @property
     def dtype(self) -> DType:
+        """That of the values."""
         return self.values.dtype
 
     @property
     def op(self) -> Operation:
+        """The operation that makes the values."""
         return self.values.op
 
     @property
     def name(self) -> str:
+        """The name of the values."""
         return self.values.name
 
     @property
     def graph(self) -> Graph:
+        """The graph of the values."""
         return self.values.graph
 
     def __repr__(self) -> str:
@@ -45,7 +50,12 @@ class IndexedSlices:
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "constant") -> Tensor:
-    """A tensor with a fixed value; `shape` repeats a scalar. Raises DtypeError when the value does not fit."""
+    """A tensor with a fixed value: a number, a nested list or an array, as `dtype` (default: that of the value).
+
+    `shape` repeats a single value or arranges as many as it holds. Python numbers become float32, int32 (int64 where
+    needed) or bool. Raises DtypeError when the value does not fit the dtype, ShapeError when it does not fill the
+    shape.
+    """
     wanted = None if dtype is None else as_dtype(dtype)
     array = to_array(value, wanted, "constant")
     if shape is not None:
@@ -92,7 +102,8 @@ class Ops:
         def build(*args: Any, name: str | None = None, **options: Any) -> Any:
             return _build(definition, args, options, name)
         build.__name__ = build.__qualname__ = name
-        build.__doc__ = definition.doc
+        build.__doc__ = documentation(definition)
+        build.__signature__ = call_signature(definition)      # type: ignore[attr-defined]
         setattr(self, name, build)
         return build
 
@@ -105,6 +116,33 @@ class Ops:
 
 
 ops = Ops()
+
+
+def documentation(definition: OpDef) -> str:
+    """The operation's own line, then its rules of shape and dtype in the notation of `op`."""
+    rules = []
+    if isinstance(definition.signature, str) and "[" in definition.signature:
+        rules.append(f"Shapes: {definition.signature}")
+    if not callable(definition.types):
+        rules.append(f"Dtypes: {definition.types or 'T -> T'}")
+    if not rules or not (definition.inputs or definition.variadic):
+        return definition.doc
+    return (f"{definition.doc}\n\n{'. '.join(rules)} (the notation is that of wb.op).\n"
+            "Raises ShapeError or DtypeError, kinds of InvalidArgumentError, at the call that breaks a rule.")
+
+
+def call_signature(definition: OpDef) -> inspect.Signature:
+    """How the operation is called, for help() and editors: inputs, then attributes, then a name for the node."""
+    names = [*definition.inputs, *([definition.variadic] if definition.variadic else [])]
+    defaults = dict.fromkeys(names, inspect.Parameter.empty)
+    defaults |= {key: inspect.Parameter.empty if value is REQUIRED else value for key, value in definition.attrs.items()}
+    kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters: list[inspect.Parameter] = []
+    for key, default in {**defaults, "name": None}.items():
+        if default is inspect.Parameter.empty and parameters and parameters[-1].default is not default:
+            kind = inspect.Parameter.KEYWORD_ONLY      # Python wants what has no default before what has one
+        parameters.append(inspect.Parameter(key, kind, default=default))
+    return inspect.Signature(parameters)
 
 
 def _build(definition: OpDef, args: Sequence[Any], options: dict[str, Any], name: str | None) -> Any:

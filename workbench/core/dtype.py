@@ -31,30 +31,37 @@ class DType:
 
     @property
     def as_numpy_dtype(self) -> Any:
+        """The NumPy scalar type; `object` for strings and handles."""
         return self.numpy.type
 
     @property
     def base_dtype(self) -> DType:
+        """The type itself: there are no reference types here."""
         return self
 
     @property
     def is_floating(self) -> bool:
+        """Is it a real floating-point type, bfloat16 included?"""
         return self.kind == "float"
 
     @property
     def is_integer(self) -> bool:
+        """Is it an integer type, signed or not? bool is none."""
         return self.kind == "int"
 
     @property
     def is_complex(self) -> bool:
+        """Is it complex64 or complex128?"""
         return self.kind == "complex"
 
     @property
     def is_number(self) -> bool:
+        """Is it an integer, floating or complex type?"""
         return self.kind in ("float", "int", "complex")
 
     @property
     def is_differentiable(self) -> bool:
+        """Do gradients flow through it? True of floating-point types."""
         return self.kind == "float"     # no operation here has a complex gradient
 
     @property
@@ -64,10 +71,12 @@ class DType:
 
     @property
     def min(self) -> Any:
+        """The smallest finite value; ValueError where the type is neither integer nor floating."""
         return self._limits.min
 
     @property
     def max(self) -> Any:
+        """The largest finite value; ValueError where the type is neither integer nor floating."""
         return self._limits.max
 
     @property
@@ -106,11 +115,14 @@ _ALL = (float16, bfloat16, float32, float64, int8, int16, int32, int64, uint8, u
 _BY_NAME = {d.name: d for d in _ALL}
 _ALIASES = {"float": float32, "double": float64, "half": float16}      # TensorFlow's meaning, not NumPy's
 _BY_NUMPY = {d.numpy: d for d in _ALL if d.kind not in ("string", "object")}
-_PYTHON: dict[Any, DType] = {float: float32, int: int32, bool: bool_, complex: complex64, str: string, bytes: string}
+_PYTHON: dict[Any, DType] = {float: float32, int: int32, bool: bool_, complex: complex128, str: string, bytes: string}
 
 
 def as_dtype(value: Any) -> DType:
-    """The element type meant by a DType, a name, a NumPy dtype or scalar type, or a Python type."""
+    """The element type meant by a DType, a name, a NumPy dtype or scalar type, or a Python type.
+
+    Python's float is float32, int is int32, str and bytes are string. Raises DtypeError for anything else.
+    """
     if isinstance(value, DType):
         return value
     if isinstance(value, str) and (value in _BY_NAME or value in _ALIASES):
@@ -137,7 +149,7 @@ def dtype_of(array: Any) -> DType:
 
 
 def to_array(value: Any, dtype: DType | None = None, where: str = "convert") -> np.ndarray[Any, Any]:
-    """A NumPy array of `value`; Python numbers become float32 / int32 and lose nothing silently.
+    """A NumPy array of `value`; Python numbers become float32 / int32 / complex128 and lose nothing silently.
 
     Raises DtypeError when `value` does not fit `dtype` (a float into an integer type, text into a number).
     """
@@ -151,8 +163,9 @@ def to_array(value: Any, dtype: DType | None = None, where: str = "convert") -> 
     if array.dtype.kind in "SU" and dtype is None:
         return _text_array(value)
     if array.dtype.kind in "SUO":
-        raise errors.DtypeError(f"{where}: {_shorten(value)} is no number but {dtype or 'a tensor'} was wanted; "
-                                "pass numbers of one rectangular shape")
+        wanted = dtype.name if dtype else "a tensor"
+        raise errors.DtypeError(f"{where}: {_shorten(value)} is no number but {wanted} was wanted; pass numbers of one "
+                                "rectangular shape")
     if dtype is None:
         return _default_width(value, array)
     if array.dtype == dtype.numpy:
@@ -182,14 +195,14 @@ def _default_width(value: Any, array: np.ndarray[Any, Any]) -> np.ndarray[Any, A
         return array.astype(np.float32)
     if array.dtype == np.int64 and (array.size == 0 or (abs(array) < 2**31).all()):
         return array.astype(np.int32)
-    if array.dtype == np.complex128:
-        return array.astype(np.complex64)
     return array
 
 
 def _is_text(value: Any) -> bool:
     while isinstance(value, (list, tuple)) and value:
         value = value[0]
+    if isinstance(value, np.ndarray) and value.dtype == object and value.size:
+        value = value.flat[0]
     return isinstance(value, (str, bytes))
 
 

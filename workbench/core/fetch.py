@@ -4,6 +4,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from workbench import errors
 from workbench.core.build import IndexedSlices
 from workbench.core.graph import Graph, Operation, Tensor
@@ -54,11 +56,20 @@ def flatten(graph: Graph, fetches: Any) -> FetchPlan:
     return FetchPlan(tensors, operations, build)
 
 
+def _plain(value: Any) -> Any:
+    """An array without axes as the NumPy scalar, or the text, that it holds; anything else as it is."""
+    return value[()] if type(value) is np.ndarray and not value.ndim else value
+
+
 def _flatten(graph: Graph, item: Any, tensors: list[Tensor], operations: list[Operation]) -> Callable[[Any], Any]:
     if isinstance(item, IndexedSlices):
         parts = [item.values, item.indices, *([item.dense_shape] if item.dense_shape is not None else [])]
         inner = [_flatten(graph, p, tensors, operations) for p in parts]
         return lambda values: IndexedSlicesValue(*[b(values) for b in inner], *([None] * (3 - len(inner))))
+    if hasattr(item, "__graph_parts__"):      # several tensors that make one value, such as a sparse tensor
+        tensors_of, make = item.__graph_parts__()
+        pieces = [_flatten(graph, p, tensors, operations) for p in tensors_of]
+        return lambda values: make(*[b(values) for b in pieces])
     if isinstance(item, dict):
         keyed = {k: _flatten(graph, v, tensors, operations) for k, v in item.items()}
         return lambda values: {k: b(values) for k, b in keyed.items()}
@@ -80,4 +91,6 @@ def _flatten(graph: Graph, item: Any, tensors: list[Tensor], operations: list[Op
     else:
         position = len(tensors)
         tensors.append(element)
+    if element.shape.rank in (0, None):
+        return lambda values: _plain(values[position])
     return lambda values: values[position]

@@ -37,6 +37,7 @@ class Gate:
                 raise errors.CancelledError("Session.run: stopped by the user; run again to go on")
 
     def pause(self) -> None:
+        """Hold every session of this process before its next step; returns at once."""
         with self._changed:
             if not self.closed:
                 self._before = self._journal.status.state
@@ -44,6 +45,7 @@ class Gate:
         self._journal.set_status(state="paused")
 
     def resume(self) -> None:
+        """Let the sessions go on; takes a stop back that no step has met yet."""
         with self._changed:
             self.closed = self.stopped = False
             self._changed.notify_all()

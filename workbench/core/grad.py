@@ -27,6 +27,9 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients",
     seeds = _listed(grad_ys) if grad_ys is not None else [None] * len(targets)
     if len(seeds) != len(targets):
         raise errors.InvalidArgumentError(f"gradients: {len(targets)} ys but {len(seeds)} grad_ys; pass one for each")
+    for x in sources:
+        if x.op.type == "constant" and x.dtype.is_differentiable:
+            ops.capture_constant(x)
     graph = get_default_graph()       # inside a body's gradient this is not the graph of ys, which it captures
     with graph.name_scope(name), graph.control_dependencies(None):
         walk = _Walk(targets, sources, set(stop_gradients))
@@ -105,16 +108,21 @@ class _Walk:
         dxs = list(dxs) if isinstance(dxs, (list, tuple)) else [dxs]
         if len(dxs) != len(op.inputs):
             raise errors.InternalError(f"gradients: the gradient of {op.type} returned {len(dxs)} values for "
-                                       f"{len(op.inputs)} inputs")
+                                       f"{len(op.inputs)} inputs; return one for each, None where there is none")
         for tensor, dx in zip(op.inputs, dxs):
             self.add(tensor, dx)
+
+
+def _alike(indices: list[Tensor]) -> list[Tensor]:
+    """Indices of one dtype: a table may be read by int32 numbers here and int64 ones there."""
+    return indices if len({t.dtype for t in indices}) == 1 else [ops.cast(t, "int64") for t in indices]
 
 
 def _sum(parts: list[Any]) -> Any:
     """The sum of partial gradients; sparse ones are concatenated, never densified unless a dense one joins."""
     if all(isinstance(p, IndexedSlices) for p in parts):
         return IndexedSlices(ops.concat([p.values for p in parts], axis=0),
-                             ops.concat([p.indices for p in parts], axis=0), parts[0].dense_shape)
+                             ops.concat(_alike([p.indices for p in parts]), axis=0), parts[0].dense_shape)
     if parts[0].dtype is variant:
         return ops.list_add_n(parts)
     return ops.add_n([convert(p) for p in parts])

@@ -34,17 +34,21 @@ class Tensor:
 
     @property
     def name(self) -> str:
+        """The operation's name and the output's number: "product:0"."""
         return f"{self.op.name}:{self.index}"
 
     @property
     def graph(self) -> Graph:
+        """The graph that it belongs to."""
         return self.op.graph
 
     @property
     def device(self) -> str:
+        """The device asked for, "" when none was."""
         return self.op.device
 
     def get_shape(self) -> Shape:
+        """The static shape."""
         return self.shape
 
     def set_shape(self, shape: Any) -> None:
@@ -52,6 +56,7 @@ class Tensor:
         self.shape = self.shape.merge(as_shape(shape), f"set_shape of {self.name}")
 
     def consumers(self) -> list[Operation]:
+        """The operations that take this tensor as an input."""
         return [op for op in self.graph.operations if self in op.inputs]
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
@@ -110,12 +115,15 @@ class Operation:
 
     @property
     def type(self) -> str:
+        """The name of its definition, such as "matmul"."""
         return self.definition.name
 
     def get_attr(self, name: str) -> Any:
+        """The attribute `name`; KeyError when there is none."""
         return self.attrs[name]
 
     def run(self, feed_dict: Any = None, session: Any = None) -> None:
+        """Run it once, in `session` or the default session."""
         (session or default_session()).run(self, feed_dict)
 
     def __repr__(self) -> str:
@@ -141,9 +149,11 @@ class Graph:
 
     # lookup
     def get_operations(self) -> list[Operation]:
+        """All operations, in the order they were made."""
         return list(self.operations)
 
     def operation(self, name: str) -> Operation:
+        """The operation called `name`; NotFoundError when there is none."""
         found = self._by_name.get(name)
         if found is None:
             raise errors.NotFoundError(f"graph: no operation {name!r} among {len(self.operations)}; "
@@ -151,6 +161,7 @@ class Graph:
         return found
 
     def tensor(self, name: str) -> Tensor:
+        """The tensor called `name`, "operation:output"; NotFoundError when there is none."""
         base, _, index = name.partition(":")
         op = self.operation(base)
         if not index.isdigit() or int(index) >= len(op.outputs):
@@ -337,23 +348,27 @@ class Graph:
 
     # collections
     def add_to_collection(self, name: str, value: Any) -> None:
+        """Append `value` to the list that is kept under `name`."""
         self.collections.setdefault(name, []).append(value)
 
     def get_collection(self, name: str, scope: str | None = None) -> list[Any]:
+        """A copy of the collection `name`; `scope` is a regular expression that names must begin with."""
         found = self.collections.get(name, [])
         if scope is None:
             return list(found)
         return [item for item in found if re.match(scope, getattr(item, "name", ""))]
 
     def get_collection_ref(self, name: str) -> list[Any]:
+        """The collection `name` itself, made when there is none."""
         return self.collections.setdefault(name, [])
 
     def finalize(self) -> None:
+        """From now on additions raise FailedPreconditionError."""
         self.finalized = True
 
 
 class Subgraph(Graph):
-    """The body of a branch or loop; tensors of the outer graph become captures (extra arguments).
+    """The body of a branch or loop; tensors of the outer graph become captures (extra arguments), constants `copies`.
 
     `arguments` are its `argument` placeholders in order, `captures` pairs (outer tensor, inner argument), `results`
     the tensors it returns. Control dependencies on operations outside gather in `waits`: they hold the whole body up.
@@ -364,6 +379,7 @@ class Subgraph(Graph):
         self.outer, self.name = outer, name
         self.arguments: list[Tensor] = []
         self.captures: list[tuple[Tensor, Tensor]] = []
+        self.copies: list[tuple[Tensor, Tensor]] = []      # (constant outside, the same inside)
         self.results: list[Tensor] = []
         self.waits: dict[Operation, None] = {}
         self.seed, self.collections = outer.seed, outer.collections
@@ -382,7 +398,9 @@ class Subgraph(Graph):
         self._check_outside(tensor)
         with self.control_dependencies(None), self._scoped("scope", self.name + "/"), self._scoped("device", ()):
             if tensor.op.type == "constant":
-                return self.create("constant", (), tensor.op.attrs, tensor.op.name.rpartition("/")[2]).outputs[0]
+                inner = self.create("constant", (), tensor.op.attrs, tensor.op.name.rpartition("/")[2]).outputs[0]
+                self.copies.append((tensor, inner))
+                return inner
             inner = self.argument(tensor.dtype, tensor.shape, tensor.op.name.rpartition("/")[2])
         self.captures.append((tensor, inner))
         return inner

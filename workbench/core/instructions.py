@@ -206,10 +206,10 @@ class _Scope:
     def plain_call(self, op: Operation) -> None:
         d = op.definition
         inputs = [self.plain(self.known[t]) for t in op.inputs]
-        fixed = inputs and inputs[0].static and inputs[0].storage != "constant" and op.outputs[0] not in self.escaping
-        if d.view and op.outputs[0].shape.known and fixed:
+        view = d.view and op.outputs[0].shape.known      # an operation that is none may have no output
+        if view and inputs[0].static and inputs[0].storage != "constant" and op.outputs[0] not in self.escaping:
             self.alias(op, inputs[0])
-        elif d.view and op.outputs[0].shape.known:
+        elif view:
             output = self.local(op.outputs[0], inputs[0].roots)
             self.bind(op, [output])
             self.emit(Instruction("view", op, [inputs[0]], [output]))

@@ -12,6 +12,7 @@ import numpy as np
 from workbench import errors
 from workbench.core import trace
 from workbench.core.driver import StepRun, nodes_of, run_error
+from workbench.core.interrupts import interruptible
 from workbench.core.kernels.threads import adopt_threads
 from workbench.core.partition import Part
 from workbench.core.plan import Instance, Plan, compile_plan
@@ -47,6 +48,8 @@ class LocalBackend:
 
     def __init__(self, cpus: int = 1, container: Container | None = None,
                  journal: trace.Journal = trace.journal) -> None:
+        if cpus < 1:
+            raise errors.InvalidArgumentError(f"Session: devices is {cpus} but a step needs one; ask for 1 or more")
         self.devices = tuple(f"/job:localhost/task:0/device:CPU:{i}" for i in range(cpus))
         self.container = container or Container()
         self.journal = journal
@@ -58,7 +61,7 @@ class LocalBackend:
         return _Threads(list(zip(parts, plans)), self, fetches)
 
     def close(self) -> None:
-        self.container.clear()
+        self.container.close()
 
 
 class InstancePool:
@@ -113,14 +116,20 @@ class _Threads:
     def __init__(self, plans: list[tuple[Part, Plan]], backend: LocalBackend, fetches: int) -> None:
         self.plans, self.backend, self.fetches = plans, backend, fetches
         self._nodes = [nodes_of(plan) for _, plan in plans]
+        self._steered = any(segment.kind == "control" for _, plan in plans for segment in plan.segments)
 
     def run(self, feeds: Sequence[Any], step: int, traced: bool = False) -> Sequence[Any]:
-        meeting = LocalRendezvous()
-        state = _Step(len(self.plans), self.fetches, meeting)
+        state = _Step(len(self.plans), self.fetches, LocalRendezvous())
+        # loops turn in Python, where Ctrl-C may be lost; what only waits or computes hears it
+        with interruptible(state.interrupt) if self._steered else contextlib.nullcontext():
+            self._begin(state, feeds, step)
+            self._run(state)
+        return state.results
 
+    def _begin(self, state: _Step, feeds: Sequence[Any], step: int) -> None:
         def send(key: str, value: Any, dead: bool) -> None:
             started = time.perf_counter()
-            meeting.send(key, value.copy() if isinstance(value, np.ndarray) else value, dead)
+            state.meeting.send(key, value.copy() if isinstance(value, np.ndarray) else value, dead)
             if self.backend.journal.enabled:
                 tensor, source = key.split("|")[1:3]
                 self.backend.journal.span(trace.Span("send", tensor, task_of(source), source, threading.get_ident(),
@@ -128,27 +137,28 @@ class _Threads:
                                                      getattr(value, "nbytes", 0)))
         for (part, plan), nodes in zip(self.plans, self._nodes):
             instance = Instance(plan, self.backend.container, part.device)
-            state.runs.append(StepRun(instance, nodes, [feeds[i] for i in part.feeds], step, meeting, send,
+            state.runs.append(StepRun(instance, nodes, [feeds[i] for i in part.feeds], step, state.meeting, send,
                                       state.part_done(part), self.backend.journal))
+
+    def _run(self, state: _Step) -> None:
         threads = [threading.Thread(target=run.start, name=f"wb-device-{i}", daemon=True)
                    for i, run in enumerate(state.runs[1:], 1)]
         try:
+            state.check()      # from here on every part can be stopped
             for thread in threads:
                 thread.start()
             state.runs[0].start()
             state.ended.wait()
+            state.check()
         except BaseException:
-            state.fail(errors.CancelledError("Session.run: the step was interrupted"))
+            state.interrupt()
             with contextlib.suppress(KeyboardInterrupt):
                 state.ended.wait(5.0)
             raise
         finally:
             for thread in threads:
-                if thread.is_alive():            # Ctrl-C may have come before it was started
+                if thread.ident is not None:      # Ctrl-C may have come before it was started
                     thread.join(5.0)
-        if state.error is not None:
-            raise state.error
-        return state.results
 
 
 class _Step:
@@ -159,7 +169,7 @@ class _Step:
         self.results: list[Any] = [None] * fetches
         self.error: BaseException | None = None
         self.ended = threading.Event()
-        self._left, self._meeting, self._lock = parts, meeting, threading.Lock()
+        self.meeting, self._left, self._lock = meeting, parts, threading.Lock()
 
     def part_done(self, part: Part) -> Any:
         def done(results: list[Any] | None, error: BaseException | None) -> None:
@@ -178,8 +188,20 @@ class _Step:
                 self.ended.set()
         return done
 
+    def check(self) -> None:
+        if self.error is not None:
+            raise self.error
+
+    def interrupt(self) -> None:
+        """End all parts; nothing after the end of the step."""
+        if not self.ended.is_set():
+            error = errors.CancelledError("Session.run: the step was interrupted; run again to go on")
+            with self._lock:
+                self.error = self.error or error
+            self.fail(error)
+
     def fail(self, error: BaseException) -> None:
         shown = error if isinstance(error, errors.Error) else errors.AbortedError(f"step: {error}")
-        self._meeting.abort(shown)
+        self.meeting.abort(shown)
         for run in self.runs:
             run.cancel(shown)

@@ -257,7 +257,7 @@ class Instance:
 
     def _check(self) -> None:
         if self.cancelled.is_set():
-            raise errors.CancelledError("while_loop: the step was cancelled")
+            raise errors.CancelledError("while_loop: the step was cancelled; run again to go on")
 
 
 def _scratch_last(kernel: Callable[..., None], *arguments: Any) -> None:

@@ -302,9 +302,11 @@ class Queue:
         if len(values) != len(self.dtypes):
             raise errors.InvalidArgumentError(f"queue {self.name!r}: {len(values)} components were given but an "
                                               f"element has {len(self.dtypes)}; give each")
-        for number, value in enumerate(values):
-            self._check(number, np.asarray(value))
-        return tuple(np.array(value, copy=True) for value in values)      # the caller may reuse its buffers
+        # a copy, since the caller may reuse its buffers; a row of a string vector is plain bytes, not an array
+        element = tuple(np.array(value, object if isinstance(value, bytes) else None, copy=True) for value in values)
+        for number, value in enumerate(element):
+            self._check(number, value)
+        return element
 
     def _check(self, number: int, value: Array) -> None:
         if value.dtype != self.dtypes[number].numpy:

@@ -8,10 +8,9 @@ from graphlib import TopologicalSorter
 from workbench.core.graph import Operation, Tensor
 from workbench.core.passes.lower import ambient as is_bound
 from workbench.core.passes.rewrite import Program, is_back_edge, needed, topological
+from workbench.core.passes.waits import CONTROL_FLOW, Waits, role, waits
 
 __all__ = ["CONTROL_FLOW", "Cut", "crossing", "cut", "is_bound"]
-
-CONTROL_FLOW = frozenset({"switch", "merge", "enter", "exit", "next_iteration", "loop_cond", "control_trigger"})
 
 
 @dataclass
@@ -28,25 +27,19 @@ def cut(program: Program) -> list[Cut]:
     Operations with the same set become ready, and dead, at the same moment, so running them together delays nothing
     and cannot deadlock. A graph without boundaries is one segment.
     """
-    roots = program.roots
-    chosen = needed(roots)
+    chosen = needed(program.roots)
     order = [op for op in topological(chosen) if op.type != "argument" and not is_bound(op)]
     steering = any(op.type in CONTROL_FLOW for op in order)
-    known: dict[frozenset[tuple[str, int]], Cut] = {}
+    known: dict[Waits, Cut] = {}
     cuts: list[Cut] = []
-    marks: dict[Operation, frozenset[tuple[str, int]]] = {}
-    for op in order:
-        kind = _kind(op, steering)
-        signature = _signature(op, marks)
+    for op, awaited in waits(order).items():
+        kind = role(op, steering)
+        if kind == "compute" and awaited in known:
+            known[awaited].operations.append(op)
+            continue
+        cuts.append(Cut(kind, [op]))
         if kind == "compute":
-            if signature not in known:
-                known[signature] = Cut("compute")
-                cuts.append(known[signature])
-            known[signature].operations.append(op)
-            marks[op] = signature
-        else:
-            cuts.append(Cut(kind, [op]))
-            marks[op] = frozenset()
+            known[awaited] = cuts[-1]
     return _sorted(cuts)
 
 
@@ -60,31 +53,6 @@ def _sorted(cuts: list[Cut]) -> list[Cut]:
         before[index].discard(index)
     sorter = TopologicalSorter(dict(enumerate(before)))
     return [cuts[i] for i in sorter.static_order()]
-
-
-def _kind(op: Operation, steering: bool) -> str:
-    if op.type in CONTROL_FLOW:
-        return "control"
-    if op.type == "receive":
-        return "receive"
-    if op.type == "send":
-        return "send" if steering or op.attrs.get("steered") else "compute"
-    return "blocking" if op.definition.blocking else "compute"
-
-
-def _signature(op: Operation, marks: dict[Operation, frozenset[tuple[str, int]]]) -> frozenset[tuple[str, int]]:
-    parts: set[tuple[str, int]] = set()
-    for tensor in op.inputs:
-        if not is_back_edge(op, tensor) and tensor.op in marks:
-            parts |= marks[tensor.op] or _boundary(tensor.op, tensor.index)
-    for before in op.control_inputs:
-        if before in marks:
-            parts |= marks[before] or _boundary(before, -1)
-    return frozenset(parts)
-
-
-def _boundary(op: Operation, port: int) -> set[tuple[str, int]]:
-    return {(op.name, port)} if _kind(op, True) != "compute" else set()
 
 
 def crossing(cuts: Sequence[Cut]) -> dict[Tensor, int]:

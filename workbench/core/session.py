@@ -52,10 +52,11 @@ class Session:
     """Runs parts of a graph, on this process or on a cluster (paper §3.2).
 
     `target` is None or "" for this process, or an object with `backend()` such as `wb.Cluster`. `devices` is the
-    number of virtual CPU devices of this process. Safe to use from several threads: steps run concurrently and share
-    state. `lower_all` runs every cond and while_loop on the general executor instead of compiling it to plain Python.
-    Raises InvalidArgumentError and its kin with the operation, both values and the fix; the session and its variables
-    stay usable after any error.
+    number of virtual CPU devices of this process, unless `config` (ConfigProto) has a `device_count`. Safe to use
+    from several threads: steps run concurrently and share state. `disabled_passes` names rewrites to leave out;
+    `lower_all` runs every cond and while_loop on the general executor instead of compiling it to plain Python. Raises
+    InvalidArgumentError and its kin with the operation, both values and the fix; the session and its variables stay
+    usable after any error.
     """
 
     _numbers = itertools.count()
@@ -80,9 +81,13 @@ class Session:
     # running
     def run(self, fetches: Any, feed_dict: Mapping[Any, Any] | None = None, options: Any = None,
             run_metadata: Any = None) -> Any:
-        """One step: the values of `fetches` (nested as given; operations give None) with `feed_dict`'s values fed.
+        """One step: the values of `fetches` (nested as given) with `feed_dict`'s values fed; blocks until it is done.
 
-        Any tensor can be fed or fetched. Fed values are arrays or numbers of the tensor's dtype and shape.
+        Fetches are tensors, operations (which give None), variables or names. A tensor gives a NumPy array of its
+        dtype and shape, one of rank 0 a NumPy scalar (strings: bytes). Any tensor can be fed, with arrays or numbers
+        of its dtype and shape. Raises ShapeError and DtypeError for a feed, FailedPreconditionError for a variable
+        without a value or a closed session, CancelledError after Stop, and what an operation raises;
+        KeyboardInterrupt ends the step.
         """
         if gate.closed:
             gate.enter()
@@ -94,7 +99,8 @@ class Session:
         return self._step(found, values, options)
 
     def make_callable(self, fetches: Any, feed_list: Sequence[Any] = ()) -> Callable[..., Any]:
-        """A function of the fed values, in the order of `feed_list`, that runs the step."""
+        """A function of the fed values, in the order of `feed_list`, that runs the step; InvalidArgumentError for
+        another number of them."""
         feeds = [self._feed_tensor(f) for f in feed_list]
 
         def call(*values: Any) -> Any:
@@ -109,6 +115,7 @@ class Session:
         journal = trace.journal
         if not journal.enabled:
             return found.build(found.runner.run(values, step))
+        journal.ran = (self.name, step)
         start = time.perf_counter()
         traced = start - self._last_op > _OP_PERIOD or getattr(options, "trace_level", 0) > 0
         if traced:
@@ -136,6 +143,8 @@ class Session:
                                               "tensors to values")
         tensors, values, shapes = [], [], []
         for key, value in feed_dict.items():
+            if type(key) is not Tensor and hasattr(key, "__graph_parts__"):
+                return self._feeds(_in_parts(feed_dict))
             tensor = key if type(key) is Tensor else self._feed_tensor(key)
             if type(value) is not np.ndarray or value.dtype != tensor.dtype.numpy or not value.flags.c_contiguous:
                 value = self._feed_value(tensor, value)
@@ -222,10 +231,12 @@ class Session:
 
     # life
     def list_devices(self) -> list[str]:
+        """Full names of the devices that operations may be placed on."""
         return list(self._backend.devices)
 
     @property
     def backend(self) -> Backend:
+        """What runs the prepared parts: this process or a cluster."""
         return self._backend
 
     def close(self) -> None:
@@ -237,6 +248,7 @@ class Session:
             trace.journal.set_status(state="ready", step=max(0, next(self._steps) - 1))      # the last one, for every view
 
     def as_default(self) -> _Default:
+        """A context in which eval() and run() use this session; it stays open afterwards."""
         return _Default(self)
 
     def __enter__(self) -> Session:
@@ -307,3 +319,15 @@ def _tasks(devices: Sequence[str]) -> tuple[str, ...]:
 
 def _as_shape(shape: Any) -> Shape:
     return shape if isinstance(shape, Shape) else Shape(shape)
+
+
+def _in_parts(feed_dict: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Feeds of sparse tensors as feeds of the tensors they consist of."""
+    found: dict[Any, Any] = {}
+    for key, value in feed_dict.items():
+        parts = key.__graph_parts__()[0] if hasattr(key, "__graph_parts__") else None
+        if parts is not None and len(value) != len(parts):
+            raise errors.InvalidArgumentError(f"feed of {key!r}: {len(value)} values were fed but it has {len(parts)} "
+                                              "parts; feed (indices, values, dense_shape)")
+        found.update({key: value} if parts is None else zip(parts, value))
+    return {k: v for k, v in found.items() if isinstance(k, str) or getattr(k, "op", k).type != "constant"}

@@ -21,6 +21,7 @@ class Shape:
 
     @property
     def rank(self) -> int | None:
+        """The number of dimensions, None when unknown."""
         return None if self.dims is None else len(self.dims)
 
     ndims = rank
@@ -31,16 +32,18 @@ class Shape:
         return self.dims is not None and None not in self.dims
 
     def is_fully_defined(self) -> bool:
+        """True when every dimension is known."""
         return self.known
 
     @property
     def static(self) -> tuple[int, ...]:
-        """The dimensions of a fully known shape."""
+        """The dimensions of a fully known shape; ShapeError for another."""
         if self.dims is None or None in self.dims:
             raise errors.ShapeError(f"shape: {self} is not fully known; feed it or set it with set_shape")
         return self.dims     # type: ignore[return-value]
 
     def num_elements(self) -> int | None:
+        """The product of the dimensions, None while one is unknown."""
         if not self.known:
             return None
         count = 1
@@ -49,6 +52,7 @@ class Shape:
         return count
 
     def as_list(self) -> list[Dim]:
+        """The dimensions, None where unknown; ShapeError when the rank is unknown."""
         if self.dims is None:
             raise errors.ShapeError("as_list: the rank is unknown; set it with set_shape")
         return list(self.dims)

@@ -150,13 +150,20 @@ class Container:
     def __init__(self, name: str = "") -> None:
         self.name = name
         self._items: dict[str, Any] = {}
+        self._closed = False
         self._lock = threading.Lock()
 
     def get(self, name: str, kind: type[R], make: Callable[[], R]) -> R:
-        """The resource `name`, made on first use; AlreadyExistsError when it is of another kind."""
+        """The resource `name`, made on first use; AlreadyExistsError when it is of another kind.
+
+        FailedPreconditionError after `close`: a step that comes late must not wait on a queue that nobody else has.
+        """
         found = self._items.get(name)
         if found is None:
             with self._lock:
+                if self._closed:
+                    raise errors.FailedPreconditionError(f"container {self.name!r}: it is closed, {name!r} is gone; make a "
+                                                         "new session")
                 found = self._items.setdefault(name, None) or make()
                 self._items[name] = found
         if not isinstance(found, kind):
@@ -170,9 +177,10 @@ class Container:
     def names(self) -> list[str]:
         return sorted(self._items)
 
-    def clear(self) -> None:
-        """Forget everything; blocked queues are closed so that nobody waits for ever."""
+    def close(self) -> None:
+        """Forget everything for good; blocked queues are closed so that nobody waits for ever."""
         with self._lock:
+            self._closed = True
             items, self._items = list(self._items.values()), {}
         for item in items:
             close = getattr(item, "close", None)

@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NamedTuple
 
 from workbench.settings import settings
@@ -78,10 +78,16 @@ class GraphRecord:
 
 @dataclass
 class StatusRecord:
-    """The state of a running session, replaced (never mutated) on each change."""
+    """The state of a running session, replaced (never mutated) on each change.
+
+    There is one step number for people: that of the training loop where one counts (`Journal.count`), else the
+    session's, which numbers every `Session.run`, initialisations and evaluations included.
+    """
 
     state: str = "empty"             # "empty" | "ready" | "running" | "paused" | "stopped" | "failed"
     step: int = 0
+    of: int = 0                      # how many steps the training loop will make, 0 = nobody said
+    counted: bool = False            # a training loop counts, the session's own numbers do not matter
     session: str = ""
     tasks: tuple[str, ...] = ()
     message: str = ""
@@ -133,11 +139,13 @@ class Journal:
         self._points = _Ring(size)
         self._graphs = _Ring(256)
         self.status = StatusRecord()
+        self.ran = ("", 0)           # (session, number) of the newest step; a plain store, since every step writes it
         self.clock_offsets: dict[str, tuple[float, float]] = {}    # task -> (offset, error bound), seconds
         self._listeners: list[Callable[[StatusRecord], None]] = []
 
     # writing
     def span(self, span: Span) -> None:
+        """Record one interval; nothing while `enabled` is False."""
         if self.enabled:
             with self._lock:
                 self._spans.append(span)
@@ -155,27 +163,50 @@ class Journal:
             self._points.extend((Point(series, step, time.perf_counter(), float(value), unit),))
 
     def graph(self, record: GraphRecord) -> None:
+        """Record a graph at one stage."""
         with self._lock:
             self._graphs.extend((record,))
 
     def set_status(self, **changes: Any) -> None:
-        """Replace the status; listeners (the lab bridge) are called outside the lock."""
+        """Replace the status; listeners (the lab bridge) are called outside the lock.
+
+        Another session begins without a training loop; while one counts, other step numbers are not taken.
+        """
         with self._lock:
-            self.status = StatusRecord(**{**asdict(self.status), **changes})
+            before = self.status
+            if changes.get("session", before.session) != before.session:
+                changes = {"step": 0, "of": 0, "counted": False, **changes}
+            elif before.counted and not changes.get("counted"):
+                changes.pop("step", None)
+            self.status = StatusRecord(**{**asdict(before), **changes})
             status, listeners = self.status, tuple(self._listeners)
         for listener in listeners:
             listener(status)
 
+    def count(self, step: int, of: int = 0, session: str = "") -> None:
+        """Called by a training loop: it is at `step` of `of` (0: unknown). Views show this number from now on, until
+        another session begins; a loop of another `session` is not heard. Ten times a second is often enough."""
+        if session in ("", self.status.session):
+            self.set_status(step=step, of=of, counted=True)
+
+    def current(self) -> StatusRecord:
+        """The status with the newest step; `status` itself is replaced a few times a second only."""
+        status, (session, step) = self.status, self.ran
+        return status if status.counted or session != status.session else replace(status, step=max(step, status.step))
+
     # reading
     def spans_since(self, cursor: int = 0) -> tuple[int, int, list[Span]]:
+        """(next cursor, how many were lost to the bound, the spans from `cursor` on, oldest first)."""
         with self._lock:
             return self._spans.since(cursor)
 
     def points_since(self, cursor: int = 0) -> tuple[int, int, list[Point]]:
+        """(next cursor, how many were lost to the bound, the points from `cursor` on, oldest first)."""
         with self._lock:
             return self._points.since(cursor)
 
     def graphs_since(self, cursor: int = 0) -> tuple[int, int, list[GraphRecord]]:
+        """(next cursor, how many were lost to the bound, the graphs from `cursor` on, oldest first)."""
         with self._lock:
             return self._graphs.since(cursor)
 

@@ -32,6 +32,7 @@ class DataSet:
 
     @property
     def num_examples(self) -> int:
+        """How many examples there are."""
         return len(self.images)
 
     def __len__(self) -> int:
@@ -42,10 +43,11 @@ class DataSet:
                f"labels {self.labels.dtype}{list(self.labels.shape)}, epoch {self.epochs_completed})"
 
     def next_batch(self, batch_size: int, shuffle: bool = True) -> tuple[Array, Array]:
-        """(images, labels) of the next `batch_size` examples.
+        """(images, labels) of the next `batch_size` examples, in the dtypes of the set: [batch_size, ...] each.
 
         Each example comes once per epoch; a batch that reaches the end of an epoch is completed from the next one,
-        which is shuffled anew unless `shuffle` is false.
+        which is shuffled anew unless `shuffle` is false. Raises InvalidArgumentError for a size below 1,
+        OutOfRangeError for an empty set.
         """
         if isinstance(batch_size, bool) or not isinstance(batch_size, (int, np.integer)) or batch_size < 1:
             raise errors.InvalidArgumentError(f"DataSet.next_batch: the batch size is {batch_size!r} but must be a "
@@ -79,7 +81,10 @@ class DataSet:
         return np.random.default_rng([self.seed, self.epochs_completed]).permutation(self.num_examples)
 
     def shard(self, index: int, count: int) -> DataSet:
-        """Every `count`-th example from `index` on, without copying: what one of `count` workers reads."""
+        """Every `count`-th example from `index` on, without copying: what one of `count` workers reads.
+
+        Raises InvalidArgumentError unless 0 <= index < count <= examples.
+        """
         if not 0 <= index < count or count > self.num_examples:
             raise errors.InvalidArgumentError(f"DataSet.shard: shard {index} of {count} of {self.num_examples} "
                                               "examples does not exist; pass 0 <= index < count <= examples")
@@ -91,7 +96,7 @@ class DataSet:
                 "shuffled": self._order is not None, "fresh": self._fresh}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from a `state()` of a data set of the same examples."""
+        """Go on from a `state()` of a data set of the same examples; InvalidArgumentError where the position lies outside."""
         if not 0 <= state["position"] <= self.num_examples:
             raise errors.InvalidArgumentError(f"DataSet.restore: the position is {state['position']} but there are "
                                               f"{self.num_examples} examples; restore into the same data set")

@@ -38,6 +38,19 @@ class Mnist:
     source: str = "mnist"            # "mnist", or "digits" for the bundled stand-in
     folder: Path | None = None       # where the files were found
 
+    @property
+    def name(self) -> str:
+        """What people call it, for headlines."""
+        return "MNIST" if self.source == "mnist" else "scikit-learn's digits"
+
+    def __repr__(self) -> str:
+        name = self.name if self.source == "mnist" else f"{self.name}, standing in for MNIST"
+        parts = ", ".join(f"{len(part):,} {role}" for role, part in
+                          (("training", self.train), ("validation", self.validation), ("test", self.test)))
+        images, labels = self.train.images, self.train.labels
+        return f"<{name}: {parts}; images {images.dtype}{list(images.shape[1:])}, labels {labels.dtype}" \
+               f"{list(labels.shape[1:]) or ''}>"
+
 
 def load_mnist(path: str | Path | None = None, one_hot: bool = False, validation: int = 5000, *,
                download: bool = True, seed: int = 0) -> Mnist:
@@ -51,9 +64,9 @@ def load_mnist(path: str | Path | None = None, one_hot: bool = False, validation
     if folder is not None:
         train, test = _read_mnist(folder)
         return _assemble(train, test, one_hot, validation, seed, "mnist", folder)
-    warnings.warn(f"MNIST was not found: {'; '.join(tried)}. scikit-learn's 1,797 bundled digits stand in; for the "
-                  "real data set WORKBENCH_DATA to a folder with the four MNIST .gz files, or connect to the network "
-                  "once.", FallbackDataWarning, stacklevel=2)
+    warnings.warn("scikit-learn's 1,797 digits stand in for MNIST, and everything works with them. For MNIST, connect to "
+                  "the network once, or set WORKBENCH_DATA to a folder with its four .gz files. MNIST was not found: "
+                  f"{'; '.join(tried)}", FallbackDataWarning, stacklevel=2)
     train, test = _bundled_digits()
     scaled = validation * len(train[0]) // 60_000      # the same fraction of a smaller set
     return _assemble(train, test, one_hot, scaled, seed, "digits", None)

@@ -23,6 +23,7 @@ MNIST_FILES = {      # file -> canonical md5 sum
 }
 CONNECT_SECONDS = 3.0
 READ_SECONDS = 10.0
+GRACE_SECONDS = 0.2      # for the other mirrors once one has answered, besides as long again as that took
 ANSWER_SECONDS = 5.0     # for the first mirror to answer at all; covers name lookup, which has no timeout of its own
 
 
@@ -78,7 +79,7 @@ def _fetch_one(folder: Path, name: str, checksum: str, alive: list[str], failure
 def _answering(mirrors: Sequence[str], name: str, seconds: float, failures: dict[str, str]) -> list[str]:
     """The mirrors that have `name`, in the given order; the others go to `failures`.
 
-    All are asked at once. Once one has answered the others get as long again as it took, at most `seconds` in all.
+    All are asked at once. Once one has answered the others get as long again as it took and a little, at most `seconds` in all.
     """
     answers: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
     for mirror in mirrors:
@@ -94,7 +95,7 @@ def _answering(mirrors: Sequence[str], name: str, seconds: float, failures: dict
             break
         replies[mirror] = why
         if not why:
-            deadline = min(deadline, begin + 2 * (time.monotonic() - begin) + 0.2)
+            deadline = min(deadline, begin + 2 * (time.monotonic() - begin) + GRACE_SECONDS)
     silent = f"did not answer within {seconds:g} s"
     failures.update({mirror: why for mirror in mirrors if (why := replies.get(mirror, silent))})
     return [mirror for mirror in mirrors if mirror not in failures]

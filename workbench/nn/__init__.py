@@ -2,8 +2,19 @@
 from workbench.core import ops as _families  # noqa: F401  (registers the operations)
 from workbench.core.build import ops
 from workbench.nn import rnn_cell
+from workbench.nn.composed import (
+    batch_norm_with_global_normalization,
+    conv1d,
+    crelu,
+    log_poisson_loss,
+    normalize_moments,
+    sufficient_statistics,
+    weighted_cross_entropy_with_logits,
+)
 from workbench.nn.embedding import embedding_lookup
-from workbench.nn.rnn import bidirectional_dynamic_rnn, dynamic_rnn, static_rnn
+from workbench.nn.rnn import bidirectional_dynamic_rnn, dynamic_rnn, static_bidirectional_rnn, static_rnn
+from workbench.nn.sampled import compute_accidental_hits, nce_loss, sampled_softmax_loss
+from workbench.nn.sparse import embedding_lookup_sparse
 
 avg_pool = ops.avg_pool
 batch_normalization = ops.batch_normalization
@@ -18,6 +29,7 @@ l2_normalize = ops.l2_normalize
 leaky_relu = ops.leaky_relu
 local_response_normalization = ops.lrn
 log_softmax = ops.log_softmax
+log_uniform_candidate_sampler = ops.log_uniform_candidate_sampler
 lrn = ops.lrn
 max_pool = ops.max_pool
 moments = ops.moments
@@ -35,14 +47,18 @@ softsign = ops.softsign
 sparse_softmax_cross_entropy_with_logits = ops.sparse_softmax_cross_entropy_with_logits
 tanh = ops.tanh
 top_k = ops.top_k
+uniform_candidate_sampler = ops.uniform_candidate_sampler
 xw_plus_b = ops.xw_plus_b
 zero_fraction = ops.zero_fraction
 
 __all__ = [
-    "avg_pool", "batch_normalization", "bias_add", "bidirectional_dynamic_rnn", "conv2d", "conv2d_transpose",
-    "dropout", "dynamic_rnn", "elu", "embedding_lookup", "in_top_k", "l2_loss", "l2_normalize", "leaky_relu",
-    "local_response_normalization", "log_softmax", "lrn", "max_pool", "moments", "relu", "relu6", "relu_layer",
-    "rnn_cell", "selu", "sigmoid", "sigmoid_cross_entropy_with_logits", "softmax",
-    "softmax_cross_entropy_with_logits", "softmax_cross_entropy_with_logits_v2", "softplus", "softsign",
-    "sparse_softmax_cross_entropy_with_logits", "static_rnn", "tanh", "top_k", "xw_plus_b", "zero_fraction",
+    "avg_pool", "batch_norm_with_global_normalization", "batch_normalization", "bias_add",
+    "bidirectional_dynamic_rnn", "compute_accidental_hits", "conv1d", "conv2d", "conv2d_transpose", "crelu",
+    "dropout", "dynamic_rnn", "elu", "embedding_lookup", "embedding_lookup_sparse", "in_top_k", "l2_loss",
+    "l2_normalize", "leaky_relu", "local_response_normalization", "log_poisson_loss", "log_softmax",
+    "log_uniform_candidate_sampler", "lrn", "max_pool", "moments", "nce_loss", "normalize_moments", "relu", "relu6",
+    "relu_layer", "rnn_cell", "sampled_softmax_loss", "selu", "sigmoid", "sigmoid_cross_entropy_with_logits",
+    "softmax", "softmax_cross_entropy_with_logits", "softmax_cross_entropy_with_logits_v2", "softplus", "softsign",
+    "sparse_softmax_cross_entropy_with_logits", "static_bidirectional_rnn", "static_rnn", "sufficient_statistics",
+    "tanh", "top_k", "uniform_candidate_sampler", "weighted_cross_entropy_with_logits", "xw_plus_b", "zero_fraction",
 ]

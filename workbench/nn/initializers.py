@@ -31,6 +31,7 @@ class Initializer:
         return self.make([int(d) for d in shape], self.dtype if dtype is None else as_dtype(dtype))
 
     def make(self, shape: list[int], dtype: Any) -> Tensor:
+        """A tensor of this shape and dtype; what a new initializer defines."""
         raise errors.UnimplementedError(f"{type(self).__name__}: make(shape, dtype) is missing; define it")
 
 
@@ -49,7 +50,7 @@ class Ones(Initializer):
 
 
 class Constant(Initializer):
-    """`value`: a number, or an array with as many elements as the variable."""
+    """`value`: a number, or an array with as many elements as the variable, ShapeError else."""
 
     def __init__(self, value: Any = 0, dtype: Any = "float32", verify_shape: bool = False) -> None:
         super().__init__(dtype)
@@ -71,7 +72,7 @@ class RandomNormal(Initializer):
 
 
 class TruncatedNormal(RandomNormal):
-    """Normal, drawn again when further than two `stddev` from `mean`."""
+    """Normal with `mean` and `stddev`, drawn again when further than two `stddev` from `mean`."""
 
     def make(self, shape: list[int], dtype: Any) -> Tensor:
         return ops.truncated_normal(shape, self.mean, self.stddev, dtype, self.seed)

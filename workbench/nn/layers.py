@@ -35,8 +35,11 @@ def dense(inputs: Any, units: int, activation: Activation = None, use_bias: bool
           bias_initializer: Any = None, kernel_regularizer: Any = None, bias_regularizer: Any = None,
           activity_regularizer: Any = None, trainable: bool = True, name: str | None = None,
           reuse: Any = None) -> Tensor:
-    """activation(inputs · kernel + bias): [..., n] to [..., units]. Variables `kernel` [n, units] and `bias`
-    [units]."""
+    """activation(inputs · kernel + bias): floats [..., n] to [..., units]. Variables `kernel` [n, units] and `bias`
+    [units].
+
+    Raises ShapeError where n is unknown.
+    """
     x = convert(inputs)
     depth = x.shape.dims[-1] if x.shape.dims else None
     if depth is None:
@@ -70,7 +73,7 @@ def _spread(pair: tuple[int, int], data_format: str) -> list[int]:
 
 def _channels(x: Tensor, data_format: str, where: str) -> int:
     if x.shape.rank != 4:
-        raise errors.ShapeError(f"{where}: inputs {x.name} has shape {x.shape}; images have rank 4")
+        raise errors.ShapeError(f"{where}: inputs {x.name} has shape {x.shape}; images have rank 4: reshape it")
     found = x.shape.as_list()[3 if data_format == "NHWC" else 1]
     if found is None:
         raise errors.ShapeError(f"{where}: inputs {x.name} has shape {x.shape}; its channels must be known: set_shape "
@@ -83,7 +86,13 @@ def conv2d(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1), p
            use_bias: bool = True, kernel_initializer: Any = None, bias_initializer: Any = None,
            kernel_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None,
            trainable: bool = True, name: str | None = None, reuse: Any = None) -> Tensor:
-    """activation(convolution + bias) of images [batch, height, width, channels] with `filters` kernels."""
+    """activation(convolution + bias) with `filters` kernels: float images [batch, height, width, channels] to [batch,
+    height', width', filters].
+
+    `data_format` "channels_first" has the channels before the height; `kernel_size`, `strides` and `dilation_rate`
+    are a number or (height, width); `padding` is "valid" or "same". Variables `kernel` [height, width, channels,
+    filters] and `bias` [filters]. Raises ShapeError unless the rank is 4 and the channels are known.
+    """
     x, layout = convert(inputs), _format(data_format, "conv2d")
     channels = _channels(x, layout, "conv2d")
     with variable_scope(name, "conv2d", reuse=reuse):
@@ -98,7 +107,12 @@ def conv2d_transpose(inputs: Any, filters: int, kernel_size: Any, strides: Any =
                      activation: Activation = None, use_bias: bool = True, kernel_initializer: Any = None,
                      bias_initializer: Any = None, trainable: bool = True, name: str | None = None,
                      reuse: Any = None) -> Tensor:
-    """The transpose of conv2d, which enlarges images [batch, height, width, channels] by `strides`."""
+    """The transpose of conv2d: float images [batch, height, width, channels] to [batch, height', width', filters],
+    larger by `strides`.
+
+    Variables `kernel` [height, width, filters, channels] and `bias` [filters]. Raises ShapeError unless the rank is 4
+    and the channels are known.
+    """
     x = convert(inputs)
     channels = _channels(x, "NHWC", "conv2d_transpose")
     size, step = _pair(kernel_size, "conv2d_transpose"), _pair(strides, "conv2d_transpose")
@@ -117,13 +131,17 @@ def conv2d_transpose(inputs: Any, filters: int, kernel_size: Any, strides: Any =
 
 def max_pooling2d(inputs: Any, pool_size: Any, strides: Any, padding: str = "valid",
                   data_format: str = "channels_last", name: str | None = None) -> Tensor:
-    """The largest value of each window."""
+    """The largest value of each window of images [batch, height, width, channels].
+
+    `pool_size` and `strides` are a number or (height, width); `padding` is "valid" or "same"; `data_format` is as in
+    conv2d.
+    """
     return _pool("max_pool", inputs, pool_size, strides, padding, data_format, name)
 
 
 def average_pooling2d(inputs: Any, pool_size: Any, strides: Any, padding: str = "valid",
                       data_format: str = "channels_last", name: str | None = None) -> Tensor:
-    """The mean of each window."""
+    """The mean of each window of float images; padding does not count. Arguments as in max_pooling2d."""
     return _pool("avg_pool", inputs, pool_size, strides, padding, data_format, name)
 
 
@@ -136,7 +154,7 @@ def _pool(operation: str, inputs: Any, pool_size: Any, strides: Any, padding: st
 
 
 def flatten(inputs: Any, name: str | None = None) -> Tensor:
-    """[batch, ...] to [batch, product of the rest]."""
+    """[batch, ...] to [batch, product of the rest]; ShapeError where the rank is unknown."""
     x = convert(inputs)
     dims = x.shape.as_list()
     if None in dims[1:]:
@@ -147,8 +165,11 @@ def flatten(inputs: Any, name: str | None = None) -> Tensor:
 
 def dropout(inputs: Any, rate: Any = 0.5, noise_shape: Any = None, seed: int | None = None, training: Any = False,
             name: str | None = None) -> Tensor:
-    """While `training` (a bool or bool tensor), zero with probability `rate` and the rest scaled up; else the
-    inputs."""
+    """While `training` (a bool or bool tensor), zero with probability `rate` and the rest divided by 1 - rate; else
+    the inputs.
+
+    The shape and the float dtype stay. Source: Srivastava et al. 2014.
+    """
     x = convert(inputs)
     return _when(training, lambda: ops.dropout(x, 1 - rate, noise_shape, seed, name), lambda: ops.identity(x))
 
@@ -169,17 +190,20 @@ def batch_normalization(inputs: Any, axis: int = -1, momentum: float = 0.99, eps
                         moving_mean_initializer: Any = None, moving_variance_initializer: Any = None,
                         training: Any = False, trainable: bool = True, name: str | None = None,
                         reuse: Any = None) -> Tensor:
-    """gamma · (x - mean) / √(variance + epsilon) + beta, by batch while `training`, else by moving averages.
+    """gamma · (x - mean) / √(variance + epsilon) + beta for each index of `axis`; the shape and the float dtype stay.
 
-    The updates of the moving averages are in the collection UPDATE_OPS: make the training step depend on them.
-    Source: Ioffe & Szegedy 2015.
+    While `training` (a bool or bool tensor) mean and variance are those of the batch, else moving averages, whose
+    updates are in the collection UPDATE_OPS: make the training step depend on them. Variables `gamma`, `beta`,
+    `moving_mean` and `moving_variance` [length of the axis]. Raises ShapeError where that length is unknown. Source:
+    Ioffe & Szegedy 2015.
     """
     x = convert(inputs)
     rank = x.shape.rank or 0
     axis %= max(rank, 1)
     depth = x.shape.as_list()[axis]
     if depth is None:
-        raise errors.ShapeError(f"batch_normalization: inputs {x.name} has shape {x.shape}; axis {axis} must be known")
+        raise errors.ShapeError(f"batch_normalization: inputs {x.name} has shape {x.shape}; axis {axis} must be "
+                                "known: set_shape it")
     with variable_scope(name, "batch_normalization", reuse=reuse):
         def vector(title: str, initializer: Any, trained: bool) -> Variable:
             return get_variable(title, [depth], x.dtype, initializer, trainable=trained)
@@ -208,12 +232,12 @@ def _moments(x: Tensor, axis: int, mean: Variable, variance: Variable, momentum:
 
 
 def l2_regularizer(scale: float, scope: str | None = None) -> Callable[[Any], Tensor | None]:
-    """weights -> scale · Σ w² / 2, for `regularizer=`."""
+    """weights -> scale · Σ w² / 2 (a scalar; None for scale 0), for `regularizer=`."""
     return lambda weights: None if scale == 0 else scale * ops.l2_loss(convert(weights))
 
 
 def l1_regularizer(scale: float, scope: str | None = None) -> Callable[[Any], Tensor | None]:
-    """weights -> scale · Σ |w|, for `regularizer=`."""
+    """weights -> scale · Σ |w| (a scalar; None for scale 0), for `regularizer=`."""
     return lambda weights: None if scale == 0 else scale * ops.reduce_sum(ops.abs(convert(weights)))
 
 
@@ -248,3 +272,29 @@ def convolution2d(inputs: Any, num_outputs: int, kernel_size: Any, stride: Any =
         if normalizer_fn is not None:
             y = normalizer_fn(y, **(normalizer_params or {}))
         return _finish(y, activation_fn)
+
+
+def stack(inputs: Any, layer: Callable[..., Tensor], stack_args: Any, scope: str | None = None, **options: Any) -> Tensor:
+    """`layer` again and again over its own output, with the next of `stack_args` each time (a tuple: several
+    arguments)."""
+    with variable_scope(scope, "Stack"):
+        for number, arguments in enumerate(stack_args, 1):
+            spread = arguments if isinstance(arguments, (list, tuple)) else [arguments]
+            inputs = layer(inputs, *spread, scope=f"{getattr(layer, '__name__', 'layer')}_{number}", **options)
+        return inputs
+
+
+def embed_sequence(ids: Any, vocab_size: int | None = None, embed_dim: int | None = None, unique: bool = False,
+                   initializer: Any = None, regularizer: Any = None, trainable: bool = True, scope: str | None = None,
+                   reuse: Any = None) -> Tensor:
+    """Rows of a new (or shared) table `embeddings` [vocab_size, embed_dim]: int [batch, time] to [batch, time, embed_dim].
+
+    InvalidArgumentError when the sizes are missing and the table is not shared.
+    """
+    if not (reuse or (vocab_size and embed_dim)):
+        raise errors.InvalidArgumentError(f"embed_sequence: vocab_size is {vocab_size} and embed_dim {embed_dim}; give both, "
+                                          "or reuse a table")
+    with variable_scope(scope, "EmbedSequence", reuse=reuse):
+        table = get_variable("embeddings", [vocab_size, embed_dim] if vocab_size and embed_dim else None,
+                             initializer=initializer, regularizer=regularizer, trainable=trainable)
+        return table.gather(convert(ids))

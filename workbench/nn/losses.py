@@ -1,7 +1,7 @@
 """Losses: weighted means over a batch, gathered in the collection LOSSES."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench import errors
@@ -9,13 +9,14 @@ from workbench.core.build import convert, ops
 from workbench.core.graph import Tensor
 from workbench.nn.variables import GraphKeys, get_collection, root_graph
 
-__all__ = ["Reduction", "absolute_difference", "add_loss", "compute_weighted_loss", "get_losses",
+__all__ = ["Reduction", "absolute_difference", "add_loss", "compute_weighted_loss", "cosine_distance", "get_losses",
            "get_regularization_losses", "get_total_loss", "hinge_loss", "huber_loss", "log_loss", "mean_squared_error",
            "sequence_loss_by_example", "sigmoid_cross_entropy", "softmax_cross_entropy", "sparse_softmax_cross_entropy"]
 
 
 class Reduction:
-    """How the losses of a batch become one number."""
+    """How the losses of a batch become one number: NONE leaves them, SUM is Σ losses · weights, MEAN divides it by Σ
+    weights, SUM_BY_NONZERO_WEIGHTS by the number of weights that are not zero."""
 
     NONE = "none"
     SUM = "weighted_sum"
@@ -26,8 +27,12 @@ class Reduction:
 def compute_weighted_loss(losses: Any, weights: Any = 1.0, scope: str | None = None,
                           loss_collection: str | None = GraphKeys.LOSSES,
                           reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
-    """Σ losses · weights divided as `reduction` says: by the number of non-zero weights, by Σ weights, or not at
-    all."""
+    """Σ losses · weights divided as `reduction` says, a scalar (for Reduction.NONE the products); 0 where it would
+    divide by 0.
+
+    `weights` broadcasts against `losses`. The result goes to `loss_collection` unless that is None. All losses of
+    this module end here. Raises InvalidArgumentError for an unknown reduction.
+    """
     losses = convert(losses)
     with root_graph().name_scope(scope or "weighted_loss"):
         weights = ops.cast(convert(weights), losses.dtype)
@@ -43,7 +48,8 @@ def compute_weighted_loss(losses: Any, weights: Any = 1.0, scope: str | None = N
             empty = ops.equal(count, 0.0)
             result = ops.reduce_sum(product) / ops.select(empty, ops.ones_like(count), count)
         else:
-            raise errors.InvalidArgumentError(f"loss: reduction {reduction!r} is unknown; use one of losses.Reduction")
+            known = ", ".join((Reduction.NONE, Reduction.SUM, Reduction.MEAN, Reduction.SUM_BY_NONZERO_WEIGHTS))
+            raise errors.InvalidArgumentError(f"compute_weighted_loss: reduction {reduction!r} is unknown; use one of {known}")
         return add_loss(result, loss_collection)
 
 
@@ -66,7 +72,7 @@ def _pair(labels: Any, predictions: Any, where: str) -> tuple[Tensor, Tensor]:
 def mean_squared_error(labels: Any, predictions: Any, weights: Any = 1.0, scope: str | None = None,
                        loss_collection: str | None = GraphKeys.LOSSES,
                        reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
-    """(predictions - labels)²."""
+    """(predictions - labels)², two tensors of one shape, reduced by compute_weighted_loss; ShapeError where shapes differ."""
     labels, predictions = _pair(labels, predictions, "mean_squared_error")
     return compute_weighted_loss(ops.squared_difference(predictions, labels), weights, scope or "mean_squared_error",
                                  loss_collection, reduction)
@@ -75,7 +81,7 @@ def mean_squared_error(labels: Any, predictions: Any, weights: Any = 1.0, scope:
 def absolute_difference(labels: Any, predictions: Any, weights: Any = 1.0, scope: str | None = None,
                         loss_collection: str | None = GraphKeys.LOSSES,
                         reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
-    """|predictions - labels|."""
+    """|predictions - labels|, two tensors of one shape, reduced by compute_weighted_loss; ShapeError where shapes differ."""
     labels, predictions = _pair(labels, predictions, "absolute_difference")
     return compute_weighted_loss(ops.abs(predictions - labels), weights, scope or "absolute_difference",
                                  loss_collection, reduction)
@@ -84,7 +90,10 @@ def absolute_difference(labels: Any, predictions: Any, weights: Any = 1.0, scope
 def huber_loss(labels: Any, predictions: Any, weights: Any = 1.0, delta: float = 1.0, scope: str | None = None,
                loss_collection: str | None = GraphKeys.LOSSES,
                reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
-    """Squared (halved) up to a distance of `delta`, linear beyond."""
+    """Squared (halved) up to a distance of `delta` between labels and predictions of one shape, linear beyond.
+
+    Reduced by compute_weighted_loss. Source: Huber 1964.
+    """
     labels, predictions = _pair(labels, predictions, "huber_loss")
     distance = ops.abs(predictions - labels)
     near = ops.minimum(distance, delta)
@@ -95,7 +104,11 @@ def huber_loss(labels: Any, predictions: Any, weights: Any = 1.0, delta: float =
 def log_loss(labels: Any, predictions: Any, weights: Any = 1.0, epsilon: float = 1e-7, scope: str | None = None,
              loss_collection: str | None = GraphKeys.LOSSES,
              reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
-    """-labels · log(predictions) - (1 - labels) · log(1 - predictions)."""
+    """-labels · log(predictions) - (1 - labels) · log(1 - predictions) for predictions in 0 … 1, of one shape with
+    the labels.
+
+    `epsilon` is added inside the logarithms. Reduced by compute_weighted_loss.
+    """
     labels, predictions = _pair(labels, predictions, "log_loss")
     losses = -(labels * ops.log(predictions + epsilon)) - (1.0 - labels) * ops.log(1.0 - predictions + epsilon)
     return compute_weighted_loss(losses, weights, scope or "log_loss", loss_collection, reduction)
@@ -104,29 +117,49 @@ def log_loss(labels: Any, predictions: Any, weights: Any = 1.0, epsilon: float =
 def hinge_loss(labels: Any, logits: Any, weights: Any = 1.0, scope: str | None = None,
                loss_collection: str | None = GraphKeys.LOSSES,
                reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
-    """max(0, 1 - (2 · labels - 1) · logits) for labels 0 and 1."""
+    """max(0, 1 - (2 · labels - 1) · logits) for labels 0 and 1 in the shape of the logits, reduced by compute_weighted_loss."""
     labels, logits = _pair(labels, logits, "hinge_loss")
     return compute_weighted_loss(ops.relu(1.0 - (2.0 * labels - 1.0) * logits), weights, scope or "hinge_loss",
                                  loss_collection, reduction)
 
 
+def cosine_distance(labels: Any, predictions: Any, axis: int | None = None, weights: Any = 1.0, scope: str | None = None,
+                    loss_collection: str | None = GraphKeys.LOSSES, reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS,
+                    dim: int | None = None) -> Tensor:
+    """1 - Σ labels · predictions over `axis`; both must have unit length there."""
+    axis = dim if axis is None else axis
+    if axis is None:
+        raise errors.InvalidArgumentError("cosine_distance: axis is missing; pass the axis along which vectors lie")
+    labels, predictions = _pair(labels, predictions, "cosine_distance")
+    losses = 1.0 - ops.reduce_sum(labels * predictions, axis=[axis], keepdims=True)
+    return compute_weighted_loss(losses, weights, scope or "cosine_distance", loss_collection, reduction)
+
+
 def softmax_cross_entropy(onehot_labels: Any, logits: Any, weights: Any = 1.0, label_smoothing: float = 0.0,
                           scope: str | None = None, loss_collection: str | None = GraphKeys.LOSSES,
                           reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
-    """Cross entropy of softmax(logits) [n, c] against one-hot labels, smoothed towards uniform by `label_smoothing`."""
+    """Cross entropy of softmax(logits) [n, classes] against one-hot labels [n, classes], reduced by
+    compute_weighted_loss.
+
+    `label_smoothing` s makes labels (1 - s) · label + s / classes.
+    """
     labels: Any
     labels, logits = _pair(onehot_labels, logits, "softmax_cross_entropy")
     if label_smoothing:
         classes = ops.cast(ops.shape(logits)[-1], logits.dtype)
         labels = labels * (1.0 - label_smoothing) + label_smoothing / classes
-    losses = ops.softmax_cross_entropy_with_logits_v2(labels=labels, logits=logits)
+    losses = ops.softmax_cross_entropy_with_logits(labels=labels, logits=logits)
     return compute_weighted_loss(losses, weights, scope or "softmax_cross_entropy", loss_collection, reduction)
 
 
 def sparse_softmax_cross_entropy(labels: Any, logits: Any, weights: Any = 1.0, scope: str | None = None,
                                  loss_collection: str | None = GraphKeys.LOSSES,
                                  reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
-    """Cross entropy of softmax(logits) [n, c] against class numbers [n]."""
+    """Cross entropy of softmax(logits) [n, classes] against class numbers int [n] or [n, 1], reduced by
+    compute_weighted_loss."""
+    labels, logits = convert(labels), convert(logits)
+    if labels.shape.rank is not None and labels.shape.rank == logits.shape.rank and labels.shape.dims[-1] in (1, None):
+        labels = ops.squeeze(labels, -1)
     losses = ops.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
     return compute_weighted_loss(losses, weights, scope or "sparse_softmax_cross_entropy", loss_collection, reduction)
 
@@ -134,7 +167,11 @@ def sparse_softmax_cross_entropy(labels: Any, logits: Any, weights: Any = 1.0, s
 def sigmoid_cross_entropy(multi_class_labels: Any, logits: Any, weights: Any = 1.0, label_smoothing: float = 0.0,
                           scope: str | None = None, loss_collection: str | None = GraphKeys.LOSSES,
                           reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
-    """Cross entropy of sigmoid(logits) against independent labels, smoothed towards 1/2 by `label_smoothing`."""
+    """Cross entropy of sigmoid(logits) against independent labels in 0 … 1 of the same shape, reduced by
+    compute_weighted_loss.
+
+    `label_smoothing` s makes labels (1 - s) · label + s / 2.
+    """
     labels: Any
     labels, logits = _pair(multi_class_labels, logits, "sigmoid_cross_entropy")
     if label_smoothing:
@@ -144,15 +181,19 @@ def sigmoid_cross_entropy(multi_class_labels: Any, logits: Any, weights: Any = 1
 
 
 def sequence_loss_by_example(logits: Sequence[Any], targets: Sequence[Any], weights: Sequence[Any],
-                             average_across_timesteps: bool = True, name: str | None = None) -> Tensor:
-    """Per example, the weighted cross entropy summed (or averaged) over time; each argument lists one entry per
-    step."""
+                             average_across_timesteps: bool = True,
+                             softmax_loss_function: Callable[..., Any] | None = None, name: str | None = None) -> Tensor:
+    """Per example, the weighted cross entropy summed (or averaged) over time: [batch].
+
+    Each argument lists one entry per step: logits [batch, classes], targets int [batch], weights [batch].
+    `softmax_loss_function(labels=, logits=)` replaces the cross entropy. InvalidArgumentError for lists of other lengths.
+    """
     if not len(logits) == len(targets) == len(weights) or not logits:
         raise errors.InvalidArgumentError(f"sequence_loss_by_example: {len(logits)} logits, {len(targets)} targets and "
                                           f"{len(weights)} weights; give one of each per step")
+    loss = softmax_loss_function or ops.sparse_softmax_cross_entropy_with_logits
     with root_graph().name_scope(name or "sequence_loss_by_example"):
-        losses = [ops.sparse_softmax_cross_entropy_with_logits(labels=ops.reshape(t, [-1]), logits=x) * w
-                  for x, t, w in zip(logits, targets, weights)]
+        losses = [loss(labels=ops.reshape(t, [-1]), logits=x) * w for x, t, w in zip(logits, targets, weights)]
         total = ops.add_n(losses)
         return total / (ops.add_n([convert(w) for w in weights]) + 1e-12) if average_across_timesteps else total
 
@@ -168,7 +209,8 @@ def get_regularization_losses(scope: str | None = None) -> list[Tensor]:
 
 
 def get_total_loss(add_regularization_losses: bool = True, name: str = "total_loss") -> Tensor:
-    """The sum of all losses, with those of regularizers unless told otherwise."""
+    """The sum of all losses, with those of regularizers unless told otherwise: a scalar. InvalidArgumentError when
+    there is none."""
     found = get_losses() + (get_regularization_losses() if add_regularization_losses else [])
     if not found:
         raise errors.InvalidArgumentError("get_total_loss: there are 0 losses; make one with wb.losses or add_loss")

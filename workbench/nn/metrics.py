@@ -1,41 +1,229 @@
 """Metrics over many batches: a value, and an operation that takes in one more batch; counters are local variables."""
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from workbench import errors
 from workbench.core.build import convert, ops
 from workbench.core.graph import Tensor
 from workbench.nn.scopes import variable_scope
-from workbench.nn.variables import GraphKeys, Variable
+from workbench.nn.variables import GraphKeys, Variable, root_graph
 
-__all__ = ["accuracy", "mean"]
+__all__ = ["accuracy", "auc", "confusion_matrix", "false_negatives", "false_positives", "mean", "mean_absolute_error",
+           "mean_iou", "mean_squared_error", "precision", "recall", "root_mean_squared_error", "true_negatives",
+           "true_positives"]
+
+Metric = tuple[Tensor, Tensor]
 
 
-def _counter(name: str) -> Variable:
-    return Variable(np.float32(0), trainable=False, name=name,
+def _counter(name: str, shape: Sequence[int] = ()) -> Variable:
+    return Variable(np.zeros(shape, np.float32), trainable=False, name=name,
                     collections=[GraphKeys.LOCAL_VARIABLES, GraphKeys.METRIC_VARIABLES])
 
 
-def mean(values: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
-         name: str | None = None) -> tuple[Tensor, Tensor]:
-    """(mean of all values seen, operation that sees one more batch and gives the new mean); 0 before any."""
-    with variable_scope(name, "mean"):
-        total, count = _counter("total"), _counter("count")
-        values = ops.cast(convert(values), "float32")
-        scale = ops.ones_like(values) * (1.0 if weights is None else ops.cast(convert(weights), "float32"))
-        sums = total.assign_add(ops.reduce_sum(values * scale)), count.assign_add(ops.reduce_sum(scale))
-        return _ratio(total.value(), count.value()), _ratio(*sums)
+def _listed(value: Tensor, update: Tensor, values: Any, updates: Any) -> Metric:
+    """The pair, added to the collections (a name or several) that were asked for."""
+    for item, keys in ((value, values), (update, updates)):
+        for key in [keys] if isinstance(keys, str) else keys or ():
+            root_graph().add_to_collection(key, item)
+    return value, update
 
 
 def _ratio(total: Tensor, count: Tensor) -> Tensor:
-    return total / ops.maximum(count, 1e-30) * ops.cast(count > 0.0, "float32")
+    """total / count, 0 where nothing was counted."""
+    empty = ops.equal(count, 0.0)
+    return ops.where(empty, ops.zeros_like(count), total / ops.where(empty, ops.ones_like(count), count))
+
+
+def _scale(values: Tensor, weights: Any) -> Tensor:
+    return ops.ones_like(values) * (1.0 if weights is None else ops.cast(convert(weights), "float32"))
+
+
+def mean(values: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
+         name: str | None = None) -> Metric:
+    """(mean of all values seen, operation that sees one more batch and gives the new mean); 0 before any.
+
+    Like every metric: float32 scalars, `weights` of a shape that broadcasts to the values, counters as local variables.
+    """
+    with variable_scope(name, "mean"):
+        total, count = _counter("total"), _counter("count")
+        values = ops.cast(convert(values), "float32")
+        scale = _scale(values, weights)
+        sums = total.assign_add(ops.reduce_sum(values * scale)), count.assign_add(ops.reduce_sum(scale))
+        return _listed(_ratio(total.value(), count.value()), _ratio(*sums), metrics_collections, updates_collections)
+
+
+def _pair(labels: Any, predictions: Any, where: str) -> tuple[Tensor, Tensor]:
+    predictions = convert(predictions)
+    labels = ops.cast(convert(labels), predictions.dtype)
+    if not labels.shape.compatible(predictions.shape):
+        raise errors.ShapeError(f"{where}: labels have shape {labels.shape} but predictions {predictions.shape}; make them "
+                                "equal")
+    return labels, predictions
 
 
 def accuracy(labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None,
-             updates_collections: Any = None, name: str | None = None) -> tuple[Tensor, Tensor]:
+             updates_collections: Any = None, name: str | None = None) -> Metric:
     """(share of predictions equal to labels, operation that sees one more batch)."""
-    labels, predictions = convert(labels), convert(predictions)
-    right = ops.equal(ops.cast(labels, predictions.dtype), predictions)
-    return mean(ops.cast(right, "float32"), weights, name=name or "accuracy")
+    labels, predictions = _pair(labels, predictions, "accuracy")
+    right = ops.cast(ops.equal(labels, predictions), "float32")
+    return mean(right, weights, metrics_collections, updates_collections, name or "accuracy")
+
+
+def mean_squared_error(labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None,
+                       updates_collections: Any = None, name: str | None = None) -> Metric:
+    """(mean of (labels - predictions)², operation that sees one more batch)."""
+    squares = ops.squared_difference(*_pair(labels, predictions, "mean_squared_error"))
+    return mean(squares, weights, metrics_collections, updates_collections, name or "mean_squared_error")
+
+
+def mean_absolute_error(labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None,
+                        updates_collections: Any = None, name: str | None = None) -> Metric:
+    """(mean of |labels - predictions|, operation that sees one more batch)."""
+    labels, predictions = _pair(labels, predictions, "mean_absolute_error")
+    return mean(ops.abs(predictions - labels), weights, metrics_collections, updates_collections,
+                name or "mean_absolute_error")
+
+
+def root_mean_squared_error(labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None,
+                            updates_collections: Any = None, name: str | None = None) -> Metric:
+    """(√ of the mean of (labels - predictions)², operation that sees one more batch)."""
+    value, update = mean_squared_error(labels, predictions, weights, name=name or "root_mean_squared_error")
+    return _listed(ops.sqrt(value), ops.sqrt(update), metrics_collections, updates_collections)
+
+
+# counts of right and wrong truth values
+
+def _truths(labels: Any, predictions: Any, where: str) -> tuple[Tensor, Tensor]:
+    labels, predictions = ops.cast(convert(labels), "bool"), ops.cast(convert(predictions), "bool")
+    return _pair(labels, predictions, where)
+
+
+def _count(which: tuple[bool, bool], labels: Any, predictions: Any, weights: Any, name: str) -> Metric:
+    """How often (label, prediction) was `which`."""
+    with variable_scope(None, name):
+        labels, predictions = _truths(labels, predictions, name)
+        hits = ops.logical_and(*(x if wanted else ops.logical_not(x) for wanted, x in zip(which, (labels, predictions))))
+        total, found = _counter("count"), ops.cast(hits, "float32")
+        update = total.assign_add(ops.reduce_sum(found * _scale(found, weights)))
+        return total.value(), update
+
+
+def true_positives(labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None,
+                   updates_collections: Any = None, name: str | None = None) -> Metric:
+    """(weight of the examples that are true and predicted so, operation that sees one more batch)."""
+    return _listed(*_count((True, True), labels, predictions, weights, name or "true_positives"), metrics_collections,
+                   updates_collections)
+
+
+def false_positives(labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None,
+                    updates_collections: Any = None, name: str | None = None) -> Metric:
+    """(weight of the examples that are false but predicted true, operation that sees one more batch)."""
+    return _listed(*_count((False, True), labels, predictions, weights, name or "false_positives"), metrics_collections,
+                   updates_collections)
+
+
+def true_negatives(labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None,
+                   updates_collections: Any = None, name: str | None = None) -> Metric:
+    """(weight of the examples that are false and predicted so, operation that sees one more batch)."""
+    return _listed(*_count((False, False), labels, predictions, weights, name or "true_negatives"), metrics_collections,
+                   updates_collections)
+
+
+def false_negatives(labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None,
+                    updates_collections: Any = None, name: str | None = None) -> Metric:
+    """(weight of the examples that are true but predicted false, operation that sees one more batch)."""
+    return _listed(*_count((True, False), labels, predictions, weights, name or "false_negatives"), metrics_collections,
+                   updates_collections)
+
+
+def _share(second: Any, labels: Any, predictions: Any, weights: Any, values: Any, updates: Any, name: str) -> Metric:
+    """True positives by all of which they are a part."""
+    with variable_scope(None, name):
+        good, good_update = true_positives(labels, predictions, weights)
+        bad, bad_update = second(labels, predictions, weights)
+        return _listed(_ratio(good, good + bad), _ratio(good_update, good_update + bad_update), values, updates)
+
+
+def precision(labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None,
+              updates_collections: Any = None, name: str | None = None) -> Metric:
+    """(share of the examples predicted true that are, operation that sees one more batch); both are truth values."""
+    return _share(false_positives, labels, predictions, weights, metrics_collections, updates_collections,
+                  name or "precision")
+
+
+def recall(labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None,
+           updates_collections: Any = None, name: str | None = None) -> Metric:
+    """(share of the true examples that are predicted so, operation that sees one more batch); both are truth values."""
+    return _share(false_negatives, labels, predictions, weights, metrics_collections, updates_collections, name or "recall")
+
+
+def auc(labels: Any, predictions: Any, weights: Any = None, num_thresholds: int = 200, metrics_collections: Any = None,
+        updates_collections: Any = None, curve: str = "ROC", name: str | None = None) -> Metric:
+    """(area under a curve by trapezoids over thresholds, operation that sees one more batch).
+
+    `predictions` lie in 0 … 1. The curve "ROC" is the true positive rate by the false one, "PR" precision by recall.
+    InvalidArgumentError for another curve or fewer than 2 thresholds.
+    """
+    if curve not in ("ROC", "PR") or num_thresholds < 2:
+        raise errors.InvalidArgumentError(f"auc: curve is {curve!r} and num_thresholds {num_thresholds}; use ROC or PR and 2 "
+                                          "or more")
+    inner = [i / (num_thresholds - 1) for i in range(1, num_thresholds - 1)]
+    limits = np.array([[-1e-7, *inner, 1 + 1e-7]], np.float32).T
+    with variable_scope(name, "auc"):
+        scores = ops.reshape(ops.cast(convert(predictions), "float32"), [1, -1])
+        truth = ops.reshape(ops.cast(ops.cast(convert(labels), "bool"), "float32"), [1, -1])
+        scale = ops.reshape(_scale(ops.cast(convert(predictions), "float32"), weights), [1, -1])
+        above = ops.cast(scores > convert(limits), "float32")
+        parts = {"true_positives": above * truth, "false_negatives": (1.0 - above) * truth,
+                 "true_negatives": (1.0 - above) * (1.0 - truth), "false_positives": above * (1.0 - truth)}
+        counters = {key: _counter(key, [num_thresholds]) for key in parts}
+        updates = {key: counters[key].assign_add(ops.reduce_sum(part * scale, axis=1)) for key, part in parts.items()}
+        return _listed(_area(curve, **{k: c.value() for k, c in counters.items()}), _area(curve, **updates),
+                       metrics_collections, updates_collections)
+
+
+def _area(curve: str, true_positives: Tensor, false_negatives: Tensor, true_negatives: Tensor,
+          false_positives: Tensor) -> Tensor:
+    tiny = 1e-6
+    found = (true_positives + tiny) / (true_positives + false_negatives + tiny)
+    if curve == "ROC":
+        x, y = false_positives / (false_positives + true_negatives + tiny), found
+    else:
+        x, y = found, (true_positives + tiny) / (true_positives + false_positives + tiny)
+    return ops.reduce_sum((x[:-1] - x[1:]) * (y[:-1] + y[1:]) / 2.0)
+
+
+# classes
+
+def confusion_matrix(labels: Any, predictions: Any, num_classes: Any = None, dtype: Any = "int32",
+                     name: str | None = None, weights: Any = None) -> Tensor:
+    """[classes, classes]: how often class i (row) was predicted as class j (column), or the sum of weights [n] there.
+
+    `labels` and `predictions` are integers [n]; `num_classes` defaults to the largest of them plus 1.
+    """
+    with root_graph().name_scope(name or "confusion_matrix"):
+        labels, predictions = (ops.cast(ops.reshape(convert(x), [-1]), "int64") for x in (labels, predictions))
+        count = ops.maximum(ops.reduce_max(labels), ops.reduce_max(predictions)) + 1 if num_classes is None else (
+            ops.cast(convert(num_classes), "int64"))
+        values = ops.ones_like(labels) if weights is None else ops.reshape(convert(weights), [-1])
+        shape = ops.stack([count, count])
+        return ops.scatter_nd(ops.stack([labels, predictions], axis=1), ops.cast(values, dtype), shape)
+
+
+def mean_iou(labels: Any, predictions: Any, num_classes: int, weights: Any = None, metrics_collections: Any = None,
+             updates_collections: Any = None, name: str | None = None) -> Metric:
+    """(mean over the classes seen of intersection / union, operation that adds a batch to the confusion matrix and gives
+    that matrix)."""
+    with variable_scope(name, "mean_iou"):
+        total = _counter("total_confusion_matrix", [num_classes, num_classes])
+        update = total.assign_add(confusion_matrix(labels, predictions, num_classes, "float32", weights=weights))
+        matrix = total.value()
+        hits = ops.diag_part(matrix)
+        union = ops.reduce_sum(matrix, axis=0) + ops.reduce_sum(matrix, axis=1) - hits
+        seen = ops.cast(union > 0.0, "float32")
+        value = _ratio(ops.reduce_sum(_ratio(hits, union)), ops.reduce_sum(seen))
+        return _listed(value, update, metrics_collections, updates_collections)

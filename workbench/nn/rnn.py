@@ -10,7 +10,7 @@ from workbench.core.graph import Tensor
 from workbench.nn.rnn_cell import RNNCell
 from workbench.nn.scopes import variable_scope
 
-__all__ = ["bidirectional_dynamic_rnn", "dynamic_rnn", "static_rnn"]
+__all__ = ["bidirectional_dynamic_rnn", "dynamic_rnn", "static_bidirectional_rnn", "static_rnn"]
 
 
 def static_rnn(cell: RNNCell, inputs: Sequence[Any], initial_state: Any = None, dtype: Any = None,
@@ -55,14 +55,16 @@ def _masked(alive: Tensor, new: Any, old: Any) -> Any:
 def dynamic_rnn(cell: RNNCell, inputs: Any, sequence_length: Any = None, initial_state: Any = None, dtype: Any = None,
                 parallel_iterations: int = 32, swap_memory: bool = False, time_major: bool = False,
                 scope: Any = None) -> tuple[Tensor, Any]:
-    """(outputs, final state) of `cell` over inputs [batch, time, n] ([time, batch, n] with `time_major`).
+    """(outputs, final state) of `cell` over floats [batch, time, n] ([time, batch, n] with `time_major`).
 
-    A loop of the graph: the number of steps may differ from run to run. Beyond `sequence_length` [batch] outputs are
-    zero and the state stays.
+    Outputs are [batch, time, output_size], or time first as the inputs. A loop of the graph: the number of steps may
+    differ from run to run. Beyond `sequence_length` (int [batch]) outputs are zero and the state stays. Raises
+    ShapeError for a rank below 3.
     """
     x = convert(inputs)
     if x.shape.rank is None or x.shape.rank < 3:
-        raise errors.ShapeError(f"dynamic_rnn: inputs {x.name} has shape {x.shape}; sequences have rank 3 or more")
+        raise errors.ShapeError(f"dynamic_rnn: inputs {x.name} has shape {x.shape}; sequences have rank 3 "
+                                "or more: reshape it")
     with variable_scope(scope or "rnn"):
         swapped = [1, 0, *range(2, x.shape.rank)]
         rows = x if time_major else ops.transpose(x, swapped)
@@ -95,14 +97,46 @@ def bidirectional_dynamic_rnn(cell_fw: RNNCell, cell_bw: RNNCell, inputs: Any, s
                               initial_state_fw: Any = None, initial_state_bw: Any = None, dtype: Any = None,
                               parallel_iterations: int = 32, swap_memory: bool = False, time_major: bool = False,
                               scope: Any = None) -> tuple[tuple[Tensor, Tensor], tuple[Any, Any]]:
-    """((outputs forwards, outputs backwards), (final states)) of two cells that read in opposite directions."""
-    if sequence_length is not None:
-        raise errors.UnimplementedError("bidirectional_dynamic_rnn: sequence_length has no definition here; pad the "
-                                        "inputs and leave it out")
+    """((outputs forwards, outputs backwards), (final states)) of two cells that read in opposite directions, shaped
+    as in dynamic_rnn.
+
+    With `sequence_length` [batch] the second cell begins at the last element of each sequence.
+    """
     axis = 0 if time_major else 1
-    options: dict[str, Any] = {"dtype": dtype, "parallel_iterations": parallel_iterations, "time_major": time_major}
+    options: dict[str, Any] = {"dtype": dtype, "parallel_iterations": parallel_iterations, "time_major": time_major,
+                               "sequence_length": sequence_length}
+
+    def mirrored(x: Any) -> Tensor:
+        if sequence_length is None:
+            return ops.reverse(x, axis=[axis])
+        lengths = ops.cast(convert(sequence_length), "int32")
+        return ops.reverse_sequence(x, lengths, seq_axis=axis, batch_axis=1 - axis)
+
     with variable_scope(scope or "bidirectional_rnn"):
         forwards, last = dynamic_rnn(cell_fw, inputs, initial_state=initial_state_fw, scope="fw", **options)
-        mirrored = ops.reverse(convert(inputs), axis=[axis])
-        backwards, first = dynamic_rnn(cell_bw, mirrored, initial_state=initial_state_bw, scope="bw", **options)
-        return (forwards, ops.reverse(backwards, axis=[axis])), (last, first)
+        backwards, first = dynamic_rnn(cell_bw, mirrored(convert(inputs)), initial_state=initial_state_bw, scope="bw",
+                                       **options)
+        return (forwards, mirrored(backwards)), (last, first)
+
+
+def static_bidirectional_rnn(cell_fw: RNNCell, cell_bw: RNNCell, inputs: Sequence[Any], initial_state_fw: Any = None,
+                             initial_state_bw: Any = None, dtype: Any = None, sequence_length: Any = None,
+                             scope: Any = None) -> tuple[list[Tensor], Any, Any]:
+    """(outputs [batch, units of both] for each of the inputs [batch, n], final state forwards, final state backwards).
+
+    With `sequence_length` [batch] the second cell begins at the last element of each sequence.
+    """
+    with variable_scope(scope or "bidirectional_rnn"):
+        forwards, last = static_rnn(cell_fw, inputs, initial_state_fw, dtype, sequence_length, scope="fw")
+        mirrored = _mirrored_steps(inputs, sequence_length)
+        backwards, first = static_rnn(cell_bw, mirrored, initial_state_bw, dtype, sequence_length, scope="bw")
+        pairs = zip(forwards, _mirrored_steps(backwards, sequence_length))
+        return [ops.concat(list(pair), axis=1) for pair in pairs], last, first
+
+
+def _mirrored_steps(steps: Sequence[Any], sequence_length: Any) -> list[Any]:
+    if sequence_length is None:
+        return list(steps)[::-1]
+    lengths = ops.cast(convert(sequence_length), "int32")
+    stacked = ops.stack([convert(x) for x in steps])
+    return list(ops.unstack(ops.reverse_sequence(stacked, lengths, seq_axis=0, batch_axis=1), len(steps)))

@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 from workbench import errors
 from workbench.core.build import convert, ops
 from workbench.core.graph import Graph, Tensor
-from workbench.nn.initializers import Constant, Zeros
+from workbench.nn.initializers import Constant, RandomUniform, Zeros
 from workbench.nn.scopes import VariableScope, get_variable, get_variable_scope, variable_scope
 from workbench.nn.variables import Variable, root_graph
 
-__all__ = ["BasicLSTMCell", "BasicRNNCell", "DropoutWrapper", "GRUCell", "LSTMCell", "LSTMStateTuple", "MultiRNNCell",
+__all__ = ["BasicLSTMCell", "BasicRNNCell", "DropoutWrapper", "EmbeddingWrapper", "GRUCell", "InputProjectionWrapper",
+           "LSTMCell", "LSTMStateTuple", "MultiRNNCell",
            "OutputProjectionWrapper", "RNNCell", "ResidualWrapper"]
 
 
@@ -34,10 +35,12 @@ class RNNCell:
 
     @property
     def state_size(self) -> Any:
+        """Width of the state: an int, or a tuple of them for a state of several parts."""
         raise errors.UnimplementedError(f"{type(self).__name__}: state_size is missing; define it")
 
     @property
     def output_size(self) -> int:
+        """Width of the output."""
         raise errors.UnimplementedError(f"{type(self).__name__}: output_size is missing; define it")
 
     def __call__(self, inputs: Any, state: Any, scope: str | VariableScope | None = None) -> tuple[Any, Any]:
@@ -45,6 +48,7 @@ class RNNCell:
             return self.call(convert(inputs), state)
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
+        """(output [batch, output_size], new state) of one step; what a new cell defines."""
         raise errors.UnimplementedError(f"{type(self).__name__}: call(inputs, state) is missing; define it")
 
     def zero_state(self, batch_size: Any, dtype: Any) -> Any:
@@ -53,10 +57,14 @@ class RNNCell:
 
     def variable(self, name: str, shape: Sequence[int], dtype: Any, initializer: Any = None) -> Tensor:
         """The variable `name` of this cell in the scope in force, read."""
+        return self.table(name, shape, dtype, initializer).value()
+
+    def table(self, name: str, shape: Sequence[int], dtype: Any, initializer: Any = None) -> Variable:
+        """The variable `name` of this cell in the scope in force."""
         key = (root_graph(), get_variable_scope().name, name)
         if key not in self._made:
             self._made[key] = get_variable(name, shape, dtype, initializer)
-        return self._made[key].value()
+        return self._made[key]
 
     def linear(self, parts: Sequence[Tensor], units: int, prefix: str = "", bias: Any = None,
                kernel: Any = None) -> Tensor:
@@ -75,7 +83,9 @@ class RNNCell:
 
 def _snake(name: str) -> str:
     known = {"BasicLSTMCell": "basic_lstm_cell", "BasicRNNCell": "basic_rnn_cell", "LSTMCell": "lstm_cell",
-             "GRUCell": "gru_cell", "MultiRNNCell": "multi_rnn_cell"}
+             "GRUCell": "gru_cell", "MultiRNNCell": "multi_rnn_cell",
+             "EmbeddingWrapper": "embedding_wrapper", "InputProjectionWrapper": "input_projection_wrapper",
+             "OutputProjectionWrapper": "output_projection_wrapper"}
     return known.get(name, name.lower())
 
 
@@ -184,8 +194,8 @@ class LSTMCell(BasicLSTMCell):
                  reuse: Any = None, name: str | None = None, **ignored: Any) -> None:
         super().__init__(num_units, forget_bias, state_is_tuple, activation, reuse, name)
         if num_proj is not None and not state_is_tuple:
-            raise errors.InvalidArgumentError("LSTMCell: num_proj needs state_is_tuple=True, because c and h differ in "
-                                              "width")
+            raise errors.InvalidArgumentError(f"LSTMCell: num_proj is {num_proj} but state_is_tuple is False; c and h "
+                                              "differ in width: pass state_is_tuple=True")
         self._peepholes, self._clip, self._initializer = use_peepholes, cell_clip, initializer
         self._projection, self._projection_clip = num_proj, proj_clip
 
@@ -307,3 +317,36 @@ class OutputProjectionWrapper(_Wrapper):
         output, new = self._cell(inputs, state)
         projected = self.linear([output], self._size)
         return projected if self._activation is None else self._activation(projected), new
+
+
+class InputProjectionWrapper(_Wrapper):
+    """A linear map of a cell's inputs to `num_proj` numbers."""
+
+    def __init__(self, cell: RNNCell, num_proj: int, activation: Callable[..., Any] | None = None,
+                 input_size: Any = None) -> None:
+        super().__init__(cell)
+        self._size, self._activation = num_proj, activation
+
+    def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
+        projected = self.linear([inputs], self._size)
+        return self._cell(projected if self._activation is None else self._activation(projected), state)
+
+
+class EmbeddingWrapper(_Wrapper):
+    """Looks its integer inputs [batch] or [batch, 1] up in a table `embedding` [embedding_classes, embedding_size]."""
+
+    def __init__(self, cell: RNNCell, embedding_classes: int, embedding_size: int, initializer: Any = None,
+                 reuse: Any = None) -> None:
+        super().__init__(cell)
+        if embedding_classes <= 0 or embedding_size <= 0:
+            raise errors.InvalidArgumentError(f"EmbeddingWrapper: embedding_classes is {embedding_classes} and "
+                                              f"embedding_size {embedding_size}; both must be 1 or more")
+        self._shape, self._initializer = [embedding_classes, embedding_size], initializer
+
+    def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
+        first = state
+        while isinstance(first, tuple):
+            first = first[0]
+        start = self._initializer or get_variable_scope().initializer or RandomUniform(-3 ** 0.5, 3 ** 0.5)
+        table = self.table("embedding", self._shape, convert(first).dtype, start)
+        return self._cell(table.gather(ops.reshape(inputs, [-1])), state)

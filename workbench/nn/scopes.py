@@ -42,9 +42,11 @@ class VariableScope:
         self.reuse = True
 
     def global_variables(self) -> list[Variable]:
+        """The global variables whose names begin with this scope's."""
         return self._mine(GraphKeys.GLOBAL_VARIABLES)
 
     def trainable_variables(self) -> list[Variable]:
+        """The trainable variables whose names begin with this scope's."""
         return self._mine(GraphKeys.TRAINABLE_VARIABLES)
 
     def _mine(self, key: str) -> list[Variable]:

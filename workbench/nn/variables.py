@@ -147,45 +147,55 @@ class Variable:
         return (session or default_session()).run(self._snapshot)
 
     def load(self, value: Any, session: Any = None) -> None:
-        """Assign `value` in `session` or the default session, without adding to the graph."""
+        """Assign `value` (of the variable's dtype and shape) in `session` or the default session, without adding to
+        the graph."""
         (session or default_session()).run(self.initializer, {self.initializer.inputs[1]: value})
 
     # changes; each returns the new value
     def assign(self, value: Any, use_locking: bool = True, name: str | None = None) -> Tensor:
-        """Replace the value by `value`."""
+        """Replace the value by `value` (the variable's dtype and shape) and give the new one. Updates are atomic:
+        `use_locking` has no effect."""
         return self._use("assign", convert(value, self.dtype), name=name)
 
     def assign_add(self, delta: Any, use_locking: bool = True, name: str | None = None) -> Tensor:
-        """Add `delta`, atomically."""
+        """Add `delta` (the variable's dtype and shape), atomically, and give the new value."""
         return self._use("assign_add", convert(delta, self.dtype), name=name)
 
     def assign_sub(self, delta: Any, use_locking: bool = True, name: str | None = None) -> Tensor:
-        """Subtract `delta`, atomically."""
+        """Subtract `delta` (the variable's dtype and shape), atomically, and give the new value."""
         return self._use("assign_sub", convert(delta, self.dtype), name=name)
 
+    def count_up_to(self, limit: int) -> Tensor:
+        """Add 1 to this integer scalar and give the value before; OutOfRangeError once it is `limit`."""
+        return self._use("count_up_to", limit=limit, dtype=self.dtype)
+
     def gather(self, indices: Any, name: str | None = None) -> Tensor:
-        """Rows `indices` alone; the gradient is IndexedSlices."""
+        """Rows `indices` (ints [...]) alone, [..., row]; the gradient is IndexedSlices."""
         return self._use("resource_gather", indices, dtype=self.dtype, shape=self.shape, name=name)
 
     sparse_read = gather
 
     def scatter_sub(self, slices: IndexedSlices, name: str | None = None) -> Tensor:
-        """Subtract rows; repeated indices add up."""
+        """Subtract rows and give the new value; repeated indices add up."""
         return self._use("scatter_sub", slices.indices, slices.values, name=name)
 
     # description
     @property
     def name(self) -> str:
+        """The name of its operation with ":0": "weights:0"."""
         return f"{self.op.name}:0"
 
     @property
     def device(self) -> str:
+        """The device asked for, "" when none was."""
         return self.op.device
 
     def get_shape(self) -> Shape:
+        """The static shape."""
         return self.shape
 
     def set_shape(self, shape: Any) -> None:
+        """Add what is known about the shape; ShapeError when it contradicts."""
         self.shape = self.shape.merge(as_shape(shape), f"set_shape of {self.name}")
 
     def __iter__(self) -> Any:
@@ -205,33 +215,34 @@ install_operators(Variable)
 
 def assign(ref: Variable, value: Any, validate_shape: bool = True, use_locking: bool = True,
            name: str | None = None) -> Tensor:
-    """Replace the value of a variable; gives the new value."""
+    """Replace the value of a variable; gives the new value. Raises DtypeError or ShapeError where `value` does not fit."""
     return ref.assign(value, name=name)
 
 
 def assign_add(ref: Variable, value: Any, use_locking: bool = True, name: str | None = None) -> Tensor:
-    """Add to a variable; gives the new value."""
+    """Add `value`, of the variable's dtype and shape, to a variable; gives the new value."""
     return ref.assign_add(value, name=name)
 
 
 def assign_sub(ref: Variable, value: Any, use_locking: bool = True, name: str | None = None) -> Tensor:
-    """Subtract from a variable; gives the new value."""
+    """Subtract `value`, of the variable's dtype and shape, from a variable; gives the new value."""
     return ref.assign_sub(value, name=name)
 
 
 def scatter_add(ref: Variable, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None) -> Tensor:
-    """Add updates[i] to row indices[i] of a variable."""
+    """Add updates[i] to row indices[i] of a variable; indices are ints [n], updates [n, row]; repeated indices add
+    up. Gives the new value."""
     return ref._use("scatter_add", indices, convert(updates, ref.dtype), name=name)
 
 
 def scatter_sub(ref: Variable, indices: Any, updates: Any, use_locking: bool = True, name: str | None = None) -> Tensor:
-    """Subtract updates[i] from row indices[i] of a variable."""
+    """Subtract updates[i] from row indices[i] of a variable, as scatter_add adds them. Gives the new value."""
     return ref._use("scatter_sub", indices, convert(updates, ref.dtype), name=name)
 
 
 def scatter_update(ref: Variable, indices: Any, updates: Any, use_locking: bool = True,
                    name: str | None = None) -> Tensor:
-    """Set row indices[i] of a variable to updates[i]."""
+    """Set row indices[i] of a variable to updates[i]; indices are ints [n], updates [n, row]. Gives the new value."""
     return ref._use("scatter_update", indices, convert(updates, ref.dtype), name=name)
 
 

@@ -1,7 +1,28 @@
 """USER LEVEL: optimizers, savers, replicas and the training loop, written with the public graph API alone."""
 from workbench.train.averages import ExponentialMovingAverage
 from workbench.train.background import Training
+from workbench.train.cluster_spec import ClusterSpec
 from workbench.train.coordinator import Coordinator, QueueRunner, add_queue_runner, start_queue_runners
+from workbench.train.examples import (
+    BytesList,
+    Example,
+    Feature,
+    Features,
+    FloatList,
+    Int64List,
+)
+from workbench.train.inputs import (
+    batch,
+    batch_join,
+    input_producer,
+    limit_epochs,
+    match_filenames_once,
+    range_input_producer,
+    shuffle_batch,
+    shuffle_batch_join,
+    slice_input_producer,
+    string_input_producer,
+)
 from workbench.train.monitored import (
     CheckpointSaverHook,
     LoggingTensorHook,
@@ -31,14 +52,18 @@ from workbench.train.schedules import (
     piecewise_constant,
     polynomial_decay,
 )
+from workbench.train.supervisor import LooperThread, Supervisor
 from workbench.train.sync import SyncReplicasOptimizer, replica_device_setter
 
 __all__ = [
-    "AdadeltaOptimizer", "AdagradOptimizer", "AdamOptimizer", "CheckpointSaverHook", "Coordinator",
-    "ExponentialMovingAverage", "FtrlOptimizer", "GradientDescentOptimizer", "LoggingTensorHook",
-    "MomentumOptimizer", "MonitoredTrainingSession", "Optimizer", "QueueRunner", "RMSPropOptimizer", "Saver",
-    "SessionRunHook", "StopAtStepHook", "SyncReplicasOptimizer", "Training", "add_queue_runner", "checkpoint_exists",
-    "create_global_step", "exponential_decay", "get_checkpoint_state", "get_global_step",
-    "get_or_create_global_step", "global_step", "inverse_time_decay", "latest_checkpoint", "natural_exp_decay",
-    "piecewise_constant", "polynomial_decay", "replica_device_setter", "start_queue_runners",
+    "AdadeltaOptimizer", "AdagradOptimizer", "AdamOptimizer", "BytesList", "CheckpointSaverHook", "ClusterSpec",
+    "Coordinator", "Example", "ExponentialMovingAverage", "Feature", "Features", "FloatList", "FtrlOptimizer",
+    "GradientDescentOptimizer", "Int64List", "LoggingTensorHook", "LooperThread", "MomentumOptimizer",
+    "MonitoredTrainingSession", "Optimizer", "QueueRunner", "RMSPropOptimizer", "Saver", "SessionRunHook",
+    "StopAtStepHook", "Supervisor", "SyncReplicasOptimizer", "Training", "add_queue_runner", "batch", "batch_join",
+    "checkpoint_exists", "create_global_step", "exponential_decay", "get_checkpoint_state", "get_global_step",
+    "get_or_create_global_step", "global_step", "input_producer", "inverse_time_decay", "latest_checkpoint",
+    "limit_epochs", "match_filenames_once", "natural_exp_decay", "piecewise_constant", "polynomial_decay",
+    "range_input_producer", "replica_device_setter", "shuffle_batch", "shuffle_batch_join", "slice_input_producer",
+    "start_queue_runners", "string_input_producer",
 ]

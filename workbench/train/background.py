@@ -30,6 +30,7 @@ class Training:
 
     @property
     def running(self) -> bool:
+        """Is the thread alive?"""
         return self._thread.is_alive()
 
     def stop(self) -> Progress:

@@ -79,6 +79,7 @@ class Coordinator:
 
     @property
     def joined(self) -> bool:
+        """Have all registered threads ended?"""
         return not any(t.is_alive() for t in self._threads)
 
     def raise_requested_exception(self) -> None:

@@ -27,7 +27,8 @@ from workbench.train.replicas import Replicas, Tower, replicate
 __all__ = ["classifier", "fit", "start", "train"]
 
 _HIDDEN = 128
-_REPORT_SECONDS = 0.1      # between progress records
+_EVALUATE_SECONDS = 5.0    # between evaluations, where a tenth of the run takes longer
+_REPORT_SECONDS = 0.1      # between progress records, and between the step numbers that views are told
 
 
 def classifier() -> Tower:
@@ -102,6 +103,8 @@ class _Run:
         self._claimed = 0
         self._recent: collections.deque[float] = collections.deque(maxlen=200)
         self._times: dict[str, collections.deque[float]] = {}
+        self._tenth, self._evaluated = -1, 0.0       # the tenth of the run, and when it was evaluated last
+        self._told = 0.0           # when views heard of a step last
         self._stop = threading.Event()
         self._ended: queue.Queue[BaseException | None] = queue.Queue()
 
@@ -109,9 +112,10 @@ class _Run:
         count = len(self.replicas.towers) if self.replicas.mode == "async" else 1
         threads = [threading.Thread(target=self._work, args=(i,), name=f"wb-replica-{i}", daemon=True)
                    for i in range(count)]
+        self._tell(0)
         for thread in threads:
             thread.start()
-        running, evaluated = count, -1
+        running = count
         try:
             while running:
                 try:
@@ -121,15 +125,21 @@ class _Run:
                         raise error
                 except queue.Empty:
                     pass
-                tenth = self.done * 10 // max(1, self.steps)
-                accuracy = self._accuracy(2000) if tenth > evaluated and self.done else None
-                evaluated = tenth if accuracy is not None else evaluated
-                yield self._record(accuracy)
+                yield self._record(self._accuracy(2000) if self._due() else None)
             yield self._record(self._accuracy(None), self._save(checkpoint_dir))
         finally:
             self._stop.set()
             for thread in threads:
                 thread.join()
+            self._tell(self.done)
+
+    def _due(self) -> bool:
+        """Is it time to evaluate: after the first step, each tenth of the run, and some seconds?"""
+        tenth, now = self.done * 10 // max(1, self.steps), time.perf_counter()
+        if self.done == 0 or (tenth == self._tenth and now - self._evaluated < _EVALUATE_SECONDS):
+            return False
+        self._tenth, self._evaluated = tenth, now
+        return True
 
     # stepping
     def _work(self, number: int) -> None:
@@ -163,10 +173,18 @@ class _Run:
         with self._count_lock:
             self.done += 1
             step, self.loss = self.done, loss
-            self._recent.append(time.perf_counter())
+            now = time.perf_counter()
+            self._recent.append(now)
+            tell = now - self._told > _REPORT_SECONDS
+            self._told = now if tell else self._told
             name = f"/job:worker/task:{number}" if self.replicas.mode == "async" else "all workers"
             self._times.setdefault(name, collections.deque(maxlen=50)).append(seconds * 1e3)
+        if tell:
+            self._tell(step)
         trace.journal.point("loss", step, loss)
+
+    def _tell(self, step: int) -> None:
+        trace.journal.count(step, self.steps, self.session.name)
 
     # reporting
     def _record(self, accuracy: float | None, message: str = "") -> Progress:

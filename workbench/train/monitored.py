@@ -153,6 +153,7 @@ class MonitoredTrainingSession:
 
     @property
     def graph(self) -> Any:
+        """The graph that the session runs."""
         return self._session.graph
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:

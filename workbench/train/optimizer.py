@@ -16,9 +16,13 @@ GradientsAndVariables = Sequence[tuple[Any, Variable]]
 
 
 class Optimizer:
-    """Base of all optimizers; a new one defines `_apply_dense`, `_apply_sparse` and, if it has state, `_create_slots`.
+    """Base of all optimizers; a new one defines `_apply_dense`, `_apply_sparse` and, if it has state,
+    `_create_slots`.
 
-    Everything here is graph built from public operations: the engine knows no optimizer (paper §4.1).
+    Everything here is graph built from public operations: the engine knows no optimizer (paper §4.1). Learning rates
+    and other numbers may be scalar tensors or functions. `use_locking`, `gate_gradients`, `aggregation_method` and
+    `colocate_gradients_with_ops` have no effect: updates are atomic, and gradients are placed where their forward
+    operations are.
     """
 
     GATE_NONE, GATE_OP, GATE_GRAPH = 0, 1, 2
@@ -29,6 +33,7 @@ class Optimizer:
         self._extra: list[Variable] = []
 
     def get_name(self) -> str:
+        """The name scope of its operations."""
         return self._name
 
     # what users call
@@ -36,9 +41,10 @@ class Optimizer:
                  gate_gradients: int = GATE_OP, aggregation_method: Any = None,
                  colocate_gradients_with_ops: bool = False,
                  name: str | None = None, grad_loss: Any = None) -> Operation:
-        """One step: an operation that computes the gradients of `loss` and applies them.
+        """One step: an operation that computes the gradients of `loss` (its elements are summed) and applies them.
 
-        Raises InvalidArgumentError naming the variables when none of them leads to the loss.
+        `var_list` is by default the trainable variables; `global_step` is increased by 1 afterwards. Raises
+        InvalidArgumentError naming the variables when none of them leads to the loss.
         """
         pairs = self.compute_gradients(loss, var_list, grad_loss=grad_loss)
         return self.apply_gradients(pairs, global_step, name)
@@ -46,8 +52,11 @@ class Optimizer:
     def compute_gradients(self, loss: Any, var_list: Iterable[Variable] | None = None, gate_gradients: int = GATE_OP,
                           aggregation_method: Any = None, colocate_gradients_with_ops: bool = False,
                           grad_loss: Any = None) -> list[tuple[Any, Variable]]:
-        """(gradient of `loss`, variable) pairs; the gradient is a Tensor, IndexedSlices, or None where no path
-        leads."""
+        """(gradient of `loss`, variable) pairs; the gradient is a tensor of the variable's shape and dtype,
+        IndexedSlices, or None where no path leads.
+
+        Raises InvalidArgumentError when there are no variables.
+        """
         chosen = [var_list] if isinstance(var_list, Variable) else list(var_list or trainable_variables())
         if not chosen:
             raise errors.InvalidArgumentError(f"{self._name}: there are 0 variables to optimize; make one with "
@@ -57,7 +66,11 @@ class Optimizer:
 
     def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Variable]], global_step: Variable | None = None,
                         name: str | None = None) -> Operation:
-        """An operation that applies the gradients and then, if given, adds 1 to `global_step`."""
+        """An operation that applies the gradients and then, if given, adds 1 to `global_step`; pairs with None are
+        left out.
+
+        Raises InvalidArgumentError when every gradient is None.
+        """
         pairs = [(g, v) for g, v in grads_and_vars]
         live = [(g if isinstance(g, IndexedSlices) else convert(g), v) for g, v in pairs if g is not None]
         if not live:
@@ -91,6 +104,7 @@ class Optimizer:
         return self._slots.get(name, {}).get(var)
 
     def get_slot_names(self) -> list[str]:
+        """Names of the state it keeps for each variable, such as "momentum"."""
         return sorted(self._slots)
 
     def variables(self) -> list[Variable]:

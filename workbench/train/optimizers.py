@@ -7,15 +7,21 @@ from typing import Any
 from workbench import errors
 from workbench.core.build import IndexedSlices, ops
 from workbench.core.graph import Tensor
-from workbench.nn.variables import Variable, near, root_graph
+from workbench.nn.variables import Variable, near, root_graph, scatter_sub, scatter_update
 from workbench.train.optimizer import Optimizer
 
 __all__ = ["AdadeltaOptimizer", "AdagradOptimizer", "AdamOptimizer", "FtrlOptimizer", "GradientDescentOptimizer",
            "MomentumOptimizer", "RMSPropOptimizer"]
 
 
+def _distinct(grad: IndexedSlices) -> tuple[Tensor, Tensor]:
+    """Distinct row numbers of a sparse gradient, and the sum of its rows of each."""
+    rows, places = ops.unique(grad.indices)
+    return rows, ops.unsorted_segment_sum(grad.values, places, ops.size(rows))
+
+
 class GradientDescentOptimizer(Optimizer):
-    """variable -= learning_rate · gradient."""
+    """variable -= learning_rate · gradient; `learning_rate` is a number, a scalar tensor or a function that returns one."""
 
     def __init__(self, learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent") -> None:
         super().__init__(use_locking, name)
@@ -53,7 +59,11 @@ class MomentumOptimizer(Optimizer):
 
 
 class AdamOptimizer(Optimizer):
-    """Adaptive moments (Kingma & Ba 2015), in the form before section 2.1, where epsilon is "epsilon hat"."""
+    """Adaptive moments (Kingma & Ba 2015), in the form before section 2.1, where epsilon is "epsilon hat".
+
+    State: slots "m" and "v" of each variable's shape, and two scalars. With IndexedSlices all rows move, because
+    their moments decay.
+    """
 
     def __init__(self, learning_rate: Any = 0.001, beta1: Any = 0.9, beta2: Any = 0.999, epsilon: Any = 1e-8,
                  use_locking: bool = False, name: str = "Adam") -> None:
@@ -101,7 +111,10 @@ class AdamOptimizer(Optimizer):
 
 
 class AdagradOptimizer(Optimizer):
-    """accum += gradient²; variable -= learning_rate · gradient / √accum (Duchi, Hazan & Singer 2011)."""
+    """accum += gradient²; variable -= learning_rate · gradient / √accum (Duchi, Hazan & Singer 2011).
+
+    Raises InvalidArgumentError unless `initial_accumulator_value` is positive.
+    """
 
     def __init__(self, learning_rate: Any, initial_accumulator_value: float = 0.1, use_locking: bool = False,
                  name: str = "Adagrad") -> None:
@@ -125,7 +138,11 @@ class AdagradOptimizer(Optimizer):
 
 
 class RMSPropOptimizer(Optimizer):
-    """Divide by a running root mean square of the gradient (Hinton 2012), with momentum."""
+    """Divide by a running root mean square of the gradient (Hinton 2012), with momentum.
+
+    rms = decay · rms + (1 - decay) · gradient²; momentum slot = momentum · slot + learning_rate · gradient / √(rms +
+    epsilon); variable -= slot. Raises UnimplementedError for `centered`.
+    """
 
     def __init__(self, learning_rate: Any, decay: Any = 0.9, momentum: Any = 0.0, epsilon: Any = 1e-10,
                  use_locking: bool = False, centered: bool = False, name: str = "RMSProp") -> None:
@@ -152,7 +169,8 @@ class RMSPropOptimizer(Optimizer):
 
 
 class AdadeltaOptimizer(Optimizer):
-    """Steps in the ratio of past updates to past gradients (Zeiler 2012)."""
+    """Steps in the ratio of past updates to past gradients (Zeiler 2012), times `learning_rate`; `rho` is the decay
+    of both means."""
 
     def __init__(self, learning_rate: Any = 0.001, rho: float = 0.95, epsilon: float = 1e-8, use_locking: bool = False,
                  name: str = "Adadelta") -> None:
@@ -164,19 +182,32 @@ class AdadeltaOptimizer(Optimizer):
             self._make_slot(var, "accum")
             self._make_slot(var, "accum_update")
 
-    def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
-        accum, moved = self._slot(var, "accum"), self._slot(var, "accum_update")
+    def _rule(self, var: Variable, grad: Tensor, accum: Tensor, moved: Tensor) -> list[Tensor]:
+        """[change of the variable, new accum, new accum_update]."""
         rho, epsilon = self._number(self._rho, var), self._number(self._epsilon, var)
-        mean = accum.assign(rho * accum + (1 - rho) * ops.square(grad))
-        before = moved.value()
-        step = ops.sqrt(before + epsilon) * ops.rsqrt(mean + epsilon) * grad
-        done = moved.assign(rho * before + (1 - rho) * ops.square(step))
-        with root_graph().control_dependencies([done]):
-            return var.assign_sub(self._number(self._rate, var) * step)
+        mean = rho * accum + (1 - rho) * ops.square(grad)
+        step = ops.sqrt(moved + epsilon) * ops.rsqrt(mean + epsilon) * grad
+        return [self._number(self._rate, var) * step, mean, rho * moved + (1 - rho) * ops.square(step)]
+
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
+        slots = [self._slot(var, "accum"), self._slot(var, "accum_update")]
+        step, *states = self._rule(var, grad, *[slot.value() for slot in slots])
+        with root_graph().control_dependencies([slot.assign(s).op for slot, s in zip(slots, states)]):
+            return var.assign_sub(step)
+
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor:
+        rows, total = _distinct(grad)
+        slots = [self._slot(var, "accum"), self._slot(var, "accum_update")]
+        step, *states = self._rule(var, total, *[slot.gather(rows) for slot in slots])
+        with root_graph().control_dependencies([scatter_update(slot, rows, s).op for slot, s in zip(slots, states)]):
+            return scatter_sub(var, rows, step)
 
 
 class FtrlOptimizer(Optimizer):
-    """Follow the regularised leader (McMahan et al. 2013): sparse models by an L1 term."""
+    """Follow the regularised leader (McMahan et al. 2013): sparse models by an L1 term.
+
+    Raises InvalidArgumentError for a positive `learning_rate_power` or a negative strength.
+    """
 
     def __init__(self, learning_rate: Any, learning_rate_power: float = -0.5, initial_accumulator_value: float = 0.1,
                  l1_regularization_strength: float = 0.0, l2_regularization_strength: float = 0.0,
@@ -194,14 +225,25 @@ class FtrlOptimizer(Optimizer):
             self._make_slot(var, "accum", self._initial)
             self._make_slot(var, "linear")
 
-    def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
-        accum, linear = self._slot(var, "accum"), self._slot(var, "linear")
+    def _rule(self, var: Variable, grad: Tensor, value: Tensor, accum: Tensor, linear: Tensor) -> list[Tensor]:
+        """[new value of the variable, new accum, new linear]."""
         rate, power = self._number(self._rate, var), self._number(self._power, var)
-        before, value = accum.value(), var.value()
-        total = before + ops.square(grad)
-        sigma = (ops.pow(total, power) - ops.pow(before, power)) / rate
-        line = linear.assign_add(grad - sigma * value)
+        total = accum + ops.square(grad)
+        sigma = (ops.pow(total, power) - ops.pow(accum, power)) / rate
+        line = linear + (grad - sigma * value)
         curve = ops.pow(total, power) / rate + 2 * self._l2
         chosen = ops.select(ops.abs(line) > self._l1, (ops.sign(line) * self._l1 - line) / curve, ops.zeros_like(line))
-        with root_graph().control_dependencies([accum.assign(total)]):
-            return var.assign(chosen)
+        return [chosen, total, line]
+
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
+        states = [var, self._slot(var, "accum"), self._slot(var, "linear")]
+        first, *rest = self._rule(var, grad, *[s.value() for s in states])
+        with root_graph().control_dependencies([s.assign(new).op for s, new in zip(states[1:], rest)]):
+            return var.assign(first)
+
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor:
+        rows, total = _distinct(grad)
+        states = [var, self._slot(var, "accum"), self._slot(var, "linear")]
+        first, *rest = self._rule(var, total, *[s.gather(rows) for s in states])
+        with root_graph().control_dependencies([scatter_update(s, rows, new).op for s, new in zip(states[1:], rest)]):
+            return scatter_update(var, rows, first)

@@ -19,7 +19,12 @@ def _listed(value: Any) -> list[Any]:
 
 
 class QueueBase:
-    """What all queues share. Elements are tuples of components with fixed dtypes, and shapes if they were given."""
+    """What all queues share. Elements are tuples of components with fixed dtypes, and shapes if they were given.
+
+    `shapes` is one shape a component, without a batch dimension; dequeue_many and dequeue_up_to need them. `names`
+    makes elements dictionaries. Components of another number, name, dtype or shape raise InvalidArgumentError,
+    DtypeError or ShapeError.
+    """
 
     def __init__(self, kind: str, dtypes: Any, shapes: Any, names: Any, name: str, **attrs: Any) -> None:
         self.dtypes: list[DType] = [as_dtype(t) for t in _listed(dtypes)]
@@ -45,6 +50,7 @@ class QueueBase:
 
     @property
     def name(self) -> str:
+        """The name of the queue's operation."""
         return self.queue_ref.op.name
 
     @property
@@ -52,23 +58,32 @@ class QueueBase:
         return {"component_types": tuple(self.dtypes), "shapes": None if self.shapes is None else tuple(self.shapes)}
 
     def enqueue(self, vals: Any, name: str | None = None) -> Operation:
-        """Add one element: a component, a list of them, or a dictionary by name. Waits while the queue is full."""
+        """Add one element: a component, a list of them, or a dictionary by name. The step waits while the queue is
+        full.
+
+        Raises CancelledError in the step when the queue is closed.
+        """
         return self._put("queue_enqueue", vals, name)
 
     def enqueue_many(self, vals: Any, name: str | None = None) -> Operation:
-        """Add elements that are stacked along the first dimension of each component."""
+        """Add n elements that are stacked along the first dimension of each component, [n, ...]; otherwise as enqueue."""
         return self._put("queue_enqueue_many", vals, name)
 
     def dequeue(self, name: str | None = None) -> Any:
-        """One element: a tensor, a list of tensors, or a dictionary when the components have names."""
+        """One element: a tensor, a list of tensors, or a dictionary when the components have names. The step waits
+        for it.
+
+        Raises OutOfRangeError in the step when the queue is closed and empty.
+        """
         return self._shape_result(ops.queue_dequeue(self.queue_ref, **self._options, name=name))
 
     def dequeue_many(self, n: Any, name: str | None = None) -> Any:
-        """`n` elements, stacked. Needs known shapes."""
+        """`n` elements (an int or int32 scalar), stacked to [n, ...]; otherwise as dequeue. Needs known shapes,
+        InvalidArgumentError else."""
         return self._shape_result(self._batch("queue_dequeue_many", n, name))
 
     def dequeue_up_to(self, n: Any, name: str | None = None) -> Any:
-        """`n` elements, or what is left once the queue is closed."""
+        """`n` elements, or what is left once the queue is closed: [at most n, ...]; otherwise as dequeue_many."""
         return self._shape_result(self._batch("queue_dequeue_up_to", n, name))
 
     def close(self, cancel_pending_enqueues: bool = False, name: str | None = None) -> Operation:
@@ -158,7 +173,11 @@ class PriorityQueue(QueueBase):
 
 
 class ConditionalAccumulator:
-    """Gathers dense gradients; those of older steps are dropped (paper §4.4)."""
+    """Gathers dense gradients of one dtype and shape; those of older steps are dropped (paper §4.4).
+
+    `reduction_type` is "MEAN" or "SUM", InvalidArgumentError else. A gradient of another dtype or shape is one too,
+    in its step.
+    """
 
     def __init__(self, dtype: Any, shape: Any = None, shared_name: str | None = None,
                  name: str = "conditional_accumulator", reduction_type: str = "MEAN") -> None:
@@ -175,12 +194,13 @@ class ConditionalAccumulator:
     _kind = "conditional_accumulator"
 
     def apply_grad(self, grad: Any, local_step: Any = 0, name: str | None = None) -> Operation:
-        """Add a gradient computed at `local_step`; never waits; dropped when a newer step has been taken."""
+        """Add a gradient computed at `local_step` (int64 scalar); never waits; dropped when a newer step has been taken."""
         return ops.accumulator_apply_gradient(
             self.accumulator_ref, convert(local_step, None), [convert(grad, self.dtype)], name=name)
 
     def take_grad(self, num_required: Any, name: str | None = None) -> Any:
-        """The mean of the gathered gradients once there are `num_required`; gathers anew from then on."""
+        """The mean (or sum) of the gathered gradients; the step waits until there are `num_required`. Gathers anew
+        from then on."""
         return ops.accumulator_take_gradient(
             self.accumulator_ref, num_required, dtype=self.dtype, shape=self.shape, name=name)
 
@@ -194,7 +214,7 @@ class ConditionalAccumulator:
 
 
 class SparseConditionalAccumulator(ConditionalAccumulator):
-    """Gathers IndexedSlices; gives IndexedSlices with sorted distinct indices."""
+    """Gathers IndexedSlices of one dtype and row shape; gives IndexedSlices with sorted distinct indices."""
 
     _kind = "sparse_conditional_accumulator"
 
@@ -204,12 +224,12 @@ class SparseConditionalAccumulator(ConditionalAccumulator):
 
     def apply_grad(self, grad_indices: Any, grad_values: Any, grad_shape: Any = None,      # type: ignore[override]
                    local_step: Any = 0, name: str | None = None) -> Operation:
-        """Add a sparse gradient given by its parts."""
+        """Add a sparse gradient given by its parts: ints [n], values [n, row]."""
         parts = [convert(grad_indices), convert(grad_values, self.dtype)]
         return ops.accumulator_apply_gradient(self.accumulator_ref, local_step, parts, name=name)
 
     def take_indexed_slices_grad(self, num_required: Any, name: str | None = None) -> IndexedSlices:
-        """The mean as IndexedSlices, once there are `num_required` gradients."""
+        """The mean (or sum) as IndexedSlices; the step waits until there are `num_required` gradients."""
         indices, values = ops.sparse_accumulator_take_gradient(
             self.accumulator_ref, num_required, dtype=self.dtype, shape=self.shape, name=name)
         shape = self.shape.static if self.shape.known else None

@@ -20,7 +20,7 @@ MODES = ("async", "sync")
 
 @dataclass
 class Tower:
-    """What a model function returns: the loss to minimise, the tensors to feed, and named values to report."""
+    """What a model function returns: the loss to minimise (a scalar), the tensors to feed, and named scalars to report."""
 
     loss: Tensor
     feeds: Sequence[Tensor]
@@ -59,11 +59,14 @@ class _Spread:
 
 def replicate(model: Callable[[], Tower], optimizer: Optimizer, workers: Sequence[str], servers: Sequence[str] = (),
               mode: str = "async", global_step: Variable | None = None) -> Replicas:
-    """Build one tower of `model` per worker over shared variables spread across `servers` (all on one worker if empty).
+    """Build one tower of `model` per worker over shared variables spread across `servers` (all on one worker if
+    empty).
 
-    `model()` makes its variables with get_variable. In mode "async" each worker applies its own gradients to whatever
-    the parameters are by then; in mode "sync" one step feeds all towers, averages their gradients in worker order, so that
-    results do not depend on timing, and applies them once.
+    `workers` and `servers` are device names such as "/job:worker/task:0". `model()` makes its variables with
+    get_variable. In mode "async" each worker applies its own gradients to whatever the parameters are by then; in
+    mode "sync" one step feeds all towers, averages their gradients in worker order, so that results do not depend on
+    timing, and applies them once. `global_step` counts the updates. Raises InvalidArgumentError for another mode or
+    no workers.
     """
     if mode not in MODES:
         raise errors.InvalidArgumentError(f"replicate: mode {mode!r} is unknown; use one of {', '.join(MODES)}")

@@ -2,11 +2,14 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from workbench import errors
 from workbench.core import checkpoint
@@ -43,6 +46,7 @@ class Saver:
                                               "var_list")
         self._max, self._hours, self._reshape = max_to_keep or 0, keep_checkpoint_every_n_hours, reshape
         self._kept: list[tuple[str, float]] = []
+        self._lock = threading.Lock()
         self._next_forever = time.time() + self._hours * 3600
         self._feeds: dict[str, Tensor] = {}
         self._assigns: dict[str, Tensor] = {}
@@ -61,9 +65,11 @@ class Saver:
         All variables are read in one step. Older checkpoints are removed only after the new one is complete.
         """
         step = global_step if global_step is None or isinstance(global_step, int) else int(sess.run(global_step))
-        values = sess.run(list(self._variables.values()))
-        path = checkpoint.write(os.fspath(save_path), step, dict(zip(self._variables, values)))
-        self._keep(str(path))
+        with self._lock:      # a supervisor's thread and the program itself may save the same step
+            values = sess.run(list(self._variables.values()))
+            arrays = {k: np.asarray(value, v.dtype.numpy) for (k, v), value in zip(self._variables.items(), values)}
+            path = checkpoint.write(os.fspath(save_path), step, arrays)
+            self._keep(str(path))
         return str(path)
 
     def _keep(self, path: str) -> None:

@@ -5,6 +5,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from workbench import errors
 from workbench.core.build import IndexedSlices, convert, ops
 from workbench.core.graph import Graph, Tensor
@@ -30,7 +32,7 @@ def get_global_step(graph: Graph | None = None) -> Variable | None:
 
 
 def create_global_step(graph: Graph | None = None) -> Variable:
-    """Make the int64 variable that counts updates; AlreadyExistsError when there is one."""
+    """Make the int64 scalar variable that counts updates; AlreadyExistsError when there is one."""
     graph = root_graph(graph)
     if get_global_step(graph) is not None:
         raise errors.AlreadyExistsError("create_global_step: the graph has a global step; use get_global_step()")
@@ -58,7 +60,11 @@ def _progress(step: Any, steps: Any, dtype: Any) -> Tensor:
 
 def exponential_decay(learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False,
                       name: str = "ExponentialDecay") -> Tensor:
-    """learning_rate · decay_rate ^ (global_step / decay_steps); the exponent is rounded down with `staircase`."""
+    """learning_rate · decay_rate ^ (global_step / decay_steps), a scalar of the rate's dtype.
+
+    `global_step` is an int scalar tensor or variable; numbers and scalar tensors will do for the rest. The exponent
+    is rounded down with `staircase`.
+    """
     with root_graph().name_scope(name):
         rate = convert(learning_rate)
         done = _progress(global_step, decay_steps, rate.dtype)
@@ -67,13 +73,13 @@ def exponential_decay(learning_rate: Any, global_step: Any, decay_steps: Any, de
 
 def natural_exp_decay(learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False,
                       name: str = "NaturalExpDecay") -> Tensor:
-    """learning_rate · exp(-decay_rate · global_step / decay_steps)."""
+    """learning_rate · exp(-decay_rate · global_step / decay_steps), as exponential_decay; `decay_rate` is a number."""
     return exponential_decay(learning_rate, global_step, decay_steps, math.exp(-decay_rate), staircase, name)
 
 
 def inverse_time_decay(learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False,
                        name: str = "InverseTimeDecay") -> Tensor:
-    """learning_rate / (1 + decay_rate · global_step / decay_steps)."""
+    """learning_rate / (1 + decay_rate · global_step / decay_steps), a scalar; the quotient is rounded down with `staircase`."""
     with root_graph().name_scope(name):
         rate = convert(learning_rate)
         done = _progress(global_step, decay_steps, rate.dtype)
@@ -82,7 +88,11 @@ def inverse_time_decay(learning_rate: Any, global_step: Any, decay_steps: Any, d
 
 def polynomial_decay(learning_rate: Any, global_step: Any, decay_steps: Any, end_learning_rate: Any = 0.0001,
                      power: float = 1.0, cycle: bool = False, name: str = "PolynomialDecay") -> Tensor:
-    """From `learning_rate` to `end_learning_rate` in `decay_steps`; with `cycle` again and again over longer spans."""
+    """From `learning_rate` to `end_learning_rate` in `decay_steps`, a scalar, along (1 - global_step / decay_steps) ^
+    `power`.
+
+    With `cycle` it begins again after the end, each time over a longer span.
+    """
     with root_graph().name_scope(name):
         rate = convert(learning_rate)
         end, done = convert(end_learning_rate, rate.dtype), _progress(global_step, decay_steps, rate.dtype)
@@ -93,7 +103,10 @@ def polynomial_decay(learning_rate: Any, global_step: Any, decay_steps: Any, end
 
 def piecewise_constant(x: Any, boundaries: Sequence[Any], values: Sequence[Any],
                        name: str = "PiecewiseConstant") -> Tensor:
-    """values[0] while x <= boundaries[0], then values[1] while x <= boundaries[1], …, at last values[-1]."""
+    """values[0] while x <= boundaries[0], then values[1] while x <= boundaries[1], …, at last values[-1]: a scalar.
+
+    Raises InvalidArgumentError unless there is one value more than boundaries.
+    """
     if len(values) != len(boundaries) + 1:
         raise errors.InvalidArgumentError(f"piecewise_constant: {len(values)} values for {len(boundaries)} boundaries; "
                                           "give one value more than boundaries")
@@ -107,7 +120,8 @@ def piecewise_constant(x: Any, boundaries: Sequence[Any], values: Sequence[Any],
 # clipping
 
 def global_norm(t_list: Sequence[Any], name: str = "global_norm") -> Tensor:
-    """√(sum of the squares of all elements of all tensors); None entries count nothing."""
+    """√(sum of the squares of all elements of all tensors), a scalar; None entries count nothing.
+    InvalidArgumentError for no tensor."""
     present = [t.values if isinstance(t, IndexedSlices) else convert(t) for t in t_list if t is not None]
     if not present:
         raise errors.InvalidArgumentError("global_norm: the list holds 0 tensors; pass at least one")
@@ -117,11 +131,17 @@ def global_norm(t_list: Sequence[Any], name: str = "global_norm") -> Tensor:
 
 def clip_by_global_norm(t_list: Sequence[Any], clip_norm: Any, use_norm: Any = None,
                         name: str = "clip_by_global_norm") -> tuple[list[Any], Tensor]:
-    """(tensors scaled together so that their common norm is at most `clip_norm`, their norm before)."""
+    """(tensors scaled together so that their common norm is at most `clip_norm`, their norm before), shapes and
+    dtypes as given.
+
+    None entries stay None, IndexedSlices stay sparse. `use_norm` is a norm that is known already. All elements become
+    NaN when the norm is infinite or NaN. Source: Pascanu et al. 2013.
+    """
     norm = global_norm(t_list) if use_norm is None else convert(use_norm)
     with root_graph().name_scope(name):
         limit = convert(clip_norm, norm.dtype)
         scale = limit / ops.maximum(norm, limit)
+        scale = ops.select(ops.is_finite(norm), scale, np.nan)      # an infinite norm must show, not become a step of 0
         return [_scaled(t, scale) for t in t_list], norm
 
 
@@ -134,16 +154,18 @@ def _scaled(t: Any, scale: Tensor) -> Any:
 
 
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str = "clip_by_norm") -> Any:
-    """`t` scaled so that its norm (over `axes`) is at most `clip_norm`."""
+    """`t` (or IndexedSlices) scaled so that its Euclidean norm (over `axes`; None = all) is at most `clip_norm`."""
     values = t.values if isinstance(t, IndexedSlices) else convert(t)
     with root_graph().name_scope(name):
-        norm = ops.sqrt(ops.reduce_sum(ops.square(values), axis=axes, keepdims=axes is not None))
+        energy = ops.reduce_sum(ops.square(values), axis=axes, keepdims=axes is not None)
+        some = energy > 0.0      # the root of 0 has no gradient
+        norm = ops.select(some, ops.sqrt(ops.select(some, energy, 1.0)), energy)
         limit = convert(clip_norm, values.dtype)
         return _scaled(t, limit / ops.maximum(norm, limit))
 
 
 def clip_by_average_norm(t: Any, clip_norm: Any, name: str = "clip_by_average_norm") -> Tensor:
-    """`t` scaled so that its norm divided by its number of elements is at most `clip_norm`."""
+    """`t` scaled so that its Euclidean norm divided by its number of elements is at most `clip_norm`."""
     values = convert(t)
     with root_graph().name_scope(name):
         norm = ops.sqrt(ops.reduce_sum(ops.square(values))) / ops.cast(ops.size(values), values.dtype)

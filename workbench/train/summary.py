@@ -14,36 +14,42 @@ from workbench.core.graph import Graph, Tensor
 from workbench.core.trace import journal
 from workbench.nn.variables import GraphKeys, get_collection, root_graph
 
-__all__ = ["FileWriter", "histogram", "merge", "merge_all", "read_events", "scalar", "text"]
+__all__ = ["FileWriter", "Summary", "histogram", "image", "merge", "merge_all", "read_events", "scalar", "text"]
 
 
-def _add(operation: str, name: str, value: Any, collections: Any, family: str | None) -> Tensor:
+def _add(operation: str, name: str, value: Any, collections: Any, family: str | None, **attrs: Any) -> Tensor:
     graph = root_graph()
     tag = f"{family}/{name}" if family else f"{graph.scope}{name}"
     title = name.replace(" ", "_").replace(":", "_")
-    made = getattr(ops, operation)(convert(value), tag=tag.replace(" ", "_"), name=title)
+    made = getattr(ops, operation)(convert(value), tag=tag.replace(" ", "_"), name=title, **attrs)
     for key in collections if collections is not None else [GraphKeys.SUMMARIES]:
         graph.add_to_collection(key, made)
     return made
 
 
 def scalar(name: str, tensor: Any, collections: Any = None, family: str | None = None) -> Tensor:
-    """A number as a series `name`; gives a string scalar for FileWriter.add_summary."""
+    """A number of each step (a scalar tensor of a real type) as a series `name`; gives a string scalar for
+    FileWriter.add_summary."""
     return _add("scalar_summary", name, tensor, collections, family)
 
 
 def histogram(name: str, values: Any, collections: Any = None, family: str | None = None) -> Tensor:
-    """The distribution of a tensor's elements."""
+    """The distribution of a tensor's elements in a step; gives a string scalar for FileWriter.add_summary."""
     return _add("histogram_summary", name, values, collections, family)
 
 
+def image(name: str, tensor: Any, max_outputs: int = 3, collections: Any = None, family: str | None = None) -> Tensor:
+    """Up to `max_outputs` pictures of images [n, height, width, 1, 3 or 4], uint8 or floats (scaled to be visible)."""
+    return _add("image_summary", name, tensor, collections, family, max_outputs=max_outputs)
+
+
 def text(name: str, tensor: Any, collections: Any = None) -> Tensor:
-    """Text of a step."""
+    """Text of a step, from a string tensor; gives a string scalar for FileWriter.add_summary."""
     return _add("text_summary", name, tensor, collections, None)
 
 
 def merge(inputs: Any, collections: Any = None, name: str | None = None) -> Tensor:
-    """Several summaries as one."""
+    """Several summaries as one string scalar."""
     made = ops.merge_summary(list(inputs), name=name)
     for key in collections or ():
         root_graph().add_to_collection(key, made)
@@ -51,9 +57,47 @@ def merge(inputs: Any, collections: Any = None, name: str | None = None) -> Tens
 
 
 def merge_all(key: str = GraphKeys.SUMMARIES, scope: str | None = None) -> Tensor | None:
-    """All summaries of the graph as one, None when there are none."""
+    """All summaries of the graph as one string scalar, None when there are none."""
     found = get_collection(key, scope)
     return merge(found) if found else None
+
+
+class Summary:
+    """Named numbers made in Python, for FileWriter.add_summary: `Summary(value=[Summary.Value(tag=…, simple_value=…)])`."""
+
+    class Value:
+        """One number and its name."""
+
+        def __init__(self, tag: str = "", simple_value: float = 0.0) -> None:
+            self.tag, self.simple_value = tag, float(simple_value)
+
+    class _Values(list[Any]):
+        def add(self, tag: str = "", simple_value: float = 0.0) -> Summary.Value:
+            """Append a value and return it, to be filled in."""
+            self.append(Summary.Value(tag, simple_value))
+            return self[-1]
+
+    def __init__(self, value: Any = ()) -> None:
+        self.value = Summary._Values(value)
+
+    def SerializeToString(self) -> bytes:
+        """What a summary tensor with these values would give."""
+        return b"\n".join(json.dumps({"kind": "scalar", "tag": v.tag, "value": v.simple_value}).encode()
+                          for v in self.value)
+
+    def ParseFromString(self, serialized: Any) -> int:
+        """Take over the numbers of what a summary tensor gave; other kinds are left out. Gives the count of bytes."""
+        raw = serialized.item() if hasattr(serialized, "item") else serialized
+        events = [json.loads(line) for line in raw.splitlines()]
+        self.value = Summary._Values(Summary.Value(e["tag"], e["value"]) for e in events if e["kind"] == "scalar")
+        return len(raw)
+
+    @classmethod
+    def FromString(cls, serialized: Any) -> Summary:
+        """The numbers of what a summary tensor gave."""
+        made = cls()
+        made.ParseFromString(serialized)
+        return made
 
 
 class FileWriter:
@@ -71,13 +115,16 @@ class FileWriter:
             self.add_graph(graph)
 
     def get_logdir(self) -> str:
+        """The folder it writes to."""
         return str(self._folder)
 
     def add_summary(self, summary: Any, global_step: Any = None) -> None:
-        """Write what a summary tensor gave (bytes or a string array of rank 0)."""
+        """Write what a summary tensor gave (bytes or a string array of rank 0), or a Summary; FailedPreconditionError
+        once closed."""
         if self._file is None:
             raise errors.FailedPreconditionError(f"FileWriter {self._folder}: it is closed; call reopen() first")
-        raw = summary.item() if hasattr(summary, "item") else summary
+        raw = summary.SerializeToString() if isinstance(summary, Summary) else summary
+        raw = raw.item() if hasattr(raw, "item") else raw
         step = -1 if global_step is None else int(global_step)
         for line in raw.splitlines():
             event = json.loads(line)
@@ -117,7 +164,7 @@ class FileWriter:
 
 
 def read_events(logdir: Any) -> Iterator[dict[str, Any]]:
-    """The events a FileWriter wrote, in order. DataLossError names the line that is damaged."""
+    """The events a FileWriter wrote, in order. NotFoundError without a file, DataLossError naming the line that is damaged."""
     path = Path(os.fspath(logdir)) / "events.jsonl"
     if not path.exists():
         raise errors.NotFoundError(f"read_events: {path} does not exist; pass the folder of a FileWriter")

@@ -34,8 +34,8 @@ class SyncReplicasOptimizer(Optimizer):
         self._opt, self._aggregate = opt, replicas_to_aggregate
         self._total = replicas_to_aggregate if total_num_replicas is None else total_num_replicas
         if self._aggregate < 1 or self._total < 1:
-            raise errors.InvalidArgumentError(f"SyncReplicasOptimizer: {self._aggregate} of {self._total} replicas; "
-                                              "use at least 1 of each")
+            raise errors.InvalidArgumentError(f"SyncReplicasOptimizer: replicas_to_aggregate is {self._aggregate}, "
+                                              f"total_num_replicas {self._total}; use at least 1 of each")
         self._tokens_per_step = max(self._total, self._aggregate)
         self._averages, self._averaged = variable_averages, variables_to_average
         self._global_step: Variable | None = None

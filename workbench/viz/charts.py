@@ -16,10 +16,11 @@ from workbench.viz.schema import StepView
 from workbench.viz.trace_view import Arrow, Bar, Split, Timeline
 from workbench.viz.units import ms, number
 
-__all__ = ["Line", "legend", "line_chart", "share_bars", "step_bars", "ticks", "timeline_chart"]
+__all__ = ["SECONDS", "Line", "legend", "line_chart", "share_bars", "step_bars", "ticks", "timeline_chart"]
 
 SIZE = 1000  # units of a chart's own coordinates, each way
 CROWDED = 60  # points of a line from which its running median is drawn
+SECONDS = "seconds since the recording began"
 ROW = 16  # pixels of a timeline lane
 KINDS = (("work", "working"), ("transfer", "sending"), ("wait", "waiting"), ("other", "between recorded spans"))
 _CLASS = {
@@ -51,8 +52,9 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
     return [round(i * step, 12) for i in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
 
 
-def line_chart(lines: Sequence[Line], label: str, unit: str, from_zero: bool = False) -> Markup:
-    """`lines` over steps. Values far above the rest are drawn at the upper edge, and the caption says how many."""
+def line_chart(lines: Sequence[Line], label: str, unit: str, from_zero: bool = False, across: str = "step") -> Markup:
+    """`lines` over `across` ("step", or SECONDS). Values far above the rest are drawn at the upper edge, and the caption
+    says how many."""
     xs = [x for line in lines for x, y in zip(line.xs, line.ys) if y is not None]
     ys = [y for line in lines for y in line.ys if y is not None]
     if not ys:
@@ -68,25 +70,32 @@ def line_chart(lines: Sequence[Line], label: str, unit: str, from_zero: bool = F
         preserveAspectRatio="none",
         aria_hidden="true",
     )
-    data = {"unit": unit, "left": left, "right": right, "low": low, "high": high, "lines": _data(lines)}
+    data = {"unit": unit, "across": across, "left": left, "right": right, "low": low, "high": high, "lines": _data(lines)}
     plot = tag("div", svg, class_="plot", data_chart=json.dumps(data, separators=(",", ":")))
     axes = (_marks("y", "bottom", low, high), plot, _marks("x", "left", left, right))
     many = f"{above} values" if above > 1 else "One value"
     note = tag("figcaption", f"{many} up to {number(max(ys))} {unit} above the edge.") if above else None
     name = tag("div", f"{label}{f', {unit}' if unit else ''}", class_="axis")
-    step = tag("div", "step", class_="axis axis-x")
-    words = _summary(lines, label, unit)
+    step = tag("div", across, class_="axis axis-x")
+    words = _summary(lines, label, unit, across)
     return tag("figure", name, *axes, step, note, class_="chart", role="img", aria_label=words)
 
 
 def _data(lines: Sequence[Line]) -> list[dict[str, Any]]:
     """What the reading aid needs."""
-    return [{"name": line.name, "color": line.color, "x": list(line.xs), "y": _short(line.ys)} for line in lines]
+    return [{"name": line.name, "color": line.color, "x": _exact(line.xs), "y": _short(line.ys)} for line in lines]
 
 
 def _marks(axis: str, side: str, low: float, high: float) -> Markup:
-    texts = (tag("span", number(t), style=f"{side}:{_percent(t, low, high)}") for t in ticks(low, high))
+    marks = ticks(low, high)
+    texts = (tag("span", text, style=f"{side}:{_percent(t, low, high)}") for t, text in zip(marks, labels(marks)))
     return tag("div", *texts, class_=axis)
+
+
+def labels(marks: Sequence[float]) -> list[str]:
+    """`marks` in three digits, or in as many as it takes to tell them apart."""
+    made = ([number(t, digits) for t in marks] for digits in (3, 5, 7, 9))
+    return next((texts for texts in made if len(set(texts)) == len(marks)), [str(t) for t in marks])
 
 
 def _range(ys: Sequence[float], from_zero: bool) -> tuple[float, float, int]:
@@ -144,17 +153,21 @@ def _short(values: Iterable[float | None]) -> list[float | None]:
     return [None if v is None else float(f"{v:.5g}") for v in values]
 
 
+def _exact(values: Sequence[float]) -> list[float]:
+    return [v if isinstance(v, int) else round(v, 4) for v in values]
+
+
 def _percent(value: float, low: float, high: float) -> str:
     return f"{100 * (value - low) / (high - low):.2f}%"
 
 
-def _summary(lines: Sequence[Line], label: str, unit: str) -> str:
+def _summary(lines: Sequence[Line], label: str, unit: str, across: str) -> str:
     parts = []
     for line in lines:
         known = [y for y in line.ys if y is not None]
         if known:
             parts.append(f"{line.name} from {number(known[0])} to {number(known[-1])} {unit}".strip())
-    return f"{label} by step: " + "; ".join(parts)
+    return f"{label} by {across}: " + "; ".join(parts)
 
 
 def legend(entries: Iterable[tuple[str, str]]) -> Markup:
@@ -241,7 +254,7 @@ def timeline_chart(view: Timeline, critical: set[tuple[str, str, str, int]], mes
 def _bar(view: Timeline, bar: Bar, critical: set[tuple[str, str, str, int]]) -> Markup:
     task = view.rows[bar.row][0]
     mark = " critical" if (task, bar.kind, bar.name, bar.step) in critical else "" if bar.finished else " open"
-    title = f"{bar.name} ({bar.kind}) · {ms(bar.end - bar.start)} · step {bar.step} · {short_task(task)}"
+    title = f"{bar.name} ({bar.kind}) · {ms(bar.end - bar.start)} · {short_task(task)}"
     return tag(
         "rect",
         tag("title", title),

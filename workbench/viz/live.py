@@ -41,7 +41,7 @@ class LiveModel:
         self._cursors = {"spans": 0, "points": 0, "graphs": 0}
         self._lost = {"spans": 0, "points": 0, "graphs": 0}
         self._palette = Palette()
-        self._steps = StepTimes(self._palette)
+        self._steps = StepTimes(self._palette, origin=journal.origin)
         self._series = SeriesModel()
         self._stragglers = StragglerModel()
         self._graphs = _Graphs(self._palette)
@@ -71,7 +71,7 @@ class LiveModel:
         A session does not tell when its last step was the last: "running" turns to "ready" when much more time than
         a step takes went by without any news.
         """
-        status, (heard, longest) = asdict(self._journal.status), self._heard
+        status, (heard, longest) = asdict(self._journal.current()), self._heard
         if status["state"] == "running" and time.monotonic() - heard > max(QUIET, 5 * longest):
             status["state"] = "ready"
         return status
@@ -85,7 +85,7 @@ class LiveModel:
         spans = self._read("spans", self._journal.spans_since)
         points = self._read("points", self._journal.points_since)
         graphs = self._read("graphs", self._journal.graphs_since)
-        if spans or points or graphs or self._journal.status.step != self._status.get("step"):
+        if spans or points or graphs or self._journal.current().step != self._status.get("step"):
             self._heard = time.monotonic(), max((s.end - s.start for s in spans if s.kind == "step"), default=0.0)
         status = self.status()
         self._graphs.take(graphs, status["session"])
@@ -136,6 +136,7 @@ class _Graphs:
         self._palette = palette
         self._newest: dict[str, GraphRecord] = {}  # key -> its newest whole-graph stage
         self._picture: GraphPicture | None = None
+        self._others = ""  # says that there are other graphs
         self._milliseconds: dict[str, float] = {}  # operation -> time in the newest step that recorded it
         self._step: dict[str, int] = {}
 
@@ -154,6 +155,8 @@ class _Graphs:
         chosen = choose_graph(self._newest.values(), session)
         if chosen is None:
             return
+        mine = sum(key.startswith(f"{session}_") for key in self._newest) if session else len(self._newest)
+        self._others = f"the largest of {mine} graphs" if mine > 1 else ""
         if self._picture is None or self._picture.record is not chosen:
             self._show(chosen)
 
@@ -192,6 +195,5 @@ class _Graphs:
         if self._picture is None:
             return None
         view = self._picture.view()
-        return GraphView(
-            view.key, view.dot, view.nodes, view.devices, self._picture.stats(self._milliseconds), view.note
-        )
+        note = "; ".join(filter(None, (view.note, self._others)))
+        return GraphView(view.key, view.dot, view.nodes, view.devices, self._picture.stats(self._milliseconds), note)

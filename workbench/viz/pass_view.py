@@ -1,15 +1,27 @@
-"""What each rewrite did to a graph: operations added, removed and changed between two recorded stages."""
+"""What each rewrite did to a graph: operations added, removed, changed and merged between two recorded stages."""
 
 from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from workbench.core.trace import GraphRecord, NodeRecord
+from workbench.viz.palette import short_device
 
-__all__ = ["PassRow", "pass_view"]
+__all__ = ["Merged", "PassRow", "pass_view"]
+
+Nodes = Mapping[tuple[str, str], NodeRecord]  # by name and, where devices stand side by side, by device
+
+
+@dataclass(slots=True)
+class Merged:
+    """One fused operation and those that it stands for, itself as it was before included."""
+
+    name: str
+    type: str
+    parts: list[NodeRecord]
 
 
 @dataclass(slots=True)
@@ -23,7 +35,7 @@ class PassRow:
     added: list[str]  # names, all of them
     removed: list[str]
     changed: list[str]  # same name, other type or inputs
-    fused: int  # operations that now live inside a fused one
+    merged: list[Merged]  # what their parts were is in `removed` too
     sentence: str
 
 
@@ -33,47 +45,94 @@ def pass_view(records: Sequence[GraphRecord]) -> list[PassRow]:
 
 
 def _compare(before: GraphRecord, after: GraphRecord) -> PassRow:
-    old, new = ({n.name: n for n in record.nodes} for record in (before, after))
-    added = [name for name in new if name not in old]
-    removed = [name for name in old if name not in new]
-    changed = [name for name in new if name in old and _core(new[name]) != _core(old[name])]
-    fused = len(removed) if any("fused" in new[n].type.lower() for n in (*added, *changed)) else 0
-    placed = sum(new[n].device != old[n].device for n in new if n in old)
-    sentence = _sentence(
-        [old[n] for n in removed], [new[n] for n in added], [(old[n], new[n]) for n in changed], placed, bool(fused)
-    )
-    return PassRow(after.stage, after.note, len(old), len(new), added, removed, changed, fused, sentence)
+    both = before.split and after.split
+    old, new = _nodes(before, both), _nodes(after, both)
+    added = [node for key, node in new.items() if key not in old]
+    removed = {key: node for key, node in old.items() if key not in new}
+    changed = [(old[key], node) for key, node in new.items() if key in old and _core(node) != _core(old[key])]
+    placed = sum(node.device != old[key].device for key, node in new.items() if key in old)
+    merged = [m for was, node in changed if (m := _merge(was, node, removed, both)) is not None]
+    sentence = _sentence(list(removed.values()), added, changed, merged, placed)
+    came, went, differ = map(_names, (added, removed.values(), (node for _, node in changed)))
+    return PassRow(after.stage, after.note, len(old), len(new), came, went, differ, merged, sentence)
+
+
+def _nodes(record: GraphRecord, by_device: bool) -> dict[tuple[str, str], NodeRecord]:
+    """An operation that several devices have keeps its identity when a pass leaves it to one of them alone."""
+    return {(_bare(n.name), n.device) if by_device else (n.name, ""): n for n in record.nodes}
+
+
+def _bare(name: str) -> str:
+    return name.partition(" on /")[0]
+
+
+def _shown(node: NodeRecord) -> str:
+    bare = _bare(node.name)
+    return node.name if bare == node.name else f"{bare} on {short_device(node.device)}"
+
+
+def _names(nodes: Iterable[NodeRecord]) -> list[str]:
+    return [_shown(node) for node in nodes]
 
 
 def _core(node: NodeRecord) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
-    return node.type, node.inputs, node.control
+    inputs = (producer.rpartition(":") for producer in node.inputs)
+    return node.type, tuple(f"{_bare(name)}:{index}" for name, _, index in inputs), tuple(map(_bare, node.control))
+
+
+def _merge(was: NodeRecord, node: NodeRecord, removed: Nodes, by_device: bool) -> Merged | None:
+    """What `node` stands for: all removed operations from which its former self was computed; None for no fusion."""
+    if "fused" not in node.type.lower() or was.type == node.type:
+        return None
+    found: dict[tuple[str, str], NodeRecord] = {}
+    waiting = [was]
+    while waiting:
+        for producer in waiting.pop().inputs:
+            key = _bare(producer.rpartition(":")[0]), was.device if by_device else ""
+            if key in removed and key not in found:
+                found[key] = removed[key]
+                waiting.append(removed[key])
+    return Merged(_shown(node), node.type, [n for key, n in removed.items() if key in found] + [was])
 
 
 def _sentence(
     removed: list[NodeRecord],
     added: list[NodeRecord],
     changed: list[tuple[NodeRecord, NodeRecord]],
+    merged: list[Merged],
     placed: int,
-    fused: bool,
 ) -> str:
-    parts = []
-    if fused:
-        parts.append(f"{len(removed)} operations fused into {len(added) or len(changed)}")
-    else:
-        parts += [f"removed {_kinds(removed)}"] if removed else []
-        parts += [f"added {_kinds(added)}"] if added else []
+    parts, fused = [], {m.name for m in merged}
+    inside = {id(node) for m in merged for node in m.parts}
+    removed = [node for node in removed if id(node) not in inside]
+    changed = [(old, new) for old, new in changed if _shown(new) not in fused]
+    sent = sum(node.type == "send" for node in added)
+    parts += [_fused(merged)] if merged else []
+    parts += [f"removed {_kinds(removed)}"] if removed else []
+    parts += [f"sends {sent} message{'s' if sent != 1 else ''} to other devices"] if sent else []
+    parts += [f"added {_kinds(added)}"] if added else []
     became = Counter(new.type for old, new in changed if new.type != old.type)
-    parts += [f"turned {count} into {kind}" for kind, count in became.most_common() if not fused]
+    parts += [f"{_operations(count)} became {kind}" for kind, count in became.most_common()]
     rewired = len(changed) - became.total()
-    parts += [f"gave {rewired} other inputs"] if rewired else []
-    if placed:
-        parts.append(f"gave {placed} operation{'s' if placed != 1 else ''} a device")
+    parts += [f"gave {_operations(rewired)} other inputs"] if rewired else []
+    parts += [f"gave {_operations(placed)} a device"] if placed else []
     text = "; ".join(parts)
     return (text[:1].upper() + text[1:] + ".") if text else "Changed nothing here."
 
 
-def _kinds(nodes: list[NodeRecord]) -> str:
+def _fused(merged: Sequence[Merged]) -> str:
+    """'10 operations became 4: 2 × matmul + add + relu, 2 × matmul + add'."""
+    kinds = Counter(" + ".join(node.type for node in m.parts) for m in merged)
+    listed = ", ".join(f"{count} × {chain}" for chain, count in kinds.most_common(4)) + (", …" if len(kinds) > 4 else "")
+    return f"{_operations(sum(len(m.parts) for m in merged))} became {len(merged)}: {listed}"
+
+
+def _kinds(nodes: Iterable[NodeRecord]) -> str:
     """'3 operations (2 identity, 1 constant)'."""
     kinds = Counter(n.type for n in nodes)
     listed = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(4)) + (", …" if len(kinds) > 4 else "")
-    return f"{len(nodes)} operation{'s' if len(nodes) != 1 else ''} ({listed})"
+    return f"{_operations(kinds.total())} ({listed})"
+
+
+def _operations(count: int) -> str:
+    return f"{count} operation{'s' if count != 1 else ''}"

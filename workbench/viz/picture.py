@@ -26,8 +26,9 @@ def graph_picture(svg: str, devices: list[DeviceColor]) -> Markup:
 
 
 def steps_picture(view: StepView) -> Markup:
-    lines = [charts.Line(short_task(t.task), t.device_color, t.steps, t.times) for t in view.tasks]
-    return join((charts.step_bars(view), charts.line_chart(lines, "Step time", "ms", from_zero=True)))
+    lines = [charts.Line(short_task(t.task), t.device_color, t.ends, t.times) for t in view.tasks]
+    chart = charts.line_chart(lines, "Step time", "ms", from_zero=True, across=charts.SECONDS)
+    return join((charts.step_bars(view), chart))
 
 
 def series_picture(view: SeriesView) -> Markup:

@@ -37,13 +37,13 @@ def read(journal: Journal) -> Run:
     """Everything `journal` holds now."""
     _, lost, spans = journal.spans_since()
     records = journal.graphs_since()[2]
-    status = journal.status
+    status = journal.current()
     mine = [span for span in spans if span.task in status.tasks]
     earlier = sorted({span.task for span in spans} - {"", *status.tasks}, key=device_order) if mine else []
     spans = mine or spans
     graph = choose_graph(records, status.session)
     palette = Palette(graph.devices if graph else ())
-    steps, series, stragglers = StepTimes(palette), SeriesModel(), StragglerModel()
+    steps, series, stragglers = StepTimes(palette, origin=journal.origin), SeriesModel(), StragglerModel()
     steps.feed(spans)
     series.feed(journal.points_since()[2])
     stragglers.feed(spans)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from workbench import errors
 from workbench.core.trace import GraphRecord
@@ -10,7 +10,7 @@ from workbench.viz import charts
 from workbench.viz.graph_view import GraphPicture
 from workbench.viz.html import Markup, join, table, tag
 from workbench.viz.palette import short_device
-from workbench.viz.pass_view import pass_view
+from workbench.viz.pass_view import PassRow, pass_view
 from workbench.viz.placement_view import DeviceRow, placement_view
 from workbench.viz.report_data import Run
 from workbench.viz.svg import to_svg
@@ -46,7 +46,10 @@ def graph(run: Run) -> Markup:
     notes = [
         view.note,
         f"{len(closed) - DETAILS} smaller scopes are not drawn." if len(closed) > DETAILS else "",
-        f"{run.others} other executables of this run are not shown." if run.others else "",
+        f"This is the largest of {run.others + 1} graphs that were run; initialisation, evaluation and other replicas' "
+        "steps are graphs of their own."
+        if run.others
+        else "",
     ]
     return join(
         (
@@ -95,6 +98,34 @@ def _drawing(picture: GraphPicture, means: Mapping[str, float]) -> Markup:
     )
 
 
+def _rewritten(stages: Sequence[GraphRecord]) -> str:
+    """What became of the operations, as far as the stages tell."""
+    whole, shares = [s for s in stages if not s.split], [s for s in stages if s.split]
+    lead = f"{len(whole[0].nodes):,} operations were asked for, {len(whole[-1].nodes):,} are left of them after rewriting."
+    if not shares:
+        return lead
+    cut, end = shares[0].nodes, shares[-1].nodes
+    devices = len({node.device for node in cut})
+    if devices > 1:
+        lead += f" Cut into the shares of {devices} devices they are {len(cut):,}, with what is sent and received."
+    return lead + (f" Fused, {len(end):,} are run." if len(end) < len(cut) else "")
+
+
+def _names(row: PassRow) -> Markup | None:
+    """All names, on request: what was merged into what, then what went, came and changed otherwise."""
+    fused = {m.name for m in row.merged}
+    inside = {part.name for m in row.merged for part in m.parts}
+    lines = [(m.name, f"stands for {', '.join(part.name for part in m.parts[:-1]) or 'itself'}") for m in row.merged]
+    lines += [(name, "removed") for name in row.removed if name not in inside]
+    lines += [(name, "added") for name in row.added]
+    lines += [(name, "changed") for name in row.changed if name not in fused]
+    if not lines:
+        return None
+    items = (tag("li", tag("b", name), f" {what}") for name, what in lines)
+    count = f"{len(lines)} name{'s' if len(lines) != 1 else ''}"
+    return tag("details", tag("summary", count), tag("ul", *items, class_="names"))
+
+
 def placement(run: Run) -> Markup:
     """Operations and bytes per device."""
     if run.graph is None:
@@ -128,7 +159,7 @@ def placement(run: Run) -> Markup:
                     ("Operations", "number"),
                     ("Variables", "number"),
                     ("Receives per step", "number"),
-                    ("Scopes", "wide"),
+                    ("Operations by scope", "wide"),
                 ),
                 rows,
             ),
@@ -157,24 +188,13 @@ def rewrites(run: Run) -> Markup | None:
     rows = pass_view(run.stages)
     if not rows:
         return None
-    first, last = rows[0].before, rows[-1].after
-    lead = f"{first:,} operations went in, {last:,} came out."
-    made = []
-    for row in rows:
-        names = [*(f"− {n}" for n in row.removed), *(f"+ {n}" for n in row.added), *(f"~ {n}" for n in row.changed)]
-        more = (
-            tag(
-                "details",
-                tag("summary", f"{len(names)} names"),
-                tag("ul", *(tag("li", n) for n in names), class_="names"),
-            )
-            if names
-            else None
-        )
-        made.append((row.stage, f"{row.before:,} → {row.after:,}", join((row.sentence, more)), row.note))
+    made = [
+        (row.stage, f"{row.before:,} → {row.after:,}", join((row.sentence, _names(row))), row.note or None)
+        for row in rows
+    ]
     return join(
         (
-            tag("p", lead, class_="lead"),
+            tag("p", _rewritten(run.stages), class_="lead"),
             table(
                 "Passes in order",
                 (

@@ -12,6 +12,7 @@ from workbench.viz.html import Markup, join, table, tag
 from workbench.viz.palette import short_device, short_task
 from workbench.viz.report_data import Run
 from workbench.viz.schema import Series
+from workbench.viz.straggler_view import NOTICEABLE
 from workbench.viz.trace_view import OpTotal, op_totals, splits
 from workbench.viz.trace_view import timeline as make_timeline
 from workbench.viz.units import ms, number, percent
@@ -74,7 +75,7 @@ def steps(run: Run) -> Markup:
         + f"; one in twenty takes more than {ms(slowest.p95)}."
         + (" All tasks step together, so their lines coincide." if len(view.tasks) > 1 and not apart else "")
     )
-    lines = [charts.Line(short_task(t.task), t.device_color, t.steps, t.times) for t in view.tasks]
+    lines = [charts.Line(short_task(t.task), t.device_color, t.ends, t.times) for t in view.tasks]
     kept = max(len(t.times) for t in view.tasks)
     note = tag(
         "p", f"The newest {kept:,} of {max(t.count for t in view.tasks):,} recorded steps per task.", class_="note"
@@ -85,7 +86,7 @@ def steps(run: Run) -> Markup:
             charts.step_bars(view),
             tag("h3", "Step by step"),
             charts.legend((t.device_color, short_task(t.task)) for t in view.tasks),
-            charts.line_chart(lines, "Step time", "ms", from_zero=True),
+            charts.line_chart(lines, "Step time", "ms", from_zero=True, across=charts.SECONDS),
             note,
         )
     )
@@ -99,7 +100,7 @@ def stragglers(run: Run) -> Markup:
     worst = rows[0]
     lead = (
         f"Without {short_task(worst.task)} a step would be {percent(worst.share)} shorter. {worst.why}"
-        if worst.share >= 0.03
+        if worst.share >= NOTICEABLE
         else "No task holds the others up noticeably."
         if len(rows) > 1
         else "There is one task, so nobody waits for it."
@@ -152,7 +153,7 @@ def timeline(run: Run) -> Markup:
         (
             tag(
                 "p",
-                f"Step {last:,} took {explain(path)}" if path else "Only whole steps were recorded here.",
+                f"The last step recorded in detail took {explain(path)}" if path else "Only whole steps were recorded.",
                 class_="lead",
             ),
             charts.legend(keys),
@@ -277,13 +278,15 @@ _HELP = (
     ),
     (
         "Step times",
-        "The bar is the median over the newest steps, the mark the 95th percentile: one step in twenty is slower. "
+        "The bar is the median over the newest steps, the mark the 95th percentile: one step in twenty is slower. All "
+        "tasks are shown over the same time, evaluations included. "
         "(OSDI paper §6 reports medians with 10th and 90th percentiles.)",
     ),
     (
         "Stragglers",
         "Own work excludes waiting, because in synchronous training everybody waits for the slowest. The cost of a "
-        "task is (T − T without it) / T, summed over steps. Backup workers trade work for exactly this time. "
+        "task is (T − T without it) / T, summed over steps; tasks of one job are compared with each other. Backup "
+        "workers trade work for exactly this time. "
         "(OSDI paper §4.4, Figure 8.)",
     ),
     (

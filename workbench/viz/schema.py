@@ -64,11 +64,12 @@ class GraphView:
 class TaskSteps:
     task: str
     device_color: str
-    times: Sequence[float]  # milliseconds, one per entry of `steps`
-    steps: Sequence[int]
+    times: Sequence[float]  # milliseconds, one per entry of `steps` and of `ends`
+    steps: Sequence[int]  # numbers that tell runs apart; for people there is `Frame.status["step"]`
     median: float
     p95: float
     count: int = 0  # steps seen since the start; `times` holds the newest of them
+    ends: Sequence[float] = ()  # seconds from the journal's beginning to the end of each step, ascending
 
 
 @dataclass(slots=True)

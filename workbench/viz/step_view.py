@@ -23,7 +23,7 @@ class _Task:
     """Steps of one task: its own step spans, or where it has few of them the extents of what it did for each step."""
 
     def __init__(self, window: int) -> None:
-        self.own: dict[str, deque[tuple[int, float]]] = {}  # session -> (step, milliseconds)
+        self.own: dict[str, deque[tuple[float, int, float]]] = {}  # session -> (end, step, milliseconds)
         self.extents = Recent(window, lambda step: [float("inf"), float("-inf")])  # first start, last end; seconds
         self.counts: Counter[str] = Counter()
         self.window = window
@@ -34,7 +34,7 @@ class _Task:
             if len(self.own) >= SESSIONS:
                 del self.own[next(iter(self.own))]
             own = self.own[span.name] = deque(maxlen=self.window)
-        own.append((span.step, 1e3 * (span.end - span.start)))
+        own.append((span.end, span.step, 1e3 * (span.end - span.start)))
         self.counts[span.name] += 1
 
     def part(self, span: Span) -> None:
@@ -50,19 +50,20 @@ class _Task:
     def own_count(self, session: str) -> int:
         return len(self.own.get(self.name_of(session), ()))
 
-    def steps(self, session: str, own: bool) -> tuple[list[tuple[int, float]], int]:
-        """(step, milliseconds) of the newest steps, and how many were seen."""
+    def steps(self, session: str, own: bool) -> tuple[list[tuple[float, int, float]], int]:
+        """(end in seconds, step, milliseconds) of the newest steps, and how many were seen."""
         name = self.name_of(session)
         if own or not self.extents.items:
             return sorted(self.own.get(name, ())), self.counts[name]
-        return sorted((step, 1e3 * (b - a)) for step, (a, b) in self.extents.items.items()), self.extents.count
+        return sorted((b, step, 1e3 * (b - a)) for step, (a, b) in self.extents.items.items()), self.extents.count
 
 
 class StepTimes:
     """Feed it spans, ask it for the view. The cost of a span is constant, that of a view does not depend on history."""
 
-    def __init__(self, palette: Palette | None = None, window: int = WINDOW) -> None:
+    def __init__(self, palette: Palette | None = None, window: int = WINDOW, origin: float = 0.0) -> None:
         self._palette = palette or Palette()
+        self._origin = origin  # seconds on the clock of the spans, from which `ends` counts
         self._tasks: dict[str, _Task] = {}
         self._window = window
 
@@ -84,21 +85,24 @@ class StepTimes:
         return changed
 
     def view(self, session: str = "") -> StepView:
-        """Steps of `session`, of the newest one when it has none; tasks by name, steps by number, milliseconds.
+        """Steps of `session`, of the newest one when it has none; tasks by name, steps as they ended, milliseconds.
 
         A step span is seen from the session: it counts when each task of the job has its own, as asynchronous
-        replicas do. In a step that tasks take together, each counts for as long as it took part.
+        replicas do. In a step that tasks take together, each counts for as long as it took part. All tasks are shown
+        from the same moment on, the one from which all of them are remembered.
         """
-        made, own = [], self._own_by_job(session)
-        for name in sorted(self._tasks, key=device_order):
-            task = self._tasks[name]
-            steps, count = task.steps(session, own[device_order(name)[0]])
+        own = self._own_by_job(session)
+        found = {name: task.steps(session, own[device_order(name)[0]]) for name, task in self._tasks.items()}
+        since = max((steps[0][0] for steps, count in found.values() if 0 < len(steps) < count), default=float("-inf"))
+        made = []
+        for name in sorted(found, key=device_order):
+            steps, count = found[name]
             if steps:
-                times = [milliseconds for _, milliseconds in steps]
+                steps = [step for step in steps if step[0] >= since] or steps  # or it has long been idle
+                ends, numbers, times = (list(column) for column in zip(*steps))
                 median, p95 = np.percentile(times, (50, 95)).tolist()
-                made.append(
-                    TaskSteps(name, self._palette[name], times, [step for step, _ in steps], median, p95, count)
-                )
+                ends = [end - self._origin for end in ends]
+                made.append(TaskSteps(name, self._palette[name], times, numbers, median, p95, count, ends))
         return StepView(made)
 
     def _own_by_job(self, session: str) -> dict[str, bool]:

@@ -14,11 +14,12 @@ from workbench.viz.schema import Straggler, StragglerView
 from workbench.viz.transfers import covered
 from workbench.viz.units import ms
 
-__all__ = ["StragglerModel", "Work"]
+__all__ = ["NOTICEABLE", "StragglerModel", "Work"]
 
 WINDOW = 40  # steps per task that the ranking looks at
 _WAITS = frozenset(("recv", "wait", "queue"))
 SLOW = 1.15  # slowdown from which a reason is given
+NOTICEABLE = 0.03  # share of a step from which a task is said to cost something
 
 
 @dataclass(slots=True)
@@ -130,7 +131,11 @@ def _rank(tasks: dict[str, list[Work]], lengths: Mapping[int, float]) -> list[St
         slowdown = medians[task] / usual if usual > 0 else 1.0
         rows.append(
             Straggler(
-                task, 1e3 * medians[task], slowdown, shares.get(task, 0.0), _why(works, medians[task], usual, others)
+                task,
+                1e3 * medians[task],
+                slowdown,
+                shares.get(task, 0.0),
+                _why(works, medians[task], usual, others, shares.get(task, 0.0)),
             )
         )
     return rows
@@ -181,7 +186,7 @@ def _missing(tasks: dict[str, list[Work]]) -> dict[str, float]:
     return {task: max(0.0, usual - rate) / (usual * len(rates)) for task, rate in rates.items()}
 
 
-def _why(works: Sequence[Work], working: float, usual: float, others: Sequence[float]) -> str:
+def _why(works: Sequence[Work], working: float, usual: float, others: Sequence[float], share: float) -> str:
     """One sentence: what most of this task's time is, and against what."""
     total = statistics.median(w.total for w in works)
     waiting = statistics.median(w.waiting for w in works)
@@ -189,6 +194,8 @@ def _why(works: Sequence[Work], working: float, usual: float, others: Sequence[f
     if others and working > SLOW * usual:
         part = f", {_time(sending)} of it sending" if sending > 0.5 * working else ""
         return f"Its own work takes {_time(working)}{part}; the median of its peers is {_time(usual)}."
+    if others and share >= NOTICEABLE:
+        return f"Takes turns at being the last: its own work usually takes {_time(working)}, its peers' {_time(usual)}."
     if waiting > 0.3 * total:
         causes: Counter[str] = Counter()
         for work in works:

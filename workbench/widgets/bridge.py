@@ -83,7 +83,7 @@ class Peer:
         if graph is None:
             return None
         layout, self.layout = self.layout, graph["dot"]
-        return {"key": graph["key"], "stats": graph["stats"]} if graph["dot"] == layout else graph
+        return {name: graph.get(name) for name in ("key", "stats", "note")} if graph["dot"] == layout else graph
 
 
 class Bridge:

@@ -11,6 +11,7 @@ from workbench.core.gate import Gate
 from workbench.core.trace import Journal, journal
 from workbench.viz.live import LiveModel
 from workbench.viz.palette import short_task
+from workbench.viz.straggler_view import NOTICEABLE
 from workbench.widgets.base import reply_at_once
 from workbench.widgets.graph import GraphWidget
 from workbench.widgets.series import LossWidget
@@ -61,9 +62,8 @@ class LiveView(ipywidgets.VBox):
         self._source.start()
 
     def _header(self) -> ipywidgets.HBox:
-        return ipywidgets.HBox(
-            [self.status, *self.buttons.values()], layout={"flex_flow": "row wrap", "align_items": "center"}
-        )
+        buttons = ipywidgets.HBox(list(self.buttons.values()), layout={"flex": "0 0 auto"})  # they wrap together
+        return ipywidgets.HBox([self.status, buttons], layout={"flex_flow": "row wrap", "align_items": "center"})
 
     def _charts(self) -> ipywidgets.HBox:
         for chart in (self.steps, self.series):
@@ -100,12 +100,13 @@ class LiveView(ipywidgets.VBox):
     def _show_status(self, frame: dict[str, Any]) -> None:
         status, lost = frame["status"], sum(frame["lost"].values())
         facts = [f"<b>{_WORDS.get(status['state'], html.escape(status['state']))}</b>"]
-        facts += [f"step {status['step']:,}"] if status["state"] != "empty" else []
+        of = f" of {status['of']:,}" if status["of"] else ""
+        facts += [f"step {status['step']:,}{of}"] if status["state"] != "empty" else []
         facts += [html.escape(status["message"])] if status["message"] else []
         facts += [f"{lost:,} records were lost to the journal's bound"] if lost else []
         worst = (frame["stragglers"] or {"rows": []})["rows"][:1]
         second = self._second if frame["stragglers"] is None else ""
-        if worst and worst[0]["share"] >= 0.03:
+        if worst and worst[0]["share"] >= NOTICEABLE:
             row = worst[0]
             second = f"{short_task(row['task'])} costs {100 * row['share']:.0f} % of each step. {row['why']}"
         self._second, words = second, " · ".join(facts)
@@ -114,7 +115,7 @@ class LiveView(ipywidgets.VBox):
         )
         busy = status["state"] in _BUSY
         for name, on in (
-            ("pause", status["state"] == "running"),
+            ("pause", status["state"] in ("ready", "running")),
             ("resume", status["state"] == "paused"),
             ("stop", busy),
         ):

@@ -24,8 +24,8 @@ class StepTimesWidget(Widget):
     def show(self, view: dict[str, Any]) -> None:
         """Show a `schema.StepView` as JSON; one message, whatever it holds."""
         tasks = view["tasks"]
-        lengths, data = columns(column for task in tasks for column in (task["steps"], task["times"]))
-        facts = [{k: v for k, v in task.items() if k not in ("steps", "times")} for task in tasks]
+        lengths, data = columns(column for task in tasks for column in (task["ends"], task["times"]))
+        facts = [{k: v for k, v in task.items() if k not in ("steps", "ends", "times")} for task in tasks]
         self._shown = view
         with self.hold_sync():
             self.meta = {"tasks": facts, "lengths": lengths}

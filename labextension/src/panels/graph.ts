@@ -1,5 +1,5 @@
 /** The dataflow graph: hue is the device, strength is the time; scopes open and close. */
-import { format } from '../chart';
+import { duration } from '../chart';
 import { GraphNode, GraphView } from '../contract';
 import { Layouter } from '../layout';
 import { button, Section } from './section';
@@ -80,9 +80,9 @@ export class GraphSection extends Section {
       const svg = this._known.get(dot) ?? (await this._layouter.layout(dot, this.deadline));
       this._remember(dot, svg);
       this._insert(svg.cloneNode(true) as SVGSVGElement);
-      this._state.textContent = this._graph?.note ?? '';
+      this._trouble = '';
     } catch (reason) {
-      this._state.textContent = (reason as Error).message;
+      this._trouble = (reason as Error).message;
     }
     clearTimeout(late);
     this._cancel.hidden = true;
@@ -164,6 +164,7 @@ export class GraphSection extends Section {
       shape.setAttribute('aria-label', words);
       shape.querySelector(':scope > title')!.textContent = words;
     });
+    this._state.textContent = this._state.title = this._trouble || (graph.note ?? '');
     this._view.dataset.updates = String(Number(this._view.dataset.updates ?? 0) + 1);
     this._showLegend(graph);
   }
@@ -184,7 +185,7 @@ export class GraphSection extends Section {
     });
     const hint = document.createElement('li');
     hint.className = 'wb-Legend-hint';
-    hint.textContent = 'stronger = slower · click a scope to open it';
+    hint.textContent = 'stronger colour: more time · thick border: a scope, click to open it';
     this._legend.replaceChildren(...entries, hint);
   }
 
@@ -263,6 +264,7 @@ export class GraphSection extends Section {
       const whole = Math.min((clientWidth - 16) / this._size.width, (clientHeight - 16) / this._size.height);
       this._zoom = Math.min(1.4, Math.max(least, whole));
       this._resize();
+      this._view.scrollLeft = (this._view.scrollWidth - clientWidth) / 2;
     }
   }
 
@@ -292,6 +294,7 @@ export class GraphSection extends Section {
   private _shapes = new Map<string, SVGGElement>();
   private _graph: GraphView | null = null;
   private _drawn = '';
+  private _trouble = '';      // why the newest graph is not drawn
   private _busy = false;
   private _touched = false;
   private _dragged = false;
@@ -319,7 +322,7 @@ function describe(node: GraphNode | undefined, id: string, milliseconds?: number
   }
   const what = node.kind === 'scope' ? `scope ${node.id}, ${node.count} operations` : node.title || node.id;
   const where = node.device ? `, on ${shortDevice(node.device)}` : '';
-  const time = milliseconds === undefined ? '' : `, ${format(milliseconds)} ms`;
+  const time = milliseconds === undefined ? '' : `, ${duration(milliseconds)}`;
   return what + where + time;
 }
 

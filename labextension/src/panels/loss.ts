@@ -18,7 +18,7 @@ export class LossSection extends Section {
 
   show(view: SeriesView | null): void {
     const series = view?.series ?? [];
-    this.note(series.length ? '' : 'No loss has been recorded yet.');
+    this.note(series.length ? '' : 'Nothing recorded yet. The trainers of workbench record loss and accuracy; a loop of your own does it by wb.journal.point("loss", step, value).');
     const names = series.map(one => one.name);
     if (names.join('\n') !== [...this._cells.keys()].join('\n')) {
       this._arrange(series);
@@ -49,7 +49,7 @@ export class LossSection extends Section {
       head.className = 'wb-Loss-head';
       head.append(Object.assign(document.createElement('b'), { textContent: one.name }), value);
       const chart = new Chart({
-        label: `${one.name}${one.unit ? ` in ${one.unit}` : ''} by step`, xLabel: 'step', unit: one.unit, fromZero: false, height: 130
+        label: `${one.name}${one.unit ? ` in ${one.unit}` : ''} by step`, across: 'step', unit: one.unit, fromZero: false, height: 130
       });
       node.append(head, chart.node);
       this._cells.set(one.name, { node, value, chart });

@@ -4,6 +4,7 @@ import { IStatusBar } from '@jupyterlab/statusbar';
 import { Widget } from '@lumino/widgets';
 
 import { ILive } from '../live';
+import { steps } from './steps';
 
 class StatusItem extends Widget {
   constructor(private _live: ILive, open: () => void) {
@@ -20,7 +21,7 @@ class StatusItem extends Widget {
 
   private _refresh(): void {
     const status = this._live.link?.snapshot.status;
-    const text = !status || status.state === 'empty' ? 'Workbench: no program' : `Workbench: ${status.state} · step ${status.step}`;
+    const text = !status || status.state === 'empty' ? 'Workbench: no program' : `Workbench: ${status.state} · ${steps(status)}`;
     if (text !== this._button.textContent) {
       this._button.textContent = text;
     }

@@ -1,6 +1,6 @@
 /** Step times of every task: one line each, with median and 95th percentile. */
-import { Chart, CROWDED, format } from '../chart';
-import { StepView } from '../contract';
+import { Chart, CROWDED, duration } from '../chart';
+import { Status, StepView } from '../contract';
 import { Section } from './section';
 import { distinct } from '../palette';
 
@@ -16,11 +16,10 @@ export class StepsSection extends Section {
     this.note(tasks.length ? '' : 'No step has finished yet.');
     const colors = distinct(tasks.map(task => task.device_color));
     const lines = tasks.map((task, i) => ({
-      name: shortTask(task.task), color: colors[i], xs: task.steps, ys: task.times
+      name: shortTask(task.task), color: colors[i], xs: task.ends, ys: task.times
     }));
-    const words = tasks.map(task => `${shortTask(task.task)}: median ${format(task.median)} ms, 95th percentile ${format(task.p95)} ms`);
-    const local = tasks.every(task => task.task.includes('/job:localhost'));
-    this._chart.set(lines, words.join('; '), local ? 'step' : 'step of the cluster');   // it counts on over sessions
+    const words = tasks.map(task => `${shortTask(task.task)}: median ${duration(task.median)}, 95th percentile ${duration(task.p95)}`);
+    this._chart.set(lines, words.join('; '));
     const hint = document.createElement('li');
     hint.className = 'wb-Legend-hint';
     hint.textContent = 'thin: each step · bold: running median';
@@ -30,9 +29,9 @@ export class StepsSection extends Section {
       entry.title = task.task;
       const key = document.createElement('i');
       key.style.background = colors[i];
-      const numbers = document.createElement('span');
-      numbers.textContent = `median ${format(task.median)} · p95 ${format(task.p95)} ms`;
-      entry.append(key, Object.assign(document.createElement('b'), { textContent: shortTask(task.task) }), numbers);
+      const numbers = [`median ${duration(task.median)},`, `95 % below ${duration(task.p95)}`].map(textContent =>
+        Object.assign(document.createElement('span'), { textContent }));
+      entry.append(key, Object.assign(document.createElement('b'), { textContent: shortTask(task.task) }), ...numbers);
       return entry;
     }), hint);
   }
@@ -46,9 +45,15 @@ export class StepsSection extends Section {
   }
 
   private _chart = new Chart({
-    label: 'Step time per task in milliseconds', xLabel: 'step', unit: 'ms', fromZero: true, height: 180
+    label: 'Step time per task in milliseconds', across: 'seconds', unit: 'ms', fromZero: true, height: 180
   });
   private _legend = document.createElement('ul');
+}
+
+/** "step 1,200 of 2,000" */
+export function steps(status: Status): string {
+  const of = status.of ? ` of ${status.of.toLocaleString('en')}` : '';
+  return `step ${status.step.toLocaleString('en')}${of}`;
 }
 
 /** "/job:worker/task:1" reads better as "worker:1". */

@@ -1,5 +1,5 @@
 /** Which task is slow, by how much, how much of the waiting it causes, and why. */
-import { format } from '../chart';
+import { duration, format } from '../chart';
 import { StragglerView } from '../contract';
 import { Section } from './section';
 import { shortTask } from './steps';
@@ -46,7 +46,7 @@ export class StragglerSection extends Section {
       bar.value = row.share;
       bar.setAttribute('aria-label', `${format(100 * row.share, 2)} %`);
       share.append(bar, ` ${format(100 * row.share, 2)} %`);
-      line.append(task, cell(`${format(row.median_ms)} ms`), cell(`${format(row.slowdown, 2)}×${slow ? ' slow' : ''}`), share, cell(row.why || '–'));
+      line.append(task, cell(duration(row.median_ms)), cell(`${format(row.slowdown, 2)}×${slow ? ' slow' : ''}`), share, cell(row.why || '–'));
       return line;
     }));
   }

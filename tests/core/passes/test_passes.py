@@ -311,6 +311,43 @@ def test_fuse_beside_a_loop_that_is_taken_apart():
         assert "fused" in to_text(next(iter(s._cache.values())).runner.plans[0][1].program)
 
 
+def test_fuse_makes_nobody_wait_for_more_than_before():
+    """The queue is filled with what the same step adds to the value it takes: one kernel for both would never start."""
+    x = wb.placeholder("float32", [100, 100])
+    queue = wb.FIFOQueue(1, ["float32"], shapes=[[100, 100]])
+    middle = wb.tanh(x * 2.0)
+    put, last = queue.enqueue([middle]), wb.exp(queue.dequeue() * middle) * 0.5
+    p = fuse(program(last, feeds=[x], targets=[put]))
+    assert [len(op.attrs["steps"]) for op in p.graph.operations if op.type == "fused"] == [2, 3]
+    with Session() as s:
+        data = np.random.default_rng(0).uniform(-1, 1, (100, 100)).astype(np.float32)
+        expected = np.exp(np.tanh(data * 2) ** 2) / 2
+        np.testing.assert_allclose(s.run([last, put], {x: data})[0], expected, rtol=1e-4)
+
+
+def test_fuse_lets_what_nobody_else_reads_wait_for_more():
+    x = wb.placeholder("float32", [100, 100])
+    queue = wb.FIFOQueue(1, ["float32"], shapes=[[100, 100]])
+    last = wb.exp(queue.dequeue() * wb.tanh(x * 2.0)) * 0.5
+    p = fuse(program(last, feeds=[x]))
+    assert [len(op.attrs["steps"]) for op in p.graph.operations if op.type == "fused"] == [5]
+
+
+def test_fuse_kills_nothing_that_lives_outside_a_branch():
+    x, taken = wb.placeholder("float32", [100, 100]), wb.placeholder("bool", [])
+    alive, other = wb.tanh(x * 2.0), wb.placeholder("float32", [100, 100])
+    inside = wb.exp(ops.switch(other, taken)[1] * alive) * 0.5
+    data = np.random.default_rng(0).uniform(-1, 1, (100, 100)).astype(np.float32)
+    with Session() as s:
+        found = s.run(alive, {x: data, other: data, taken: False}), s.run([alive, inside], {x: data, other: data, taken: True})
+        np.testing.assert_allclose(found[0], np.tanh(data * 2), rtol=1e-4)
+        np.testing.assert_allclose(found[1][1], np.exp(np.tanh(data * 2) * data) / 2, rtol=1e-4)
+        late = ops.merge([inside, ops.switch(other, taken)[0]])[0]
+        one, both = s.run([alive, late], {x: data, other: data, taken: False})
+        np.testing.assert_allclose(one, np.tanh(data * 2), rtol=1e-4)
+        np.testing.assert_array_equal(both, data)
+
+
 def test_fuse_stays_on_one_device():
     x = wb.placeholder("float32", [200, 200], name="x")
     a = wb.exp(wb.tanh(x) * 2.0)

@@ -110,7 +110,8 @@ class Api:
         self.library.dnnl_primitive_desc_query_md.restype = Pointer
         self.version = self._version()
         if self.version[0] != 3:
-            raise UnimplementedError(f"onednn: {path.name} has version {self.version}; version 3 is required")
+            raise UnimplementedError(f"onednn: {path.name} has version {self.version} but 3 is needed; install the "
+                                     "wheel onednn-cpu-gomp, or set WB_LIBRARIES without onednn")
         self.engine = self._out("dnnl_engine_create", CPU, ctypes.c_size_t(0))
 
     def _version(self) -> tuple[int, int, int]:

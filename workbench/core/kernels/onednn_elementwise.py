@@ -2,6 +2,8 @@
 
 An elementwise kernel does not care how its operands lie if they lie alike, so it sees their bytes as one long
 vector. Padding inside a format is zero and stays zero: ReLU and sums map zeros to zero.
+
+NOTE: the library's ReLU takes NaN for 0 where the reference keeps it, alone and after convolutions and products.
 """
 from __future__ import annotations
 

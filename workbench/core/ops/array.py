@@ -25,19 +25,19 @@ def _rank_of(inputs, attrs):
 
 @op("x? -> ?", types="any -> @out_type", shape=_rank_of, differentiable=False)
 def shape(x, *, out_type="int32"):
-    """The dimensions of x as a vector."""
+    """The dimensions of x as a vector [rank]."""
     return np.asarray(x.shape, as_dtype(out_type).numpy)
 
 
 @op("x? -> []", types="any -> @out_type", differentiable=False)
 def size(x, *, out_type="int32"):
-    """The number of elements of x."""
+    """The number of elements of x, a scalar."""
     return np.asarray(x.size, as_dtype(out_type).numpy)
 
 
 @op("x? -> []", types="any -> int32", differentiable=False)
 def rank(x):
-    """The number of dimensions of x."""
+    """The number of dimensions of x, a scalar."""
     return np.asarray(x.ndim, np.int32)
 
 
@@ -312,7 +312,7 @@ def _stack_into(*values_and_out, axis):
 
 @op("*values? -> ?", shape=_stacked, into=_stack_into)
 def stack(*values, axis=0):
-    """The values, which have one shape, along a new axis."""
+    """n values of one shape along a new axis of length n at `axis`."""
     return np.stack(values, axis)
 
 
@@ -348,7 +348,7 @@ def unstack(value, *, num=None, axis=0):
     if num is not None and value.shape[axis] != num:
         raise errors.ShapeError(f"unstack: num is {num} but axis {axis} of value is {value.shape[axis]}; "
                                 "make them agree")
-    return [np.array(piece) for piece in np.moveaxis(value, axis, 0)]
+    return [np.array(piece, value.dtype) for piece in np.moveaxis(value, axis, 0)]
 
 
 @unstack.gradient

@@ -153,7 +153,7 @@ def _convolved(inputs, attrs):
 
 def _convolve(x, filter, attrs):
     windows = _views(_last(x, attrs), filter.shape[:2], attrs)
-    rows = windows.reshape(math.prod(windows.shape[:3]), -1) @ filter.reshape(-1, filter.shape[3])
+    rows = windows.reshape(math.prod(windows.shape[:3]), math.prod(windows.shape[3:])) @ filter.reshape(-1, filter.shape[3])
     return rows.astype(x.dtype, copy=False).reshape(*windows.shape[:3], filter.shape[3])
 
 
@@ -184,9 +184,9 @@ _conv2d = ops.conv2d
 
 
 def conv2d(x, filter, strides=1, padding="SAME", use_cudnn_on_gpu=True, data_format="NHWC", dilations=1, name=None):
-    """Cross-correlation of images with filter [height, width, channels in, channels out].
+    """Cross-correlation of float images [batch, height, width, c] with filter [height, width, c, channels out].
 
-    strides and dilations: a number, (height, width) or [1, height, width, 1]; padding: "SAME", "VALID" or explicit.
+    strides, dilations: a number, (height, width) or [1, height, width, 1]; padding: SAME, VALID or ((top, bottom), …).
     """
     return _conv2d(x, filter, **_options("conv2d", strides, padding, data_format, dilations), name=name)
 
@@ -227,7 +227,7 @@ def conv2d_backprop_filter(x, dy, *, filter_shape, strides, padding, data_format
     attrs = {"strides": strides, "padding": padding, "data_format": data_format, "dilations": dilations}
     windows = _views(_last(x, attrs), filter_shape[:2], attrs)
     dy = _last(dy, attrs)
-    columns = windows.reshape(math.prod(windows.shape[:3]), -1)
+    columns = windows.reshape(math.prod(windows.shape[:3]), math.prod(windows.shape[3:]))
     return (columns.T @ dy.reshape(-1, dy.shape[3])).astype(x.dtype, copy=False).reshape(filter_shape)
 
 
@@ -258,7 +258,7 @@ def _(node, dy):
 
 
 def conv2d_transpose(value, filter, output_shape, strides, padding="SAME", data_format="NHWC", name=None):
-    """The transpose of conv2d with filter [height, width, channels out, channels in]: images of `output_shape`."""
+    """The transpose of conv2d, with filter [height, width, channels out, channels in]: float images of `output_shape`."""
     shape = constant_shape(convert(output_shape))
     return ops.conv2d_backprop_input(filter, value, input_shape=shape.dims,
                                      **_options("conv2d_transpose", strides, padding, data_format), name=name)
@@ -376,12 +376,17 @@ _max_pool, _avg_pool = ops.max_pool, ops.avg_pool
 
 
 def max_pool(value, ksize, strides, padding, data_format="NHWC", name=None):
-    """The largest element of each window; ksize and strides: a number, (height, width) or [1, height, width, 1]."""
+    """The largest element of each window of images [batch, height, width, channels], or [batch, channels, height,
+    width].
+
+    ksize and strides: a number, (height, width) or [1, height, width, 1]; padding: "SAME", "VALID" or explicit, never
+    the largest.
+    """
     return _pool("max_pool", _max_pool, value, ksize, strides, padding, data_format, name)
 
 
 def avg_pool(value, ksize, strides, padding, data_format="NHWC", name=None):
-    """The mean of each window; ksize and strides: a number, (height, width) or [1, height, width, 1]."""
+    """The mean of each window of float images, as max_pool takes them; padding does not count."""
     return _pool("avg_pool", _avg_pool, value, ksize, strides, padding, data_format, name)
 
 

@@ -15,6 +15,9 @@ _LARGEST_CONSTANT = 1024     # elements; larger fills are computed, so that grap
 
 
 def _filled(inputs, attrs):
+    known = constant_value(inputs[0])
+    if known is not None and (known < 0).any():
+        raise errors.ShapeError(f"fill: dims is {known.tolist()}; use no negative dimension")
     return [constant_shape(inputs[0])]
 
 
@@ -24,7 +27,7 @@ def _fill_into(dims, value, out):
 
 @op("dims[r] value[] -> ?", types="int T -> T", shape=_filled, into=_fill_into)
 def fill(dims, value):
-    """A tensor of shape `dims` whose elements are all `value`."""
+    """A tensor of shape `dims` whose elements are all `value`, in its dtype."""
     return np.full(tuple(dims), value, value.dtype)
 
 
@@ -47,12 +50,12 @@ def _uniform(shape, value, dtype, name):
 
 
 def zeros(shape, dtype="float32", name=None):
-    """A tensor of zeros."""
+    """Zeros of `shape` (ints or an int vector tensor) and `dtype`."""
     return _uniform(shape, 0, dtype, name)
 
 
 def ones(shape, dtype="float32", name=None):
-    """A tensor of ones."""
+    """Ones of `shape` (ints or an int vector tensor) and `dtype`."""
     return _uniform(shape, 1, dtype, name)
 
 
@@ -66,8 +69,8 @@ def _zeros_into(x, out):
 
 @op("x[...] -> [...]", name="zeros_like", into=_zeros_into, differentiable=False)
 def zeros_like_(x):
-    """Zeros in the shape and dtype of x."""
-    return np.zeros(x.shape, x.dtype)
+    """Zeros in the shape and dtype of x; empty strings for strings."""
+    return np.full(x.shape, b"", object) if x.dtype == object else np.zeros(x.shape, x.dtype)
 
 
 def _ones_into(x, out):
@@ -84,7 +87,7 @@ _zeros_like, _ones_like = ops.zeros_like, ops.ones_like
 
 
 def zeros_like(tensor, dtype=None, name=None):
-    """Zeros in the shape of `tensor`, in its dtype or the one given."""
+    """Zeros in the shape of `tensor`, in its dtype or the one given; no gradient goes back to `tensor`."""
     tensor = convert(tensor)
     if dtype is None or as_dtype(dtype) is tensor.dtype:
         return _zeros_like(tensor, name=name)
@@ -92,7 +95,7 @@ def zeros_like(tensor, dtype=None, name=None):
 
 
 def ones_like(tensor, dtype=None, name=None):
-    """Ones in the shape of `tensor`, in its dtype or the one given."""
+    """Ones in the shape of `tensor`, in its dtype or the one given; no gradient goes back to `tensor`."""
     tensor = convert(tensor)
     if dtype is None or as_dtype(dtype) is tensor.dtype:
         return _ones_like(tensor, name=name)
@@ -111,6 +114,9 @@ def _counted(inputs, attrs):
 def _steps(start, limit, delta):
     if not delta:
         raise errors.InvalidArgumentError("range: delta is 0; pass a step that leads from start to limit")
+    if (limit - start) * np.sign(delta) < 0:
+        raise errors.InvalidArgumentError(f"range: start is {start} and limit is {limit} but delta is {delta}; pass a step "
+                                          "that leads from start to limit")
     return np.arange(start.item(), limit.item(), delta.item())
 
 
@@ -124,7 +130,11 @@ _range = ops.range
 
 
 def counted(start, limit=None, delta=1, dtype=None, name=None):
-    """Numbers from `start` (0 when only one bound is given) up to, not including, `limit`."""
+    """[n]: numbers from `start` (0 when only one bound is given) up to, not including, `limit`.
+
+    The arguments are numbers or scalar tensors. `dtype` is by default that of the first tensor, else float32 when a
+    number is a float, else int32. Raises InvalidArgumentError for delta 0.
+    """
     start, limit = (0, start) if limit is None else (start, limit)
     given = [v for v in (start, limit, delta) if hasattr(v, "op")]
     if dtype is None:
@@ -195,9 +205,15 @@ _MODES: dict[str, Any] = {"CONSTANT": "constant", "REFLECT": "reflect", "SYMMETR
 
 @op("x? paddings[r,2] -> ?", types="T int -> T", shape=_padded)
 def pad(x, paddings, *, mode="CONSTANT", constant_values=0):
-    """x with `paddings[i] = (before, after)` elements around axis i: a constant, or x mirrored."""
-    options = {"constant_values": constant_values} if mode.upper() == "CONSTANT" else {}
-    return np.pad(x, paddings, _MODES[mode.upper()], **options)
+    """x with paddings[i] = (before, after) elements around axis i; `mode` is CONSTANT, REFLECT or SYMMETRIC (x mirrored)."""
+    mode = mode.upper()
+    if mode == "CONSTANT":
+        return np.pad(x, paddings, "constant", constant_values=constant_values)
+    most = np.asarray(x.shape)[:, None] - (mode == "REFLECT")
+    if (paddings > most).any():
+        raise errors.ShapeError(f"pad: paddings {paddings.tolist()} mirror more than x of shape {list(x.shape)} has; in mode "
+                                f"{mode} use at most {most[:, 0].tolist()}")
+    return np.pad(x, paddings, _MODES[mode])
 
 
 @pad.gradient

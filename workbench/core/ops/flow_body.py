@@ -10,7 +10,7 @@ from workbench.core.dtype import DType
 from workbench.core.graph import Graph, Operation, Subgraph, Tensor
 from workbench.core.ops.flow_nest import Structure, analyze
 
-__all__ = ["claim", "copy_body", "copy_operation", "extend", "finish", "reachable", "trace", "unify",
+__all__ = ["capture_constant", "claim", "copy_body", "copy_operation", "extend", "finish", "reachable", "trace", "unify",
            "waits"]
 
 
@@ -120,6 +120,7 @@ def copy_body(body: Subgraph) -> tuple[Subgraph, dict[Tensor, Tensor]]:
     set_back_edges(chosen, tensors, operations)
     new.arguments = [tensors[t] for t in body.arguments]
     new.captures = [(outer, tensors[inner]) for outer, inner in body.captures]
+    new.copies = [(outer, tensors[inner]) for outer, inner in body.copies if inner in tensors]
     new.results = [tensors[t] for t in body.results]
     return new, tensors
 
@@ -151,3 +152,51 @@ def _move(graph: Graph, moved: Sequence[Operation], target: Operation) -> None:
     graph.operations[:] = rest[:at] + list(moved) + rest[at:]
     for position, op in enumerate(graph.operations):
         op.id = position
+
+
+# constants that turn out to be variable
+
+def capture_constant(constant: Tensor) -> None:
+    """Make `constant` an input of every branch and loop of its graph that holds copies of it.
+
+    A gradient by it then sees what the bodies do with it; before, a copy was as good and folds better.
+    """
+    for node in list(constant.graph.operations):
+        if _takes(node, constant):
+            extend(node, [*node.inputs, constant], node.attrs)
+
+
+def _takes(node: Operation, constant: Tensor) -> bool:
+    """Give the bodies of `node` an argument for `constant` if one of them uses it; the caller adds the input."""
+    bodies = [value for value in node.attrs.values() if isinstance(value, Subgraph)]
+    used = [_uses(body, constant) for body in bodies]
+    if not any(used):
+        return False
+    for body, (copies, nodes) in zip(bodies, (found or ([], []) for found in used)):
+        argument = _unused(body, constant)
+        body.captures.append((constant, argument))
+        body.copies = [pair for pair in body.copies if pair[0] is not constant]
+        _move(body, [argument.op], body.operations[0])
+        _replace(body, set(copies), argument)
+        for inner in nodes:
+            extend(inner, [*inner.inputs, argument], inner.attrs)
+    return True
+
+
+def _uses(body: Subgraph, constant: Tensor) -> tuple[list[Tensor], list[Operation]] | tuple[()]:
+    """(copies of `constant` in `body`, its operations whose bodies use it), () when there are none."""
+    copies = [inner for outer, inner in body.copies if outer is constant]
+    nodes = [op for op in body.operations if _takes(op, constant)]
+    return (copies, nodes) if copies or nodes else ()
+
+
+def _replace(body: Subgraph, old: set[Tensor], new: Tensor) -> None:
+    for op in body.operations:
+        op.inputs = tuple(new if t in old else t for t in op.inputs)
+        for value in op.attrs.values():
+            if isinstance(value, Subgraph):
+                value.captures = [(new if outer in old else outer, inner) for outer, inner in value.captures]
+    body.results = [new if t in old else t for t in body.results]
+
+
+ops.define("capture_constant", capture_constant)

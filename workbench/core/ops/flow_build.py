@@ -67,8 +67,8 @@ def _common_dtype(a: Any, b: Any, where: str) -> DType | None:
     found = [getattr(leaf, "dtype", None) for leaf in (a, b)]
     known = [d for d in found if isinstance(d, DType)]
     if len(known) == 2 and known[0] is not known[1]:
-        raise errors.InvalidArgumentError(f"{where}: true_fn returns {_name(a)} of {known[0].name} but false_fn "
-                                          f"returns {_name(b)} of {known[1].name}; cast one of them")
+        raise errors.DtypeError(f"{where}: true_fn returns {_name(a)} of {known[0].name} but false_fn "
+                                f"returns {_name(b)} of {known[1].name}; cast one of them")
     return known[0] if known else _python_dtype(a, b)
 
 
@@ -180,9 +180,8 @@ class _Loop:
             raise errors.InvalidArgumentError(f"{self.where}: body returns operation {leaf.name!r} for loop variable "
                                               f"{position}; return a tensor and put it under control_dependencies")
         if isinstance(found, DType) and found is not variable.dtype:
-            raise errors.InvalidArgumentError(f"{self.where}: loop variable {position} ({variable.name}) is "
-                                              f"{variable.dtype.name} but body returns {_name(leaf)} of {found.name}; "
-                                              "cast it")
+            raise errors.DtypeError(f"{self.where}: loop variable {position} ({variable.name}) is {variable.dtype.name} "
+                                    f"but body returns {_name(leaf)} of {found.name}; cast it")
         return variable.dtype
 
     def _check_shape(self, tensor: Tensor, shape: Shape, verb: str, variable: Tensor | None = None) -> None:

@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from workbench.core.build import ops
+from workbench.core.build import convert, ops
 from workbench.core.opdef import op
 
 UNARY = "x[...] -> [...]"
@@ -33,10 +33,15 @@ def _(node, dy):
     return ops.multiply(dy, ops.sign(node.inputs[0]))
 
 
-@op(UNARY, types=REAL, elementwise="1 if x > 0 else (-1 if x < 0 else x)", ufunc=np.sign, differentiable=False)
+@op(UNARY, types=REAL, elementwise="1 if x > 0 else (-1 if x < 0 else x)", ufunc=np.sign)
 def sign(x):
-    """-1, 0 or 1."""
+    """-1, 0 or 1; its gradient is 0 everywhere."""
     return np.sign(x)
+
+
+@sign.gradient
+def _(node, dy):
+    return ops.zeros_like(node.inputs[0])
 
 
 @op(UNARY, types=NUMBER, elementwise="x * x", ufunc=np.square)
@@ -156,6 +161,15 @@ def round_(x):
 
 
 ops.define("rint", ops.round)
+
+
+def round_any(x, name=None):
+    """The nearest integer, halves to the even one; integers stay as they are."""
+    x = convert(x)
+    return x if x.dtype.is_integer else ops.rint(x, name=name)
+
+
+ops.define("round", round_any)
 
 
 _ERF = np.frompyfunc(math.erf, 1, 1)

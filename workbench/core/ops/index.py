@@ -142,7 +142,7 @@ def strided_slice(x, begin, end, strides, *, begin_mask=0, end_mask=0, ellipsis_
                   shrink_axis_mask=0):
     """x[begin:end:strides]; bit i of a mask makes entry i open, an ellipsis, a new axis, or one index."""
     masks = begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask
-    return np.array(_part(x, begin, end, strides, masks))
+    return np.array(_part(x, begin, end, strides, masks), x.dtype)      # also of one string, which is no array
 
 
 @strided_slice.gradient
@@ -251,9 +251,11 @@ def _gather_into(params, indices, out, *, axis):
 
 @op("params? indices? -> ?", types="T int -> T", shape=_gathered, into=_gather_into)
 def gather(params, indices, *, axis=0):
-    """The slices of `params` along `axis` at `indices`; InvalidArgumentError when one is outside."""
+    """The slices of `params` along `axis` at `indices` [...], whose shape takes the place of that axis;
+    InvalidArgumentError outside."""
     _check("gather", indices, params.shape[axis])
-    return np.take(params, indices, axis)
+    found = np.take(params, indices, axis)
+    return np.array(found, object) if isinstance(found, bytes) else found
 
 
 @gather.gradient

@@ -182,7 +182,8 @@ def _(node: Operation, dy: Any) -> Any:
 @op("tensor? -> []", types="T -> variant")
 def list_from_tensor(tensor: Any, *, reverse: bool = False) -> Any:
     """The list of tensor[0], tensor[1], … in that order, or last row first (so that pops go from the first row on)."""
-    return chain(tensor[::-1] if reverse else tensor)
+    rows = tensor[::-1] if reverse else tensor
+    return chain([np.array(row, object) for row in rows] if tensor.dtype == object else rows)      # not plain bytes
 
 
 @list_from_tensor.gradient

@@ -106,15 +106,19 @@ def _no_zero(where, x, y):
 
 
 def _floordiv_into(x, y, out):
-    _no_zero("floordiv", x, y)
-    np.floor_divide(x, y, out=out)
+    if y.dtype.kind in "iu":
+        _no_zero("floordiv", x, y)
+        np.floor_divide(x, y, out=out)
+    else:      # NumPy's floor_divide makes NaN of infinities, and 9 of 1 / 0.1
+        np.floor(np.divide(x, y, out=out), out=out)
 
 
 @op(BINARY, types=REAL, into=_floordiv_into, differentiable=False)
 def floordiv(x, y):
     """x / y rounded towards minus infinity; InvalidArgumentError when an integer is divided by zero."""
-    _no_zero("floordiv", x, y)
-    return np.floor_divide(x, y)
+    out = np.empty(np.broadcast_shapes(x.shape, y.shape), x.dtype)
+    _floordiv_into(x, y, out)
+    return out
 
 
 def _floormod_into(x, y, out):
@@ -203,7 +207,7 @@ def _choose(node, first, dy):
 
 
 def clip_by_value(t, clip_value_min, clip_value_max, name=None):
-    """t limited to [min, max]; gradients pass where t lies inside."""
+    """t limited to [min, max], which are numbers or tensors that broadcast; gradients pass where t lies inside."""
     return ops.maximum(ops.minimum(t, clip_value_max), clip_value_min, name=name)
 
 

@@ -61,7 +61,12 @@ _matmul = ops.matmul
 
 
 def matmul(a, b, transpose_a=False, transpose_b=False, name=None):
-    """The matrix product of a and b: of two matrices, or of stacks of matrices when one has more axes."""
+    """The matrix product a · b of [m, k] and [k, n]: [m, n]; `transpose_a` and `transpose_b` turn an argument first.
+
+    With more axes the last two are matrices and the others count them: [..., m, k] · [..., k, n], the leading axes
+    broadcast. Both have one number type. Raises ShapeError, naming both axes, where the inner dimensions differ, and
+    DtypeError.
+    """
     first = convert(a) if hasattr(a, "op") or hasattr(a, "__tensor__") else None
     b = convert(b, None if first is None or hasattr(b, "dtype") else first.dtype)
     a = convert(a, None if hasattr(a, "dtype") else b.dtype) if first is None else first
@@ -133,7 +138,11 @@ def _(node, dy):
 
 
 def tensordot(a, b, axes, name=None):
-    """Sums of products over the last `axes` axes of a and the first of b, or over axes=(axes of a, axes of b)."""
+    """Sums of products over the last `axes` axes of a and the first of b, or over axes=(axes of a, axes of b).
+
+    The result has the other axes of a, then those of b. Raises ShapeError where a rank is unknown or dimensions
+    differ.
+    """
     a, b = convert(a), convert(b)
     if None in (a.shape.rank, b.shape.rank):
         raise errors.ShapeError("tensordot: the rank of an argument is unknown; use set_shape")
@@ -179,20 +188,25 @@ def _(node, dy):
 
 
 def norm(x, ord="euclidean", axis=None, keepdims=False, name=None):
-    """The vector norm over `axis`: "euclidean", 1, or np.inf."""
+    """The vector norm of x over `axis` (None = all): "euclidean", np.inf, or a positive number p for (Σ |x|ᵖ)^(1/p).
+
+    `keepdims` keeps the axes with size 1. Raises InvalidArgumentError for another `ord`.
+    """
     size = ops.abs(x)
     if ord == 1:
         return ops.reduce_sum(size, axis, keepdims, name=name)
     if ord == np.inf:
         return ops.reduce_max(size, axis, keepdims, name=name)
     if ord not in ("euclidean", 2):
-        raise errors.InvalidArgumentError(f"norm: ord is {ord!r}; use 'euclidean', 1, 2 or np.inf")
+        if isinstance(ord, str) or not ord > 0:
+            raise errors.InvalidArgumentError(f"norm: ord is {ord!r}; use 'euclidean', a positive number or np.inf")
+        return ops.pow(ops.reduce_sum(ops.pow(size, ord), axis, keepdims), 1 / ord, name=name)
     return ops.sqrt(ops.reduce_sum(ops.square(x), axis, keepdims), name=name)
 
 
 def trace(x, name=None):
-    """The sum of the diagonal of a square matrix."""
-    return ops.reduce_sum(ops.diag_part(x), name=name)
+    """The sum of the diagonal of each matrix of the last two axes: [..., m, n] to [...]."""
+    return ops.reduce_sum(ops.matrix_band_part(x, 0, 0), (-2, -1), name=name)
 
 
 ops.define("norm", norm)

@@ -55,26 +55,35 @@ def _(node, dy):
 
 
 def relu6(x, name=None):
-    """min(max(x, 0), 6)."""
-    return ops.minimum(ops.relu(x), 6, name=name)
+    """min(max(x, 0), 6); its gradient at 6 is 0."""
+    return ops.minimum(6, ops.relu(x), name=name)
 
 
 def leaky_relu(x, alpha=0.2, name=None):
-    """x where it is positive, else alpha · x, for 0 ≤ alpha ≤ 1."""
+    """x where it is positive, else alpha · x, for a number alpha."""
     x = convert(x)
-    return ops.maximum(ops.multiply(x, alpha), x, name=name)
-
-
-def selu(x, name=None):
-    """The self-normalising unit of Klambauer et al., 2017."""
-    x = convert(x)
-    negative = ops.multiply(ops.expm1(ops.minimum(x, 0)), 1.6732632423543772)
-    return ops.multiply(ops.add(ops.relu(x), negative), 1.0507009873554805, name=name)
+    choose = ops.minimum if alpha > 1 else ops.maximum
+    return choose(ops.multiply(x, alpha), x, name=name)
 
 
 ops.define("relu6", relu6)
 ops.define("leaky_relu", leaky_relu)
-ops.define("selu", selu)
+
+
+_SCALE, _SCALE_ALPHA = 1.0507009873554805, 1.7580993408473768
+
+
+@op(UNARY, types=FLOAT, elementwise="1.0507009873554805 * x if x > 0 else 1.7580993408473768 * expm1(x)")
+def selu(x):
+    """The self-normalising unit of Klambauer et al., 2017."""
+    kind = x.dtype.type
+    return np.where(x > 0, x * kind(_SCALE), np.expm1(np.minimum(x, 0)) * kind(_SCALE_ALPHA))
+
+
+@selu.gradient
+def _(node, dy):
+    y = node.outputs[0]
+    return ops.multiply(dy, ops.select(ops.less(y, 0), ops.add(y, _SCALE_ALPHA), _SCALE))
 
 
 # biases
@@ -130,12 +139,12 @@ def _(node, ddb):
 
 
 def xw_plus_b(x, weights, biases, name=None):
-    """x · weights + biases."""
+    """x · weights + biases: [n, k] · [k, m] + [m]."""
     return ops.bias_add(ops.matmul(x, weights), biases, name=name)
 
 
 def relu_layer(x, weights, biases, name=None):
-    """relu(x · weights + biases)."""
+    """relu(x · weights + biases): [n, k] · [k, m] + [m]."""
     return ops.relu(xw_plus_b(x, weights, biases), name=name)
 
 
@@ -158,20 +167,25 @@ def _(node, dy):
 
 
 def lrn(x, depth_radius=5, bias=1.0, alpha=1.0, beta=0.5, name=None):
-    """x / (bias + alpha · Σ x² over neighbouring channels)^beta (Krizhevsky et al., 2012)."""
+    """x / (bias + alpha · Σ x²)^beta, the sum over at most `depth_radius` channels on either side (Krizhevsky et al.
+    2012).
+
+    x is float [..., channels].
+    """
     energy = ops.add(ops.multiply(ops.window_sum(ops.square(x), depth_radius), alpha), bias)
     return ops.multiply(x, ops.pow(energy, -beta), name=name)
 
 
 def l2_normalize(x, axis=None, epsilon=1e-12, name=None):
-    """x divided by its Euclidean norm over `axis`, which counts as at least √epsilon."""
+    """x divided by its Euclidean norm over `axis` (None = all), in the shape of x; the norm counts as at least √epsilon."""
     x = convert(x)
     energy = ops.maximum(ops.reduce_sum(ops.square(x), axis, True), epsilon)
     return ops.multiply(x, ops.rsqrt(energy), name=name)
 
 
 def moments(x, axes, shift=None, name=None, keep_dims=False):
-    """[mean, variance] of x over `axes`; `shift` is accepted and not needed."""
+    """[mean, variance] of float x over `axes`, which go away or stay with size 1 (`keep_dims`); `shift` is accepted
+    and not needed."""
     x = convert(x)
     mean = ops.reduce_mean(x, axes, True)
     variance = ops.reduce_mean(ops.squared_difference(x, mean), axes, keep_dims)
@@ -180,7 +194,11 @@ def moments(x, axes, shift=None, name=None, keep_dims=False):
 
 
 def batch_normalization(x, mean, variance, offset, scale, variance_epsilon, name=None):
-    """scale · (x - mean) / √(variance + variance_epsilon) + offset; offset and scale may be None."""
+    """scale · (x - mean) / √(variance + variance_epsilon) + offset, floats that broadcast; offset and scale may be
+    None.
+
+    Source: Ioffe & Szegedy 2015.
+    """
     factor = ops.rsqrt(ops.add(variance, variance_epsilon))
     if scale is not None:
         factor = ops.multiply(factor, scale)
@@ -189,7 +207,11 @@ def batch_normalization(x, mean, variance, offset, scale, variance_epsilon, name
 
 
 def dropout(x, keep_prob, noise_shape=None, seed=None, name=None):
-    """x / keep_prob with probability keep_prob, else 0, drawn anew at every step; keep_prob is a number or scalar."""
+    """Each element of float x: x / keep_prob with probability `keep_prob`, else 0, drawn anew at every step.
+
+    `keep_prob` is a number in (0, 1], else InvalidArgumentError, or a float scalar tensor. `noise_shape` has 1 in the
+    dimensions that share one draw. Source: Srivastava et al. 2014.
+    """
     x = convert(x)
     keep = convert(keep_prob, None if hasattr(keep_prob, "dtype") else x.dtype)
     fixed = constant_value(keep)

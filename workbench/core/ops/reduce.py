@@ -53,7 +53,7 @@ def _sum_into(x, out, *, axis, keepdims):
 
 @op(REDUCE, types="T:number -> T", shape=_reduced, into=_sum_into)
 def reduce_sum(x, *, axis=None, keepdims=False):
-    """The sum over `axis` (None = all), 0 over nothing."""
+    """The sum over `axis` (None = all, an int or several), 0 over nothing; `keepdims` keeps axes with size 1."""
     return np.add.reduce(x, axis=axis, dtype=x.dtype, keepdims=keepdims)
 
 
@@ -75,7 +75,8 @@ def _mean(x, axis, keepdims):
 
 @op(REDUCE, types="T:number -> T", shape=_reduced, into=_mean_into)
 def reduce_mean(x, *, axis=None, keepdims=False):
-    """The mean over `axis` (None = all), NaN over nothing; integer means are cut towards zero."""
+    """The mean over `axis` (None = all, an int or several), NaN over nothing, cut towards zero for integers;
+    `keepdims` keeps axes with size 1."""
     return _mean(x, axis, keepdims)
 
 
@@ -103,7 +104,8 @@ def _max_into(x, out, *, axis, keepdims):
 
 @op(REDUCE, types="T:real -> T", shape=_reduced, into=_max_into)
 def reduce_max(x, *, axis=None, keepdims=False):
-    """The largest element over `axis` (None = all); ties share the gradient."""
+    """The largest element over `axis` (None = all, an int or several); ties share the gradient; `keepdims` keeps axes
+    with size 1."""
     return np.maximum.reduce(x, axis=axis, keepdims=keepdims, initial=_lowest(x.dtype))
 
 
@@ -113,7 +115,8 @@ def _min_into(x, out, *, axis, keepdims):
 
 @op(REDUCE, types="T:real -> T", shape=_reduced, into=_min_into)
 def reduce_min(x, *, axis=None, keepdims=False):
-    """The smallest element over `axis` (None = all); ties share the gradient."""
+    """The smallest element over `axis` (None = all, an int or several); ties share the gradient; `keepdims` keeps
+    axes with size 1."""
     return np.minimum.reduce(x, axis=axis, keepdims=keepdims, initial=_highest(x.dtype))
 
 
@@ -134,7 +137,7 @@ def _prod_into(x, out, *, axis, keepdims):
 
 @op(REDUCE, types="T:number -> T", shape=_reduced, into=_prod_into)
 def reduce_prod(x, *, axis=None, keepdims=False):
-    """The product over `axis` (None = all), 1 over nothing."""
+    """The product over `axis` (None = all, an int or several), 1 over nothing; `keepdims` keeps axes with size 1."""
     return np.multiply.reduce(x, axis=axis, dtype=x.dtype, keepdims=keepdims)
 
 
@@ -157,19 +160,19 @@ def _(node, dy):
 
 @op(REDUCE, types="bool -> bool", shape=_reduced, differentiable=False)
 def reduce_any(x, *, axis=None, keepdims=False):
-    """Is one element over `axis` (None = all) true?"""
+    """Is one element true over `axis` (None = all, an int or several)? `keepdims` keeps axes with size 1."""
     return np.logical_or.reduce(x, axis=axis, keepdims=keepdims)
 
 
 @op(REDUCE, types="bool -> bool", shape=_reduced, differentiable=False)
 def reduce_all(x, *, axis=None, keepdims=False):
-    """Are all elements over `axis` (None = all) true?"""
+    """Are all elements true over `axis` (None = all, an int or several)? `keepdims` keeps axes with size 1."""
     return np.logical_and.reduce(x, axis=axis, keepdims=keepdims)
 
 
 @op(REDUCE, types="T:float -> T", shape=_reduced)
 def reduce_logsumexp(x, *, axis=None, keepdims=False):
-    """log Σ exp(x) over `axis` (None = all), without overflow."""
+    """log Σ exp(x) over `axis` (None = all, an int or several), without overflow; `keepdims` keeps axes with size 1."""
     top = np.max(x, axis=axis, keepdims=True, initial=_lowest(x.dtype))
     top = np.where(np.isfinite(top), top, x.dtype.type(0))
     result = np.log(np.add.reduce(np.exp(x - top), axis=axis, dtype=x.dtype, keepdims=True)) + top
@@ -188,13 +191,13 @@ def _position(inputs, attrs):
 
 @op(REDUCE, types="T:real -> @dtype", shape=_position, differentiable=False)
 def argmax(x, *, axis=0, dtype="int64"):
-    """The position of the largest element along `axis`; the first one of equals."""
+    """The position of the largest element along `axis`, in the shape of x without it; the first one of equals."""
     return np.argmax(x, axis=axis or 0).astype(_numpy(dtype), copy=False)
 
 
 @op(REDUCE, types="T:real -> @dtype", shape=_position, differentiable=False)
 def argmin(x, *, axis=0, dtype="int64"):
-    """The position of the smallest element along `axis`; the first one of equals."""
+    """The position of the smallest element along `axis`, in the shape of x without it; the first one of equals."""
     return np.argmin(x, axis=axis or 0).astype(_numpy(dtype), copy=False)
 
 

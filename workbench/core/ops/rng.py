@@ -120,7 +120,12 @@ _uniform, _normal, _truncated = ops.random_uniform, ops.random_normal, ops.trunc
 
 
 def random_uniform(shape, minval=0, maxval=None, dtype="float32", seed=None, name=None):
-    """Numbers drawn evenly from [minval, maxval); maxval is 1 for floats and must be given for integers."""
+    """Numbers of `shape` drawn evenly from [minval, maxval), anew at every step; the same ones in every run with a
+    `seed`.
+
+    For integers `maxval` must be given, InvalidArgumentError else; for floats it is 1. Bounds are numbers, for floats
+    also scalar tensors.
+    """
     if maxval is None and as_dtype(dtype).is_integer:
         raise errors.InvalidArgumentError(f"random_uniform: dtype is {as_dtype(dtype).name} but maxval is missing; "
                                           "pass maxval")
@@ -132,13 +137,14 @@ def random_uniform(shape, minval=0, maxval=None, dtype="float32", seed=None, nam
 
 
 def random_normal(shape, mean=0.0, stddev=1.0, dtype="float32", seed=None, name=None):
-    """Numbers from the normal distribution."""
+    """Floats of `shape` from the normal distribution, anew at every step; `mean` and `stddev` are numbers or tensors
+    that broadcast."""
     return _scaled(_normal, shape, mean, stddev, ("mean", "stddev"),
                    lambda u, mean, stddev: ops.add(ops.multiply(u, stddev), mean), dtype, seed, name)
 
 
 def truncated_normal(shape, mean=0.0, stddev=1.0, dtype="float32", seed=None, name=None):
-    """Numbers from the normal distribution cut off two deviations from the mean."""
+    """As random_normal, but what lies further than 2 `stddev` from `mean` is drawn again."""
     return _scaled(_truncated, shape, mean, stddev, ("mean", "stddev"),
                    lambda u, mean, stddev: ops.add(ops.multiply(u, stddev), mean), dtype, seed, name)
 
@@ -203,7 +209,7 @@ _multinomial, _permutation = ops.multinomial, ops.random_permutation
 
 
 def multinomial(logits, num_samples, seed=None, name=None):
-    """int64 [n, num_samples]: classes drawn with probability softmax(logits[n, c])."""
+    """int64 [n, num_samples]: classes drawn with probability softmax(logits[i]) from float logits [n, classes]."""
     first, second = seeds(seed)
     return _multinomial(logits, num_samples, first, second, name=name)
 
@@ -220,7 +226,7 @@ def _sampler(distribution):
 
 
 def random_shuffle(value, seed=None, name=None):
-    """The rows of `value` in random order, another one at every step."""
+    """The rows of `value` [n, ...] in random order, another one at every step."""
     value = convert(value)
     first, second = seeds(seed)
     order = _permutation(ops.getitem(ops.shape_vector(value), 0), first, second)
@@ -230,7 +236,7 @@ def random_shuffle(value, seed=None, name=None):
 
 
 def random_crop(value, size, seed=None, name=None):
-    """A block of shape `size` from a random place of `value`."""
+    """A block of shape `size` (int vector, one number an axis) from a random place of `value`, another one at every step."""
     value, size = convert(value), convert(size)
     room = ops.add(ops.subtract(ops.shape_vector(value), size), 1)
     unit = random_uniform(ops.shape(size), dtype="float64", seed=seed)

@@ -40,7 +40,11 @@ _one_hot = ops.one_hot
 
 
 def one_hot_defaults(indices, depth, on_value=None, off_value=None, axis=-1, dtype=None, name=None):
-    """One-hot codes; values default to 1 and 0, the dtype to that of `on_value` or float32."""
+    """One-hot codes of integers [...]: [..., depth], or with the new axis at `axis`; an index outside is all off.
+
+    Values default to 1 and 0, the dtype to that of `on_value` or float32. Raises ShapeError for an `axis` out of
+    range.
+    """
     if dtype is None:
         given = next((v for v in (on_value, off_value) if v is not None), 1.0)
         dtype = given.dtype if hasattr(given, "dtype") else convert(given).dtype
@@ -59,7 +63,11 @@ def where_indices(condition):
 
 
 def boolean_mask(tensor, mask, axis=None, name=None):
-    """The slices of `tensor` whose place in `mask` is true; the mask covers axes from `axis` (0) on."""
+    """The slices of `tensor` whose place in `mask` (bool) is true, in order; the mask covers axes from `axis` (0) on.
+
+    A mask [n] of a tensor [n, ...] gives [true elements, ...]. Raises ShapeError where the mask's rank is 0 or
+    unknown, or its shape does not fit.
+    """
     tensor, mask, axis = convert(tensor), convert(mask, "bool"), axis or 0
     if mask.shape.rank in (0, None):
         raise errors.ShapeError(f"boolean_mask: mask has shape {mask.shape}; it needs a known rank of at least 1")
@@ -85,7 +93,8 @@ def unique_positions_(x):
 
 
 def unique(x, name=None):
-    """[y, idx]: the different elements of a vector in order of first occurrence, and x[i] = y[idx[i]]."""
+    """[y, idx] of a vector x [n]: its different elements in order of first occurrence, and int32 idx [n] with x[i] =
+    y[idx[i]]."""
     x = convert(x)
     first, position = ops.unique_positions(x, name=name)
     return [ops.gather(x, first), position]
@@ -189,7 +198,7 @@ def _top(inputs, attrs):
 
 @op("x? -> ? ?", types="T:real -> T int32", shape=_top)
 def top_k(x, *, k=1, sorted=True):
-    """[values, positions] of the k largest elements of the last axis, falling; of equals the first comes first."""
+    """[values, positions], both [..., k]: the k largest of the last axis, falling; of equals the first comes first."""
     order = (x.shape[-1] - 1 - np.argsort(x[..., ::-1], -1, kind="stable"))[..., ::-1][..., :k]
     return np.take_along_axis(x, order, -1), order.astype(np.int32)
 
@@ -207,9 +216,11 @@ def _(node, dvalues, _):
 
 @op("predictions[n,c] targets[n] -> [n]", types="T:float int -> bool", differentiable=False)
 def in_top_k(predictions, targets, *, k):
-    """Is fewer than k predictions of the row larger than that of the target?"""
-    own = predictions[np.arange(len(targets)), targets]
-    return ((predictions > own[:, None]).sum(1) < k) & np.isfinite(own)
+    """Are fewer than k predictions of the row larger than the target's? Not where one is infinite or NaN, or where
+    there is no such target."""
+    inside = (targets >= 0) & (targets < predictions.shape[1])
+    own = predictions[np.arange(len(targets)), np.where(inside, targets, 0)]
+    return ((predictions > own[:, None]).sum(1) < k) & inside & np.isfinite(predictions).all(1)
 
 
 # n-d gather and scatter
@@ -247,7 +258,11 @@ def _(node, dy):
 
 
 def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0, validate_indices=True, name=None):
-    """A tensor of `output_shape` with the values at the given positions and `default_value` elsewhere."""
+    """A tensor of `output_shape` with the values at the given positions and `default_value` elsewhere.
+
+    `sparse_indices` is a scalar, [n] or [n, rank], `sparse_values` a scalar or [n]. ShapeError when a rank is unknown;
+    InvalidArgumentError for an index outside, and with `validate_indices` for one repeated or out of order.
+    """
     values = convert(sparse_values)
     places = convert(sparse_indices)
     if places.shape.rank is None or values.shape.rank is None:
@@ -256,12 +271,12 @@ def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0
     if places.shape.rank < 2:
         places = ops.reshape(places, [-1, 1])
     if values.shape.rank == 0:
-        values = ops.fill(ops.shape(places)[:1], values)
-    shape = ops.cast(convert(output_shape), places.dtype)
-    if default_value == 0:
-        return ops.scatter_nd(places, values, shape, name=name)
-    offset = ops.scatter_nd(places, ops.subtract(values, default_value), shape)
-    return ops.add(offset, default_value, name=name)
+        values = ops.fill(ops.getitem(ops.shape(places), slice(1)), values)
+    if values.dtype.kind == "string" and not isinstance(default_value, (str, bytes)) and default_value == 0:
+        default_value = b""
+    shape = ops.reshape(ops.cast(convert(output_shape), places.dtype), [-1])
+    default = convert(default_value, values.dtype)
+    return ops.sparse_fill(places, values, shape, default, validate_indices=validate_indices, name=name)
 
 
 ops.define("sparse_to_dense", sparse_to_dense)

@@ -132,7 +132,12 @@ def _named(where, sentinel, labels, logits):
 
 
 def softmax_cross_entropy_with_logits_v2(_sentinel=None, labels=None, logits=None, dim=-1, name=None, axis=None):
-    """Cross entropy of softmax(logits) with `labels` along the last (or another) axis; gradients reach both."""
+    """Cross entropy -Σ labels · log softmax(logits) along the last axis, or along `axis`.
+
+    `logits` and `labels` are floats of one shape, [n, classes] or any other; the result lacks the axis of the
+    classes. Labels of an example should add up to 1. Gradients reach both. Both are given by name,
+    InvalidArgumentError else; ShapeError where the shapes differ.
+    """
     labels, logits = _named("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     labels, axis = convert(labels, None if hasattr(labels, "dtype") else logits.dtype), dim if axis is None else axis
     rank = logits.shape.rank
@@ -152,14 +157,17 @@ def softmax_cross_entropy_with_logits_v2(_sentinel=None, labels=None, logits=Non
 
 
 def softmax_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None, dim=-1, name=None):
-    """Cross entropy of softmax(logits) with `labels`; the labels are constants to `gradients`."""
+    """As softmax_cross_entropy_with_logits_v2, [n, classes] twice to [n], but the labels are constants to `gradients`."""
     labels, logits = _named("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     labels = ops.stop_gradient(convert(labels, None if hasattr(labels, "dtype") else logits.dtype))
     return softmax_cross_entropy_with_logits_v2(labels=labels, logits=logits, dim=dim, name=name)
 
 
 def sparse_softmax_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None, name=None):
-    """Cross entropy of softmax(logits[..., c]) with integer labels[...]."""
+    """Cross entropy of softmax(logits) with class numbers: float logits [..., classes], int labels [...], to [...].
+
+    Raises InvalidArgumentError in the step for a label outside 0 … classes - 1.
+    """
     where = "sparse_softmax_cross_entropy_with_logits"
     labels, logits = _named(where, _sentinel, labels, logits)
     labels = convert(labels)

@@ -25,7 +25,10 @@ def _declared(inputs, attrs):
 
 @op("-> ?", types="-> @dtype", shape=_declared, context=True)
 def placeholder(context, *, dtype, shape=None):
-    """A value that every run feeds; dimensions given as None may differ from run to run."""
+    """A value of `dtype` and `shape` that every run feeds; None stands for dimensions, or a rank, that may differ.
+
+    A step that needs it raises InvalidArgumentError when it is not fed.
+    """
     raise errors.InvalidArgumentError(
         f"placeholder {context.node!r}: it was not fed; pass feed_dict={{{context.node}: a {dtype.name} value of "
         f"shape {as_shape(shape)}}}")
@@ -85,3 +88,15 @@ def check_numerics(x, *, message=""):
 @check_numerics.gradient
 def _(node, dy):
     return ops.check_numerics(dy, message=f"gradient of {node.attrs['message']}")
+
+
+@op("condition[] *data? ->", name="Assert", types="bool any ->", stateful=True, differentiable=False)
+def assert_(condition, *data):
+    """Nothing if `condition` holds, else InvalidArgumentError with the values of `data` in its text."""
+    if not condition:
+        raise errors.InvalidArgumentError(f"Assert: the condition is false: {', '.join(map(_shown, data)) or 'no data'}")
+    return ()
+
+
+def _shown(value):
+    return value.item().decode(errors="replace") if value.dtype == object and not value.ndim else str(value.tolist())

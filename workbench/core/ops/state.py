@@ -149,6 +149,18 @@ def _same_shape(where: str, state: VariableState, value: Array) -> None:
                                 f"{list(value.shape)}; reshape the value")
 
 
+@op("handle[] -> []", types="resource -> @dtype", stateful=True, differentiable=False)
+def count_up_to(handle: VariableState, *, limit: int, dtype: Any) -> Array:
+    """Add 1 to a scalar integer variable; gives the value before. OutOfRangeError once it is `limit`."""
+    with handle.lock:
+        before = handle.read().item()
+        if before >= limit:
+            raise errors.OutOfRangeError(f"count_up_to: variable {handle.name!r} has reached its limit {limit}; stop, or "
+                                         "initialise it again")
+        handle.assign(np.asarray(before + 1, handle.dtype.numpy))
+    return np.asarray(before, handle.dtype.numpy)
+
+
 # rows
 
 def _gathered(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from workbench.core.graph import Operation
 from workbench.core.passes.rewrite import Program, Rewrite, is_back_edge, topological
+from workbench.core.passes.waits import Waits, waits
 
 __all__ = ["FUSIBLE_CALLS", "fuse", "saving"]
 
@@ -15,14 +16,18 @@ _DISPATCH = 0.7e-6           # seconds a call from generated code costs
 _BANDWIDTH = 8e9             # bytes per second of a temporary written and read again
 _WORTH = 3e-6                # seconds per step a fusion must save to pay for its compilation
 
+Readers = dict[Operation, set[Operation | None]]
+
 
 def fuse(program: Program) -> Program:
     """Replace clusters of elementwise and broadcast operations by `fused` ones (paper §5, W§10 JIT fusion).
 
-    A cluster has one output shape and grows from producer to consumer as long as no path leaves and re-enters it. It is
-    accepted when the predicted saving, calls plus bytes not moved, exceeds a few microseconds per step.
+    A cluster has one output shape and grows from producer to consumer as long as no path leaves and re-enters it, and
+    nothing outside it reads a value that would have to wait longer than before. It is accepted when the predicted
+    saving, calls plus bytes not moved, exceeds a few microseconds per step.
     """
-    groups = [members for members in _Clusters(program).members() if saving(members) > _WORTH]
+    clusters = _Clusters(program)
+    groups = [members for members in clusters.members() if saving(members) > _WORTH]
     if not groups:
         return program
     group_of = {op: members for members in groups for op in members}
@@ -34,22 +39,19 @@ def fuse(program: Program) -> Program:
             state.operations[op] = (outputs[0].op,) if outputs else (state.graph.operations[-1],)
             state.tensors.update(zip(op.outputs, outputs))
         elif op is members[0]:
-            _build(members, program, state)
+            _build(members, clusters.readers, state)
     return state.program(program)
 
 
-def _build(members: list[Operation], program: Program, state: Rewrite) -> None:
+def _build(members: list[Operation], readers: Readers, state: Rewrite) -> None:
     """One `fused` operation for a cluster whose outer inputs are all copied already."""
     inside = set(members)
     outer = list(dict.fromkeys(t for op in members for t in op.inputs if t.op not in inside))
     number = {op: i for i, op in enumerate(members)}
     steps = tuple((op.type, tuple(("step", number[t.op]) if t.op in inside else ("input", outer.index(t))
                                   for t in op.inputs), tuple(sorted(op.attrs.items()))) for op in members)
-    outside_reads = {t for op in program.graph.operations if op not in inside for t in op.inputs}
-    kept = [op for op in members if op.outputs[0] in outside_reads or op.outputs[0] in program.fetches
-            or op in program.targets or _controls(program, op)]
     last = members[-1]
-    kept = kept or [last]
+    kept = [op for op in members if not readers.get(op, set()) <= inside] or [last]
     attrs = {"steps": steps, "results": tuple(number[op] for op in kept),
              "shapes": tuple(op.outputs[0].shape for op in kept), "dtypes": tuple(op.outputs[0].dtype for op in kept)}
     new = state.graph.create("fused", [state.tensors[t] for t in outer], attrs, last.name + "/", device=last.device,
@@ -60,16 +62,23 @@ def _build(members: list[Operation], program: Program, state: Rewrite) -> None:
         state.tensors[op.outputs[0]] = tensor
 
 
-def _controls(program: Program, op: Operation) -> bool:
-    return any(op in other.control_inputs for other in program.graph.operations)
+def _readers(program: Program) -> Readers:
+    """Who uses what each operation makes, or waits for it; None stands for the caller of the step."""
+    found: Readers = {op: {None} for op in program.roots}
+    for reader in program.graph.operations:
+        for op in (*(t.op for t in reader.inputs), *reader.control_inputs):
+            found.setdefault(op, set()).add(reader)
+    return found
 
 
 class _Clusters:
-    """Greedy grouping in topological order with a reachability check against cycles."""
+    """Greedy grouping in topological order; no cluster may wait for itself, or make others wait longer than before."""
 
     def __init__(self, program: Program) -> None:
         self.order = topological(program.graph.operations)
         self.position = {op: i for i, op in enumerate(self.order)}
+        self.waits = waits(self.order)
+        self.readers = _readers(program)
         self.of: dict[Operation, list[Operation]] = {}
         for op in self.order:
             if fusible(op):
@@ -80,11 +89,21 @@ class _Clusters:
             cluster = self.of.get(producer)
             if cluster is None or not _same_space(cluster[0], op) or _operands([*cluster, op]) > _MOST_OPERANDS:
                 continue
-            if not self._leaves_and_returns(cluster, op):
+            if not self._leaves_and_returns(cluster, op) and not self._delays([*cluster, op]):
                 cluster.append(op)
                 self.of[op] = cluster
                 return
         self.of[op] = [op]
+
+    def _delays(self, members: list[Operation]) -> bool:
+        """Would somebody outside get a value only after something that the value itself does not wait for?
+
+        NOTE: beyond the delay, that something may be waiting for the value: a queue the next operation fills, a
+        device that answers. Then the step would never end.
+        """
+        inside = set(members)
+        awaited = Waits().union(*(self.waits[op] for op in members))
+        return any(self.waits[op] != awaited and not self.readers.get(op, set()) <= inside for op in members)
 
     def _leaves_and_returns(self, cluster: list[Operation], op: Operation) -> bool:
         """Does `op` depend on the cluster through an operation outside it?"""

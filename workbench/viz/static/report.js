@@ -15,7 +15,7 @@ for (const plot of document.querySelectorAll('[data-chart]')) {
     if (!rows.length) return;
     const step = rows[0][0].x[rows[0][1]];
     cursor.style.left = `${100 * (step - data.left) / (data.right - data.left)}%`;
-    tip.replaceChildren(`step ${step}`, ...rows.map(([line, i]) =>
+    tip.replaceChildren(data.across === 'step' ? `step ${step}` : `at ${step.toFixed(2)} s`, ...rows.map(([line, i]) =>
       Object.assign(document.createElement('div'), { textContent: `${line.name}: ${shortNumber(line.y[i])} ${data.unit}` })));
     cursor.hidden = tip.hidden = false;
     tip.style.left = part < 0.5 ? `calc(${100 * part}% + 14px)` : '';

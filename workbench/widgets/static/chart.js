@@ -1,10 +1,24 @@
 // A canvas line chart: axes with units, hover and arrow keys, theme colours; redrawn once per animation frame at most.
-const MARGIN = { left: 44, right: 10, top: 8, bottom: 26 };
+const MARGIN = { right: 10, top: 8, bottom: 36 };
+const LEFT = 44;      // room for the labels of the vertical axis; more where they are longer
 
 function format(value, digits = 3) {
   if (!Number.isFinite(value)) return '–';
   if (Number.isInteger(value) || Math.abs(value) >= 10 ** digits) return Math.round(value).toLocaleString('en');
   return String(Number(value.toPrecision(digits)));
+}
+
+/** Numbers in three digits, or in as many as it takes to tell them apart. */
+function labels(values) {
+  const texts = [3, 5, 7, 9].map(digits => values.map(value => format(value, digits)));
+  return texts.find(made => new Set(made).size === values.length) ?? values.map(String);
+}
+
+/** Milliseconds in the unit that reads best, as the report writes them: "870 µs", "9.8 ms", "1.25 s". */
+function duration(milliseconds) {
+  const size = Math.abs(milliseconds);
+  if (size >= 1000) return `${format(milliseconds / 1000)} s`;
+  return size >= 1 || size === 0 ? `${format(milliseconds)} ms` : `${format(1000 * milliseconds)} µs`;
 }
 
 function shortTask(task) {
@@ -18,7 +32,7 @@ function ticks(low, high, count) {
   const power = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map(m => m * power).find(s => s >= rough * 0.999);
   const found = [];
-  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) found.push(i * step);
+  for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) found.push(i * step + 0);      // + 0: no "-0"
   return found;
 }
 
@@ -45,8 +59,9 @@ function unpack(view, lengths) {
 }
 
 class Chart {
-  constructor(label, unit, fromZero, height) {
-    Object.assign(this, { label, unit, fromZero, lines: [], cursor: null, due: 0 });
+  /** `across` is what runs from left to right: 'step', or 'seconds' since the recording began. */
+  constructor(label, unit, fromZero, height, across = 'step') {
+    Object.assign(this, { label, unit, fromZero, across, lines: [], cursor: null, due: 0, margin: LEFT });
     this.node = Object.assign(document.createElement('figure'), { className: 'wb-chart' });
     this.canvas = document.createElement('canvas');
     this.canvas.style.height = `${height}px`;
@@ -80,7 +95,7 @@ class Chart {
     this.themes.disconnect();
   }
 
-  measure(width, height) {
+  measure() {
     let [x0, x1, y0, y1] = [Infinity, -Infinity, Infinity, -Infinity];
     const all = [];
     for (const { xs, ys } of this.lines) {
@@ -105,8 +120,17 @@ class Chart {
     this.high = y1 + pad;
     this.left = x0;
     this.right = x1 > x0 ? x1 : x0 + 1;
-    const [w, h] = [width - MARGIN.left - MARGIN.right, height - MARGIN.top - MARGIN.bottom];
-    this.x = x => MARGIN.left + (x - this.left) / (this.right - this.left) * w;
+  }
+
+  /** Where the horizontal lines are, and what stands beside them; the topmost says the unit. */
+  marks(height) {
+    const values = ticks(this.low, this.high, Math.max(2, Math.floor((height - MARGIN.bottom - MARGIN.top) / 30)));
+    return labels(values).map((text, i) => ({ value: values[i], text: i === values.length - 1 ? `${text} ${this.unit}`.trim() : text }));
+  }
+
+  scale(width, height) {
+    const [w, h] = [width - this.margin - MARGIN.right, height - MARGIN.top - MARGIN.bottom];
+    this.x = x => this.margin + (x - this.left) / (this.right - this.left) * w;
     this.y = y => MARGIN.top + h - (Math.min(y, this.high) - this.low) / (this.high - this.low) * h;
   }
 
@@ -120,35 +144,39 @@ class Chart {
     const probe = getComputedStyle(this.node);
     pen.scale(ratio, ratio);
     pen.font = `11px ${probe.fontFamily}`;
-    this.measure(width, height);
-    this.axes(pen, probe.color, width, height);
+    this.measure();
+    const marks = this.marks(height);
+    this.margin = Math.max(LEFT, ...marks.map(mark => pen.measureText(mark.text).width + 8));
+    this.scale(width, height);
+    this.axes(pen, probe.color, width, height, marks);
     for (const line of this.lines) this.line(pen, line);
     if (this.cursor !== null) this.mark(pen, probe.color, height);
   }
 
-  axes(pen, ink, width, height) {
+  axes(pen, ink, width, height, marks) {
     const bottom = height - MARGIN.bottom;
     pen.strokeStyle = pen.fillStyle = ink;
     pen.lineWidth = 1;
     pen.textAlign = 'right';
     pen.textBaseline = 'middle';
-    const marks = ticks(this.low, this.high, Math.max(2, Math.floor((bottom - MARGIN.top) / 30)));
-    for (const tick of marks) {
-      const y = Math.round(this.y(tick)) + 0.5;
+    for (const mark of marks) {
+      const y = Math.round(this.y(mark.value)) + 0.5;
       pen.globalAlpha = 0.16;
       pen.beginPath();
-      pen.moveTo(MARGIN.left, y);
+      pen.moveTo(this.margin, y);
       pen.lineTo(width - MARGIN.right, y);
       pen.stroke();
       pen.globalAlpha = 0.85;
-      pen.fillText(`${format(tick)}${tick === marks[marks.length - 1] && this.unit ? ` ${this.unit}` : ''}`, MARGIN.left - 6, y);
+      pen.fillText(mark.text, this.margin - 6, y);
     }
     pen.textBaseline = 'top';
-    pen.fillText('step', width - MARGIN.right, bottom + 6);
+    pen.fillText(this.across, width - MARGIN.right, bottom + 21);
+    const whole = this.across === 'step';
+    const places = ticks(this.left, this.right, Math.max(2, Math.floor(width / 90))).filter(tick => !whole || Number.isInteger(tick));
     pen.textAlign = 'center';
-    for (const tick of ticks(this.left, this.right, Math.max(2, Math.floor(width / 90))).filter(Number.isInteger)) {
-      if (this.x(tick) < width - MARGIN.right - 40) pen.fillText(format(tick), this.x(tick), bottom + 6);
-    }
+    labels(places).forEach((label, i) => {
+      pen.fillText(label, Math.min(this.x(places[i]), width - pen.measureText(label).width / 2), bottom + 6);
+    });
     pen.globalAlpha = 1;
   }
 
@@ -202,8 +230,8 @@ class Chart {
   }
 
   point(offset) {
-    const width = this.canvas.clientWidth - MARGIN.left - MARGIN.right;
-    const part = (offset - MARGIN.left) / width;
+    const width = this.canvas.clientWidth - this.margin - MARGIN.right;
+    const part = (offset - this.margin) / width;
     this.select(part < -0.02 || part > 1.02 ? null : this.left + part * (this.right - this.left));
   }
 
@@ -223,7 +251,7 @@ class Chart {
     this.tip.hidden = this.cursor === null;
     if (this.cursor !== null) {
       const row = text => Object.assign(document.createElement('div'), { textContent: text });
-      this.tip.replaceChildren(row(`step ${format(this.cursor)}`), ...this.lines.map(({ name, xs, ys }) =>
+      this.tip.replaceChildren(row(this.across === 'step' ? `step ${format(this.cursor, 9)}` : `at ${this.cursor.toFixed(2)} s`), ...this.lines.map(({ name, xs, ys }) =>
         row(`${name}: ${format(ys[nearest(xs, this.cursor)], 4)} ${this.unit}`)));
       const right = this.x(this.cursor) > this.canvas.clientWidth / 2;
       this.tip.style.left = right ? 'auto' : `${this.x(this.cursor) + 12}px`;

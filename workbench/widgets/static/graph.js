@@ -31,7 +31,7 @@ export default {
     let shapes = new Map();
 
     const words = (node, value) => [node.kind === 'scope' ? `scope ${node.title}` : node.title,
-      Number.isFinite(value) ? `${format(value)} ms` : ''].filter(Boolean).join('\n');
+      Number.isFinite(value) ? duration(value) : ''].filter(Boolean).join('\n');
 
     const insert = () => {
       drawn = model.get('svg');

@@ -1,0 +1,49 @@
+"""No name that we share with TensorFlow goes uncompared: it stands in one of these files, or below with its reason."""
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import workbench.tf1 as ours
+from tests.oracle.harness import tensorflow
+
+pytestmark = pytest.mark.oracle
+
+ELSEWHERE = {
+    "programs and files around the graph": """app compat flags gfile logging summary VERSION ConfigProto GPUOptions RunMetadata
+        RunOptions InteractiveSession train.Coordinator train.QueueRunner train.add_queue_runner train.start_queue_runners
+        train.MonitoredTrainingSession train.CheckpointSaverHook train.LoggingTensorHook train.SessionRunHook
+        train.StopAtStepHook train.Saver train.checkpoint_exists train.get_checkpoint_state train.latest_checkpoint
+        train.SyncReplicasOptimizer train.replica_device_setter""",
+    "types, classes and modules that other rows use": """AUTO_REUSE DType Dimension IndexedSlices Operation Tensor QueueBase
+        VariableScope bfloat16 bool complex64 complex128 float16 float32 float64 int8 int16 int32 int64 string uint8 uint16
+        uint32 uint64 as_dtype initializers layers losses metrics nn train train.Optimizer nn.rnn_cell
+        losses.Reduction""",
+    "places and names, which TensorFlow keeps otherwise": """colocate_with get_default_graph get_default_session
+        get_collection_ref get_local_variable op_scope variable_op_scope reset_default_graph model_variables
+        losses.add_loss losses.get_losses
+        losses.get_regularization_losses train.create_global_step train.get_global_step train.global_step""",
+    "older names of compared ones": """all_variables initialize_all_variables initialize_local_variables
+        initialize_variables variables_initializer arg_max""",
+}
+
+
+def shared(mine: Any, theirs: Any, prefix: str = "") -> set[str]:
+    return {prefix + n for n in dir(mine) if not n.startswith("_") and hasattr(theirs, n)
+            and not hasattr(getattr(mine, n), "compiler_flag")}      # `from __future__ import annotations`
+
+
+def test_every_shared_name_is_compared() -> None:
+    tf = tensorflow()
+    names = shared(ours, tf)
+    for part in ("nn", "train", "losses", "metrics"):
+        names |= shared(getattr(ours, part), getattr(tf, part), part + ".")
+    written = "\n".join(path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_*.py")
+                        if path.name != "test_names.py")
+    excused = {name for text in ELSEWHERE.values() for name in text.split()}
+    missing = {n for n in names - excused if not re.search(rf"\b{re.escape(n.rpartition('.')[2])}\b", written)}
+    assert sorted(missing) == []
+    assert sorted(excused - names) == [], "these are no shared names"

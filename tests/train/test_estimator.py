@@ -1,0 +1,175 @@
+"""Estimators: a model function of one's own, canned ones, the elders of contrib.learn; input functions; errors."""
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench import errors, train
+from workbench.train import canned, learn
+from workbench.train.data import Dataset
+from workbench.train.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig, numpy_input_fn
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(120, 2)).astype(np.float32)
+INSIDE = ((X ** 2).sum(1) > 1.2).astype(np.int64)
+LINE = X @ np.float32([2, -1]) + 0.5
+
+
+def linear(features, labels, mode, params):
+    """A linear model in the form that users write."""
+    y = wb.squeeze(wb.layers.dense(features["x"], 1), [1])
+    if mode == ModeKeys.PREDICT:
+        return EstimatorSpec(mode, predictions={"y": y, "twice": y * 2.0})
+    loss = wb.losses.mean_squared_error(labels, y)
+    step = train.GradientDescentOptimizer(params["rate"]).minimize(loss, train.get_global_step())
+    return EstimatorSpec(mode, loss=loss, train_op=step, eval_metric_ops={
+        "rmse": wb.metrics.root_mean_squared_error(labels, y)})
+
+
+def batches(epochs=None, shuffle=True, size=30):
+    return numpy_input_fn({"x": X}, LINE, size, epochs, shuffle)
+
+
+def test_a_model_of_ones_own_is_trained_evaluated_and_asked(tmp_path):
+    estimator = Estimator(linear, tmp_path, RunConfig(save_checkpoints_steps=20, save_summary_steps=10), {"rate": 0.1})
+    with pytest.raises(errors.NotFoundError, match=r"there is no checkpoint in .*; train first"):
+        estimator.evaluate(batches(1))
+    assert estimator.train(batches(), steps=30) is estimator
+    estimator.train(batches(), max_steps=60)
+    estimator.train(batches(), max_steps=50)      # done already
+    found = estimator.evaluate(batches(1, False, 50))
+    assert found["global_step"] == 60 and found["rmse"] < 0.05 and found["loss"] < 0.01
+    rows = list(estimator.predict(numpy_input_fn({"x": X[:3]}, shuffle=False)))
+    np.testing.assert_allclose([r["y"] for r in rows], LINE[:3], atol=0.1)
+    assert list(next(iter(estimator.predict(numpy_input_fn({"x": X}, shuffle=False), predict_keys="twice")))) == ["twice"]
+    whole = next(estimator.predict(numpy_input_fn({"x": X}, shuffle=False, batch_size=7), yield_single_examples=False))
+    assert whole["y"].shape == (7,)
+    assert {e["tag"] for e in wb.summary.read_events(tmp_path)} == {"loss"}
+
+
+def test_training_to_the_end_of_the_input_and_hooks(tmp_path):
+    seen = []
+
+    class Count(train.SessionRunHook):
+        def after_run(self, run_context, run_values):
+            seen.append(1)
+    estimator = Estimator(linear, tmp_path, params={"rate": 0.1})
+    estimator.train(lambda: Dataset.from_tensor_slices(({"x": X}, LINE)).repeat(2).batch(40), hooks=[Count()])
+    assert len(seen) == 6 and estimator.latest_checkpoint().endswith("model.ckpt-6")
+    assert estimator.evaluate(batches(), steps=2)["global_step"] == 6
+
+
+def test_batches_run_on_across_epochs():
+    with wb.Graph().as_default(), wb.Session() as session:
+        element = numpy_input_fn(np.arange(5), None, 4, 2, False)()
+        assert [session.run(element).tolist() for _ in range(3)] == [[0, 1, 2, 3], [4, 0, 1, 2], [3, 4]]
+
+
+def test_a_loss_that_is_no_number_stops_training(tmp_path):
+    with pytest.raises(errors.InvalidArgumentError, match=r"the loss is (inf|nan) after \d+ steps; lower the learning rate"):
+        Estimator(linear, tmp_path, params={"rate": 1e9}).train(batches(), steps=50)
+
+
+# canned
+
+COLUMNS = [canned.numeric_column("x", 2)]
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_classifiers(tmp_path, classes: int):
+    labels = INSIDE if classes == 2 else INSIDE + (X[:, 0] > 1)
+    made = canned.DNNClassifier([16, 8], COLUMNS, tmp_path, classes, dropout=0.1)
+    made.train(numpy_input_fn({"x": X}, labels, 30, None, True), steps=200)
+    found = made.evaluate(numpy_input_fn({"x": X}, labels, shuffle=False))
+    assert found["accuracy"] > 0.85 and abs(found["loss"] - found["average_loss"] * 120) < 1e-3 * found["loss"]
+    assert ("auc" in found) == (classes == 2)
+    row = next(made.predict(numpy_input_fn({"x": X}, shuffle=False)))
+    assert row["probabilities"].shape == (classes,) and abs(row["probabilities"].sum() - 1) < 1e-5
+    assert row["class_ids"] == row["probabilities"].argmax() and row["classes"][0] == b"%d" % row["class_ids"][0]
+
+
+@pytest.mark.parametrize("kind", [canned.LinearRegressor, lambda c, d: canned.DNNRegressor([8], c, d)])
+def test_regressors(tmp_path, kind):
+    made = kind(COLUMNS, tmp_path)
+    made.train(numpy_input_fn({"x": X}, LINE, 40, None, True), steps=300)
+    found = made.evaluate(numpy_input_fn({"x": X}, LINE, shuffle=False))
+    assert found["average_loss"] < 0.1 * LINE.var() and abs(found["label/mean"] - LINE.mean()) < 1e-4
+    assert next(made.predict(numpy_input_fn({"x": X}, shuffle=False)))["predictions"].shape == (1,)
+
+
+def test_columns_side_by_side():
+    with wb.Graph().as_default(), wb.Session() as session:
+        columns = [canned.numeric_column("b", normalizer_fn=lambda v: v * 10.0), canned.numeric_column("a", [2, 1])]
+        found = canned.input_layer({"a": np.ones((2, 2, 1)), "b": np.array([1, 2])}, columns)
+        assert session.run(found).tolist() == [[1, 1, 10], [1, 1, 20]] and columns[0].name == "b"
+        with pytest.raises(errors.InvalidArgumentError, match="input_layer: there is no feature 'b'; there are 'a'"):
+            canned.input_layer({"a": np.ones((2, 2))}, columns)
+
+
+# contrib.learn
+
+def test_classifiers_over_plain_arrays():
+    columns = learn.infer_real_valued_columns_from_input(X)
+    made = learn.DNNClassifier([16], columns, n_classes=2, optimizer=train.AdamOptimizer(0.05))
+    assert made.fit(X, INSIDE, steps=150, batch_size=40) is made
+    found = made.evaluate(X, INSIDE, metrics={"again": learn.MetricSpec(wb.metrics.accuracy, "classes")})
+    assert found["accuracy"] == found["again"] > 0.85 and abs(found["loss"] - found["average_loss"]) < 1e-6
+    classes = made.predict(X, as_iterable=False)
+    assert (classes == INSIDE).mean() == pytest.approx(found["accuracy"], abs=1e-6)
+    assert list(made.predict_classes(X[:2])) == classes[:2].tolist()
+    assert made.predict_proba(X, as_iterable=False).shape == (120, 2)
+
+
+def test_regressors_over_plain_arrays():
+    made = learn.LinearRegressor(learn.infer_real_valued_columns_from_input({"x": X}))
+    made.fit({"x": X}, LINE, max_steps=200)
+    assert abs(made.predict({"x": X}, as_iterable=False) - LINE).mean() < 0.5
+    assert [c.key for c in learn.infer_real_valued_columns_from_input({"b": X, "a": X[:, 0]})] == ["a", "b"]
+
+
+@pytest.mark.parametrize("operations", [False, True])
+def test_model_functions_of_contrib(operations: bool):
+    def with_operations(features, targets, mode):
+        predictions, loss, step = plain(features, targets)
+        return learn.ModelFnOps(mode, predictions, loss, step)
+
+    def plain(features, targets):
+        y = wb.squeeze(wb.layers.dense(features, 1), [1])
+        if targets is None:
+            return y, None, None
+        loss = wb.losses.mean_squared_error(targets, y)
+        return y, loss, train.AdamOptimizer(0.1).minimize(loss, train.get_global_step())
+    made = learn.Estimator(with_operations if operations else plain)
+    made.fit(X, LINE, steps=100)
+    found = made.evaluate(X, LINE, metrics={"mse": learn.MetricSpec(lambda predictions, labels: wb.metrics.mean_squared_error(
+        labels, predictions))})
+    assert found["loss"] == pytest.approx(found["mse"], rel=1e-5) and found["loss"] < 0.1
+    assert made.predict(X, as_iterable=False).shape == (120,)
+
+
+@pytest.mark.parametrize(("action", "kind", "text"), [
+    (lambda: numpy_input_fn(X), errors.InvalidArgumentError, "numpy_input_fn: shuffle is missing; pass True to train"),
+    (lambda: numpy_input_fn({"x": X}, LINE[:3], shuffle=True), errors.InvalidArgumentError, "the arrays have 3, 120 rows"),
+    (lambda: Estimator(lambda x: x), errors.InvalidArgumentError, "model_fn takes x; it may take features, labels, mode"),
+    (lambda: Estimator(linear).train(batches(), steps=1, max_steps=1), errors.InvalidArgumentError, "give one that is 1 or"),
+    (lambda: Estimator(lambda features: 3).train(batches()), errors.InvalidArgumentError, "returned a int; return an Estimat"),
+    (lambda: Estimator(lambda features, mode: EstimatorSpec(mode)).train(batches()), errors.InvalidArgumentError,
+     "the spec for mode 'train' lacks loss and train_op; return them"),
+    (lambda: RunConfig(save_checkpoints_steps=1, save_checkpoints_secs=1), errors.InvalidArgumentError, "give one"),
+    (lambda: canned.numeric_column("x", 0), errors.InvalidArgumentError, "numeric_column 'x': shape is [0] and dtype float32"),
+    (lambda: canned.LinearClassifier([]), errors.InvalidArgumentError, "LinearClassifier: feature_columns is []; pass numeric"),
+    (lambda: canned.LinearClassifier(COLUMNS, n_classes=1), errors.InvalidArgumentError, "n_classes is 1; use 2 or more"),
+    (lambda: canned.LinearClassifier(COLUMNS, optimizer="Best").train(batches(), steps=1), errors.InvalidArgumentError,
+     "estimator: optimizer 'Best' is unknown"),
+    (lambda: learn.LinearRegressor(COLUMNS).fit(X, LINE), errors.InvalidArgumentError, "give steps or max_steps"),
+    (lambda: learn.LinearRegressor(COLUMNS).fit(steps=1), errors.InvalidArgumentError, "give either x (and y) or input_fn"),
+    (lambda: learn.LinearRegressor(COLUMNS).fit(X, LINE, steps=1, monitors=[1]), errors.UnimplementedError, "monitors are not"),
+    (lambda: learn.Estimator(lambda x: x), errors.InvalidArgumentError, "model_fn takes 1 arguments; it may take features"),
+    (lambda: learn.MetricSpec(None, "a").create_metric_ops(None, 1, {"b": 1, "c": 2}), errors.InvalidArgumentError,
+     "MetricSpec: prediction_key is 'a' but there are 'b', 'c'; name one of them")])
+def test_what_cannot_be(action, kind, text: str):
+    with pytest.raises(kind, match=re.escape(text)):
+        action()

@@ -1,0 +1,149 @@
+"""Supervisor: initialising, restoring, saving and summarising in threads, waiting for the chief; ClusterSpec."""
+from __future__ import annotations
+
+import re
+import threading
+
+import pytest
+
+import workbench as wb
+from workbench import errors, train
+from workbench.train import ClusterSpec, LooperThread, Supervisor
+
+
+def model():
+    """(training operation, variable, global step) of something that grows."""
+    value = wb.Variable(1.0, name="value")
+    step = train.get_or_create_global_step()
+    grow = wb.group(value.assign_add(1.0), step.assign_add(1))
+    wb.summary.scalar("value", value)
+    return grow, value, step
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with wb.Graph().as_default() as graph:
+        yield graph
+
+
+def test_training_is_initialised_saved_and_restored(tmp_path):
+    for round_ in range(2):
+        with wb.Graph().as_default() as graph:
+            grow, value, step = model()
+            supervisor = Supervisor(logdir=tmp_path, save_model_secs=0)
+            assert graph.finalized and supervisor.save_path == str(tmp_path / "model.ckpt")
+            with supervisor.managed_session() as session:
+                assert wb.get_default_session() is session
+                assert session.run([value, step]) == [1 + 3 * round_, 3 * round_]
+                for _ in range(3):
+                    session.run(grow)
+                supervisor.saver.save(session, supervisor.save_path, global_step=supervisor.global_step)
+    events = list(wb.summary.read_events(tmp_path))
+    assert [e["tag"] for e in events] == ["value"] * 2 and events[1]["step"] >= 3
+    assert train.latest_checkpoint(str(tmp_path)).endswith("model.ckpt-6")
+
+
+def test_the_first_checkpoint_is_written_by_a_thread(tmp_path):
+    model()
+    saved = threading.Event()
+
+    class Told(train.Saver):
+        def save(self, *args, **options):
+            path = super().save(*args, **options)
+            saved.set()
+            return path
+    supervisor = Supervisor(logdir=tmp_path, saver=Told(), summary_op=None)
+    with supervisor.managed_session():
+        assert saved.wait(30)
+    assert train.latest_checkpoint(str(tmp_path)).endswith("model.ckpt-0")
+
+
+def test_without_a_folder_nothing_is_written_and_init_fn_runs():
+    _, value, _ = model()
+    set_value = value.assign(5.0)
+    supervisor = Supervisor(init_fn=lambda session: session.run(set_value))
+    with supervisor.managed_session() as session:
+        assert session.run(value) == 5 and supervisor.start_standard_services(session) == []
+        with pytest.raises(errors.FailedPreconditionError, match="there is no summary writer; give logdir or"):
+            supervisor.summary_computed(session, b"")
+
+
+def test_queue_runners_are_started_and_the_end_of_input_leaves_the_body():
+    numbers = train.range_input_producer(5, num_epochs=1, shuffle=False).dequeue()
+    supervisor = Supervisor(saver=None)
+    found = []
+    with supervisor.managed_session() as session:
+        while not supervisor.should_stop():
+            found.append(int(session.run(numbers)))
+    assert found == list(range(5)) and supervisor.should_stop()
+
+
+def test_errors_of_the_body_and_of_threads_are_raised():
+    model()
+    supervisor = Supervisor()
+    with pytest.raises(ZeroDivisionError), supervisor.managed_session():
+        raise ZeroDivisionError
+    with pytest.raises(ZeroDivisionError), supervisor.managed_session():
+        supervisor.loop(None, lambda: 1 / 0)
+        supervisor.wait_for_stop()
+
+
+def test_other_workers_wait_for_the_chief():
+    _, value, _ = model()
+    with wb.Session() as alone:
+        supervisor = Supervisor(is_chief=False, recovery_wait_secs=0.01)
+        with pytest.raises(errors.DeadlineExceededError, match=r"the model was not ready after 0.05 s; start the chief"):
+            supervisor.prepare_or_wait_for_session(max_wait_secs=0.05)
+        with pytest.raises(errors.FailedPreconditionError, match="only the chief starts the standard services"):
+            supervisor.start_standard_services(alone)
+    assert value is not None
+
+
+def test_what_cannot_be(tmp_path):
+    model()
+    with pytest.raises(errors.UnimplementedError, match="ready_op and session_manager are not supported; use init_op"):
+        Supervisor(ready_op=wb.constant(1))
+    supervisor = Supervisor(init_op=None, logdir=tmp_path)
+    with pytest.raises(errors.FailedPreconditionError, match=r"there is no checkpoint in .* and no init_op; give one"), \
+            supervisor.managed_session():
+        raise AssertionError("the body must not be reached")
+    with wb.Graph().as_default():
+        model()
+        half = Supervisor(init_op=wb.no_op())
+        with pytest.raises(errors.FailedPreconditionError, match="value, global_step have no value after initialisation; make"):
+            half.prepare_or_wait_for_session()
+
+
+def test_loops_run_until_told_to_stop():
+    coordinator, count = train.Coordinator(), []
+
+    def work(most):
+        count.append(len(count))
+        if len(count) == most:
+            coordinator.request_stop()
+    thread = LooperThread.loop(coordinator, 0.001, work, (3,))
+    coordinator.join([thread])
+    assert count == [0, 1, 2]
+
+
+# which tasks there are
+
+def test_a_cluster_is_described():
+    spec = ClusterSpec({"ps": ["a:1"], "worker": {0: "b:1", 2: "c:1"}})
+    assert spec.jobs == ["ps", "worker"] and spec.num_tasks("worker") == 2 and spec.task_indices("worker") == [0, 2]
+    assert spec.job_tasks("worker") == ["b:1", None, "c:1"] and spec.task_address("worker", 2) == "c:1"
+    assert spec.as_dict() == {"ps": ["a:1"], "worker": {0: "b:1", 2: "c:1"}}
+    assert ClusterSpec(spec) == spec and spec != ClusterSpec({}) and not ClusterSpec({})
+    assert hash(spec) == hash(ClusterSpec(spec)) and "a:1" in repr(spec)
+    device = train.replica_device_setter(cluster=spec)
+    assert device(wb.Variable(1.0).op) == "/job:ps/task:0"
+
+
+@pytest.mark.parametrize(("action", "text"), [
+    (lambda s: s.num_tasks("x"), "ClusterSpec: there is no job 'x'; there are ps"),
+    (lambda s: s.task_address("ps", 1), "ClusterSpec: job 'ps' has no task 1; it has 0"),
+    (lambda s: ClusterSpec(["a:1"]), "ClusterSpec: ['a:1'] is a list; pass a dictionary from job to addresses"),
+    (lambda s: ClusterSpec({"ps": "a:1"}), "ClusterSpec: job 'ps' has 'a:1'; pass a list of addresses")])
+def test_wrong_descriptions_are_named(action, text: str):
+    with pytest.raises(errors.InvalidArgumentError, match=re.escape(text)):
+        action(ClusterSpec({"ps": ["a:1"]}))

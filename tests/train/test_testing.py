@@ -1,0 +1,53 @@
+"""TestCase: what its comparisons accept and refuse, and its sessions."""
+from __future__ import annotations
+
+import os
+import unittest
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench import errors
+from workbench.train.testing import TestCase
+
+
+class Sums(TestCase):
+    """A test case as users write it; run below."""
+
+    __test__ = False
+
+    def runTest(self):
+        self.assertEqual(wb.get_default_graph().operations, [])
+        x = wb.constant([1.0, 2.0])
+        with self.test_session() as session:
+            self.assertIs(wb.get_default_session(), session)
+            self.assertAllClose(x + 1.0, [2.0, 3.0])
+            self.assertAllClose({"a": x}, {"a": [1.0, 2.0 + 1e-7]})
+            self.assertAllEqual((x * 2.0).eval(), [2, 4])
+            self.assertShapeEqual(np.zeros(2), x)
+            self.assertNear(self.evaluate(wb.reduce_sum(x)), 3.01, 0.1)
+            self.assertArrayNear([1.0, 2.0], [1.01, 2.0], 0.1)
+            with self.assertRaisesOpError("shape"):
+                session.run(x, {x: [1.0]})
+            with self.assertRaisesOpError(lambda error: isinstance(error, errors.ShapeError)):
+                session.run(x, {x: [1.0]})
+        self.folder = self.get_temp_dir()
+        assert os.path.isdir(self.folder) and self.get_temp_dir() == self.folder
+
+
+def test_a_case_runs_and_cleans_up():
+    case, result = Sums(), unittest.TestResult()
+    case.run(result)
+    assert result.wasSuccessful(), result
+    assert not os.path.exists(case.folder)
+
+
+@pytest.mark.parametrize("check", [
+    lambda case: case.assertAllClose([1.0], [1.1]), lambda case: case.assertAllClose({"a": 1}, {"b": 1}),
+    lambda case: case.assertAllEqual([1, 1], [1]), lambda case: case.assertAllEqual(1, [1]),
+    lambda case: case.assertNear(1, 2, 0.5), lambda case: case.assertArrayNear([1], [1, 1], 1),
+    lambda case: case.assertShapeEqual(np.zeros(2), wb.constant([1]))])
+def test_differences_are_found(check):
+    with pytest.raises(AssertionError):
+        check(Sums())

@@ -1,0 +1,261 @@
+"""Images: resizing by four methods, and JPEG and PNG to and from arrays."""
+from __future__ import annotations
+
+import io
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.build import constant_shape, ops
+from workbench.core.dtype import as_dtype
+from workbench.core.opdef import op
+from workbench.core.shape import Shape
+
+# resizing: each output row is a weighted sum of input rows, and each column of columns
+
+
+def _scale(size, wanted, align):
+    return np.float32((size - 1) / (wanted - 1)) if align and wanted > 1 else np.float32(size / wanted)
+
+
+def _bilinear(size, wanted, align):
+    """(rows [wanted, taps], weights) of linear interpolation; the first rows coincide, as in TensorFlow 1.x."""
+    at = np.arange(wanted, dtype=np.float32) * _scale(size, wanted, align)
+    low = np.minimum(np.floor(at).astype(int), size - 1)
+    part = at - low
+    return np.stack([low, np.minimum(low + 1, size - 1)], 1), np.stack([1 - part, part], 1)
+
+
+def _nearest(size, wanted, align):
+    at = np.arange(wanted, dtype=np.float32) * _scale(size, wanted, align)
+    near = np.floor(at + np.float32(0.5)) if align else np.floor(at)
+    return np.minimum(near.astype(int), size - 1)[:, None], np.ones((wanted, 1), np.float32)
+
+
+def _bicubic(size, wanted, align):
+    """Keys' cubic convolution with a = -0.75; the fraction is rounded to 1/1024, as TensorFlow's table does."""
+    at = np.arange(wanted, dtype=np.float32) * _scale(size, wanted, align)
+    low = np.floor(at).astype(int)
+    part = np.rint((at - low) * 1024) / 1024
+    rows = np.clip(low[:, None] + np.arange(-1, 3), 0, size - 1)
+    return rows, np.stack([_far(1 + part), _near(part), _near(1 - part), _far(2 - part)], 1)
+
+
+def _near(x):
+    return (1.25 * x - 2.25) * x * x + 1
+
+
+def _far(x):
+    return ((-0.75 * x + 3.75) * x - 6) * x + 3
+
+
+def _area(size, wanted, align):
+    """The mean of the rows that an output row covers, the outer ones counted by their covered part."""
+    scale = float(_scale(size, wanted, align))
+    begin = np.arange(wanted) * scale
+    first = np.floor(begin).astype(int)
+    taps = int(np.ceil(scale)) + 1
+    rows = first[:, None] + np.arange(taps)
+    covered = np.minimum(rows + 1, begin[:, None] + scale) - np.maximum(rows, begin[:, None])
+    return np.clip(rows, 0, size - 1), np.clip(covered, 0, None) / scale
+
+
+_METHODS = {"bilinear": _bilinear, "nearest": _nearest, "bicubic": _bicubic, "area": _area}
+
+
+def _taps(method, sizes, wanted, align):
+    if min(wanted) <= 0 or min(sizes) <= 0:
+        raise errors.InvalidArgumentError(f"resize: images are {list(sizes)} and {list(wanted)} is wanted; both must be "
+                                          "1 x 1 or more")
+    return [_METHODS[method](int(size), int(out), align) for size, out in zip(sizes, wanted)]
+
+
+def _gather(x, axis, taps, dtype):
+    """Weighted sums of slices along `axis`."""
+    rows, weights = taps
+    view = [-1 if i == axis else 1 for i in range(x.ndim)]
+    return sum(np.take(x, rows[:, t], axis).astype(dtype, copy=False) * weights[:, t].astype(dtype).reshape(view)
+               for t in range(rows.shape[1]))
+
+
+def _spread(dy, axis, taps, size):
+    """The transpose of _gather."""
+    rows, weights = taps
+    moved = np.moveaxis(dy, axis, 0)
+    out = np.zeros((size, *moved.shape[1:]), dy.dtype)
+    view = (-1, *[1] * (moved.ndim - 1))
+    for t in range(rows.shape[1]):
+        np.add.at(out, rows[:, t], moved * weights[:, t].astype(dy.dtype).reshape(view))
+    return np.moveaxis(out, 0, axis)
+
+
+def _resized(inputs, attrs):
+    size, images = constant_shape(inputs[1]), inputs[0].shape
+    height, width = size.as_list() if size.rank == 2 else (None, None)
+    return [Shape([images[0], height, width, images[3]]) if images.rank == 4 else Shape([None, height, width, None])]
+
+
+def _resized_dtype(dtypes, attrs):
+    image = dtypes[0]
+    return [image if attrs["method"] == "nearest" or (image.is_floating and image.size == 8) else as_dtype("float32")]
+
+
+@op("images[n,h,w,c] size[2] -> ?", types="T:real int ->", dtypes=_resized_dtype, shape=_resized)
+def resize(images, size, *, method, align_corners=False):
+    """Images [n, height, width, channels] at another height and width: bilinear, nearest, bicubic or area.
+
+    Gives float32 (float64 for float64), except for "nearest", which keeps the dtype. `align_corners` keeps the centres of
+    the corner pixels. Sampling begins at the first pixel's corner, as in TensorFlow 1.x.
+    """
+    down, right = _taps(method, images.shape[1:3], size.tolist(), align_corners)
+    if method == "nearest":
+        return images[:, down[0][:, 0]][:, :, right[0][:, 0]]
+    dtype = np.float64 if images.dtype == np.float64 else np.float32
+    return _gather(_gather(images, 1, down, dtype), 2, right, dtype)
+
+
+@op("dy[n,h,w,c] size[2] -> ?", types="T:float int -> T", shape=_resized)
+def resize_grad(dy, size, *, method, align_corners=False):
+    """The gradient of resize for images of height and width `size`."""
+    sizes = size.tolist()
+    down, right = _taps(method, sizes, dy.shape[1:3], align_corners)
+    return _spread(_spread(dy, 2, right, sizes[1]), 1, down, sizes[0])
+
+
+@resize.gradient
+def _(node, dy):
+    images = node.inputs[0]
+    if not images.dtype.is_floating:
+        return None, None
+    dx = ops.resize_grad(dy, ops.getitem(ops.shape_vector(images), slice(1, 3)), **node.attrs)
+    return ops.cast(dx, images.dtype), None
+
+
+@resize_grad.gradient
+def _(node, ddx):
+    return ops.resize(ddx, ops.getitem(ops.shape_vector(node.inputs[0]), slice(1, 3)), **node.attrs), None
+
+
+# files
+
+_MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
+
+
+def _decoded_shape(inputs, attrs):
+    return [Shape([None, None, attrs["channels"] or None])]
+
+
+@op("contents[] -> ?", types="string -> uint8", shape=_decoded_shape, differentiable=False)
+def decode_image(contents, *, channels=0, ratio=1, formats=("JPEG", "PNG", "BMP")):
+    """A JPEG, PNG or BMP file as uint8 [height, width, channels]; `channels` 0 takes the file's own number.
+
+    `ratio` 2, 4 or 8 makes a JPEG that much smaller while it is decoded. InvalidArgumentError for anything else.
+    """
+    from PIL import Image, UnidentifiedImageError
+    data = contents.item() if isinstance(contents, np.ndarray) else contents
+    try:
+        with Image.open(io.BytesIO(data), formats=list(formats)) as picture:
+            if ratio > 1:
+                picture.draft(None, (-(-picture.width // ratio), -(-picture.height // ratio)))
+            mode = _MODES[channels or _channels(picture)]
+            pixels = np.asarray(picture if picture.mode == mode else picture.convert(mode))
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
+        raise errors.InvalidArgumentError(f"decode_image: {len(data)} bytes that begin with {data[:8]!r} are no whole "
+                                          f"{' or '.join(formats)} image ({error}); pass the content of one") from None
+    return pixels.reshape(*pixels.shape[:2], -1)
+
+
+def _channels(picture):
+    has_alpha = "A" in picture.getbands() or "transparency" in picture.info
+    if picture.mode in ("L", "1", "LA", "I;16", "I"):
+        return 2 if has_alpha else 1
+    return 4 if has_alpha else 3
+
+
+@op("image[h,w,c] -> []", types="uint8 -> string", differentiable=False)
+def encode_image(image, *, format, quality=95):
+    """uint8 [height, width, channels] as a PNG (1 to 4 channels) or JPEG (1 or 3) file: string scalar."""
+    from PIL import Image
+    channels = image.shape[2]
+    if channels not in _MODES or (format == "JPEG" and channels % 2 == 0):
+        raise errors.InvalidArgumentError(f"encode_{format.lower()}: the image has {channels} channels; use "
+                                          f"{'1 or 3' if format == 'JPEG' else '1 to 4'}")
+    file = io.BytesIO()
+    Image.fromarray(image[:, :, 0] if channels == 1 else image, _MODES[channels]).save(file, format, quality=quality)
+    return np.asarray(file.getvalue(), dtype=object)
+
+
+_decode, _encode = ops.decode_image, ops.encode_image
+
+
+def _checked_channels(where, channels, known):
+    if channels not in known:
+        raise errors.InvalidArgumentError(f"{where}: channels is {channels}; use {', '.join(map(str, known))}")
+    return channels
+
+
+def decode_jpeg(contents, channels=0, ratio=1, fancy_upscaling=True, try_recover_truncated=False,
+                acceptable_fraction=1.0, dct_method="", name=None):
+    """A JPEG (or PNG or BMP) file, a string scalar, as uint8 [height, width, channels]; `channels` is 0, 1 or 3."""
+    if try_recover_truncated:
+        raise errors.UnimplementedError("decode_jpeg: damaged files are not recovered; pass whole ones")
+    return _decode(contents, channels=_checked_channels("decode_jpeg", channels, (0, 1, 3)), ratio=ratio, name=name)
+
+
+def decode_png(contents, channels=0, dtype="uint8", name=None):
+    """A PNG (or JPEG or BMP) file, a string scalar, as uint8 [height, width, channels]; `channels` is 0, 1, 3 or 4."""
+    if as_dtype(dtype).name != "uint8":
+        raise errors.UnimplementedError(f"decode_png: dtype {as_dtype(dtype).name} is not decoded to; use uint8")
+    return _decode(contents, channels=_checked_channels("decode_png", channels, (0, 1, 3, 4)), name=name)
+
+
+def decode_any(contents, channels=0, name=None):
+    """A JPEG, PNG or BMP file, a string scalar, as uint8 [height, width, channels]; `channels` is 0, 1, 3 or 4."""
+    return _decode(contents, channels=_checked_channels("decode_image", channels, (0, 1, 3, 4)), name=name)
+
+
+def encode_png(image, compression=-1, name=None):
+    """uint8 [height, width, channels] as a PNG file: string scalar."""
+    return _encode(image, format="PNG", name=name)
+
+
+def encode_jpeg(image, format="", quality=95, name=None):
+    """uint8 [height, width, 1 or 3] as a JPEG file: string scalar."""
+    return _encode(image, format="JPEG", quality=quality, name=name)
+
+
+for _function in (decode_jpeg, decode_png, encode_jpeg, encode_png):
+    ops.define(_function.__name__, _function)
+
+
+# colours
+
+@op("rgb? -> ?", types="T:float -> T", shape=lambda inputs, attrs: [_coloured("rgb_to_hsv", inputs[0])],
+    differentiable=False)
+def rgb_to_hsv(rgb):
+    """Red, green, blue from 0 to 1 (last axis) to hue, saturation, value from 0 to 1."""
+    high, low = rgb.max(-1), rgb.min(-1)
+    spread = high - low
+    safe = np.where(spread > 0, spread, 1)
+    r, g, b = np.moveaxis(rgb, -1, 0)
+    hue = np.where(high == r, (g - b) / safe, np.where(high == g, (b - r) / safe + 2, (r - g) / safe + 4)) / 6
+    hue = np.where(spread > 0, np.where(hue < 0, hue + 1, hue), 0)
+    saturation = np.where(high > 0, spread / np.where(high > 0, high, 1), 0)
+    return np.stack([hue, saturation, high], -1).astype(rgb.dtype)
+
+
+@op("hsv? -> ?", types="T:float -> T", shape=lambda inputs, attrs: [_coloured("hsv_to_rgb", inputs[0])],
+    differentiable=False)
+def hsv_to_rgb(hsv):
+    """Hue, saturation, value from 0 to 1 (last axis) to red, green, blue from 0 to 1."""
+    hue, saturation, value = np.moveaxis(hsv, -1, 0)
+    six = hue * 6
+    parts = (np.abs(six - 3) - 1, 2 - np.abs(six - 2), 2 - np.abs(six - 4))
+    return np.stack([value * (1 - saturation * (1 - np.clip(part, 0, 1))) for part in parts], -1).astype(hsv.dtype)
+
+
+def _coloured(where, images):
+    last = images.shape.as_list()[-1] if images.shape.rank else None
+    if images.shape.rank == 0 or last not in (None, 3):
+        raise errors.ShapeError(f"{where}: images have shape {images.shape}; the last axis must hold 3 colours")
+    return images.shape

@@ -1,0 +1,229 @@
+"""Text as operations: bytes to numbers and back, joining, splitting, comma-separated values, tf.Example messages."""
+from __future__ import annotations
+
+import csv
+from typing import Any
+
+import numpy as np
+
+from workbench import errors
+from workbench.core import records
+from workbench.core.build import convert, ops, returns_list
+from workbench.core.dtype import as_dtype
+from workbench.core.opdef import op
+from workbench.core.shape import Shape, as_shape
+
+TEXT: dict[str, Any] = {"differentiable": False}
+
+
+def _objects(values, shape):
+    """An object array of `shape`, whatever the values are."""
+    out = np.empty(len(values), dtype=object)
+    out[:] = values
+    return out.reshape(shape)
+
+
+def _each(function, text):
+    """`function` of every element, as an array of the same shape."""
+    flat = np.asarray(text, object)
+    return [function(item) for item in flat.ravel()], flat.shape
+
+
+@op("bytes? -> ?", types="string -> @out_type", shape=lambda inputs, attrs: [inputs[0].shape + Shape([None])], **TEXT)
+def decode_raw(bytes, *, out_type, little_endian=True):
+    """The bytes of each string as numbers: [...] to [..., length / size of a number]; all must have one length."""
+    dtype = as_dtype(out_type).numpy.newbyteorder("<" if little_endian else ">")
+    flat, shape = _each(lambda item: item, bytes)
+    lengths = sorted({len(item) for item in flat})
+    if len(lengths) > 1 or (lengths and lengths[0] % dtype.itemsize):
+        raise errors.InvalidArgumentError(f"decode_raw: the strings have {', '.join(map(str, lengths))} bytes; all must "
+                                          f"have one length that {dtype.itemsize} (of {dtype.newbyteorder('=')}) divides")
+    count = lengths[0] // dtype.itemsize if lengths else 0
+    return np.frombuffer(b"".join(flat), dtype).astype(as_dtype(out_type).numpy).reshape(*shape, count)
+
+
+@op("string_tensor[...] -> [...]", types="string -> @out_type", **TEXT)
+def string_to_number(string_tensor, *, out_type="float32"):
+    """The number that each string spells. InvalidArgumentError names one that spells none."""
+    kind = as_dtype(out_type)
+    numbers, shape = _each(lambda item: _number(item, kind, "string_to_number"), string_tensor)
+    return np.array(numbers, kind.numpy).reshape(shape)
+
+
+def _number(item, kind, where):
+    text = item.decode("utf-8", "replace").strip()
+    try:
+        return kind.numpy.type(int(text) if kind.is_integer else float(text))
+    except (ValueError, OverflowError):
+        raise errors.InvalidArgumentError(f"{where}: {text!r} is no {kind.name}; correct the text") from None
+
+
+@op("input[...] -> [...]", types="any -> string", **TEXT)
+def as_string(input):
+    """Each number as text: integers in decimal, floats with six digits, truth as true or false."""
+    def write(item):
+        if isinstance(item, (bool, np.bool_)):
+            return b"true" if item else b"false"
+        if isinstance(item, (float, np.floating)) or np.asarray(item).dtype.kind == "V":
+            return f"{float(item):f}".encode()
+        return item if isinstance(item, bytes) else str(item).encode()
+    flat = np.asarray(input)
+    return _objects([write(item) for item in flat.ravel()], flat.shape)
+
+
+@op("*inputs[...] -> [...]", types="string -> string", **TEXT)
+def string_join(*inputs, separator=""):
+    """The strings of several tensors of one shape (scalars go with any) joined element by element."""
+    arrays = np.broadcast_arrays(*[np.asarray(item, object) for item in inputs])
+    rows = zip(*[array.ravel() for array in arrays])
+    return _objects([separator.encode().join(row) for row in rows], arrays[0].shape)
+
+
+@op("source[n] -> [m,2] [m] [2]", name="string_split", types="string -> int64 string int64", **TEXT,
+    shape=lambda inputs, attrs: [Shape([None, 2]), Shape([None]), Shape([2])])
+def string_split_(source, *, delimiter=" ", skip_empty=True):
+    """The words of each string as a sparse matrix: indices, values, dense shape; each character is a delimiter."""
+    words = [_words(item, delimiter.encode(), skip_empty) for item in np.asarray(source, object)]
+    places = [(row, column) for row, line in enumerate(words) for column in range(len(line))]
+    longest = max((len(line) for line in words), default=0)
+    return (np.array(places, np.int64).reshape(-1, 2), _objects([word for line in words for word in line], -1),
+            np.array([len(words), longest], np.int64))
+
+
+def _words(item, delimiter, skip_empty):
+    if not delimiter:
+        return [item[i:i + 1] for i in range(len(item))]
+    for byte in delimiter[1:]:
+        item = item.replace(bytes([byte]), delimiter[:1])
+    return [word for word in item.split(delimiter[:1]) if word or not skip_empty]
+
+
+# comma-separated values
+
+def _columns(inputs, attrs):
+    return [inputs[0].shape] * (len(inputs) - 1)
+
+
+@op("records? *record_defaults? -> ?", types=lambda dtypes, attrs: list(dtypes[1:]), shape=returns_list(_columns), **TEXT)
+def decode_csv(records, *record_defaults, field_delim=",", use_quote_delim=True, na_value=""):
+    """A tensor for each column of the lines `records`; an empty default ([]) makes a column required.
+
+    Columns have the dtypes of their defaults: float32, float64, int32, int64 or string. Quotes as in RFC 4180.
+    """
+    text = np.asarray(records, object)
+    rows = [_cells(line, field_delim, use_quote_delim, len(record_defaults), number)
+            for number, line in enumerate(text.ravel())]
+    columns = zip(*rows) if rows else [()] * len(record_defaults)
+    found = [_column(cells, np.asarray(default), number, na_value, text.shape)
+             for number, (cells, default) in enumerate(zip(columns, record_defaults))]
+    return found if len(found) > 1 else found[0]
+
+
+def _cells(line, delimiter, quoted, wanted, number):
+    text = line.decode("utf-8", "surrogateescape")
+    style: Any = csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE
+    try:
+        cells = next(csv.reader([text], delimiter=delimiter, quoting=style, strict=True), [""])
+    except csv.Error as error:
+        raise errors.InvalidArgumentError(f"decode_csv: record {number} is {text[:40]!r} ({error}); mend its "
+                                          "quotes") from None
+    if len(cells) != wanted:
+        raise errors.InvalidArgumentError(f"decode_csv: record {number} has {len(cells)} fields but there are {wanted} "
+                                          "defaults; give one for each")
+    return cells
+
+
+def _column(cells, default, number, na_value, shape):
+    def value(cell):
+        if cell not in ("", na_value):
+            raw = cell.encode("utf-8", "surrogateescape")
+            return raw if default.dtype == object else _number(raw, kind, f"decode_csv: field {number}")
+        if not default.size:
+            raise errors.InvalidArgumentError(f"decode_csv: field {number} is required but a record lacks it; fill it "
+                                              "in, or give a default")
+        return default.ravel()[0]
+    kind = None if default.dtype == object else as_dtype(default.dtype)
+    found = [value(cell) for cell in cells]
+    return _objects(found, shape) if kind is None else np.array(found, default.dtype).reshape(shape)
+
+
+# tf.Example
+
+_KIND_OF = {"float32": "float", "int64": "int64", "string": "bytes"}
+
+
+def _example_dtypes(dtypes, attrs):
+    found = []
+    for _, kind, dtype, _, _ in attrs["features"]:
+        found += [as_dtype(dtype)] if kind == "fixed" else [as_dtype("int64"), as_dtype(dtype), as_dtype("int64")]
+    return found
+
+
+def _example_shapes(inputs, attrs):
+    batch, found = inputs[0].shape, []
+    for _, kind, _, shape, _ in attrs["features"]:
+        found += [batch + as_shape(shape)] if kind == "fixed" else [Shape([None, 2]), Shape([None]), Shape([2])]
+    return found
+
+
+@op("serialized[n] -> ?", types="string ->", dtypes=_example_dtypes, shape=returns_list(_example_shapes), **TEXT)
+def parse_example(serialized, *, features):
+    """Features of tf.Example messages [n]; `features` lists (name, "fixed" or "variable", dtype, shape, default).
+
+    A fixed feature gives one tensor [n, *shape], a variable one the indices, values and shape of a sparse matrix.
+    InvalidArgumentError names a message that lacks a feature without default, or holds it with other type or length.
+    """
+    messages = [records.decode_example(item) for item in np.asarray(serialized, object)]
+    found = []
+    for name, kind, dtype, shape, default in features:
+        lists = [_values(message, name, as_dtype(dtype), number) for number, message in enumerate(messages)]
+        if kind == "fixed":
+            found.append(_fixed(name, lists, as_dtype(dtype), tuple(shape), default))
+        else:
+            found += _variable([values or [] for values in lists], as_dtype(dtype))
+    return found if len(found) > 1 else found[0]
+
+
+def _values(message, name, dtype, number):
+    kind, values = message.get(name, ("", None))
+    if kind and kind != _KIND_OF[dtype.name]:
+        raise errors.InvalidArgumentError(f"parse_example: feature {name!r} of message {number} is {kind} but "
+                                          f"{_KIND_OF[dtype.name]} is asked; ask for what was written")
+    return values if kind else None
+
+
+def _fixed(name, lists, dtype, shape, default):
+    size, rows = int(np.prod(shape)), []
+    for number, values in enumerate(lists):
+        if values is None:
+            if default is None:
+                raise errors.InvalidArgumentError(f"parse_example: message {number} has no feature {name!r} and there is "
+                                                  "no default; give a default_value")
+            values = list(default) * (size if len(default) == 1 else 1)
+        if len(values) != size:
+            raise errors.InvalidArgumentError(f"parse_example: feature {name!r} of message {number} has {len(values)} "
+                                              f"values but shape {list(shape)} needs {size}; ask for what was written")
+        rows += values
+    if dtype.kind == "string":
+        return _objects(rows, (len(lists), *shape))
+    return np.array(rows, dtype.numpy).reshape(len(lists), *shape)
+
+
+def _variable(lists, dtype):
+    places = [(row, column) for row, values in enumerate(lists) for column in range(len(values))]
+    flat = [value for values in lists for value in values]
+    longest = max((len(values) for values in lists), default=0)
+    values = _objects(flat, -1) if dtype.kind == "string" else np.array(flat, dtype.numpy)
+    return [np.array(places, np.int64).reshape(-1, 2), values, np.array([len(lists), longest], np.int64)]
+
+
+_split, _csv = ops.string_split, ops.decode_csv
+
+
+def decode_csv_(records, record_defaults, field_delim=",", use_quote_delim=True, name=None, na_value=""):
+    """A tensor for each column of lines of comma-separated values; `record_defaults` has a list of 0 or 1 for each."""
+    return _csv(convert(records, "string"), list(record_defaults), field_delim=field_delim, use_quote_delim=use_quote_delim,
+                na_value=na_value, name=name)
+
+
+ops.define("decode_csv", decode_csv_)

@@ -1,0 +1,54 @@
+"""What an operation waits for before it can run: the operations that may block, arrive or steer."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workbench.core.graph import Operation
+from workbench.core.passes.lower import ambient
+from workbench.core.passes.rewrite import is_back_edge
+
+__all__ = ["CONTROL_FLOW", "Waits", "role", "waits"]
+
+CONTROL_FLOW = frozenset({"switch", "merge", "enter", "exit", "next_iteration", "loop_cond", "control_trigger"})
+
+Waits = frozenset[tuple[str, int]]
+"""Names and output ports of boundaries; port -1 is their end, where a control edge leaves them."""
+
+
+def role(op: Operation, steering: bool) -> str:
+    """"compute", or what `op` is instead: "blocking", "receive", "send", "control". `steering`: the graph has loops."""
+    if op.type in CONTROL_FLOW:
+        return "control"
+    if op.type == "receive":
+        return "receive"
+    if op.type == "send":
+        return "send" if steering or op.attrs.get("steered") else "compute"
+    return "blocking" if op.definition.blocking else "compute"
+
+
+def waits(order: Sequence[Operation]) -> dict[Operation, Waits]:
+    """The boundary outputs nearest before each operation of `order`, which is topological; those after them wait anew.
+
+    Operations that wait for the same become ready, and dead, at the same moment: running them together delays nothing
+    and cannot deadlock. Constants and handles are bound before the step and arguments fed: nobody waits for them.
+    """
+    steering = any(op.type in CONTROL_FLOW for op in order)
+    found: dict[Operation, Waits] = {}
+    after: dict[Operation, Waits] = {}      # what a reader takes over; empty behind a boundary
+    for op in order:
+        if op.type == "argument" or ambient(op):
+            continue
+        parts: set[tuple[str, int]] = set()
+        for tensor in op.inputs:
+            if not is_back_edge(op, tensor) and tensor.op in after:
+                parts |= after[tensor.op] or _boundary(tensor.op, tensor.index)
+        for before in op.control_inputs:
+            if before in after:
+                parts |= after[before] or _boundary(before, -1)
+        found[op] = frozenset(parts)
+        after[op] = found[op] if role(op, steering) == "compute" else frozenset()
+    return found
+
+
+def _boundary(op: Operation, port: int) -> set[tuple[str, int]]:
+    return {(op.name, port)} if role(op, True) != "compute" else set()

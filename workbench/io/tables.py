@@ -1,0 +1,91 @@
+"""Small tables by the names of contrib.learn.datasets: CSV files with and without a header, iris."""
+from __future__ import annotations
+
+import csv
+import os
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench import errors
+from workbench.io.mnist_tutorial import read_data_sets
+
+__all__ = ["Dataset", "Datasets", "load_csv_with_header", "load_csv_without_header", "load_dataset", "load_iris",
+           "read_data_sets"]
+
+Array = np.ndarray[Any, Any]
+
+
+class Dataset(NamedTuple):
+    """Features [n, ...] and targets [n]."""
+
+    data: Any
+    target: Any
+
+
+class Datasets(NamedTuple):
+    """Three data sets of one kind."""
+
+    train: Any
+    validation: Any
+    test: Any
+
+
+def _rows(filename: Any) -> list[list[str]]:
+    try:
+        with open(os.fspath(filename), newline="", encoding="utf-8") as file:
+            return [row for row in csv.reader(file) if row]
+    except FileNotFoundError:
+        raise errors.NotFoundError(f"load_csv: {os.fspath(filename)!r} does not exist; check the path") from None
+
+
+def _split(filename: Any, rows: list[list[str]], target_dtype: Any, features_dtype: Any, column: int) -> Dataset:
+    widths = {len(row) for row in rows}
+    if len(widths) > 1:
+        raise errors.DataLossError(f"load_csv: {os.fspath(filename)!r} has rows of {', '.join(map(str, sorted(widths)))} "
+                                   "fields; all must have the same number")
+    try:
+        target = np.array([row[column] for row in rows], getattr(target_dtype, "numpy", target_dtype))
+        data = np.array([[cell for i, cell in enumerate(row) if i != column % len(row)] for row in rows],
+                        getattr(features_dtype, "numpy", features_dtype))
+    except ValueError as error:
+        raise errors.DataLossError(f"load_csv: {os.fspath(filename)!r} holds other data ({error}); check the file and the "
+                                   "dtypes") from None
+    return Dataset(data, target)
+
+
+def load_csv_with_header(filename: Any, target_dtype: Any, features_dtype: Any, target_column: int = -1) -> Dataset:
+    """Features [n, m] and targets [n] of a file whose first line begins with the numbers n and m.
+
+    NotFoundError when it is missing, DataLossError when it holds something else.
+    """
+    header, *rows = _rows(filename) or [[]]
+    if len(header) < 2 or not (header[0].isdigit() and header[1].isdigit()):
+        raise errors.DataLossError(f"load_csv_with_header: {os.fspath(filename)!r} begins with {','.join(header)[:40]!r} but "
+                                   "the numbers of rows and features are needed; use load_csv_without_header")
+    if len(rows) != int(header[0]) or any(len(row) != int(header[1]) + 1 for row in rows):
+        raise errors.DataLossError(f"load_csv_with_header: {os.fspath(filename)!r} announces {header[0]} rows of {header[1]} "
+                                   f"features but has {len(rows)} rows; get the file again")
+    return _split(filename, rows, target_dtype, features_dtype, target_column)
+
+
+def load_csv_without_header(filename: Any, target_dtype: Any, features_dtype: Any, target_column: int = -1) -> Dataset:
+    """Features [n, m] and targets [n] of a file; errors as for load_csv_with_header."""
+    return _split(filename, _rows(filename), target_dtype, features_dtype, target_column)
+
+
+def load_iris(data_path: Any = None) -> Dataset:
+    """Fisher's iris: float64 [150, 4] in cm and int64 [150] species, from scikit-learn or a CSV file with a header."""
+    if data_path is not None:
+        return load_csv_with_header(data_path, np.int64, np.float64)
+    from sklearn.datasets import load_iris as bundled
+    found = bundled()
+    return Dataset(found.data.astype(np.float64), found.target.astype(np.int64))
+
+
+def load_dataset(name: str, size: str = "small", test_with_fake_data: bool = False) -> Any:
+    """The data set "iris"; InvalidArgumentError (a ValueError) for another name."""
+    if name != "iris":
+        raise errors.InvalidArgumentError(f"load_dataset: there is no data set {name!r}; there is iris (and "
+                                          "mnist.read_data_sets)")
+    return load_iris()

@@ -1,0 +1,147 @@
+"""SparseTensor: a tensor given by the places and values of what is not zero; conversions, products, lookups."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from workbench import errors
+from workbench.core.build import constant_shape, convert, ops
+from workbench.core.dtype import DType
+from workbench.core.graph import Graph, Tensor, get_default_graph
+from workbench.core.shape import Shape
+from workbench.nn.embedding import embedding_lookup
+
+__all__ = ["SparseTensor", "SparseTensorValue", "edit_distance", "embedding_lookup_sparse", "sparse_placeholder",
+           "sparse_reduce_sum", "sparse_tensor_dense_matmul", "sparse_tensor_to_dense", "string_split"]
+
+
+class SparseTensorValue(NamedTuple):
+    """The value of a SparseTensor, fetched or to be fed: arrays int64 [n, rank], [n] and int64 [rank]."""
+
+    indices: Any
+    values: Any
+    dense_shape: Any
+
+
+class SparseTensor:
+    """`values` [n] at `indices` int64 [n, rank] of a tensor of `dense_shape` int64 [rank]; zero (or empty) elsewhere.
+
+    Indices are in row-major order and distinct, unless an operation says otherwise. Can be fetched, and, when made of
+    placeholders, fed with a SparseTensorValue or a tuple of its parts. Raises ShapeError when the parts do not fit.
+    """
+
+    def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
+        self.indices, self.values = convert(indices, "int64"), convert(values)
+        self.dense_shape = convert(dense_shape, "int64")
+        for part, rank in ((self.indices, 2), (self.values, 1), (self.dense_shape, 1)):
+            if part.shape.rank not in (None, rank):
+                raise errors.ShapeError(f"SparseTensor: {part.name} has shape {part.shape}; indices are [n, rank], "
+                                        "values [n], dense_shape [rank]")
+
+    @property
+    def dtype(self) -> DType:
+        return self.values.dtype
+
+    @property
+    def graph(self) -> Graph:
+        return self.values.graph
+
+    @property
+    def op(self) -> Any:
+        return self.values.op
+
+    def get_shape(self) -> Shape:
+        """The static shape, as far as `dense_shape` is known."""
+        return constant_shape(self.dense_shape)
+
+    shape = property(get_shape)
+
+    def __graph_parts__(self) -> tuple[list[Tensor], Callable[..., Any]]:
+        return [self.indices, self.values, self.dense_shape], SparseTensorValue
+
+    def __repr__(self) -> str:
+        return f"<SparseTensor {self.dtype.name}{self.get_shape()}>"
+
+
+def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SparseTensor:
+    """A sparse tensor to be fed with (indices, values, dense_shape); `shape` fixes the dense shape."""
+    with get_default_graph().name_scope(name or "sparse_placeholder"):
+        rank = None if shape is None else len(shape)
+        if shape is not None and None not in list(shape):
+            dense = convert(list(shape), "int64")
+        else:
+            dense = ops.placeholder("int64", [rank], name="shape")
+        return SparseTensor(ops.placeholder("int64", [None, rank], name="indices"),
+                            ops.placeholder(dtype, [None], name="values"), dense)
+
+
+def sparse_tensor_to_dense(sp_input: SparseTensor, default_value: Any = None, validate_indices: bool = True,
+                           name: str | None = None) -> Tensor:
+    """The dense tensor; `default_value` (0, False or "") stands where nothing is given."""
+    values = sp_input.values
+    if default_value is None:
+        default_value = {"string": b"", "bool": False}.get(values.dtype.kind, 0)
+    return ops.sparse_fill(sp_input.indices, values, sp_input.dense_shape, convert(default_value, values.dtype),
+                           validate_indices=validate_indices, name=name)
+
+
+def sparse_tensor_dense_matmul(sp_a: SparseTensor, b: Any, adjoint_a: bool = False, adjoint_b: bool = False,
+                               name: str | None = None) -> Tensor:
+    """Sparse matrix · dense matrix b, either transposed first; gives a dense matrix."""
+    dense, indices, shape = convert(b, sp_a.dtype), sp_a.indices, sp_a.dense_shape
+    if adjoint_a:
+        indices, shape = ops.reverse(indices, axis=[1]), ops.reverse(shape, axis=[0])
+    return ops.sparse_matmul(indices, sp_a.values, shape, ops.transpose(dense) if adjoint_b else dense, name=name)
+
+
+def sparse_reduce_sum(sp_input: SparseTensor, axis: Any = None, keepdims: bool = False,
+                      name: str | None = None) -> Tensor:
+    """The sum over `axis` (default: all) as a dense tensor."""
+    dense = sparse_tensor_to_dense(sp_input, validate_indices=False)
+    return ops.reduce_sum(dense, axis=axis, keepdims=keepdims, name=name)
+
+
+def edit_distance(hypothesis: SparseTensor, truth: SparseTensor, normalize: bool = True,
+                  name: str = "edit_distance") -> Tensor:
+    """Levenshtein distances of the sequences along the last axis: float32 of the shape without that axis.
+
+    With `normalize` divided by the length of the true sequence (inf when only that one is empty).
+    """
+    return ops.edit_distances(hypothesis.indices, hypothesis.values, hypothesis.dense_shape, truth.indices, truth.values,
+                              truth.dense_shape, normalize=normalize, name=name)
+
+
+def string_split(source: Any, delimiter: str = " ", skip_empty: bool = True) -> SparseTensor:
+    """The words of each of the strings [n] as a sparse matrix; every character of `delimiter` separates words."""
+    return SparseTensor(*ops.string_split(source, delimiter=delimiter, skip_empty=skip_empty))
+
+
+def embedding_lookup_sparse(params: Any, sp_ids: SparseTensor, sp_weights: SparseTensor | None,
+                            partition_strategy: str = "mod", name: str | None = None, combiner: str = "mean",
+                            max_norm: float | None = None) -> Tensor:
+    """For each row of the sparse matrix of ids, the combined rows of the table: [rows with ids, width].
+
+    `combiner` "sum" adds them (times their weights), "mean" divides by Σ weights, "sqrtn" by √Σ weights². Rows without
+    ids give zeros where a row with ids comes after them, as in TensorFlow. InvalidArgumentError for another combiner.
+    """
+    if combiner not in ("sum", "mean", "sqrtn"):
+        raise errors.InvalidArgumentError(f"embedding_lookup_sparse: combiner {combiner!r} is unknown; use sum, mean or "
+                                          "sqrtn")
+    with get_default_graph().name_scope(name or "embedding_lookup_sparse"):
+        segments = ops.cast(sp_ids.indices[:, 0], "int32")
+        rows = embedding_lookup(params, sp_ids.values, partition_strategy, max_norm=max_norm)
+        weights = ops.ones_like(rows[:, :1]) if sp_weights is None else ops.expand_dims(
+            ops.cast(sp_weights.values, rows.dtype), 1)
+        total = ops.segment_sum(rows * weights, segments)
+        if combiner == "sum":
+            return total
+        if combiner == "mean":
+            return _divided(total, ops.segment_sum(weights, segments))
+        return _divided(total, ops.sqrt(ops.segment_sum(ops.square(weights), segments)))
+
+
+def _divided(total: Tensor, by: Tensor) -> Tensor:
+    """total / by, and 0 where there is nothing to divide."""
+    empty = ops.equal(by, 0.0)
+    safe = ops.select(empty, ops.ones_like(by), by)
+    return total / safe

@@ -1,0 +1,82 @@
+"""ClusterSpec: which jobs a cluster has and how many tasks each."""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from workbench import errors
+
+__all__ = ["ClusterSpec"]
+
+
+class ClusterSpec:
+    """Jobs and their tasks: `{"ps": [address, …], "worker": [address, …]}`, or task number -> address for a job.
+
+    A copy of another ClusterSpec is made from it. Raises DtypeError when it is made of anything else.
+    """
+
+    def __init__(self, cluster: Mapping[str, Sequence[str] | Mapping[int, str]] | ClusterSpec) -> None:
+        if isinstance(cluster, ClusterSpec):
+            self._jobs: dict[str, dict[int, str]] = {job: dict(tasks) for job, tasks in cluster._jobs.items()}
+            return
+        if not isinstance(cluster, Mapping):
+            raise errors.DtypeError(f"ClusterSpec: {cluster!r} is a {type(cluster).__name__}; pass a dictionary from job "
+                                    "to addresses")
+        self._jobs = {str(job): _tasks(str(job), tasks) for job, tasks in cluster.items()}
+
+    @property
+    def jobs(self) -> list[str]:
+        """The names of the jobs."""
+        return list(self._jobs)
+
+    def num_tasks(self, job_name: str) -> int:
+        """How many tasks a job has; ValueError (InvalidArgumentError) for an unknown job."""
+        return len(self._job(job_name))
+
+    def task_indices(self, job_name: str) -> list[int]:
+        """The numbers of a job's tasks, sorted."""
+        return sorted(self._job(job_name))
+
+    def task_address(self, job_name: str, task_index: int) -> str:
+        """The address of one task; InvalidArgumentError when there is none of that number."""
+        tasks = self._job(job_name)
+        if task_index not in tasks:
+            raise errors.InvalidArgumentError(f"ClusterSpec: job {job_name!r} has no task {task_index}; it has "
+                                              f"{', '.join(map(str, sorted(tasks))) or 'none'}")
+        return tasks[task_index]
+
+    def job_tasks(self, job_name: str) -> list[str | None]:
+        """The addresses of a job by task number; None where a number is left out."""
+        tasks = self._job(job_name)
+        return [tasks.get(i) for i in range(max(tasks, default=-1) + 1)]
+
+    def as_dict(self) -> dict[str, Any]:
+        """job -> list of addresses, or dictionary where numbers are left out."""
+        return {job: [tasks[i] for i in range(len(tasks))] if sorted(tasks) == list(range(len(tasks))) else dict(tasks)
+                for job, tasks in self._jobs.items()}
+
+    def _job(self, name: str) -> dict[int, str]:
+        if name not in self._jobs:
+            raise errors.InvalidArgumentError(f"ClusterSpec: there is no job {name!r}; there are "
+                                              f"{', '.join(self._jobs) or 'none'}")
+        return self._jobs[name]
+
+    def __bool__(self) -> bool:
+        return bool(self._jobs)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ClusterSpec) and self._jobs == other._jobs
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._jobs))
+
+    def __repr__(self) -> str:
+        return f"ClusterSpec({self.as_dict()!r})"
+
+
+def _tasks(job: str, tasks: Any) -> dict[int, str]:
+    if isinstance(tasks, Mapping):
+        return {int(number): str(address) for number, address in tasks.items()}
+    if isinstance(tasks, (list, tuple)):
+        return {number: str(address) for number, address in enumerate(tasks)}
+    raise errors.DtypeError(f"ClusterSpec: job {job!r} has {tasks!r}; pass a list of addresses")

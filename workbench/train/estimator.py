@@ -1,0 +1,282 @@
+"""Estimator: a model function trained, evaluated and asked for predictions, each in a graph and session of its own."""
+from __future__ import annotations
+
+import inspect
+import math
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.graph import Graph
+from workbench.core.session import Session
+from workbench.nn import metrics
+from workbench.nn.framework import set_random_seed
+from workbench.nn.variables import (
+    GraphKeys,
+    get_collection,
+    global_variables_initializer,
+    local_variables_initializer,
+)
+from workbench.train import summary
+from workbench.train.coordinator import Coordinator, start_queue_runners
+from workbench.train.data import Dataset
+from workbench.train.monitored import MonitoredTrainingSession, RunContext, SessionRunHook, StopAtStepHook
+from workbench.train.saver import Saver, latest_checkpoint
+from workbench.train.schedules import create_global_step
+
+__all__ = ["Estimator", "EstimatorSpec", "ModeKeys", "RunConfig", "numpy_input_fn"]
+
+
+class ModeKeys:
+    """What a model function is called for."""
+
+    TRAIN, EVAL, PREDICT, INFER = "train", "eval", "infer", "infer"
+
+
+class EstimatorSpec(NamedTuple):
+    """What a model function returns: `loss` and `train_op` to train, `loss` and `eval_metric_ops` (name -> (value,
+    update)) to evaluate, `predictions` (a tensor [n, ...] or a dictionary of such) to predict."""
+
+    mode: str
+    predictions: Any = None
+    loss: Any = None
+    train_op: Any = None
+    eval_metric_ops: Mapping[str, Any] | None = None
+    export_outputs: Any = None
+    training_chief_hooks: Sequence[SessionRunHook] = ()
+    training_hooks: Sequence[SessionRunHook] = ()
+    scaffold: Any = None
+    evaluation_hooks: Sequence[SessionRunHook] = ()
+    prediction_hooks: Sequence[SessionRunHook] = ()
+
+
+class RunConfig:
+    """Where and how often an estimator saves and summarises; give at most one of the two intervals for checkpoints."""
+
+    def __init__(self, model_dir: Any = None, tf_random_seed: int | None = None, save_summary_steps: int = 100,
+                 save_checkpoints_steps: int | None = None, save_checkpoints_secs: float | None = None,
+                 session_config: Any = None, keep_checkpoint_max: int = 5,
+                 keep_checkpoint_every_n_hours: float = 10000, log_step_count_steps: int = 100) -> None:
+        if save_checkpoints_steps is not None and save_checkpoints_secs is not None:
+            raise errors.InvalidArgumentError(f"RunConfig: save_checkpoints_steps is {save_checkpoints_steps} and "
+                                              f"save_checkpoints_secs {save_checkpoints_secs}; give one")
+        self.model_dir, self.tf_random_seed, self.session_config = model_dir, tf_random_seed, session_config
+        self.save_summary_steps, self.save_checkpoints_steps = save_summary_steps, save_checkpoints_steps
+        self.save_checkpoints_secs = 600 if save_checkpoints_steps is None and save_checkpoints_secs is None else (
+            save_checkpoints_secs)
+        self.keep_checkpoint_max, self.log_step_count_steps = keep_checkpoint_max, log_step_count_steps
+        self.keep_checkpoint_every_n_hours = keep_checkpoint_every_n_hours
+
+
+class _Watch(SessionRunHook):
+    """Stops with an error when the loss is no number any more, and writes summaries now and then."""
+
+    def __init__(self, loss: Any, writer: summary.FileWriter, every: int) -> None:
+        self._loss, self._writer, self._every, self._count = loss, writer, every, 0
+
+    def begin(self) -> None:
+        self._summaries = summary.merge_all()
+
+    def before_run(self, run_context: RunContext) -> Any:
+        due = self._every and self._count % self._every == 0
+        return [self._loss, self._summaries] if due and self._summaries is not None else [self._loss]
+
+    def after_run(self, run_context: RunContext, run_values: Any) -> None:
+        if not math.isfinite(float(run_values[0])):
+            raise errors.InvalidArgumentError(f"Estimator: the loss is {float(run_values[0])} after {self._count} steps; lower "
+                                              "the learning rate or check the input")
+        if len(run_values) > 1:
+            self._writer.add_summary(run_values[1], self._count)
+        self._count += 1
+
+
+class Estimator:
+    """Trains and uses `model_fn(features, labels, mode, params, config)`, of which it may leave out the last four.
+
+    The function builds the model and returns an EstimatorSpec. Checkpoints and summaries go to `model_dir` (default: a new
+    temporary folder), where training goes on and evaluation and prediction begin.
+    """
+
+    def __init__(self, model_fn: Callable[..., Any], model_dir: Any = None, config: RunConfig | None = None,
+                 params: Mapping[str, Any] | None = None) -> None:
+        self.config = config or RunConfig()
+        self.model_dir = str(model_dir or self.config.model_dir or tempfile.mkdtemp())
+        self.params = dict(params or {})
+        self._model_fn = model_fn
+        unknown = set(inspect.signature(model_fn).parameters) - {"features", "labels", "mode", "params", "config"}
+        if unknown:
+            raise errors.InvalidArgumentError(f"Estimator: model_fn takes {', '.join(sorted(unknown))}; it may take features, "
+                                              "labels, mode, params and config")
+
+    # building
+    def _spec(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        known = {"labels": labels, "mode": mode, "params": self.params, "config": self.config}
+        taken = {k: v for k, v in known.items() if k in inspect.signature(self._model_fn).parameters}
+        spec = self._model_fn(features=features, **taken)
+        if not isinstance(spec, EstimatorSpec):
+            raise errors.InvalidArgumentError(f"Estimator: model_fn returned a {type(spec).__name__}; return an EstimatorSpec")
+        needed = {ModeKeys.TRAIN: ("loss", "train_op"), ModeKeys.EVAL: ("loss",), ModeKeys.PREDICT: ("predictions",)}[mode]
+        missing = [name for name in needed if getattr(spec, name) is None]
+        if missing:
+            raise errors.InvalidArgumentError(f"Estimator: the spec for mode {mode!r} lacks {' and '.join(missing)}; return "
+                                              "them")
+        return spec
+
+    def _begin(self) -> Any:
+        set_random_seed(self.config.tf_random_seed)
+        return create_global_step()
+
+    # using
+    def train(self, input_fn: Callable[[], Any], hooks: Sequence[SessionRunHook] | None = None, steps: int | None = None,
+              max_steps: int | None = None, saving_listeners: Any = None) -> Estimator:
+        """Go on for `steps` steps, or until `max_steps` in all, or to the end of the input, and save.
+
+        `input_fn()` builds the input: (features, labels) tensors, or a Dataset of such pairs. InvalidArgumentError when the
+        loss is no longer finite, or both numbers are given or one is not positive.
+        """
+        if (steps is not None and max_steps is not None) or any(n is not None and n <= 0 for n in (steps, max_steps)):
+            raise errors.InvalidArgumentError(f"Estimator.train: steps is {steps} and max_steps {max_steps}; give one that is "
+                                              "1 or more, or none")
+        if max_steps is not None and self._steps_done() >= max_steps:
+            return self
+        with Graph().as_default():
+            self._begin()
+            spec = self._spec(*_inputs(input_fn), ModeKeys.TRAIN)
+            if all(t.op.attrs.get("tag") != "loss" for t in get_collection(GraphKeys.SUMMARIES)):
+                summary.scalar("loss", spec.loss)
+            chosen = [*(hooks or ()), *spec.training_hooks, *spec.training_chief_hooks]
+            if steps is not None or max_steps is not None:
+                chosen.append(StopAtStepHook(num_steps=steps, last_step=max_steps))
+            with summary.FileWriter(self.model_dir) as writer:
+                chosen.append(_Watch(spec.loss, writer, self.config.save_summary_steps))
+                self._loop(spec, chosen)
+        return self
+
+    def _loop(self, spec: EstimatorSpec, hooks: Sequence[SessionRunHook]) -> None:
+        with MonitoredTrainingSession(
+                checkpoint_dir=self.model_dir, hooks=hooks, config=self.config.session_config,
+                save_checkpoint_secs=self.config.save_checkpoints_secs,
+                save_checkpoint_steps=self.config.save_checkpoints_steps) as session:
+            while not session.should_stop():
+                session.run(spec.train_op)
+
+    def _steps_done(self) -> int:
+        newest = self.latest_checkpoint()
+        return 0 if newest is None else int(newest.rpartition("-")[2])
+
+    def evaluate(self, input_fn: Callable[[], Any], steps: int | None = None, hooks: Any = None, checkpoint_path: Any = None,
+                 name: str | None = None) -> dict[str, Any]:
+        """Mean loss, metrics and global step over `steps` batches, or to the end of the input."""
+        with Graph().as_default():
+            step = self._begin()
+            spec = self._spec(*_inputs(input_fn), ModeKeys.EVAL)
+            found = {"loss": metrics.mean(spec.loss, name="mean_loss"), **(spec.eval_metric_ops or {})}
+            updates = [update for _, update in found.values()]
+            with self._restored(checkpoint_path) as session:
+                for _ in _batches(session, updates, steps):
+                    pass
+                values = session.run({key: value for key, (value, _) in found.items()})
+                result = {key: value.item() if np.ndim(value) == 0 else value for key, value in values.items()}
+                return {**result, "global_step": int(session.run(step))}
+
+    def predict(self, input_fn: Callable[[], Any], predict_keys: Any = None, hooks: Any = None, checkpoint_path: Any = None,
+                yield_single_examples: bool = True) -> Iterator[Any]:
+        """The predictions for each example to the end of the input, one after the other: arrays, or dictionaries.
+
+        With `yield_single_examples=False` a batch at a time. `predict_keys` names the wanted entries.
+        """
+        with Graph().as_default() as graph:
+            self._begin()
+            spec = self._spec(_inputs(input_fn)[0], None, ModeKeys.PREDICT)
+        predictions = spec.predictions
+        if predict_keys is not None and isinstance(predictions, Mapping):
+            keys = [predict_keys] if isinstance(predict_keys, str) else list(predict_keys)
+            predictions = {key: value for key, value in predictions.items() if key in keys}
+        return self._predicted(graph, predictions, checkpoint_path, yield_single_examples)
+
+    def _predicted(self, graph: Graph, predictions: Any, path: Any, singly: bool) -> Iterator[Any]:
+        with self._restored(path, graph) as session:
+            for batch in _batches(session, predictions, None):
+                if not singly:
+                    yield batch
+                elif isinstance(batch, dict):
+                    for row in range(len(next(iter(batch.values()), ()))):
+                        yield {key: value[row] for key, value in batch.items()}
+                else:
+                    yield from batch
+
+    def _restored(self, path: Any, graph: Graph | None = None) -> Session:
+        """A session with the newest (or the given) checkpoint; NotFoundError when there is none."""
+        path = path or self.latest_checkpoint()
+        if path is None:
+            raise errors.NotFoundError(f"Estimator: there is no checkpoint in {self.model_dir!r}; train first")
+        session = Session(graph=graph, config=self.config.session_config)
+        with session.graph.as_default():
+            saver, starts = Saver(), [global_variables_initializer(), local_variables_initializer()]
+        session.run(starts)
+        saver.restore(session, path)
+        return session
+
+    # what was trained
+    def latest_checkpoint(self) -> str | None:
+        """The newest checkpoint in model_dir, None when there is none."""
+        return latest_checkpoint(self.model_dir)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.model_dir}>"
+
+
+def _inputs(input_fn: Callable[[], Any]) -> tuple[Any, Any]:
+    """(features, labels) that an input function built; labels may be left out."""
+    found = input_fn()
+    if isinstance(found, Dataset):
+        found = found.make_one_shot_iterator().get_next()
+    if isinstance(found, tuple) and len(found) == 2:
+        return found
+    return found, None
+
+
+def _batches(session: Session, fetches: Any, steps: int | None) -> Iterator[Any]:
+    """The fetched values batch by batch, to the end of the input or for `steps` batches."""
+    coordinator, count = Coordinator(), 0
+    threads = start_queue_runners(session, coordinator)
+    try:
+        while steps is None or count < steps:
+            try:
+                values = session.run(fetches)
+            except errors.OutOfRangeError:
+                return
+            yield values
+            count += 1
+    finally:
+        coordinator.request_stop()
+        coordinator.join(threads, ignore_live_threads=True)
+
+
+def numpy_input_fn(x: Any, y: Any = None, batch_size: int = 128, num_epochs: int | None = 1, shuffle: bool | None = None,
+                   queue_capacity: int = 1000, num_threads: int = 1) -> Callable[[], Any]:
+    """An input function over arrays in memory: `x` is an array [n, ...] or a dictionary of them, `y` one too, or None.
+
+    It gives (features, labels), or features alone without `y`; batches run on across epochs, the last may be smaller.
+    InvalidArgumentError unless `shuffle` is given.
+    """
+    if shuffle is None:
+        raise errors.InvalidArgumentError("numpy_input_fn: shuffle is missing; pass True to train, False to evaluate")
+    lengths = {len(part) for value in (x, y) if value is not None
+               for part in (value.values() if isinstance(value, Mapping) else [value])}
+    if len(lengths) != 1:
+        raise errors.InvalidArgumentError(f"numpy_input_fn: the arrays have {', '.join(map(str, sorted(lengths))) or 'no'} "
+                                          "rows; give each the same number")
+
+    def arrays(value: Any) -> Any:
+        return {k: np.asarray(v) for k, v in value.items()} if isinstance(value, Mapping) else np.asarray(value)
+
+    def input_fn() -> Any:
+        data = Dataset.from_tensor_slices(arrays(x) if y is None else (arrays(x), arrays(y)))
+        if shuffle:
+            data = data.shuffle(queue_capacity)
+        return data.repeat(num_epochs).batch(batch_size).make_one_shot_iterator().get_next()
+    return input_fn
