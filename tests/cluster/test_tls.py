@@ -1,6 +1,8 @@
 """The same steps through Dask's TLS port, one socket per direction."""
 from __future__ import annotations
 
+import asyncio
+import socket
 import ssl
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +13,9 @@ from distributed import Client
 from distributed.security import Security
 
 from tests.cluster.conftest import our_threads, start
+from workbench import errors
+from workbench.cluster import upgrade
+from workbench.cluster.buffers import BufferPool
 from workbench.cluster.chief import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(90)]
@@ -41,3 +46,36 @@ def test_steps_over_tls(secure, unix):
                 got = cluster.run_step("h", feeds_by_task=feeds)
                 assert [float(got[task][0][-1]) for task in cluster.tasks] == [2, 1]
     assert our_threads() == []
+
+
+class Calling:
+    """The worker's end of a comm over TLS whose caller asks for one half of a connection."""
+
+    local_address, stream = "tls://127.0.0.1:1", None
+
+    async def write(self, answer: dict) -> None:
+        assert answer == {"how": "tls"}
+
+
+def test_half_a_connection_is_given_up_in_time(monkeypatch):
+    """The caller died after its first socket; the worker lives on and must not keep it."""
+    pairs = [socket.socketpair() for _ in range(2)]
+    for _, other in pairs:
+        other.settimeout(5)
+    halves = iter(pairs)
+    monkeypatch.setattr(upgrade, "detach", lambda comm: (next(halves)[0], b""))
+
+    def accept(hello: upgrade.Hello, connection: object) -> None:
+        raise errors.InternalError("half a connection was accepted")
+
+    async def scene() -> None:
+        acceptor = upgrade.Acceptor(lambda hello: None, accept, BufferPool(), timeout=0.01)
+        hello = {"session": 7, "source": "chief", "task": "/job:ps/task:0", "duplex": True, "host": ""}
+        for part, (_, other) in zip(("first", "second"), pairs):         # the second half comes too late
+            await acceptor.handle(Calling(), hello, "link", part)
+            assert await asyncio.to_thread(other.recv, 1) == b""
+        assert acceptor._halves == {}
+
+    asyncio.run(scene())
+    for _, other in pairs:
+        other.close()

@@ -228,12 +228,22 @@ class Acceptor:
         await _flush(comm)
         sock, leftover = detach(comm)
         if part == "second":
-            first = self._halves.pop(link)
+            first = self._halves.pop(link, None)
+            if first is None:                    # given up by now
+                sock.close()
+                return None
             return SocketConnection(hello.source, hello.session, first, sock, self.pool, leftover, label)
         if not hello.duplex:
             return SocketConnection(hello.source, hello.session, sock, None, self.pool, leftover, label)
         self._halves[link] = sock
+        asyncio.get_running_loop().call_later(self.timeout, self._give_up, link)
         return None
+
+    def _give_up(self, link: str) -> None:
+        """The caller died or was cut off between its two sockets."""
+        half = self._halves.pop(link, None)
+        if half is not None:
+            half.close()
 
     async def _serve_unix(self, comm: Any) -> socket.socket | None:
         """One listener for one caller; only who knows the token, which went through Dask's comm, gets in."""

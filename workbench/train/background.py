@@ -52,22 +52,23 @@ class Training:
 
     def _run(self) -> None:
         try:
-            for record in self._records:
-                self._note(record)
-                if self._asked.is_set():
-                    break
+            try:
+                for record in self._records:
+                    self._note(record)
+                    if self._asked.is_set():
+                        break
+            finally:
+                self._end()
         except errors.CancelledError:
             self.stopped = True              # the panel's Stop
-        except BaseException as error:       # handed to whoever joins
+        except BaseException as error:       # handed to whoever joins, also one from the trainer's own clean-up
             self._error = error
-        finally:
-            self._end()
 
     def _end(self) -> None:
+        self.stopped = self.progress.step < self.progress.steps
         close = getattr(self._records, "close", None)
         if close is not None:
             close()
-        self.stopped = self.stopped or self.progress.step < self.progress.steps
 
     def _note(self, record: Progress) -> None:
         before = self.progress
