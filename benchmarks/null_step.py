@@ -81,7 +81,7 @@ def theirs(elements: int) -> tuple[Any, Any, Any]:
 
 def ours(elements: int) -> tuple[Any, Any, Any]:
     import workbench as wb
-    from workbench.cluster.chief import Cluster
+    from workbench.cluster.chief.cluster import Cluster
     graph = wb.Graph()
     with graph.as_default():
         variables, steps = [], []

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.cluster.chief import Cluster
-from workbench.core.rendezvous import join_key
+from workbench.cluster.chief.cluster import Cluster
+from workbench.core.run.rendezvous import join_key
 
 
 class NullEngine:
@@ -57,7 +57,7 @@ class NullEngine:
 
 
 def define() -> None:
-    from workbench.cluster.engines import define_engine
+    from workbench.cluster.task.engines import define_engine
     define_engine("null", NullEngine)
 
 

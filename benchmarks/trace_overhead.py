@@ -76,7 +76,7 @@ def lenet() -> Iterator[Callable[[], Any]]:
 @contextmanager
 def cluster() -> Iterator[Callable[[], Any]]:
     """Softmax regression on two parameter servers and two workers, one synchronous step."""
-    from workbench.cluster.chief import Cluster
+    from workbench.cluster.chief.cluster import Cluster
     from workbench.train.replicas import Tower, replicate
     rng, graph = np.random.default_rng(0), wb.Graph()
     labels = np.eye(10, dtype=np.float32)

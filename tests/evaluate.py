@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core.graph import Operation, Tensor
-from workbench.core.state import Container, Context
+from workbench.core.graph.graph import Operation, Tensor
+from workbench.core.state.variables import Container, Context
 
 
 def evaluate(fetches: Sequence[Tensor], feeds: Mapping[Tensor, Any] | None = None,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core.build import ops
+from workbench.core.graph.build import ops
 
 Array = np.ndarray[Any, Any]
 

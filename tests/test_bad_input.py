@@ -1,8 +1,8 @@
 """What is done wrong -> the error and its whole text; the session and its variables stay usable after each.
 
-Truncated data files: tests/io/test_idx.py. Corrupt checkpoints: tests/core/test_checkpoint.py. Garbage at the data
+Truncated data files: tests/io/test_idx.py. Corrupt checkpoints: tests/core/state/test_checkpoint.py. Garbage at the data
 port, killed and stopped processes: tests/cluster/test_failure.py. Misuse of cond and while_loop:
-tests/core/test_flow_errors.py.
+tests/core/ops/test_flow_errors.py.
 """
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ from workbench.cli import app
 from workbench.commands import lab, trace
 from workbench.commands.screen import duration, picture
 from workbench.commands.train import Options, train_mnist
-from workbench.core.gate import gate
+from workbench.core.run.gate import gate
 from workbench.io.datasets import load_mnist
 from workbench.settings import settings
 from workbench.train.progress import Progress

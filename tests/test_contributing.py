@@ -54,7 +54,7 @@ def test_what_the_guides_name_exists(path: Path) -> None:
 
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
 def test_functions_that_the_guides_name_are_there(path: Path) -> None:
-    """`workbench/core/plan.py` · `compile_plan`: the name stands in that file."""
+    """`workbench/core/compile/plan.py` · `compile_plan`: the name stands in that file."""
     text = path.read_text(encoding="utf-8")
     pairs = re.findall(r"`(workbench/[\w./]+\.py)` · `([\w.]+)`", text)
     assert [f"{name} in {file}" for file, name in pairs

@@ -11,42 +11,41 @@ LAYERS = (
     ("errors", "errors"),
     ("settings", "settings"),
     ("records of a run", "core.trace"),
-    ("gate and interrupts", "core.gate core.interrupts"),
-    ("element types", "core.dtype"),
-    ("shapes", "core.shape"),
-    ("record files", "core.records"),
-    ("state", "core.state core.queues core.accumulators core.readers core.datasets"),
-    ("operation definitions", "core.opdef"),
-    ("device names", "core.device"),
-    ("graph records", "core.graph"),
-    ("graph building", "core.build"),
+    ("gate and interrupts", "core.run.gate core.run.interrupts"),
+    ("element types", "core.graph.dtype"),
+    ("shapes", "core.graph.shape"),
+    ("record files", "core.state.tfrecord"),
+    ("state", "core.state.variables core.state.queues core.state.accumulators core.state.readers core.state.datasets"),
+    ("tensor files", "core.state.tensorfile"),
+    ("manifests", "core.state.manifest"),
+    ("checkpoints", "core.state.checkpoint"),
+    ("operation definitions", "core.graph.opdef"),
+    ("device names", "core.graph.device"),
+    ("graph records", "core.graph.graph"),
+    ("graph building", "core.graph.build"),
+    ("programs", "core.graph.program"),
+    ("fetches, text, bytes, checks", "core.graph.fetch core.graph.text core.graph.serial core.graph.check core.graph.stages"),
     ("graph rewriting", "core.passes.rewrite"),
-    ("graph text and checks", "core.text core.check"),
     ("operations", "core.ops.*"),
     ("gradients", "core.grad"),
     ("kernels", "core.kernels.*"),
     ("passes", "core.passes.*"),
-    ("costs", "core.cost"),
-    ("simulation", "core.simulate"),
-    ("placement", "core.place"),
-    ("loops over devices", "core.frames"),
-    ("partition", "core.partition"),
-    ("graphs as bytes", "core.serial"),
-    ("segments", "core.segments core.memory"),
-    ("instructions", "core.instructions"),
-    ("liveness", "core.liveness"),
-    ("code generation", "core.codegen"),
-    ("plan", "core.plan"),
-    ("rendezvous", "core.rendezvous"),
-    ("executor", "core.executor"),
-    ("driver", "core.driver"),
-    ("devices of one process", "core.local"),
-    ("tensor files", "core.tensorfile"),
-    ("manifests", "core.manifest"),
-    ("checkpoints", "core.checkpoint"),
-    ("fetches", "core.fetch"),
-    ("records of programs", "core.record"),
-    ("session", "core.session"),
+    ("costs", "core.compile.cost"),
+    ("simulation", "core.compile.simulate"),
+    ("placement", "core.compile.place"),
+    ("loops over devices", "core.compile.loops"),
+    ("partition", "core.compile.partition"),
+    ("segments", "core.compile.segments core.compile.memory"),
+    ("instructions", "core.compile.instructions"),
+    ("liveness", "core.compile.liveness"),
+    ("code generation", "core.compile.codegen"),
+    ("plan", "core.compile.plan"),
+    ("rendezvous", "core.run.rendezvous"),
+    ("executor", "core.run.executor"),
+    ("driver", "core.run.driver"),
+    ("devices of one process", "core.run.local"),
+    ("session", "core.run.session"),
+    ("rooms", "core.graph core.state core.compile core.run"),
     ("engine", "core"),
     ("layers and losses", "nn.*"),
     ("training", "train.*"),
@@ -67,12 +66,12 @@ OWNERS = (
     ("dask distributed tornado", "cluster.*"),
     ("numba onednn cupy cupyx ctypes threadpoolctl", "core.kernels.*"),
     ("ipywidgets anywidget comm ipykernel IPython", "widgets.*"),
-    ("bokeh", "viz.* cluster.dashboard"),
+    ("bokeh", "viz.* cluster.dask.page"),
     ("graphviz pygraphviz", "viz.*"),
     ("PIL", "core.ops.images"),
     ("pooch requests sklearn", "io.*"),
-    ("safetensors", "core.tensorfile core.manifest io.*"),
-    ("msgpack", "core.serial cluster.*"),
+    ("safetensors", "core.state.tensorfile core.state.manifest io.*"),
+    ("msgpack", "core.graph.serial cluster.*"),
     ("rich", "commands.* cli"),
     ("typer click", "cli"),
     ("pickle cloudpickle dill marshal shelve joblib", ""),
@@ -83,18 +82,19 @@ EXECUTOR_MAY_NOT = ("threading _thread time asyncio socket select selectors queu
                     "subprocess os random numpy dask distributed")
 
 # What user-level code may know of the engine.
-PUBLIC = ("errors settings core.build core.checkpoint core.device core.dtype core.gate core.grad core.graph "
-          "core.opdef core.ops core.records core.session core.shape core.text core.trace")
-RECORDS = "errors settings core.trace core.gate"
+PUBLIC = ("errors settings core.graph.build core.state.checkpoint core.graph.device core.graph.dtype core.run.gate core.grad "
+          "core.graph.graph core.graph.opdef core.ops core.state.tfrecord core.run.session core.graph.shape core.graph.text "
+          "core.trace")
+RECORDS = "errors settings core.trace core.run.gate"
 
 # Built-ins that execute text, and the only places that may: each compiles source that this process generated itself.
 EXECUTING = "eval exec compile __import__"
-EXECUTES = {"core.codegen": "exec compile", "core.kernels.numba_fused": "exec compile eval"}
+EXECUTES = {"core.compile.codegen": "exec compile", "core.kernels.numba_fused": "exec compile eval"}
 
 # Files over 400 lines and functions over 40: each a decision. Name -> why.
 MOST_LINES, MOST_FUNCTION_LINES = 400, 40
 LONG = {
-    "core.graph": "Graph, Operation and Tensor belong together: records that refer to each other",
+    "core.graph.graph": "Graph, Operation and Tensor belong together: records that refer to each other",
 }
 
 KNOWN = layers.modules()
@@ -113,7 +113,7 @@ def test_libraries_stay_with_their_owners():
 
 
 def test_the_executor_is_pure():
-    assert layers.foreign({k: m for k, m in KNOWN.items() if k == "core.executor"}, [(EXECUTOR_MAY_NOT, "")]) == []
+    assert layers.foreign({k: m for k, m in KNOWN.items() if k == "core.run.executor"}, [(EXECUTOR_MAY_NOT, "")]) == []
 
 
 def test_user_level_code_uses_the_public_graph_api():
@@ -148,31 +148,31 @@ def test_every_module_says_what_it_owns():
 def world(**sources):
     """Modules by name, with the double underscore standing for a dot."""
     named = {name.replace("__", "."): source for name, source in sources.items()}
-    return {name: Module(name, source) for name, source in {"errors": "", "core.graph": "", **named}.items()}
+    return {name: Module(name, source) for name, source in {"errors": "", "core.graph.graph": "", **named}.items()}
 
 
 @pytest.mark.parametrize("source", [
-    "from workbench.core.session import Session",
-    "from workbench.core import session",
-    "import workbench.core.session as s",
-    "from . import session",
-    "from .session import Session",
-    "def f():\n    from workbench.core.session import Session",
-    "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from workbench.core.session import Session",
-    "import importlib\nimportlib.import_module('workbench.core.session')",
+    "from workbench.core.run.session import Session",
+    "from workbench.core.run import session",
+    "import workbench.core.run.session as s",
+    "from ..run import session",
+    "from ..run.session import Session",
+    "def f():\n    from workbench.core.run.session import Session",
+    "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from workbench.core.run.session import Session",
+    "import importlib\nimportlib.import_module('workbench.core.run.session')",
 ])
 def test_every_way_to_import_is_seen(source):
-    found = layers.upward(world(core__graph=source, core__session=""), LAYERS, PACKAGES)
-    assert len(found) == 1 and found[0].startswith("core.graph:") and found[0].endswith(
-        "imports core.session, but 'session' is not below 'graph records'")
+    found = layers.upward(world(core__graph__graph=source, core__run__session=""), LAYERS, PACKAGES)
+    assert len(found) == 1 and found[0].startswith("core.graph.graph:") and found[0].endswith(
+        "imports core.run.session, but 'session' is not below 'graph records'")
 
 
 def test_neighbours_and_strangers_are_seen():
-    known = world(core__memory="from workbench.core import segments", core__segments="", core__new="")
+    known = world(core__compile__memory="from workbench.core.compile import segments", core__compile__segments="", core__new="")
     assert layers.upward(known, LAYERS, PACKAGES) == [
-        "core.memory:1 imports core.segments, but 'segments' is not below 'segments'",
+        "core.compile.memory:1 imports core.compile.segments, but 'segments' is not below 'segments'",
         "core.new: it is in no layer; give it a place in LAYERS"]
-    fine = world(viz__a="from workbench.viz.b import c", viz__b="", core__graph="from workbench import errors")
+    fine = world(viz__a="from workbench.viz.b import c", viz__b="", core__graph__graph="from workbench import errors")
     assert layers.upward(fine, LAYERS, PACKAGES) == []
 
 
@@ -182,15 +182,15 @@ def test_circles_are_seen():
 
 
 def test_foreign_libraries_are_seen():
-    found = layers.foreign(world(core__graph="def f():\n    import dask.array", cluster__task="import dask",
+    found = layers.foreign(world(core__graph__graph="def f():\n    import dask.array", cluster__task="import dask",
                                  io__x="from pickle import loads"), OWNERS)
-    assert found == ["core.graph:2 imports dask, which is for cluster.* alone",
+    assert found == ["core.graph.graph:2 imports dask, which is for cluster.* alone",
                      "io.x:1 imports pickle, which is for nobody"]
 
 
 def test_reaching_past_the_public_api_is_seen():
-    known = world(train__sgd="from workbench.core.plan import Plan", core__plan="",
-                  viz__x="from workbench.core import graph", core__ops__nn="from workbench.core.ops import math",
+    known = world(train__sgd="from workbench.core.compile.plan import Plan", core__compile__plan="",
+                  viz__x="from workbench.core.graph import graph", core__ops__nn="from workbench.core.ops import math",
                   core__ops__math="", core__ops__math_more="from workbench.core.ops import math")
     assert len(layers.outside(known, "train.*", PUBLIC)) == len(layers.outside(known, "viz.*", RECORDS)) == 1
     assert layers.family_imports(known, "core.ops") == [
@@ -199,10 +199,10 @@ def test_reaching_past_the_public_api_is_seen():
 
 def test_executing_calls_are_seen():
     known = world(io__x="eval('1')\nre.compile('x')\nmodel.eval()\nrun('x', shell=True)\nload(allow_pickle=0)",
-                  core__codegen="exec(compile('', '', 'exec'))\neval('')")
+                  core__compile__codegen="exec(compile('', '', 'exec'))\neval('')")
     assert layers.calls(known, EXECUTING, EXECUTES) == [
         "io.x:1 calls eval", "io.x:4 passes shell=True", "io.x:5 passes allow_pickle=True",
-        "core.codegen:2 calls eval"]
+        "core.compile.codegen:2 calls eval"]
 
 
 def test_sizes_are_measured():

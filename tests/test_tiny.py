@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from workbench.core.graph.shape import Shape
+from workbench.core.graph.text import to_text
 from workbench.core.passes.pipeline import DEVICE_PASSES, run_passes
 from workbench.core.passes.prune import prune
-from workbench.core.shape import Shape
-from workbench.core.text import to_text
 
 pytestmark = pytest.mark.tiny
 

@@ -9,8 +9,9 @@ _prepare_environment()      # before NumPy loads, or its BLAS may take the proce
 from workbench import errors, nn, train
 from workbench import widgets as _widgets  # noqa: F401  (in a Jupyter kernel it connects to the lab panel)
 from workbench.core import ops as _families  # noqa: F401  (registers the operations)
-from workbench.core.build import IndexedSlices, ops
-from workbench.core.dtype import (
+from workbench.core.grad import gradients
+from workbench.core.graph.build import IndexedSlices, ops
+from workbench.core.graph.dtype import (
     DType,
     as_dtype,
     bfloat16,
@@ -29,9 +30,8 @@ from workbench.core.dtype import (
     uint32,
     uint64,
 )
-from workbench.core.dtype import bool_ as bool
-from workbench.core.grad import gradients
-from workbench.core.graph import (
+from workbench.core.graph.dtype import bool_ as bool
+from workbench.core.graph.graph import (
     Graph,
     Operation,
     Tensor,
@@ -39,9 +39,9 @@ from workbench.core.graph import (
     get_default_session,
     reset_default_graph,
 )
-from workbench.core.opdef import op
-from workbench.core.session import InteractiveSession, Session
-from workbench.core.shape import Shape as TensorShape
+from workbench.core.graph.opdef import op
+from workbench.core.graph.shape import Shape as TensorShape
+from workbench.core.run.session import InteractiveSession, Session
 from workbench.core.trace import journal
 from workbench.nn import image, layers, losses, metrics
 from workbench.nn.framework import (
@@ -322,9 +322,9 @@ __all__ = [
 
 # Names whose modules load Dask, Bokeh or ipywidgets: found when first used, and therefore not in `import *`.
 LAZY = {
-    "Cluster": "workbench.cluster.chief",
+    "Cluster": "workbench.cluster.chief.cluster",
     "LiveView": "workbench.widgets.live",
-    "Server": "workbench.cluster.server",
+    "Server": "workbench.cluster.chief.server",
     "load_mnist": "workbench.io.datasets",
     "write_report": "workbench.viz.report",
 }

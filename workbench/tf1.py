@@ -10,8 +10,8 @@ import workbench as _wb
 from workbench import *  # noqa: F403
 from workbench import nn as _nn
 from workbench import train as _train
-from workbench.core.build import ops as _ops
-from workbench.core.dtype import as_dtype as _as_dtype
+from workbench.core.graph.build import ops as _ops
+from workbench.core.graph.dtype import as_dtype as _as_dtype
 from workbench.io import mnist_tutorial as _mnist_tutorial
 from workbench.io import tables as _tables
 from workbench.io import vocabulary as _vocabulary

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.rendezvous import join_key
+from workbench.core.run.rendezvous import join_key
 
 
 class EchoEngine:
@@ -77,6 +77,6 @@ def _result(value: Any) -> Any:
 
 def define() -> None:
     """Sent to every worker by the tests' own Dask client."""
-    from workbench.cluster.engines import define_engine
+    from workbench.cluster.task.engines import define_engine
 
     define_engine("echo", EchoEngine)

@@ -14,7 +14,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 from tests.cluster.cluster_engines import define
-from workbench.cluster.chief import Cluster
+from workbench.cluster.chief.cluster import Cluster
 
 
 def start(workers: int, **options) -> tuple[LocalCluster, Client]:

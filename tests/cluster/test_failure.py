@@ -15,8 +15,8 @@ import pytest
 
 from tests.cluster.conftest import kill, our_threads, start
 from workbench import errors
-from workbench.cluster import upgrade
-from workbench.cluster.chief import Cluster
+from workbench.cluster.chief.cluster import Cluster
+from workbench.cluster.link import upgrade
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60)]
 
@@ -80,7 +80,7 @@ def test_a_step_without_the_killed_task_goes_on():
 
 
 def upgrade_status():
-    from workbench.cluster.messages import StatusRequest
+    from workbench.cluster.wire.messages import StatusRequest
 
     return StatusRequest(False)
 

@@ -14,7 +14,7 @@ import pytest
 import workbench as wb
 from tests.test_bad_input import TABLE
 from workbench import errors
-from workbench.cluster.chief import Cluster
+from workbench.cluster.chief.cluster import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60)]
 

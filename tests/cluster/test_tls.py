@@ -14,9 +14,9 @@ from distributed.security import Security
 
 from tests.cluster.conftest import our_threads, start
 from workbench import errors
-from workbench.cluster import upgrade
-from workbench.cluster.buffers import BufferPool
-from workbench.cluster.chief import Cluster
+from workbench.cluster.chief.cluster import Cluster
+from workbench.cluster.link import upgrade
+from workbench.cluster.link.buffers import BufferPool
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(90)]
 

@@ -10,7 +10,7 @@ import pytest
 import workbench as wb
 from tests.cluster import softmax
 from workbench import errors
-from workbench.cluster.chief import Cluster
+from workbench.cluster.chief.cluster import Cluster
 from workbench.core.kernels.threads import get_threads, set_threads
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]

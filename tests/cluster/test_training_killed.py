@@ -8,7 +8,7 @@ import workbench as wb
 from tests.cluster import softmax
 from tests.cluster.conftest import kill, our_sockets, our_threads
 from workbench import errors
-from workbench.cluster.chief import Cluster
+from workbench.cluster.chief.cluster import Cluster
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
 

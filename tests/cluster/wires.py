@@ -5,9 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 from workbench import errors
-from workbench.cluster import messages as m
-from workbench.cluster.frames import HEADER, Frame, parse_header
-from workbench.cluster.transport import Connection
+from workbench.cluster.link.connection import Connection
+from workbench.cluster.wire import messages as m
+from workbench.cluster.wire.frames import HEADER, Frame, parse_header
 
 __all__ = ["SESSION", "Wire"]
 

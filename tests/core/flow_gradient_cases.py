@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core.build import ops
+from workbench.core.graph.build import ops
 
 CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {}
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core.build import ops
+from workbench.core.graph.build import ops
 
 Step = tuple[dict[Any, Any], list[Any], list[Any]]
 PROGRAMS: dict[str, Callable[[], Step]] = {}
@@ -291,7 +291,7 @@ def control_inside() -> Step:
     outside = x * 5.0
 
     def taken() -> Any:
-        from workbench.core.graph import get_default_graph
+        from workbench.core.graph.graph import get_default_graph
         graph = get_default_graph()
         with graph.control_dependencies([outside.op, (x + 3.0).op]):
             return x + 1.0

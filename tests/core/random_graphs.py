@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from hypothesis import strategies as st
 
-from workbench.core.build import ops
-from workbench.core.graph import Tensor, get_default_graph
+from workbench.core.graph.build import ops
+from workbench.core.graph.graph import Tensor, get_default_graph
 
 SIZES = (1, 3, 8)
 UNARY = ("tanh", "sigmoid", "relu", "square", "abs", "negative", "exp_of_minus_abs")

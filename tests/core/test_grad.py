@@ -9,9 +9,9 @@ import pytest
 import workbench.core.ops  # noqa: F401
 from tests.evaluate import evaluate
 from workbench import errors
-from workbench.core.build import IndexedSlices, convert, ops
 from workbench.core.grad import gradients
-from workbench.core.graph import Graph, Tensor
+from workbench.core.graph.build import IndexedSlices, convert, ops
+from workbench.core.graph.graph import Graph, Tensor
 
 
 @pytest.fixture(autouse=True)

@@ -13,9 +13,9 @@ import pytest
 import workbench.core.ops  # noqa: F401
 from tests.evaluate import evaluate
 from tests.opcases import ints, positive, reals
-from workbench.core.build import convert, ops
 from workbench.core.grad import gradients
-from workbench.core.graph import Graph
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.graph import Graph
 
 pytestmark = pytest.mark.oracle
 

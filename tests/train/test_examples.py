@@ -1,11 +1,11 @@
-"""tf.Example messages and TFRecord files in Python; parsing in the graph is in tests/core/test_ops_files.py."""
+"""tf.Example messages and TFRecord files in Python; parsing in the graph is in tests/core/ops/test_ops_files.py."""
 from __future__ import annotations
 
 import re
 
 import pytest
 
-from tests.core.test_records import GOLDEN
+from tests.core.state.test_tfrecord import GOLDEN
 from workbench import errors
 from workbench.train.examples import (
     BytesList,

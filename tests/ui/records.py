@@ -5,7 +5,7 @@ import math
 import threading
 import time
 
-from workbench.core.gate import gate
+from workbench.core.run.gate import gate
 from workbench.core.trace import GraphRecord, NodeRecord, Span, journal
 
 TASKS = ("/job:worker/task:0", "/job:worker/task:1")

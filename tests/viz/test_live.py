@@ -9,7 +9,7 @@ import pytest
 
 from tests.viz import fixtures
 from workbench import errors
-from workbench.core.gate import Gate
+from workbench.core.run.gate import Gate
 from workbench.core.trace import Journal, Span
 from workbench.viz.live import LiveModel
 

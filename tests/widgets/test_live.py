@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.viz import fixtures
-from workbench.core.gate import Gate
+from workbench.core.run.gate import Gate
 from workbench.core.trace import Journal
 from workbench.viz.live import LiveModel
 from workbench.widgets.base import columns, reply_at_once

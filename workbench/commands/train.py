@@ -19,7 +19,7 @@ from rich.console import Console
 
 from workbench import errors
 from workbench.commands.screen import duration, number, percent, screen
-from workbench.core.gate import gate
+from workbench.core.run.gate import gate
 from workbench.core.trace import Journal, journal
 from workbench.train.progress import Progress, Trainer
 
@@ -243,7 +243,7 @@ def _trainer() -> Trainer:
 def _cluster(options: Options) -> AbstractContextManager[Any]:
     if options.local:
         return nullcontext()
-    from workbench.cluster.chief import Cluster
+    from workbench.cluster.chief.cluster import Cluster
 
     cluster: AbstractContextManager[Any] = Cluster(None, ps=options.ps, worker=options.worker)
     return cluster

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench import errors
-from workbench.core.build import IndexedSlices, convert, ops
-from workbench.core.dtype import variant
-from workbench.core.graph import Operation, Tensor, get_default_graph
+from workbench.core.graph.build import IndexedSlices, convert, ops
+from workbench.core.graph.dtype import variant
+from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 
 __all__ = ["gradients"]
 

@@ -1,6 +1,6 @@
 """USER LEVEL: layers, cells, losses and initializers, written with public operations alone."""
 from workbench.core import ops as _families  # noqa: F401  (registers the operations)
-from workbench.core.build import ops
+from workbench.core.graph.build import ops
 from workbench.nn import rnn_cell
 from workbench.nn.composed import (
     batch_norm_with_global_normalization,

@@ -4,8 +4,8 @@ from __future__ import annotations
 from typing import Any
 
 from workbench import errors
-from workbench.core.build import convert, ops
-from workbench.core.graph import Tensor, get_default_graph
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.graph import Tensor, get_default_graph
 
 __all__ = ["batch_norm_with_global_normalization", "conv1d", "crelu", "log_poisson_loss", "normalize_moments",
            "sufficient_statistics", "weighted_cross_entropy_with_logits"]

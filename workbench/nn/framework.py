@@ -5,8 +5,8 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from workbench.core.build import IndexedSlices, convert, ops
-from workbench.core.graph import Operation, Tensor, get_default_graph
+from workbench.core.graph.build import IndexedSlices, convert, ops
+from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 
 __all__ = ["colocate_with", "control_dependencies", "convert_to_tensor", "device", "name_scope", "set_random_seed",
            "tuple"]

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.build import constant_value, convert, ops
-from workbench.core.dtype import as_dtype
-from workbench.core.graph import Tensor, get_default_graph
-from workbench.core.shape import Shape
+from workbench.core.graph.build import constant_value, convert, ops
+from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.graph import Tensor, get_default_graph
+from workbench.core.graph.shape import Shape
 
 __all__ = [
     "ResizeMethod", "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue", "adjust_saturation",

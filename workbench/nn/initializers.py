@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.build import convert, ops
-from workbench.core.dtype import as_dtype
-from workbench.core.graph import Tensor
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.graph import Tensor
 
 __all__ = [
     "Constant", "Identity", "Ones", "Orthogonal", "RandomNormal", "RandomUniform", "TruncatedNormal", "VarianceScaling",

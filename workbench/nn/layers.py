@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.build import constant_value, convert, ops
-from workbench.core.graph import Tensor
+from workbench.core.graph.build import constant_value, convert, ops
+from workbench.core.graph.graph import Tensor
 from workbench.nn.initializers import Ones, Zeros
 from workbench.nn.scopes import get_variable, variable_scope
 from workbench.nn.variables import GraphKeys, Variable, root_graph

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench import errors
-from workbench.core.build import convert, ops
-from workbench.core.graph import Tensor
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.graph import Tensor
 from workbench.nn.variables import GraphKeys, get_collection, root_graph
 
 __all__ = ["Reduction", "absolute_difference", "add_loss", "compute_weighted_loss", "cosine_distance", "get_losses",

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.build import convert, ops
-from workbench.core.graph import Tensor
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.graph import Tensor
 from workbench.nn.scopes import variable_scope
 from workbench.nn.variables import GraphKeys, Variable, root_graph
 

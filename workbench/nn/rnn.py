@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench import errors
-from workbench.core.build import convert, ops
-from workbench.core.graph import Tensor
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.graph import Tensor
 from workbench.nn.rnn_cell import RNNCell
 from workbench.nn.scopes import variable_scope
 

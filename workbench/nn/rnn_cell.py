@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from workbench import errors
-from workbench.core.build import convert, ops
-from workbench.core.graph import Graph, Tensor
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.graph import Graph, Tensor
 from workbench.nn.initializers import Constant, RandomUniform, Zeros
 from workbench.nn.scopes import VariableScope, get_variable, get_variable_scope, variable_scope
 from workbench.nn.variables import Variable, root_graph

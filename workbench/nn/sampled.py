@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.build import convert, ops
-from workbench.core.graph import Tensor, get_default_graph
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.nn.embedding import embedding_lookup
 from workbench.nn.variables import Variable
 

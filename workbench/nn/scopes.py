@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from workbench import errors
-from workbench.core.build import convert
-from workbench.core.dtype import DType, as_dtype
-from workbench.core.graph import Graph, Tensor, get_default_graph
-from workbench.core.shape import Shape, as_shape
+from workbench.core.graph.build import convert
+from workbench.core.graph.dtype import DType, as_dtype
+from workbench.core.graph.graph import Graph, Tensor, get_default_graph
+from workbench.core.graph.shape import Shape, as_shape
 from workbench.nn.initializers import Zeros, glorot_uniform_initializer
 from workbench.nn.variables import GraphKeys, Variable, add_to_collection, near, root_graph
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench import errors
-from workbench.core.build import convert, ops
-from workbench.core.graph import Tensor, get_default_graph
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.nn.embedding import embedding_lookup
 from workbench.nn.initializers import Zeros
 from workbench.nn.losses import sequence_loss_by_example

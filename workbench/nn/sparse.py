@@ -5,10 +5,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from workbench import errors
-from workbench.core.build import constant_shape, convert, ops
-from workbench.core.dtype import DType
-from workbench.core.graph import Graph, Tensor, get_default_graph
-from workbench.core.shape import Shape
+from workbench.core.graph.build import constant_shape, convert, ops
+from workbench.core.graph.dtype import DType
+from workbench.core.graph.graph import Graph, Tensor, get_default_graph
+from workbench.core.graph.shape import Shape
 from workbench.nn.embedding import embedding_lookup
 
 __all__ = ["SparseTensor", "SparseTensorValue", "edit_distance", "embedding_lookup_sparse", "sparse_placeholder",

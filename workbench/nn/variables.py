@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from workbench import errors
-from workbench.core.build import IndexedSlices, convert, install_operators, ops
-from workbench.core.dtype import DType, as_dtype
-from workbench.core.graph import Graph, Operation, Subgraph, Tensor, default_session, get_default_graph
-from workbench.core.shape import Shape, as_shape
+from workbench.core.graph.build import IndexedSlices, convert, install_operators, ops
+from workbench.core.graph.dtype import DType, as_dtype
+from workbench.core.graph.graph import Graph, Operation, Subgraph, Tensor, default_session, get_default_graph
+from workbench.core.graph.shape import Shape, as_shape
 
 __all__ = [
     "GraphKeys", "Variable", "add_to_collection", "assign", "assign_add", "assign_sub", "get_collection",

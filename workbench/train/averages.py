@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from workbench import errors
-from workbench.core.build import convert, ops
-from workbench.core.graph import Operation
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.graph import Operation
 from workbench.nn.variables import GraphKeys, Variable, global_variables, group, near, root_graph, trainable_variables
 
 __all__ = ["ExponentialMovingAverage"]

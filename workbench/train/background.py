@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from workbench import errors
-from workbench.core.gate import gate
+from workbench.core.run.gate import gate
 from workbench.train.progress import Progress
 
 __all__ = ["Training"]

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from workbench import errors
-from workbench.core.build import convert, ops
-from workbench.core.dtype import as_dtype
-from workbench.core.graph import Tensor
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.graph import Tensor
 from workbench.nn import layers, metrics
 from workbench.nn.initializers import Zeros, glorot_uniform_initializer
 from workbench.nn.scopes import variable_scope

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench import errors
-from workbench.core.build import convert, ops
-from workbench.core.dtype import as_dtype
-from workbench.core.graph import Graph, Operation, Tensor, get_default_graph
-from workbench.core.shape import Shape, as_shape
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
+from workbench.core.graph.shape import Shape, as_shape
 
 __all__ = ["Dataset", "FixedLengthRecordDataset", "Iterator", "TFRecordDataset", "TextLineDataset"]
 

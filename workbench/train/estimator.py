@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph import Graph
-from workbench.core.session import Session
+from workbench.core.graph.graph import Graph
+from workbench.core.run.session import Session
 from workbench.nn import metrics
 from workbench.nn.framework import set_random_seed
 from workbench.nn.variables import (

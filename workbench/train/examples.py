@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench import errors
-from workbench.core import records
-from workbench.core.build import convert, ops
-from workbench.core.dtype import as_dtype
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.dtype import as_dtype
+from workbench.core.state import tfrecord as records
 from workbench.nn.sparse import SparseTensor
 
 __all__ = ["BytesList", "Example", "Feature", "Features", "FixedLenFeature", "FloatList", "Int64List", "TFRecordWriter",

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workbench import errors
-from workbench.core.build import convert, ops
-from workbench.core.graph import Tensor, get_default_graph
-from workbench.core.shape import Shape, as_shape
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.graph import Tensor, get_default_graph
+from workbench.core.graph.shape import Shape, as_shape
 from workbench.nn.variables import GraphKeys, Variable
 from workbench.train import summary
 from workbench.train.coordinator import QueueRunner, add_queue_runner

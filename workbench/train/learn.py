@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench import errors
-from workbench.core.build import ops
-from workbench.core.graph import Tensor
+from workbench.core.graph.build import ops
+from workbench.core.graph.graph import Tensor
 from workbench.train import canned
 from workbench.train import estimator as modern
 from workbench.train.canned import NumericColumn, numeric_column

@@ -13,9 +13,9 @@ import numpy as np
 
 from workbench import errors
 from workbench.core import trace
-from workbench.core.build import ops
-from workbench.core.graph import Graph
-from workbench.core.session import Session
+from workbench.core.graph.build import ops
+from workbench.core.graph.graph import Graph
+from workbench.core.run.session import Session
 from workbench.nn.initializers import Zeros, glorot_uniform_initializer
 from workbench.nn.scopes import get_variable, variable_scope
 from workbench.nn.variables import Variable, global_variables_initializer

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench import errors
-from workbench.core.session import Session
+from workbench.core.run.session import Session
 from workbench.nn.variables import (
     global_variables_initializer,
     local_variables_initializer,

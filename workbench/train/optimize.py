@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from workbench import errors
-from workbench.core.build import IndexedSlices, convert, ops
-from workbench.core.graph import Tensor, get_default_graph
+from workbench.core.graph.build import IndexedSlices, convert, ops
+from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.nn.scopes import variable_scope
 from workbench.nn.variables import GraphKeys, Variable, get_collection, trainable_variables
 from workbench.train import summary

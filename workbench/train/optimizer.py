@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from workbench import errors
-from workbench.core.build import IndexedSlices, convert, ops
 from workbench.core.grad import gradients
-from workbench.core.graph import Operation, Tensor
+from workbench.core.graph.build import IndexedSlices, convert, ops
+from workbench.core.graph.graph import Operation, Tensor
 from workbench.nn.variables import Variable, group, near, root_graph, trainable_variables
 
 __all__ = ["GradientsAndVariables", "Optimizer"]

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench import errors
-from workbench.core.build import IndexedSlices, ops
-from workbench.core.graph import Tensor
+from workbench.core.graph.build import IndexedSlices, ops
+from workbench.core.graph.graph import Tensor
 from workbench.nn.variables import Variable, near, root_graph, scatter_sub, scatter_update
 from workbench.train.optimizer import Optimizer
 

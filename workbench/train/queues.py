@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workbench import errors
-from workbench.core.build import IndexedSlices, convert, ops
-from workbench.core.dtype import DType, as_dtype
-from workbench.core.graph import Operation, Tensor, get_default_graph
-from workbench.core.shape import Shape, as_shape
+from workbench.core.graph.build import IndexedSlices, convert, ops
+from workbench.core.graph.dtype import DType, as_dtype
+from workbench.core.graph.graph import Operation, Tensor, get_default_graph
+from workbench.core.graph.shape import Shape, as_shape
 
 __all__ = ["ConditionalAccumulator", "FIFOQueue", "PaddingFIFOQueue", "PriorityQueue", "QueueBase",
            "RandomShuffleQueue", "SparseConditionalAccumulator"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 from typing import Any
 
 from workbench import errors
-from workbench.core.build import ops
-from workbench.core.graph import Operation, Tensor
+from workbench.core.graph.build import ops
+from workbench.core.graph.graph import Operation, Tensor
 
 __all__ = ["FixedLengthRecordReader", "ReaderBase", "TFRecordReader", "TextLineReader", "WholeFileReader"]
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench import errors
-from workbench.core.build import IndexedSlices, convert, ops
-from workbench.core.dtype import resource
-from workbench.core.graph import Operation, Tensor
+from workbench.core.graph.build import IndexedSlices, convert, ops
+from workbench.core.graph.dtype import resource
+from workbench.core.graph.graph import Operation, Tensor
 from workbench.nn.scopes import variable_scope
 from workbench.nn.variables import Variable, near, root_graph, trainable_variables
 from workbench.train.optimizer import Optimizer

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core import checkpoint
-from workbench.core.build import ops
-from workbench.core.graph import Tensor
-from workbench.core.shape import Shape
+from workbench.core.graph.build import ops
+from workbench.core.graph.graph import Tensor
+from workbench.core.graph.shape import Shape
+from workbench.core.state import checkpoint
 from workbench.nn.variables import Variable, global_variables, near, root_graph
 
 __all__ = ["CheckpointState", "Saver", "checkpoint_exists", "get_checkpoint_state", "latest_checkpoint"]

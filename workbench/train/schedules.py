@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.build import IndexedSlices, convert, ops
-from workbench.core.graph import Graph, Tensor
+from workbench.core.graph.build import IndexedSlices, convert, ops
+from workbench.core.graph.graph import Graph, Tensor
 from workbench.nn.variables import GraphKeys, Variable, root_graph
 
 __all__ = [

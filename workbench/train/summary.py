@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from workbench import errors
-from workbench.core.build import convert, ops
-from workbench.core.graph import Graph, Tensor
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.graph import Graph, Tensor
 from workbench.core.trace import journal
 from workbench.nn.variables import GraphKeys, get_collection, root_graph
 

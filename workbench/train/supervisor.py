@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from workbench import errors
-from workbench.core.graph import Graph, get_default_graph
-from workbench.core.session import Session
+from workbench.core.graph.graph import Graph, get_default_graph
+from workbench.core.run.session import Session
 from workbench.nn.variables import (
     GraphKeys,
     get_collection,

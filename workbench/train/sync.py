@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from workbench import errors
-from workbench.core import device as devices
-from workbench.core.build import IndexedSlices, ops
-from workbench.core.graph import Operation
+from workbench.core.graph import device as devices
+from workbench.core.graph.build import IndexedSlices, ops
+from workbench.core.graph.graph import Operation
 from workbench.nn.variables import GraphKeys, Variable, group, near, root_graph
 from workbench.train.coordinator import QueueRunner
 from workbench.train.optimizer import Optimizer

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph import Graph, get_default_graph, reset_default_graph
-from workbench.core.session import Session
+from workbench.core.graph.graph import Graph, get_default_graph, reset_default_graph
+from workbench.core.run.session import Session
 
 __all__ = ["TestCase", "main"]
 
@@ -51,7 +51,7 @@ class TestCase(unittest.TestCase):
 
     def evaluate(self, tensors: Any) -> Any:
         """The values of tensors, in the default session."""
-        from workbench.core.graph import default_session
+        from workbench.core.graph.graph import default_session
         return default_session().run(tensors)
 
     def assertAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, msg: str | None = None) -> None:

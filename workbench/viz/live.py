@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from workbench import errors
-from workbench.core import gate as gates
+from workbench.core.run import gate as gates
 from workbench.core.trace import GraphRecord, Journal, Span
 from workbench.viz.graph_view import GraphPicture, choose_graph
 from workbench.viz.palette import Palette

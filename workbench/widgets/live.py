@@ -7,7 +7,7 @@ from typing import Any
 
 import ipywidgets
 
-from workbench.core.gate import Gate
+from workbench.core.run.gate import Gate
 from workbench.core.trace import Journal, journal
 from workbench.viz.live import LiveModel
 from workbench.viz.palette import short_task

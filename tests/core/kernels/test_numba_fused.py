@@ -10,11 +10,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import workbench.core.ops  # noqa: F401
-from workbench.core.build import ops
-from workbench.core.graph import Graph, Operation
+from workbench.core.graph.build import ops
+from workbench.core.graph.graph import Graph, Operation
+from workbench.core.graph.opdef import registry
 from workbench.core.kernels.choice import Spec
 from workbench.core.kernels.numba_fused import compile_kernel, kernel_source
-from workbench.core.opdef import registry
 from workbench.core.passes import fuse as fusing
 from workbench.core.passes.prune import prune
 

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import workbench.core.ops  # noqa: F401
+from workbench.core.graph.opdef import registry
 from workbench.core.kernels import load_libraries, numba_rows
 from workbench.core.kernels.choice import Spec, selectors
-from workbench.core.opdef import registry
 
 load_libraries()
 

@@ -12,12 +12,13 @@ import pytest
 
 import workbench as wb
 from tests.core.passes.programs import PROGRAMS
-from workbench.core.check import verify
+from workbench.core.graph.check import verify
+from workbench.core.graph.program import Program
+from workbench.core.graph.shape import Shape
+from workbench.core.graph.text import to_text
 from workbench.core.passes.pipeline import DEVICE_PASSES, PASSES
 from workbench.core.passes.prune import prune
-from workbench.core.passes.rewrite import Program, rewrite
-from workbench.core.shape import Shape
-from workbench.core.text import to_text
+from workbench.core.passes.rewrite import rewrite
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 

@@ -12,8 +12,11 @@ from hypothesis import given, settings
 import workbench as wb
 from tests.core.random_graphs import build, recipes
 from tests.evaluate import evaluate
-from workbench.core.build import ops
-from workbench.core.check import verify
+from workbench.core.graph.build import ops
+from workbench.core.graph.check import verify
+from workbench.core.graph.program import Program
+from workbench.core.graph.shape import Shape
+from workbench.core.graph.text import to_text
 from workbench.core.passes.algebra import algebra
 from workbench.core.passes.cse import cse
 from workbench.core.passes.epilogue import epilogue
@@ -21,10 +24,7 @@ from workbench.core.passes.fold import fold
 from workbench.core.passes.fuse import fuse
 from workbench.core.passes.pipeline import DEVICE_PASSES, PASSES, run_passes
 from workbench.core.passes.prune import prune
-from workbench.core.passes.rewrite import Program
-from workbench.core.session import Session
-from workbench.core.shape import Shape
-from workbench.core.text import to_text
+from workbench.core.run.session import Session
 
 EVERY = pytest.mark.parametrize("step", [f for _, f, _ in PASSES + DEVICE_PASSES], ids=lambda f: f.__name__)
 Step = Callable[[Program], Program]

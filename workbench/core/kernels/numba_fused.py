@@ -6,8 +6,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from workbench.core.graph.opdef import registry
 from workbench.core.kernels.choice import Choice, Kernel, Spec, register
-from workbench.core.opdef import registry
 
 __all__ = ["kernel_source"]
 
@@ -142,8 +142,8 @@ def _body(attrs: Mapping[str, Any], inputs: Sequence[Spec]) -> list[str]:
 
 
 def _result_type(kind: str, dtypes: Sequence[str], options: Mapping[str, Any]) -> str:
-    from workbench.core.dtype import as_dtype
-    from workbench.core.opdef import infer_dtypes
+    from workbench.core.graph.dtype import as_dtype
+    from workbench.core.graph.opdef import infer_dtypes
     return infer_dtypes(registry[kind], [as_dtype(d) for d in dtypes], options, 1)[0].name
 
 

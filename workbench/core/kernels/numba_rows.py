@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core.kernels.choice import Choice, Kernel, Spec, register
-from workbench.core.state import updates
+from workbench.core.state.variables import updates
 
 __all__ = ["FEWEST", "MOST_TERMS"]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 import numpy as np
 
 from workbench import errors
-from workbench.core.build import constant_shape, constant_value, convert, ops, returns_list
-from workbench.core.dtype import as_dtype
-from workbench.core.opdef import op
-from workbench.core.shape import Shape
+from workbench.core.graph.build import constant_shape, constant_value, convert, ops, returns_list
+from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.opdef import op
+from workbench.core.graph.shape import Shape
 
 
 def _axis(axis, rank, where):

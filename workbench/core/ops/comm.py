@@ -4,8 +4,8 @@ from __future__ import annotations
 from typing import Any
 
 from workbench import errors
-from workbench.core.opdef import op
-from workbench.core.state import Context
+from workbench.core.graph.opdef import op
+from workbench.core.state.variables import Context
 
 
 @op("value? ->", types="any ->", stateful=True, context=True)

@@ -6,9 +6,9 @@ import math
 import numpy as np
 
 from workbench import errors
-from workbench.core.build import constant_shape, convert, ops
-from workbench.core.opdef import op
-from workbench.core.shape import Shape, as_shape
+from workbench.core.graph.build import constant_shape, convert, ops
+from workbench.core.graph.opdef import op
+from workbench.core.graph.shape import Shape, as_shape
 
 # strides, dilations and ksize are (height, width); padding is "SAME", "VALID" or ((top, bottom), (left, right))
 

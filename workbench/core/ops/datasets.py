@@ -4,11 +4,11 @@ from __future__ import annotations
 from typing import Any
 
 from workbench import errors
-from workbench.core.build import returns_list
-from workbench.core.datasets import DatasetIterator
-from workbench.core.dtype import as_dtype
-from workbench.core.opdef import op
-from workbench.core.shape import Shape, as_shape
+from workbench.core.graph.build import returns_list
+from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.opdef import op
+from workbench.core.graph.shape import Shape, as_shape
+from workbench.core.state.datasets import DatasetIterator
 
 STATE: dict[str, Any] = {"context": True, "stateful": True, "differentiable": False}
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.opdef import op
-from workbench.core.queues import Queue
-from workbench.core.readers import Reader
-from workbench.core.shape import Shape
+from workbench.core.graph.opdef import op
+from workbench.core.graph.shape import Shape
+from workbench.core.state.queues import Queue
+from workbench.core.state.readers import Reader
 
 FILE: dict[str, Any] = {"stateful": True, "differentiable": False}
 READER: dict[str, Any] = {"context": True, **FILE}

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.build import constant_shape, constant_value, convert, ops
-from workbench.core.dtype import as_dtype
-from workbench.core.opdef import op
-from workbench.core.shape import Shape, as_shape
+from workbench.core.graph.build import constant_shape, constant_value, convert, ops
+from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.opdef import op
+from workbench.core.graph.shape import Shape, as_shape
 
 _LARGEST_CONSTANT = 1024     # elements; larger fills are computed, so that graphs stay small
 

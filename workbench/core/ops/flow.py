@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.build import ops
-from workbench.core.dtype import DType
-from workbench.core.graph import Operation, Subgraph, Tensor
-from workbench.core.opdef import OpDef, op, registry
-from workbench.core.shape import Shape, as_shape
+from workbench.core.graph.build import ops
+from workbench.core.graph.dtype import DType
+from workbench.core.graph.graph import Operation, Subgraph, Tensor
+from workbench.core.graph.opdef import OpDef, op, registry
+from workbench.core.graph.shape import Shape, as_shape
 
 __all__ = ["BODIES", "bodies", "set_back_edge"]
 

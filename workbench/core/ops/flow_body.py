@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from workbench import errors
-from workbench.core.build import convert, ops
-from workbench.core.dtype import DType
-from workbench.core.graph import Graph, Operation, Subgraph, Tensor
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.dtype import DType
+from workbench.core.graph.graph import Graph, Operation, Subgraph, Tensor
 from workbench.core.ops.flow_nest import Structure, analyze
 
 __all__ = ["capture_constant", "claim", "copy_body", "copy_operation", "extend", "finish", "reachable", "trace", "unify",

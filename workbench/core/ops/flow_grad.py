@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.build import IndexedSlices, constant_value, convert, ops
-from workbench.core.dtype import resource, variant
-from workbench.core.graph import Graph, Operation, Subgraph, Tensor, get_default_graph
-from workbench.core.opdef import registry, selective
+from workbench.core.graph.build import IndexedSlices, constant_value, convert, ops
+from workbench.core.graph.dtype import resource, variant
+from workbench.core.graph.graph import Graph, Operation, Subgraph, Tensor, get_default_graph
+from workbench.core.graph.opdef import registry, selective
 from workbench.core.ops.flow_body import claim, copy_body, extend, reachable, unify
 
 __all__ = ["GradientBody", "body_gradients", "carries", "dense_shape_as", "outside", "zero", "zero_as"]

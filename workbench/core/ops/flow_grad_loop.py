@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench import errors
-from workbench.core.build import IndexedSlices, convert, ops
-from workbench.core.dtype import int32, resource, variant
-from workbench.core.graph import Operation, Subgraph, Tensor, get_default_graph
-from workbench.core.opdef import registry, selective
+from workbench.core.graph.build import IndexedSlices, convert, ops
+from workbench.core.graph.dtype import int32, resource, variant
+from workbench.core.graph.graph import Operation, Subgraph, Tensor, get_default_graph
+from workbench.core.graph.opdef import registry, selective
+from workbench.core.graph.shape import Shape
 from workbench.core.ops.flow_body import claim, copy_body, extend, reachable
 from workbench.core.ops.flow_grad import GradientBody, body_gradients, carries, dense_shape_as, outside, zero, zero_as
-from workbench.core.shape import Shape
 
 __all__: list[str] = []
 

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench import errors
-from workbench.core.build import convert, ops
-from workbench.core.dtype import as_dtype
-from workbench.core.graph import Tensor, get_default_graph
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.graph import Tensor, get_default_graph
+from workbench.core.graph.shape import Shape
 from workbench.core.ops.flow_nest import analyze, flatten_up_to, pack
-from workbench.core.shape import Shape
 
 __all__ = ["foldl", "foldr", "map_fn", "scan"]
 

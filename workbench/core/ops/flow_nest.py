@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from workbench import errors
-from workbench.core.build import IndexedSlices
+from workbench.core.graph.build import IndexedSlices
 
 __all__ = ["Structure", "analyze", "flatten_up_to", "pack", "register"]
 

@@ -5,8 +5,8 @@ import math
 
 import numpy as np
 
-from workbench.core.build import convert, ops
-from workbench.core.opdef import op
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.opdef import op
 
 UNARY = "x[...] -> [...]"
 NUMBER, REAL, INEXACT, FLOAT = "T:number -> T", "T:real -> T", "T:differentiable -> T", "T:float -> T"

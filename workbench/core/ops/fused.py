@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core.opdef import op, registry
+from workbench.core.graph.opdef import op, registry
 
 Step = tuple[str, tuple[tuple[str, int], ...], tuple[tuple[str, Any], ...]]
 

@@ -6,10 +6,10 @@ import io
 import numpy as np
 
 from workbench import errors
-from workbench.core.build import constant_shape, ops
-from workbench.core.dtype import as_dtype
-from workbench.core.opdef import op
-from workbench.core.shape import Shape
+from workbench.core.graph.build import constant_shape, ops
+from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.opdef import op
+from workbench.core.graph.shape import Shape
 
 # resizing: each output row is a weighted sum of input rows, and each column of columns
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.build import IndexedSlices, constant_shape, constant_value, convert, ops
-from workbench.core.opdef import op
-from workbench.core.shape import Shape
+from workbench.core.graph.build import IndexedSlices, constant_shape, constant_value, convert, ops
+from workbench.core.graph.opdef import op
+from workbench.core.graph.shape import Shape
 
 
 def _known(tensor):

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.build import constant_value, ops
-from workbench.core.dtype import DType, variant
-from workbench.core.graph import Operation, Tensor
-from workbench.core.opdef import op, selective
-from workbench.core.shape import Shape, as_shape
+from workbench.core.graph.build import constant_value, ops
+from workbench.core.graph.dtype import DType, variant
+from workbench.core.graph.graph import Operation, Tensor
+from workbench.core.graph.opdef import op, selective
+from workbench.core.graph.shape import Shape, as_shape
 
 __all__ = ["EMPTY", "Chain"]
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 import numpy as np
 
 from workbench import errors
-from workbench.core.build import convert, ops
-from workbench.core.dtype import as_dtype
-from workbench.core.opdef import op
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.opdef import op
 
 COMPARE = "x[...] y[...] -> [...]"
 UNARY = "x[...] -> [...]"

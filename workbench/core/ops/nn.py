@@ -4,8 +4,8 @@ from __future__ import annotations
 import numpy as np
 
 from workbench import errors
-from workbench.core.build import constant_value, convert, ops
-from workbench.core.opdef import op
+from workbench.core.graph.build import constant_value, convert, ops
+from workbench.core.graph.opdef import op
 
 UNARY, FLOAT = "x[...] -> [...]", "T:float -> T"
 

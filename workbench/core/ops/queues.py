@@ -6,14 +6,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from workbench.core.accumulators import Accumulator, SparseAccumulator
-from workbench.core.build import returns_list
-from workbench.core.dtype import DType, as_dtype
-from workbench.core.graph import Tensor
-from workbench.core.opdef import op
-from workbench.core.queues import Fifo, PaddingQueue, Priority, Queue, Shuffle
-from workbench.core.shape import Shape, as_shape
-from workbench.core.state import Context
+from workbench.core.graph.build import returns_list
+from workbench.core.graph.dtype import DType, as_dtype
+from workbench.core.graph.graph import Tensor
+from workbench.core.graph.opdef import op
+from workbench.core.graph.shape import Shape, as_shape
+from workbench.core.state.accumulators import Accumulator, SparseAccumulator
+from workbench.core.state.queues import Fifo, PaddingQueue, Priority, Queue, Shuffle
+from workbench.core.state.variables import Context
 
 Array = np.ndarray[Any, Any]
 R = TypeVar("R")

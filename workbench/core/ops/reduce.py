@@ -4,9 +4,9 @@ from __future__ import annotations
 import numpy as np
 
 from workbench import errors
-from workbench.core.build import constant_shape, constant_value, convert, ops
-from workbench.core.opdef import op
-from workbench.core.shape import Shape
+from workbench.core.graph.build import constant_shape, constant_value, convert, ops
+from workbench.core.graph.opdef import op
+from workbench.core.graph.shape import Shape
 
 
 def _axes(axis, rank):

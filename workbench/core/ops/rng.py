@@ -4,11 +4,11 @@ from __future__ import annotations
 import numpy as np
 
 from workbench import errors
-from workbench.core.build import constant_shape, convert, ops
-from workbench.core.dtype import as_dtype
-from workbench.core.graph import get_default_graph
-from workbench.core.opdef import op
-from workbench.core.shape import Shape
+from workbench.core.graph.build import constant_shape, convert, ops
+from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.graph import get_default_graph
+from workbench.core.graph.opdef import op
+from workbench.core.graph.shape import Shape
 
 _DEFAULT_GRAPH_SEED = 87654321      # TensorFlow's: pairs with a seed given to one operation only
 

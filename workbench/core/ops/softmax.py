@@ -4,8 +4,8 @@ from __future__ import annotations
 import numpy as np
 
 from workbench import errors
-from workbench.core.build import convert, ops
-from workbench.core.opdef import op
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.opdef import op
 
 
 def _softmax_into(x, out, *, axis):

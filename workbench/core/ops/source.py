@@ -4,10 +4,10 @@ from __future__ import annotations
 import numpy as np
 
 from workbench import errors
-from workbench.core import build
-from workbench.core.build import ops
-from workbench.core.opdef import op
-from workbench.core.shape import as_shape
+from workbench.core.graph import build
+from workbench.core.graph.build import ops
+from workbench.core.graph.opdef import op
+from workbench.core.graph.shape import as_shape
 
 
 @op("-> ?", types="-> @dtype", shape=lambda inputs, attrs: [as_shape(attrs["value"].shape)])

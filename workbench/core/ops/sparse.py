@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.build import constant_shape, ops
-from workbench.core.opdef import op
+from workbench.core.graph.build import constant_shape, ops
+from workbench.core.graph.opdef import op
 
 
 def _inside(where, indices, shape):

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.build import IndexedSlices, constant, ops
-from workbench.core.graph import Operation, Subgraph, Tensor
-from workbench.core.opdef import op
-from workbench.core.shape import Shape, as_shape
-from workbench.core.state import Context, VariableState, updates
+from workbench.core.graph.build import IndexedSlices, constant, ops
+from workbench.core.graph.graph import Operation, Subgraph, Tensor
+from workbench.core.graph.opdef import op
+from workbench.core.graph.shape import Shape, as_shape
+from workbench.core.state.variables import Context, VariableState, updates
 
 __all__ = ["updates"]
 

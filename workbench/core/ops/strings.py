@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core import records
-from workbench.core.build import convert, ops, returns_list
-from workbench.core.dtype import as_dtype
-from workbench.core.opdef import op
-from workbench.core.shape import Shape, as_shape
+from workbench.core.graph.build import convert, ops, returns_list
+from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.opdef import op
+from workbench.core.graph.shape import Shape, as_shape
+from workbench.core.state import tfrecord as records
 
 TEXT: dict[str, Any] = {"differentiable": False}
 

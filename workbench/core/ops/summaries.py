@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.opdef import op
+from workbench.core.graph.opdef import op
 
 BUCKETS = 30
 

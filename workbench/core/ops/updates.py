@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.opdef import op
-from workbench.core.shape import Shape
-from workbench.core.state import VariableState, update_together, updates
+from workbench.core.graph.opdef import op
+from workbench.core.graph.shape import Shape
+from workbench.core.state.variables import VariableState, update_together, updates
 
 Array = np.ndarray[Any, Any]
 

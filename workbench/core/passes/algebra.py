@@ -3,10 +3,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench.core.build import constant_value
-from workbench.core.graph import Operation, Tensor
-from workbench.core.passes.rewrite import Program, Rewrite, rewrite
-from workbench.core.shape import Shape, broadcast
+from workbench.core.graph.build import constant_value
+from workbench.core.graph.graph import Operation, Tensor
+from workbench.core.graph.program import Program
+from workbench.core.graph.shape import Shape, broadcast
+from workbench.core.passes.rewrite import Rewrite, rewrite
 
 __all__ = ["algebra"]
 

@@ -3,8 +3,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.core.graph import Operation, Tensor
-from workbench.core.passes.rewrite import Program, Rewrite, attribute_key, rewrite
+from workbench.core.graph.graph import Operation, Tensor
+from workbench.core.graph.program import Program
+from workbench.core.passes.rewrite import Rewrite, attribute_key, rewrite
 
 __all__ = ["cse"]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from workbench.core.graph import Operation, Tensor
-from workbench.core.passes.rewrite import Program, Rewrite, rewrite
+from workbench.core.graph.graph import Operation, Tensor
+from workbench.core.graph.program import Program
+from workbench.core.passes.rewrite import Rewrite, rewrite
 
 __all__ = ["epilogue"]
 

@@ -3,8 +3,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from workbench.core.graph import Operation
-from workbench.core.passes.rewrite import Program, Rewrite, is_back_edge, topological
+from workbench.core.graph.graph import Operation
+from workbench.core.graph.program import Program, is_back_edge, topological
+from workbench.core.passes.rewrite import Rewrite
 from workbench.core.passes.waits import Waits, waits
 
 __all__ = ["FUSIBLE_CALLS", "fuse", "saving"]

@@ -3,11 +3,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from workbench.core import device as devices
-from workbench.core.dtype import resource
-from workbench.core.graph import Graph, Operation, Subgraph, Tensor
+from workbench.core.graph import device as devices
+from workbench.core.graph.dtype import resource
+from workbench.core.graph.graph import Graph, Operation, Subgraph, Tensor
+from workbench.core.graph.program import Program, is_back_edge, needed, topological
 from workbench.core.ops.flow import BODIES, bodies, set_back_edge
-from workbench.core.passes.rewrite import Program, Rewrite, is_back_edge, needed, rewrite, topological
+from workbench.core.passes.rewrite import Rewrite, rewrite
 
 __all__ = ["lower", "must_lower"]
 

@@ -3,14 +3,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from workbench.core.check import verify
+from workbench.core.graph.check import verify
+from workbench.core.graph.program import Program
 from workbench.core.passes.algebra import algebra
 from workbench.core.passes.bodies import rewrite_bodies
 from workbench.core.passes.cse import cse
 from workbench.core.passes.epilogue import epilogue
 from workbench.core.passes.fold import fold
 from workbench.core.passes.fuse import fuse
-from workbench.core.passes.rewrite import Program
 from workbench.settings import settings
 
 __all__ = ["DEVICE_PASSES", "PASSES", "run_passes"]

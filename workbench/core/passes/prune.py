@@ -3,9 +3,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from workbench.core.graph import Graph, Operation, Tensor
-from workbench.core.passes.rewrite import Program, Rewrite, needed, topological
-from workbench.core.shape import Shape
+from workbench.core.graph.graph import Graph, Operation, Tensor
+from workbench.core.graph.program import Program, needed, topological
+from workbench.core.graph.shape import Shape
+from workbench.core.passes.rewrite import Rewrite
 
 __all__ = ["prune"]
 

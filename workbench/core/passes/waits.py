@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from workbench.core.graph import Operation
+from workbench.core.graph.graph import Operation
+from workbench.core.graph.program import is_back_edge
 from workbench.core.passes.lower import ambient
-from workbench.core.passes.rewrite import is_back_edge
 
 __all__ = ["CONTROL_FLOW", "Waits", "role", "waits"]
 

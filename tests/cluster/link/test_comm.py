@@ -1,0 +1,73 @@
+"""Clusters without sockets to take over: frames travel inside Dask messages."""
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from distributed import Client, LocalCluster
+
+from tests.cluster.cluster_engines import define
+from tests.cluster.conftest import our_threads
+from tests.cluster.wires import SESSION
+from workbench import errors
+from workbench.cluster.chief.cluster import Cluster
+from workbench.cluster.link.comm import CommConnection
+from workbench.cluster.wire import messages as m
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60)]
+
+
+def test_steps_between_workers_of_one_process():
+    define()
+    with (LocalCluster(n_workers=3, threads_per_worker=1, processes=False, memory_limit=0,
+                       dashboard_address=None) as local, Client(local) as client,
+          Cluster(client, 1, 2, engine="echo") as cluster):
+        assert all(isinstance(member.connection, CommConnection) for member in cluster._members.values())
+        cluster.register_all("h", dict.fromkeys(cluster.tasks, b"exchange"),
+                             {task: [other for other in cluster.tasks if other != task] for task in cluster.tasks})
+        cluster.register_all("bad", dict.fromkeys(cluster.tasks, b"fail"), {})
+        for size in (1, 300_000):
+            fed = {task: {"x": np.full(size, float(i + 1))} for i, task in enumerate(cluster.tasks)}
+            got = cluster.run_step("h", feeds_by_task=fed)
+            assert [float(got[task][0][-1]) for task in cluster.tasks] == [5, 4, 3]
+            got[cluster.tasks[0]][0][:] = 0                  # a copy: nobody else sees it
+            assert fed[cluster.tasks[1]]["x"][0] == 2
+        with pytest.raises(errors.OutOfRangeError, match="it is empty and closed"):
+            cluster.run_step("bad")
+    assert our_threads() == []
+
+
+class OneFrame:
+    """A Dask comm with one message to read, then silence until it is aborted."""
+
+    def __init__(self, frame: Any) -> None:
+        self._frames, self._aborted = [frame], asyncio.Event()
+
+    async def read(self) -> Any:
+        if self._frames:
+            return {"frame": self._frames.pop()}
+        await self._aborted.wait()
+        raise OSError("aborted")
+
+    def abort(self) -> None:
+        self._aborted.set()
+
+
+@pytest.mark.parametrize("frame, kind", [(b"".join(m.encode(m.Close(), SESSION)), ZeroDivisionError), ("text", TypeError),
+                                         (b"x" * 60, errors.DataLossError)], ids=["good", "text", "garbage"])
+def test_a_handler_that_fails_ends_the_connection(frame, kind):
+    """As with sockets: the owner hears of it, or its steps would wait for ever."""
+    closed: list[Any] = []
+
+    async def scene() -> None:
+        connection = CommConnection("peer", SESSION, OneFrame(frame), asyncio.get_running_loop())
+        over = threading.Event()
+        connection.start(lambda connection, frame: 1 // 0, lambda connection, error: (closed.append(error), over.set()))
+        assert await asyncio.to_thread(over.wait, 5)
+        await connection.ended()
+
+    asyncio.run(scene())
+    assert [type(error) for error in closed] == [kind]

@@ -1,0 +1,149 @@
+"""Connections over socket pairs: what is sent arrives whole, what ends ends once, and no descriptor is too large."""
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.interrupts import every_interrupt
+from workbench.cluster.chief.member import Member
+from workbench.cluster.link import connection as transport
+from workbench.cluster.link.buffers import BufferPool
+from workbench.cluster.link.connection import SocketConnection, release_receiver
+from workbench.cluster.link.group import ReceiverGroup
+from workbench.cluster.wire import messages as m
+from workbench.core.trace import Journal
+
+pytestmark = pytest.mark.timeout(30)
+
+SESSION = 7
+
+
+class Pair:
+    """A connection and the bare socket at its other end."""
+
+    def __init__(self, leftover: bytes = b"", one_way: bool = False) -> None:
+        ours, self.other = socket.socketpair(socket.AF_UNIX)
+        self.connection = SocketConnection("peer", SESSION, None if one_way else ours, ours, BufferPool(), leftover)
+        self.frames: list[Any] = []
+        self.closed: list[BaseException | None] = []
+        self.arrived = threading.Event()
+
+    def start(self, group: ReceiverGroup | None = None, on_close: Callable[[], None] = lambda: None) -> None:
+        def closed(connection: Any, error: BaseException | None) -> None:
+            self.closed.append(error)
+            on_close()
+        self.connection.start(lambda connection, frame: (self.frames.append(m.decode(frame)), self.arrived.set()),
+                              closed, group)
+
+    def end(self) -> None:
+        self.other.close()
+        self.connection.close()
+        if hasattr(self.connection, "_on_frame"):
+            self.connection.join(5)
+
+
+@pytest.fixture
+def crashes(monkeypatch) -> list[Any]:
+    """What threads did not catch."""
+    found: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", found.append)
+    return found
+
+
+@pytest.fixture
+def high_descriptors() -> Iterator[None]:
+    """Descriptors below 1024 are in use, as in a process with many connections."""
+    held = [os.open(os.devnull, os.O_RDONLY) for _ in range(1024)]
+    yield
+    for number in held:
+        os.close(number)
+
+
+def raw(message: m.Message) -> bytes:
+    return b"".join(m.encode(message, SESSION, 1, 3))
+
+
+def test_bytes_that_came_before_the_socket_are_read_without_more_to_come():
+    """A worker's event loop may read the first frame together with the request to hand the socket over."""
+    pair, group = Pair(leftover=raw(m.StatusRequest(True)) * 2), ReceiverGroup("test")
+    pair.start(group)
+    assert pair.arrived.wait(5)
+    pair.other.sendall(raw(m.Close()))
+    while m.Close() not in pair.frames:
+        pair.arrived.clear()
+        pair.arrived.wait(5)
+    assert pair.frames == [m.StatusRequest(True), m.StatusRequest(True), m.Close()]
+    pair.end()
+    group.close()
+
+
+def test_a_process_with_many_open_files_still_probes(high_descriptors):
+    pair = Pair()
+    assert pair.other.fileno() > 1023
+    assert pair.connection.send([b"x" * 40], wait=False)
+    assert pair.other.recv(100) == b"x" * 40
+    pair.end()
+
+
+@pytest.mark.parametrize("one_way", [False, True])
+def test_an_owner_that_lets_others_receive_hears_of_the_end_once(one_way, crashes):
+    """What ends with a connection may run other steps, whose kernels release the receiver."""
+    before = set(threading.enumerate())
+    pair = Pair(one_way=one_way)
+    pair.start(on_close=release_receiver)
+    pair.other.close()
+    pair.connection.join(5)
+    for thread in set(threading.enumerate()) - before:
+        thread.join(5)
+    assert [type(error) for error in pair.closed] == [EOFError] and crashes == []
+
+
+@pytest.mark.parametrize("wait", [True, False])
+def test_ctrl_c_at_any_moment_leaves_the_connection_to_others(wait):
+    pair = Pair()
+    sent: list[bool] = []
+    for _ in every_interrupt(lambda: pair.connection.send([b"x" * 40], wait), "cluster/transport.py"):
+        thread = threading.Thread(target=lambda: sent.append(pair.connection.send([b"x" * 40], wait)), daemon=True)
+        thread.start()
+        thread.join(5)
+        assert sent and sent.pop()
+    pair.end()
+
+
+@pytest.mark.parametrize("direction", ["feed", "fetch"])
+def test_a_long_transfer_is_a_sign_of_life(monkeypatch, direction):
+    """A task that takes or gives gigabytes cannot answer probes meanwhile; it is not lost as long as bytes move."""
+    monkeypatch.setattr(transport, "_PIECE", 1 << 20)
+    ours, other = socket.socketpair(socket.AF_UNIX)
+    connection, group = SocketConnection("task", SESSION, ours, ours, BufferPool()), ReceiverGroup("test")
+    answered = threading.Event()
+    member = Member("task", "tcp://a", connection, 1, Journal(), lambda *step: answered.set(), lambda *lost: None, group)
+    array, counts = np.zeros(30 << 20, np.uint8), []
+    message: m.Message = m.RunStep("h", 0, 0, {"x": array}) if direction == "feed" else m.Done(1.0, [array])
+    data = m.encode(message, SESSION, 1, 1)
+    if direction == "feed":
+        sending = threading.Thread(target=connection.send, args=(data,), daemon=True)
+        sending.start()
+        left = sum(map(len, data))
+        while left > 0:
+            left -= len(other.recv(min(left, 1 << 20), socket.MSG_WAITALL))
+            member.probe()
+            counts.append(member.unanswered)
+        sending.join(5)
+    else:
+        for part in data:
+            for start in range(0, len(part), 1 << 20):
+                other.sendall(part[start:start + (1 << 20)])
+                member.probe()
+                counts.append(member.unanswered)
+        assert answered.wait(5)
+    assert len(counts) >= 30 and max(counts) < 10
+    other.close()
+    connection.join(5)
+    group.close()

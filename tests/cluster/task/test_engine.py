@@ -1,0 +1,131 @@
+"""The engine of a task with scripted neighbours: whenever an abort comes, the step ends and harms no later one."""
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench import errors
+from workbench.cluster.chief.backend import ClusterBackend
+from workbench.cluster.task import engine as module
+from workbench.cluster.task.engine import GraphEngine
+from workbench.cluster.task.engines import SILENT, TaskContext
+from workbench.core.compile.plan import Instance
+from workbench.core.run.rendezvous import LocalRendezvous
+from workbench.core.trace import Journal
+
+pytestmark = pytest.mark.timeout(30)
+
+TASK = "/job:worker/task:0"
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Iterator[wb.Graph]:
+    with wb.Graph().as_default() as graph:
+        yield graph
+
+
+class Registered:
+    """Stands for a cluster of one task: keeps what a session registers and runs nothing."""
+
+    tasks = (TASK,)
+
+    def register_all(self, handle: str, programs: Any, targets: Any) -> None:
+        self.program = programs[TASK]
+
+    def run_step(self, handle: str, **options: Any) -> dict[str, list[Any]]:
+        return {}
+
+    def backend(self) -> ClusterBackend:
+        return ClusterBackend(self)
+
+
+class Steps:
+    """An engine with one program, and what its steps answered."""
+
+    def __init__(self, fetch: Any) -> None:
+        registered = Registered()
+        with wb.Session(registered) as session:
+            session.run(fetch)
+        self.engine = GraphEngine(TaskContext(TASK, (TASK,), 7, Journal()))
+        self.engine.register("h", registered.program)
+        self.pool = self.engine._prepared["h"].pool
+        self.answers: dict[int, Any] = {}
+
+    def run(self, step: int) -> None:
+        self.engine.run("h", step, {}, lambda *sent: None, LocalRendezvous(),
+                        lambda result: self.answers.__setitem__(step, result), SILENT)
+
+    def abort(self, step: int) -> None:
+        self.engine.abort(step, errors.CancelledError("stopped; run again"))
+
+
+def endless() -> Any:
+    return wb.while_loop(lambda i: i >= 0, lambda i: (i + 1) % 1000, [wb.constant(0)])
+
+
+def taken(size: int) -> Any:
+    """The sum of an element of a queue."""
+    return wb.reduce_sum(wb.FIFOQueue(4, ["float32"], shapes=[[size]], name="queue").dequeue())
+
+
+def put(steps: Steps, size: int, value: float) -> None:
+    def fail(error: BaseException) -> None:
+        raise error
+    steps.engine.container._items["queue"].enqueue([np.full(size, value, np.float32)], lambda: None, fail)
+
+
+def test_an_endless_loop_does_not_hold_the_receiver_and_can_be_aborted(monkeypatch):
+    released, looping = threading.Event(), threading.Event()
+    check = Instance._check
+    monkeypatch.setattr(module, "release_receiver", released.set)
+    monkeypatch.setattr(Instance, "_check", lambda instance: (looping.set(), check(instance)))
+    steps = Steps(endless())
+    thread = threading.Thread(target=steps.run, args=(1,), daemon=True)
+    thread.start()
+    assert looping.wait(5) and released.is_set()
+    steps.abort(1)
+    thread.join(5)
+    assert isinstance(steps.answers[1], errors.CancelledError) and steps.engine._running == {}
+    assert sum(map(len, steps.pool._idle.values())) == 0          # a cancelled instance serves nobody
+
+
+@pytest.mark.parametrize("fetch", [endless, lambda: taken(20_000)], ids=["loop", "queue"])
+def test_an_abort_right_after_the_receiver_was_released(monkeypatch, fetch):
+    steps = Steps(fetch())
+    with monkeypatch.context() as once:
+        once.setattr(module, "release_receiver", lambda: steps.abort(1))
+        steps.run(1)
+    assert steps.engine._running == {} and not isinstance(steps.answers.get(1), list)
+    if fetch is not endless:
+        steps.run(2)
+        put(steps, 20_000, 1.0)
+        assert steps.answers[2] == [20_000.0]                     # the aborted step takes nothing away
+
+
+def test_a_step_that_ends_well_during_its_abort_gives_no_cancelled_instance_back(monkeypatch):
+    steps = Steps(taken(3))
+    steps.run(1)
+
+    class Late(threading.Event):
+        """The element arrives just before the abort has cancelled the instance."""
+
+        def set(self) -> None:
+            put(steps, 3, 2.0)
+            super().set()
+
+    steps.engine._running[1].__self__.instance.cancelled = Late()      # type: ignore[attr-defined]
+    steps.abort(1)
+    assert steps.answers[1] == [6.0]
+    assert all(not instance.cancelled.is_set() for instance in steps.pool._idle[False])
+
+
+def test_closing_ends_what_runs():
+    steps = Steps(taken(3))
+    steps.run(1)
+    steps.engine.close()
+    assert isinstance(steps.answers[1], errors.CancelledError) and steps.engine._running == {}

@@ -1,0 +1,182 @@
+"""One task between scripted connections: every step is answered, nothing grows, nothing outlives the session."""
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.cluster.wires import SESSION, Wire
+from workbench import errors
+from workbench.cluster.task.engines import define_engine
+from workbench.cluster.task.task import Task
+from workbench.cluster.wire import messages as m
+from workbench.core.run.rendezvous import join_key
+from workbench.core.trace import Span
+
+pytestmark = pytest.mark.timeout(30)
+
+HERE, THERE = "/job:ps/task:0", "/job:worker/task:0"
+
+
+class Unwilling(np.ndarray):
+    """An array whose bytes do not fit into memory once more."""
+
+    def tobytes(self, order: Any = "C") -> bytes:
+        raise MemoryError("cannot allocate 80 GiB")
+
+
+class Scripted:
+    """An engine whose steps do what the test says: a handle is the name of a method."""
+
+    def __init__(self, context: Any) -> None:
+        self.context = context
+
+    def register(self, handle: str, program: bytes) -> None:
+        """Nothing to prepare."""
+
+    def run(self, handle: str, step: int, feeds: Any, send: Any, rendezvous: Any, done: Any, trace: int) -> None:
+        getattr(self, handle)(step, send, rendezvous, done)
+
+    def answer(self, step: int, send: Any, rendezvous: Any, done: Any) -> None:
+        done([np.float32(step)])
+
+    def too_much(self, step: int, send: Any, rendezvous: Any, done: Any) -> None:
+        done([np.zeros(3).view(Unwilling)])
+
+    def odd_name(self, step: int, send: Any, rendezvous: Any, done: Any) -> None:
+        done(errors.NotFoundError("read_file: 'caf\udce9.txt' does not exist; check the name"))
+
+    def wide(self, step: int, send: Any, rendezvous: Any, done: Any) -> None:
+        for number in range(50):
+            rendezvous.receive(join_key(step, f"layer/{number}:0", THERE, HERE), lambda value, dead: None)
+
+    def tell(self, step: int, send: Any, rendezvous: Any, done: Any) -> None:
+        send(join_key(step, "x:0", HERE, THERE), np.ones(2), False)
+        done([])
+
+    def abort(self, step: int, error: errors.Error) -> None:
+        """Steps end by themselves."""
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class Scene:
+    """A task, the wire from its chief, and the wires it dialled."""
+
+    def __init__(self, on_send: Any = lambda message: None, dialling: Any = lambda: None) -> None:
+        define_engine("scripted", Scripted)
+        self.dialled: list[Wire] = []
+        self.chief = Wire("chief", on_send)
+        self._dialling = dialling
+        self.task = Task(HERE, SESSION, self.chief, self._dial, lambda task: None)
+        self.task.start()
+        self.chief.arrive(m.OpenTask(HERE, "scripted", {HERE: "tcp://a", THERE: "tcp://b"}, True, 5.0))
+
+    def _dial(self, task: Task, target: str, address: str) -> Wire:
+        self._dialling()
+        self.dialled.append(Wire(target))
+        return self.dialled[-1]
+
+    def run(self, handle: str, step: int, oldest: int = 0) -> None:
+        self.chief.arrive(m.RunStep(handle, oldest, 0, {}), step)
+
+    def answers(self, step: int) -> list[m.Message]:
+        return [message for number, message in self.chief.sent if number == step]
+
+
+def test_fetches_that_cannot_be_sent_are_a_failure_of_the_step():
+    scene = Scene()
+    scene.run("too_much", 1)
+    failed, = scene.answers(1)
+    assert (failed.error, failed.message) == ("MemoryError", "cannot allocate 80 GiB")
+
+
+def test_errors_may_quote_any_file_name():
+    scene = Scene()
+    scene.run("odd_name", 1)
+    failed, = scene.answers(1)
+    assert failed.message == r"read_file: 'caf\udce9.txt' does not exist; check the name"
+
+
+def test_the_status_of_a_step_that_waits_for_much_gets_through():
+    scene = Scene()
+    scene.run("wide", 1)
+    scene.chief.arrive(m.StatusRequest(False), 9)
+    status, = scene.answers(9)
+    assert status.facts["waiting"].count("layer/") == 50
+
+
+def test_a_step_that_is_over_before_it_begins_is_answered():
+    scene = Scene()
+    scene.chief.arrive(m.Abort("CancelledError", "stopped"), 2)
+    scene.run("answer", 2)
+    scene.run("answer", 7, oldest=7)
+    scene.run("answer", 5, oldest=5)
+    for step in (2, 5):
+        failed, = scene.answers(step)
+        assert (failed.error, failed.message) == ("AbortedError", f"step {step}: it was over at {HERE} before it began; run "
+                                                  "it again with a new number")
+    done, = scene.answers(7)
+    assert done.fetches == [7] and scene.task.facts()["active"] == []
+
+
+def test_one_long_step_does_not_slow_the_others():
+    """While step 1 runs no later step may be forgotten, so looking for what may must become rare."""
+    scene = Scene()
+    scene.run("wide", 1, oldest=1)
+    kept = [scene.task._finished]
+    for step in range(2, 3000):
+        scene.run("answer", step, oldest=1)
+        if scene.task._finished is not kept[-1]:
+            kept.append(scene.task._finished)
+    assert len(kept) < 10 and len(scene.task._finished) == 2998
+    scene.chief.arrive(m.Abort("CancelledError", "stopped"), 1)
+    for step in range(3000, 9000):
+        scene.run("answer", step, oldest=step)
+    assert len(scene.task._finished) < 600 and scene.task._full == 256
+
+
+def test_a_connection_that_broke_is_made_anew():
+    scene = Scene()
+    scene.run("tell", 1)
+    scene.dialled[0].closed = True           # as a failed send leaves it; its end is reported as our own doing
+    scene.dialled[0].end(None)
+    scene.run("tell", 2)
+    assert len(scene.dialled) == 2 and len(scene.dialled[1].sent) == 1
+    scene.dialled[1].closed = True           # nobody noticed yet: this step is lost, the next one is not
+    scene.run("tell", 3)
+    assert [message.error for message in scene.answers(3)] == ["AbortedError"]
+    scene.dialled[1].end(None)
+    scene.run("tell", 4)
+    assert len(scene.dialled) == 3 and scene.task.facts()["links"] == [THERE]
+
+
+@pytest.mark.parametrize("late", ["link", "inbound"])
+def test_connections_made_while_the_task_closes_are_closed(late):
+    scene = Scene(dialling=lambda: scene.task.close())
+    if late == "link":
+        scene.chief.arrive(m.RegisterPartition("tell", b"", {THERE: ""}, {}), 3)
+        assert scene.dialled[0].closed
+    else:
+        scene.task.close()
+        wire = Wire(THERE)
+        scene.task.add_inbound(wire)
+        assert wire.closed and not wire.started
+
+
+def test_a_flush_waits_for_spans_that_another_thread_is_sending():
+    def sending(message: m.Message) -> None:
+        if type(message) is m.SpanBatch:
+            flushing.start()
+            flushing.join(0.2)               # it ends now only if it does not wait
+
+    scene = Scene(on_send=sending)
+    flushing = threading.Thread(target=lambda: scene.chief.arrive(m.StatusRequest(True), 4))
+    scene.task.journal.span(Span("step", "s", HERE, "", 0, 0.0, 1.0, 1))
+    scene.chief.arrive(m.ClockProbe(1.0))
+    flushing.join(5)
+    kinds = [type(message) for _, message in scene.chief.sent]
+    assert kinds.index(m.SpanBatch) < kinds.index(m.Status)

@@ -1,0 +1,172 @@
+"""Every message survives the wire; everything else is refused by name."""
+from __future__ import annotations
+
+import random
+
+import ml_dtypes
+import msgpack
+import numpy as np
+import pytest
+
+from workbench import errors
+from workbench.cluster.wire import messages as m
+from workbench.cluster.wire.frames import DTYPES, HEADER, MAGIC, Frame, Header, parse_header
+from workbench.core.trace import Span
+
+SPAN = Span("op", "dense/MatMul", "/job:ps/task:0", "/job:ps/task:0/device:CPU:0", 1, 0.5, 0.75, 3, "k", 12, "MatMul")
+
+EXAMPLES = [
+    m.OpenTask("/job:ps/task:0", "graph", {"/job:ps/task:0": "tcp://127.0.0.1:1"}, False, 10.0),
+    m.Opened("/job:ps/task:0", 4711), m.Registered("h"),
+    m.RegisterPartition("h", b"\x00program", {"/job:worker/task:0": ""}, {"/job:ps/task:0": ""}),
+    m.Refused("ShapeError", "a: 3 but 2; fix"), m.Abort("CancelledError", "stopped"),
+    m.Failed("OutOfRangeError", "queue: empty; stop", ""), m.StatusRequest(True), m.Status({"active": "[3]"}),
+    m.ClockProbe(1.25), m.ClockReply(1.25, 1.5, 1.75), m.SpanBatch(2, (SPAN, SPAN)), m.Close(),
+]
+
+
+def frame_of(message, session=7, epoch=1, step=3):
+    raw = b"".join(bytes(part) for part in m.encode(message, session, epoch, step))
+    header = parse_header(raw)
+    assert len(raw) == HEADER.size + header.meta + header.data
+    body = raw[HEADER.size:]
+    return Frame(header, body[:header.meta], bytearray(body[header.meta:]) if header.data else None)
+
+
+@pytest.mark.parametrize("message", EXAMPLES, ids=lambda message: type(message).__name__)
+def test_message_survives(message):
+    frame = frame_of(message)
+    assert m.decode(frame) == message
+    assert (frame.header.session, frame.header.epoch, frame.header.step) == (7, 1, 3)
+
+
+ARRAYS = [np.arange(6).reshape(2, 3).astype(dtype) for dtype in DTYPES.values()] + [
+    np.float32(3.5), np.empty((0, 4), np.int8), np.zeros((3, 0), ml_dtypes.bfloat16), np.arange(12)[::3],
+    np.asfortranarray(np.arange(6.).reshape(2, 3)), np.arange(40_000, dtype=np.float64)]
+
+
+@pytest.mark.parametrize("array", ARRAYS, ids=lambda a: f"{a.dtype}{a.shape}")
+def test_arrays_survive(array):
+    got = m.decode(frame_of(m.Tensor("k", False, array))).value
+    assert got.dtype == array.dtype and got.shape == array.shape and got.tobytes() == array.tobytes()
+    both = m.decode(frame_of(m.RunStep("h", 1, 0, {"x": array, "y": np.int8(1)}))).feeds
+    assert both["x"].tobytes() == array.tobytes() and both["y"] == 1
+    assert m.decode(frame_of(m.Done(0.5, [array, None]))).fetches[0].shape == array.shape
+
+
+def test_received_arrays_may_be_written():
+    m.decode(frame_of(m.Tensor("k", False, np.zeros(3)))).value[:] = 1
+
+
+def test_strings_and_foreign_byte_order_survive():
+    words = np.array([[b"", b"abc"], ["täg".encode(), b"\x00" * 300]], object)
+    got = m.decode(frame_of(m.Tensor("k", False, words))).value
+    assert got.tolist() == words.tolist() and got.dtype == object
+    assert m.decode(frame_of(m.Tensor("k", False, np.arange(3).astype(">i4")))).value.tolist() == [0, 1, 2]
+    assert m.decode(frame_of(m.Tensor("k", False, np.array(["ä", "b"])))).value.tolist() == ["ä".encode(), b"b"]
+
+
+def test_dead_and_valueless_tokens():
+    assert m.decode(frame_of(m.Tensor("k|ä", True, None))) == m.Tensor("k|ä", True, None)
+    assert m.decode(frame_of(m.Tensor("k", False, None))) == m.Tensor("k", False, None)
+
+
+def test_objects_do_not_travel():
+    with pytest.raises(errors.DtypeError, match="k: object objects do not travel between tasks"):
+        m.encode(m.Tensor("k", False, np.array([object()], object)), 7)
+    with pytest.raises(errors.DtypeError, match=r"datetime64\[s\] does not travel between tasks; send one of bool"):
+        m.encode(m.Tensor("k", False, np.array(["2020-01-01"], "datetime64[s]")), 7)
+
+
+@pytest.mark.parametrize("shape", [(0,), (2, 0), ()], ids=str)
+def test_empty_arrays_need_no_payload(shape):
+    """A feed of nothing but an empty batch, of strings too, comes with no data at all."""
+    for array in (np.full(shape, b"", object), np.empty(shape, np.float32)):
+        got = m.decode(frame_of(m.RunStep("h", 1, 0, {"x": array}))).feeds["x"]
+        assert got.shape == shape and got.dtype == array.dtype
+        assert m.decode(frame_of(m.Done(0.5, [array]))).fetches[0].shape == shape
+
+
+def test_what_no_receiver_takes_is_refused_by_the_sender():
+    """The receiver would take it for damage and drop the connection, and with it the session."""
+    deep = np.zeros((1,) * 33)
+    for message in (m.Tensor("k", False, deep), m.Done(0.5, [deep])):
+        with pytest.raises(errors.ShapeError, match="an array of rank 33 does not travel between tasks, at most 32 do"):
+            m.encode(message, 7)
+    with pytest.raises(errors.DtypeError, match=r"k: '\\ud800' is no text \(surrogates not allowed\); send bytes"):
+        m.encode(m.Tensor("k", False, np.array(["\ud800"], object)), 7)
+    with pytest.raises(errors.ResourceExhaustedError, match=r"RegisterPartition\.program: it has 268435457 bytes, at most "
+                                                            "268435456 travel; feed large arrays"):
+        m.encode(m.RegisterPartition("h", bytes((1 << 28) + 1), {}, {}), 7)
+
+
+def test_large_values_are_sent_from_their_own_memory():
+    array = np.zeros(100_000, np.float32)
+    head, data = m.encode(m.Tensor("k", False, array), 7)
+    assert len(head) < 100 and np.shares_memory(np.frombuffer(data, np.uint8), array)
+
+
+def header(**changes):
+    fields = {"magic": MAGIC, "version": 1, "kind": 6, "flags": 0, "session": 7, "epoch": 1, "meta": 0, "step": 3,
+              "data": 0}
+    return HEADER.pack(*{**fields, **changes}.values())
+
+
+@pytest.mark.parametrize("changes, text", [
+    ({"magic": b"GET "}, r"magic is b'GET ', expected b'WBx\\n'; the peer does not speak workbench"),
+    ({"version": 9}, "version is 9, expected 1; install the same workbench everywhere"),
+    ({"meta": 1 << 30}, "meta is 1073741824 bytes, at most 268435456"),
+    ({"data": 1 << 60}, "data is 1152921504606846976 bytes, at most"),
+])
+def test_bad_headers(changes, text):
+    with pytest.raises(errors.DataLossError, match=text):
+        parse_header(header(**changes))
+
+
+def control(body, kind=m.RunStep, data=None):
+    meta = msgpack.packb(body)
+    return Frame(Header(kind.kind, 0, 7, 1, len(meta), 3, len(data or b"")), meta, data)
+
+
+@pytest.mark.parametrize("frame, text", [
+    (Frame(Header(99, 0, 7, 1, 0, 3, 0), b"", None), "kind is 99, expected 1 to 16"),
+    (Frame(Header(6, 0, 7, 1, 3, 3, 0), b"\xc1\xff\x00", None), "RunStep: .* in a body of 3 bytes"),
+    (control({"handle": "h"}), "RunStep: body has dict fields, expected 4"),
+    (control(["h", 1]), "RunStep: body has 2 fields, expected 4"),
+    (control([17, 1, 0, []]), "RunStep.handle: 17 is no text of at most 512 characters"),
+    (control(["h", -1, 0, []]), "RunStep.oldest: -1 is no integer between 0"),
+    (control(["h", True, 0, []]), "RunStep.oldest: True is no integer"),
+    (control(["h", 1, 4, []]), "RunStep.trace: 4 is no integer between 0 and 3"),
+    (control(["h", 1, 0, [["x", ["float32", [3], 12]]]]), "RunStep.feeds x: 12 bytes at 0 go beyond the 0 that were sent"),
+    (control(["h", 1, 0, [["x", ["float99", [3], 12]]]], data=bytes(64)), "dtype is 'float99', expected one of bool"),
+    (control(["h", 1, 0, [["x", ["float32", [4], 12]]]], data=bytes(64)), r"float32 of shape \[4\] takes 16 bytes but 12"),
+    (control(["h", 1, 0, [["x", ["float32", [-1], 12]]]], data=bytes(64)), "is no array description"),
+    (control(["h", 1, 0, [["x", ["string", [2], 6]]]], data=b"\x01\0\0\0a" + bytes(59)), "string 1 of 2 ends at byte"),
+    (control(["h", 1, 0, []], data=bytes(64)), "RunStep: uses 0 payload bytes of 64"),
+    (control([float("nan")], m.ClockProbe), "ClockProbe.sent: nan is no finite number"),
+    (control([0, [["op", 1]]], m.SpanBatch), r"SpanBatch.spans: \['op', 1\] is no trace span"),
+    (Frame(Header(10, 2, 7, 1, 1, 3, 4), b"k", bytearray(4)), "Tensor k: 4 bytes came with a valueless token"),
+    (Frame(Header(10, 63 << 2, 7, 1, 1, 3, 0), b"k", None), "rank 63"),
+    (Frame(Header(10, 200 << 8, 7, 1, 1, 3, 0), b"k", None), "dtype code 200 in 1 bytes"),
+    (Frame(Header(10, 2, 7, 1, 1, 3, 0), b"\xff", None), "Tensor.key: 'utf-8' codec"),
+])
+def test_bad_bodies_are_refused_by_name(frame, text):
+    with pytest.raises(errors.DataLossError, match=text):
+        m.decode(frame)
+
+
+def test_random_damage_never_gets_further_than_an_error():
+    random.seed(1)
+    arrays = m.RunStep("h", 1, 0, {"x": np.ones(3)}), m.Tensor("k", False, np.ones(3))
+    frames = [frame_of(message) for message in (*EXAMPLES, *arrays)]
+    refused = 0
+    for _ in range(3000):
+        frame = random.choice(frames)
+        raw = bytearray(frame.meta) or bytearray(1)
+        for _ in range(random.randint(1, 4)):
+            raw[random.randrange(len(raw))] = random.randrange(256)
+        try:
+            m.decode(Frame(frame.header, bytes(raw), frame.data))
+        except errors.DataLossError:
+            refused += 1
+    assert refused > 1000

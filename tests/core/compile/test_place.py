@@ -1,0 +1,129 @@
+"""Which operation goes where: requests, state, colocation, and what is said when they cannot all be had."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import workbench as wb
+from workbench import errors
+from workbench.core.compile.place import place
+from workbench.core.passes.prune import prune
+
+DEVICES = ("/job:ps/task:0/device:CPU:0", "/job:ps/task:1/device:CPU:0", "/job:worker/task:0/device:CPU:0",
+           "/job:worker/task:0/device:CPU:1", "/job:worker/task:1/device:CPU:0")
+HOME = DEVICES[2]
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Iterator[wb.Graph]:
+    with wb.Graph().as_default() as graph:
+        yield graph
+
+
+def placed(*fetches, home=HOME, devices=DEVICES) -> dict[str, str]:
+    graph = fetches[0].graph
+    return place(prune(graph, fetches, [], {}), devices, home)
+
+
+def test_without_requests_everything_is_at_home():
+    x = wb.constant(1.0) + 2.0
+    assert set(placed(x).values()) == {HOME}
+    assert set(place(prune(x.graph, [x], [], {}), DEVICES).values()) == {DEVICES[0]}, "the first device by default"
+
+
+@pytest.mark.parametrize("request_, device", [
+    ("/job:ps/task:1", DEVICES[1]), ("/job:ps", DEVICES[0]), ("/task:1", DEVICES[4]), ("/cpu:1", DEVICES[3]),
+    ("/job:worker/task:1/device:CPU:0", DEVICES[4]), ("", HOME)])
+def test_partial_requests_hold_and_the_nearest_is_taken(request_, device):
+    with wb.device(request_):
+        x = wb.identity(wb.constant(1.0), name="x")
+    assert placed(x)["x"] == device
+
+
+def test_the_innermost_scope_wins_field_by_field():
+    with wb.device("/job:ps/task:1"), wb.device("/task:0"):
+        x = wb.constant(1.0, name="x")
+    assert placed(x)["x"] == DEVICES[0]
+
+
+def test_state_and_the_operations_on_it_share_a_device():
+    with wb.device("/job:ps/task:1"):
+        v = wb.Variable(1.0, name="v")
+    with wb.device("/job:worker/task:1"):
+        y = wb.multiply(v, 2.0, name="y")
+    found = placed(y, wb.assign_add(v, y, name="more"))
+    assert found["v"] == found["more"] == DEVICES[1] and found["y"] == DEVICES[4]
+    assert {found[n] for n in found if n.startswith("v/read")} == {DEVICES[1]}
+
+
+def test_operations_on_two_variables_bring_them_together():
+    with wb.device("/job:ps"):
+        a, b = wb.Variable(1.0, name="a"), wb.Variable(1.0, name="b")
+    with wb.device("/job:ps/task:1"), wb.colocate_with(a.op):
+        marker = wb.identity(wb.constant(0.0), name="marker")
+    found = placed(marker, a.read_value(), b.read_value())
+    assert found["a"] == found["marker"] == DEVICES[1] and found["b"] == DEVICES[0]
+
+
+def test_colocation_groups_are_transitive():
+    a = wb.identity(wb.constant(1.0), name="a")
+    with wb.colocate_with(a.op):
+        b = wb.identity(wb.constant(1.0), name="b")
+    with wb.colocate_with(b.op), wb.device("/job:ps/task:1"):
+        c = wb.identity(wb.constant(1.0), name="c")
+    found = placed(a, b, c)
+    assert found["a"] == found["b"] == found["c"] == DEVICES[1]
+
+
+def test_colocation_with_something_pruned_away_is_void():
+    a = wb.identity(wb.constant(1.0), name="a")
+    with wb.colocate_with(a.op):
+        b = wb.identity(wb.constant(1.0), name="b")
+    assert placed(b)["b"] == HOME
+
+
+def test_a_gradient_follows_its_operation_unless_it_was_placed_elsewhere():
+    x = wb.placeholder_with_default(wb.constant([1.0, 2.0]), [2])
+    with wb.device("/job:worker/task:1"):
+        y = wb.exp(x, name="y")
+    slope, = wb.gradients(y, [x])
+    assert placed(slope)[slope.op.name] == DEVICES[4]
+
+
+def text(error) -> str:
+    return str(error.value).partition("\n")[0]
+
+
+def test_conflict_names_both_and_who_asked():
+    with wb.device("/job:ps"):
+        v = wb.Variable(1.0, name="v")
+    one = wb.constant(1.0)
+    with wb.device("/job:worker"), wb.colocate_with(v.op):
+        y = wb.identity(one, name="y")
+    with pytest.raises(errors.PlacementError) as error:
+        placed(y, v.read_value())
+    assert text(error) == ("place: 'v' must be with 'y' (colocate_with) but asks for /job:ps (from 'v') while "
+                           "/job:worker is asked by 'y'; make the job equal")
+
+
+def test_conflict_over_state():
+    with wb.device("/job:ps/task:0"):
+        v = wb.Variable(1.0, name="v")
+    with wb.device("/job:ps/task:1"):
+        y = v.graph.create("read_variable", [v.handle], {"dtype": wb.float32, "shape": ()}, "y").outputs[0]
+    with pytest.raises(errors.PlacementError) as error:
+        placed(y)
+    assert text(error) == ("place: 'v' must be with 'y' (it uses its state) but asks for /job:ps/task:0 (from 'v') "
+                           "while /job:ps/task:1 is asked by 'y'; make the task equal")
+
+
+def test_infeasible_request_lists_what_there_is():
+    one = wb.constant(1.0)
+    with wb.device("/job:worker/task:7"):
+        y = wb.identity(one, name="y")
+    with pytest.raises(errors.PlacementError) as error:
+        placed(y, devices=DEVICES[:2], home=DEVICES[0])
+    assert str(error.value).startswith(
+        "place: 'y' asks for /job:worker/task:7 but there are only /job:ps/task:0/device:CPU:0, "
+        "/job:ps/task:1/device:CPU:0; ask for one of them or start the session with more devices\n  built at: ")

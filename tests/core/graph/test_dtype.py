@@ -1,0 +1,72 @@
+"""Element types: names, twins, conversion without silent loss."""
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from workbench import errors
+from workbench.core.graph import dtype as types
+from workbench.core.graph.dtype import as_dtype, dtype_of, to_array
+
+
+@pytest.mark.parametrize(("given", "name"), [
+    ("float32", "float32"), (np.float64, "float64"), (np.dtype("int8"), "int8"), (float, "float32"), (int, "int32"),
+    (bool, "bool"), (str, "string"), (ml_dtypes.bfloat16, "bfloat16"), (types.uint16, "uint16"), ("S3", "string"),
+    (complex, "complex128")])
+def test_as_dtype(given: Any, name: str) -> None:
+    assert as_dtype(given).name == name
+    assert as_dtype(given) is as_dtype(name)
+
+
+@pytest.mark.parametrize("given", ["float31", object(), None, "M8[s]"])
+def test_as_dtype_names_what_it_does_not_know(given: Any) -> None:
+    with pytest.raises(errors.DtypeError, match=r"as_dtype: .* is no element type; use one of float16, bfloat16"):
+        as_dtype(given)
+
+
+def test_properties() -> None:
+    assert types.float32.is_floating and types.bfloat16.is_floating and not types.int32.is_floating
+    assert types.int64.is_integer and types.uint8.max == 255 and types.int8.min == -128
+    assert types.float16.size == 2 and types.bfloat16.size == 2 and types.bfloat16.max > 1e38
+    assert types.float64.is_differentiable
+    assert not types.int32.is_differentiable and not types.complex64.is_differentiable
+    assert repr(types.bool_) == "wb.bool" and types.float32.as_numpy_dtype is np.float32
+
+
+@pytest.mark.parametrize(("value", "name"), [
+    (1.5, "float32"), (3, "int32"), (2**40, "int64"), (True, "bool"), ([1, 2.5], "float32"), (np.float64(2),
+                                                                                              "float64"),
+    (np.arange(3), "int64"), ([], "float32"), (1j, "complex128"),
+    (np.array(["a", b"b"], object), "string")])
+def test_default_widths(value: Any, name: str) -> None:
+    assert dtype_of(to_array(value)).name == name
+
+
+def test_text_becomes_bytes() -> None:
+    array = to_array([["a", b"b"], ["é", "d"]])
+    assert array.dtype == object and array.shape == (2, 2) and array[0, 0] == b"a" and array[1, 0] == "é".encode()
+    assert to_array("abc").shape == () and dtype_of(to_array("abc")) is types.string
+
+
+@pytest.mark.parametrize(("value", "wanted", "text"), [
+    (1.5, types.int32, r"convert: 1.5 is float64 but int32 was wanted; cast it"),
+    (300, types.uint8, r"convert: 300 does not fit uint8 \(0 … 255\)"),
+    (-1, types.uint8, r"does not fit uint8"),
+    (True, types.float32, r"convert: True is bool but float32 was wanted"),
+    (1, types.bool_, r"is int64 but bool was wanted"),
+    ("a", types.float32, r"convert: 'a' is no number but float32 was wanted"),
+    ([object()], None, r"is no number but a tensor was wanted")])
+def test_no_silent_loss(value: Any, wanted: Any, text: str) -> None:
+    with pytest.raises(errors.DtypeError, match=text):
+        to_array(value, wanted)
+
+
+def test_conversions_that_lose_nothing_of_interest() -> None:
+    assert to_array(1, types.float32).dtype == np.float32
+    assert to_array(0.1, types.bfloat16).dtype == ml_dtypes.bfloat16
+    assert to_array(np.float64(1e300), types.float32) == np.inf
+    same = np.ones(3, np.float32)
+    assert to_array(same, types.float32) is same

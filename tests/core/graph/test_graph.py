@@ -1,0 +1,157 @@
+"""Graphs: names, scopes, devices, control inputs, captures, and the errors of mixing graphs."""
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench.core.ops  # noqa: F401
+from workbench import errors
+from workbench.core.graph.build import ops
+from workbench.core.graph.graph import Graph, Subgraph, canonical, get_default_graph, reset_default_graph
+
+
+@pytest.fixture
+def graph() -> Any:
+    with Graph().as_default() as graph:
+        yield graph
+
+
+def test_names_are_unique_and_scoped(graph: Graph) -> None:
+    first, second = ops.constant(1.0, name="a"), ops.constant(1.0, name="a")
+    with graph.name_scope("layer"):
+        third = ops.constant(1.0, name="a")
+    with graph.name_scope("layer") as again:
+        fourth = ops.constant(1.0, name="a")
+    with graph.name_scope("layer/"):
+        fifth = ops.constant(1.0, name="b")
+    with graph.name_scope("x"), graph.name_scope(None):
+        sixth = ops.constant(1.0, name="A")
+    assert [t.op.name for t in (first, second, third, fourth, fifth, sixth)] == ["a", "a_1", "layer/a", "layer_1/a",
+                                                                                 "layer/b", "A_2"]
+    assert again == "layer_1/" and graph.scope == ""
+
+
+def test_lookup(graph: Graph) -> None:
+    x = ops.constant(1.0, name="x")
+    assert graph.operation("x") is x.op and graph.tensor("x:0") is x and graph.as_graph_element("x:0") is x
+    assert graph.as_graph_element("x") is x.op and graph.get_operations() == [x.op]
+    with pytest.raises(errors.NotFoundError, match=r"graph: no operation 'y' among 1"):
+        graph.operation("y")
+    with pytest.raises(errors.NotFoundError, match=r"no tensor 'x:3'; 'x' has 1 outputs"):
+        graph.tensor("x:3")
+    with pytest.raises(errors.InvalidArgumentError, match=r"fetch: 3 is a int, not a tensor"):
+        graph.as_graph_element(3)
+    with pytest.raises(errors.InvalidArgumentError, match=r"'a b' is no operation name"):
+        ops.constant(1.0, name="a b")
+
+
+def test_graphs_do_not_mix(graph: Graph) -> None:
+    x = ops.constant(1.0, name="x")
+    with Graph().as_default() as other:
+        with pytest.raises(errors.InvalidArgumentError, match=r"graph: x:0 belongs to another graph"):
+            ops.negative(x)
+        with pytest.raises(errors.InvalidArgumentError, match=r"fetch: x belongs to another graph"):
+            other.as_graph_element(x.op)
+
+
+def test_finalized_graphs_stay_as_they_are(graph: Graph) -> None:
+    graph.finalize()
+    with pytest.raises(errors.FailedPreconditionError, match=r"it is finalized but constant was added"):
+        ops.constant(1.0)
+
+
+def test_errors_carry_the_users_line(graph: Graph) -> None:
+    a = ops.placeholder("float32", [2, 3], name="a")
+    with pytest.raises(errors.ShapeError) as caught:
+        ops.matmul(a, a, name="product")
+    text = str(caught.value)
+    assert "operation: 'product'" in text and "inputs: a:0 float32[2,3], a:0 float32[2,3]" in text
+    assert f"built at: {__file__}:" in text
+
+
+def test_devices_merge_inwards(graph: Graph) -> None:
+    with graph.device("/job:ps/task:1"):
+        a = ops.constant(1.0)
+        with graph.device("/cpu:0"):
+            b = ops.constant(1.0)
+        with graph.device(None):
+            c = ops.constant(1.0)
+        with graph.device(lambda op: "/task:2" if op.type == "constant" else ""):
+            d = ops.constant(1.0)
+    assert [t.device for t in (a, b, c, d)] == ["/job:ps/task:1", "/job:ps/task:1/device:CPU:0", "", "/job:ps/task:2"]
+
+
+def test_control_inputs_and_colocation(graph: Graph) -> None:
+    a, b = ops.constant(1.0, name="a"), ops.constant(2.0, name="b")
+    with graph.control_dependencies([a]), graph.control_dependencies([b.op]), graph.colocate_with(a):
+        c = ops.negative(b)
+        with graph.control_dependencies(None):
+            d = ops.negative(b)
+    assert c.op.control_inputs == (a.op, b.op) and d.op.control_inputs == () and c.op.colocation == {"a"}
+    with pytest.raises(errors.InvalidArgumentError, match=r"control_dependencies: 3 is no tensor or operation"), \
+            graph.control_dependencies([3]):
+        pass
+
+
+def test_tensors_know_their_neighbours(graph: Graph) -> None:
+    x = ops.placeholder("float32", [None, 2], name="x")
+    y = ops.negative(x)
+    assert x.consumers() == [y.op] and x.graph is graph and repr(x) == "<Tensor x:0 float32[?,2]>"
+    x.set_shape([3, None])
+    assert x.get_shape() == [3, 2] and len(list(x)) == 3
+    with pytest.raises(errors.ShapeError, match=r"set_shape of x:0: \[3,2\] and \[4,2\] cannot be the same"):
+        x.set_shape([4, 2])
+    with pytest.raises(errors.InvalidArgumentError, match=r"bool: .* has no value while the graph is built"):
+        bool(x)
+    with pytest.raises(errors.InvalidArgumentError, match=r"iter: .* has no known first dimension"):
+        iter(ops.placeholder("float32", [None]))
+    with pytest.raises(errors.FailedPreconditionError, match="there is no default session"):
+        x.eval()
+
+
+def test_subgraphs_capture(graph: Graph) -> None:
+    x, two = ops.placeholder("float32", [2], name="x"), ops.constant(2.0, name="two")
+    body = Subgraph(graph, "body")
+    with body.as_default():
+        y = x * two + x
+    assert [outer for outer, _ in body.captures] == [x] and body.captures[0][1].op.type == "argument"
+    assert y.graph is body and [op.type for op in body.operations].count("constant") == 1
+
+
+def test_threads_have_their_own_scopes(graph: Graph) -> None:
+    seen = []
+
+    def build() -> None:
+        with graph.as_default():
+            seen.append(ops.constant(1.0, name="inner").op.name)
+    with graph.name_scope("outer"):
+        thread = threading.Thread(target=build)
+        thread.start()
+        thread.join(10)
+    assert seen == ["inner"]
+
+
+def test_default_graph() -> None:
+    before = get_default_graph()
+    reset_default_graph()
+    assert get_default_graph() is not before
+    with Graph().as_default() as inner:
+        assert get_default_graph() is inner
+        with pytest.raises(errors.FailedPreconditionError, match="a graph is in use"):
+            reset_default_graph()
+
+
+def test_collections(graph: Graph) -> None:
+    x = ops.constant(1.0, name="layer/x")
+    graph.add_to_collection("losses", x)
+    assert graph.get_collection("losses") == [x] == graph.get_collection("losses", "layer")
+    assert graph.get_collection("losses", "head") == [] == graph.get_collection("other")
+    assert graph.get_collection_ref("losses") is graph.get_collection_ref("losses")
+
+
+def test_attributes_are_canonical() -> None:
+    assert canonical([1, np.int64(2), [np.float32(0.5)]]) == (1, 2, (0.5,)) and canonical(np.eye(2)) == ((1.0, 0.0),
+                                                                                                         (0.0, 1.0))

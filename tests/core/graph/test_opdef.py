@@ -1,0 +1,96 @@
+"""Operation definitions: reading signatures, inferring shapes and dtypes, the registry's errors."""
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import workbench.core.ops  # noqa: F401
+from workbench import errors
+from workbench.core.graph import dtype as types
+from workbench.core.graph.opdef import REQUIRED, OpDef, infer_dtypes, infer_shapes, op, parse, registry
+from workbench.core.graph.shape import Shape, as_shape
+
+
+def defined(signature: Any, **options: Any) -> OpDef:
+    """An operation that stays out of the registry."""
+    return OpDef("f", signature, lambda *a: a, inputs=tuple(options.pop("inputs", "abc")), **options)
+
+
+def shapes(signature: Any, *given: Any, **attrs: Any) -> list[Shape]:
+    return infer_shapes(defined(signature), [as_shape(g) for g in given], attrs)
+
+
+def test_signatures_are_read() -> None:
+    inputs, outputs = parse("a[m,k] *values[...] x? -> [m] ?")
+    assert [(p.name, p.dims, p.variadic) for p in inputs] == [("a", ("m", "k"), False), ("values", ("...",), True),
+                                                              ("x", None, False)]
+    assert [p.dims for p in outputs] == [("m",), None]
+    assert parse("->") == ((), ())
+
+
+def test_letters_bind_and_spread() -> None:
+    assert shapes("a[m,k] b[k,n] -> [m,n]", [None, 3], [3, 4]) == [Shape([None, 4])]
+    assert shapes("a[...,c] b[c] -> [...]", [2, 5, None], [3]) == [Shape([2, 5])]
+    assert shapes("a[n,...] b[...] -> [n,...]", [7, 2, 1], [3]) == [Shape([7, 2, 3])]
+    assert shapes("a[...] -> [...] []", None) == [Shape(None), Shape(())]
+    assert shapes("a[2,_] -> [_,2]", [None, 9]) == [Shape([None, 2])]
+    assert shapes(lambda *, flip: "a[m,n] -> [n,m]" if flip else "a[m,n] -> [m,n]", [2, 3],
+                  flip=True) == [Shape([3, 2])]
+
+
+@pytest.mark.parametrize(("signature", "given", "text"), [
+    ("a[m,k] b[k,n] -> [m,n]", ([2, 3], [2, 4]),
+     "f: a axis 1 is 3 but b axis 0 is 2; both are 'k' in 'a[m,k] b[k,n] -> [m,n]'"),
+    ("a[m] -> [m]", ([2, 3],), "f: a has rank 2 (shape [2,3]) but rank 1 is needed by 'a[m] -> [m]'"),
+    ("a[...,m,n] -> []", ([2],), "f: a has rank 1 (shape [2]) but rank >= 2 is needed"),
+    ("a[3] -> []", ([4],), "f: a axis 0 is 4 but 3 is needed by"),
+    ("a[...] b[...] -> [...]", ([2], [3]), "f: shapes [2] and [3] do not broadcast: axis -1 is 2 and 3")])
+def test_shape_errors(signature: str, given: Any, text: str) -> None:
+    with pytest.raises(errors.ShapeError) as caught:
+        shapes(signature, *given)
+    assert text in str(caught.value)
+
+
+def dtypes(rule: Any, *given: types.DType, outputs: int = 1, **attrs: Any) -> list[str]:
+    return [d.name for d in infer_dtypes(defined("-> ?", types=rule), given, attrs, outputs)]
+
+
+def test_type_rules() -> None:
+    f, i, b = types.float32, types.int32, types.bool_
+    assert dtypes(None, f, f) == ["float32"]
+    assert dtypes("T T -> bool", i, i) == ["bool"]
+    assert dtypes("any -> @dtype", b, dtype="float64") == ["float64"]
+    assert dtypes("T int -> T T", f, i, outputs=2) == ["float32", "float32"]
+    assert dtypes("T:float I:int I -> I T", f, i, i, outputs=2) == ["int32", "float32"]
+    assert dtypes(lambda given, attrs: [given[1]], f, b) == ["bool"]
+
+
+@pytest.mark.parametrize(("rule", "given", "text"), [
+    (None, (types.float32, types.float64),
+     "f: a is float32 but b is float64; both must have one dtype: cast one of them"),
+    ("T:float -> T", (types.int32,), "f: a is int32 but a float type is needed; cast it"),
+    ("bool T -> T", (types.float32, types.float32), "f: a is float32 but bool is needed; cast it"),
+    ("T int -> T", (types.float32, types.float32), "f: b is float32 but an integer type is needed"),
+    ("@dtype -> @dtype", (types.int8,), "f: a is int8 but float32 is needed")])
+def test_dtype_errors(rule: str, given: Any, text: str) -> None:
+    with pytest.raises(errors.DtypeError) as caught:
+        dtypes(rule, *given, dtype="float32")
+    assert text in str(caught.value)
+
+
+def test_parameters_become_inputs_and_attributes() -> None:
+    d = registry["one_hot"]
+    assert d.inputs == ("indices",) and d.attrs["depth"] is REQUIRED and d.attrs["axis"] == -1
+    assert repr(REQUIRED) == "REQUIRED"
+    assert registry["concat"].variadic == "values" and registry["random_uniform"].inputs == ("shape",)
+    assert registry["abs"].doc.startswith("The absolute value")
+
+
+def test_unknown_and_doubled_names() -> None:
+    with pytest.raises(errors.UnimplementedError, match=r"ops.matmull: no such operation; did you mean matmul"):
+        registry.find("matmull")
+    with pytest.raises(errors.UnimplementedError, match=r"ops.zzz: no such operation; define it with @op"):
+        registry.find("zzz")
+    with pytest.raises(errors.AlreadyExistsError, match=r"operation 'matmul' is defined twice"):
+        op("a? -> ?", name="matmul")(lambda a: a)

@@ -1,0 +1,62 @@
+"""The table of programs and the gradients through a Session: bodies compiled in place, and taken apart."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.core.flow_evaluator import evaluate
+from tests.core.flow_gradient_cases import CASES
+from tests.core.flow_programs import PROGRAMS
+from tests.core.ops.test_flow_gradients import feed, feeds_of, floats, sloped
+from workbench import errors
+from workbench.core.graph.build import ops
+from workbench.core.graph.graph import Graph
+from workbench.core.run.session import Session
+
+
+@pytest.mark.parametrize("lower_all", [False, True])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program(name, lower_all):
+    with Graph().as_default() as graph:
+        feeds, fetches, expected = PROGRAMS[name]()
+    with Session(graph=graph, lower_all=lower_all) as session:
+        found = session.run(fetches, feeds)
+    for value, wanted in zip(found, expected, strict=True):
+        np.testing.assert_allclose(value, wanted, rtol=1e-5)
+        assert np.asarray(value).dtype == np.asarray(wanted).dtype
+
+
+@pytest.mark.parametrize("lower_all", [False, True])
+@pytest.mark.parametrize(("n", "exclusive", "default", "wanted"), [
+    (3, True, True, 300), (7, True, True, 7), (1, False, True, 10), (3, False, False, 300),
+    (1, True, True, "case: predicates hold together; make them exclusive"),
+    (9, False, False, "case: no predicate holds; pass default="),
+])
+def test_case_checks_its_predicates(n, exclusive, default, wanted, lower_all):
+    with Graph().as_default() as graph:
+        x = ops.placeholder("int32", [])
+        y = ops.case([(x < 2, lambda: x * 10), (x < 5, lambda: x * 100)], (lambda: x) if default else None, exclusive)
+    with Session(graph=graph, lower_all=lower_all) as session:
+        if isinstance(wanted, int):
+            assert session.run(y, {x: n}) == wanted
+        else:
+            with pytest.raises(errors.InvalidArgumentError, match=wanted):
+                session.run(y, {x: n})
+
+
+@pytest.mark.parametrize("lower_all", [False, True])
+@pytest.mark.parametrize("name", CASES)
+def test_second_gradient(name, lower_all):
+    function, points = CASES[name]
+    with Graph().as_default() as graph:
+        places = [feed(p) for p in points]
+        xs = [places[i] for i in floats(points)]
+        y = function(*places)
+        grads, slope = sloped(y, xs)
+        second, _ = sloped(slope, xs)
+    feeds, fetches = feeds_of(places, points), [y, *grads, *second]
+    expected = evaluate(graph, feeds, fetches)
+    with Session(graph=graph, lower_all=lower_all) as session:
+        found = session.run(fetches, feeds)
+    for value, wanted in zip(found, expected, strict=True):
+        np.testing.assert_allclose(value, wanted, rtol=1e-6)

@@ -1,0 +1,153 @@
+"""Accumulators: stale gradients dropped, means over those that came, one step after the other."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.core.state.test_queues import Call
+from workbench import errors
+from workbench.core.graph.dtype import float32
+from workbench.core.graph.shape import Shape
+from workbench.core.state.accumulators import Accumulator, SparseAccumulator
+
+
+def make(mean: bool = True) -> Accumulator:
+    return Accumulator("a", float32, Shape([2]), mean)
+
+
+def grad(*values: float) -> Any:
+    return np.array(values, np.float32)
+
+
+def take(accumulator: Accumulator, wanted: int) -> Call:
+    call = Call()
+    call.undo = accumulator.take(wanted, call.done, call.fail)
+    return call
+
+
+def test_take_waits_for_enough_gradients_and_gives_their_mean():
+    accumulator = make()
+    wanted = take(accumulator, 2)
+    accumulator.apply(0, grad(1, 2))
+    assert wanted.pending and accumulator.count() == 1
+    accumulator.apply(0, grad(3, 6))
+    assert wanted.values == [[2, 4]] and accumulator.count() == 0
+
+
+def test_the_mean_is_over_the_gradients_that_really_came():
+    accumulator = make()
+    for n in (3, 6, 9):
+        accumulator.apply(0, grad(n, 0))
+    assert take(accumulator, 2).values == [[6, 0]]
+
+
+def test_the_sum_on_request():
+    accumulator = make(mean=False)
+    accumulator.apply(0, grad(1, 2))
+    accumulator.apply(0, grad(3, 4))
+    assert take(accumulator, 1).values == [[4, 6]]
+
+
+def test_a_gradient_of_an_older_step_is_dropped_silently():
+    accumulator = make()
+    accumulator.apply(0, grad(1, 1))
+    take(accumulator, 1)
+    assert accumulator.global_step == 1
+    accumulator.apply(0, grad(100, 100))      # computed from the variables of step 0
+    assert accumulator.count() == 0 and accumulator.dropped == 1
+    accumulator.apply(1, grad(5, 5))
+    accumulator.apply(7, grad(7, 7))          # from the future is fine
+    assert take(accumulator, 2).values == [[6, 6]]
+
+
+def test_takes_are_served_in_order():
+    accumulator = make()
+    first, second = take(accumulator, 2), take(accumulator, 1)
+    accumulator.apply(0, grad(1, 1))
+    assert first.pending and second.pending
+    accumulator.apply(0, grad(3, 3))
+    assert first.values == [[2, 2]] and second.pending
+    accumulator.apply(0, grad(9, 9))          # step 0 again: dropped, the take moved the step to 1
+    assert second.pending
+    accumulator.apply(1, grad(9, 9))
+    assert second.values == [[9, 9]]
+
+
+def test_the_global_step_only_rises():
+    accumulator = make()
+    accumulator.set_global_step(5)
+    accumulator.set_global_step(3)
+    accumulator.apply(4, grad(1, 1))
+    assert accumulator.global_step == 5 and accumulator.count() == 0
+
+
+def test_a_withdrawn_take_leaves_the_gradients_to_the_next():
+    accumulator = make()
+    first, second = take(accumulator, 2), take(accumulator, 1)
+    accumulator.apply(0, grad(1, 1))
+    first.undo()
+    assert first.pending and second.values == [[1, 1]]
+
+
+def test_closing_fails_whoever_waits():
+    accumulator = make()
+    wanted = take(accumulator, 2)
+    accumulator.close()
+    assert isinstance(wanted.error, errors.CancelledError)
+    assert str(wanted.error) == ("accumulator 'a': it was closed while 2 gradients were awaited; start the session "
+                                 "again")
+
+
+def test_it_keeps_its_own_copy_of_a_gradient():
+    accumulator, array = make(), grad(1, 2)
+    accumulator.apply(0, array)
+    array[:] = 9
+    assert take(accumulator, 1).values == [[1, 2]]
+
+
+@pytest.mark.parametrize(("value", "text"), [
+    (np.zeros(3, np.float32), "accumulator 'a': the gradient is float32 of shape [3] but float32[2] is summed; reshape "
+                              "or cast it"),
+    (np.zeros(2, np.float64), "accumulator 'a': the gradient is float64 of shape [2] but float32[2] is summed; reshape "
+                              "or cast it"),
+])
+def test_a_gradient_of_another_kind_is_refused(value: Any, text: str):
+    accumulator = make()
+    with pytest.raises(errors.InvalidArgumentError) as caught:
+        accumulator.apply(0, value)
+    assert str(caught.value) == text and accumulator.count() == 0
+
+
+def test_asking_for_no_gradient_is_refused():
+    with pytest.raises(errors.InvalidArgumentError, match="0 gradients were asked; ask for 1 or more"):
+        take(make(), 0)
+
+
+def test_sparse_gradients_give_distinct_rows_and_the_same_mean_as_dense_ones():
+    rng = np.random.default_rng(0)
+    sparse, dense = SparseAccumulator("s", float32, Shape([5, 2])), Accumulator("d", float32, Shape([5, 2]))
+    for _ in range(3):
+        indices = rng.integers(0, 5, 4)
+        values = rng.normal(size=(4, 2)).astype(np.float32)
+        whole = np.zeros((5, 2), np.float32)
+        np.add.at(whole, indices, values)
+        sparse.apply(0, indices, values)
+        dense.apply(0, whole)
+    found, expected = take(sparse, 3), take(dense, 3)
+    indices, rows = found.result
+    assert indices.tolist() == sorted(set(indices.tolist()))
+    result = np.zeros((5, 2), np.float32)
+    result[indices] = rows
+    np.testing.assert_allclose(result, expected.result[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(("indices", "values", "text"), [
+    ([0, 9], np.zeros((2, 2), np.float32), r"indices 0 … 9 leave its 5 rows; use 0 … 4"),
+    ([0], np.zeros((2, 2), np.float32), r"the gradient has 1 indices and float32 values of shape \[2, 2\]"),
+    ([0], np.zeros((1, 3), np.float32), r"rows of float32\[2\] are summed"),
+])
+def test_wrong_sparse_gradients_are_refused(indices: list[int], values: Any, text: str):
+    with pytest.raises(errors.InvalidArgumentError, match=text):
+        SparseAccumulator("s", float32, Shape([5, 2])).apply(0, np.array(indices), values)

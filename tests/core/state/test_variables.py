@@ -1,0 +1,170 @@
+"""Variables with versions, containers, and what updates may and may not touch."""
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+from tests.interrupts import every_interrupt
+from workbench import errors
+from workbench.core.graph.dtype import float32
+from workbench.core.graph.shape import Shape
+from workbench.core.state.variables import Container, VariableState, update_together
+
+
+def variable(value, name="v") -> VariableState:
+    value = np.asarray(value, np.float32)
+    state = VariableState(name, float32, Shape(value.shape))
+    state.assign(value)
+    return state
+
+
+def add(old, value, out):
+    np.add(old, value, out=out)
+
+
+def test_reading_before_the_first_value():
+    state = VariableState("w", float32, Shape((2,)))
+    assert not state.initialized and state.version == 0
+    with pytest.raises(errors.FailedPreconditionError) as error:
+        state.read()
+    assert str(error.value) == ("variable 'w': it is read but was never initialised; run global_variables_initializer() "
+                                "or restore a checkpoint first")
+
+
+def test_assigned_values_are_copied():
+    value = np.ones(3, np.float32)
+    state = variable(value)
+    value[:] = 9
+    assert state.read().tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("value,kind,text", [
+    (np.zeros(3), errors.DtypeError, "variable 'v': it holds float32 but float64 was assigned; cast the value"),
+    (np.zeros(2, np.float32), errors.ShapeError,
+     "variable 'v': its shape is [3] but a value of shape [2] was assigned; reshape the value")])
+def test_wrong_values_are_refused_and_change_nothing(value, kind, text):
+    state = variable([1, 2, 3])
+    with pytest.raises(kind) as error:
+        state.assign(value)
+    assert str(error.value) == text and state.read().tolist() == [1, 2, 3] and state.version == 1
+
+
+def test_an_update_overwrites_a_buffer_that_nobody_holds():
+    state = variable(np.zeros(10))
+    places = set()
+    for _ in range(5):
+        state.update(add, np.float32(1))
+        places.add(state.read().ctypes.data)
+    assert len(places) == 1 and state.version == 6 and state.read()[0] == 5
+
+
+def test_an_update_leaves_readers_views_and_snapshots_alone():
+    state = variable(np.zeros((2, 5)))
+    read, view, (version, snapshot) = state.read(), state.read()[1:, ::2], state.snapshot()
+    for _ in range(3):
+        state.update(add, np.float32(1))
+    assert not read.any() and not view.any() and not snapshot.any()
+    assert (version, state.version) == (1, 4) and (state.read() == 3).all()
+
+
+def test_two_buffers_are_enough_for_a_reader_that_lets_go():
+    state = variable(np.zeros(10))
+    places = {state.read().ctypes.data}
+    for _ in range(6):
+        held = state.read()
+        state.update(add, np.float32(1))
+        places.add(state.read().ctypes.data)
+        del held
+    assert len(places) == 2
+
+
+def test_a_failed_update_keeps_the_version():
+    state = variable([1, 2, 3])
+
+    def fails(old, out):
+        raise ValueError("no")
+    with pytest.raises(ValueError):
+        state.update(fails)
+    assert state.version == 1 and state.read().tolist() == [1, 2, 3]
+
+
+def test_a_value_of_another_shape_where_the_shape_is_open():
+    state = VariableState("v", float32, Shape((None,)))
+    for size in (2, 5, 2):
+        state.assign(np.full(size, size, np.float32))
+        assert state.read().tolist() == [size] * size
+
+
+def test_updates_of_several_variables_happen_together():
+    a, b = variable(np.zeros(4), "a"), variable(np.zeros(4), "b")
+    held = b.read()
+
+    def kernel(old_a, old_b, step, new_a, new_b):
+        total = old_a + old_b
+        np.add(old_a, step, out=new_a)
+        np.add(total, step, out=new_b)
+    update_together([a, b], kernel, np.float32(2))
+    update_together([a, b], kernel, np.float32(2))
+    assert a.read().tolist() == [4] * 4 and b.read().tolist() == [6] * 4 and not held.any()
+    assert a.version == b.version == 3
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_ctrl_c_at_any_moment_of_an_update_leaves_the_variables_to_others(count):
+    states = [variable([1, 2], f"v{number}") for number in range(count)]
+    read: list[float] = []
+    for _ in every_interrupt(lambda: update_together(states, lambda *arrays: None), "core/state.py", "/contextlib.py"):
+        thread = threading.Thread(target=lambda: read.extend(float(state.read()[0]) for state in states), daemon=True)
+        thread.start()
+        thread.join(5)
+        assert len(read) == count
+        read.clear()
+
+
+def test_many_writers_lose_nothing():
+    state = variable(np.zeros(100))
+    threads = [threading.Thread(target=lambda: [state.update(add, np.float32(1)) for _ in range(200)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (state.read() == 800).all() and state.version == 801
+
+
+class Closing:
+    closed = False
+
+    def close(self, cancel_pending: bool) -> None:
+        self.closed = cancel_pending
+
+
+def test_a_container_makes_a_resource_once_and_knows_its_kind():
+    box = Container("box")
+    first = box.get("v", VariableState, lambda: variable([1]))
+    assert box.get("v", VariableState, lambda: variable([2])) is first and box.names() == ["v"]
+    with pytest.raises(errors.AlreadyExistsError) as error:
+        box.get("v", Closing, Closing)
+    assert str(error.value) == "container 'box': 'v' is a VariableState, not a Closing; choose another name"
+    queue = box.get("q", Closing, Closing)
+    assert box.variables() == {"v": first}
+    box.close()
+    assert queue.closed and box.names() == []
+    with pytest.raises(errors.FailedPreconditionError) as late:
+        box.get("q", Closing, Closing)
+    assert str(late.value) == "container 'box': it is closed, 'q' is gone; make a new session"
+
+
+def test_a_container_makes_one_resource_for_all_threads():
+    box, gate, found = Container(), threading.Barrier(6), []
+
+    def take() -> None:
+        gate.wait(10)
+        found.append(box.get("v", VariableState, lambda: variable([1])))
+    threads = [threading.Thread(target=take) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({id(v) for v in found}) == 1

@@ -1,0 +1,63 @@
+"""A session's steps on a cluster: partitions are registered once, a step is one message per task."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from workbench.core.compile.partition import Part
+from workbench.core.graph.serial import dump
+from workbench.core.run.local import Runner
+
+__all__ = ["ClusterBackend"]
+
+
+class Tasks(Protocol):
+    """What is used of a cluster: its tasks, registering partitions, running steps."""
+
+    tasks: tuple[str, ...]
+
+    def register_all(self, handle: str, programs: Any, targets: Any) -> None: ...
+    def run_step(self, handle: str, *, feeds_by_task: Any, timed: bool) -> dict[str, list[Any]]: ...
+
+
+class ClusterBackend:
+    """`Backend` over a `wb.Cluster`: one CPU device per task; what asks for no device goes to the first worker."""
+
+    records_steps = True       # each task records its share of a step
+
+    def __init__(self, cluster: Tasks) -> None:
+        self.cluster = cluster
+        ordered = sorted(cluster.tasks, key=lambda task: not task.startswith("/job:worker"))
+        self.devices = tuple(f"{task}/device:CPU:0" for task in ordered)
+
+    def prepare(self, parts: Sequence[Part], name: str, fetches: int) -> Runner:
+        programs = {_task(p.device): dump(p.program) for p in parts}
+        targets = {_task(p.device): sorted({_task(op.attrs["target"]) for op in p.program.graph.operations
+                                            if op.type == "send"} - {_task(p.device)}) for p in parts}
+        if programs:
+            self.cluster.register_all(name, programs, targets)
+        return _Runner(self.cluster, name, [(_task(p.device), p.feeds, p.fetches) for p in parts], fetches)
+
+    def close(self) -> None:
+        """The cluster outlives its sessions; its owner closes it."""
+
+
+class _Runner:
+    def __init__(self, cluster: Tasks, handle: str, routes: list[tuple[str, list[int], list[int]]], fetches: int) -> None:
+        self._cluster, self._handle, self._routes, self._fetches = cluster, handle, routes, fetches
+
+    def run(self, feeds: Sequence[Any], step: int, traced: bool = False) -> Sequence[Any]:
+        if not self._routes:
+            return []
+        sent = {task: {str(i): feeds[position] for i, position in enumerate(positions)}
+                for task, positions, _ in self._routes if positions}
+        answers = self._cluster.run_step(self._handle, feeds_by_task=sent, timed=traced)
+        results: list[Any] = [None] * self._fetches
+        for task, _, positions in self._routes:
+            for position, value in zip(positions, answers.get(task, ())):
+                results[position] = value
+        return results
+
+
+def _task(device: str) -> str:
+    return device.partition("/device:")[0]

@@ -1,0 +1,179 @@
+"""The chief's end of one task: its connection, requests, clock and step times."""
+from __future__ import annotations
+
+import contextlib
+import itertools
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from workbench import errors
+from workbench.cluster.link.connection import Connection
+from workbench.cluster.link.group import ReceiverGroup
+from workbench.cluster.wire import messages as m
+from workbench.cluster.wire.frames import Frame
+from workbench.core.trace import Journal
+
+__all__ = ["Member"]
+
+StepHandler = Callable[["Member", int, m.Message], None]
+LossHandler = Callable[["Member", "BaseException | None"], None]
+
+
+class _Request:
+    """One question to a task and the place for its answer."""
+
+    def __init__(self) -> None:
+        self.arrived = threading.Event()
+        self.answer: m.Message | errors.Error | None = None
+
+    def set(self, answer: m.Message | errors.Error) -> None:
+        self.answer = answer
+        self.arrived.set()
+
+
+class Member:
+    """One task of a session as the chief sees it. Thread-safe."""
+
+    def __init__(self, task: str, address: str, connection: Connection, epoch: int, journal: Journal,
+                 on_step: StepHandler, on_lost: LossHandler, group: ReceiverGroup) -> None:
+        self.task, self.address, self.connection = task, address, connection
+        self.session, self.epoch = connection.session, epoch
+        self.pid = 0
+        self.lost: errors.Error | None = None      # why it is unusable
+        self.unanswered = 0                        # probes since anything was heard
+        self._pieces = 0                           # of long transfers, when last looked at
+        self.times: list[tuple[int, float]] = []   # (step, seconds) since the last report
+        self.steps = 0
+        self.lost_spans = 0                        # fell out of the task's bounded records before they were sent
+        self.last_seconds = 0.0
+        self._journal = journal
+        self._on_step, self._on_lost = on_step, on_lost
+        self._numbers = itertools.count(-2, -1)    # of requests; those of steps are positive, -1 is none
+        self._requests: dict[int, _Request] = {}
+        self._lock = threading.Lock()
+        self._backlog: deque[tuple[m.Message, int]] = deque()
+        self._clocks: deque[tuple[float, float]] = deque(maxlen=16)      # (error bound, offset), seconds
+        connection.start(self._on_frame, self._on_close, group)
+
+    # sending
+    def post(self, message: m.Message, step: int = -1, wait: bool = True) -> bool:
+        return self.connection.send(m.encode(message, self.session, self.epoch, step), wait)
+
+    def post_soon(self, message: m.Message, step: int) -> None:
+        """Send without ever blocking: now, or when the watcher finds that the connection has room."""
+        self._backlog.append((message, step))
+        with contextlib.suppress(errors.UnavailableError):      # lost, which is on its way to the chief
+            self.post_backlog()
+
+    def post_backlog(self) -> None:
+        with self._lock:
+            while self._backlog and self.post(*self._backlog[0], wait=False):
+                self._backlog.popleft()
+
+    def ask(self, message: m.Message, timeout: float) -> m.Message:
+        """Send a request and wait for its answer; what the task refuses is raised as its own error."""
+        return self.answer_to(self.begin(message), timeout)
+
+    def begin(self, message: m.Message) -> int:
+        """Send a request without waiting; `answer_to` collects what comes back."""
+        number = next(self._numbers)
+        with self._lock:
+            self._requests[number] = _Request()
+        try:
+            self.post(message, number)
+        except errors.UnavailableError as error:
+            self._requests[number].set(self.lost or error)
+        except BaseException:
+            self.forget(number)
+            raise
+        return number
+
+    def forget(self, number: int) -> None:
+        """Nobody will ask for this answer any more."""
+        with self._lock:
+            self._requests.pop(number, None)
+
+    def answer_to(self, number: int, timeout: float) -> m.Message:
+        request = self._requests[number]
+        try:
+            if not request.arrived.wait(timeout):
+                raise errors.DeadlineExceededError(f"{self.task} at {self.address}: no answer within {timeout:g} s; "
+                                                   "the worker is stopped, swapping or overloaded")
+        finally:
+            self.forget(number)
+        if isinstance(request.answer, errors.Error):
+            raise request.answer
+        assert request.answer is not None
+        return request.answer
+
+    # receiving
+    def _on_frame(self, connection: Connection, frame: Frame) -> None:
+        message, number = m.decode(frame), frame.header.step
+        self.unanswered = 0
+        kind = type(message)
+        if kind is m.Done or kind is m.Failed:
+            self._on_step(self, number, message)
+        elif kind is m.ClockReply:
+            self._on_clock(message)                 # type: ignore[arg-type]
+        elif kind is m.SpanBatch:
+            offset, bound = self.clock
+            self.lost_spans += message.lost         # type: ignore[attr-defined]
+            self._journal.merge(self.task, message.spans, offset, bound)      # type: ignore[attr-defined]
+        else:
+            self._on_answer(number, message)
+
+    def _on_answer(self, number: int, message: m.Message) -> None:
+        if type(message) is m.Refused:
+            found: Any = errors.by_name(message.error, message.message)
+        elif type(message) in (m.Opened, m.Registered, m.Status):
+            found = message
+        else:
+            raise errors.DataLossError(f"{self.task}: sent {type(message).__name__} to the chief; "
+                                       "the stream is damaged or the worker has another version")
+        with self._lock:
+            request = self._requests.get(number)
+        if request is not None:
+            request.set(found)
+        elif isinstance(found, errors.Error) and number >= 0:        # a step that could not be answered in another way
+            self._on_step(self, number, m.Failed(message.error, message.message, ""))     # type: ignore[attr-defined]
+
+    def _on_close(self, connection: Connection, error: BaseException | None) -> None:
+        self._on_lost(self, error)
+        reason = self.lost or errors.CancelledError(f"{self.task}: the cluster was closed; start a new one")
+        with self._lock:
+            waiting = list(self._requests.values())
+        for request in waiting:
+            request.set(reason)
+
+    # clock (NTP: D. Mills, RFC 5905, on-wire protocol)
+    def probe(self) -> None:
+        """Ask for the task's clock; the answer also brings its trace spans."""
+        if self._pieces != self.connection.pieces:       # it cannot answer meanwhile, but takes or gives a long tensor
+            self._pieces, self.unanswered = self.connection.pieces, 0
+        self.unanswered += 1
+        self.post(m.ClockProbe(time.perf_counter()), wait=False)
+
+    def _on_clock(self, reply: m.ClockReply) -> None:
+        now = time.perf_counter()
+        offset = ((reply.received - reply.sent) + (reply.replied - now)) / 2
+        bound = ((now - reply.sent) - (reply.replied - reply.received)) / 2
+        self._clocks.append((bound, offset))
+
+    @property
+    def clock(self) -> tuple[float, float]:
+        """(what its clock reads more than ours, error bound), seconds, from the fastest of the last probes."""
+        if not self._clocks:
+            return 0.0, float("inf")
+        bound, offset = min(self._clocks)
+        return offset, bound
+
+    def record(self, step: int, seconds: float) -> None:
+        self.steps += 1
+        self.last_seconds = seconds
+        self.times.append((step, seconds))
+
+    def __repr__(self) -> str:
+        return f"<{self.task} at {self.address}{', lost' if self.lost else ''}>"

@@ -1,0 +1,1 @@
+"""What touches the Dask cluster itself: starting it, finding workers, its scheduler and its dashboard."""

@@ -1,0 +1,125 @@
+"""Finding Dask workers for tasks: an embedded LocalCluster or the user's client, the plugin, the choice."""
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import Iterator
+from multiprocessing import resource_tracker
+from typing import Any
+
+import dask
+from distributed import Client, LocalCluster
+
+from workbench import errors
+from workbench.cluster.chief.steps import deferred_interrupt
+from workbench.cluster.dask.nanny import ScriptlessNanny
+from workbench.cluster.dask.page import WorkbenchScheduler
+from workbench.cluster.task.host import WorkbenchWorker
+
+__all__ = ["choose_workers", "embedded", "install", "install_page", "resolve"]
+
+logger = logging.getLogger("workbench")
+
+
+_CALM = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "500ms",
+         "distributed.admin.system-monitor.interval": "1s"}
+"""Dask looks at itself 150 times a second in every process, which small steps feel; see docs/decisions.md."""
+
+
+def embedded(workers: int, dashboard_address: str | None) -> tuple[Client, LocalCluster]:
+    """A cluster of single-threaded processes on this machine; memory is not limited, for variables live there."""
+    local = None
+    try:
+        with dask.config.set(_CALM), deferred_interrupt(), _deaf_children():
+            local = LocalCluster(n_workers=workers, threads_per_worker=1, processes=True, memory_limit=0,
+                                 dashboard_address=dashboard_address, host="127.0.0.1",
+                                 preload="workbench.cluster.dask.quiet", worker_class=ScriptlessNanny)
+        return Client(local), local
+    except BaseException:
+        if local is not None:
+            local.close()
+        raise
+
+
+@contextlib.contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Processes started meanwhile do not hear Ctrl-C, which a terminal sends to all: half a cluster cannot be closed.
+
+    Threads and processes inherit the signals that their maker blocks; the chief is told of them by the interpreter.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    resource_tracker.ensure_running()      # or the thread that starts it first hears signals again (CPython 3.11)
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def resolve(client: Any, timeout: float) -> tuple[Client, bool]:
+    """The Dask client meant by `client` (a Client, a cluster object or an address), and whether we opened it."""
+    if isinstance(client, Client):
+        if client.asynchronous:
+            raise errors.InvalidArgumentError("Cluster: client is asynchronous, a synchronous one is needed; "
+                                              "pass Client(address) made without asynchronous=True")
+        if client.status != "running":
+            raise errors.UnavailableError(f"Cluster: the client's status is {client.status!r}, not 'running'; "
+                                          "make a new Client")
+        return client, False
+    try:
+        return Client(client, timeout=timeout), True
+    except (OSError, TimeoutError) as error:
+        raise errors.UnavailableError(f"Cluster: no Dask scheduler answers at {client} within {timeout:g} s "
+                                      f"({error or type(error).__name__}); check the address "
+                                      "and that it runs") from error
+    except (TypeError, ValueError) as error:
+        raise errors.InvalidArgumentError(f"Cluster: {client!r} is no Dask client or address ({error}); "
+                                          "pass a distributed.Client, a cluster, 'tcp://host:port' or None") from error
+
+
+async def install(client: Client) -> None:
+    """Register the worker plugin everywhere; runs on the client's loop."""
+    try:
+        await client.register_plugin(WorkbenchWorker())
+    except ImportError as error:
+        raise errors.UnavailableError(f"Cluster: a worker cannot import workbench ({error}); "
+                                      "install the same version on all workers") from error
+
+
+async def install_page(client: Client) -> None:
+    """Register the scheduler plugin; a scheduler that cannot take it goes without our page."""
+    try:
+        await client.register_plugin(WorkbenchScheduler())
+    except Exception as error:
+        logger.info("workbench: no step-time page in the Dask dashboard (%s: %s)", type(error).__name__, error)
+
+
+async def choose_workers(client: Client, tasks: tuple[str, ...], jobs: dict[str, int]) -> dict[str, str]:
+    """task -> address of a Dask worker of its own, those that host fewest tasks first; runs on the client's loop.
+
+    ResourceExhaustedError when there are fewer workers than tasks.
+    """
+    info = await client.scheduler.identity(n_workers=-1)
+    addresses = sorted(info["workers"], key=lambda a: (str(info["workers"][a].get("name")).zfill(8), a))
+    if len(addresses) < len(tasks):
+        asked = ", ".join(f"{job}={count}" for job, count in jobs.items())
+        raise errors.ResourceExhaustedError(f"Cluster: the cluster has {len(addresses)} workers but {asked} need "
+                                            f"{len(tasks)}; start more workers or ask for fewer tasks")
+    hosted = await asyncio.gather(*(_hosted(client, address) for address in addresses))
+    ranked = sorted(range(len(addresses)), key=lambda i: (hosted[i], i))
+    return dict(zip(tasks, (addresses[i] for i in sorted(ranked[:len(tasks)]))))
+
+
+async def _hosted(client: Client, address: str) -> int:
+    """How many tasks a worker hosts; one that does not answer comes last."""
+    try:
+        async with asyncio.timeout(3):
+            status = await client.rpc(address).wb_status()
+        return int(status["hosted"])
+    except (OSError, TimeoutError, KeyError, TypeError) as error:
+        logger.warning("workbench: worker %s did not say what it hosts (%s); it is used last", address, error)
+        return 1 << 20

@@ -1,0 +1,1 @@
+"""Connections between tasks: sockets, who receives, how a Dask comm becomes one of ours."""

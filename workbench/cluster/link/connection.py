@@ -1,0 +1,374 @@
+"""Connections between tasks: raw blocking sockets, one receiver thread each, frames in and out."""
+from __future__ import annotations
+
+import contextlib
+import logging
+import select
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from workbench import errors
+from workbench.cluster.link.buffers import BufferPool
+from workbench.cluster.link.group import ReceiverGroup
+from workbench.cluster.link.leader import Leadership, receiving, release_receiver
+from workbench.cluster.wire.frames import HEADER, Frame, Header, parse_header
+
+__all__ = ["Connection", "SocketConnection", "release_receiver"]
+
+logger = logging.getLogger("workbench")
+
+FrameHandler = Callable[["Connection", Frame], None]
+CloseHandler = Callable[["Connection", "BaseException | None"], None]
+
+_SCRATCH = 1 << 16
+_SEND_BUFFER = 1 << 20 # of a Unix socket: a batch of examples fits, a long tensor goes in fewer turns
+_PIECE = 1 << 27      # bytes after which a long transfer shows that it goes on
+_SAFE_SEND = 4096      # bytes that fit into any socket that select() calls writable
+
+
+class Connection:
+    """What the layers above see of a connection, whatever carries it."""
+
+    def __init__(self, peer: str, session: int) -> None:
+        self.peer = peer
+        self.session = session
+        self.closed = False
+        self.pieces = 0                      # of long transfers so far, in both directions: a sign of life
+
+    def start(self, on_frame: FrameHandler, on_close: CloseHandler, group: ReceiverGroup | None = None) -> None:
+        """Begin to receive, on the group's thread where that works.
+
+        `on_close(connection, error)` comes once; `error` is None after our own close().
+        """
+        raise NotImplementedError
+
+    def send(self, buffers: Sequence[Any], wait: bool = True) -> bool:
+        """Send a frame made by `messages.encode`; when it returns the memory may be changed.
+
+        With `wait=False` a small frame is sent only if that takes no time; returns whether it was. UnavailableError
+        when the connection is or breaks.
+        """
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Drop the connection now; returns at once, threads end by themselves. May be called again."""
+        raise NotImplementedError
+
+    def join(self, timeout: float) -> None:
+        """Wait until the receiver threads ended."""
+        raise NotImplementedError
+
+
+class SocketConnection(Connection):
+    """A connection over a socket: `reader` and `writer` are one socket for both directions, or None for a missing one.
+
+    An SSL socket must not be read and written by two threads at once, so TLS has a socket per direction. Small frames
+    may share a `ReceiverGroup`'s thread; without a group, and from the first large frame on, a connection has its own.
+    """
+
+    def __init__(self, peer: str, session: int, reader: socket.socket | None, writer: socket.socket | None,
+                 pool: BufferPool, leftover: bytes = b"", label: str = "") -> None:
+        super().__init__(peer, session)
+        self._reader, self._writer = reader, writer
+        self._sockets = [sock for sock in dict.fromkeys((reader, writer)) if sock is not None]
+        self._plain = not isinstance(self._sockets[0], ssl.SSLSocket)
+        self._poll: select.poll | None = None
+        if reader is writer and self._sockets[0].family == socket.AF_UNIX:
+            self._poll = select.poll()       # a Unix socket wakes its blocked reader for each frame sent, poll does not
+            self._poll.register(self._sockets[0], select.POLLIN)
+        if writer is not None and writer.family == socket.AF_UNIX:
+            writer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+        self._pool = pool
+        self._scratch = bytearray(max(_SCRATCH, len(leftover)))
+        self._scratch[:len(leftover)] = leftover
+        self._view = memoryview(self._scratch)
+        self._begin, self._end = 0, len(leftover)
+        self._send_lock = threading.RLock()      # knows its owner, see send()
+        self._leadership = Leadership(self._turn if reader is not None else self._watch, label)
+        self._handler = 0                    # thread that handles a frame of ours right now
+        self._started = self._large = False
+        self._over = threading.Event()
+
+    # life
+    def start(self, on_frame: FrameHandler, on_close: CloseHandler, group: ReceiverGroup | None = None) -> None:
+        self._on_frame, self._on_close = on_frame, on_close
+        self._started = True
+        # NOTE: what came before the socket was ours shows on no poll, so a group would never look at it
+        grouped = (group is not None and self._plain and self._reader is not None and self._end == 0
+                   and group.add(self, self._reader))
+        if not grouped:
+            self._leadership.start()
+
+    def close(self) -> None:
+        self.closed = True
+        if not self._started:
+            for sock in self._sockets:
+                sock.close()
+        elif self._handler != threading.get_ident() or not receiving():
+            self._shut_down()                            # else the receiver, which is us, ends it after this handler
+
+    @property
+    def reader(self) -> socket.socket:
+        """The socket a group waits on."""
+        assert self._reader is not None
+        return self._reader
+
+    def _shut_down(self) -> None:
+        for sock in self._sockets:
+            with contextlib.suppress(OSError):           # it may be gone already
+                sock.shutdown(socket.SHUT_RDWR)
+
+    def join(self, timeout: float) -> None:
+        if self._handler != threading.get_ident():
+            self._over.wait(timeout)
+        self._leadership.join(timeout)
+
+    def finish(self, error: BaseException | None) -> None:
+        """Called once by the receiver: release the sockets and tell the owner."""
+        ours, self.closed = self.closed, True
+        self._leadership.end()
+        if not self._send_lock.acquire(blocking=False):
+            self._shut_down()                            # wakes whoever is blocked in a send
+            self._send_lock.acquire()
+        for sock in self._sockets:
+            sock.close()
+        self._send_lock.release()
+        self._over.set()
+        self._log(error)
+        self._on_close(self, None if ours else error or EOFError("the other end closed the connection"))
+
+    def _log(self, error: BaseException | None) -> None:
+        if isinstance(error, errors.DataLossError):
+            logger.error("workbench: dropped the connection from %s: %s", self.peer, error)
+        elif error is not None and not isinstance(error, OSError | EOFError):
+            logger.error("workbench: the handler of the connection from %s failed", self.peer, exc_info=error)
+
+    # receiving
+    def _turn(self) -> bool:
+        """Read and handle one frame on a thread of our own; False at the end."""
+        error: BaseException | None = None
+        try:
+            frame = None if self.closed else self._read_frame()
+            if frame is not None and self._handle(frame, self._leadership):
+                return True
+        except Exception as raised:
+            error = raised
+        return self._end_turn(error, self._leadership)
+
+    def take_turn(self, group: ReceiverGroup, fresh: bool) -> bool | None:
+        """For a group: handle one frame that needs no waiting. `fresh`: the socket was just reported readable.
+
+        True: handled one, call again. None: nothing complete is here. False: this connection left the group.
+        """
+        error: BaseException | None = None
+        try:
+            if self._over.is_set():
+                return False
+            if fresh and not self._receive_available():
+                raise EOFError("the other end closed the connection")
+            if not self.closed:
+                frame = self._frame_at_hand()
+                if frame is None and self._large:
+                    self._leave_group(group)
+                    return False
+                if frame is None or self._handle(frame, group.leadership):
+                    return None if frame is None else True
+        except BlockingIOError:
+            return None
+        except Exception as raised:
+            error = raised
+        if group.leadership.mine:
+            group.remove(self._sockets[0])
+        return self._end_turn(error, group.leadership)
+
+    def _handle(self, frame: Frame, leadership: Leadership) -> bool:
+        """True when the receiver may go on; False when this connection is to end on this thread."""
+        me = self._handler = threading.get_ident()
+        try:
+            self._on_frame(self, frame)
+        finally:
+            if self._handler == me:
+                self._handler = 0
+        return not self.closed or not leadership.mine    # after a hand-over the rest is the new leader's business
+
+    def _end_turn(self, error: BaseException | None, leadership: Leadership) -> bool:
+        if leadership.mine:
+            self.finish(error)
+            return False
+        self._log(error)                                 # a handler failed after it handed over: its successor will
+        self._shut_down()                                # find the connection closed
+        return True
+
+    def _frame_at_hand(self) -> Frame | None:
+        """The next frame if all of it was received already; `_large` says that it never will be in the scratch."""
+        start = self._begin + HEADER.size
+        if start > self._end:
+            return None
+        header = parse_header(self._scratch, self._begin)
+        self._check(header)
+        middle = start + header.meta
+        end = middle + header.data
+        if end > self._end:
+            self._large = end - self._begin > _SCRATCH // 2
+            return None
+        self._begin = end
+        scratch = self._scratch
+        return Frame(header, scratch[start:middle], scratch[middle:end] if header.data else None)
+
+    def _check(self, header: Header) -> None:
+        if header.session != self.session:
+            raise errors.DataLossError(f"frame: session is {header.session:x}, this connection belongs to "
+                                       f"{self.session:x}; the stream is damaged")
+
+    def _leave_group(self, group: ReceiverGroup) -> None:
+        """A large frame comes: it must not keep the others waiting."""
+        group.remove(self._sockets[0])
+        self._leadership.start()
+
+    def _receive_available(self) -> int:
+        self._make_room(_SCRATCH // 2)
+        got = self._reader.recv_into(self._view[self._end:], 0, socket.MSG_DONTWAIT)       # type: ignore[union-attr]
+        self._end += got
+        return got
+
+    def _read_frame(self) -> Frame | None:
+        if not self._fill(HEADER.size):
+            return None
+        header = parse_header(self._scratch, self._begin)
+        self._check(header)
+        self._begin += HEADER.size
+        meta = self._take(header.meta)
+        data = self._take(header.data) if header.data else None
+        return Frame(header, meta, data)
+
+    def _make_room(self, wanted: int) -> None:
+        if self._begin == self._end:
+            self._begin = self._end = 0
+        if self._begin + wanted > len(self._scratch):
+            have = self._end - self._begin
+            self._scratch[:have] = self._scratch[self._begin:self._end]
+            self._begin, self._end = 0, have
+
+    def _fill(self, wanted: int) -> bool:
+        """Have at least `wanted` (≤ scratch) bytes in the scratch; False at a clean end of the stream."""
+        self._make_room(wanted)
+        while self._end - self._begin < wanted:
+            if self._poll is not None:
+                self._poll.poll()
+            got = self._reader.recv_into(self._view[self._end:])       # type: ignore[union-attr]
+            if got == 0:
+                if self._begin == self._end:
+                    return False
+                raise errors.DataLossError(f"frame: ended after {self._end - self._begin} of {wanted} bytes; "
+                                           "the sender stopped in the middle")
+            self._end += got
+        return True
+
+    def _take(self, nbytes: int) -> Any:
+        """The next `nbytes` in memory of their own: a bytearray when small, a pooled array when large."""
+        if nbytes <= _SCRATCH // 2:
+            if not self._fill(nbytes):
+                raise errors.DataLossError(f"frame: ended after 0 of {nbytes} bytes; the sender stopped in the "
+                                           "middle")
+            self._begin += nbytes
+            return self._scratch[self._begin - nbytes:self._begin]
+        try:
+            buffer = self._pool.take(nbytes)
+        except MemoryError:
+            raise errors.DataLossError(f"frame: {nbytes} bytes do not fit into memory; "
+                                       "the stream is damaged or the tensor too large") from None
+        view = memoryview(buffer)                        # type: ignore[arg-type]
+        have = min(self._end - self._begin, nbytes)
+        view[:have] = self._view[self._begin:self._begin + have]
+        self._begin += have
+        while have < nbytes:
+            got = self._recv_all(view[have:have + _PIECE])
+            if got == 0:
+                raise errors.DataLossError(f"frame: ended after {have} of {nbytes} bytes; the sender stopped in the "
+                                           "middle")
+            have += got
+            self.pieces += 1
+        return buffer
+
+    def _recv_all(self, view: memoryview) -> int:
+        if self._plain:                                  # one system call for the whole tensor
+            return self._reader.recv_into(view, len(view), socket.MSG_WAITALL)     # type: ignore[union-attr]
+        return self._reader.recv_into(view[:1 << 20])                               # type: ignore[union-attr]
+
+    def _watch(self) -> bool:
+        """For a connection that only sends: notice that the peer is gone."""
+        poll = select.poll()
+        poll.register(self._sockets[0], getattr(select, "POLLRDHUP", 0) | select.POLLHUP | select.POLLERR)
+        poll.poll()
+        self.finish(None)
+        return False
+
+    # sending
+    def send(self, buffers: Sequence[Any], wait: bool = True) -> bool:
+        try:
+            if not self._send_lock.acquire(blocking=False):
+                if not wait:
+                    return False
+                release_receiver()                       # another thread's large tensor may take a while
+                self._send_lock.acquire()
+            if self.closed:
+                raise errors.UnavailableError(f"{self.peer}: the connection is closed; start the cluster again")
+            if not wait and not _writable(self._sockets[-1]):
+                return False
+            for buffer in buffers:
+                self._transmit(buffer)
+            return True
+        except OSError as broken:
+            self.close()
+            if isinstance(broken, errors.Error):
+                raise
+            raise errors.UnavailableError(f"{self.peer}: the connection broke while sending ({broken}); "
+                                          "the task's process may have died") from broken
+        except BaseException:
+            if len(buffers) > 1 or len(buffers[0]) > _SAFE_SEND:      # an interrupt may have cut the frame in the middle
+                self.close()
+            raise
+        finally:
+            # NOTE: Ctrl-C may have come right after acquire, so only the lock knows whether we hold it; and suppress(), a
+            # call before release, would let another one in
+            try:                                         # noqa: SIM105
+                self._send_lock.release()
+            except RuntimeError:
+                pass
+
+    def _transmit(self, buffer: Any) -> None:
+        writer = self._writer
+        assert writer is not None
+        if not receiving():
+            self._send_all(writer, buffer)
+            return
+        if not self._plain:
+            if len(buffer) > _SAFE_SEND or not _writable(writer):
+                release_receiver()
+            self._send_all(writer, buffer)
+            return
+        try:
+            sent = writer.send(buffer, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            sent = 0
+        if sent < len(buffer):
+            release_receiver()                           # never block while the peer may be blocked on us
+            self._send_all(writer, memoryview(buffer)[sent:])
+
+    def _send_all(self, writer: socket.socket, buffer: Any) -> None:
+        if len(buffer) <= _PIECE:
+            writer.sendall(buffer)
+            return
+        for start in range(0, len(buffer), _PIECE):
+            writer.sendall(buffer[start:start + _PIECE])
+            self.pieces += 1
+
+
+def _writable(sock: socket.socket) -> bool:
+    """Does a little fit into its buffer right now? Not select(), which refuses descriptors from 1024 on."""
+    poll = select.poll()
+    poll.register(sock, select.POLLOUT)
+    return bool(poll.poll(0))

@@ -1,0 +1,1 @@
+"""One task inside a Dask worker: its host, its steps in flight, its engine."""

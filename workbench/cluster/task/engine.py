@@ -1,0 +1,164 @@
+"""The engine inside a task: registered programs become plans, a RUN message becomes a step of one."""
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from workbench import errors
+from workbench.cluster.link.leader import release_receiver
+from workbench.cluster.task.engines import OPERATIONS, SPANS, Send, TaskContext
+from workbench.core.compile.instructions import Block, Branch, Loop
+from workbench.core.compile.plan import Plan, compile_plan
+from workbench.core.graph.serial import load
+from workbench.core.run.driver import StepRun, nodes_of, run_error
+from workbench.core.run.executor import Node
+from workbench.core.run.local import InstancePool
+from workbench.core.run.rendezvous import Rendezvous
+from workbench.core.state.variables import Container
+from workbench.core.trace import Span
+
+__all__ = ["GraphEngine"]
+
+_LIGHT = 1 << 16       # bytes a step may touch and still run on the thread that received it
+
+Done = Callable[["list[Any] | BaseException"], None]
+Cancel = Callable[[errors.Error], None]
+
+
+@dataclass
+class _Prepared:
+    plan: Plan
+    nodes: list[Node]
+    pool: InstancePool
+    light: bool
+    contexts: bool
+
+
+class GraphEngine:
+    """Runs one task's device graphs; its variables live in `container` until the session closes."""
+
+    def __init__(self, context: TaskContext) -> None:
+        self.context, self.container = context, Container(context.task)
+        self._device = f"{context.task}/device:CPU:0"
+        self._prepared: dict[str, _Prepared] = {}
+        self._running: dict[int, Cancel] = {}      # what abort() can end; short direct runs are not worth it
+        self._lock = threading.Lock()
+
+    def register(self, handle: str, program: bytes) -> None:
+        plan = compile_plan(load(program), handle)
+        nodes = nodes_of(plan)
+        contexts = any(line.form == "context" for line in plan.writer.kernels)
+        self._prepared[handle] = _Prepared(plan, nodes, InstancePool(plan, self.container, self._device),
+                                           _weight(plan) < _LIGHT and not _loops(plan), contexts)
+
+    def run(self, handle: str, step: int, feeds: dict[str, np.ndarray[Any, Any]], send: Send, rendezvous: Rendezvous,
+            done: Done, trace: int) -> None:
+        prepared = self._prepared.get(handle)
+        if prepared is None:
+            done(errors.NotFoundError(f"{self.context.task}: program {handle!r} was never registered here; the chief "
+                                      "registers before it runs"))
+            return
+        values = [feeds[str(i)] for i in range(len(feeds))]
+        if not prepared.light:
+            self._running[step] = _announced
+            release_receiver()                         # from here on an abort may come, on another thread
+        try:
+            if prepared.plan.single:
+                self._direct(prepared, step, values, send, done, trace)
+            else:
+                self._segments(prepared, step, values, send, rendezvous, done, trace)
+        except BaseException:
+            self._over(step)
+            raise
+
+    def _began(self, prepared: _Prepared, step: int, cancel: Cancel) -> bool:
+        """Tell abort() how to end the step; False when it was aborted since it was announced."""
+        with self._lock:
+            if not prepared.light and step not in self._running:
+                return False
+            self._running[step] = cancel
+            return True
+
+    def _over(self, step: int) -> bool:
+        """Strike the step off; False when abort() did, so that its instance is cancelled, now or in a moment."""
+        with self._lock:
+            return self._running.pop(step, None) is not None
+
+    def _direct(self, prepared: _Prepared, step: int, values: list[Any], send: Send, done: Done, trace: int) -> None:
+        instance = prepared.pool.take(trace >= OPERATIONS)
+        if not prepared.light and not self._began(prepared, step, lambda error: instance.cancelled.set()):
+            return
+        start = time.perf_counter()
+        try:
+            if prepared.contexts:
+                instance.begin(step, send)
+            with np.errstate(all="ignore"):
+                results = list(instance.run(*values))
+        except Exception as error:
+            self._over(step)
+            done(run_error(prepared.plan, error))
+            return
+        journal = self.context.journal
+        if trace >= SPANS:
+            journal.span(Span("segment", prepared.plan.segments[0].name if prepared.plan.segments[0].operations else "empty",
+                              self.context.task, self._device, threading.get_ident(), start, time.perf_counter(), step))
+        if instance.traced:
+            instance.operation_spans(step, journal)
+        if prepared.light or self._over(step):
+            prepared.pool.give(instance)
+        done(results)
+
+    def _segments(self, prepared: _Prepared, step: int, values: list[Any], send: Send, rendezvous: Rendezvous,
+                  done: Done, trace: int) -> None:
+        instance = prepared.pool.take(trace >= OPERATIONS)
+
+        def ended(results: list[Any] | None, error: BaseException | None) -> None:
+            if self._over(step) and error is None:
+                prepared.pool.give(instance)
+            done(results if error is None else error)      # type: ignore[arg-type]
+        run = StepRun(instance, prepared.nodes, values, step, rendezvous, send, ended, self.context.journal,
+                      before_compute=None if prepared.light else release_receiver, recorded=trace >= SPANS)
+        if self._began(prepared, step, run.cancel):
+            run.start()
+
+    def abort(self, step: int, error: errors.Error) -> None:
+        with self._lock:
+            cancel = self._running.pop(step, None)
+        if cancel is not None:
+            cancel(error)
+
+    def close(self) -> None:
+        for step in list(self._running):
+            self.abort(step, errors.CancelledError(f"{self.context.task}: the session was closed"))
+        self._prepared.clear()
+        self.container.close()
+
+
+def _announced(error: errors.Error) -> None:
+    """Nothing to cancel yet: the step has not begun."""
+
+
+def _loops(plan: Plan) -> bool:
+    """May a step take any time, whatever the bytes it touches?"""
+    return any(_has_loop(code.block) for code in plan.codes) or any(
+        op.type == "next_iteration" for segment in plan.segments for op in segment.operations)
+
+
+def _has_loop(block: Block) -> bool:
+    return any(isinstance(line, Loop) or (
+        isinstance(line, Branch) and (_has_loop(line.then) or _has_loop(line.otherwise)))
+               for line in block.lines)
+
+
+def _weight(plan: Plan) -> int:
+    """Bytes a step touches, as far as shapes tell; unknown shapes count as heavy."""
+    total = plan.arena_bytes
+    for value in plan.selector.values:
+        if value.storage == "local" and value.dtype != object:
+            total += value.spec.nbytes if value.shape is not None else _LIGHT
+    return total

@@ -1,0 +1,69 @@
+"""The seam between tasks and engines: what a task calls, what it tells, and the engines known by name."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.run.rendezvous import Rendezvous
+from workbench.core.trace import Journal
+
+__all__ = ["LONG", "OPERATIONS", "SILENT", "SPANS", "Engine", "Result", "Send", "TaskContext", "define_engine", "make_engine"]
+
+SILENT, LONG, SPANS, OPERATIONS = range(4)
+"""What is recorded of a step: nothing; that it took long, if it did; its spans; every operation too."""
+
+Send = Callable[[str, Any, bool], None]
+"""send(key, value, dead): towards the device named in `key`; on return the memory of `value` may be reused."""
+Result = list[Any] | BaseException
+
+
+class Engine(Protocol):
+    """What runs partitions inside a task. Methods are called from receiver threads, several at a time."""
+
+    def register(self, handle: str, program: bytes) -> None:
+        """Prepare `program` (the text of one device graph per device of this task) under `handle`."""
+
+    def run(self, handle: str, step: int, feeds: dict[str, np.ndarray[Any, Any]], send: Send, rendezvous: Rendezvous,
+            done: Callable[[Result], None], trace: int) -> None:
+        """Start a step; `done` is called once with the fetches or an error, from any thread, now or later.
+
+        From `trace` SPANS on, what the step does goes to the journal; the task itself records steps and sends.
+
+        Runs on the thread that receives from the chief: call `release_receiver()` before anything long, or hand over.
+        """
+
+    def abort(self, step: int, error: errors.Error) -> None:
+        """The step is over; its rendezvous gives `error` to whoever waits. `done` is ignored from now on."""
+
+    def close(self) -> None:
+        """Release threads and memory; no call follows."""
+
+
+@dataclass(frozen=True)
+class TaskContext:
+    """What an engine is told when it is made."""
+
+    task: str
+    tasks: tuple[str, ...]
+    session: int
+    journal: Journal           # spans recorded here reach the chief within a second
+
+
+_engines: dict[str, Callable[[TaskContext], Engine]] = {}
+
+
+def define_engine(name: str, factory: Callable[[TaskContext], Engine]) -> None:
+    """Make `Cluster(engine=name)` possible in this process; a worker's plugin defines "graph"."""
+    _engines[name] = factory
+
+
+def make_engine(name: str, context: TaskContext) -> Engine:
+    """The engine called `name` for a task; NotFoundError lists the known ones. Nothing is imported by name."""
+    if name not in _engines:
+        raise errors.NotFoundError(f"{context.task}: there is no engine {name!r}, only {', '.join(sorted(_engines))}; "
+                                   "call define_engine on every worker first")
+    return _engines[name](context)

@@ -1,0 +1,1 @@
+"""Bytes and records: what crosses between processes and how it is checked."""

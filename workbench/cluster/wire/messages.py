@@ -1,0 +1,251 @@
+"""Everything that crosses the wire: frozen records, msgpack bodies, arrays as raw memory beside them; never pickle."""
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Annotated, Any, get_type_hints
+
+import msgpack
+
+from workbench import errors
+from workbench.cluster.wire.fields import Arrays, Blob, Flag, Number, Payload, Real, Sequence, Spans, Table, Text
+from workbench.cluster.wire.frames import HEADER, MAGIC, TENSOR, VERSION, Frame, decode_tensor, encode_tensor
+
+__all__ = ["Abort", "ClockProbe", "ClockReply", "Close", "Done", "Failed", "Message", "OpenTask", "Opened", "Refused",
+           "RegisterPartition", "Registered", "RunStep", "SpanBatch", "Status", "StatusRequest", "Tensor",
+           "decode", "encode"]
+
+Name = Annotated[str, Text(512)]
+Long = Annotated[str, Text(1 << 20)]
+Count = Annotated[int, Number()]
+Level = Annotated[int, Number(0, 3)]
+Seconds = Annotated[float, Real()]
+Truth = Annotated[bool, Flag()]
+Names = Annotated[dict[str, str], Table(1024)]
+Facts = Annotated[dict[str, str], Table(1 << 20)]
+NamedArrays = Annotated[dict[str, Any], Arrays()]
+ArrayList = Annotated[list[Any], Sequence()]
+
+SMALL = 1 << 16
+"""Frames up to this many bytes are joined into one send."""
+
+
+class Message:
+    """Base of the records below; a frame's header carries session, epoch and step for all of them."""
+
+    __slots__ = ()
+    kind = 0
+
+
+@dataclass(frozen=True)
+class OpenTask(Message):
+    """Chief -> worker: be `task`; `tasks` maps every task of the session to its Dask address."""
+
+    kind = 1
+    task: Name
+    engine: Name
+    tasks: Names
+    unix: Truth
+    timeout: Seconds
+
+
+@dataclass(frozen=True)
+class Opened(Message):
+    """Worker -> chief: the task exists in process `pid`."""
+
+    kind = 2
+    task: Name
+    pid: Count
+
+
+@dataclass(frozen=True)
+class RegisterPartition(Message):
+    """Chief -> task: keep `program` under `handle`; `targets` (task -> "") are the tasks it sends to, `parties` (the
+    same) all that have a part in the step."""
+
+    kind = 3
+    handle: Name
+    program: Annotated[bytes, Blob()]
+    targets: Names
+    parties: Names
+
+
+@dataclass(frozen=True)
+class Registered(Message):
+    """Task -> chief: the partition is ready and its connections are open. The header's step is the request number."""
+
+    kind = 4
+    handle: Name
+
+
+@dataclass(frozen=True)
+class Refused(Message):
+    """Task -> chief: a request (header's step is its number) failed with the error named `error`."""
+
+    kind = 5
+    error: Name
+    message: Long
+
+
+@dataclass(frozen=True)
+class RunStep(Message):
+    """Chief -> task: run `handle` as the header's step. Steps below `oldest` are over everywhere.
+
+    `trace` says what of it is recorded (`engines.SILENT` and so on), the same on all tasks, so that sends meet receives.
+    """
+
+    kind = 6
+    handle: Name
+    oldest: Count
+    trace: Level
+    feeds: NamedArrays
+
+
+@dataclass(frozen=True)
+class Done(Message):
+    """Task -> chief: the step's fetches, and how long the task took in seconds."""
+
+    kind = 7
+    seconds: Seconds
+    fetches: ArrayList
+
+
+@dataclass(frozen=True)
+class Failed(Message):
+    """Task -> chief: the step failed; `peer` names the task whose loss caused it, "" for an own error."""
+
+    kind = 8
+    error: Name
+    message: Long
+    peer: Name
+
+
+@dataclass(frozen=True)
+class Abort(Message):
+    """Chief -> task: end the header's step with the error named `error`."""
+
+    kind = 9
+    error: Name
+    message: Long
+
+
+@dataclass(frozen=True)
+class Tensor(Message):
+    """Task -> task: `value` (None for a dead or valueless token) of the header's step under a rendezvous key.
+
+    Travels as a raw frame (`frames.encode_tensor`).
+    """
+
+    kind = TENSOR
+    key: str
+    dead: bool
+    value: Any
+
+
+@dataclass(frozen=True)
+class StatusRequest(Message):
+    """Chief -> task: say what you hold; answered by Status with the same request number, `flush` sends spans first."""
+
+    kind = 11
+    flush: Truth
+
+
+@dataclass(frozen=True)
+class Status(Message):
+    """Task -> chief: free-form facts for people and for leak checks."""
+
+    kind = 12
+    facts: Facts
+
+
+@dataclass(frozen=True)
+class ClockProbe(Message):
+    """Chief -> task: the chief's clock, in seconds, when this was sent (NTP's t0)."""
+
+    kind = 13
+    sent: Seconds
+
+
+@dataclass(frozen=True)
+class ClockReply(Message):
+    """Task -> chief: t0 again, and the task's clock on arrival (t1) and at the reply (t2)."""
+
+    kind = 14
+    sent: Seconds
+    received: Seconds
+    replied: Seconds
+
+
+@dataclass(frozen=True)
+class SpanBatch(Message):
+    """Task -> chief: trace spans on the task's clock; `lost` fell out of its bounded journal before."""
+
+    kind = 15
+    lost: Count
+    spans: Annotated[tuple[Any, ...], Spans()]
+
+
+@dataclass(frozen=True)
+class Close(Message):
+    """Chief -> task: the session is over; leave nothing behind."""
+
+    kind = 16
+
+
+def _fields(kind: type[Message]) -> tuple[tuple[str, str, Any], ...]:
+    hints = get_type_hints(kind, include_extras=True)
+    return tuple((name, f"{kind.__name__}.{name}", hints[name].__metadata__[0])
+                 for name in getattr(kind, "__dataclass_fields__", {}))
+
+
+_BY_KIND: dict[int, type[Message]] = {kind.kind: kind for kind in Message.__subclasses__()}
+_FIELDS = {kind: _fields(kind) for kind in _BY_KIND.values() if kind is not Tensor}
+_local = threading.local()
+
+
+def _packer() -> msgpack.Packer:
+    """This thread's packer; the usual new one per message maps and unmaps a large buffer every time."""
+    packer: msgpack.Packer | None = getattr(_local, "packer", None)
+    if packer is None:
+        packer = _local.packer = msgpack.Packer(buf_size=4096)
+    return packer
+
+
+def encode(message: Message, session: int, epoch: int = 0, step: int = -1) -> list[Any]:
+    """The buffers to send, header first; small frames come as one. The arrays of large ones are not copied."""
+    if isinstance(message, Tensor):
+        return encode_tensor(message.key, message.value, message.dead, session, epoch, step)
+    payload = Payload()
+    body = [codec.pack(getattr(message, name), payload, where) for name, where, codec in _FIELDS[type(message)]]
+    meta = _packer().pack(body)
+    head = HEADER.pack(MAGIC, VERSION, message.kind, 0, session, epoch, len(meta), step, payload.nbytes) + meta
+    if len(head) + payload.nbytes <= SMALL:
+        return [b"".join((head, *payload.parts))] if payload.parts else [head]
+    return [head, *payload.parts]
+
+
+def decode(frame: Frame) -> Message:
+    """The record in a frame; DataLossError names message, field and value for anything that does not fit."""
+    kind = _BY_KIND.get(frame.header.kind)
+    if kind is None:
+        raise errors.DataLossError(f"frame: kind is {frame.header.kind}, expected 1 to {len(_BY_KIND)}; "
+                                   "the stream is damaged or the peer has another version")
+    if kind is Tensor:
+        key, value, dead = decode_tensor(frame)
+        return Tensor(key, dead, value)
+    try:
+        body = msgpack.unpackb(frame.meta, strict_map_key=True, raw=False)
+    except (ValueError, msgpack.exceptions.UnpackException) as error:
+        raise errors.DataLossError(f"{kind.__name__}: {error} in a body of {len(frame.meta)} bytes; "
+                                   "the stream is damaged") from error
+    fields = _FIELDS[kind]
+    if type(body) is not list or len(body) != len(fields):
+        size = len(body) if type(body) is list else type(body).__name__
+        raise errors.DataLossError(f"{kind.__name__}: body has {size} fields, expected {len(fields)}; "
+                                   "the stream is damaged or the peer has another version")
+    payload = Payload(data=frame.data)
+    values = [codec.unpack(value, payload, where) for value, (_, where, codec) in zip(body, fields)]
+    if payload.nbytes != frame.header.data:
+        raise errors.DataLossError(f"{kind.__name__}: uses {payload.nbytes} payload bytes of {frame.header.data}; "
+                                   "the stream is damaged")
+    return kind(*values)

@@ -1,0 +1,138 @@
+"""One graph per device: cut edges become send and receive, one pair per tensor and destination (paper §3.3)."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from workbench.core.compile.loops import Frames, share_frames, steers
+from workbench.core.graph.dtype import int32
+from workbench.core.graph.graph import Graph, Operation, Tensor
+from workbench.core.graph.program import Program, is_back_edge, topological
+from workbench.core.graph.shape import Shape
+
+__all__ = ["Part", "partition"]
+
+
+@dataclass
+class Part:
+    """One device's share. `feeds` and `fetches` are positions in the whole program's feeds and fetches."""
+
+    device: str
+    program: Program
+    feeds: list[int] = field(default_factory=list)
+    fetches: list[int] = field(default_factory=list)
+
+
+class _Builder:
+    """The graph of one device while it grows."""
+
+    def __init__(self, device: str, frames: Frames, steered: bool) -> None:
+        self.device, self.graph, self.frames, self.steered = device, Graph(), frames, steered
+        self.tensors: dict[Tensor, Tensor] = {}
+        self.operations: dict[Operation, Operation] = {}
+        self.controls: dict[Operation, Operation] = {}     # foreign operation -> receive that stands for it
+        self.feeds: dict[int, Tensor] = {}
+
+
+def partition(program: Program, placement: Mapping[str, str]) -> list[Part]:
+    """Split `program` by `placement`. Constants and feeds are copied to every device that reads them."""
+    frames = share_frames(program, placement)
+    program, placement, first = frames.program, frames.placement, frames.first
+    steered = steers(program)
+    builders = {device: _Builder(device, frames, steered) for device in dict.fromkeys(placement.values())}
+    fed = {t: i for i, t in enumerate(program.feeds)}
+    back_edges = []
+    for op in sorted(topological(program.graph.operations), key=lambda op: op not in first):
+        if op.type in ("argument", "constant") and not op.control_inputs:
+            continue
+        builder = builders[placement[op.name]]
+        inputs: list[Tensor] = []
+        for position, tensor in enumerate(op.inputs):
+            if is_back_edge(op, tensor) and tensor not in builder.tensors:
+                back_edges.append((builder, op, position, tensor))
+                inputs.append(inputs[0])
+            else:
+                inputs.append(_local(builders, builder, tensor, placement, fed))
+        controls = [_control(builders, builder, c, placement) for c in op.control_inputs]
+        _copy(builder, op, inputs, [c for c in controls if c is not None])
+    for builder, op, position, tensor in back_edges:
+        merge = builder.operations[op]
+        merge.inputs = (*merge.inputs[:position], builder.tensors[tensor], *merge.inputs[position + 1:])
+    return _parts(program, builders, placement, fed)
+
+
+def _copy(builder: _Builder, op: Operation, inputs: list[Tensor], controls: list[Operation]) -> None:
+    new = builder.graph.create(op.definition, inputs, op.attrs, op.name + "/", controls, device=builder.device,
+                               colocation=frozenset(), source=op.source)
+    for old, tensor in zip(op.outputs, new.outputs):
+        tensor.shape = tensor.shape.merge(old.shape)
+        builder.tensors[old] = tensor
+    builder.operations[op] = new
+
+
+def _local(builders: Mapping[str, _Builder], builder: _Builder, tensor: Tensor, placement: Mapping[str, str],
+           fed: Mapping[Tensor, int]) -> Tensor:
+    """`tensor` on the builder's device, received if it is made elsewhere."""
+    if tensor in builder.tensors:
+        return builder.tensors[tensor]
+    op = tensor.op
+    if op.type in ("argument", "constant") and not op.control_inputs:
+        _copy(builder, op, [], [])
+        if tensor in fed:
+            builder.feeds[fed[tensor]] = builder.tensors[tensor]
+        return builder.tensors[tensor]
+    source = builders[placement[op.name]]
+    builder.tensors[tensor] = _transfer(source, builder, source.tensors[tensor], tensor.name, op)
+    return builder.tensors[tensor]
+
+
+def _control(builders: Mapping[str, _Builder], builder: _Builder, before: Operation,
+             placement: Mapping[str, str]) -> Operation | None:
+    if before in builder.operations:
+        return builder.operations[before]
+    if before.type in ("argument", "constant") and not before.control_inputs:
+        return None
+    if before not in builder.controls:
+        source = builders[placement[before.name]]
+        token = source.graph.create("constant", (), {"value": _TOKEN, "dtype": int32}, before.name + "_done",
+                                    (source.operations[before],), device=source.device)
+        builder.controls[before] = _transfer(source, builder, token.outputs[0], f"^{before.name}", before).op
+    return builder.controls[before]
+
+
+_TOKEN = np.zeros((), np.int32)      # what a control edge between devices carries
+
+
+def _transfer(source: _Builder, target: _Builder, tensor: Tensor, name: str, made_by: Operation) -> Tensor:
+    beat = target.frames.beat(target.device, made_by)
+    waits = () if beat is None else (target.operations[beat],)
+    controls = tensor.op.control_inputs if tensor.op.type == "constant" else ()
+    attrs = {"tensor": name, "source": source.device, "target": target.device}
+    short = name.replace(":", "_").lstrip("^")
+    steered = {"steered": True} if source.steered else {}
+    source.graph.create("send", [tensor], {**attrs, **steered}, f"send/{short}", controls, device=source.device,
+                        source=tensor.op.source)
+    shape = tensor.shape if tensor.shape.rank is not None else Shape(None)
+    receive = target.graph.create("receive", (), {**attrs, "dtype": tensor.dtype, "shape": shape}, f"receive/{short}",
+                                  waits, device=target.device, source=tensor.op.source)
+    return receive.outputs[0]
+
+
+def _parts(program: Program, builders: Mapping[str, _Builder], placement: Mapping[str, str],
+           fed: Mapping[Tensor, int]) -> list[Part]:
+    found = []
+    for device, builder in builders.items():
+        fetches = [i for i, t in enumerate(program.fetches) if placement[t.op.name] == device]
+        for i in fetches:
+            _local(builders, builder, program.fetches[i], placement, fed)
+        if not builder.graph.operations:
+            continue
+        targets = [builder.operations[op] for op in program.targets if op in builder.operations]
+        targets += [op for op in builder.graph.operations if op.type == "send"]
+        feeds = sorted(builder.feeds)
+        local = Program(builder.graph, tuple(builder.feeds[i] for i in feeds),
+                        tuple(builder.tensors[program.fetches[i]] for i in fetches), tuple(targets))
+        found.append(Part(device, local, feeds, fetches))
+    return found

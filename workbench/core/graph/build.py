@@ -1,0 +1,351 @@
+"""The `ops` namespace: arguments to nodes, Python values to constants, operators to operations."""
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.graph.dtype import DType, as_dtype, to_array
+from workbench.core.graph.graph import Graph, Operation, Tensor, canonical, get_default_graph
+from workbench.core.graph.opdef import REQUIRED, OpDef, registry, type_terms
+from workbench.core.graph.shape import Shape
+
+__all__ = ["IndexedSlices", "constant", "constant_shape", "constant_value", "convert", "ops"]
+
+
+class IndexedSlices:
+    """Rows `values` at `indices` of a tensor of shape `dense_shape`: the sparse gradient of a gather.
+
+    `values` is [n, ...] , `indices` int [n] (duplicates add up), `dense_shape` an int vector or None.
+    """
+
+    def __init__(self, values: Tensor, indices: Tensor, dense_shape: Tensor | None = None) -> None:
+        self.values, self.indices, self.dense_shape = values, indices, dense_shape
+
+    @property
+    def dtype(self) -> DType:
+        """That of the values."""
+        return self.values.dtype
+
+    @property
+    def op(self) -> Operation:
+        """The operation that makes the values."""
+        return self.values.op
+
+    @property
+    def name(self) -> str:
+        """The name of the values."""
+        return self.values.name
+
+    @property
+    def graph(self) -> Graph:
+        """The graph of the values."""
+        return self.values.graph
+
+    def __repr__(self) -> str:
+        return f"<IndexedSlices values={self.values!r} indices={self.indices!r}>"
+
+
+def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "constant") -> Tensor:
+    """A tensor with a fixed value: a number, a nested list or an array, as `dtype` (default: that of the value).
+
+    `shape` repeats a single value or arranges as many as it holds. Python numbers become float32, int32 (int64 where
+    needed) or bool. Raises DtypeError when the value does not fit the dtype, ShapeError when it does not fill the
+    shape.
+    """
+    wanted = None if dtype is None else as_dtype(dtype)
+    array = to_array(value, wanted, "constant")
+    if shape is not None:
+        target = tuple(int(d) for d in shape)
+        if array.size not in (1, int(np.prod(target))):
+            raise errors.ShapeError(f"constant: {array.size} values do not fill shape {list(target)}; give one value "
+                                    "or as many as the shape holds")
+        array = np.broadcast_to(array.reshape(()), target) if array.size == 1 else array.reshape(target)
+    array = np.array(array, order="C", copy=True)
+    array.flags.writeable = False
+    found = wanted or as_dtype(array.dtype)
+    return get_default_graph().create("constant", (), {"value": array, "dtype": found}, name).outputs[0]
+
+
+def convert(value: Any, dtype: Any = None, name: str = "constant") -> Tensor:
+    """A tensor from a tensor, a variable, or Python/NumPy data; DtypeError when a tensor has another dtype."""
+    wanted = None if dtype is None else as_dtype(dtype)
+    if isinstance(value, IndexedSlices):
+        value = ops.densify(value)
+    elif hasattr(value, "__tensor__"):
+        value = value.__tensor__()
+    if isinstance(value, Tensor):
+        if wanted is not None and value.dtype is not wanted:
+            raise errors.DtypeError(f"convert: {value.name} is {value.dtype.name} but {wanted.name} is needed; cast it")
+        return value
+    if isinstance(value, (list, tuple)) and any(isinstance(v, Tensor) or hasattr(v, "__tensor__")
+                                                for v in _flat(value)):
+        return ops.stack([convert(v, wanted) for v in value])      # type: ignore[no-any-return]
+    if isinstance(value, Shape):
+        value = np.asarray(value.static, np.int32)
+    return constant(value, wanted, name=name)
+
+
+def _flat(value: Any) -> list[Any]:
+    return [v for item in value for v in (_flat(item) if isinstance(item, (list, tuple)) else [item])]
+
+
+class Ops:
+    """Every registered operation as a function: `ops.matmul(a, b, name="product")`."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        definition = registry.find(name)
+
+        def build(*args: Any, name: str | None = None, **options: Any) -> Any:
+            return _build(definition, args, options, name)
+        build.__name__ = build.__qualname__ = name
+        build.__doc__ = documentation(definition)
+        build.__signature__ = call_signature(definition)      # type: ignore[attr-defined]
+        setattr(self, name, build)
+        return build
+
+    def __dir__(self) -> list[str]:
+        return sorted(registry)
+
+    def define(self, name: str, function: Callable[..., Any]) -> None:
+        """Add a function that is written with operations (densify, dropout) to the namespace."""
+        setattr(self, name, function)
+
+
+ops = Ops()
+
+
+def documentation(definition: OpDef) -> str:
+    """The operation's own line, then its rules of shape and dtype in the notation of `op`."""
+    rules = []
+    if isinstance(definition.signature, str) and "[" in definition.signature:
+        rules.append(f"Shapes: {definition.signature}")
+    if not callable(definition.types):
+        rules.append(f"Dtypes: {definition.types or 'T -> T'}")
+    if not rules or not (definition.inputs or definition.variadic):
+        return definition.doc
+    return (f"{definition.doc}\n\n{'. '.join(rules)} (the notation is that of wb.op).\n"
+            "Raises ShapeError or DtypeError, kinds of InvalidArgumentError, at the call that breaks a rule.")
+
+
+def call_signature(definition: OpDef) -> inspect.Signature:
+    """How the operation is called, for help() and editors: inputs, then attributes, then a name for the node."""
+    names = [*definition.inputs, *([definition.variadic] if definition.variadic else [])]
+    defaults = dict.fromkeys(names, inspect.Parameter.empty)
+    defaults |= {key: inspect.Parameter.empty if value is REQUIRED else value for key, value in definition.attrs.items()}
+    kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    parameters: list[inspect.Parameter] = []
+    for key, default in {**defaults, "name": None}.items():
+        if default is inspect.Parameter.empty and parameters and parameters[-1].default is not default:
+            kind = inspect.Parameter.KEYWORD_ONLY      # Python wants what has no default before what has one
+        parameters.append(inspect.Parameter(key, kind, default=default))
+    return inspect.Signature(parameters)
+
+
+def _build(definition: OpDef, args: Sequence[Any], options: dict[str, Any], name: str | None) -> Any:
+    most = len(definition.inputs) + bool(definition.variadic) + len(definition.attrs)
+    if name is None and len(args) == most + 1 and isinstance(args[-1], str):
+        *args, name = args      # the name may also come last by position, as TensorFlow 1.x allows
+    values, attrs = _arguments(definition, list(args), dict(options))
+    inputs = _convert_inputs(definition, values, attrs)
+    node = get_default_graph().create(definition, inputs, attrs, name)
+    if not node.outputs:
+        return node
+    return node.outputs[0] if len(node.outputs) == 1 and not _returns_list(definition, node) else list(node.outputs)
+
+
+def _returns_list(definition: OpDef, node: Operation) -> bool:
+    return definition.shape is not None and bool(getattr(definition.shape, "returns_list", False))
+
+
+def returns_list(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks a shape rule whose operation returns a list even when it has one element (split, unstack)."""
+    rule.returns_list = True      # type: ignore[attr-defined]
+    return rule
+
+
+def _arguments(definition: OpDef, args: list[Any], options: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    values: list[Any] = []
+    for parameter in definition.inputs:
+        if args:
+            values.append(args.pop(0))
+        elif parameter in options:
+            values.append(options.pop(parameter))
+        else:
+            raise errors.InvalidArgumentError(f"{definition.name}: input {parameter!r} is missing; "
+                                              f"call {definition.name}({', '.join(definition.inputs)}, …)")
+    if definition.variadic:
+        given = args.pop(0) if args else options.pop(definition.variadic, ())
+        if isinstance(given, Tensor) or not isinstance(given, (list, tuple)):
+            given = [given]
+        values += given
+    attrs = {}
+    for key, default in definition.attrs.items():
+        if args:
+            attrs[key] = args.pop(0)
+        else:
+            attrs[key] = options.pop(key, default)
+        if attrs[key] is REQUIRED:
+            raise errors.InvalidArgumentError(f"{definition.name}: attribute {key!r} is missing; pass {key}=…")
+    if args or options:
+        extra = ", ".join([repr(a) for a in args] + list(options))
+        raise errors.InvalidArgumentError(f"{definition.name}: unknown arguments {extra}; it takes "
+                                          f"{', '.join((*definition.inputs, *definition.attrs)) or 'none'}")
+    return values, {k: _attribute(k, v) for k, v in attrs.items()}
+
+
+def _attribute(key: str, value: Any) -> Any:
+    if key in ("dtype", "out_type") and value is not None:
+        return as_dtype(value)
+    if isinstance(value, Tensor):
+        known = constant_value(value)
+        if known is None:
+            raise errors.InvalidArgumentError(f"{key}: {value!r} is known only at run time but the graph needs it "
+                                              "now; pass a Python value or a constant")
+        value = known
+    return canonical(value)
+
+
+def _convert_inputs(definition: OpDef, values: list[Any], attrs: dict[str, Any]) -> list[Tensor]:
+    terms, _ = type_terms(definition, len(values), 0)
+    ready: list[Tensor | None] = [None] * len(values)
+    binding: dict[str, DType] = {}
+    for position, (value, term) in enumerate(zip(values, terms)):
+        if isinstance(value, (Tensor, IndexedSlices)) or hasattr(value, "__tensor__"):
+            ready[position] = tensor = convert(value)
+            if term[0].isupper():
+                binding.setdefault(term.partition(":")[0], tensor.dtype)
+    for position, (value, term) in enumerate(zip(values, terms)):
+        if ready[position] is None:
+            ready[position] = tensor = convert(value, _hint(term, binding, attrs, value))
+            if term[0].isupper():
+                binding.setdefault(term.partition(":")[0], tensor.dtype)
+    return ready      # type: ignore[return-value]
+
+
+def _hint(term: str, binding: dict[str, DType], attrs: dict[str, Any], value: Any) -> DType | None:
+    letter, _, kind = term.partition(":")
+    if letter.startswith("@"):
+        return as_dtype(attrs[letter[1:]])
+    if letter == "any":
+        return None
+    if letter == "int":
+        array = np.asarray(value)
+        return as_dtype(np.int32) if array.size == 0 else None
+    if letter[0].isupper():
+        found = binding.get(letter)
+        if found is None and kind in ("float", "differentiable") and np.asarray(value).dtype.kind in "iu":
+            return as_dtype(np.float32)
+        return found
+    return as_dtype(letter)
+
+
+# values known at construction
+
+_MOST = 1 << 16     # elements; larger constants are not evaluated while building
+
+
+def constant_value(tensor: Tensor, known: dict[Tensor, Any] | None = None) -> np.ndarray[Any, Any] | None:
+    """The value of `tensor` when it follows from constants alone, else None; `known` remembers values on the way."""
+    memory = {} if known is None else known
+    if tensor not in memory:
+        memory[tensor] = _constant_value(tensor, memory)
+    return memory[tensor]      # type: ignore[no-any-return]
+
+
+def _constant_value(tensor: Tensor, memory: dict[Tensor, Any]) -> np.ndarray[Any, Any] | None:
+    op = tensor.op
+    if op.type == "constant":
+        return op.attrs["value"]      # type: ignore[no-any-return]
+    known = _known_shape_value(op)
+    if known is not None:
+        return known
+    d = op.definition
+    if d.stateful or d.blocking or d.context or not op.inputs or not tensor.shape.known or op.control_inputs:
+        return None
+    if any(isinstance(value, Graph) for value in op.attrs.values()):      # a branch or loop has no kernel
+        return None
+    if (tensor.shape.num_elements() or 0) > _MOST or tensor.dtype.kind == "object":
+        return None
+    values = []
+    for t in op.inputs:
+        values.append(constant_value(t, memory))
+        if values[-1] is None:
+            return None
+    try:
+        with np.errstate(all="ignore"):
+            result = d.reference(*values, **op.attrs)
+    except (errors.Error, ValueError, LookupError, ArithmeticError):      # it fails when it runs, if it ever does,
+        return None                                                       # with its name and place in the text
+    return np.asarray(result[tensor.index] if isinstance(result, (tuple, list)) else result)
+
+
+def _known_shape_value(op: Operation) -> np.ndarray[Any, Any] | None:
+    if op.type not in ("shape", "size", "rank"):
+        return None
+    shape = op.inputs[0].shape
+    dtype = op.outputs[0].dtype.numpy
+    if op.type == "rank":
+        return None if shape.rank is None else np.asarray(shape.rank, dtype)
+    if not shape.known:
+        return None
+    return np.asarray(shape.static if op.type == "shape" else shape.num_elements(), dtype)
+
+
+def constant_shape(tensor: Tensor) -> Shape:
+    """The shape that an integer vector describes, with None where an element is unknown."""
+    value = constant_value(tensor)
+    if value is not None:
+        return Shape(None if d < 0 else d for d in np.atleast_1d(value).tolist())
+    op = tensor.op
+    if op.type == "shape":
+        return op.inputs[0].shape
+    if op.type == "stack" and tensor.shape.rank == 1:
+        values = [constant_value(t) for t in op.inputs]
+        return Shape(None if v is None or v < 0 else int(v) for v in values)
+    if op.type == "concat" and tensor.shape.rank == 1:
+        result = Shape(())
+        for part in op.inputs:
+            result = result + constant_shape(part)
+        return result
+    if op.type == "cast":
+        return constant_shape(op.inputs[0])
+    length = tensor.shape.dims[0] if tensor.shape.dims else None
+    return Shape(None) if length is None else Shape([None] * length)
+
+
+# operators
+
+def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def forward(self: Any, other: Any) -> Any:
+        return getattr(ops, name)(self, other)
+
+    def reflected(self: Any, other: Any) -> Any:
+        return getattr(ops, name)(other, self)
+    return forward, reflected
+
+
+OPERATORS = {"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "truediv", "floordiv": "floordiv",
+             "mod": "floormod", "pow": "pow", "matmul": "matmul", "and": "logical_and", "or": "logical_or",
+             "xor": "logical_xor"}
+COMPARISONS = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}
+UNARY = {"neg": "negative", "abs": "abs", "invert": "logical_not"}
+
+
+def install_operators(cls: Any) -> None:
+    """Give `cls` (Tensor, Variable) Python's operators; == stays identity, so tensors are dictionary keys."""
+    for symbol, name in OPERATORS.items():
+        forward, reflected = _binary(name)
+        setattr(cls, f"__{symbol}__", forward)
+        setattr(cls, f"__r{symbol}__", reflected)
+    for symbol, name in COMPARISONS.items():
+        setattr(cls, f"__{symbol}__", _binary(name)[0])
+    for symbol, name in UNARY.items():
+        setattr(cls, f"__{symbol}__", lambda self, _name=name: getattr(ops, _name)(self))
+    cls.__getitem__ = lambda self, key: ops.getitem(convert(self), key)
+
+
+install_operators(Tensor)

@@ -1,0 +1,96 @@
+"""What the user asks for, flattened: nested fetches to tensors and operations, and results back into their shape."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.graph.build import IndexedSlices
+from workbench.core.graph.graph import Graph, Operation, Tensor
+
+__all__ = ["FetchPlan", "IndexedSlicesValue", "fetch_key", "flatten"]
+
+
+class IndexedSlicesValue(NamedTuple):
+    """The value of fetched IndexedSlices: rows, their indices, and the dense shape (or None)."""
+
+    values: Any
+    indices: Any
+    dense_shape: Any
+
+
+class FetchPlan(NamedTuple):
+    """`tensors` to compute, `operations` to run, and `build(values)` that puts the results in the asked form."""
+
+    tensors: list[Tensor]
+    operations: list[Operation]
+    build: Callable[[Any], Any]
+
+
+def fetch_key(fetches: Any) -> Any:
+    """A hashable form of `fetches`, equal for equal requests."""
+    kind = type(fetches)
+    if kind is Tensor or kind is Operation or kind is str:
+        return fetches
+    if kind is list or kind is tuple:
+        return (kind, *[fetch_key(f) for f in fetches])
+    if isinstance(fetches, dict):
+        return (dict, *[(k, fetch_key(v)) for k, v in fetches.items()])
+    if isinstance(fetches, (list, tuple)):
+        return (kind, *[fetch_key(f) for f in fetches])
+    try:
+        hash(fetches)
+    except TypeError:
+        raise errors.InvalidArgumentError(f"fetch: {fetches!r} is a {kind.__name__}; pass tensors, operations, names "
+                                          "or (nested) lists, tuples and dicts of them") from None
+    return fetches
+
+
+def flatten(graph: Graph, fetches: Any) -> FetchPlan:
+    """Read a fetch argument: tensors give values, operations give None, structures keep their form."""
+    tensors: list[Tensor] = []
+    operations: list[Operation] = []
+    build = _flatten(graph, fetches, tensors, operations)
+    return FetchPlan(tensors, operations, build)
+
+
+def _plain(value: Any) -> Any:
+    """An array without axes as the NumPy scalar, or the text, that it holds; anything else as it is."""
+    return value[()] if type(value) is np.ndarray and not value.ndim else value
+
+
+def _flatten(graph: Graph, item: Any, tensors: list[Tensor], operations: list[Operation]) -> Callable[[Any], Any]:
+    if isinstance(item, IndexedSlices):
+        parts = [item.values, item.indices, *([item.dense_shape] if item.dense_shape is not None else [])]
+        inner = [_flatten(graph, p, tensors, operations) for p in parts]
+        return lambda values: IndexedSlicesValue(*[b(values) for b in inner], *([None] * (3 - len(inner))))
+    if hasattr(item, "__graph_parts__"):      # several tensors that make one value, such as a sparse tensor
+        tensors_of, make = item.__graph_parts__()
+        pieces = [_flatten(graph, p, tensors, operations) for p in tensors_of]
+        return lambda values: make(*[b(values) for b in pieces])
+    if isinstance(item, dict):
+        keyed = {k: _flatten(graph, v, tensors, operations) for k, v in item.items()}
+        return lambda values: {k: b(values) for k, b in keyed.items()}
+    if isinstance(item, (list, tuple)):
+        members = [_flatten(graph, v, tensors, operations) for v in item]
+        if hasattr(item, "_fields"):
+            return lambda values: type(item)(*[b(values) for b in members])
+        kind = tuple if isinstance(item, tuple) else list
+        return lambda values: kind([b(values) for b in members])
+    if item is None:
+        raise errors.InvalidArgumentError("fetch: None is no tensor; a gradient is None where no path leads from x to "
+                                          "y: leave it out")
+    element = graph.as_graph_element(item)
+    if isinstance(element, Operation):
+        operations.append(element)
+        return lambda values: None
+    if element in tensors:
+        position = tensors.index(element)
+    else:
+        position = len(tensors)
+        tensors.append(element)
+    if element.shape.rank in (0, None):
+        return lambda values: _plain(values[position])
+    return lambda values: values[position]

@@ -1,0 +1,490 @@
+"""Graph, Operation and Tensor: records of what to compute; building them runs nothing."""
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.graph import device as devices
+from workbench.core.graph.dtype import DType
+from workbench.core.graph.opdef import OpDef, infer_dtypes, infer_shapes, registry
+from workbench.core.graph.shape import Shape, as_shape
+
+__all__ = ["Graph", "Operation", "Subgraph", "Tensor", "get_default_graph", "reset_default_graph"]
+
+_PACKAGE = os.path.dirname(errors.__file__) + os.sep
+_NAME = re.compile(r"^[A-Za-z0-9_.][A-Za-z0-9_.\-/\\]*$")
+
+
+class Tensor:
+    """Output `index` of an operation: a dtype and a static shape, no value."""
+
+    __slots__ = ("dtype", "index", "op", "shape")
+    __array_priority__ = 100      # NumPy arrays on the left defer to our operators
+
+    def __init__(self, op: Operation, index: int, dtype: DType, shape: Shape) -> None:
+        self.op, self.index, self.dtype, self.shape = op, index, dtype, shape
+
+    @property
+    def name(self) -> str:
+        """The operation's name and the output's number: "product:0"."""
+        return f"{self.op.name}:{self.index}"
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that it belongs to."""
+        return self.op.graph
+
+    @property
+    def device(self) -> str:
+        """The device asked for, "" when none was."""
+        return self.op.device
+
+    def get_shape(self) -> Shape:
+        """The static shape."""
+        return self.shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Add what is known about the shape; ShapeError when it contradicts."""
+        self.shape = self.shape.merge(as_shape(shape), f"set_shape of {self.name}")
+
+    def consumers(self) -> list[Operation]:
+        """The operations that take this tensor as an input."""
+        return [op for op in self.graph.operations if self in op.inputs]
+
+    def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
+        """The value, computed in `session` or the default session."""
+        return (session or default_session()).run(self, feed_dict)
+
+    def __repr__(self) -> str:
+        return f"<Tensor {self.name} {self.dtype.name}{self.shape}>"
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if self.shape.dims is None or not self.shape.dims or self.shape.dims[0] is None:
+            raise errors.InvalidArgumentError(f"iter: {self!r} has no known first dimension; use unstack(num=…) "
+                                              "or a loop of the graph (while_loop, map_fn)")
+        return (self[i] for i in range(self.shape.dims[0]))
+
+    def __bool__(self) -> bool:
+        raise errors.InvalidArgumentError(f"bool: {self!r} has no value while the graph is built; use cond / "
+                                          "logical_and, or Session.run it first")
+
+    # arithmetic lives in build.py, which fills these in
+    __getitem__: Callable[..., Any]
+    __add__: Callable[..., Any]
+    __radd__: Callable[..., Any]
+    __sub__: Callable[..., Any]
+    __rsub__: Callable[..., Any]
+    __mul__: Callable[..., Any]
+    __rmul__: Callable[..., Any]
+    __truediv__: Callable[..., Any]
+    __rtruediv__: Callable[..., Any]
+    __floordiv__: Callable[..., Any]
+    __mod__: Callable[..., Any]
+    __pow__: Callable[..., Any]
+    __rpow__: Callable[..., Any]
+    __matmul__: Callable[..., Any]
+    __neg__: Callable[..., Any]
+    __abs__: Callable[..., Any]
+    __lt__: Callable[..., Any]
+    __le__: Callable[..., Any]
+    __gt__: Callable[..., Any]
+    __ge__: Callable[..., Any]
+
+
+class Operation:
+    """A node: a type, attributes, inputs, control inputs, a device request; it belongs to one graph."""
+
+    __slots__ = ("attrs", "colocation", "control_inputs", "definition", "device", "graph", "id", "inputs", "name",
+                 "outputs", "source")
+
+    def __init__(self, graph: Graph, definition: OpDef, name: str, inputs: tuple[Tensor, ...], attrs: dict[str, Any],
+                 control_inputs: tuple[Operation, ...], device: str, colocation: frozenset[str], source: str) -> None:
+        self.graph, self.definition, self.name = graph, definition, name
+        self.inputs, self.attrs, self.control_inputs = inputs, attrs, control_inputs
+        self.device, self.colocation, self.source = device, colocation, source
+        self.outputs: tuple[Tensor, ...] = ()
+        self.id = 0
+
+    @property
+    def type(self) -> str:
+        """The name of its definition, such as "matmul"."""
+        return self.definition.name
+
+    def get_attr(self, name: str) -> Any:
+        """The attribute `name`; KeyError when there is none."""
+        return self.attrs[name]
+
+    def run(self, feed_dict: Any = None, session: Any = None) -> None:
+        """Run it once, in `session` or the default session."""
+        (session or default_session()).run(self, feed_dict)
+
+    def __repr__(self) -> str:
+        return f"<Operation {self.name} {self.type}>"
+
+
+class Graph:
+    """Operations in construction order, by name; scopes for names, devices, control inputs and colocation.
+
+    Safe to extend from several threads; each thread has its own scopes.
+    """
+
+    def __init__(self) -> None:
+        self.operations: list[Operation] = []
+        self.version = 0                  # changes with every addition; sessions key their plans by it
+        self.seed: int | None = None
+        self.finalized = False
+        self.collections: dict[str, list[Any]] = {}
+        self._by_name: dict[str, Operation] = {}
+        self._taken: dict[str, int] = {}
+        self._lock = threading.RLock()
+        self._scopes = threading.local()
+
+    # lookup
+    def get_operations(self) -> list[Operation]:
+        """All operations, in the order they were made."""
+        return list(self.operations)
+
+    def operation(self, name: str) -> Operation:
+        """The operation called `name`; NotFoundError when there is none."""
+        found = self._by_name.get(name)
+        if found is None:
+            raise errors.NotFoundError(f"graph: no operation {name!r} among {len(self.operations)}; "
+                                       "see [op.name for op in graph.operations]")
+        return found
+
+    def tensor(self, name: str) -> Tensor:
+        """The tensor called `name`, "operation:output"; NotFoundError when there is none."""
+        base, _, index = name.partition(":")
+        op = self.operation(base)
+        if not index.isdigit() or int(index) >= len(op.outputs):
+            raise errors.NotFoundError(f"graph: no tensor {name!r}; {base!r} has {len(op.outputs)} outputs, "
+                                       "write 'name:index'")
+        return op.outputs[int(index)]
+
+    get_operation_by_name = operation
+    get_tensor_by_name = tensor
+
+    def as_graph_element(self, element: Any, where: str = "fetch") -> Tensor | Operation:
+        """A tensor or operation of this graph from itself or its name; errors name the graph mistake."""
+        if isinstance(element, str):
+            return self.tensor(element) if ":" in element else self.operation(element)
+        if hasattr(element, "__graph_element__"):
+            element = element.__graph_element__()
+        if not isinstance(element, (Tensor, Operation)):
+            raise errors.InvalidArgumentError(f"{where}: {element!r} is a {type(element).__name__}, not a tensor or "
+                                              "operation; pass one, or a name")
+        if element.graph is not self:
+            raise errors.InvalidArgumentError(f"{where}: {element.name} belongs to another graph; build it in this "
+                                              "session's graph (with graph.as_default()) or use that graph's session")
+        return element
+
+    # building
+    def create(self, type: str | OpDef, inputs: Sequence[Tensor] = (), attrs: Mapping[str, Any] | None = None,
+               name: str | None = None, control: Sequence[Operation] = (), *, device: str | None = None,
+               colocation: frozenset[str] | None = None, source: str | None = None) -> Operation:
+        """Add one operation; dtype and shape rules run now, so errors arise at the user's line.
+
+        `name` ending in "/" is taken literally (copies keep their names); otherwise it is made unique in the scope.
+        """
+        definition = type if isinstance(type, OpDef) else registry.find(type)
+        if definition.specialize is not None:
+            definition = definition.specialize(attrs)
+        if self.finalized:
+            raise errors.FailedPreconditionError(f"graph: it is finalized but {definition.name} was added; "
+                                                 "build before finalize()")
+        where = source or caller()
+        with self._lock:
+            inputs = tuple(self.capture(tensor) for tensor in inputs)
+            full = self._full_name(name or definition.name)
+            op = Operation(self, definition, full, inputs, dict(attrs or {}), (), "", frozenset(), where)
+            op.outputs = self._infer(op)
+            op.control_inputs = self._controls(op, control)
+            op.device = self._device(op) if device is None else device
+            op.colocation = self._state("colocate", frozenset()) if colocation is None else colocation
+            op.id = len(self.operations)
+            self.operations.append(op)
+            self._by_name[full] = op
+            self._taken.setdefault(full.lower(), 1)
+            self.version += 1
+        return op
+
+    def capture(self, tensor: Tensor) -> Tensor:
+        """`tensor` as seen in this graph; the base graph accepts only its own."""
+        if tensor.graph is not self:
+            raise errors.InvalidArgumentError(f"graph: {tensor.name} belongs to another graph; build both operations "
+                                              "in one graph (with graph.as_default())")
+        return tensor
+
+    def _infer(self, op: Operation) -> tuple[Tensor, ...]:
+        definition = op.definition
+        try:
+            if definition.shape is not None:
+                infer_shapes(definition, [t.shape for t in op.inputs], op.attrs)
+                shapes = list(definition.shape(op.inputs, op.attrs))
+            else:
+                shapes = infer_shapes(definition, [t.shape for t in op.inputs], op.attrs)
+            dtypes = infer_dtypes(definition, [t.dtype for t in op.inputs], op.attrs, len(shapes))
+        except errors.Error as error:
+            raise type(error)(explain(op, error.message)) from None
+        return tuple(Tensor(op, i, d, as_shape(s)) for i, (d, s) in enumerate(zip(dtypes, shapes)))
+
+    def _controls(self, op: Operation, extra: Sequence[Operation]) -> tuple[Operation, ...]:
+        given = dict.fromkeys((*self._state("control", ()), *extra))
+        return tuple(c for c in given if c.graph is self)
+
+    def _device(self, op: Operation) -> str:
+        request = ""
+        for entry in self._state("device", ()):
+            if entry is None:
+                request = ""
+            else:
+                chosen = entry(op) if callable(entry) else entry
+                request = devices.merge(request, chosen or "")
+        return request
+
+    # names
+    def unique_name(self, name: str) -> str:
+        """`name`, or `name_1`, `name_2` … when taken (names differ also by more than case)."""
+        key = name.lower()
+        count = self._taken.get(key, 0)
+        self._taken[key] = count + 1
+        if count == 0:
+            return name
+        candidate = f"{name}_{count}"
+        return self.unique_name(candidate) if candidate.lower() in self._taken else self._claim(candidate)
+
+    def _claim(self, name: str) -> str:
+        self._taken[name.lower()] = 1
+        return name
+
+    def _full_name(self, name: str) -> str:
+        if name.endswith("/"):
+            exact = name[:-1]
+            if exact in self._by_name:
+                raise errors.AlreadyExistsError(f"graph: operation {exact!r} exists; choose another name")
+            return exact
+        if not _NAME.match(name):
+            raise errors.InvalidArgumentError(f"graph: {name!r} is no operation name; use letters, digits, _ . - /")
+        return self.unique_name(self._state("scope", "") + name)
+
+    # scopes
+    def _state(self, key: str, default: Any) -> Any:
+        return getattr(self._scopes, key, default)
+
+    @contextlib.contextmanager
+    def _scoped(self, key: str, value: Any) -> Iterator[Any]:
+        before = self._state(key, None)
+        setattr(self._scopes, key, value)
+        try:
+            yield value
+        finally:
+            if before is None:
+                delattr(self._scopes, key)
+            else:
+                setattr(self._scopes, key, before)
+
+    @property
+    def scope(self) -> str:
+        """The current name scope, "" or ending in "/"."""
+        return str(self._state("scope", ""))
+
+    @contextlib.contextmanager
+    def name_scope(self, name: str | None) -> Iterator[str]:
+        """Names below carry `name/`; "" or None goes to the root, a name ending in "/" re-enters that scope."""
+        with self._lock:
+            full = name if not name or name.endswith("/") else self.unique_name(self.scope + name) + "/"
+        with self._scoped("scope", full or ""):
+            yield full or ""
+
+    @contextlib.contextmanager
+    def device(self, request: str | Callable[[Operation], str] | None) -> Iterator[None]:
+        """Operations below ask for this (partial) device; the innermost field wins; None clears."""
+        if isinstance(request, str):
+            devices.parse(request)
+        with self._scoped("device", (*self._state("device", ()), request)):
+            yield
+
+    @contextlib.contextmanager
+    def control_dependencies(self, inputs: Sequence[Any] | None) -> Iterator[None]:
+        """Operations below start after `inputs` finished; None clears."""
+        if inputs is None:
+            with self._scoped("control", ()):
+                yield
+            return
+        found = []
+        for element in inputs:
+            item = element.__graph_element__() if hasattr(element, "__graph_element__") else element
+            if not isinstance(item, (Tensor, Operation)):
+                raise errors.InvalidArgumentError(f"control_dependencies: {element!r} is no tensor or operation; "
+                                                  "pass a list of them")
+            found.append(item.op if isinstance(item, Tensor) else item)
+        with self._scoped("control", (*self._state("control", ()), *found)):
+            yield
+
+    @contextlib.contextmanager
+    def colocate_with(self, op: Operation | Tensor) -> Iterator[None]:
+        """Operations below go to the device of `op`."""
+        target = op.op if isinstance(op, Tensor) else op
+        with self._scoped("colocate", self._state("colocate", frozenset()) | {target.name}):
+            yield
+
+    @contextlib.contextmanager
+    def as_default(self) -> Iterator[Graph]:
+        """New operations of this thread go into this graph."""
+        _default.stack.append(self)
+        try:
+            yield self
+        finally:
+            last = len(_default.stack) - 1 - _default.stack[::-1].index(self)     # a graph may be entered twice
+            del _default.stack[last]
+
+    # collections
+    def add_to_collection(self, name: str, value: Any) -> None:
+        """Append `value` to the list that is kept under `name`."""
+        self.collections.setdefault(name, []).append(value)
+
+    def get_collection(self, name: str, scope: str | None = None) -> list[Any]:
+        """A copy of the collection `name`; `scope` is a regular expression that names must begin with."""
+        found = self.collections.get(name, [])
+        if scope is None:
+            return list(found)
+        return [item for item in found if re.match(scope, getattr(item, "name", ""))]
+
+    def get_collection_ref(self, name: str) -> list[Any]:
+        """The collection `name` itself, made when there is none."""
+        return self.collections.setdefault(name, [])
+
+    def finalize(self) -> None:
+        """From now on additions raise FailedPreconditionError."""
+        self.finalized = True
+
+
+class Subgraph(Graph):
+    """The body of a branch or loop; tensors of the outer graph become captures (extra arguments), constants `copies`.
+
+    `arguments` are its `argument` placeholders in order, `captures` pairs (outer tensor, inner argument), `results`
+    the tensors it returns. Control dependencies on operations outside gather in `waits`: they hold the whole body up.
+    """
+
+    def __init__(self, outer: Graph, name: str) -> None:
+        super().__init__()
+        self.outer, self.name = outer, name
+        self.arguments: list[Tensor] = []
+        self.captures: list[tuple[Tensor, Tensor]] = []
+        self.copies: list[tuple[Tensor, Tensor]] = []      # (constant outside, the same inside)
+        self.results: list[Tensor] = []
+        self.waits: dict[Operation, None] = {}
+        self.seed, self.collections = outer.seed, outer.collections
+
+    def argument(self, dtype: DType, shape: Shape, name: str = "argument") -> Tensor:
+        tensor = self.create("argument", (), {"dtype": dtype, "shape": shape}, name).outputs[0]
+        self.arguments.append(tensor)
+        return tensor
+
+    def capture(self, tensor: Tensor) -> Tensor:
+        if tensor.graph is self:
+            return tensor
+        for outer, inner in self.captures:
+            if outer is tensor:
+                return inner
+        self._check_outside(tensor)
+        with self.control_dependencies(None), self._scoped("scope", self.name + "/"), self._scoped("device", ()):
+            if tensor.op.type == "constant":
+                inner = self.create("constant", (), tensor.op.attrs, tensor.op.name.rpartition("/")[2]).outputs[0]
+                self.copies.append((tensor, inner))
+                return inner
+            inner = self.argument(tensor.dtype, tensor.shape, tensor.op.name.rpartition("/")[2])
+        self.captures.append((tensor, inner))
+        return inner
+
+    def _controls(self, op: Operation, extra: Sequence[Operation]) -> tuple[Operation, ...]:
+        given = (*self._state("control", ()), *extra)
+        self.waits.update((c, None) for c in given if c.graph is not self)
+        return super()._controls(op, extra)
+
+    def _check_outside(self, tensor: Tensor) -> None:
+        around: Graph = self
+        while isinstance(around, Subgraph):
+            around = around.outer
+            if around is tensor.graph:
+                return
+        raise errors.InvalidArgumentError(f"{self.name}: {tensor.name} lives in another body or graph; a value leaves "
+                                          "a branch or loop only as its result: return it there")
+
+
+class _Defaults(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[Graph] = []
+        self.sessions: list[Any] = []
+
+
+_default = _Defaults()
+_root = Graph()
+
+
+def get_default_graph() -> Graph:
+    """The graph that new operations of this thread go into."""
+    return _default.stack[-1] if _default.stack else _root
+
+
+def reset_default_graph() -> None:
+    """Start over with an empty default graph (not inside `as_default`)."""
+    global _root
+    if _default.stack:
+        raise errors.FailedPreconditionError("reset_default_graph: a graph is in use (as_default); leave the with "
+                                             "block first")
+    _root = Graph()
+
+
+def default_session() -> Any:
+    if not _default.sessions:
+        raise errors.FailedPreconditionError("eval/run: there is no default session; use 'with Session() as s:' or "
+                                             "pass session=")
+    return _default.sessions[-1]
+
+
+def get_default_session() -> Any:
+    """The session that eval() and run() use in this thread, None outside `with Session()`."""
+    return _default.sessions[-1] if _default.sessions else None
+
+
+def push_session(session: Any) -> None:
+    _default.sessions.append(session)
+
+
+def pop_session(session: Any) -> None:
+    if session in _default.sessions:
+        _default.sessions.remove(session)
+
+
+def caller() -> str:
+    """`file:line` of the nearest frame outside this package."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def explain(op: Operation, message: str) -> str:
+    """An inference error with the operation's name, its inputs and where it was built."""
+    inputs = ", ".join(f"{t.name} {t.dtype.name}{t.shape}" for t in op.inputs) or "none"
+    return f"{message}\n  operation: {op.name!r}\n  inputs: {inputs}\n  built at: {op.source}"
+
+
+def canonical(value: Any) -> Any:
+    """An attribute value in hashable, comparable form: lists and arrays become tuples, NumPy scalars Python ones."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return tuple(canonical(v) for v in value)
+    if isinstance(value, np.generic):
+        return value.item()
+    return value

@@ -1,0 +1,296 @@
+"""What an operation is: signature, dtype and shape rules, reference kernel, gradient; and the registry of all."""
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from workbench import errors
+from workbench.core.graph.dtype import DType, as_dtype
+from workbench.core.graph.shape import Dim, Shape, broadcast
+
+__all__ = ["OpDef", "Registry", "op", "registry"]
+
+ShapeRule = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """One term of a signature: `a[m,k]`, `*values[...]`, or `?` for any shape."""
+
+    name: str
+    dims: tuple[str, ...] | None     # None = any shape
+    variadic: bool = False
+
+
+@dataclass
+class OpDef:
+    """One operation type.
+
+    `signature` is text such as ``a[m,k] b[k,n] -> [m,n]`` (a letter is a dimension, `...` broadcasts, `?` is any
+    shape, `*name` takes a list) or a function of the attributes that returns such text. `types` is like ``T T -> T``:
+    capital letters are type variables, optionally restricted (`T:float`, `T:number`, `T:int`), `@name` takes the type
+    from an attribute, other words are concrete types; by default all inputs and outputs share `T`.
+    """
+
+    name: str
+    signature: str | Callable[..., str]
+    reference: Callable[..., Any]
+    types: str | Callable[..., list[DType]] | None = None     # or (input dtypes, attrs) -> output dtypes
+    shape: ShapeRule | None = None           # (node inputs, attrs) -> list[Shape]; overrides the signature's outputs
+    dtypes: Callable[..., Any] | None = None     # (input dtypes, attrs) -> list[DType]; overrides the outputs of types
+    specialize: Callable[..., OpDef] | None = None   # (attrs) -> the definition with these attributes' stateful, blocking
+    gradient_function: Callable[..., Any] | None = None
+    elementwise: str | None = None           # a scalar expression over the input names, for fusion
+    ufunc: Any = None                        # the NumPy ufunc that computes it: called with out=
+    into: Callable[..., None] | None = None  # (*inputs, *outputs, **attrs): writes preallocated outputs
+    view: bool = False                       # output 0 may share the memory of input 0 (reshape, identity)
+    commutative: bool = False
+    stateful: bool = False                   # reads or writes state, or is random: never folded, never merged
+    blocking: bool = False                   # may wait for others: cuts segments
+    context: bool = False                    # reference kernel's first parameter is the step's Context
+    differentiable: bool = True              # False: gradients stop here (argmax, comparisons)
+    inputs: tuple[str, ...] = ()
+    variadic: str | None = None
+    attrs: dict[str, Any] = field(default_factory=dict)      # name -> default, or REQUIRED
+    doc: str = ""
+
+    def gradient(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """Decorator: `function(node, *dys)` returns the gradient of each input (None where there is none)."""
+        self.gradient_function = function
+        return function
+
+    def text(self, attrs: Mapping[str, Any]) -> str:
+        return self.signature if isinstance(self.signature, str) else self.signature(**attrs)
+
+
+def selective(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Marks a gradient that copes with missing output gradients (None) and is told `needed`: one bool an input."""
+    function.selective = True      # type: ignore[attr-defined]
+    return function
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "REQUIRED"
+
+
+REQUIRED = _Required()
+
+
+class Registry(dict[str, OpDef]):
+    """All operations by name."""
+
+    def find(self, name: str) -> OpDef:
+        found = self.get(name)
+        if found is None:
+            import difflib
+            near = difflib.get_close_matches(name, self, 3)
+            raise errors.UnimplementedError(f"ops.{name}: no such operation; " + (
+                f"did you mean {', '.join(near)}?" if near else "define it with @op"))
+        return found
+
+
+registry = Registry()
+
+
+def op(signature: str | Callable[..., str], *, name: str | None = None, **options: Any) -> Callable[..., OpDef]:
+    """Decorator that defines an operation; the function is its NumPy reference kernel.
+
+    Positional parameters are inputs (`*values` a list of them), keyword-only parameters are attributes with their
+    defaults. With `context=True` the first parameter is the step context. Options are the fields of `OpDef`.
+
+    `signature` is the rule of shapes: in "a[m,k] b[k,n] -> [m,n]" equal letters are equal dimensions, "..." are leading
+    dimensions that broadcast, "?" is any shape. `types` is the rule of dtypes, "T:float -> T": a capital letter is one
+    dtype, of the kind after the colon (number, real, float, int, differentiable), "@dtype" that of an attribute, "int" any
+    integer type, "any" any. Raises AlreadyExistsError for a name that is taken.
+    """
+    def define(function: Callable[..., Any]) -> OpDef:
+        definition = OpDef(name or function.__name__.rstrip("_"), signature, function,
+                           doc=inspect.getdoc(function) or "", **options)
+        _read_parameters(definition)
+        if definition.name in registry:
+            raise errors.AlreadyExistsError(f"@op: operation {definition.name!r} is defined twice; rename one")
+        registry[definition.name] = definition
+        return definition
+    return define
+
+
+def _read_parameters(definition: OpDef) -> None:
+    parameters = list(inspect.signature(definition.reference).parameters.values())
+    if definition.context:
+        parameters = parameters[1:]
+    names = []
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            definition.variadic = parameter.name
+        elif parameter.kind is parameter.KEYWORD_ONLY:
+            default = REQUIRED if parameter.default is parameter.empty else parameter.default
+            definition.attrs[parameter.name] = default
+        else:
+            names.append(parameter.name)
+    definition.inputs = tuple(names)
+
+
+# reading signatures
+
+_TERM = re.compile(r"(\*?)([A-Za-z_]\w*)?(?:\[([^\]]*)\]|(\?))")
+_cache: dict[str, tuple[tuple[Pattern, ...], tuple[Pattern, ...]]] = {}
+
+
+def parse(text: str) -> tuple[tuple[Pattern, ...], tuple[Pattern, ...]]:
+    """(input patterns, output patterns) of a signature."""
+    if text not in _cache:
+        left, _, right = text.partition("->")
+        _cache[text] = _terms(left), _terms(right)
+    return _cache[text]
+
+
+def _terms(text: str) -> tuple[Pattern, ...]:
+    return tuple(
+        Pattern(name or "", None if any_ else tuple(d.strip() for d in dims.split(",") if d.strip()), star == "*")
+        for star, name, dims, any_ in _TERM.findall(text))
+
+
+# inference
+
+def infer_shapes(definition: OpDef, shapes: Sequence[Shape], attrs: Mapping[str, Any]) -> list[Shape]:
+    """Output shapes by the signature; ShapeError names both inputs, both axes and the letter they share."""
+    text = definition.text(attrs)
+    patterns, outputs = parse(text)
+    binding: dict[str, tuple[Dim, str]] = {}
+    spreads: list[Shape] = []
+    names = input_names(definition, len(shapes))
+    for position, (shape, name) in enumerate(zip(shapes, names)):
+        pattern = patterns[min(position, len(patterns) - 1)] if patterns else Pattern("", None)
+        _bind(definition.name, text, pattern, shape, name, binding, spreads)
+    spread = broadcast(spreads, definition.name) if spreads else Shape(())
+    return [_output(pattern, binding, spread) for pattern in outputs]
+
+
+def input_names(definition: OpDef, count: int) -> list[str]:
+    names = list(definition.inputs)
+    if definition.variadic:
+        names += [f"{definition.variadic}[{i}]" for i in range(count - len(names))]
+    return names
+
+
+def _bind(where: str, text: str, pattern: Pattern, shape: Shape, name: str,
+          binding: dict[str, tuple[Dim, str]], spreads: list[Shape]) -> None:
+    if pattern.dims is None:
+        return
+    dims, actual = pattern.dims, shape.dims
+    if actual is None:
+        if "..." in dims:
+            spreads.append(Shape(None))
+        return
+    fixed = len(dims) - ("..." in dims)
+    if len(actual) < fixed or ("..." not in dims and len(actual) != fixed):
+        raise errors.ShapeError(f"{where}: {name} has rank {len(actual)} (shape {shape}) but rank "
+                                f"{'>= ' if '...' in dims else ''}{fixed} is needed by {text!r}; reshape it")
+    if "..." in dims:
+        at = dims.index("...")
+        stop = len(actual) - (fixed - at)
+        spreads.append(Shape(actual[at:stop]))
+        pairs = list(enumerate(zip(dims[:at], actual[:at])))
+        pairs += [(stop + i, pair) for i, pair in enumerate(zip(dims[at + 1:], actual[stop:]))]
+    else:
+        pairs = list(enumerate(zip(dims, actual)))
+    for axis, (letter, dim) in pairs:
+        _bind_dim(where, text, letter, dim, f"{name} axis {axis}", binding)
+
+
+def _bind_dim(where: str, text: str, letter: str, dim: Dim, place: str, binding: dict[str, tuple[Dim, str]]) -> None:
+    if letter.isdigit():
+        if dim is not None and dim != int(letter):
+            raise errors.ShapeError(f"{where}: {place} is {dim} but {letter} is needed by {text!r}; reshape it")
+        return
+    if letter == "_":
+        return
+    known, first = binding.get(letter, (None, place))
+    if known is not None and dim is not None and known != dim:
+        raise errors.ShapeError(f"{where}: {first} is {known} but {place} is {dim}; both are {letter!r} in {text!r}")
+    binding[letter] = (known if dim is None else dim, first if known is not None else place)
+
+
+def _output(pattern: Pattern, binding: Mapping[str, tuple[Dim, str]], spread: Shape) -> Shape:
+    if pattern.dims is None:
+        return Shape(None)
+    dims: list[Dim] = []
+    for letter in pattern.dims:
+        if letter == "...":
+            if spread.dims is None:
+                return Shape(None)
+            dims += spread.dims
+        else:
+            dims.append(int(letter) if letter.isdigit() else binding.get(letter, (None, ""))[0])
+    return Shape(dims)
+
+
+def infer_dtypes(definition: OpDef, dtypes: Sequence[DType], attrs: Mapping[str, Any], outputs: int) -> list[DType]:
+    """Output dtypes by the type rule; DtypeError names both inputs."""
+    if callable(definition.types):
+        return definition.types(dtypes, attrs)
+    names = input_names(definition, len(dtypes))
+    left, right = type_terms(definition, len(dtypes), outputs)
+    binding: dict[str, tuple[DType, str]] = {}
+    for term, dtype, name in zip(left, dtypes, names):
+        _bind_type(definition.name, term, dtype, name, binding, attrs)
+    if definition.dtypes is not None:
+        return list(definition.dtypes(dtypes, attrs))
+    return [_type(term, binding, attrs) for term in right]
+
+
+def type_terms(definition: OpDef, inputs: int, outputs: int) -> tuple[list[str], list[str]]:
+    if callable(definition.types):
+        return ["any"] * inputs, ["any"] * outputs
+    left_text, _, right_text = (definition.types or "").partition("->")
+    left, right = left_text.split(), right_text.split()
+    if not left:
+        left = ["T"] if inputs else []
+    while len(left) < inputs:
+        left.append(left[-1])
+    if not right:
+        right = ["T"]
+    while len(right) < outputs:
+        right.append(right[-1])
+    return left[:inputs], right[:outputs]
+
+
+_KINDS = {"float": ("float",), "number": ("float", "int", "complex"), "int": ("int",), "real": ("float", "int"),
+          "differentiable": ("float", "complex")}
+
+
+def _bind_type(where: str, term: str, dtype: DType, name: str, binding: dict[str, tuple[DType, str]],
+               attrs: Mapping[str, Any]) -> None:
+    letter, _, kind = term.partition(":")
+    if letter == "any":
+        return
+    if letter.startswith("@"):
+        wanted = as_dtype(attrs[letter[1:]])
+    elif letter[0].isupper():
+        if kind and dtype.kind not in _KINDS[kind]:
+            raise errors.DtypeError(f"{where}: {name} is {dtype.name} but a {kind} type is needed; cast it")
+        first, place = binding.setdefault(letter, (dtype, name))
+        if first is not dtype:
+            raise errors.DtypeError(f"{where}: {place} is {first.name} but {name} is {dtype.name}; "
+                                    "both must have one dtype: cast one of them")
+        return
+    elif letter == "int":
+        if dtype.kind != "int":
+            raise errors.DtypeError(f"{where}: {name} is {dtype.name} but an integer type is needed; cast it")
+        return
+    else:
+        wanted = as_dtype(letter)
+    if dtype is not wanted:
+        raise errors.DtypeError(f"{where}: {name} is {dtype.name} but {wanted.name} is needed; cast it")
+
+
+def _type(term: str, binding: Mapping[str, tuple[DType, str]], attrs: Mapping[str, Any]) -> DType:
+    if term.startswith("@"):
+        return as_dtype(attrs[term[1:]])
+    if term[0].isupper() and term.partition(":")[0] in binding:
+        return binding[term.partition(":")[0]][0]
+    return as_dtype(term)

@@ -1,0 +1,74 @@
+"""Program: a graph with what is fed, fetched and run; and the order its operations can run in."""
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from workbench import errors
+from workbench.core.graph.graph import Graph, Operation, Tensor
+
+__all__ = ["Program", "is_back_edge", "needed", "topological"]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A graph with the tensors that are fed (its `argument` operations), fetched, and the operations to run.
+
+    Passes are functions Program -> Program; they never change the graph they are given.
+    """
+
+    graph: Graph
+    feeds: tuple[Tensor, ...]
+    fetches: tuple[Tensor, ...]
+    targets: tuple[Operation, ...] = ()
+
+    @property
+    def roots(self) -> list[Operation]:
+        return [t.op for t in self.fetches] + list(self.targets)
+
+
+def is_back_edge(consumer: Operation, tensor: Tensor) -> bool:
+    return consumer.type == "merge" and tensor.op.type == "next_iteration"
+
+
+def needed(roots: Iterable[Operation], stop: Callable[[Tensor], bool] = lambda tensor: False) -> set[Operation]:
+    """The backward closure over data and control edges; edges for which `stop(tensor)` holds are not followed."""
+    seen: set[Operation] = set()
+    stack = list(roots)
+    while stack:
+        op = stack.pop()
+        if op in seen:
+            continue
+        seen.add(op)
+        stack += [t.op for t in op.inputs if not stop(t)]
+        stack += op.control_inputs
+    return seen
+
+
+def topological(operations: Iterable[Operation]) -> list[Operation]:
+    """Every operation after its inputs; construction order breaks ties; loops enter through their merges."""
+    chosen = set(operations)
+    waiting: dict[Operation, int] = {}
+    after: dict[Operation, list[Operation]] = {}
+    for op in chosen:
+        before = {t.op for t in op.inputs if not is_back_edge(op, t)} | set(op.control_inputs)
+        before &= chosen
+        waiting[op] = len(before)
+        for earlier in before:
+            after.setdefault(earlier, []).append(op)
+    ready = [(op.id, op.name, op) for op, count in waiting.items() if count == 0]
+    heapq.heapify(ready)
+    order = []
+    while ready:
+        op = heapq.heappop(ready)[2]
+        order.append(op)
+        for later in after.get(op, ()):
+            waiting[later] -= 1
+            if waiting[later] == 0:
+                heapq.heappush(ready, (later.id, later.name, later))
+    if len(order) != len(chosen):
+        stuck = min((op for op, count in waiting.items() if count > 0), key=lambda op: op.id)
+        raise errors.InvalidArgumentError(f"graph: {stuck.name!r} waits for itself; remove the cycle of data or "
+                                          "control edges (loops are written with while_loop)")
+    return order

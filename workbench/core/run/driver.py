@@ -1,0 +1,312 @@
+"""Performs the executor's actions in this process: runs segments, keeps their values, answers when the step ends."""
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench import errors
+from workbench.core import trace
+from workbench.core.compile.plan import Instance, Plan, PlanSegment
+from workbench.core.compile.segments import CONTROL_FLOW
+from workbench.core.graph.dtype import DType
+from workbench.core.graph.graph import Operation, Tensor
+from workbench.core.graph.program import is_back_edge
+from workbench.core.run.executor import (
+    ROOT,
+    Action,
+    Event,
+    Executor,
+    Finish,
+    Forget,
+    Move,
+    Node,
+    RunSegment,
+    SegmentFailed,
+    SegmentFinished,
+    StepCancelled,
+    StepStarted,
+    Tag,
+)
+from workbench.core.run.rendezvous import Rendezvous
+from workbench.core.trace import Journal, Span
+
+__all__ = ["StepRun", "nodes_of", "run_error"]
+
+Done = Callable[["list[Any] | None", "BaseException | None"], None]
+
+
+def nodes_of(plan: Plan) -> list[Node]:
+    """The executor's view of a plan's segments."""
+    home = {op: s.index for s in plan.segments for op in s.operations}
+    feeds: dict[int, list[tuple[int, int, int]]] = {s.index: [] for s in plan.segments}
+    counts: dict[int, int] = {}
+    for segment in plan.segments:
+        reads = segment.op.inputs if segment.kind != "compute" else segment.inputs
+        counts[segment.index] = 0
+        for slot, tensor in enumerate(reads):
+            maker = home.get(tensor.op)
+            if maker is None or maker == segment.index:
+                continue
+            made = plan.segments[maker]
+            port = tensor.index if made.kind != "compute" else made.outputs.index(tensor)
+            feeds[maker].append((port, segment.index, slot))
+            counts[segment.index] += 1
+        for before in segment.after:
+            feeds[before].append((-1, segment.index, -1))
+    return [_node(s, counts[s.index], feeds[s.index]) for s in plan.segments]
+
+
+def _node(segment: PlanSegment, inputs: int, feeds: list[tuple[int, int, int]]) -> Node:
+    op = segment.op if segment.operations else None
+    if segment.kind == "compute" or op is None:
+        return Node(segment.index, segment.name if op else "empty", inputs, len(segment.after), tuple(feeds),
+                    outputs=max(1, len(segment.outputs)))
+    role = op.type if segment.kind == "control" else ("send" if segment.kind == "send" else "")
+    backs = tuple(i for i, t in enumerate(op.inputs) if is_back_edge(op, t))
+    return Node(segment.index, op.name, inputs, len(segment.after), tuple(feeds), role, max(1, len(op.outputs)),
+                str(op.attrs.get("frame_name", "")), bool(op.attrs.get("is_constant", False)),
+                int(op.attrs.get("parallel_iterations", 10)), backs)
+
+
+class StepRun:
+    """One step of one plan instance. Events are handled by whichever thread brings them; nobody waits inside.
+
+    `done(results, error)` is called once, from the thread that brought the last event.
+    """
+
+    def __init__(self, instance: Instance, nodes: Sequence[Node], feeds: Sequence[Any], step: int,
+                 rendezvous: Rendezvous | None, send: Callable[..., None] | None, done: Done,
+                 journal: Journal = trace.journal, before_compute: Callable[[], None] | None = None,
+                 recorded: bool = True) -> None:
+        self.instance, self.plan, self.step, self.rendezvous = instance, instance.plan, step, rendezvous
+        self.journal, self._send, self._done = journal, send, done
+        self._recorded = recorded and journal.enabled
+        self.values: dict[Tag, dict[Tensor, Any]] = {ROOT: dict(zip(self.plan.program.feeds, feeds))}
+        self._before_compute = before_compute
+        self._executor = Executor(nodes)
+        self._events: deque[Event] = deque()
+        self._lock = threading.Lock()
+        self._busy = False
+        self._undo: dict[tuple[int, Tag], Callable[[], None]] = {}
+
+    def start(self) -> None:
+        self.instance.begin(self.step, self._send)
+        self.post(StepStarted())
+
+    def cancel(self, error: BaseException) -> None:
+        """End the step with `error`; pending queue and receive attempts are taken back."""
+        self.instance.cancelled.set()
+        self.post(StepCancelled(error))
+
+    def post(self, event: Event) -> None:
+        """Handle `event` now, or leave it to the thread that is handling events already."""
+        mine = False
+        try:
+            with self._lock:
+                self._events.append(event)
+                if self._busy:
+                    return
+                self._busy = mine = True
+            while True:
+                with self._lock:
+                    if not self._events:
+                        self._busy = False
+                        return
+                    event = self._events.popleft()
+                self._handle(event)
+        except BaseException:      # Ctrl-C: let the cancellation that follows be handled
+            if mine:
+                self._busy = False
+            raise
+
+    def _handle(self, event: Event) -> None:
+        try:
+            actions = self._executor.handle(event)
+        except errors.Error as error:
+            actions = self._executor.handle(StepCancelled(error))
+        for action in actions:
+            self._perform(action)
+
+    def _perform(self, action: Action) -> None:
+        if isinstance(action, RunSegment):
+            self._run(action)
+        elif isinstance(action, Move):
+            self._move(action)
+        elif isinstance(action, Forget):
+            self.values.pop(action.tag, None)
+        else:
+            self._finish(action)
+
+    # segments
+    def _run(self, action: RunSegment) -> None:
+        segment = self.plan.segments[action.segment]
+        try:
+            _ROLES[segment.kind](self, segment, action)
+        except BaseException as error:
+            self.post(SegmentFailed(action.segment, action.tag, run_error(self.plan, error, segment)))
+            if not isinstance(error, Exception):
+                raise
+
+    def table(self, tag: Tag) -> dict[Tensor, Any]:
+        return self.values.setdefault(tag, {})
+
+    def compute(self, segment: PlanSegment, action: RunSegment) -> None:
+        table = self.table(action.tag)
+        if self._before_compute is not None:
+            self._before_compute()
+        started = time.perf_counter()
+        with np.errstate(all="ignore"):      # inf and nan are values of the graph, as in TensorFlow
+            results = self.instance.by_segment[segment.index](*[table[t] for t in segment.inputs])
+        table.update(zip(segment.outputs, results))
+        if self._recorded:
+            self.journal.span(Span("segment", segment.name, task_of(self.instance.device), self.instance.device,
+                                   threading.get_ident(), started, time.perf_counter(), self.step))
+        self.post(SegmentFinished(segment.index, action.tag))
+
+    def block(self, segment: PlanSegment, action: RunSegment) -> None:
+        op, key = segment.op, (segment.index, action.tag)
+        context = self.instance.context(op)
+        context.step = self.step
+        started = time.perf_counter()
+
+        def done(*outputs: Any) -> None:
+            self._undo.pop(key, None)
+            self.table(action.tag).update(zip(op.outputs, outputs))
+            if self._recorded:
+                self.journal.span(Span("queue", op.name, task_of(self.instance.device), self.instance.device,
+                                       threading.get_ident(), started, time.perf_counter(), self.step, detail=op.type))
+            self.post(SegmentFinished(segment.index, action.tag))
+
+        def fail(error: BaseException) -> None:
+            self._undo.pop(key, None)
+            self.post(SegmentFailed(segment.index, action.tag, run_error(self.plan, error, segment)))
+        context.done, context.fail = done, fail
+        context.on_cancel = lambda undo: self._undo.__setitem__(key, undo)
+        op.definition.reference(context, *self._inputs(op, action.tag), **op.attrs)
+
+    def _inputs(self, op: Operation, tag: Tag) -> list[Any]:
+        table = self.table(tag)
+        return [table[t] if t in table else self._handle_of(t) for t in op.inputs]
+
+    def _handle_of(self, tensor: Tensor) -> Any:
+        """A constant or a resource: known to the instance, not passed between segments."""
+        value = next(v for v in self.plan.selector.values if v.name == tensor.name)
+        return self.instance._bound(value, {})
+
+    def receive(self, segment: PlanSegment, action: RunSegment) -> None:
+        op, started = segment.op, time.perf_counter()
+        assert self.rendezvous is not None
+        key = message_key(self.step, op, self._executor.path(action.tag))
+
+        def arrived(value: Any, dead: bool) -> None:
+            if isinstance(value, BaseException):
+                self.post(SegmentFailed(segment.index, action.tag, value))
+                return
+            self.table(action.tag)[op.outputs[0]] = value
+            if self._recorded:
+                self.journal.span(Span("recv", op.attrs["tensor"], task_of(self.instance.device), self.instance.device,
+                                       threading.get_ident(), started, time.perf_counter(), self.step, key,
+                                       getattr(value, "nbytes", 0)))
+            self.post(SegmentFinished(segment.index, action.tag, (dead,)))
+        self.rendezvous.receive(key, arrived)
+
+    def send(self, segment: PlanSegment, action: RunSegment) -> None:
+        assert self._send is not None
+        op = segment.op
+        value = np.zeros(0) if action.dead else self._inputs(op, action.tag)[0]
+        self._send(message_key(self.step, op, self._executor.path(action.tag)), value, action.dead)
+        self.post(SegmentFinished(segment.index, action.tag))
+
+    def control(self, segment: PlanSegment, action: RunSegment) -> None:
+        op = segment.op
+        dead: tuple[bool, ...] = ()
+        table = self.table(action.tag)
+        if op.type == "switch":
+            data, pred = self._inputs(op, action.tag)
+            table[op.outputs[0]] = table[op.outputs[1]] = data
+            dead = (bool(pred), not bool(pred))
+        elif op.type == "merge":
+            chosen = op.inputs[action.choice]
+            table[op.outputs[0]] = table[chosen] if chosen in table else self._handle_of(chosen)
+            table[op.outputs[1]] = np.asarray(action.choice, np.int32)
+        elif op.type not in _MOVING and op.outputs:
+            table[op.outputs[0]] = self._inputs(op, action.tag)[0]
+        self.post(SegmentFinished(segment.index, action.tag, dead))
+
+    def _move(self, action: Move) -> None:
+        """The input goes over, not the output: what arrives from the iteration before may still be on its way."""
+        op = self.plan.segments[action.segment].op
+        self.table(action.target)[op.outputs[0]] = self._inputs(op, action.source)[0]
+
+    # the end
+    def _finish(self, action: Finish) -> None:
+        if self.instance.traced:
+            self.instance.operation_spans(self.step, self.journal)
+        if action.error is not None:
+            self.instance.cancelled.set()
+            for undo in list(self._undo.values()):
+                undo()
+            self._done(None, action.error)
+            return
+        try:
+            results = [self._fetched(t) for t in self.plan.program.fetches]
+        except errors.Error as error:
+            self._done(None, error)
+            return
+        self._done(results, None)
+
+    def _fetched(self, tensor: Tensor) -> Any:
+        table = self.values[ROOT]
+        if tensor in table:
+            value = table[tensor]
+            passed_on = tensor in self.plan.program.feeds or tensor.op.type in CONTROL_FLOW      # somebody else's array
+            return value.copy() if isinstance(value, np.ndarray) and passed_on else value
+        if tensor.op.type in ("constant",):
+            return tensor.op.attrs["value"].copy()
+        raise errors.InvalidArgumentError(f"fetch {tensor.name!r}: it has no value in this step, because it lies on a "
+                                          "branch that was not taken; fetch the merge of both branches")
+
+
+_MOVING = frozenset({"enter", "exit", "next_iteration"})      # their output appears in another tag: see _move
+_ROLES: dict[str, Callable[[StepRun, PlanSegment, RunSegment], None]] = {
+    "compute": StepRun.compute, "blocking": StepRun.block, "receive": StepRun.receive, "send": StepRun.send,
+    "control": StepRun.control}
+
+
+def message_key(step: int, op: Operation, path: str) -> str:
+    """Identity of one transfer, the same at both ends: step|tensor|source|target|frames and iterations."""
+    a = op.attrs
+    return f"{step}|{a['tensor']}|{a['source']}|{a['target']}|{path}"
+
+
+def task_of(device: str) -> str:
+    return device.partition("/device:")[0]
+
+
+def run_error(plan: Plan, error: BaseException, segment: PlanSegment | None = None) -> BaseException:
+    """What the user sees of a failure inside a kernel: our type, the operation, its inputs, where it was built."""
+    op = plan.locate(error.__traceback__)
+    if op is None and segment is not None and segment.kind != "compute":
+        op = segment.op
+    if not isinstance(error, Exception) or op is None:
+        return error
+    place = (f"\n  operation: {op.name!r}\n  inputs: " + (", ".join(
+        f"{t.name} {_name(t.dtype)}{t.shape}" for t in op.inputs) or "none") + f"\n  built at: {op.source}")
+    if isinstance(error, errors.Error):
+        text = error.message if "\n  operation:" in error.message else error.message + place
+        made: BaseException = type(error)(text)
+    elif isinstance(error, MemoryError):
+        made = errors.ResourceExhaustedError(f"{op.type}: {error}; make the tensor smaller{place}")
+    else:
+        made = errors.InvalidArgumentError(f"{op.type}: {error}; check the values that reach it{place}")
+    made.__cause__ = error
+    return made
+
+
+def _name(dtype: DType) -> str:
+    return dtype.name

@@ -1,0 +1,1 @@
+"""What outlives a step: variables, containers, queues, accumulators, datasets, record files and checkpoints."""

@@ -1,0 +1,166 @@
+"""Accumulators: gradients of many workers summed until enough arrived, stale ones dropped (paper §4.4)."""
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.graph.dtype import DType
+from workbench.core.graph.shape import Shape
+
+__all__ = ["Accumulator", "SparseAccumulator"]
+
+Array = np.ndarray[Any, Any]
+Call = Callable[[], None]
+
+
+@dataclass(eq=False)
+class _Take:
+    wanted: int
+    done: Callable[..., None]
+    fail: Callable[[BaseException], None]
+
+
+class Accumulator:
+    """Sums dense gradients of one variable.
+
+    `apply` never waits and silently drops a gradient whose local step is older than the accumulator's global step;
+    `take` waits for `wanted` gradients, then gives their mean over the number that really came (or their sum), starts
+    from zero and advances the global step by 1. Takes are served in order, callbacks run outside the lock.
+    """
+
+    def __init__(self, name: str, dtype: DType, shape: Shape, mean: bool = True) -> None:
+        self.name, self.dtype, self.shape, self.mean = name, dtype, shape, mean
+        self.global_step = 0
+        self.dropped = 0                          # stale gradients, for the views
+        self._count = 0
+        self._sum: Any = None
+        self._takes: deque[_Take] = deque()
+        self._lock = threading.Lock()
+
+    def count(self) -> int:
+        """Gradients gathered since the last take."""
+        with self._lock:
+            return self._count
+
+    def apply(self, local_step: int, *gradient: Array) -> None:
+        """Add a gradient that was computed from the variables of step `local_step`."""
+        self._check(*gradient)
+        with self._lock:
+            if local_step < self.global_step:
+                self.dropped += 1
+                return
+            self._add(*gradient)
+            self._count += 1
+            calls = self._flush()
+        _make(calls)
+
+    def take(self, wanted: int, done: Callable[..., None], fail: Callable[[BaseException], None]) -> Call:
+        """Call `done(*mean)` once `wanted` gradients are here; returns what takes the attempt back."""
+        if wanted < 1:
+            raise errors.InvalidArgumentError(f"accumulator {self.name!r}: {wanted} gradients were asked; ask for 1 or "
+                                              "more")
+        attempt = _Take(wanted, done, fail)
+        with self._lock:
+            self._takes.append(attempt)
+            calls = self._flush()
+        _make(calls)
+        return lambda: self._withdraw(attempt)
+
+    def set_global_step(self, step: int) -> None:
+        """Drop gradients older than `step` from now on; an older step changes nothing."""
+        with self._lock:
+            self.global_step = max(self.global_step, step)
+
+    def close(self, cancel_pending: bool = True) -> None:
+        """Fail whoever waits; called when the state of the task is cleared."""
+        with self._lock:
+            waiting = list(self._takes)
+            self._takes.clear()
+        for attempt in waiting:
+            attempt.fail(errors.CancelledError(f"accumulator {self.name!r}: it was closed while {attempt.wanted} "
+                                               "gradients were awaited; start the session again"))
+
+    def _withdraw(self, attempt: _Take) -> None:
+        with self._lock:
+            if attempt not in self._takes:
+                return
+            self._takes.remove(attempt)
+            calls = self._flush()
+        _make(calls)
+
+    def _flush(self) -> list[Call]:
+        calls: list[Call] = []
+        while self._takes and self._count >= self._takes[0].wanted:
+            attempt = self._takes.popleft()
+            calls.append(_giving(attempt, self._result(self._count if self.mean else 1)))
+            self._sum, self._count = None, 0
+            self.global_step += 1
+        return calls
+
+    # the kind of gradient
+    def _check(self, *gradient: Array) -> None:
+        value = gradient[0]
+        if value.dtype != self.dtype.numpy or not self.shape.compatible(Shape(value.shape)):
+            raise errors.InvalidArgumentError(f"accumulator {self.name!r}: the gradient is {value.dtype} of shape "
+                                              f"{list(value.shape)} but {self.dtype.name}{self.shape} is summed; "
+                                              "reshape or cast it")
+
+    def _add(self, *gradient: Array) -> None:
+        if self._sum is None:
+            self._sum = np.array(gradient[0], copy=True)
+        elif self._sum.shape != gradient[0].shape:
+            raise errors.ShapeError(f"accumulator {self.name!r}: the sum has shape {list(self._sum.shape)} but the "
+                                    f"gradient has {list(gradient[0].shape)}; give all one shape")
+        else:
+            np.add(self._sum, gradient[0], out=self._sum)
+
+    def _result(self, count: int) -> Sequence[Array]:
+        return (self._sum / self.dtype.numpy.type(count) if count > 1 else self._sum,)
+
+
+class SparseAccumulator(Accumulator):
+    """Sums gradients that are (indices [n], values [n, ...]); gives sorted distinct indices and their mean rows.
+
+    NOTE: the mean is over the number of gradients, so that it equals the dense mean; TensorFlow divides each row by the
+    number of gradients that touched it.
+    """
+
+    def _check(self, *gradient: Array) -> None:
+        indices, values = gradient
+        rows = self.shape[1:]
+        if values.dtype != self.dtype.numpy or len(indices) != len(values) or not rows.compatible(
+                Shape(values.shape[1:])):
+            raise errors.InvalidArgumentError(
+                f"accumulator {self.name!r}: the gradient has {len(indices)} indices and {values.dtype} values of "
+                f"shape {list(values.shape)} but rows of {self.dtype.name}{rows} are summed; reshape or cast it")
+        limit = self.shape.dims[0] if self.shape.dims else None
+        if limit is not None and indices.size and not 0 <= indices.min() <= indices.max() < limit:
+            raise errors.InvalidArgumentError(f"accumulator {self.name!r}: indices {int(indices.min())} … "
+                                              f"{int(indices.max())} leave its {limit} rows; use 0 … {limit - 1}")
+
+    def _add(self, *gradient: Array) -> None:
+        parts = self._sum or []
+        self._sum = [*parts, tuple(np.array(part, copy=True) for part in gradient)]
+
+    def _result(self, count: int) -> Sequence[Array]:
+        indices = np.concatenate([i for i, _ in self._sum])
+        values = np.concatenate([v for _, v in self._sum])
+        found, inverse = np.unique(indices, return_inverse=True)
+        total = np.zeros((len(found), *values.shape[1:]), values.dtype)
+        np.add.at(total, inverse.reshape(-1), values)
+        return found, total / values.dtype.type(count) if count > 1 else total
+
+
+def _giving(attempt: _Take, result: Sequence[Array]) -> Call:
+    return lambda: attempt.done(*result)
+
+
+def _make(calls: Sequence[Call]) -> None:
+    for call in calls:
+        call()

@@ -1,0 +1,363 @@
+"""Queues: blocking producers and consumers as continuations over a pure store; no thread is ever held (paper §3.1)."""
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.graph.dtype import DType
+from workbench.core.graph.shape import Shape
+
+__all__ = ["Fifo", "PaddingQueue", "Priority", "Queue", "Shuffle", "Store"]
+
+Array = np.ndarray[Any, Any]
+Element = tuple[Array, ...]
+Done = Callable[..., None]
+Fail = Callable[[BaseException], None]
+Call = Callable[[], None]
+
+
+# what is inside, and in which order it comes out
+
+class Store:
+    """The elements of a queue. `available(closed)` says how many may be taken now."""
+
+    def __len__(self) -> int:
+        raise NotImplementedError
+
+    def put(self, element: Element) -> None:
+        raise NotImplementedError
+
+    def take(self) -> Element:
+        raise NotImplementedError
+
+    def restore(self, elements: Sequence[Element]) -> None:
+        """Put back what was taken, in front, so that the next take gives the same elements."""
+        raise NotImplementedError
+
+    def available(self, closed: bool) -> int:
+        return len(self)
+
+
+class Fifo(Store):
+    """First in, first out."""
+
+    def __init__(self) -> None:
+        self._items: deque[Element] = deque()
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def put(self, element: Element) -> None:
+        self._items.append(element)
+
+    def take(self) -> Element:
+        return self._items.popleft()
+
+    def restore(self, elements: Sequence[Element]) -> None:
+        self._items.extendleft(reversed(elements))
+
+
+class Shuffle(Store):
+    """Any element with equal probability; at least `reserve` stay behind until the queue is closed."""
+
+    def __init__(self, reserve: int = 0, seed: int | None = None) -> None:
+        self._items: list[Element] = []
+        self._reserve, self._random = reserve, random.Random(seed)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def put(self, element: Element) -> None:
+        self._items.append(element)
+
+    def take(self) -> Element:
+        chosen = self._random.randrange(len(self._items))
+        self._items[chosen], self._items[-1] = self._items[-1], self._items[chosen]
+        return self._items.pop()
+
+    def restore(self, elements: Sequence[Element]) -> None:
+        self._items.extend(elements)
+
+    def available(self, closed: bool) -> int:
+        return len(self._items) if closed else max(0, len(self._items) - self._reserve)
+
+
+class Priority(Store):
+    """The smallest first component (int64 scalar) first; equal ones in order of arrival."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, int, Element]] = []
+        self._order = itertools.count()
+
+    def __len__(self) -> int:
+        return len(self._heap)
+
+    def put(self, element: Element) -> None:
+        heapq.heappush(self._heap, (int(element[0]), next(self._order), element))
+
+    def take(self) -> Element:
+        return heapq.heappop(self._heap)[2]
+
+    def restore(self, elements: Sequence[Element]) -> None:
+        for place, element in enumerate(elements):
+            heapq.heappush(self._heap, (int(element[0]), place - len(elements), element))
+
+
+# attempts
+
+@dataclass(eq=False)
+class _Attempt:
+    """A waiting enqueue, dequeue or close; attempts of one side are served strictly in order."""
+
+    done: Done
+    fail: Fail
+    put: deque[Element] = field(default_factory=deque)      # elements still to enqueue
+    wanted: int = 0                                         # elements to dequeue in all
+    taken: list[Element] = field(default_factory=list)
+    partial: bool = False                                   # dequeue_up_to: what is left will do once closed
+    single: bool = False                                    # dequeue: components without a batch dimension
+    closes: bool = False
+
+
+class Queue:
+    """A bounded queue of tuples of arrays.
+
+    Operations return at once; `done(*components)` or `fail(error)` is called exactly once, when the attempt is served,
+    by whichever thread makes that possible, never under the lock. What they return takes a pending attempt back:
+    elements that it has taken go back to the front. Semantics: paper §3.1 and TensorFlow's queue kernels.
+    """
+
+    kind = "queue"
+
+    def __init__(self, name: str, capacity: int, dtypes: Sequence[DType], shapes: Sequence[Shape] | None = None,
+                 store: Store | None = None) -> None:
+        self.name, self.dtypes, self.shapes = name, tuple(dtypes), None if shapes is None else tuple(shapes)
+        self.capacity = capacity if capacity > 0 else 2**62
+        self.closed = False
+        self._store = store if store is not None else Fifo()
+        self._lock = threading.Lock()
+        self._producers: deque[_Attempt] = deque()
+        self._consumers: deque[_Attempt] = deque()
+
+    # operations
+    def size(self) -> int:
+        """Elements inside now."""
+        with self._lock:
+            return len(self._store)
+
+    def enqueue(self, element: Sequence[Array], done: Done, fail: Fail) -> Call:
+        """Add one element; waits while the queue is full. CancelledError once closed."""
+        return self._produce([self._element(element)], done, fail)
+
+    def enqueue_many(self, columns: Sequence[Array], done: Done, fail: Fail) -> Call:
+        """Add the rows of `columns` as elements, one by one as room allows."""
+        counts = {len(c) for c in columns}
+        if len(counts) != 1:
+            raise errors.ShapeError(f"queue {self.name!r}: enqueue_many got components of {sorted(counts)} elements; "
+                                    "give each the same first dimension")
+        return self._produce([self._element(row) for row in zip(*columns)], done, fail)
+
+    def dequeue(self, done: Done, fail: Fail) -> Call:
+        """Take one element; waits while there is none. OutOfRangeError once closed and empty."""
+        return self._consume(_Attempt(done, fail, wanted=1, single=True))
+
+    def dequeue_many(self, count: int, done: Done, fail: Fail, partial: bool = False) -> Call:
+        """Take `count` elements as stacked components; with `partial` fewer, but at least one, once closed."""
+        self._static(count)
+        if count == 0:
+            done(*self._stack([]))
+            return lambda: None
+        return self._consume(_Attempt(done, fail, wanted=count, partial=partial))
+
+    def close(self, cancel_pending: bool = False, done: Done = lambda: None) -> None:
+        """No more elements come: takes effect after the enqueues already waiting, or cancels those.
+
+        Dequeues go on until there are too few elements. Closing twice is fine.
+        """
+        def never(error: BaseException) -> None:
+            raise errors.InternalError(f"queue {self.name!r}: close failed: {error}")
+        with self._lock:
+            calls: list[Call] = []
+            if cancel_pending:
+                self.closed = True
+                calls += [self._failing(a, self._cancelled("was closed")) for a in self._producers if not a.closes]
+                calls += [a.done for a in self._producers if a.closes]
+                self._producers.clear()
+                calls.append(done)
+            else:
+                self._producers.append(_Attempt(done, never, closes=True))
+            calls += self._flush()
+        _make(calls)
+
+    # attempts
+    def _produce(self, elements: list[Element], done: Done, fail: Fail) -> Call:
+        attempt = _Attempt(done, fail, put=deque(elements))
+        with self._lock:
+            self._producers.append(attempt)
+            calls = self._flush()
+        _make(calls)
+        return lambda: self._withdraw(self._producers, attempt)
+
+    def _consume(self, attempt: _Attempt) -> Call:
+        with self._lock:
+            self._consumers.append(attempt)
+            calls = self._flush()
+        _make(calls)
+        return lambda: self._withdraw(self._consumers, attempt)
+
+    def _withdraw(self, side: deque[_Attempt], attempt: _Attempt) -> None:
+        """The step was cancelled: forget the attempt; nothing is called back."""
+        with self._lock:
+            if attempt not in side:
+                return
+            side.remove(attempt)
+            self._store.restore(attempt.taken)
+            calls = self._flush()
+        _make(calls)
+
+    def _flush(self) -> list[Call]:
+        """Serve both sides until nothing moves; returns the callbacks to make outside the lock."""
+        calls: list[Call] = []
+        moved = True
+        while moved:
+            moved = self._serve(self._producers, self._serve_producer, calls)
+            moved |= self._serve(self._consumers, self._serve_consumer, calls)
+        return calls
+
+    def _serve(self, side: deque[_Attempt], serve: Callable[[_Attempt], tuple[bool, Call | None]],
+               calls: list[Call]) -> bool:
+        moved = False
+        while side:
+            progress, call = serve(side[0])
+            moved |= progress
+            if call is None:
+                break
+            calls.append(call)
+            side.popleft()
+            moved = True
+        return moved
+
+    def _serve_producer(self, attempt: _Attempt) -> tuple[bool, Call | None]:
+        if attempt.closes:
+            self.closed = True
+            return True, attempt.done
+        if self.closed:
+            return False, self._failing(attempt, self._cancelled("is closed"))
+        moved = False
+        while attempt.put and len(self._store) < self.capacity:
+            self._store.put(attempt.put.popleft())
+            moved = True
+        return moved, None if attempt.put else attempt.done
+
+    def _serve_consumer(self, attempt: _Attempt) -> tuple[bool, Call | None]:
+        moved = False
+        while len(attempt.taken) < attempt.wanted and self._store.available(self.closed) > 0:
+            attempt.taken.append(self._store.take())
+            moved = True
+        if len(attempt.taken) == attempt.wanted:
+            return moved, self._giving(attempt)
+        if not self.closed:
+            return moved, None
+        if attempt.partial and attempt.taken:
+            return moved, self._giving(attempt)
+        found = len(attempt.taken)
+        self._store.restore(attempt.taken)
+        attempt.taken = []
+        return moved, self._failing(attempt, errors.OutOfRangeError(
+            f"queue {self.name!r}: it is closed and has {found} elements but {attempt.wanted} were asked; stop, or use "
+            "dequeue_up_to for the rest"))
+
+    def _giving(self, attempt: _Attempt) -> Call:
+        taken = attempt.taken
+        if attempt.single:
+            return lambda: attempt.done(*taken[0])
+
+        def give() -> None:
+            try:
+                columns = self._stack(taken)
+            except errors.Error as error:
+                attempt.fail(error)
+                return
+            attempt.done(*columns)
+        return give
+
+    def _failing(self, attempt: _Attempt, error: BaseException) -> Call:
+        return lambda: attempt.fail(error)
+
+    def _cancelled(self, what: str) -> errors.CancelledError:
+        return errors.CancelledError(f"queue {self.name!r}: it {what}, so nothing can be added; stop the producer, or "
+                                     "make a new queue")
+
+    # elements
+    def _element(self, values: Sequence[Array]) -> Element:
+        if len(values) != len(self.dtypes):
+            raise errors.InvalidArgumentError(f"queue {self.name!r}: {len(values)} components were given but an "
+                                              f"element has {len(self.dtypes)}; give each")
+        # a copy, since the caller may reuse its buffers; a row of a string vector is plain bytes, not an array
+        element = tuple(np.array(value, object if isinstance(value, bytes) else None, copy=True) for value in values)
+        for number, value in enumerate(element):
+            self._check(number, value)
+        return element
+
+    def _check(self, number: int, value: Array) -> None:
+        if value.dtype != self.dtypes[number].numpy:
+            raise errors.DtypeError(f"queue {self.name!r}: component {number} is {value.dtype} but the queue holds "
+                                    f"{self.dtypes[number].name}; cast it")
+        if self.shapes is not None and not self.shapes[number].compatible(Shape(value.shape)):
+            raise errors.ShapeError(f"queue {self.name!r}: component {number} has shape {list(value.shape)} but the "
+                                    f"queue holds {self.shapes[number]}; reshape it")
+
+    def _static(self, count: int) -> None:
+        if count < 0:
+            raise errors.InvalidArgumentError(f"queue {self.name!r}: {count} elements were asked; ask for 0 or more")
+        if self.shapes is None or not all(s.known for s in self.shapes):
+            raise errors.InvalidArgumentError(f"queue {self.name!r}: dequeue_many needs the shapes of its components; "
+                                              "make the queue with shapes=")
+
+    def _stack(self, elements: Sequence[Element]) -> list[Array]:
+        if not elements:
+            assert self.shapes is not None
+            return [np.empty((0, *(d or 0 for d in s.as_list())), t.numpy) for s, t in zip(self.shapes, self.dtypes)]
+        return [np.stack(column) for column in zip(*elements)]
+
+
+class PaddingQueue(Queue):
+    """A FIFO queue whose dequeue_many pads components to the largest of the batch in the unknown dimensions."""
+
+    def _static(self, count: int) -> None:
+        if count < 0:
+            raise errors.InvalidArgumentError(f"queue {self.name!r}: {count} elements were asked; ask for 0 or more")
+
+    def _stack(self, elements: Sequence[Element]) -> list[Array]:
+        if not elements:
+            return super()._stack(elements)
+        return [_padded(column) for column in zip(*elements)]
+
+
+def _padded(column: Sequence[Array]) -> Array:
+    largest = tuple(max(a.shape[axis] for a in column) for axis in range(column[0].ndim))
+    empty: Any = b"" if column[0].dtype == object else 0
+    result = np.full((len(column), *largest), empty, column[0].dtype)
+    for row, value in zip(result, column):
+        row[tuple(slice(n) for n in value.shape)] = value
+    return result
+
+
+def _make(calls: Sequence[Call]) -> None:
+    """All of them, for each there is a step that waits; also when one raises, such as Ctrl-C in what follows from it."""
+    left = iter(calls)
+    try:
+        for call in left:
+            call()
+    except BaseException:
+        _make(list(left))
+        raise
