@@ -155,3 +155,18 @@ def test_collections(graph: Graph) -> None:
 def test_attributes_are_canonical() -> None:
     assert canonical([1, np.int64(2), [np.float32(0.5)]]) == (1, 2, (0.5,)) and canonical(np.eye(2)) == ((1.0, 0.0),
                                                                                                          (0.0, 1.0))
+
+
+def test_only_changes_of_what_plans_may_contain_are_counted(graph: Graph) -> None:
+    x = ops.placeholder("float32", [None, 3])
+    x.set_shape([None, 3])
+    x.set_shape([4, None])
+    assert graph.planning() == 0
+    y = x + 1.0
+    y.set_shape([4, 3])
+    assert graph.mutations == 0, "nothing that was there has changed"
+    z = ops.placeholder("float32", None)
+    assert graph.planning() == 0
+    z.set_shape([2])
+    z.set_shape([2])
+    assert graph.mutations == 1 and graph.planning() == 1

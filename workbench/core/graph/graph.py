@@ -53,7 +53,10 @@ class Tensor:
 
     def set_shape(self, shape: Any) -> None:
         """Add what is known about the shape; ShapeError when it contradicts."""
-        self.shape = self.shape.merge(as_shape(shape), f"set_shape of {self.name}")
+        merged = self.shape.merge(as_shape(shape), f"set_shape of {self.name}")
+        if merged != self.shape:
+            self.graph.changing(self.op)
+            self.shape = merged
 
     def consumers(self) -> list[Operation]:
         """The operations that take this tensor as an input."""
@@ -138,12 +141,13 @@ class Graph:
 
     def __init__(self) -> None:
         self.operations: list[Operation] = []
-        self.version = 0                  # changes with every addition; sessions key their plans by it
+        self.mutations = 0                # changes of operations that plans may contain; sessions key their plans by it
         self.seed: int | None = None
         self.finalized = False
         self.collections: dict[str, list[Any]] = {}
         self._by_name: dict[str, Operation] = {}
         self._taken: dict[str, int] = {}
+        self._planned = 0                 # operations with a smaller id may be in plans with the present `mutations`
         self._lock = threading.RLock()
         self._scopes = threading.local()
 
@@ -213,8 +217,24 @@ class Graph:
             self.operations.append(op)
             self._by_name[full] = op
             self._taken.setdefault(full.lower(), 1)
-            self.version += 1
         return op
+
+    def planning(self) -> int:
+        """Say that a plan will be made of the operations there are; returns the `mutations` that it is good for."""
+        with self._lock:
+            self._planned = len(self.operations)
+            return self.mutations
+
+    def changing(self, op: Operation) -> None:
+        """Say that `op` is about to change, so that plans which may contain it count no more.
+
+        A new operation is in no plan: adding to a graph, or completing what was just added, leaves all plans valid.
+        Bodies are planned with the operation that has them, which changes when they do.
+        """
+        with self._lock:
+            if op.id < self._planned:
+                self.mutations += 1
+                self._planned = 0
 
     def capture(self, tensor: Tensor) -> Tensor:
         """`tensor` as seen in this graph; the base graph accepts only its own."""

@@ -79,8 +79,8 @@ def set_back_edge(merge_op: Operation | Tensor, tensor: Tensor, position: int = 
                                 f"{tensor.shape}; give enter the more general shape=")
     inputs = list(node.inputs)
     inputs[position] = node.graph.capture(tensor)
+    node.graph.changing(node)
     node.inputs = tuple(inputs)
-    node.graph.version += 1
 
 
 def _entering(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]:

@@ -136,12 +136,12 @@ def extend(node: Operation, inputs: Sequence[Tensor], attrs: dict[str, Any], bef
         raise errors.FailedPreconditionError(f"graph: it is finalized but {node.name!r} must give out more values for "
                                              "a gradient; call gradients before finalize()")
     with graph._lock:
+        graph.changing(node)
         node.inputs, node.attrs = tuple(inputs), attrs
         if node.definition.specialize is not None:
             node.definition = node.definition.specialize(attrs)
         node.outputs += graph._infer(node)[len(node.outputs):]
         _move(graph, before, node)
-        graph.version += 1
 
 
 def _move(graph: Graph, moved: Sequence[Operation], target: Operation) -> None:

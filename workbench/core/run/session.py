@@ -94,7 +94,7 @@ class Session:
         if self._closed:
             raise errors.FailedPreconditionError("Session.run: the session is closed; make a new one")
         tensors, values, shapes = self._feeds(feed_dict) if feed_dict else ((), (), ())
-        key = (fetch_key(fetches), tensors, shapes, self.graph.version)
+        key = (fetch_key(fetches), tensors, shapes, self.graph.mutations)
         found = self._cache.get(key) or self._prepare(key, fetches, tensors, values, shapes)
         return self._step(found, values, options)
 
@@ -177,7 +177,7 @@ class Session:
                 if tensors.count(tensor) > 1:
                     raise errors.InvalidArgumentError(f"feed of {tensor.name!r}: it is fed {tensors.count(tensor)} "
                                                       "times, as tensor and by name; feed it once")
-            general = (key[0], key[1], None, self.graph.version)
+            general = (key[0], key[1], None, self.graph.mutations)
             if self._shapes.setdefault(general, 0) >= _SPECIALISATIONS:
                 shapes = [t.shape for t in tensors]
                 if general in self._cache:
@@ -197,6 +197,7 @@ class Session:
 
     def _compile(self, plan: FetchPlan, feeds: Mapping[Tensor, Shape]) -> _Executable:
         start = time.perf_counter()
+        self.graph.planning()
         name = f"{self.name}_{next(self._executables)}"      # never used again: tasks may still prepare one that was given up
         program = prune(self.graph, plan.tensors, plan.operations, feeds)
         self._publish(name, "built", "What the fetches need, before any rewrite.", program)
