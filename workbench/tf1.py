@@ -8,6 +8,7 @@ from typing import Any as _Any
 
 import workbench as _wb
 from workbench import *  # noqa: F403
+from workbench import errors as _errors
 from workbench import nn as _nn
 from workbench import train as _train
 from workbench.core.graph.build import ops as _ops
@@ -100,6 +101,10 @@ def split(  # type: ignore[no-redef]
     axis, num_or_size_splits = old.pop("split_dim", axis), old.pop("num_split", num_or_size_splits)
     if isinstance(value, int):
         value, axis = axis, value
+    sizes = num_or_size_splits
+    if num is not None and hasattr(sizes, "__len__") and len(sizes) != num:
+        raise _errors.InvalidArgumentError(f"split: num is {num} but num_or_size_splits lists {len(sizes)} sizes; make them "
+                                           "agree")
     return _ops.split(value, num_or_size_splits=num_or_size_splits, axis=axis, name=name)
 
 

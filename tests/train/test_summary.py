@@ -211,3 +211,28 @@ def test_summaries_made_in_python(tmp_path):
         raw = session.run(summary.merge([summary.scalar("a", 2.0), summary.histogram("h", [1.0])]))
     found = summary.Summary.FromString(raw)
     assert [(v.tag, v.simple_value) for v in found.value] == [("a", 2)] and found.SerializeToString().startswith(b"{")
+
+
+def test_a_writer_hands_on_its_lines_when_enough_wait(tmp_path):
+    path = tmp_path / "events.v2.jsonl"
+    writer = wb.summary.FileWriter(tmp_path, max_queue=2, flush_secs=1e9, filename_suffix=".v2")
+    one = summary.Summary(value=[summary.Summary.Value(tag="a", simple_value=1.0)])
+    writer.add_summary(one, 1)
+    assert path.read_text() == ""
+    writer.add_summary(one, 2)
+    assert path.read_text().count("\n") == 2
+    writer.close()
+
+
+def test_a_writer_keeps_the_graph_of_each_step(tmp_path):
+    with wb.summary.FileWriter(tmp_path) as writer, wb.Graph().as_default() as graph:
+        wb.constant(1.0, name="one")
+        writer.add_graph(graph, 7)
+    assert "one = constant" in (tmp_path / "graph_7.txt").read_text()
+
+
+def test_writers_refuse_what_they_cannot_mean(tmp_path):
+    with pytest.raises(errors.InvalidArgumentError, match="max_queue is 0"):
+        wb.summary.FileWriter(tmp_path, max_queue=0)
+    with pytest.raises(TypeError, match="flush_seconds"):
+        wb.summary.FileWriter(tmp_path, flush_seconds=3)

@@ -84,7 +84,10 @@ def load_iris(data_path: Any = None) -> Dataset:
 
 
 def load_dataset(name: str, size: str = "small", test_with_fake_data: bool = False) -> Any:
-    """The data set "iris"; InvalidArgumentError (a ValueError) for another name."""
+    """The data set "iris"; InvalidArgumentError (a ValueError) for another name, UnimplementedError for made-up data."""
+    if test_with_fake_data or size not in ("small", ""):
+        raise errors.UnimplementedError(f"load_dataset: size={size!r} and test_with_fake_data={test_with_fake_data} are not "
+                                        "offered; leave them out")
     if name != "iris":
         raise errors.InvalidArgumentError(f"load_dataset: there is no data set {name!r}; there is iris (and "
                                           "mnist.read_data_sets)")

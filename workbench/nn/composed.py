@@ -15,7 +15,8 @@ def batch_norm_with_global_normalization(t: Any, m: Any, v: Any, beta: Any, gamm
                                          scale_after_normalization: bool, name: str | None = None) -> Tensor:
     """(t - m) / √(v + variance_epsilon), times gamma if `scale_after_normalization`, plus beta; t float [..., depth], the
     others [depth]."""
-    return ops.batch_normalization(t, m, v, beta, gamma if scale_after_normalization else None, variance_epsilon)
+    return ops.batch_normalization(t, m, v, beta, gamma if scale_after_normalization else None, variance_epsilon,
+                                   name=name)
 
 
 def weighted_cross_entropy_with_logits(targets: Any, logits: Any, pos_weight: Any, name: str | None = None) -> Tensor:

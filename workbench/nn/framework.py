@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from workbench import errors
 from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 
@@ -30,8 +31,8 @@ def control_dependencies(control_inputs: Sequence[Any] | None) -> contextlib.Abs
 
 
 def colocate_with(op: Any, ignore_existing: bool = False) -> contextlib.AbstractContextManager[None]:
-    """Operations below go to the device of `op`."""
-    return get_default_graph().colocate_with(getattr(op, "op", op))
+    """Operations below go to the device of `op`; with `ignore_existing` whatever outer scopes colocate them with."""
+    return get_default_graph().colocate_with(getattr(op, "op", op), ignore_existing)
 
 
 def set_random_seed(seed: int | None) -> None:
@@ -40,7 +41,13 @@ def set_random_seed(seed: int | None) -> None:
 
 
 def convert_to_tensor(value: Any, dtype: Any = None, name: str | None = None, preferred_dtype: Any = None) -> Tensor:
-    """A tensor from a tensor, a variable, or Python/NumPy data. Raises DtypeError when it does not fit `dtype`."""
+    """A tensor from a tensor, a variable, or Python/NumPy data. Raises DtypeError when it does not fit `dtype`.
+
+    Without `dtype`, `preferred_dtype` is taken where the value fits it.
+    """
+    if dtype is None and preferred_dtype is not None:
+        with contextlib.suppress(errors.DtypeError):
+            return convert(value, preferred_dtype, name or "constant")
     return convert(value, dtype, name or "constant")
 
 

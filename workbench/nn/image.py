@@ -209,7 +209,8 @@ def rot90(image: Any, k: int = 1, name: str | None = None) -> Tensor:
     x = _image(image, "rot90")
     turns = (lambda: x, lambda: transpose_image(flip_left_right(x)), lambda: flip_up_down(flip_left_right(x)),
              lambda: flip_left_right(transpose_image(x)))
-    return turns[k % 4]()
+    with get_default_graph().name_scope(name or "rot90"):
+        return turns[k % 4]()
 
 
 def random_flip_left_right(image: Any, seed: int | None = None) -> Tensor:
@@ -322,17 +323,19 @@ def adjust_gamma(image: Any, gamma: float = 1, gain: float = 1) -> Tensor:
 
 def adjust_hue(image: Any, delta: Any, name: str | None = None) -> Tensor:
     """The hue of RGB values turned by `delta` (-1 … 1 is once around)."""
-    hsv = ops.rgb_to_hsv(_as_floats(image))
-    hue = ops.floormod(hsv[..., :1] + ops.cast(convert(delta), hsv.dtype), convert(1.0, hsv.dtype))
-    return _back(ops.hsv_to_rgb(ops.concat([hue, hsv[..., 1:]], axis=-1)), image)
+    with get_default_graph().name_scope(name or "adjust_hue"):
+        hsv = ops.rgb_to_hsv(_as_floats(image))
+        hue = ops.floormod(hsv[..., :1] + ops.cast(convert(delta), hsv.dtype), convert(1.0, hsv.dtype))
+        return _back(ops.hsv_to_rgb(ops.concat([hue, hsv[..., 1:]], axis=-1)), image)
 
 
 def adjust_saturation(image: Any, saturation_factor: Any, name: str | None = None) -> Tensor:
     """The saturation of RGB values multiplied and clipped to 0 … 1."""
-    hsv = ops.rgb_to_hsv(_as_floats(image))
-    factor = ops.cast(convert(saturation_factor), hsv.dtype)
-    saturation = ops.clip_by_value(hsv[..., 1:2] * factor, convert(0.0, hsv.dtype), convert(1.0, hsv.dtype))
-    return _back(ops.hsv_to_rgb(ops.concat([hsv[..., :1], saturation, hsv[..., 2:]], axis=-1)), image)
+    with get_default_graph().name_scope(name or "adjust_saturation"):
+        hsv = ops.rgb_to_hsv(_as_floats(image))
+        factor = ops.cast(convert(saturation_factor), hsv.dtype)
+        saturation = ops.clip_by_value(hsv[..., 1:2] * factor, convert(0.0, hsv.dtype), convert(1.0, hsv.dtype))
+        return _back(ops.hsv_to_rgb(ops.concat([hsv[..., :1], saturation, hsv[..., 2:]], axis=-1)), image)
 
 
 def _draw(where: str, low: float, high: float, least: float, seed: int | None) -> Tensor:

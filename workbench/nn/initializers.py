@@ -50,13 +50,19 @@ class Ones(Initializer):
 
 
 class Constant(Initializer):
-    """`value`: a number, or an array with as many elements as the variable, ShapeError else."""
+    """`value`: a number, or an array with as many elements as the variable, ShapeError else.
+
+    With `verify_shape` an array must have the variable's shape, not only its number of elements.
+    """
 
     def __init__(self, value: Any = 0, dtype: Any = "float32", verify_shape: bool = False) -> None:
         super().__init__(dtype)
-        self.value = value
+        self.value, self.verify_shape = value, verify_shape
 
     def make(self, shape: list[int], dtype: Any) -> Tensor:
+        if self.verify_shape and list(np.shape(self.value)) != list(shape):
+            raise errors.ShapeError(f"constant_initializer: the value has shape {list(np.shape(self.value))} but the variable "
+                                    f"{list(shape)}; give it that shape, or leave verify_shape out")
         return ops.constant(self.value, dtype, shape)
 
 

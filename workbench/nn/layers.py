@@ -1,17 +1,18 @@
 """Layers as functions: each makes its variables with get_variable and returns a tensor."""
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from workbench import errors
 from workbench.core.graph.build import constant_value, convert, ops
-from workbench.core.graph.graph import Tensor
+from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.nn.initializers import Ones, Zeros
 from workbench.nn.scopes import get_variable, variable_scope
-from workbench.nn.variables import GraphKeys, Variable, root_graph
+from workbench.nn.variables import GraphKeys, Variable, add_to_collection, get_collection, root_graph
 
 __all__ = ["average_pooling2d", "batch_normalization", "conv2d", "conv2d_transpose", "dense", "dropout", "flatten",
            "l1_regularizer", "l2_regularizer", "max_pooling2d"]
@@ -19,8 +20,12 @@ __all__ = ["average_pooling2d", "batch_normalization", "conv2d", "conv2d_transpo
 Activation = Callable[[Tensor], Tensor] | None
 
 
-def _finish(x: Tensor, activation: Activation) -> Tensor:
-    return x if activation is None else activation(x)
+def _finish(x: Tensor, activation: Activation, regularizer: Any = None) -> Tensor:
+    y = x if activation is None else activation(x)
+    loss = None if regularizer is None else regularizer(y)
+    if loss is not None:
+        add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
+    return y
 
 
 def _bias(x: Tensor, units: int, use: bool, initializer: Any, regularizer: Any, trainable: bool,
@@ -36,7 +41,7 @@ def dense(inputs: Any, units: int, activation: Activation = None, use_bias: bool
           activity_regularizer: Any = None, trainable: bool = True, name: str | None = None,
           reuse: Any = None) -> Tensor:
     """activation(inputs · kernel + bias): floats [..., n] to [..., units]. Variables `kernel` [n, units] and `bias`
-    [units].
+    [units]. Regularizers (of kernel, bias, or the result: activity) add to the collection REGULARIZATION_LOSSES.
 
     Raises ShapeError where n is unknown.
     """
@@ -49,7 +54,8 @@ def dense(inputs: Any, units: int, activation: Activation = None, use_bias: bool
         kernel = get_variable("kernel", [depth, units], x.dtype, kernel_initializer, kernel_regularizer, trainable)
         last = (x.shape.rank or 1) - 1
         y = ops.matmul(x, kernel) if last == 1 else ops.tensordot(x, kernel, [[last], [0]])
-        return _finish(_bias(y, units, use_bias, bias_initializer, bias_regularizer, trainable), activation)
+        return _finish(_bias(y, units, use_bias, bias_initializer, bias_regularizer, trainable), activation,
+                       activity_regularizer)
 
 
 def _pair(value: Any, where: str) -> tuple[int, int]:
@@ -100,7 +106,8 @@ def conv2d(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1), p
                               kernel_regularizer, trainable)
         y = ops.conv2d(x, kernel, _spread(_pair(strides, "conv2d"), layout), padding.upper(), data_format=layout,
                        dilations=_spread(_pair(dilation_rate, "conv2d"), layout))
-        return _finish(_bias(y, filters, use_bias, bias_initializer, bias_regularizer, trainable, layout), activation)
+        return _finish(_bias(y, filters, use_bias, bias_initializer, bias_regularizer, trainable, layout), activation,
+                       activity_regularizer)
 
 
 def conv2d_transpose(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1), padding: str = "valid",
@@ -233,12 +240,21 @@ def _moments(x: Tensor, axis: int, mean: Variable, variance: Variable, momentum:
 
 def l2_regularizer(scale: float, scope: str | None = None) -> Callable[[Any], Tensor | None]:
     """weights -> scale · Σ w² / 2 (a scalar; None for scale 0), for `regularizer=`."""
-    return lambda weights: None if scale == 0 else scale * ops.l2_loss(convert(weights))
+    return _regularizer(scope or "l2_regularizer", scale, lambda weights: ops.l2_loss(weights))
 
 
 def l1_regularizer(scale: float, scope: str | None = None) -> Callable[[Any], Tensor | None]:
     """weights -> scale · Σ |w| (a scalar; None for scale 0), for `regularizer=`."""
-    return lambda weights: None if scale == 0 else scale * ops.reduce_sum(ops.abs(convert(weights)))
+    return _regularizer(scope or "l1_regularizer", scale, lambda weights: ops.reduce_sum(ops.abs(weights)))
+
+
+def _regularizer(name: str, scale: float, norm: Callable[[Tensor], Tensor]) -> Callable[[Any], Tensor | None]:
+    def regularize(weights: Any) -> Tensor | None:
+        if scale == 0:
+            return None
+        with get_default_graph().name_scope(name):
+            return scale * norm(convert(weights))
+    return regularize
 
 
 def _made(initializer: Any) -> Any:
@@ -248,30 +264,60 @@ def _made(initializer: Any) -> Any:
 def fully_connected(inputs: Any, num_outputs: int, activation_fn: Activation = ops.relu, normalizer_fn: Any = None,
                     normalizer_params: Any = None, weights_initializer: Any = None, weights_regularizer: Any = None,
                     biases_initializer: Any = Zeros, biases_regularizer: Any = None, reuse: Any = None,
-                    trainable: bool = True, scope: str | None = None, **ignored: Any) -> Tensor:
-    """`dense` as tf.contrib.layers spells it: ReLU by default, a normalizer instead of the bias."""
-    with variable_scope(scope, "fully_connected", reuse=reuse):
+                    variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True,
+                    scope: str | None = None) -> Tensor:
+    """`dense` as tf.contrib.layers spells it: ReLU by default, a normalizer instead of the bias.
+
+    New variables are added to `variables_collections` and the result to `outputs_collections` (a name or several).
+    """
+    with variable_scope(scope, "fully_connected", reuse=reuse), _collected(variables_collections):
         y = dense(inputs, num_outputs, None, normalizer_fn is None and biases_initializer is not None,
                   weights_initializer, _made(biases_initializer), weights_regularizer, biases_regularizer, None,
                   trainable, name="")
-        if normalizer_fn is not None:
-            y = normalizer_fn(y, **(normalizer_params or {}))
-        return _finish(y, activation_fn)
+        return _output(y, normalizer_fn, normalizer_params, activation_fn, outputs_collections)
 
 
 def convolution2d(inputs: Any, num_outputs: int, kernel_size: Any, stride: Any = 1, padding: str = "SAME",
-                  activation_fn: Activation = ops.relu, normalizer_fn: Any = None, normalizer_params: Any = None,
-                  weights_initializer: Any = None, weights_regularizer: Any = None, biases_initializer: Any = Zeros,
-                  reuse: Any = None, trainable: bool = True, scope: str | None = None, **ignored: Any) -> Tensor:
-    """`conv2d` as tf.contrib.layers spells it: SAME padding and ReLU by default, a normalizer instead of the bias."""
-    with variable_scope(scope, "Conv", reuse=reuse):
-        y = conv2d(inputs, num_outputs, kernel_size, stride, padding,
+                  data_format: str | None = None, rate: Any = 1, activation_fn: Activation = ops.relu,
+                  normalizer_fn: Any = None, normalizer_params: Any = None, weights_initializer: Any = None,
+                  weights_regularizer: Any = None, biases_initializer: Any = Zeros, biases_regularizer: Any = None,
+                  reuse: Any = None, variables_collections: Any = None, outputs_collections: Any = None,
+                  trainable: bool = True, scope: str | None = None) -> Tensor:
+    """`conv2d` as tf.contrib.layers spells it: SAME padding and ReLU by default, a normalizer instead of the bias.
+
+    `rate` is the dilation; collections are as in fully_connected.
+    """
+    with variable_scope(scope, "Conv", reuse=reuse), _collected(variables_collections):
+        y = conv2d(inputs, num_outputs, kernel_size, stride, padding, data_format or "channels_last", rate,
                    use_bias=normalizer_fn is None and biases_initializer is not None,
                    kernel_initializer=weights_initializer, kernel_regularizer=weights_regularizer,
+                   bias_regularizer=biases_regularizer,
                    trainable=trainable, bias_initializer=_made(biases_initializer), name="")
-        if normalizer_fn is not None:
-            y = normalizer_fn(y, **(normalizer_params or {}))
-        return _finish(y, activation_fn)
+        return _output(y, normalizer_fn, normalizer_params, activation_fn, outputs_collections)
+
+
+def _output(y: Tensor, normalizer: Any, parameters: Any, activation: Activation, collections: Any) -> Tensor:
+    if normalizer is not None:
+        y = normalizer(y, **(parameters or {}))
+    y = _finish(y, activation)
+    for key in _names(collections):
+        add_to_collection(key, y)
+    return y
+
+
+@contextlib.contextmanager
+def _collected(collections: Any) -> Iterator[None]:
+    """Variables made inside are added to these collections too."""
+    before = set(get_collection(GraphKeys.GLOBAL_VARIABLES)) if collections else set()
+    yield
+    for key in _names(collections):
+        for variable in get_collection(GraphKeys.GLOBAL_VARIABLES):
+            if variable not in before:
+                add_to_collection(key, variable)
+
+
+def _names(collections: Any) -> list[str]:
+    return [collections] if isinstance(collections, str) else list(collections or ())
 
 
 def stack(inputs: Any, layer: Callable[..., Tensor], stack_args: Any, scope: str | None = None, **options: Any) -> Tensor:

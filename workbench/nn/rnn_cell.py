@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Graph, Tensor
+from workbench.nn.arguments import refuse
 from workbench.nn.initializers import Constant, RandomUniform, Zeros
 from workbench.nn.scopes import VariableScope, get_variable, get_variable_scope, variable_scope
 from workbench.nn.variables import Variable, root_graph
@@ -26,11 +27,12 @@ class LSTMStateTuple(NamedTuple):
 class RNNCell:
     """One step: `cell(inputs [batch, n], state)` gives (output [batch, output_size], new state).
 
-    Variables are made at the first call in a variable scope and used again by later calls there.
+    Variables are made at the first call in a variable scope and used again by later calls there. `reuse` is that of
+    variable_scope: with True they must exist before the first call.
     """
 
-    def __init__(self, name: str | None = None, **ignored: Any) -> None:
-        self._name = name or _snake(type(self).__name__)
+    def __init__(self, name: str | None = None, reuse: Any = None) -> None:
+        self._name, self._reuse = name or _snake(type(self).__name__), reuse
         self._made: dict[tuple[Graph, str, str], Variable] = {}
 
     @property
@@ -44,7 +46,7 @@ class RNNCell:
         raise errors.UnimplementedError(f"{type(self).__name__}: output_size is missing; define it")
 
     def __call__(self, inputs: Any, state: Any, scope: str | VariableScope | None = None) -> tuple[Any, Any]:
-        with variable_scope(scope or self._name):
+        with variable_scope(scope or self._name, reuse=self._reuse):
             return self.call(convert(inputs), state)
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
@@ -105,8 +107,8 @@ class BasicRNNCell(RNNCell):
     """activation([inputs, state] · kernel + bias)."""
 
     def __init__(self, num_units: int, activation: Callable[..., Any] | None = None, reuse: Any = None,
-                 name: str | None = None, **ignored: Any) -> None:
-        super().__init__(name)
+                 name: str | None = None) -> None:
+        super().__init__(name, reuse)
         self._units, self._activation = num_units, activation or ops.tanh
 
     @property
@@ -126,9 +128,8 @@ class GRUCell(RNNCell):
     """Gated recurrent unit (Cho et al. 2014): the new state mixes the old one and a candidate."""
 
     def __init__(self, num_units: int, activation: Callable[..., Any] | None = None, reuse: Any = None,
-                 kernel_initializer: Any = None, bias_initializer: Any = None, name: str | None = None,
-                 **ignored: Any) -> None:
-        super().__init__(name)
+                 kernel_initializer: Any = None, bias_initializer: Any = None, name: str | None = None) -> None:
+        super().__init__(name, reuse)
         self._units, self._activation = num_units, activation or ops.tanh
         self._kernel, self._bias = kernel_initializer, bias_initializer
 
@@ -153,9 +154,8 @@ class BasicLSTMCell(RNNCell):
     """Long short-term memory (Zaremba et al. 2014) without peepholes; the forget gate starts open by `forget_bias`."""
 
     def __init__(self, num_units: int, forget_bias: float = 1.0, state_is_tuple: bool = True,
-                 activation: Callable[..., Any] | None = None, reuse: Any = None, name: str | None = None,
-                 **ignored: Any) -> None:
-        super().__init__(name)
+                 activation: Callable[..., Any] | None = None, reuse: Any = None, name: str | None = None) -> None:
+        super().__init__(name, reuse)
         self._units, self._forget, self._tuple = num_units, forget_bias, state_is_tuple
         self._activation, self._initializer = activation or ops.tanh, None
 
@@ -191,7 +191,7 @@ class LSTMCell(BasicLSTMCell):
     def __init__(self, num_units: int, use_peepholes: bool = False, cell_clip: float | None = None,
                  initializer: Any = None, num_proj: int | None = None, proj_clip: float | None = None,
                  forget_bias: float = 1.0, state_is_tuple: bool = True, activation: Callable[..., Any] | None = None,
-                 reuse: Any = None, name: str | None = None, **ignored: Any) -> None:
+                 reuse: Any = None, name: str | None = None) -> None:
         super().__init__(num_units, forget_bias, state_is_tuple, activation, reuse, name)
         if num_proj is not None and not state_is_tuple:
             raise errors.InvalidArgumentError(f"LSTMCell: num_proj is {num_proj} but state_is_tuple is False; c and h "
@@ -236,7 +236,7 @@ class LSTMCell(BasicLSTMCell):
 class MultiRNNCell(RNNCell):
     """Cells on top of each other; the state is a tuple of theirs."""
 
-    def __init__(self, cells: Sequence[RNNCell], state_is_tuple: bool = True, **ignored: Any) -> None:
+    def __init__(self, cells: Sequence[RNNCell], state_is_tuple: bool = True) -> None:
         super().__init__()
         if not cells:
             raise errors.InvalidArgumentError("MultiRNNCell: there are 0 cells; pass at least one")
@@ -262,8 +262,8 @@ class MultiRNNCell(RNNCell):
 
 
 class _Wrapper(RNNCell):
-    def __init__(self, cell: RNNCell) -> None:
-        super().__init__()
+    def __init__(self, cell: RNNCell, reuse: Any = None) -> None:
+        super().__init__(reuse=reuse)
         self._cell = cell
 
     @property
@@ -279,16 +279,29 @@ class _Wrapper(RNNCell):
 
 
 class DropoutWrapper(_Wrapper):
-    """Dropout of a cell's inputs and outputs; each keep probability is a number or a scalar tensor."""
+    """Dropout of a cell's inputs, outputs and new state; each keep probability is a number or a scalar tensor.
+
+    Of an LSTM's state only `h` is dropped, never the memory `c`.
+    """
 
     def __init__(self, cell: RNNCell, input_keep_prob: Any = 1.0, output_keep_prob: Any = 1.0, seed: int | None = None,
-                 **ignored: Any) -> None:
+                 state_keep_prob: Any = 1.0, variational_recurrent: bool = False, input_size: Any = None,
+                 dtype: Any = None) -> None:
         super().__init__(cell)
-        self._into, self._out, self._seed = input_keep_prob, output_keep_prob, seed
+        refuse("DropoutWrapper", "leave it out: each step draws its own mask",
+               variational_recurrent=variational_recurrent, input_size=input_size, dtype=dtype)
+        self._into, self._out, self._kept, self._seed = input_keep_prob, output_keep_prob, state_keep_prob, seed
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
         output, new = self._cell(self._drop(convert(inputs), self._into), state, scope)
-        return self._drop(output, self._out), new
+        return self._drop(output, self._out), self._drop_state(new)
+
+    def _drop_state(self, state: Any) -> Any:
+        if isinstance(state, LSTMStateTuple):
+            return LSTMStateTuple(state.c, self._drop(state.h, self._kept))
+        if isinstance(state, tuple):
+            return tuple(self._drop_state(part) for part in state)
+        return self._drop(state, self._kept)
 
     def _drop(self, x: Tensor, keep: Any) -> Tensor:
         return x if isinstance(keep, (int, float)) and keep >= 1 else ops.dropout(x, keep, seed=self._seed)
@@ -305,8 +318,9 @@ class ResidualWrapper(_Wrapper):
 class OutputProjectionWrapper(_Wrapper):
     """A linear map of a cell's outputs to `output_size`."""
 
-    def __init__(self, cell: RNNCell, output_size: int, activation: Callable[..., Any] | None = None) -> None:
-        super().__init__(cell)
+    def __init__(self, cell: RNNCell, output_size: int, activation: Callable[..., Any] | None = None,
+                 reuse: Any = None) -> None:
+        super().__init__(cell, reuse)
         self._size, self._activation = output_size, activation
 
     @property
@@ -323,8 +337,9 @@ class InputProjectionWrapper(_Wrapper):
     """A linear map of a cell's inputs to `num_proj` numbers."""
 
     def __init__(self, cell: RNNCell, num_proj: int, activation: Callable[..., Any] | None = None,
-                 input_size: Any = None) -> None:
-        super().__init__(cell)
+                 input_size: Any = None, reuse: Any = None) -> None:
+        super().__init__(cell, reuse)
+        refuse("InputProjectionWrapper", "the width of the inputs is read from their shape", input_size=input_size)
         self._size, self._activation = num_proj, activation
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
@@ -337,7 +352,7 @@ class EmbeddingWrapper(_Wrapper):
 
     def __init__(self, cell: RNNCell, embedding_classes: int, embedding_size: int, initializer: Any = None,
                  reuse: Any = None) -> None:
-        super().__init__(cell)
+        super().__init__(cell, reuse)
         if embedding_classes <= 0 or embedding_size <= 0:
             raise errors.InvalidArgumentError(f"EmbeddingWrapper: embedding_classes is {embedding_classes} and "
                                               f"embedding_size {embedding_size}; both must be 1 or more")

@@ -9,6 +9,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
+from workbench.nn.arguments import refuse
 from workbench.nn.embedding import embedding_lookup
 from workbench.nn.variables import Variable
 
@@ -20,8 +21,10 @@ def compute_accidental_hits(true_classes: Any, sampled_candidates: Any, num_true
     """(rows int32 [h], positions int64 [h], weights float32 [h]) of sampled classes that are true classes of a row.
 
     `true_classes` is int64 [batch, num_true], `sampled_candidates` int64 [sampled]; the weights are the most negative
-    float32, to be added to the logits. Raises InvalidArgumentError when `num_true` is not the number of columns.
+    float32, to be added to the logits. Raises InvalidArgumentError when `num_true` is not the number of columns, and
+    UnimplementedError for a `seed`: nothing is random here.
     """
+    refuse("compute_accidental_hits", "leave it out: the hits follow from the classes", seed=seed)
     true, drawn = convert(true_classes), convert(sampled_candidates)
     _check_columns("compute_accidental_hits", true, num_true)
     with get_default_graph().name_scope(name or "compute_accidental_hits"):

@@ -173,7 +173,7 @@ def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: A
                                           "use reuse=AUTO_REUSE")
     made = Variable(_initial(full, shape, wanted or scope.dtype, dtype is None,
                               scope.initializer if initializer is None else initializer),
-                    trainable, collections, validate_shape, name=_free(full), dtype=wanted)
+                    trainable, collections, validate_shape, caching_device, _free(full), wanted)
     store.variables[full] = made
     _regularize(made, regularizer or scope.regularizer)
     return made

@@ -65,7 +65,8 @@ class Variable:
     `initial_value` is an array, a tensor, or a function of no arguments that returns one; run `.initializer` (or
     global_variables_initializer) before the first read. Using the variable where a tensor is expected reads it anew,
     after the control dependencies in force there. `name` is made unique unless it ends in "/"; `dtype` converts the
-    initial value; with `validate_shape=False` later assignments may change the shape. Raises DtypeError, ShapeError.
+    initial value; with `validate_shape=False` later assignments may change the shape; readers get their copy on
+    `caching_device`. Raises DtypeError, ShapeError.
     """
 
     __array_priority__ = 100
@@ -78,6 +79,7 @@ class Variable:
                                               "that returns one")
         self.graph = root_graph()
         self.trainable = trainable
+        self._caching = caching_device
         title = self._title(name)
         with self.graph.as_default(), self.graph.control_dependencies(None), self.graph.name_scope(f"{title}/"):
             before = len(self.graph.operations)
@@ -129,8 +131,14 @@ class Variable:
         return self._snapshot
 
     def value(self) -> Tensor:
-        """A new read, ordered after the control dependencies in force, on the variable's device."""
-        return self._read(f"{self.op.name.rpartition('/')[2]}/read")
+        """A new read, ordered after the control dependencies in force, on the variable's device; its copy on the caching
+        device where there is one."""
+        found = self._read(f"{self.op.name.rpartition('/')[2]}/read")
+        if self._caching is None:
+            return found
+        graph = get_default_graph()
+        with graph.device(None), graph.device(self._caching):
+            return ops.identity(found, name="cached")
 
     read_value = value
 
@@ -215,7 +223,13 @@ install_operators(Variable)
 
 def assign(ref: Variable, value: Any, validate_shape: bool = True, use_locking: bool = True,
            name: str | None = None) -> Tensor:
-    """Replace the value of a variable; gives the new value. Raises DtypeError or ShapeError where `value` does not fit."""
+    """Replace the value of a variable; gives the new value. Raises DtypeError or ShapeError where `value` does not fit.
+
+    Only a variable made with `validate_shape=False` can change its shape.
+    """
+    if not validate_shape and ref.shape.known:
+        raise errors.UnimplementedError(f"assign: validate_shape=False but {ref.name} has the shape {ref.shape} for good; make "
+                                        "the variable with validate_shape=False")
     return ref.assign(value, name=name)
 
 

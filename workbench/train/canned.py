@@ -10,6 +10,7 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Tensor
 from workbench.nn import layers, metrics
+from workbench.nn.arguments import refuse
 from workbench.nn.initializers import Zeros, glorot_uniform_initializer
 from workbench.nn.scopes import variable_scope
 from workbench.train.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig
@@ -40,7 +41,11 @@ class NumericColumn(NamedTuple):
 
 def numeric_column(key: str, shape: Any = (1,), default_value: Any = None, dtype: Any = "float32",
                    normalizer_fn: Callable[[Tensor], Tensor] | None = None) -> NumericColumn:
-    """The feature `key` as numbers of `shape` an example; `normalizer_fn` maps them before use."""
+    """The feature `key` as numbers of `shape` an example; `normalizer_fn` maps them before use.
+
+    Features are arrays without gaps: `default_value`, which fills them, is refused.
+    """
+    refuse("numeric_column", "give every example a value", default_value=default_value)
     dims = (shape,) if isinstance(shape, int) else tuple(int(d) for d in shape)
     if any(d < 1 for d in dims) or not (as_dtype(dtype).is_floating or as_dtype(dtype).is_integer):
         raise errors.InvalidArgumentError(f"numeric_column {key!r}: shape is {list(dims)} and dtype {as_dtype(dtype).name}; "
@@ -144,7 +149,8 @@ class _Canned(Estimator):
         super().__init__(self._model, model_dir, config)
 
     def _outputs(self, features: Mapping[str, Any], mode: str) -> Tensor:
-        raise errors.InternalError("_Canned: a subclass defines the model; please report")
+        """What the model makes of the features: [batch, width]; a subclass defines it."""
+        raise errors.UnimplementedError(f"{type(self).__name__}: _outputs(features, mode) is missing; define it")
 
     def _model(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
         outputs = self._outputs(features, mode)

@@ -313,8 +313,8 @@ class Iterator:
             self._dataset, self._once = dataset, once
             self._initializer = None if dataset is None or once else self._starting(dataset)
 
-    def _starting(self, dataset: Dataset) -> Operation:
-        return ops.iterator_initialize(self._handle, dataset._sources, program=dataset._program)
+    def _starting(self, dataset: Dataset, name: str | None = None) -> Operation:
+        return ops.iterator_initialize(self._handle, dataset._sources, program=dataset._program, name=name)
 
     @staticmethod
     def from_structure(output_types: Any, output_shapes: Any = None, shared_name: str | None = None,
@@ -326,6 +326,9 @@ class Iterator:
         types = [as_dtype(t) for t in _flatten(output_types)]
         shapes = [Shape(None)] * len(types) if output_shapes is None else [as_shape(s) for s in _leaves(
             output_types, output_shapes)]
+        if any(found is not Tensor for found in _flatten(output_classes or ())):
+            raise errors.UnimplementedError(f"Iterator.from_structure: output_classes is {output_classes!r}; elements are "
+                                            "tensors here")
         made = Iterator(None, shared_name=shared_name)
         made._dataset = Dataset((), (), types, shapes, output_types)
         return made
@@ -342,7 +345,7 @@ class Iterator:
                                     f"the iterator {', '.join(t.name for t in announced._dtypes)}; make them agree")
         for ours, theirs in zip(announced._shapes, dataset._shapes):
             ours.merge(theirs, "make_initializer: shapes of the iterator and the dataset")
-        return self._starting(dataset)
+        return self._starting(dataset, name)
 
     @property
     def initializer(self) -> Operation:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,6 +14,7 @@ from workbench import errors
 from workbench.core.graph.graph import Graph
 from workbench.core.run.session import Session
 from workbench.nn import metrics
+from workbench.nn.arguments import refuse
 from workbench.nn.framework import set_random_seed
 from workbench.nn.variables import (
     GraphKeys,
@@ -137,6 +139,7 @@ class Estimator:
         `input_fn()` builds the input: (features, labels) tensors, or a Dataset of such pairs. InvalidArgumentError when the
         loss is no longer finite, or both numbers are given or one is not positive.
         """
+        refuse("Estimator.train", "pass a hook that looks for new checkpoints", saving_listeners=saving_listeners or None)
         if (steps is not None and max_steps is not None) or any(n is not None and n <= 0 for n in (steps, max_steps)):
             raise errors.InvalidArgumentError(f"Estimator.train: steps is {steps} and max_steps {max_steps}; give one that is "
                                               "1 or more, or none")
@@ -169,10 +172,14 @@ class Estimator:
 
     def evaluate(self, input_fn: Callable[[], Any], steps: int | None = None, hooks: Any = None, checkpoint_path: Any = None,
                  name: str | None = None) -> dict[str, Any]:
-        """Mean loss, metrics and global step over `steps` batches, or to the end of the input."""
+        """Mean loss, metrics and global step over `steps` batches, or to the end of the input.
+
+        The numbers are also written as summaries to the folder `eval` (`eval_<name>` with a name) of model_dir.
+        """
         with Graph().as_default():
             step = self._begin()
             spec = self._spec(*_inputs(input_fn), ModeKeys.EVAL)
+            refuse("Estimator.evaluate", "look at the returned numbers instead", hooks=hooks or spec.evaluation_hooks or None)
             found = {"loss": metrics.mean(spec.loss, name="mean_loss"), **(spec.eval_metric_ops or {})}
             updates = [update for _, update in found.values()]
             with self._restored(checkpoint_path) as session:
@@ -180,7 +187,15 @@ class Estimator:
                     pass
                 values = session.run({key: value for key, (value, _) in found.items()})
                 result = {key: value.item() if np.ndim(value) == 0 else value for key, value in values.items()}
-                return {**result, "global_step": int(session.run(step))}
+                result["global_step"] = int(session.run(step))
+        self._summarise(result, f"eval_{name}" if name else "eval")
+        return result
+
+    def _summarise(self, result: Mapping[str, Any], folder: str) -> None:
+        values = [summary.Summary.Value(tag=key, simple_value=value) for key, value in result.items()
+                  if np.ndim(value) == 0 and key != "global_step"]
+        with summary.FileWriter(os.path.join(self.model_dir, folder)) as writer:
+            writer.add_summary(summary.Summary(value=values), result["global_step"])
 
     def predict(self, input_fn: Callable[[], Any], predict_keys: Any = None, hooks: Any = None, checkpoint_path: Any = None,
                 yield_single_examples: bool = True) -> Iterator[Any]:
@@ -191,6 +206,7 @@ class Estimator:
         with Graph().as_default() as graph:
             self._begin()
             spec = self._spec(_inputs(input_fn)[0], None, ModeKeys.PREDICT)
+        refuse("Estimator.predict", "look at the predictions as they come", hooks=hooks or spec.prediction_hooks or None)
         predictions = spec.predictions
         if predict_keys is not None and isinstance(predictions, Mapping):
             keys = [predict_keys] if isinstance(predict_keys, str) else list(predict_keys)

@@ -11,6 +11,7 @@ from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.state import tfrecord as records
+from workbench.nn.arguments import refuse
 from workbench.nn.sparse import SparseTensor
 
 __all__ = ["BytesList", "Example", "Feature", "Features", "FixedLenFeature", "FloatList", "Int64List", "TFRecordWriter",
@@ -79,7 +80,9 @@ class Feature:
         self._list = given[0] if given else None
 
     def WhichOneof(self, group: str = "kind") -> str | None:
-        """ "bytes_list", "float_list", "int64_list", or None when it is empty."""
+        """ "bytes_list", "float_list", "int64_list", or None when it is empty; ValueError for another group than "kind"."""
+        if group != "kind":
+            raise ValueError(f"Feature: it has no group {group!r}; its only group is 'kind'")
         return None if self._list is None else f"{self._list.kind}_list"
 
     def __repr__(self) -> str:
@@ -161,6 +164,7 @@ class TFRecordWriter:
 
 def tf_record_iterator(path: Any, options: Any = None) -> Iterator[bytes]:
     """The records of a TFRecord file. NotFoundError when it is missing, DataLossError says where it is damaged."""
+    refuse("tf_record_iterator", "decompress the file first", options=options)
     name = os.fspath(path)
     try:
         file = open(name, "rb")      # noqa: SIM115
@@ -225,9 +229,9 @@ def _row(key: str, feature: Any) -> tuple[Any, ...]:
     if isinstance(feature, VarLenFeature):
         return key, "variable", dtype, (), None
     shape: Sequence[int] = tuple(int(d) for d in feature.shape)
-    return key, "fixed", dtype, shape, None if feature.default_value is None else _default(feature, dtype)
+    return key, "fixed", dtype, shape, None if feature.default_value is None else _default(feature)
 
 
-def _default(feature: FixedLenFeature, dtype: Any) -> tuple[Any, ...]:
+def _default(feature: FixedLenFeature) -> tuple[Any, ...]:
     flat = np.asarray(feature.default_value, object).ravel().tolist()
     return tuple(v.encode() if isinstance(v, str) else v for v in flat)

@@ -10,6 +10,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Tensor
+from workbench.nn.arguments import refuse
 from workbench.train import canned
 from workbench.train import estimator as modern
 from workbench.train.canned import NumericColumn, numeric_column
@@ -122,8 +123,9 @@ class _Learner(modern.Estimator):
     def _measured(self, predictions: Any) -> Any:
         return predictions
 
-    def _outcome(self, x: Any, input_fn: Any, batch_size: int | None, key: str | None, iterable: bool) -> Any:
-        found = super().predict(_input_fn(x, None, input_fn, batch_size, 1, False))
+    def _outcome(self, x: Any, input_fn: Any, batch_size: int | None, key: str | None, iterable: bool,
+                 outputs: Any = None) -> Any:
+        found = super().predict(_input_fn(x, None, input_fn, batch_size, 1, False), outputs)
         rows = (row[key] if key is not None else row for row in found)
         rows = (row[0] if key in ("class_ids", "predictions") else row for row in rows)
         return rows if iterable else _together(list(rows))
@@ -156,8 +158,8 @@ class Estimator(_Learner):
 
     def predict(self, x: Any = None, input_fn: Any = None, batch_size: int | None = None, outputs: Any = None,      # type: ignore[override]
                 as_iterable: bool = True) -> Any:
-        """The predictions for each example, one after the other, or as arrays."""
-        return self._outcome(x, input_fn, batch_size, None, as_iterable)
+        """The predictions for each example, one after the other, or as arrays; `outputs` names the wanted entries."""
+        return self._outcome(x, input_fn, batch_size, None, as_iterable, outputs)
 
 
 class _Ready(_Learner, canned._Canned):
@@ -177,6 +179,7 @@ class _Classifier(_Ready):
     def predict(self, x: Any = None, input_fn: Any = None, batch_size: int | None = None, outputs: Any = None,      # type: ignore[override]
                 as_iterable: bool = True) -> Any:
         """The class number of each example, one after the other, or as an array."""
+        refuse(f"{type(self).__name__}.predict", "it gives one number an example", outputs=outputs)
         return self._outcome(x, input_fn, batch_size, "class_ids", as_iterable)
 
     predict_classes = predict
@@ -194,6 +197,7 @@ class _Regressor(_Ready):
     def predict(self, x: Any = None, input_fn: Any = None, batch_size: int | None = None, outputs: Any = None,      # type: ignore[override]
                 as_iterable: bool = True) -> Any:
         """The number for each example, one after the other, or as an array."""
+        refuse(f"{type(self).__name__}.predict", "it gives one number an example", outputs=outputs)
         return self._outcome(x, input_fn, batch_size, "predictions", as_iterable)
 
     predict_scores = predict

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workbench import errors
-from workbench.core.graph.build import IndexedSlices, convert, ops
+from workbench.core.graph.build import IndexedSlices, constant_value, convert, ops
 from workbench.core.graph.dtype import DType, as_dtype
 from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.shape import Shape, as_shape
@@ -224,7 +224,12 @@ class SparseConditionalAccumulator(ConditionalAccumulator):
 
     def apply_grad(self, grad_indices: Any, grad_values: Any, grad_shape: Any = None,      # type: ignore[override]
                    local_step: Any = 0, name: str | None = None) -> Operation:
-        """Add a sparse gradient given by its parts: ints [n], values [n, row]."""
+        """Add a sparse gradient given by its parts: ints [n], values [n, row]; `grad_shape`, where it is known while
+        building, must fit the accumulator's (ShapeError)."""
+        known = None if grad_shape is None else constant_value(convert(grad_shape))
+        if known is not None and not self.shape.compatible(as_shape(known.tolist())):
+            raise errors.ShapeError(f"sparse_conditional_accumulator: grad_shape is {known.tolist()} but the accumulator has "
+                                    f"{self.shape}; pass the shape of the dense gradient")
         parts = [convert(grad_indices), convert(grad_values, self.dtype)]
         return ops.accumulator_apply_gradient(self.accumulator_ref, local_step, parts, name=name)
 

@@ -12,6 +12,7 @@ from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Graph, Tensor
 from workbench.core.trace import journal
+from workbench.nn.arguments import refuse
 from workbench.nn.variables import GraphKeys, get_collection, root_graph
 
 __all__ = ["FileWriter", "Summary", "histogram", "image", "merge", "merge_all", "read_events", "scalar", "text"]
@@ -103,14 +104,22 @@ class Summary:
 class FileWriter:
     """Appends summaries to `events.jsonl` in `logdir`, one JSON object a line, and scalars to the journal.
 
-    Each line has "wall" (seconds since the epoch), "step", "kind" and "tag"; the graph goes to `graph.txt`. One
-    writer of a folder at a time.
+    Each line has "wall" (seconds since the epoch), "step", "kind" and "tag"; the graph goes to `graph.txt`. Lines reach
+    the file when `max_queue` wait or `flush_secs` seconds have gone by, and at flush() and close(). One writer of a
+    folder and `filename_suffix` at a time.
     """
 
-    def __init__(self, logdir: Any, graph: Graph | None = None, *ignored: Any, **options: Any) -> None:
+    def __init__(self, logdir: Any, graph: Graph | None = None, max_queue: int = 10, flush_secs: float = 120,
+                 graph_def: Any = None, filename_suffix: str = "") -> None:
+        refuse("FileWriter", "pass graph", graph_def=graph_def)
+        if max_queue < 1 or flush_secs < 0:
+            raise errors.InvalidArgumentError(f"FileWriter: max_queue is {max_queue} and flush_secs {flush_secs}; use 1 or "
+                                              "more and 0 or more")
+        self._most, self._seconds, self._waiting, self._flushed = max_queue, flush_secs, 0, time.monotonic()
         self._folder = Path(os.fspath(logdir))
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._file: Any = open(self._folder / "events.jsonl", "a", encoding="utf-8")      # noqa: SIM115
+        self._path = self._folder / f"events{filename_suffix}.jsonl"
+        self._file: Any = open(self._path, "a", encoding="utf-8")      # noqa: SIM115
         if graph is not None:
             self.add_graph(graph)
 
@@ -131,19 +140,30 @@ class FileWriter:
             self._file.write(json.dumps({"wall": time.time(), "step": step, **event}) + "\n")
             if event["kind"] == "scalar":
                 journal.point(event["tag"], step, event["value"])
+        self._waiting += 1
+        if self._waiting >= self._most or time.monotonic() - self._flushed >= self._seconds:
+            self.flush()
 
     def add_graph(self, graph: Graph, global_step: Any = None) -> None:
-        """Write the graph as text, an operation a line."""
+        """Write the graph as text, an operation a line; `graph_<step>.txt` where a global step is given."""
         lines = [f"{op.name} = {op.type}({', '.join(t.name for t in op.inputs)})\n" for op in graph.get_operations()]
-        (self._folder / "graph.txt").write_text("".join(lines), encoding="utf-8")
+        name = "graph.txt" if global_step is None else f"graph_{int(global_step)}.txt"
+        (self._folder / name).write_text("".join(lines), encoding="utf-8")
 
     def add_run_metadata(self, run_metadata: Any, tag: str, global_step: Any = None) -> None:
-        """Accepted for old programs: spans of runs are in the journal."""
+        """Write what a traced step recorded, as JSON, to `run_<tag>.json`, or `run_<tag>_<step>.json` with a step."""
+        stats = getattr(run_metadata, "to_dict", None)
+        if stats is None:
+            raise errors.InvalidArgumentError(f"add_run_metadata: run_metadata is a {type(run_metadata).__name__}; pass the "
+                                              "RunMetadata of a step")
+        name = f"run_{tag}.json" if global_step is None else f"run_{tag}_{int(global_step)}.json"
+        (self._folder / name).write_text(json.dumps(stats()), encoding="utf-8")
 
     def flush(self) -> None:
         """Have everything on disk."""
         if self._file is not None:
             self._file.flush()
+            self._waiting, self._flushed = 0, time.monotonic()
 
     def close(self) -> None:
         """End; closing twice is fine."""
@@ -154,7 +174,7 @@ class FileWriter:
     def reopen(self) -> None:
         """Go on after close()."""
         if self._file is None:
-            self._file = open(self._folder / "events.jsonl", "a", encoding="utf-8")      # noqa: SIM115
+            self._file = open(self._path, "a", encoding="utf-8")      # noqa: SIM115
 
     def __enter__(self) -> FileWriter:
         return self

@@ -41,7 +41,10 @@ class TestCase(unittest.TestCase):
     @contextlib.contextmanager
     def test_session(self, graph: Graph | None = None, config: Any = None, use_gpu: bool = False,
                      force_gpu: bool = False) -> Iterator[Session]:
-        """A session on `graph` (default: the default graph), both defaults within."""
+        """A session on `graph` (default: the default graph), both defaults within; with `use_gpu` on a GPU where there is
+        one. With `force_gpu` InvalidArgumentError where there is none."""
+        if force_gpu and not any(":GPU:" in device for device in Session(graph=Graph(), config=config).list_devices()):
+            raise errors.InvalidArgumentError("test_session: force_gpu is True but there is no GPU device; leave it out")
         chosen = graph or get_default_graph()
         with Session(graph=chosen, config=config) as session, chosen.as_default():
             yield session

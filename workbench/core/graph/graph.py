@@ -350,10 +350,11 @@ class Graph:
             yield
 
     @contextlib.contextmanager
-    def colocate_with(self, op: Operation | Tensor) -> Iterator[None]:
-        """Operations below go to the device of `op`."""
+    def colocate_with(self, op: Operation | Tensor, ignore_existing: bool = False) -> Iterator[None]:
+        """Operations below go to the device of `op`, and of what outer scopes name unless `ignore_existing`."""
         target = op.op if isinstance(op, Tensor) else op
-        with self._scoped("colocate", self._state("colocate", frozenset()) | {target.name}):
+        outer = frozenset[str]() if ignore_existing else self._state("colocate", frozenset())
+        with self._scoped("colocate", outer | {target.name}):
             yield
 
     @contextlib.contextmanager

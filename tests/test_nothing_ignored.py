@@ -1,0 +1,66 @@
+"""Nothing that a public function accepts is silently ignored: every argument is read, refused, or needs no effect."""
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tests import layers
+from workbench.nn.arguments import HINTS, refuse
+
+USER_LEVEL = "nn.* train.* io.* tf1"
+
+
+def unread(name: str, source: str) -> list[str]:
+    """"module:line function(argument)" for each argument that its function never reads and that is not a hint."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.FunctionDef) or _only_describes(node):
+            continue
+        a = node.args
+        names = [p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs, *(p for p in (a.vararg, a.kwarg) if p))]
+        read = {x.id for part in node.body for x in ast.walk(part) if isinstance(x, ast.Name)}
+        found += [f"{name}:{node.lineno} {node.name}({p})" for p in names
+                  if p not in read and p not in HINTS and p not in ("self", "cls") and not p.startswith("_")]
+    return found
+
+
+def _only_describes(node: ast.FunctionDef) -> bool:
+    """Does the body hold a docstring alone, or say that a subclass defines it: an interface, whose arguments are for others?"""
+    body = [part for part in node.body if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))]
+    return not body or (len(body) == 1 and isinstance(body[0], ast.Raise))
+
+
+BEING_MENDED = ("train.monitored", "train.saver", "train.supervisor")
+
+# Methods that others call with a fixed list of arguments, of which they need not read all.
+PROTOCOLS = {
+    "after_create_session", "before_run", "after_run", "__exit__",       # hooks and contexts
+    "fit",                                                               # scikit-learn's transformers
+    "_finish", "_outputs",                                               # what optimizers and canned models override
+}
+
+
+def test_every_argument_is_read_refused_or_a_hint():
+    known = {k: m for k, m in layers.modules().items() if layers.matches(k, USER_LEVEL) and k not in BEING_MENDED}
+    found = [fault for name, module in known.items() for fault in unread(name, module.source)
+             if fault.split()[1].partition("(")[0] not in PROTOCOLS]
+    assert found == []
+
+
+def test_every_hint_is_an_argument_somewhere_and_says_why():
+    known = layers.modules()
+    for hint, why in HINTS.items():
+        assert any(f"{hint}:" in m.source or f"{hint}=" in m.source for m in known.values()), hint
+        assert len(why.split()) >= 5, hint
+
+
+def test_an_ignored_argument_is_found():
+    source = "def f(a, b=None, use_locking=False, **rest):\n    return a\n\ndef g(x):\n    raise NotImplementedError\n"
+    assert unread("m", source) == ["m:1 f(b)", "m:1 f(rest)"]
+
+
+def test_refusing_names_place_value_and_fix():
+    refuse("f", "leave it out", a=None, b=False)
+    with pytest.raises(Exception, match=r"f: b=3 has no meaning here; leave it out"):
+        refuse("f", "leave it out", a=None, b=3)

@@ -1,0 +1,39 @@
+"""Arguments that old programs pass: which ones need no effect here, and how the others are refused."""
+from __future__ import annotations
+
+from typing import Any
+
+from workbench import errors
+
+__all__ = ["HINTS", "refuse"]
+
+HINTS = {
+    "aggregation_method": "gradients of one tensor are summed in a fixed order, whichever method is named",
+    "buffer_size": "how far ahead files are read does not change what is read",
+    "colocate_gradients_with_ops": "gradients are placed where their forward operations are",
+    "filename": "elements stay where they are; a cache gives the same ones",
+    "gate_gradients": "all gradients of a variable are computed before it is updated",
+    "merge_devices": "device requests of inner and outer scopes are always merged",
+    "num_parallel_calls": "elements come in the same order at any degree of parallelism",
+    "num_parallel_reads": "records come in the same order at any degree of parallelism",
+    "num_threads": "elements come in the same order from any number of threads",
+    "partition_info": "an initializer is called with the shape that it fills",
+    "support_reverse": "a vocabulary can always be read backwards",
+    "swap_memory": "the memory plan keeps what gradients need",
+    "unique": "equal ids give equal rows, looked up once or often",
+    "use_cudnn_on_gpu": "kernel libraries are chosen by settings.libraries",
+    "use_gpu": "operations run on a GPU where there is one that has their kernels",
+    "use_locking": "updates of a variable are always atomic",
+    "use_resource": "every variable is a resource: reads see the updates they are ordered after",
+    "validate_indices": "indices are checked in every step",
+    "unused_y": "part of scikit-learn's protocol, which passes labels to every transformer",
+    "values": "the graph is the default graph",
+}
+"""Argument -> why every value of it is kept as promised although nothing reads it."""
+
+
+def refuse(where: str, fix: str, **given: Any) -> None:
+    """UnimplementedError naming the first argument that is neither None nor False; `fix` says what to do instead."""
+    for name, value in given.items():
+        if value is not None and value is not False:
+            raise errors.UnimplementedError(f"{where}: {name}={value!r} has no meaning here; {fix}")
