@@ -101,8 +101,8 @@ TABLE: dict[str, tuple[Action, type[errors.Error], str]] = {
         "feed of 'x:0': its shape is [?,3] but a value of shape [] was fed; reshape the value or relax the "
         "placeholder's shape\n  built at: HERE"),
     "feed of a wrong dtype": (
-        lambda w: w.run(w.n + 1, {w.n: 1.5}), errors.DtypeError,
-        "feed of 'n:0': 1.5 is float64 but int32 was wanted; cast it, or pass int32 values"),
+        lambda w: w.run(w.n + 1, {w.n: 1j}), errors.DtypeError,
+        "feed of 'n:0': 1j is complex128 but int32 was wanted; cast it, or pass int32 values"),
     "feed that does not fit the type": (
         lambda w: w.run(w.n + 1, {w.n: 2**40}), errors.DtypeError,
         "feed of 'n:0': 1099511627776 does not fit int32 (-2147483648 … 2147483647); use a wider type"),

@@ -128,3 +128,21 @@ def test_mistakes_are_named_and_can_be_caught_as_value_errors(ask, text: str):
 def shared(*args):
     with wb.variable_scope(wb.get_variable_scope(), reuse=True):
         return wb.get_variable(*args)
+
+
+def test_a_scope_entered_as_an_object_keeps_its_original_name_scope():
+    with wb.variable_scope("s1") as first:
+        pass
+    with wb.variable_scope("s2"), wb.variable_scope(first) as again:
+        assert again.original_name_scope == first.original_name_scope == "s1/"
+
+
+def test_a_jump_to_a_scope_object_does_not_disturb_the_numbering():
+    with wb.variable_scope("outer") as outer:
+        for name in ("outer/layer/w:0", "outer/layer_1/w:0"):
+            with wb.variable_scope(None, "layer"):
+                assert wb.get_variable("w", [1]).name == name
+        with wb.variable_scope(outer):
+            pass
+        with wb.variable_scope(None, "layer"):
+            assert wb.get_variable("w", [1]).name == "outer/layer_2/w:0"

@@ -143,3 +143,11 @@ def test_an_error_of_a_runner_stops_everybody():
 def test_a_runner_needs_something_to_run():
     with pytest.raises(errors.InvalidArgumentError, match="QueueRunner: there are 0 enqueue operations"):
         wb.train.QueueRunner(wb.FIFOQueue(1, wb.int32), [])
+
+
+def test_a_runner_starts_its_threads_once_for_each_session():
+    queue = wb.FIFOQueue(10, "float32", [()])
+    runner = wb.train.QueueRunner(queue, [queue.enqueue(1.0)])
+    with wb.Session() as one, wb.Session() as two:
+        assert len(runner.create_threads(one)) == 1 and runner.create_threads(one) == []
+        assert len(runner.create_threads(two)) == 1

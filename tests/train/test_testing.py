@@ -51,3 +51,16 @@ def test_a_case_runs_and_cleans_up():
 def test_differences_are_found(check):
     with pytest.raises(AssertionError):
         check(Sums())
+
+
+def test_a_case_whose_set_up_replaces_ours_still_ends_cleanly():
+    class Case(TestCase):
+        def setUp(self):
+            self.value = 1
+
+        def test(self):
+            self.assertEqual(self.value, 1)
+
+    found = unittest.TestResult()
+    Case("test").run(found)
+    assert found.wasSuccessful(), found.errors

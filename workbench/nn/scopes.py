@@ -80,14 +80,18 @@ class _Store:
         return getattr(self._local, "scope", self._root)
 
     @contextlib.contextmanager
-    def within(self, scope: VariableScope) -> Iterator[VariableScope]:
-        before = self.scope
+    def within(self, scope: VariableScope, again: bool) -> Iterator[VariableScope]:
+        """`scope` is in force; entered `again`, as an object, it leaves the numbering of inner scopes as it was."""
+        before, counts = self.scope, dict(self.counts)
         self._local.scope = scope
         try:
             yield scope
         finally:
             self._local.scope = before
-            self.forget_below(scope.name)
+            if again:
+                self.counts = counts
+            else:
+                self.forget_below(scope.name)
 
     def unique(self, name: str) -> str:
         """`name` below the current scope, numbered when it was opened there already."""
@@ -143,8 +147,9 @@ def variable_scope(name_or_scope: str | VariableScope | None, default_name: str 
                           regularizer or base.regularizer,
                           dtype or base.dtype)
     with get_default_graph().name_scope(title) if title else contextlib.nullcontext("") as name_scope:
-        scope.original_name_scope = name_scope
-        with store.within(scope):
+        again = isinstance(name_or_scope, VariableScope)
+        scope.original_name_scope = base.original_name_scope if again else name_scope
+        with store.within(scope, again):
             yield scope
 
 

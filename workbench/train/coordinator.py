@@ -4,6 +4,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -103,7 +104,7 @@ class QueueRunner:
         self.cancel_op = cancel_op if cancel_op is not None else queue.close(cancel_pending_enqueues=True)
         self.exceptions_raised: list[BaseException] = []
         self._closed_types = tuple(queue_closed_exception_types)
-        self._running = 0
+        self._running: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()      # session -> threads
         self._lock = threading.Lock()
 
     @property
@@ -112,11 +113,14 @@ class QueueRunner:
 
     def create_threads(self, sess: Any, coord: Coordinator | None = None, daemon: bool = True,
                        start: bool = False) -> list[threading.Thread]:
-        """One thread for each enqueue operation, and one that cancels them when `coord` stops."""
+        """One thread for each enqueue operation, and one that cancels them when `coord` stops; none while those of an
+        earlier call for the session run."""
+        with self._lock:
+            if self._running.get(sess, 0):
+                return []
+            self._running[sess] = len(self.enqueue_ops)
         threads = [self._thread(self._run, f"{self.name}-{number}", daemon, sess, op, coord)
                    for number, op in enumerate(self.enqueue_ops)]
-        with self._lock:
-            self._running += len(threads)
         if coord is not None:
             threads.append(self._thread(self._cancel_on_stop, f"{self.name}-close", daemon, sess, coord))
             for thread in threads:
@@ -148,8 +152,8 @@ class QueueRunner:
         """The last thread to end closes the queue, so that consumers get the rest and then OutOfRangeError; unless it was
         told to stop: then the queue is cancelled."""
         with self._lock:
-            self._running -= 1
-            last = self._running == 0
+            self._running[sess] -= 1
+            last = self._running[sess] == 0
         if last and not stopped:
             with contextlib.suppress(errors.FailedPreconditionError):      # the session may be closed by now
                 sess.run(self.close_op)

@@ -22,10 +22,11 @@ main = unittest.main
 class TestCase(unittest.TestCase):
     """A test case that begins with an empty default graph."""
 
+    _folder: str | None = None      # here, so that tests whose setUp does not call ours find it
+
     def setUp(self) -> None:
         super().setUp()
         reset_default_graph()
-        self._folder: str | None = None
 
     def tearDown(self) -> None:
         if self._folder is not None:

@@ -9,7 +9,7 @@ import pytest
 
 from workbench import errors
 from workbench.core.graph import dtype as types
-from workbench.core.graph.dtype import as_dtype, dtype_of, to_array
+from workbench.core.graph.dtype import as_dtype, dtype_of, feed_array, to_array
 
 
 @pytest.mark.parametrize(("given", "name"), [
@@ -70,3 +70,43 @@ def test_conversions_that_lose_nothing_of_interest() -> None:
     assert to_array(np.float64(1e300), types.float32) == np.inf
     same = np.ones(3, np.float32)
     assert to_array(same, types.float32) is same
+
+
+@pytest.mark.parametrize(("value", "wanted", "expected"), [
+    ([True, False], types.float32, [1, 0]), (True, types.int64, 1), ([2, 0], types.bool_, [True, False]),
+    (0.5, types.bool_, True), (np.float64(1.25), types.float32, 1.25), (np.arange(3), types.float16, [0, 1, 2]),
+    (7, types.uint8, 7)])
+def test_feeds_are_cast_as_numpy_casts_them(value: Any, wanted: Any, expected: Any) -> None:
+    found = feed_array(value, wanted, "feed")
+    assert found.dtype == wanted.numpy and found.tolist() == expected
+
+
+def test_a_feed_that_loses_its_fraction_says_so() -> None:
+    with pytest.warns(UserWarning, match=r"feed of 'n:0': float64 values lose their fraction in int32; cast them before"):
+        assert feed_array([1.5, -1.5], types.int32, "feed of 'n:0'").tolist() == [1, -1]
+
+
+@pytest.mark.parametrize(("value", "wanted", "text"), [
+    (1j, types.float32, "feed: 1j is complex128 but float32 was wanted"), ("1", types.float32, "'1' is no number"),
+    (300, types.uint8, "feed: 300 does not fit uint8"), ([[1], [1, 2]], types.int32, "rows of different lengths")])
+def test_feeds_lose_nothing_else(value: Any, wanted: Any, text: str) -> None:
+    with pytest.raises(errors.Error, match=text):
+        feed_array(value, wanted, "feed")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, 1e30])
+def test_a_feed_that_no_integer_stands_for_is_refused(value: float) -> None:
+    with pytest.warns(UserWarning), pytest.raises(errors.DtypeError, match="does not fit int32"):
+        feed_array(value, types.int32, "feed")
+
+
+def test_types_equal_what_they_are_made_from() -> None:
+    assert types.float32 == np.float32 and types.float32 == "float32" and types.float32 == np.dtype("float32")
+    assert np.dtype("float32") == types.float32 and np.float32 == types.float32
+    assert types.float32 != np.float64 and types.float32 != None and types.float32 != "floating" and types.float32 != 3      # noqa: E711
+    assert len({types.float32, types.as_dtype("float32"), types.int32}) == 2 and types.float32.is_compatible_with("float32")
+
+
+def test_more_properties() -> None:
+    assert types.complex64.real_dtype is types.float32 and types.int8.real_dtype is types.int8
+    assert types.uint8.is_unsigned and not types.int8.is_unsigned and types.bool_.is_bool and not types.uint8.is_bool

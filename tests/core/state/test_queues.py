@@ -464,3 +464,39 @@ def test_many_threads_lose_and_double_nothing():
         thread.join(30)
     assert all(finished.acquire(timeout=30) for _ in range(300))
     assert sorted(seen) == list(range(300))
+
+
+def test_padding_of_scalars_stacks_them():
+    queue = PaddingQueue("q", 10, [int32], [Shape(())])
+    put(queue, 1, 2, 3)
+    assert get(queue, 2).values == [[1, 2]]
+
+
+def test_a_failure_while_stacking_reaches_whoever_waits():
+    queue = PaddingQueue("q", 10, [int32], [Shape(None)])
+    waiting = get(queue, 2)
+    for value in (np.zeros(2, np.int32), np.zeros((2, 2), np.int32)):      # no padding makes one rank of two
+        queue.enqueue([value], lambda: None, lambda error: None)
+    assert waiting.count == 1 and waiting.error is not None
+
+
+def test_priority_waits_for_all_that_are_wanted_and_then_sorts():
+    queue = Queue("q", 10, [int64], [Shape(())], Priority())
+    waiting = get(queue, 3)
+    for number in (5, 3, 4):
+        assert waiting.pending
+        queue.enqueue([np.asarray(number, np.int64)], lambda: None, lambda error: None)
+    assert waiting.values == [[3, 4, 5]]
+
+
+def test_priority_does_not_wait_for_more_than_its_capacity_or_once_closed():
+    queue = Queue("q", 2, [int64], [Shape(())], Priority())
+    waiting = get(queue, 3)
+    for number in (5, 3, 4):
+        queue.enqueue([np.asarray(number, np.int64)], lambda: None, lambda error: None)
+    assert waiting.values == [[3, 5, 4]]
+    rest = get(queue, 4, partial=True)
+    queue.enqueue([np.asarray(1, np.int64)], lambda: None, lambda error: None)
+    assert rest.pending
+    close(queue)
+    assert rest.values == [[1]]

@@ -1,6 +1,7 @@
 """Element types: the names programs use, their NumPy twins, and what converts to what."""
 from __future__ import annotations
 
+import warnings
 from typing import Any, Final
 
 import ml_dtypes
@@ -9,14 +10,14 @@ import numpy as np
 from workbench import errors
 
 __all__ = [
-    "DType", "as_dtype", "bfloat16", "bool_", "complex64", "complex128", "dtype_of", "float16", "float32", "float64",
-    "int8", "int16", "int32", "int64", "resource", "string", "to_array", "uint8", "uint16", "uint32", "uint64",
+    "DType", "as_dtype", "bfloat16", "bool_", "complex64", "complex128", "dtype_of", "feed_array", "float16", "float32",
+    "float64", "int8", "int16", "int32", "int64", "resource", "string", "to_array", "uint8", "uint16", "uint32", "uint64",
     "variant",
 ]
 
 
 class DType:
-    """One element type; compared by identity, spelled by `name`.
+    """One element type, spelled by `name`; equal to whatever `as_dtype` takes for it: "float32", np.float32.
 
     `resource` values are handles to state (variables, queues); `variant` values are lists that loops build.
     Both are Python objects that never leave their task.
@@ -60,6 +61,25 @@ class DType:
         return self.kind in ("float", "int", "complex")
 
     @property
+    def is_bool(self) -> bool:
+        """Is it the type of truth values?"""
+        return self.kind == "bool"
+
+    @property
+    def is_unsigned(self) -> bool:
+        """Is it an integer type without negative values?"""
+        return self.kind == "int" and self.name.startswith("u")
+
+    @property
+    def real_dtype(self) -> DType:
+        """The type of the real part: float32 for complex64, float64 for complex128, else the type itself."""
+        return {"complex64": _BY_NAME["float32"], "complex128": _BY_NAME["float64"]}.get(self.name, self)
+
+    def is_compatible_with(self, other: Any) -> bool:
+        """Is it the same type as `other` (anything `as_dtype` takes)?"""
+        return other is not None and as_dtype(other) is self
+
+    @property
     def is_differentiable(self) -> bool:
         """Do gradients flow through it? True of floating-point types."""
         return self.kind == "float"     # no operation here has a complex gradient
@@ -83,6 +103,19 @@ class DType:
     def _limits(self) -> Any:
         about: Any = np.iinfo if self.kind == "int" else ml_dtypes.finfo
         return about(self.numpy)
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if isinstance(other, DType) or other is None:
+            return False
+        try:
+            return as_dtype(other) is self
+        except (errors.DtypeError, TypeError):
+            return False
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     def __repr__(self) -> str:
         return f"wb.{self.name}"
@@ -173,6 +206,26 @@ def to_array(value: Any, dtype: DType | None = None, where: str = "convert") -> 
     return _checked_cast(value, array, dtype, where)
 
 
+def feed_array(value: Any, dtype: DType, where: str) -> np.ndarray[Any, Any]:
+    """A NumPy array of `value` for a tensor of `dtype`: cast as np.asarray(value, dtype) does.
+
+    Truth values become numbers and numbers truth values; floats lose their fraction in an integer type, which a warning
+    says. Raises DtypeError where more would be lost: an imaginary part, text, a number out of the type's range.
+    """
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        return to_array(value, dtype, where)
+    if array.dtype.kind not in "fiub" or dtype.kind not in ("float", "int", "bool"):
+        return to_array(value, dtype, where)
+    if array.dtype.kind == "b" or dtype.kind == "bool":
+        return array.astype(dtype.numpy)
+    if array.dtype.kind == "f" and dtype.kind == "int":
+        warnings.warn(f"{where}: {array.dtype} values lose their fraction in {dtype.name}; cast them before", stacklevel=1)
+        array = np.trunc(array)
+    return _in_range(value, array, dtype, where)
+
+
 def _checked_cast(value: Any, array: np.ndarray[Any, Any], dtype: DType, where: str) -> np.ndarray[Any, Any]:
     lossy = (array.dtype.kind in "fc" and dtype.kind in ("int", "bool")) or (
         array.dtype.kind == "c" and dtype.kind != "complex") or (array.dtype.kind == "b" and dtype.kind != "bool") or (
@@ -180,7 +233,11 @@ def _checked_cast(value: Any, array: np.ndarray[Any, Any], dtype: DType, where: 
     if lossy and array.size:
         raise errors.DtypeError(f"{where}: {_shorten(value)} is {array.dtype} but {dtype.name} was wanted; "
                                 f"cast it, or pass {dtype.name} values")
-    with np.errstate(over="ignore"):
+    return _in_range(value, array, dtype, where)
+
+
+def _in_range(value: Any, array: np.ndarray[Any, Any], dtype: DType, where: str) -> np.ndarray[Any, Any]:
+    with np.errstate(over="ignore", invalid="ignore"):
         cast = array.astype(dtype.numpy)
     if dtype.kind == "int" and array.size and not np.array_equal(cast, array):
         raise errors.DtypeError(f"{where}: {_shorten(value)} does not fit {dtype.name} "

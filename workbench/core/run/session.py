@@ -15,7 +15,7 @@ from workbench.core import trace
 from workbench.core.compile.partition import Part, partition
 from workbench.core.compile.place import place
 from workbench.core.graph import graph as graphs
-from workbench.core.graph.dtype import to_array
+from workbench.core.graph.dtype import feed_array
 from workbench.core.graph.fetch import FetchPlan, fetch_key, flatten
 from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.program import Program
@@ -164,7 +164,7 @@ class Session:
         if isinstance(value, Tensor) or hasattr(value, "__tensor__"):
             raise errors.InvalidArgumentError(f"feed of {tensor.name!r}: the value is a graph tensor; feed an array, "
                                               "or Session.run the tensor first")
-        array = to_array(value, tensor.dtype, f"feed of {tensor.name!r}")
+        array = feed_array(value, tensor.dtype, f"feed of {tensor.name!r}")
         return np.ascontiguousarray(array) if array.ndim else array
 
     # preparing

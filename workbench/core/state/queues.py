@@ -28,7 +28,12 @@ Call = Callable[[], None]
 # what is inside, and in which order it comes out
 
 class Store:
-    """The elements of a queue. `available(closed)` says how many may be taken now."""
+    """The elements of a queue. `available(closed)` says how many may be taken now.
+
+    `together`: several elements are taken at one moment, when all are there, so that their order is that of all.
+    """
+
+    together = False
 
     def __len__(self) -> int:
         raise NotImplementedError
@@ -93,6 +98,8 @@ class Shuffle(Store):
 
 class Priority(Store):
     """The smallest first component (int64 scalar) first; equal ones in order of arrival."""
+
+    together = True
 
     def __init__(self) -> None:
         self._heap: list[tuple[int, int, Element]] = []
@@ -260,6 +267,9 @@ class Queue:
 
     def _serve_consumer(self, attempt: _Attempt) -> tuple[bool, Call | None]:
         moved = False
+        missing = min(attempt.wanted - len(attempt.taken), self.capacity)
+        if self._store.together and not self.closed and len(self._store) < missing:
+            return False, None
         while len(attempt.taken) < attempt.wanted and self._store.available(self.closed) > 0:
             attempt.taken.append(self._store.take())
             moved = True
@@ -284,7 +294,7 @@ class Queue:
         def give() -> None:
             try:
                 columns = self._stack(taken)
-            except errors.Error as error:
+            except Exception as error:      # whoever waits must hear of it
                 attempt.fail(error)
                 return
             attempt.done(*columns)
@@ -347,8 +357,9 @@ def _padded(column: Sequence[Array]) -> Array:
     largest = tuple(max(a.shape[axis] for a in column) for axis in range(column[0].ndim))
     empty: Any = b"" if column[0].dtype == object else 0
     result = np.full((len(column), *largest), empty, column[0].dtype)
-    for row, value in zip(result, column):
-        row[tuple(slice(n) for n in value.shape)] = value
+    for row, value in enumerate(column):
+        place: tuple[Any, ...] = (row, *(slice(n) for n in value.shape))
+        result[place] = value
     return result
 
 
