@@ -36,11 +36,8 @@ FORWARD_INFERENCE: Final = 96
 SCRATCHPAD_USER: Final = 1
 
 CONVOLUTION_DIRECT: Final = 0x1
-CONVOLUTION_WINOGRAD: Final = 0x2
-CONVOLUTION_AUTO: Final = 0x3
-RELU: Final = 0x20
+ELU: Final = 0x22
 LINEAR: Final = 0x26
-RELU_FROM_OUTPUT: Final = 0x100
 POOLING_MAX: Final = 0x1ff
 POOLING_AVERAGE: Final = 0x3ff  # excludes the padding from the count
 BINARY_ADD: Final = 0x1fff0
@@ -50,7 +47,6 @@ QUERY_IMPLEMENTATION: Final = 8
 QUERY_STRIDES: Final = 14
 QUERY_SCRATCHPAD: Final = 136
 QUERY_ARGUMENT: Final = 255
-QUERY_DIMENSIONS: Final = 257
 QUERY_PADDED: Final = 260
 QUERY_FORMAT_KIND: Final = 262
 QUERY_BLOCK_COUNT: Final = 263
@@ -58,6 +54,9 @@ QUERY_BLOCKS: Final = 264
 QUERY_BLOCK_AXES: Final = 265
 KIND_BLOCKED: Final = 2
 
+RELU_SLOPE: Final = -0.0
+"""The library's ReLU takes a NaN for 0. Its ELU, `x if x > 0 else alpha * (exp(x) - 1)`, keeps a NaN on every
+instruction set; with this `alpha` it is the ReLU, and its zeros are positive."""
 MAX_AXES: Final = 12
 SPINS: Final = "3000"
 Dimensions = ctypes.c_int64 * MAX_AXES
@@ -77,7 +76,6 @@ class Argument:
     SOURCE_GRADIENT: Final = 129
     OUTPUT_GRADIENT: Final = 145
     WEIGHTS_GRADIENT: Final = 161
-    BIAS_GRADIENT: Final = 169
 
     @staticmethod
     def after(position: int) -> int:
@@ -214,9 +212,8 @@ class Api:
         elif name == "add":
             status = self.library.dnnl_post_ops_append_binary(chain, BINARY_ADD, parameters[0])
         else:
-            zero = ctypes.c_float(0)
-            kind, alpha = (RELU, zero) if name == "relu" else (LINEAR, parameters[0])
-            status = self.library.dnnl_post_ops_append_eltwise(chain, kind, alpha, zero)
+            kind, alpha = (ELU, ctypes.c_float(RELU_SLOPE)) if name == "relu" else (LINEAR, parameters[0])
+            status = self.library.dnnl_post_ops_append_eltwise(chain, kind, alpha, ctypes.c_float(0))
         return int(status)
 
     def destroy_attributes(self, attributes: Pointer) -> None:
@@ -227,9 +224,6 @@ class Api:
     def describe(self, family: str, *arguments: Any) -> Pointer:
         """Primitive descriptor of `dnnl_<family>_primitive_desc_create`, `UnimplementedError` if none exists."""
         return self._out(f"dnnl_{family}_primitive_desc_create", *arguments)
-
-    def destroy_primitive_descriptor(self, described: Pointer) -> None:
-        self.check(self.library.dnnl_primitive_desc_destroy(described), "dnnl_primitive_desc_destroy")
 
     def primitive(self, described: Pointer) -> Pointer:
         return self._out("dnnl_primitive_create", described)

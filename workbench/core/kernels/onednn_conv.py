@@ -7,6 +7,7 @@ kernel takes channels last, the library chooses.
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,7 @@ from workbench.core.kernels.onednn_format import (
     servable,
     stripped,
 )
+from workbench.core.kernels.onednn_guard import Image, guarded, referred
 from workbench.core.kernels.onednn_program import Builder, Place
 from workbench.core.kernels.onednn_winograd import Winograd, spec_dimensions
 
@@ -168,6 +170,20 @@ class Convolution:
             spare = spare or made
         return spare
 
+    def exact(self, choice: Choice | None, op: str, inputs: Sequence[Spec], output: Spec,
+              more: Mapping[str, Any]) -> Choice | None:
+        """Winograd's `choice`, whose tiles spread what is not finite, left to the reference there."""
+        if choice is None:
+            return None
+        padding = tuple(zip(self.window.before, self.window.after))
+        attributes = {"strides": (1, 1), "dilations": (1, 1), "padding": padding, **more}
+        images = [self._image(spec, layout) for spec, layout in zip(inputs, choice.inputs)]
+        refer = referred(op, attributes, images, self._image(output, choice.outputs[0]))
+        return guarded(choice, {i: math.prod(spec.shape) for i, spec in enumerate(inputs[:2])}, refer)
+
+    def _image(self, spec: Spec, layout: Layout | None) -> Image | None:
+        return None if spec is self.bias or spec is self.kernel else Image(spec.shape, layout, self.axes)
+
     def wanted(self, made: Primitive, argument: int, spec: Spec) -> Layout | None:
         """The format an image input must have; its own if the bytes already lie right."""
         return same_or(made.formats[argument], format_of(made, argument, spec.shape, self.axes), spec)
@@ -216,7 +232,9 @@ def _forward(shape: Convolution, after: tuple[tuple[Any, ...], ...], free: bool)
     if winograd is not None and fits:
         inputs = (shape.wanted_last(shape.x), None, *(() if shape.bias is None else (None,)))
         activation = "" if shape.bias is None else "relu" if after else "bias"
-        return winograd.forward(activation, inputs, format_)
+        given = (shape.x, shape.kernel, *(() if shape.bias is None else (shape.bias,)))
+        op, more = ("fused_conv2d", {"activation": "relu" if after else "none"}) if activation else ("conv2d", {})
+        return shape.exact(winograd.forward(activation, inputs, format_), op, given, shape.y, more)
     made = shape.best(lambda mode: shape.forward(mode, after), shape.x)
     if made is None:
         return None
@@ -248,7 +266,9 @@ def conv2d_backprop_input(attributes: Mapping[str, Any], inputs: Sequence[Spec],
         return None
     winograd, (fits, format_) = shape.winograd(), shape.last(outputs[0], free[0])
     if winograd is not None and fits:
-        return winograd.backward_data((None, shape.wanted_last(dy)), format_)
+        found = winograd.backward_data((None, shape.wanted_last(dy)), format_)
+        more = {"input_shape": tuple(outputs[0].shape[shape.axes[i]] for i in (0, 2, 3, 1))}
+        return shape.exact(found, "conv2d_backprop_input", (kernel, dy), outputs[0], more)
     made = shape.best(lambda mode: shape.backward(
         "convolution_backward_data", shape.data(outputs[0], mode), shape.filter(), shape.data(dy, mode)), dy)
     if made is None:
@@ -272,7 +292,8 @@ def conv2d_backprop_filter(attributes: Mapping[str, Any], inputs: Sequence[Spec]
         return None
     winograd = shape.winograd()
     if winograd is not None:
-        return winograd.backward_filter((shape.wanted_last(x), shape.wanted_last(dy)))
+        found = winograd.backward_filter((shape.wanted_last(x), shape.wanted_last(dy)))
+        return shape.exact(found, "conv2d_backprop_filter", (x, dy), outputs[0], {"filter_shape": outputs[0].shape})
     made = shape.best(lambda mode: shape.backward(
         "convolution_backward_weights", shape.data(x, mode), shape.filter(), shape.data(dy, mode)), x, dy)
     if made is None:

@@ -2,8 +2,6 @@
 
 An elementwise kernel does not care how its operands lie if they lie alike, so it sees their bytes as one long
 vector. Padding inside a format is zero and stays zero: ReLU and sums map zeros to zero.
-
-NOTE: the library's ReLU takes NaN for 0 where the reference keeps it, alone and after convolutions and products.
 """
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core.kernels.choice import Choice, Kernel, Layout, Spec, register
-from workbench.core.kernels.onednn_api import BINARY_ADD, FORWARD_INFERENCE, RELU, RELU_FROM_OUTPUT, Argument
+from workbench.core.kernels.onednn_api import BINARY_ADD, ELU, FORWARD_INFERENCE, RELU_SLOPE, Argument
 from workbench.core.kernels.onednn_conv import data_axes
 from workbench.core.kernels.onednn_format import (
     Desc,
@@ -28,6 +26,7 @@ from workbench.core.kernels.onednn_format import (
     servable,
     stripped,
 )
+from workbench.core.kernels.onednn_guard import floats
 from workbench.core.kernels.onednn_program import Builder, Place
 
 __all__ = ["add", "bias_add", "bias_add_grad", "relu", "relu_grad"]
@@ -35,6 +34,8 @@ __all__ = ["add", "bias_add", "bias_add_grad", "relu", "relu_grad"]
 
 SMALL_SUM = 1 << 18
 """Bytes up to which NumPy sums columns fastest."""
+PIECE = 1 << 16
+"""Elements that are handled while they are in the cache."""
 
 
 def bytes_of(spec: Spec) -> Format | None:
@@ -83,7 +84,7 @@ def relu(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequenc
     if not servable(*inputs, *outputs) or scalar(*inputs):
         return None
     alike = Alike(inputs, free[0])
-    made = fast(primitive("eltwise_forward", FORWARD_INFERENCE, RELU, alike.vector, alike.vector, 0.0, 0.0))
+    made = fast(primitive("eltwise_forward", FORWARD_INFERENCE, ELU, alike.vector, alike.vector, RELU_SLOPE, 0.0))
     return _choice(made, alike, (Argument.SOURCE,), Argument.OUTPUT)
 
 
@@ -94,10 +95,29 @@ def relu_grad(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Se
     if not servable(*inputs, *outputs) or inputs[0].shape != inputs[1].shape or scalar(*inputs):
         return None
     alike = Alike(inputs, free[0])
-    vector = alike.vector
-    hint = primitive("eltwise_forward", 64, RELU_FROM_OUTPUT, vector, vector, 0.0, 0.0)
-    made = fast(primitive("eltwise_backward", RELU_FROM_OUTPUT, vector, vector, vector, 0.0, 0.0, hint))
-    return _choice(made, alike, (Argument.OUTPUT_GRADIENT, Argument.OUTPUT), Argument.SOURCE_GRADIENT)
+    return Choice("onednn", alike.inputs, (alike.format,), _selecting(alike.vector.shape[0]), inplace={0: 0},
+                  note="numpy")
+
+
+def _selecting(count: int) -> Callable[[tuple[bool, ...]], Kernel]:
+    """`dy` where `y > 0`, else 0, for vectors of `count` elements.
+
+    The library multiplies `dy` by 0 or 1, and a NaN or an infinity times 0 is NaN. The bits of `dy` times 0 or 1 are
+    exact, and in pieces that stay in the cache one thread of this is as fast as two of the library's.
+    """
+    def make(static: tuple[bool, ...]) -> Kernel:
+        positive = np.empty(min(count, PIECE), np.bool_)
+
+        def kernel(dy: Any, y: Any, out: Any) -> None:
+            values = floats(y, count)
+            bits, result = (floats(array, count).view(np.int32) for array in (dy, out))
+            for start in range(0, count, PIECE):
+                piece = slice(start, min(start + PIECE, count))
+                mask = positive[:piece.stop - start]
+                np.greater(values[piece], 0, out=mask)
+                np.multiply(bits[piece], mask, out=result[piece])
+        return kernel
+    return make
 
 
 @register("onednn", "add")

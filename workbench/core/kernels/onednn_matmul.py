@@ -6,11 +6,14 @@ Weights lie plain: packing 150 MB costs as much as the product.
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from workbench.core.graph.opdef import registry
 from workbench.core.kernels.choice import Choice, Kernel, Spec, register
 from workbench.core.kernels.onednn_api import BINARY_ADD, BINARY_MULTIPLY, FORWARD_INFERENCE, FORWARD_TRAINING, Argument
 from workbench.core.kernels.onednn_format import (
@@ -188,7 +191,7 @@ def matmul_update(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs
     sign = float(attributes.get("sign", -1.0))
     thin = _thin_update(product, sign)
     if thin is not None:
-        return thin.choice((None,) * 4, (None,), {0: 0})
+        return _finitely_scaled(thin.choice((None,) * 4, (None,), {0: 0}), attributes)
     into = _update(product, sign, (("sum",),), {})
     beside = _update(product, sign, (("add", product.out()),), {Argument.after(0): Place(0)})
     if into is None or beside is None:
@@ -198,7 +201,24 @@ def matmul_update(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs
 
     def make(static: tuple[bool, ...]) -> Kernel:
         return _update_kernel(in_place(static), separate(static))
-    return Choice("onednn", (None,) * 4, (None,), make, max(into.scratch(), beside.scratch()), {0: 0}, note)
+    choice = Choice("onednn", (None,) * 4, (None,), make, max(into.scratch(), beside.scratch()), {0: 0}, note)
+    return _finitely_scaled(choice, attributes)
+
+
+def _finitely_scaled(choice: Choice, attributes: Mapping[str, Any]) -> Choice:
+    """Scaling an operand instead of the product is the same only for a finite scale; else the reference serves."""
+    reference = registry["matmul_update"].reference
+
+    def make(static: tuple[bool, ...]) -> Kernel:
+        fast = choice.make(static)
+
+        def kernel(*arrays: Any) -> None:
+            if math.isfinite(arrays[3].item()):
+                return fast(*arrays)
+            with np.errstate(all="ignore"):
+                arrays[4][...] = reference(*arrays[:4], **attributes)
+        return kernel
+    return replace(choice, make=make)
 
 
 def _scale(shape: tuple[int, ...], sign: float) -> Primitive | None:

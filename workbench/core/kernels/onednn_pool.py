@@ -3,9 +3,13 @@
 The gradient of a max pooling needs to know where each maximum came from. The operation's inputs (x, y, dy) do not
 say, so the forward kernel, where it may choose its output's layout, writes that map behind the values of `y`;
 readers of `y` ignore it. Where `y` had to be plain, the gradient runs the forward kernel again.
+
+The library's maximum passes over NaN. `onednn_guard` looks for it in `x`, and for the gradient in `y`, to which the
+forward kernel has let it through.
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +34,7 @@ from workbench.core.kernels.onednn_format import (
     servable,
     size,
 )
+from workbench.core.kernels.onednn_guard import Image, guarded, referred
 from workbench.core.kernels.onednn_program import Builder, Place
 
 __all__ = ["avg_pool", "avg_pool_grad", "max_pool", "max_pool_grad", "policy"]
@@ -51,6 +56,7 @@ class Pooling:
 
     def __init__(self, attributes: Mapping[str, Any], x: Sequence[int], y: Sequence[int], algorithm: int) -> None:
         self.axes = data_axes(attributes)
+        self.options = {name: attributes[name] for name in ("ksize", "strides", "padding")}
         self.x, self.y, self.algorithm = tuple(x), tuple(y), algorithm
         self.kernel = (int(attributes["ksize"][0]), int(attributes["ksize"][1]))
         self.window = Window.of({**attributes, "dilations": (1, 1)}, [x[axis] for axis in self.axes[2:]], self.kernel)
@@ -82,6 +88,19 @@ class Pooling:
         return Format(shape, self.axes, values, nbytes, "channels last + positions", positions, offset)
 
 
+    def maximum(self, choice: Choice) -> Choice:
+        """`choice`, right for NaN too."""
+        x, y = Image(self.x, choice.inputs[0], self.axes), Image(self.y, choice.outputs[0], self.axes)
+        return guarded(choice, {0: math.prod(self.x)}, referred("max_pool", self.options, [x], y))
+
+    def maximum_gradient(self, choice: Choice) -> Choice:
+        """`choice`, right where `y` says that a window held NaN or an infinity."""
+        shapes = (self.x, self.y, self.y)
+        images = [Image(shape, layout, self.axes) for shape, layout in zip(shapes, choice.inputs)]
+        dx = Image(self.x, choice.outputs[0], self.axes)
+        return guarded(choice, {1: math.prod(self.y)}, referred("max_pool_grad", self.options, images, dx))
+
+
 def _images(*specs: Spec) -> bool:
     return servable(*specs) and all(len(spec.shape) == 4 for spec in specs)
 
@@ -95,12 +114,13 @@ def max_pool(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Seq
     pooling = Pooling(attributes, inputs[0].shape, outputs[0].shape, POOLING_MAX)
     training = pooling.forward(FORWARD_TRAINING) if free[0] and policy.keep_positions else None
     if training is None or Argument.WORKSPACE not in training.formats:
-        return _forward(pooling, inputs[0], free[0])
+        plain = _forward(pooling, inputs[0], free[0])
+        return None if plain is None else pooling.maximum(plain)
     layout = pooling.with_positions(training)
     builder = Builder(1, 1)
     builder.step(training, {Argument.SOURCE: Place(0), Argument.OUTPUT: builder.output(),
                             Argument.WORKSPACE: Place(1, layout.offset)})
-    return builder.choice((pooling.wanted(training, Argument.SOURCE, inputs[0]),), (layout,))
+    return pooling.maximum(builder.choice((pooling.wanted(training, Argument.SOURCE, inputs[0]),), (layout,)))
 
 
 def _forward(pooling: Pooling, x: Spec, free: bool) -> Choice | None:
@@ -120,25 +140,22 @@ def max_pool_grad(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs
     if not _images(*inputs, *outputs):
         return None
     pooling = Pooling(attributes, x.shape, y.shape, POOLING_MAX)
-    made = pooling.backward()
-    if made is None:
+    made, again = pooling.backward(), pooling.forward(FORWARD_TRAINING)
+    if made is None or again is None:
         return None
     builder = Builder(3, 1)
     layout = y.layout
-    wanted_x, wanted_y = x.layout, y.layout
     if isinstance(layout, Format) and layout.workspace == made.formats[Argument.WORKSPACE]:
         positions = Place(1, layout.offset)
     else:
-        again = pooling.forward(FORWARD_TRAINING)
-        assert again is not None  # the gradient was described from it
         positions = builder.buffer_of(again, Argument.WORKSPACE)
         builder.step(again, {Argument.SOURCE: Place(0), Argument.OUTPUT: builder.buffer_of(again, Argument.OUTPUT),
                              Argument.WORKSPACE: positions})
-        wanted_x = pooling.wanted(again, Argument.SOURCE, x)
     stored = builder.store(made, Argument.SOURCE_GRADIENT, {Argument.OUTPUT_GRADIENT: Place(2),
                                                             Argument.WORKSPACE: positions},
                            x.shape, pooling.axes, free[0])
-    return builder.choice((wanted_x, wanted_y, pooling.wanted(made, Argument.OUTPUT_GRADIENT, dy)), (stored,))
+    wanted = (pooling.wanted(again, Argument.SOURCE, x), layout, pooling.wanted(made, Argument.OUTPUT_GRADIENT, dy))
+    return pooling.maximum_gradient(builder.choice(wanted, (stored,)))
 
 
 @register("onednn", "avg_pool")

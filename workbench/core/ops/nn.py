@@ -28,7 +28,7 @@ def _(node, dy):
 
 
 def _relu_grad_into(dy, y, out):
-    np.multiply(dy, y > 0, out=out)
+    out[...] = np.where(y > 0, dy, 0)      # a product with 0 would make NaN of an infinite dy
 
 
 @op("dy[...] y[...] -> [...]", types="T:real -> T", elementwise="dy if y > 0 else 0", into=_relu_grad_into)
