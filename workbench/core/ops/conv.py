@@ -315,8 +315,7 @@ def max_pool_grad(x, y, dy, *, ksize, strides, padding, data_format="NHWC"):
     """dy sent to the first largest element of each window of x; y is max_pool(x)."""
     attrs = {"strides": strides, "padding": padding, "data_format": data_format}
     chosen, size = _winners(x, ksize, attrs), _last(x, attrs).shape[1:3]
-    parts = np.where(chosen, _last(dy, attrs)[:, :, :, None, None], dy.dtype.type(0))
-    return _back(_scatter(parts, size, ksize, attrs), attrs)
+    return _back(_scatter(np.where(chosen, _last(dy, attrs)[:, :, :, None, None], dy.dtype.type(0)), size, ksize, attrs), attrs)
 
 
 @max_pool_grad.gradient
