@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import workbench.core.ops  # noqa: F401
 from tests.core.random_graphs import build, recipes
 from tests.evaluate import evaluate
+from tests.growth import growth
 from workbench.core.compile.instructions import Instruction
 from workbench.core.compile.memory import ALIGNMENT, Block, assign_offsets
 from workbench.core.compile.plan import Instance, Plan, compile_plan
@@ -48,6 +49,38 @@ def test_the_arena_is_no_larger_than_all_blocks_and_no_smaller_than_the_busiest_
     rounded = [(b, -(-b.nbytes // ALIGNMENT) * ALIGNMENT) for b in blocks]
     assert size <= sum(n for _, n in rounded)
     assert size >= max(sum(b.nbytes for b in blocks if b.first <= t <= b.last) for t in range(45))
+
+
+def training(count: int) -> list[Block]:
+    """Small blocks as training has them: activations live until their gradient, and each has short-lived neighbours."""
+    sizes = np.random.default_rng(count).integers(1, 5000, 2 * count).tolist()
+    kept = [Block(i, sizes[i], i, 2 * count - i) for i in range(count)]
+    return kept + [Block(count + i, sizes[count + i], 2 * i, 2 * i + 3) for i in range(count)]
+
+
+def busiest(blocks: list[Block]) -> int:
+    """The bytes alive at the busiest moment: no arena is smaller."""
+    change = np.zeros(max(b.last for b in blocks) + 2, np.int64)
+    for b in blocks:
+        change[b.first] += -(-b.nbytes // ALIGNMENT) * ALIGNMENT
+        change[b.last + 1] -= -(-b.nbytes // ALIGNMENT) * ALIGNMENT
+    return int(np.cumsum(change).max())
+
+
+def test_many_blocks_never_overlap_and_waste_little():
+    blocks = training(2000)
+    layout = assign_offsets(blocks)
+    ends = sorted(((b.first, b.last, layout.offsets[b.key], b.nbytes) for b in blocks))
+    start, stop = (np.array([e[2] for e in ends]), np.array([e[2] + e[3] for e in ends]))
+    first, last = np.array([e[0] for e in ends]), np.array([e[1] for e in ends])
+    for i in range(len(ends)):
+        together = (first <= last[i]) & (first[i] <= last) & (start < stop[i]) & (start[i] < stop)
+        assert np.flatnonzero(together).tolist() == [i]
+    assert busiest(blocks) <= layout.size <= 1.05 * busiest(blocks)
+
+
+def test_planning_memory_is_linear():
+    assert growth(lambda size: lambda blocks=training(size): assign_offsets(blocks), 2000) < 2.3
 
 
 def test_blocks_one_after_the_other_share_one_place():
