@@ -21,6 +21,7 @@ LAYERS = (
     ("checkpoints", "core.state.checkpoint"),
     ("operation definitions", "core.graph.opdef"),
     ("device names", "core.graph.device"),
+    ("scopes", "core.graph.scopes"),
     ("graph records", "core.graph.graph"),
     ("graph building", "core.graph.build"),
     ("programs", "core.graph.program"),

@@ -10,6 +10,7 @@ from workbench import errors
 from workbench.core.graph.check import verify
 from workbench.core.graph.dtype import int32
 from workbench.core.graph.program import Program
+from workbench.core.graph.shape import Shape
 from workbench.core.passes.pipeline import run_passes
 from workbench.core.passes.prune import prune
 
@@ -42,6 +43,11 @@ def wrong_dtype(p: Program) -> Program:
     return p
 
 
+def forgotten_shape(p: Program) -> Program:
+    p.graph.operations[1].outputs[0].shape = Shape([None])
+    return p
+
+
 def foreign_fetch(p: Program) -> Program:
     return Program(p.graph, p.feeds, program().fetches)
 
@@ -58,6 +64,7 @@ def lost_outputs(p: Program) -> Program:
 @pytest.mark.parametrize("spoil,fault", [
     (rename, "two operations share a name"), (foreign_input, "'z' reads a tensor of another graph"),
     (foreign_control, "'z' waits for an operation of another graph"), (wrong_dtype, "'y' has the wrong dtype"),
+    (forgotten_shape, "'y' has the shape [?] but its inputs give [2]"),
     (lost_outputs, "'y' lost its outputs"), (foreign_fetch, "'z:0' is fed or fetched but not in the graph"),
     (computed_feed, "a feed is no argument")])
 def test_broken_invariants_are_named_with_the_stage(spoil: Callable[[Program], Program], fault: str):

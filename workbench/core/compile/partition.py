@@ -64,11 +64,8 @@ def partition(program: Program, placement: Mapping[str, str]) -> list[Part]:
 
 
 def _copy(builder: _Builder, op: Operation, inputs: list[Tensor], controls: list[Operation]) -> None:
-    new = builder.graph.create(op.definition, inputs, op.attrs, op.name + "/", controls, device=builder.device,
-                               colocation=frozenset(), source=op.source)
-    for old, tensor in zip(op.outputs, new.outputs):
-        tensor.shape = tensor.shape.merge(old.shape)
-        builder.tensors[old] = tensor
+    new = builder.graph.adopt(op, inputs, tuple(dict.fromkeys(controls)), device=builder.device, colocation=frozenset())
+    builder.tensors.update(zip(op.outputs, new.outputs))
     builder.operations[op] = new
 
 

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from workbench import errors
 from workbench.core.graph import device as devices
 from workbench.core.graph.dtype import DType
 from workbench.core.graph.opdef import OpDef, infer_dtypes, infer_shapes, registry
+from workbench.core.graph.scopes import Scope, Scopes
 from workbench.core.graph.shape import Shape, as_shape
 
 __all__ = ["Graph", "Operation", "Subgraph", "Tensor", "get_default_graph", "reset_default_graph"]
@@ -60,7 +61,7 @@ class Tensor:
 
     def consumers(self) -> list[Operation]:
         """The operations that take this tensor as an input."""
-        return [op for op in self.graph.operations if self in op.inputs]
+        return self.graph.readers(self)
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
         """The value, computed in `session` or the default session."""
@@ -148,8 +149,10 @@ class Graph:
         self._by_name: dict[str, Operation] = {}
         self._taken: dict[str, int] = {}
         self._planned = 0                 # operations with a smaller id may be in plans with the present `mutations`
+        self._readers: dict[Tensor, list[Operation]] = {}      # of the first `_indexed` operations
+        self._indexed = 0
         self._lock = threading.RLock()
-        self._scopes = threading.local()
+        self._scopes = Scopes()
 
     # lookup
     def get_operations(self) -> list[Operation]:
@@ -172,6 +175,19 @@ class Graph:
             raise errors.NotFoundError(f"graph: no tensor {name!r}; {base!r} has {len(op.outputs)} outputs, "
                                        "write 'name:index'")
         return op.outputs[int(index)]
+
+    def has(self, name: str) -> bool:
+        """Is there an operation called `name`?"""
+        return name in self._by_name
+
+    def readers(self, tensor: Tensor) -> list[Operation]:
+        """The operations that take `tensor` as an input, in the order they were made."""
+        with self._lock:
+            for op in self.operations[self._indexed:]:
+                for read in dict.fromkeys(op.inputs):
+                    self._readers.setdefault(read, []).append(op)
+            self._indexed = len(self.operations)
+            return list(self._readers.get(tensor, ()))
 
     get_operation_by_name = operation
     get_tensor_by_name = tensor
@@ -209,15 +225,57 @@ class Graph:
             inputs = tuple(self.capture(tensor) for tensor in inputs)
             full = self._full_name(name or definition.name)
             op = Operation(self, definition, full, inputs, dict(attrs or {}), (), "", frozenset(), where)
-            op.outputs = self._infer(op)
+            op.outputs = self.infer(op)
             op.control_inputs = self._controls(op, control)
             op.device = self._device(op) if device is None else device
-            op.colocation = self._state("colocate", frozenset()) if colocation is None else colocation
-            op.id = len(self.operations)
-            self.operations.append(op)
-            self._by_name[full] = op
-            self._taken.setdefault(full.lower(), 1)
+            op.colocation = self._scopes.colocation if colocation is None else colocation
+            self._add(op)
         return op
+
+    def adopt(self, op: Operation, inputs: Sequence[Tensor], control: tuple[Operation, ...] = (), *,
+              device: str | None = None, colocation: frozenset[str] | None = None) -> Operation:
+        """Add a copy of `op` of another graph, under its name, over `inputs` of the same dtypes and shapes.
+
+        Nothing is inferred, and scopes do not count: `device` and `colocation` are by default those of `op`.
+        """
+        if op.name in self._by_name:
+            raise errors.AlreadyExistsError(f"graph: operation {op.name!r} exists; choose another name")
+        new = Operation(self, op.definition, op.name, tuple(inputs), op.attrs, control,
+                        op.device if device is None else device,
+                        op.colocation if colocation is None else colocation, op.source)
+        new.outputs = tuple([Tensor(new, t.index, t.dtype, t.shape) for t in op.outputs])
+        self._add(new)
+        return new
+
+    def _add(self, op: Operation) -> None:
+        op.id = len(self.operations)
+        self.operations.append(op)
+        self._by_name[op.name] = op
+        self._taken.setdefault(op.name.lower(), 1)
+
+    def retain(self, keep: Collection[Operation]) -> None:
+        """Drop all operations but `keep`, which need no other; their names are free again."""
+        with self._lock:
+            for op in self.operations:
+                if op not in keep:
+                    del self._by_name[op.name]
+                    self._taken.pop(op.name.lower(), None)
+            self.operations[:] = [op for op in self.operations if op in keep]
+            for position, op in enumerate(self.operations):
+                op.id = position
+            self._forget_readers()
+
+    def drop_last(self, count: int) -> None:
+        """Take the last `count` operations back, which nobody uses yet; their names are free again."""
+        with self._lock:
+            for op in self.operations[len(self.operations) - count:]:
+                del self._by_name[op.name]
+                self._taken.pop(op.name.lower(), None)
+            del self.operations[len(self.operations) - count:]
+            self._forget_readers()
+
+    def _forget_readers(self) -> None:
+        self._readers, self._indexed = {}, 0
 
     def planning(self) -> int:
         """Say that a plan will be made of the operations there are; returns the `mutations` that it is good for."""
@@ -232,6 +290,7 @@ class Graph:
         Bodies are planned with the operation that has them, which changes when they do.
         """
         with self._lock:
+            self._forget_readers()
             if op.id < self._planned:
                 self.mutations += 1
                 self._planned = 0
@@ -243,7 +302,8 @@ class Graph:
                                               "in one graph (with graph.as_default())")
         return tensor
 
-    def _infer(self, op: Operation) -> tuple[Tensor, ...]:
+    def infer(self, op: Operation) -> tuple[Tensor, ...]:
+        """Outputs of `op` as the rules of its definition make them from its inputs; the errors of these rules."""
         definition = op.definition
         try:
             if definition.shape is not None:
@@ -257,12 +317,14 @@ class Graph:
         return tuple(Tensor(op, i, d, as_shape(s)) for i, (d, s) in enumerate(zip(dtypes, shapes)))
 
     def _controls(self, op: Operation, extra: Sequence[Operation]) -> tuple[Operation, ...]:
-        given = dict.fromkeys((*self._state("control", ()), *extra))
+        if not extra and not self._scopes.controls:
+            return ()
+        given = dict.fromkeys((*self._scopes.controls, *extra))
         return tuple(c for c in given if c.graph is self)
 
     def _device(self, op: Operation) -> str:
         request = ""
-        for entry in self._state("device", ()):
+        for entry in self._scopes.devices:
             if entry is None:
                 request = ""
             else:
@@ -293,52 +355,30 @@ class Graph:
             return exact
         if not _NAME.match(name):
             raise errors.InvalidArgumentError(f"graph: {name!r} is no operation name; use letters, digits, _ . - /")
-        return self.unique_name(self._state("scope", "") + name)
+        return self.unique_name(self._scopes.name + name)
 
     # scopes
-    def _state(self, key: str, default: Any) -> Any:
-        return getattr(self._scopes, key, default)
-
-    @contextlib.contextmanager
-    def _scoped(self, key: str, value: Any) -> Iterator[Any]:
-        before = self._state(key, None)
-        setattr(self._scopes, key, value)
-        try:
-            yield value
-        finally:
-            if before is None:
-                delattr(self._scopes, key)
-            else:
-                setattr(self._scopes, key, before)
-
     @property
     def scope(self) -> str:
         """The current name scope, "" or ending in "/"."""
-        return str(self._state("scope", ""))
+        return self._scopes.name
 
-    @contextlib.contextmanager
-    def name_scope(self, name: str | None) -> Iterator[str]:
+    def name_scope(self, name: str | None) -> Scope:
         """Names below carry `name/`; "" or None goes to the root, a name ending in "/" re-enters that scope."""
         with self._lock:
             full = name if not name or name.endswith("/") else self.unique_name(self.scope + name) + "/"
-        with self._scoped("scope", full or ""):
-            yield full or ""
+        return Scope(self._scopes, "name", full or "", full or "")
 
-    @contextlib.contextmanager
-    def device(self, request: str | Callable[[Operation], str] | None) -> Iterator[None]:
+    def device(self, request: str | Callable[[Operation], str] | None) -> Scope:
         """Operations below ask for this (partial) device; the innermost field wins; None clears."""
         if isinstance(request, str):
             devices.parse(request)
-        with self._scoped("device", (*self._state("device", ()), request)):
-            yield
+        return Scope(self._scopes, "devices", (*self._scopes.devices, request))
 
-    @contextlib.contextmanager
-    def control_dependencies(self, inputs: Sequence[Any] | None) -> Iterator[None]:
+    def control_dependencies(self, inputs: Sequence[Any] | None) -> Scope:
         """Operations below start after `inputs` finished; None clears."""
         if inputs is None:
-            with self._scoped("control", ()):
-                yield
-            return
+            return Scope(self._scopes, "controls", ())
         found = []
         for element in inputs:
             item = element.__graph_element__() if hasattr(element, "__graph_element__") else element
@@ -346,16 +386,18 @@ class Graph:
                 raise errors.InvalidArgumentError(f"control_dependencies: {element!r} is no tensor or operation; "
                                                   "pass a list of them")
             found.append(item.op if isinstance(item, Tensor) else item)
-        with self._scoped("control", (*self._state("control", ()), *found)):
-            yield
+        return Scope(self._scopes, "controls", (*self._scopes.controls, *found))
 
-    @contextlib.contextmanager
-    def colocate_with(self, op: Operation | Tensor, ignore_existing: bool = False) -> Iterator[None]:
-        """Operations below go to the device of `op`, and of what outer scopes name unless `ignore_existing`."""
+    def colocate_with(self, op: Operation | Tensor | None, ignore_existing: bool = False) -> Scope:
+        """Operations below go to the device of `op`, and of what outer scopes name unless `ignore_existing`.
+
+        None clears what outer scopes name.
+        """
+        if op is None:
+            return Scope(self._scopes, "colocation", frozenset())
         target = op.op if isinstance(op, Tensor) else op
-        outer = frozenset[str]() if ignore_existing else self._state("colocate", frozenset())
-        with self._scoped("colocate", outer | {target.name}):
-            yield
+        outer = frozenset[str]() if ignore_existing else self._scopes.colocation
+        return Scope(self._scopes, "colocation", outer | {target.name})
 
     @contextlib.contextmanager
     def as_default(self) -> Iterator[Graph]:
@@ -404,6 +446,8 @@ class Subgraph(Graph):
         self.results: list[Tensor] = []
         self.waits: dict[Operation, None] = {}
         self.seed, self.collections = outer.seed, outer.collections
+        self._arguments: dict[Tensor, Tensor] = {}      # the first `_count` of `_numbered`, which was `captures`
+        self._numbered, self._count = self.captures, 0
 
     def argument(self, dtype: DType, shape: Shape, name: str = "argument") -> Tensor:
         tensor = self.create("argument", (), {"dtype": dtype, "shape": shape}, name).outputs[0]
@@ -413,11 +457,11 @@ class Subgraph(Graph):
     def capture(self, tensor: Tensor) -> Tensor:
         if tensor.graph is self:
             return tensor
-        for outer, inner in self.captures:
-            if outer is tensor:
-                return inner
+        known = self._captured(tensor)
+        if known is not None:
+            return known
         self._check_outside(tensor)
-        with self.control_dependencies(None), self._scoped("scope", self.name + "/"), self._scoped("device", ()):
+        with self.control_dependencies(None), self.name_scope(self.name + "/"), self.device(None):
             if tensor.op.type == "constant":
                 inner = self.create("constant", (), tensor.op.attrs, tensor.op.name.rpartition("/")[2]).outputs[0]
                 self.copies.append((tensor, inner))
@@ -427,9 +471,18 @@ class Subgraph(Graph):
         return inner
 
     def _controls(self, op: Operation, extra: Sequence[Operation]) -> tuple[Operation, ...]:
-        given = (*self._state("control", ()), *extra)
+        given = (*self._scopes.controls, *extra)
         self.waits.update((c, None) for c in given if c.graph is not self)
         return super()._controls(op, extra)
+
+    def _captured(self, tensor: Tensor) -> Tensor | None:
+        """The argument that stands for `tensor`, the first where there are several."""
+        if self._numbered is not self.captures or len(self.captures) < self._count:
+            self._numbered, self._count, self._arguments = self.captures, 0, {}
+        for outer, inner in self.captures[self._count:]:
+            self._arguments.setdefault(outer, inner)
+        self._count = len(self.captures)
+        return self._arguments.get(tensor)
 
     def _check_outside(self, tensor: Tensor) -> None:
         around: Graph = self

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from workbench import errors
@@ -32,7 +32,7 @@ def is_back_edge(consumer: Operation, tensor: Tensor) -> bool:
     return consumer.type == "merge" and tensor.op.type == "next_iteration"
 
 
-def needed(roots: Iterable[Operation], stop: Callable[[Tensor], bool] = lambda tensor: False) -> set[Operation]:
+def needed(roots: Iterable[Operation], stop: Callable[[Tensor], bool] | None = None) -> set[Operation]:
     """The backward closure over data and control edges; edges for which `stop(tensor)` holds are not followed."""
     seen: set[Operation] = set()
     stack = list(roots)
@@ -41,7 +41,7 @@ def needed(roots: Iterable[Operation], stop: Callable[[Tensor], bool] = lambda t
         if op in seen:
             continue
         seen.add(op)
-        stack += [t.op for t in op.inputs if not stop(t)]
+        stack += [t.op for t in op.inputs if stop is None or not stop(t)]
         stack += op.control_inputs
     return seen
 
@@ -49,6 +49,30 @@ def needed(roots: Iterable[Operation], stop: Callable[[Tensor], bool] = lambda t
 def topological(operations: Iterable[Operation]) -> list[Operation]:
     """Every operation after its inputs; construction order breaks ties; loops enter through their merges."""
     chosen = set(operations)
+    order = sorted(chosen, key=_construction)
+    return order if _in_order(order, chosen) else _sorted(chosen)
+
+
+def _construction(op: Operation) -> int:
+    return op.id
+
+
+def _in_order(order: Sequence[Operation], chosen: Set[Operation]) -> bool:
+    """Does construction order serve? It does unless something was given inputs that were made after it."""
+    done: set[Operation] = set()
+    for op in order:
+        for tensor in op.inputs:
+            before = tensor.op
+            if before not in done and before in chosen and not is_back_edge(op, tensor):
+                return False
+        for before in op.control_inputs:
+            if before not in done and before in chosen:
+                return False
+        done.add(op)
+    return True
+
+
+def _sorted(chosen: Set[Operation]) -> list[Operation]:
     waiting: dict[Operation, int] = {}
     after: dict[Operation, list[Operation]] = {}
     for op in chosen:

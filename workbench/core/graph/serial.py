@@ -57,7 +57,7 @@ def _read_graph(rows: list[Any], graph: Graph) -> Graph:
     for kind, name, inputs, controls, attrs, device, colocation, source, shapes in rows:
         tensors: list[Tensor] = []
         for position, text in enumerate(inputs):
-            if text.rpartition(":")[0] in graph._by_name:
+            if graph.has(text.rpartition(":")[0]):
                 tensors.append(graph.tensor(text))
             else:
                 late.append((name, position, text))

@@ -140,7 +140,7 @@ def extend(node: Operation, inputs: Sequence[Tensor], attrs: dict[str, Any], bef
         node.inputs, node.attrs = tuple(inputs), attrs
         if node.definition.specialize is not None:
             node.definition = node.definition.specialize(attrs)
-        node.outputs += graph._infer(node)[len(node.outputs):]
+        node.outputs += graph.infer(node)[len(node.outputs):]
         _move(graph, before, node)
 
 

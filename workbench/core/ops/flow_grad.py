@@ -36,7 +36,7 @@ def outside(graph: Graph) -> contextlib.ExitStack:
     """Build into `graph` free of the scopes that the user is in."""
     stack = contextlib.ExitStack()
     stack.enter_context(graph.as_default())
-    for scope in (graph.control_dependencies(None), graph.device(None), graph._scoped("colocate", frozenset())):
+    for scope in (graph.control_dependencies(None), graph.device(None), graph.colocate_with(None)):
         stack.enter_context(scope)
     return stack
 
@@ -58,7 +58,7 @@ class GradientBody(Subgraph):
             return tensor
         if tensor not in self.known:
             self._check_outside(tensor)
-            with self.control_dependencies(None), self.device(None), self._scoped("colocate", frozenset()):
+            with self.control_dependencies(None), self.device(None), self.colocate_with(None):
                 again = self._again(tensor)
                 self.known[tensor] = self.provide(self, tensor) if again is None else again
         return self.known[tensor]

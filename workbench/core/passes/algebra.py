@@ -1,9 +1,10 @@
 """Drop what changes nothing: identities, additions of zero, products with one, double negation."""
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from workbench.core.graph.build import constant_value
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.program import Program
 from workbench.core.graph.shape import Shape, broadcast
@@ -19,16 +20,43 @@ _NEUTRAL = {"add": (0, (0, 1)), "subtract": (0, (1,)), "multiply": (1, (0, 1)), 
 def algebra(program: Program) -> Program:
     """Replace `x + 0`, `x * 1`, `x / 1`, `--x`, `identity(x)` and one-term sums by x (same shape and dtype only)."""
     roots = {t.op for t in program.fetches} | set(program.targets)
+    constants = _Constants()
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
         if op.control_inputs or len(op.outputs) != 1:
             return None
-        narrow = _without_broadcasts(op, inputs, state)
-        kept = None if op in roots else _simplified(op, narrow or inputs)
+        narrow = _without_broadcasts(op, inputs, state, constants)
+        kept = None if op in roots else _simplified(op, narrow or inputs, constants)
         if kept is not None and _replaces(kept, op):
             return [kept]
         return None if narrow is None else state.copy(op, narrow)
     return rewrite(program, visit)
+
+
+class _Constants:
+    """Which constants have one value in all their elements; each is looked at once, however many read it."""
+
+    def __init__(self) -> None:
+        self._values: dict[Tensor, Any] = {}
+
+    def value(self, tensor: Tensor) -> Any:
+        """The value of every element of `tensor`, None where they differ or it is not a constant."""
+        if tensor.op.type != "constant":
+            return None
+        if tensor not in self._values:
+            self._values[tensor] = _only_value(tensor.op.attrs["value"])
+        return self._values[tensor]
+
+    def repeats(self, tensor: Tensor) -> bool:
+        """Is `tensor` a constant of several equal elements?"""
+        return bool(tensor.shape.rank) and not tensor.op.control_inputs and self.value(tensor) is not None
+
+
+def _only_value(value: np.ndarray[Any, Any]) -> Any:
+    if not value.size or value.dtype == object:
+        return None
+    first = value.flat[0]
+    return first if value.size == 1 or (value == first).all() else None
 
 
 def _replaces(kept: Tensor, op: Operation) -> bool:
@@ -41,26 +69,22 @@ def _replaces(kept: Tensor, op: Operation) -> bool:
     return kept.shape == made.shape or (kept.shape.known and op.type in _PASS_THROUGH)
 
 
-def _without_broadcasts(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
+def _without_broadcasts(op: Operation, inputs: list[Tensor], state: Rewrite,
+                        constants: _Constants) -> list[Tensor] | None:
     """Elementwise operations broadcast by themselves: read the narrow tensor when the result keeps its shape."""
     if op.definition.elementwise is None or not op.outputs[0].shape.known:
         return None
-    shapes = [Shape(()) if _uniform(t) else _narrow(t).shape for t in inputs]
+    repeats = [constants.repeats(t) for t in inputs]
+    if not any(repeats) and not any(t.op.type == "broadcast_to" for t in inputs):
+        return None
+    shapes = [Shape(()) if repeated else _narrow(t).shape for t, repeated in zip(inputs, repeats)]
     if shapes == [t.shape for t in inputs] or broadcast(shapes) != op.outputs[0].shape:
         return None
-    return [_scalar(t, op, state) if _uniform(t) else _narrow(t) for t in inputs]
+    return [_scalar(t, op, state) if repeated else _narrow(t) for t, repeated in zip(inputs, repeats)]
 
 
 def _narrow(tensor: Tensor) -> Tensor:
     return tensor.op.inputs[0] if tensor.op.type == "broadcast_to" and not tensor.op.control_inputs else tensor
-
-
-def _uniform(tensor: Tensor) -> bool:
-    """A constant of several equal elements."""
-    if tensor.op.type != "constant" or tensor.op.control_inputs or not tensor.shape.rank:
-        return False
-    value = tensor.op.attrs["value"]
-    return bool(value.size and value.dtype != object and (value == value.flat[0]).all())
 
 
 def _scalar(tensor: Tensor, op: Operation, state: Rewrite) -> Tensor:
@@ -68,7 +92,7 @@ def _scalar(tensor: Tensor, op: Operation, state: Rewrite) -> Tensor:
     return state.create("constant", (), attrs, f"{tensor.op.name}_scalar", op).outputs[0]
 
 
-def _simplified(op: Operation, inputs: list[Tensor]) -> Tensor | None:
+def _simplified(op: Operation, inputs: list[Tensor], constants: _Constants) -> Tensor | None:
     if op.type in _PASS_THROUGH or (op.type == "add_n" and len(inputs) == 1):
         return inputs[0]
     if op.type == "reduce_to" and inputs[0].shape.known and inputs[0].shape == op.outputs[0].shape:
@@ -78,7 +102,7 @@ def _simplified(op: Operation, inputs: list[Tensor]) -> Tensor | None:
     if op.type in _NEUTRAL:
         neutral, positions = _NEUTRAL[op.type]
         for position in positions:
-            value = constant_value(inputs[position]) if inputs[position].op.type == "constant" else None
-            if value is not None and value.size and np.all(value == neutral):
+            value = constants.value(inputs[position])
+            if value is not None and value == neutral:
                 return inputs[1 - position]
     return None

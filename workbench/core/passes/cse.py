@@ -3,14 +3,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.core.graph.graph import Operation, Tensor
+import numpy as np
+
+from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.program import Program
-from workbench.core.passes.rewrite import Rewrite, attribute_key, rewrite
+from workbench.core.passes.rewrite import Rewrite, rewrite
 
 __all__ = ["cse"]
 
 _NEVER = frozenset({"argument", "placeholder", "if", "while", "merge", "switch", "enter", "exit", "next_iteration",
                     "control_trigger", "loop_cond", "send", "receive"})
+_SAMPLE = 32      # elements of an array that its hash looks at
 
 
 def cse(program: Program) -> Program:
@@ -23,10 +26,47 @@ def cse(program: Program) -> Program:
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
         if op.definition.stateful or op.type in _NEVER or not op.outputs:
             return None
-        names = [t.name for t in inputs]
-        key = (op.type, tuple(sorted(names) if op.definition.commutative else names), attribute_key(op.attrs),
-               tuple(sorted(c.name for c in state.controls(op))), op.device, op.colocation)
+        read = tuple(sorted(inputs, key=id)) if op.definition.commutative else tuple(inputs)
+        key = (op.type, read, _attributes(op.attrs), frozenset(state.controls(op)), op.device, op.colocation)
         if key not in seen:
             seen[key] = state.copy(op, inputs)
         return seen[key]
     return rewrite(program, visit)
+
+
+def _attributes(value: Any) -> Any:
+    """A hashable stand-in for an attribute value; bodies and arrays without an order of bytes compare by identity."""
+    if isinstance(value, np.ndarray):
+        return _Array(value)
+    if isinstance(value, dict):
+        return tuple(sorted([(k, _attributes(v)) for k, v in value.items()], key=_first))
+    if isinstance(value, (list, tuple)):
+        return tuple([_attributes(v) for v in value])
+    return id(value) if isinstance(value, Graph) else value
+
+
+def _first(pair: tuple[str, Any]) -> str:
+    return pair[0]
+
+
+class _Array:
+    """An array as a key: equal where dtype, shape and every bit are. Nothing is copied for longer than a comparison."""
+
+    __slots__ = ("_hash", "_value")
+
+    def __init__(self, value: np.ndarray[Any, Any]) -> None:
+        self._value = value
+        self._hash = hash((value.dtype.str, value.shape, _bits(value.reshape(-1)[:_SAMPLE])))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Array):
+            return NotImplemented
+        one, two = self._value, other._value
+        return one is two or (one.dtype == two.dtype and one.shape == two.shape and _bits(one) == _bits(two))
+
+
+def _bits(value: np.ndarray[Any, Any]) -> Any:
+    return tuple(value.ravel().tolist()) if value.dtype == object else value.tobytes()

@@ -1,8 +1,7 @@
 """Fold what follows a product into it: bias, ReLU, and the gradient-descent update of its result."""
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections import Counter
 
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.program import Program
@@ -19,44 +18,36 @@ def epilogue(program: Program) -> Program:
     The libraries apply bias, ReLU and the update while the product is still in cache.
     """
     single = _single_readers(program)
+    if not any(op.type in _FUSED for op in program.graph.operations):
+        return program
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
         if op.control_inputs and op.type != "apply_gradient_descent":
             return None
+        alone = [new for old, new in zip(op.inputs, inputs) if old in single]
         for rule in (_bias, _relu, _update):
-            found = rule(op, inputs, state, single)
+            found = rule(op, inputs, state, alone)
             if found is not None:
                 return found
         return None
-    return _swept(rewrite(program, visit))
+    return rewrite(program, visit)
 
 
-def _single_readers(program: Program) -> set[str]:
-    """Names of tensors with exactly one reader and no other claim on them."""
-    counts: dict[str, int] = {}
-    for op in program.graph.operations:
-        for tensor in op.inputs:
-            counts[tensor.name] = counts.get(tensor.name, 0) + 1
-        for before in op.control_inputs:
-            counts[f"{before.name}:0"] = 2
-    for tensor in program.fetches:
-        counts[tensor.name] = 2
-    for target in program.targets:
-        counts[f"{target.name}:0"] = 2
-    return {name for name, count in counts.items() if count == 1}
+def _single_readers(program: Program) -> set[Tensor]:
+    """Tensors with exactly one reader and no other claim on them, also not on the operation that makes them."""
+    counts = Counter(tensor for op in program.graph.operations for tensor in op.inputs)
+    claimed = {before for op in program.graph.operations for before in op.control_inputs}.union(program.roots)
+    return {tensor for tensor, count in counts.items() if count == 1 and tensor.op not in claimed}
 
 
-Found = "list[Tensor] | None"
-
-
-def _bias(op: Operation, inputs: list[Tensor], state: Rewrite, single: set[str]) -> list[Tensor] | None:
+def _bias(op: Operation, inputs: list[Tensor], state: Rewrite, alone: list[Tensor]) -> list[Tensor] | None:
     if op.type not in ("add", "bias_add") or len(inputs) != 2:
         return None
     product, bias = inputs
     if op.type == "add" and product.op.type not in _FUSED:
         product, bias = bias, product
     made = product.op
-    if made.type not in _FUSED or made.control_inputs or product.name not in single or bias.shape.rank != 1:
+    if made.type not in _FUSED or made.control_inputs or product not in alone or bias.shape.rank != 1:
         return None
     if not product.shape.known or product.shape != op.outputs[0].shape or product.dtype.name != "float32":
         return None
@@ -76,30 +67,22 @@ def _last_axis(op: Operation, made: Operation, product: Tensor, bias: Tensor) ->
     return bool(bias.shape[0] == product.shape[-1])
 
 
-def _relu(op: Operation, inputs: list[Tensor], state: Rewrite, single: set[str]) -> list[Tensor] | None:
+def _relu(op: Operation, inputs: list[Tensor], state: Rewrite, alone: list[Tensor]) -> list[Tensor] | None:
     made = inputs[0].op if op.type == "relu" else None
     if made is None or made.type not in _FUSED.values() or made.attrs["activation"] != "none":
         return None
-    if inputs[0].name not in single:
+    if inputs[0] not in alone:
         return None
     return [state.create(made.type, made.inputs, {**made.attrs, "activation": "relu"}, op.name, op).outputs[0]]
 
 
-def _update(op: Operation, inputs: list[Tensor], state: Rewrite, single: set[str]) -> list[Tensor] | None:
+def _update(op: Operation, inputs: list[Tensor], state: Rewrite, alone: list[Tensor]) -> list[Tensor] | None:
     if op.type != "apply_gradient_descent":
         return None
     handle, rate, gradient = inputs
     product = gradient.op
-    if product.type != "matmul" or gradient.name not in single or product.control_inputs or (
+    if product.type != "matmul" or gradient not in alone or product.control_inputs or (
             gradient.dtype.name != "float32" or not gradient.shape.known or gradient.shape.rank != 2):
         return None
     attrs = {"transpose_a": product.attrs["transpose_a"], "transpose_b": product.attrs["transpose_b"]}
     return [state.create("apply_matmul_descent", [handle, rate, *product.inputs], attrs, op.name, op).outputs[0]]
-
-
-def _swept(program: Program) -> Program:
-    """Drop the products that were absorbed."""
-    return rewrite(program, _copy_all)
-
-
-_copy_all: Callable[..., Any] = lambda op, inputs, state: None      # noqa: E731

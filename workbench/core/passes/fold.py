@@ -31,12 +31,11 @@ def fold(program: Program) -> Program:
             return None
         if op.type not in _BY_SHAPE and any(t.op.type != "constant" for t in inputs):
             return None      # what follows from constants is one by now
-        mark = len(state.graph.operations)
-        outputs = state.copy(op, inputs)
+        outputs = state.copy(op, inputs)      # a trial, so that shapes are those of the new graph
         values = [_value(t) for t in outputs]
         if not outputs or any(v is None or v.nbytes > _MOST_BYTES for v in values):
             return outputs
-        _undo(state, mark)
+        state.graph.drop_last(1)
         return [state.create("constant", (), {"value": _frozen(v), "dtype": t.dtype},
                              op.name if t.index == 0 else f"{op.name}/output_{t.index}", op).outputs[0]
                 for v, t in zip(values, op.outputs)]
@@ -48,14 +47,6 @@ def _value(tensor: Tensor) -> np.ndarray[Any, Any] | None:
     if tensor.op.type in ("ones_like", "zeros_like") and tensor.shape.known and tensor.dtype.is_number:
         return np.full(tensor.shape.static, int(tensor.op.type == "ones_like"), tensor.dtype.numpy)
     return constant_value(tensor)
-
-
-def _undo(state: Rewrite, mark: int) -> None:
-    """Take back the trial copy, so that its name is free again."""
-    for op in state.graph.operations[mark:]:
-        del state.graph._by_name[op.name]
-        state.graph._taken.pop(op.name.lower(), None)
-    del state.graph.operations[mark:]
 
 
 def _frozen(value: np.ndarray[Any, Any] | None) -> np.ndarray[Any, Any]:

@@ -69,7 +69,7 @@ class _Inliner:
     def name(self, wanted: str) -> str:
         """`wanted`, or with a number behind it when that is taken, in the form that `create` takes literally."""
         name = self.graph.unique_name(wanted)
-        while name in self.reserved or name in self.graph._by_name:
+        while name in self.reserved or self.graph.has(name):
             name = self.graph.unique_name(wanted)
         return name + "/"
 

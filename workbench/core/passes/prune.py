@@ -37,7 +37,7 @@ def prune(graph: Graph, fetches: Sequence[Tensor], targets: Sequence[Operation],
 def _copy(state: Rewrite, order: Sequence[Operation], feeds: Mapping[Tensor, Shape]) -> None:
     for op in order:
         inputs = state.inputs(op)
-        if op.name in state.graph._by_name:      # a fed operation that is also run as a target
+        if state.graph.has(op.name):      # a fed operation that is also run as a target
             new = state.create(op.type, inputs, op.attrs, f"{op.name}_run", op)
         else:
             outputs = state.copy(op, inputs)

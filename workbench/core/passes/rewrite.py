@@ -1,16 +1,14 @@
 """The one walk that copies a graph with changes; every pass that edits is built on it."""
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.program import Program, is_back_edge, needed, topological
 
-__all__ = ["Rewrite", "attribute_key", "rewrite"]
+__all__ = ["Rewrite", "rewrite"]
 
 
 class Rewrite:
@@ -25,16 +23,19 @@ class Rewrite:
         self.tensors: dict[Tensor, Tensor] = {}
         self.operations: dict[Operation, tuple[Operation, ...]] = {}
         self._back_edges: list[tuple[Operation, int, Tensor]] = []
+        self._copied: set[Tensor] = set()      # of which nothing more is known than of the old ones
 
     def inputs(self, op: Operation) -> list[Tensor]:
         """Where the inputs of `op` went; the first stands in for a back edge until `close_loops`."""
         found: list[Tensor] = []
         for position, tensor in enumerate(op.inputs):
-            if is_back_edge(op, tensor) and tensor not in self.tensors:
+            new = self.tensors.get(tensor)
+            if new is None:
+                if not is_back_edge(op, tensor):
+                    raise KeyError(tensor)
                 self._back_edges.append((op, position, tensor))
-                found.append(found[0])
-            else:
-                found.append(self.tensors[tensor])
+                new = found[0]
+            found.append(new)
         return found
 
     def close_loops(self) -> None:
@@ -44,23 +45,52 @@ class Rewrite:
             merge.inputs = (*merge.inputs[:position], self.tensors[tensor], *merge.inputs[position + 1:])
 
     def program(self, old: Program) -> Program:
-        """What `old` became."""
+        """What `old` became, without what nobody needs any more."""
         self.close_loops()
-        return replace(
+        new = replace(
             old, graph=self.graph, feeds=tuple(self.tensors[t] for t in old.feeds),
             fetches=tuple(self.tensors[t] for t in old.fetches),
             targets=tuple(dict.fromkeys(new for op in old.targets for new in self.operations[op])))
+        keep = needed([*new.roots, *(t.op for t in new.feeds)])
+        if len(keep) < len(self.graph.operations):
+            self.graph.retain(keep)
+        return new
 
-    def copy(self, op: Operation, inputs: Sequence[Tensor], **changes: Any) -> list[Tensor]:
-        """The same operation in the new graph, over `inputs`; returns its outputs."""
-        attrs = changes.pop("attrs", op.attrs)
-        new = self.graph.create(op.definition, inputs, attrs, op.name + "/", self.controls(op), device=op.device,
-                                colocation=op.colocation, source=op.source, **changes)
+    def copy(self, op: Operation, inputs: Sequence[Tensor], attrs: Mapping[str, Any] | None = None) -> list[Tensor]:
+        """The same operation in the new graph, over `inputs`; returns its outputs.
+
+        Its rules of dtype and shape are asked again only where they may see more than before.
+        """
+        controls = self.controls(op)
+        if attrs is None and all(map(self._alike, op.inputs, inputs)):
+            new = self.graph.adopt(op, inputs, controls)
+            self._copied.update(new.outputs)
+            return list(new.outputs)
+        new = self.graph.create(op.definition, inputs, op.attrs if attrs is None else attrs, op.name + "/", controls,
+                                device=op.device, colocation=op.colocation, source=op.source)
         for old_tensor, tensor in zip(op.outputs, new.outputs):
             tensor.shape = tensor.shape.merge(old_tensor.shape, f"rewrite of {op.name}")
         return list(new.outputs)
 
+    def _alike(self, old: Tensor, new: Tensor) -> bool:
+        """Do rules see the same in both? Besides the shape they read the values of integers and of single numbers."""
+        if new.shape is not old.shape and new.shape != old.shape:
+            return False
+        return new in self._copied or (new.dtype.is_differentiable and new.shape.known and new.shape.rank != 0)
+
+    def place(self, op: Operation, inputs: Sequence[Tensor], outputs: Sequence[Tensor] | None = None) -> None:
+        """Let `outputs`, by default those of a copy over `inputs`, stand for those of `op` from now on."""
+        if outputs is None:
+            outputs = self.copy(op, inputs)
+            self.operations[op] = (outputs[0].op,) if outputs else (self.graph.operations[-1],)
+        else:
+            self.operations[op] = tuple(dict.fromkeys([t.op for t in outputs]))
+        self.tensors.update(zip(op.outputs, outputs))
+
     def controls(self, op: Operation) -> tuple[Operation, ...]:
+        """Where the operations went that `op` waits for."""
+        if not op.control_inputs:
+            return ()
         return tuple(dict.fromkeys(new for old in op.control_inputs for new in self.operations.get(old, ())))
 
     def create(self, type: str, inputs: Sequence[Tensor], attrs: dict[str, Any], name: str, like: Operation,
@@ -81,32 +111,13 @@ class Rewrite:
 Visit = Callable[[Operation, list[Tensor], Rewrite], "list[Tensor] | None"]
 
 
-def rewrite(program: Program, visit: Visit, order: Sequence[Operation] | None = None) -> Program:
+def rewrite(program: Program, visit: Visit) -> Program:
     """Copy `program`, asking `visit(op, new inputs, state)` for each operation's replacement outputs (None = copy).
 
-    Controls on a replaced operation move to the producers of its replacement.
+    Controls on a replaced operation move to the producers of its replacement. What nobody needs is left behind.
     """
     state = Rewrite(op.name for op in program.graph.operations)
-    for op in order if order is not None else topological(needed([*program.roots, *(t.op for t in program.feeds)])):
+    for op in topological(needed([*program.roots, *(t.op for t in program.feeds)])):
         inputs = state.inputs(op)
-        outputs = visit(op, inputs, state)
-        if outputs is None:
-            outputs = state.copy(op, inputs)
-            state.operations[op] = (outputs[0].op,) if outputs else (state.graph.operations[-1],)
-        else:
-            state.operations[op] = tuple(dict.fromkeys(t.op for t in outputs))
-        state.tensors.update(zip(op.outputs, outputs))
+        state.place(op, inputs, visit(op, inputs, state))
     return state.program(program)
-
-
-def attribute_key(value: Any) -> Any:
-    """A hashable stand-in for an attribute value; arrays compare by dtype, shape and bytes."""
-    if isinstance(value, np.ndarray):
-        if value.dtype == object:
-            return ("objects", value.shape, tuple(value.ravel().tolist()))
-        return ("array", value.dtype.str, value.shape, value.tobytes())
-    if isinstance(value, dict):
-        return tuple(sorted((k, attribute_key(v)) for k, v in value.items()))
-    if isinstance(value, (list, tuple)):
-        return tuple(attribute_key(v) for v in value)
-    return id(value) if isinstance(value, Graph) else value
