@@ -131,7 +131,7 @@ TABLE: dict[str, tuple[Action, type[errors.Error], str]] = {
         "that graph's session"),
     "fetch of None": (
         lambda w: w.run([w.v, None]), errors.InvalidArgumentError,
-        "fetch: None is no tensor; a gradient is None where no path leads from x to y: leave it out"),
+        "fetch: None is not a tensor; a gradient is None where no path leads from x to y: leave it out"),
     "fetch of a number": (
         lambda w: w.run(3), errors.InvalidArgumentError,
         "fetch: 3 is a int, not a tensor or operation; pass one, or a name"),

@@ -45,6 +45,8 @@ LAYERS = (
     ("executor", "core.run.executor"),
     ("driver", "core.run.driver"),
     ("devices of one process", "core.run.local"),
+    ("plans of a session", "core.run.plans"),
+    ("preparation", "core.run.prepare"),
     ("session", "core.run.session"),
     ("rooms", "core.graph core.state core.compile core.run"),
     ("engine", "core"),

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from workbench import errors
@@ -22,6 +22,14 @@ def _number(name: str, default: int) -> int:
     return int(raw) if raw else default
 
 
+def _quarter_of_memory() -> int:
+    """Bytes; 1 GiB where the system does not tell."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4
+    except (AttributeError, ValueError, OSError):
+        return 1 << 30
+
+
 @dataclass
 class Settings:
     """Process-wide switches; each field may be changed at run time before a session is made."""
@@ -36,6 +44,10 @@ class Settings:
     """Record spans (`WB_TRACE=0` turns the recorder off)."""
     trace_capacity: int = 200_000
     """Records kept in one process's ring (`WB_TRACE_CAPACITY`)."""
+    trace_graph_bytes: int = 16 << 20
+    """Bytes of graphs, stage by stage, that one process keeps for its views (`WB_TRACE_GRAPH_BYTES`)."""
+    plan_bytes: int = field(default_factory=_quarter_of_memory)
+    """Memory for the plans of one session (`WB_PLAN_BYTES`); the least used go first. A quarter of the machine's."""
     data: Path | None = None
     """Folder with data sets (`WORKBENCH_DATA`); default: the user's cache folder."""
 
@@ -50,6 +62,8 @@ class Settings:
             threads=_number("WB_THREADS", 0),
             trace=_flag("WB_TRACE", True),
             trace_capacity=_number("WB_TRACE_CAPACITY", cls.trace_capacity),
+            trace_graph_bytes=_number("WB_TRACE_GRAPH_BYTES", cls.trace_graph_bytes),
+            plan_bytes=_number("WB_PLAN_BYTES", 0) or _quarter_of_memory(),
             data=Path(data).expanduser() if data else None,
         )
 

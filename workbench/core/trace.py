@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 import time
 from collections import deque
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple
 
 from workbench.settings import settings
 
-__all__ = ["GraphRecord", "Journal", "NodeRecord", "Point", "Span", "StatusRecord", "journal"]
+__all__ = ["GraphRecord", "Journal", "NodeRecord", "Point", "Span", "StatusRecord", "journal", "node_bytes"]
 
 KINDS = ("step", "segment", "op", "send", "recv", "wait", "queue", "rewrite", "compile", "checkpoint")
 
@@ -46,7 +47,7 @@ class Point(NamedTuple):
     unit: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class NodeRecord:
     """One operation as the views see it."""
 
@@ -61,9 +62,18 @@ class NodeRecord:
     source: str = ""                 # "file:line" of the user's call
 
 
+def node_bytes(node: NodeRecord) -> int:
+    """About what a node's record takes of memory, without the texts that other records share."""
+    own = (node, node.name, node.inputs, node.control)
+    return sum(map(sys.getsizeof, own)) + sum(sys.getsizeof(text) for text in node.inputs if text.endswith(":0"))
+
+
 @dataclass(frozen=True)
 class GraphRecord:
-    """A graph at one stage: "built", then after each pass, "placed", "partition", then after each device pass."""
+    """A graph at one stage: "built", then after each pass, "placed", "partition", then after each device pass.
+
+    Stages of one key share the records of nodes that are equal in both.
+    """
 
     key: str                         # identifies the executable: stable within the session
     stage: str
@@ -71,9 +81,7 @@ class GraphRecord:
     devices: tuple[str, ...] = ()
     note: str = ""                   # what the pass did, in one sentence
     split: bool = False              # the devices' shares side by side, no longer the graph as a whole
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+    nbytes: int = 0                  # memory that the stages before do not hold, 0 = nobody measured it
 
 
 @dataclass
@@ -97,7 +105,7 @@ class StatusRecord:
 class _Ring:
     """The newest `capacity` records, numbered from 0 without gaps."""
 
-    capacity: int
+    capacity: int | None = None
     records: deque[Any] = field(init=False)
     count: int = 0                   # records ever appended
 
@@ -122,6 +130,24 @@ class _Ring:
         return self.count, lost, newest[::-1]
 
 
+class _Stages(_Ring):
+    """The newest graphs, within a number of bytes; the stages of an executable go together, the newest ones stay."""
+
+    held: int = 0
+
+    def keep(self, item: GraphRecord, nbytes: int) -> None:
+        self.append(item)
+        self.held += _stage_bytes(item)
+        while self.held > nbytes and self.records[0].key != item.key:
+            oldest = self.records[0].key
+            while self.records[0].key == oldest:
+                self.held -= _stage_bytes(self.records.popleft())
+
+
+def _stage_bytes(record: GraphRecord) -> int:
+    return record.nbytes or sum(map(node_bytes, record.nodes))
+
+
 class Journal:
     """Everything one process knows of what happened; thread-safe, bounded, append-only.
 
@@ -129,7 +155,7 @@ class Journal:
     loses old records instead of slowing training; what was lost is returned as a number, never hidden.
     """
 
-    def __init__(self, capacity: int | None = None) -> None:
+    def __init__(self, capacity: int | None = None, graph_bytes: int | None = None) -> None:
         self.enabled = settings.trace
         self.origin = time.perf_counter()
         self.wall_origin = time.time()
@@ -137,7 +163,8 @@ class Journal:
         size = capacity or settings.trace_capacity
         self._spans = _Ring(size)
         self._points = _Ring(size)
-        self._graphs = _Ring(256)
+        self._graphs = _Stages()
+        self.graph_bytes = settings.trace_graph_bytes if graph_bytes is None else graph_bytes
         self.status = StatusRecord()
         self.ran = ("", 0)           # (session, number) of the newest step; a plain store, since every step writes it
         self.clock_offsets: dict[str, tuple[float, float]] = {}    # task -> (offset, error bound), seconds
@@ -165,7 +192,7 @@ class Journal:
     def graph(self, record: GraphRecord) -> None:
         """Record a graph at one stage."""
         with self._lock:
-            self._graphs.extend((record,))
+            self._graphs.keep(record, self.graph_bytes)
 
     def set_status(self, **changes: Any) -> None:
         """Replace the status; listeners (the lab bridge) are called outside the lock.

@@ -31,11 +31,11 @@ def test_requests_of_another_form_have_other_keys(world):
     assert len(set(keys)) == len(keys)
 
 
-def test_flat_tensors_are_distinct_and_in_order(world):
+def test_flat_tensors_are_distinct_and_in_the_order_of_their_names(world):
     graph, a, b = world
-    plan = flatten(graph, [b, {"k": a}, "b:0", a.op, (a,)])
-    assert plan.tensors == [b, a] and plan.operations == [a.op]
-    assert plan.build(["B", "A"]) == ["B", {"k": "A"}, "B", None, ("A",)]
+    plan = flatten(graph, [b, {"k": a}, "b:0", b.op, a.op, (a,), "a"])
+    assert plan.tensors == [a, b] and plan.operations == [a.op, b.op]
+    assert plan.build(["A", "B"]) == ["B", {"k": "A"}, "B", None, None, ("A",), None]
 
 
 def test_structures_keep_their_type(world):

@@ -1,11 +1,17 @@
 """What views are told of a program's way: a record per stage, whole until it is split, then all shares side by side."""
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 
 import workbench as wb
+from workbench.core.graph.program import Program
+from workbench.core.graph.stages import Stages
 from workbench.core.passes.pipeline import DEVICE_PASSES, PASSES
-from workbench.core.trace import GraphRecord, journal
+from workbench.core.passes.prune import prune
+from workbench.core.passes.rewrite import rewrite
+from workbench.core.trace import GraphRecord, Journal, journal
 
 
 def stages_of(session: wb.Session) -> dict[str, GraphRecord]:
@@ -47,3 +53,61 @@ def test_a_name_that_two_devices_have_names_its_device_and_inputs_follow():
     assert sorted(fed) == [f"x on /job:localhost/task:0/device:CPU:{i}" for i in (0, 1)]
     assert nodes["y"].inputs == ("x on /job:localhost/task:0/device:CPU:1:0",)
     assert nodes["z"].inputs == ("x on /job:localhost/task:0/device:CPU:0:0",)
+
+
+def chain(length: int) -> Program:
+    with wb.Graph().as_default():
+        x = y = wb.placeholder("float32", [8], name="x")
+        for i in range(length):
+            with wb.name_scope(f"layer_{i}"):
+                y = wb.tanh(y + x)
+        return prune(y.graph, [y], [], {x: x.shape})
+
+
+def again(program: Program) -> Program:
+    """The same, all of it copied, as a pass leaves it that found nothing."""
+    return rewrite(program, lambda op, inputs, state: None)
+
+
+def test_what_a_pass_left_alone_is_kept_once():
+    stages, program = Stages("s_0", ()), chain(100)
+    first, second = stages.whole("built", "A.", program), stages.whole("fold", "B.", again(program))
+    assert len(second.nodes) == len(first.nodes) == 201
+    assert all(a is b for a, b in zip(first.nodes, second.nodes)) and second.nbytes == 8 * 201
+    moved = stages.whole("placed", "C.", program, {op.name: "/cpu:0" for op in program.graph.operations})
+    assert {node.device for node in moved.nodes} == {"/cpu:0"} and moved.nbytes > first.nbytes / 2
+
+
+def test_ten_stages_take_little_more_memory_than_one_and_say_how_much():
+    program = chain(1000)
+    copies = [again(program) for _ in range(9)]
+    tracemalloc.start()
+    try:
+        stages, journal = Stages("s_0", ()), Journal(graph_bytes=1 << 30)
+        journal.graph(stages.whole("built", "A.", program))
+        one = tracemalloc.get_traced_memory()[0]
+        for number, copy in enumerate(copies):
+            journal.graph(stages.whole(f"pass_{number}", "B.", copy))
+        del stages
+        ten = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert ten < 1.5 * one
+    said = sum(record.nbytes for record in journal.graphs_since()[2])
+    assert ten / 2 < said < ten * 2
+
+
+def test_the_journal_keeps_graphs_by_their_bytes_and_executables_as_a_whole():
+    program = chain(10)
+    journal = Journal(graph_bytes=0)
+    for key in ("s_0", "s_1"):
+        stages = Stages(key, ())
+        for stage in ("built", "fold"):
+            journal.graph(stages.whole(stage, "A.", program))
+    after, lost, kept = journal.graphs_since()
+    assert (after, lost, [(r.key, r.stage) for r in kept]) == (4, 2, [("s_1", "built"), ("s_1", "fold")])
+    journal.graph_bytes = 4 * sum(r.nbytes for r in kept)
+    for key in ("s_2", "s_3", "s_4", "s_5"):
+        journal.graph(Stages(key, ()).whole("built", "A.", program))
+    assert [r.key for r in journal.graphs_since(4)[2]] == ["s_2", "s_3", "s_4", "s_5"]
+    assert journal.graphs_since()[1] == 4, "s_1 went with both its stages"

@@ -2,16 +2,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from workbench.core.kernels import onednn, onednn_conv, onednn_pool, onednn_winograd
+from workbench.core.kernels import onednn, onednn_winograd
 from workbench.core.kernels.choice import Choice, Spec, reorders, selectors
 from workbench.core.kernels.onednn_conv import Window
-from workbench.settings import settings
+from workbench.core.kernels.options import KernelOptions, using
 
 FLOAT32 = np.dtype(np.float32)
 Value = tuple[tuple[int, ...], Any, Any]
@@ -76,13 +76,6 @@ def close(value: Value, wanted: np.ndarray[Any, Any], tolerance: float = 1e-4) -
     assert got.shape == wanted.shape
     scale = max(1.0, float(np.abs(wanted).max()))
     assert float(np.abs(got - wanted).max()) <= tolerance * scale
-
-
-@pytest.fixture(autouse=True)
-def _direct() -> Iterator[None]:
-    before = onednn_conv.policy.winograd, onednn_pool.policy.keep_positions
-    yield
-    onednn_conv.policy.winograd, onednn_pool.policy.keep_positions = before
 
 
 def test_library_is_installed_for_the_tests() -> None:
@@ -238,7 +231,6 @@ def test_winograd(image: Any, kernel: Any, padding: Any, data_format: str, chunk
     monkeypatch.setattr(onednn_winograd, "GAIN", 1e9)
     monkeypatch.setattr(onednn_winograd, "CHUNK", chunk)
     monkeypatch.setattr(onednn_winograd, "FEWEST_TILES", 1 if chunk == 1 else 64)
-    onednn_conv.policy.winograd = True
     attributes = attributes_of((1, 1), padding, (1, 1), data_format)
     specs = [Spec(formatted(np.empty(image), data_format)[0], FLOAT32), Spec(kernel, FLOAT32)]
     shape = windows(some(*image), attributes, kernel[:2])[0].shape[:3]
@@ -247,7 +239,7 @@ def test_winograd(image: Any, kernel: Any, padding: Any, data_format: str, chunk
     test_convolution(image, kernel, (1, 1), padding, (1, 1), data_format, True)
 
 
-def test_winograd_needs_numba_and_whole_vectors_of_channels(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_winograd_needs_numba_and_whole_vectors_of_channels() -> None:
     attributes = attributes_of((1, 1), "SAME", (1, 1), "NHWC")
 
     def note(channels: int) -> str:
@@ -256,11 +248,10 @@ def test_winograd_needs_numba_and_whole_vectors_of_channels(monkeypatch: pytest.
                                     [False]).note)
     assert note(64) == "winograd 4x3"
     assert "winograd" not in note(24)
-    onednn_conv.policy.winograd = False
-    assert "winograd" not in note(64)
-    onednn_conv.policy.winograd = True
-    monkeypatch.setattr(settings, "libraries", ("onednn",))
-    assert "winograd" not in note(64)
+    with using(KernelOptions(winograd=False)):
+        assert "winograd" not in note(64)
+    with using(KernelOptions(libraries=("onednn",))):
+        assert "winograd" not in note(64)
 
 
 # Pooling
@@ -303,8 +294,8 @@ def test_max_pool_gradient_does_not_search_again_when_positions_were_kept() -> N
     without = select("max_pool_grad")(attributes, [x, y, y], [x], [True])
     assert with_positions.inputs[1] == kept
     assert with_positions.scratch < without.scratch
-    onednn_pool.policy.keep_positions = False
-    assert select("max_pool")(attributes, [x], [y], [True]).outputs == (None,)
+    with using(KernelOptions(keep_positions=False)):
+        assert select("max_pool")(attributes, [x], [y], [True]).outputs == (None,)
 
 
 @pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
@@ -362,7 +353,11 @@ def test_bias_add_and_gradient(shape: tuple[int, ...], data_format: str) -> None
 @pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
 def test_layouts_travel_through_a_chain_and_back(data_format: str, keep_positions: bool) -> None:
     """conv -> relu -> pool -> conv forward and backward; only the ends are plain."""
-    onednn_pool.policy.keep_positions = keep_positions
+    with using(KernelOptions(keep_positions=keep_positions)):
+        _chain_and_back(data_format)
+
+
+def _chain_and_back(data_format: str) -> None:
     attributes = attributes_of((1, 1), "SAME", (1, 1), data_format)
     pool = {"ksize": (2, 2), "strides": (2, 2), "padding": "VALID", "data_format": data_format}
     shapes = {name: formatted(np.empty(shape, np.float32), data_format)[0] for name, shape in

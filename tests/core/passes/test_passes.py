@@ -308,7 +308,7 @@ def test_fuse_beside_a_loop_that_is_taken_apart():
         expected = np.exp(np.tanh(expected) * 0.5) - 1
     with Session(lower_all=True) as s:
         np.testing.assert_allclose(s.run(y, {x: data, n: 3}), expected, rtol=1e-4, atol=1e-6)
-        assert "fused" in to_text(next(iter(s._cache.values())).runner.plans[0][1].program)
+        assert "fused" in to_text(next(iter(s.plans)).runner.plans[0][1].program)
 
 
 def test_fuse_makes_nobody_wait_for_more_than_before():

@@ -20,7 +20,7 @@ def graph() -> Iterator[wb.Graph]:
 
 
 def runner(session: wb.Session):
-    return list(session._cache.values())[-1].runner
+    return list(session.plans)[-1].runner
 
 
 def test_one_segment_runs_directly_and_keeps_its_instance():

@@ -11,7 +11,8 @@ import pytest
 import workbench as wb
 from tests.control_c import control_c
 from workbench import errors
-from workbench.core.run.session import _SPECIALISATIONS, InteractiveSession, Session
+from workbench.core.run.plans import _SPECIAL
+from workbench.core.run.session import InteractiveSession, Session
 
 Pair = namedtuple("Pair", ["left", "right"])
 
@@ -132,12 +133,12 @@ def test_plans_are_made_for_shapes_up_to_a_bound():
     x = wb.placeholder("float32", [None, 3])
     y = wb.reduce_sum(wb.exp(x) * 2.0, axis=1)
     s = Session()
-    for rows in range(2 * _SPECIALISATIONS):
+    for rows in range(2 * _SPECIAL):
         value = np.full((rows, 3), 0.5, np.float32)
         np.testing.assert_allclose(s.run(y, {x: value}), 2 * np.exp(value).sum(1), rtol=1e-5)
-    assert len(s._cache) == _SPECIALISATIONS + 1
+    assert len(list(s.plans)) == _SPECIAL + 1
     s.run(y, {x: np.zeros((100, 3))})
-    assert len(s._cache) == _SPECIALISATIONS + 1
+    assert len(list(s.plans)) == _SPECIAL + 1
 
 
 # what a fetch gives belongs to the caller
@@ -322,11 +323,11 @@ def test_a_name_given_to_a_step_that_could_not_be_prepared_is_never_used_again(m
     with Session() as s:
         prepare = s._backend.prepare
 
-        def interrupted(parts, name, fetches):
+        def interrupted(parts, name, fetches, kernels):
             names.append(name)
             if len(names) == 1:
                 raise KeyboardInterrupt
-            return prepare(parts, name, fetches)
+            return prepare(parts, name, fetches, kernels)
         monkeypatch.setattr(s._backend, "prepare", interrupted)
         with pytest.raises(KeyboardInterrupt):
             s.run(x + 1.0, {x: 1})

@@ -4,8 +4,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from workbench import errors
 from workbench.core.compile.partition import Part
 from workbench.core.graph.serial import dump
+from workbench.core.kernels.options import KernelOptions
 from workbench.core.run.local import Runner
 
 __all__ = ["ClusterBackend"]
@@ -30,7 +32,10 @@ class ClusterBackend:
         ordered = sorted(cluster.tasks, key=lambda task: not task.startswith("/job:worker"))
         self.devices = tuple(f"{task}/device:CPU:0" for task in ordered)
 
-    def prepare(self, parts: Sequence[Part], name: str, fetches: int) -> Runner:
+    def prepare(self, parts: Sequence[Part], name: str, fetches: int, kernels: KernelOptions) -> Runner:
+        if kernels != KernelOptions():
+            raise errors.UnimplementedError(f"Session: kernels is {kernels} but the tasks of a cluster choose by their own "
+                                            "WB_* variables; set those where the workers start, and leave kernels out")
         programs = {_task(p.device): dump(p.program) for p in parts}
         targets = {_task(p.device): sorted({_task(op.attrs["target"]) for op in p.program.graph.operations
                                             if op.type == "send"} - {_task(p.device)}) for p in parts}
@@ -43,6 +48,8 @@ class ClusterBackend:
 
 
 class _Runner:
+    nbytes = 0      # the tasks hold the values
+
     def __init__(self, cluster: Tasks, handle: str, routes: list[tuple[str, list[int], list[int]]], fetches: int) -> None:
         self._cluster, self._handle, self._routes, self._fetches = cluster, handle, routes, fetches
 

@@ -12,7 +12,7 @@ from workbench.core.compile.segments import is_bound
 from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.program import topological
 from workbench.core.kernels.choice import Choice, Spec, reorders, selectors
-from workbench.settings import settings
+from workbench.core.kernels.options import kernel_options
 
 __all__ = ["Block", "Branch", "Instruction", "Loop", "Selector", "Value"]
 
@@ -174,7 +174,7 @@ class _Scope:
     # forms
     def choose(self, op: Operation) -> bool:
         """Ask the kernel libraries in order; False when all decline or a shape is unknown."""
-        offers = [(name, s) for name, s in selectors.get(op.type, ()) if name in settings.libraries]
+        offers = [(name, s) for name, s in selectors.get(op.type, ()) if name in kernel_options().libraries]
         if not offers or not all(t.shape.known for t in (*op.inputs, *op.outputs)):
             return False
         inputs = [self.known[t] for t in op.inputs]
@@ -306,7 +306,7 @@ def _matmul_descent(scope: _Scope, op: Operation) -> None:
     if handle.storage == "resource" and out.shape.known and all(v.shape is not None for v in (rate, a, b)):
         weight = Spec(out.shape.static, out.dtype.numpy)
         for library, select in selectors.get("matmul_update", ()):
-            if library not in settings.libraries:
+            if library not in kernel_options().libraries:
                 continue
             choice = select({**op.attrs, "sign": -1.0}, [weight, a.spec, b.spec, rate.spec], [weight], [False])
             if choice is not None and choice.inputs[0] is None and choice.outputs[0] is None:

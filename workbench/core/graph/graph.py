@@ -498,6 +498,7 @@ class _Defaults(threading.local):
     def __init__(self) -> None:
         self.stack: list[Graph] = []
         self.sessions: list[Any] = []
+        self.lasting: list[Any] = []      # those of `sessions` that no `with` will take back
 
 
 _default = _Defaults()
@@ -531,6 +532,18 @@ def get_default_session() -> Any:
 
 
 def push_session(session: Any) -> None:
+    _default.sessions.append(session)
+
+
+def push_for_good(session: Any) -> None:
+    """Make `session` the default with no end in sight. Those whose graph was given up meanwhile are defaults no more: a
+    notebook cell that is run again would keep them all."""
+    graphs = [_root, *_default.stack]
+    _default.lasting = [s for s in _default.lasting if s in _default.sessions]
+    for old in [s for s in _default.lasting if s.graph not in graphs]:
+        _default.lasting.remove(old)
+        _default.sessions.remove(old)
+    _default.lasting.append(session)
     _default.sessions.append(session)
 
 

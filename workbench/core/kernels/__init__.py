@@ -4,7 +4,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 
-from workbench.settings import settings
+from workbench.core.kernels.options import kernel_options
 
 __all__ = ["load_libraries"]
 
@@ -15,10 +15,9 @@ _loaded: set[str] = set()
 
 def load_libraries() -> None:
     """Register the selectors of every enabled library, once; cheap, because libraries load when they first serve."""
-    for library in settings.libraries:
-        if library in _loaded or library not in _MODULES:
-            continue
-        _loaded.add(library)
-        for module in _MODULES[library]:
-            if importlib.util.find_spec(module) is not None:
-                importlib.import_module(module)
+    for library in kernel_options().libraries:
+        if library not in _loaded and library in _MODULES:
+            for module in _MODULES[library]:
+                if importlib.util.find_spec(module) is not None:
+                    importlib.import_module(module)
+            _loaded.add(library)      # only now: another thread that makes a plan must find all selectors

@@ -33,24 +33,14 @@ from workbench.core.kernels.onednn_format import (
 from workbench.core.kernels.onednn_guard import Image, guarded, referred
 from workbench.core.kernels.onednn_program import Builder, Place
 from workbench.core.kernels.onednn_winograd import Winograd, spec_dimensions
+from workbench.core.kernels.options import kernel_options
 
 __all__ = [
-    "Window", "conv2d", "conv2d_backprop_filter", "conv2d_backprop_input", "data_axes", "fused_conv2d", "policy",
+    "Window", "conv2d", "conv2d_backprop_filter", "conv2d_backprop_input", "data_axes", "fused_conv2d",
 ]
 
 FILTER_AXES = (3, 2, 0, 1)
 VECTOR = (0,)
-
-
-@dataclass
-class Policy:
-    """Choices between algorithms that differ in rounding; changed before a session is made."""
-
-    winograd: bool = True
-    """Winograd's algorithm where it pays: 3x3 and 5x5 filters, stride 1; relative error about 1e-5 instead of 1e-6."""
-
-
-policy = Policy()
 
 
 def data_axes(attributes: Mapping[str, Any]) -> tuple[int, ...]:
@@ -108,10 +98,10 @@ class Convolution:
         self.window = Window.of(attributes, (height, width), kernel.shape[:2])
 
     def winograd(self) -> Winograd | None:
-        """The same convolution for Winograd's algorithm, if the policy allows it and it pays."""
+        """The same convolution for Winograd's algorithm, if the options allow it and it pays."""
         window, size = self.window, self.kernel.shape[0]
         square = self.kernel.shape[0] == self.kernel.shape[1] and size in (3, 5)
-        if not policy.winograd or not square or window.strides != (1, 1) or window.dilations != (1, 1):
+        if not kernel_options().winograd or not square or window.strides != (1, 1) or window.dilations != (1, 1):
             return None
         if max(*window.before, *window.after) >= size:
             return None

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from workbench.core.kernels.choice import Choice, Layout, Spec, register
@@ -36,19 +35,9 @@ from workbench.core.kernels.onednn_format import (
 )
 from workbench.core.kernels.onednn_guard import Image, guarded, referred
 from workbench.core.kernels.onednn_program import Builder, Place
+from workbench.core.kernels.options import kernel_options
 
-__all__ = ["avg_pool", "avg_pool_grad", "max_pool", "max_pool_grad", "policy"]
-
-
-@dataclass
-class Policy:
-    """Switches for experiments; changed before a session is made."""
-
-    keep_positions: bool = True
-    """Keep the positions of the maxima behind the output instead of finding them again for the gradient."""
-
-
-policy = Policy()
+__all__ = ["avg_pool", "avg_pool_grad", "max_pool", "max_pool_grad"]
 
 
 class Pooling:
@@ -112,7 +101,7 @@ def max_pool(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Seq
     if not _images(*inputs, *outputs):
         return None
     pooling = Pooling(attributes, inputs[0].shape, outputs[0].shape, POOLING_MAX)
-    training = pooling.forward(FORWARD_TRAINING) if free[0] and policy.keep_positions else None
+    training = pooling.forward(FORWARD_TRAINING) if free[0] and kernel_options().keep_positions else None
     if training is None or Argument.WORKSPACE not in training.formats:
         plain = _forward(pooling, inputs[0], free[0])
         return None if plain is None else pooling.maximum(plain)

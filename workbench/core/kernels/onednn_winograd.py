@@ -13,7 +13,7 @@ from workbench.core.kernels.choice import Choice, Kernel, Layout, Spec
 from workbench.core.kernels.onednn_api import Argument
 from workbench.core.kernels.onednn_format import Desc, Format, Primitive, fast, primitive
 from workbench.core.kernels.onednn_program import Place, Program, Step
-from workbench.settings import settings
+from workbench.core.kernels.options import kernel_options
 
 __all__ = ["Winograd"]
 
@@ -30,7 +30,7 @@ GAIN = 0.85
 
 def usable() -> bool:
     """Whether the transforms can be compiled and run here."""
-    if "numba" not in settings.libraries or importlib.util.find_spec("numba") is None:
+    if "numba" not in kernel_options().libraries or importlib.util.find_spec("numba") is None:
         return False
     from workbench.core.kernels.onednn_tiles import runtime
     return runtime() is not None

@@ -13,6 +13,7 @@ from workbench import errors
 from workbench.core import trace
 from workbench.core.compile.partition import Part
 from workbench.core.compile.plan import Instance, Plan, compile_plan
+from workbench.core.kernels.options import KernelOptions, using
 from workbench.core.kernels.threads import adopt_threads
 from workbench.core.run.driver import StepRun, nodes_of, run_error
 from workbench.core.run.interrupts import interruptible
@@ -23,7 +24,12 @@ __all__ = ["Backend", "InstancePool", "LocalBackend", "Runner"]
 
 
 class Runner(Protocol):
-    """A prepared step: `run(feeds, step)` returns the fetches in order; safe from several threads at once."""
+    """A prepared step: `run(feeds, step)` returns the fetches in order; safe from several threads at once.
+
+    `nbytes` is the memory that it holds for its values.
+    """
+
+    nbytes: int
 
     def run(self, feeds: Sequence[Any], step: int, traced: bool = False) -> Sequence[Any]: ...
 
@@ -37,7 +43,7 @@ class Backend(Protocol):
     devices: tuple[str, ...]
     records_steps: bool
 
-    def prepare(self, parts: Sequence[Part], name: str, fetches: int) -> Runner: ...
+    def prepare(self, parts: Sequence[Part], name: str, fetches: int, kernels: KernelOptions) -> Runner: ...
     def close(self) -> None: ...
 
 
@@ -54,8 +60,9 @@ class LocalBackend:
         self.container = container or Container()
         self.journal = journal
 
-    def prepare(self, parts: Sequence[Part], name: str, fetches: int) -> Runner:
-        plans = [compile_plan(p.program, f"{name}{'' if len(parts) == 1 else p.device}") for p in parts]
+    def prepare(self, parts: Sequence[Part], name: str, fetches: int, kernels: KernelOptions) -> Runner:
+        with using(kernels):
+            plans = [compile_plan(p.program, f"{name}{'' if len(parts) == 1 else p.device}") for p in parts]
         if len(plans) == 1 and plans[0].single:
             return _Direct(plans[0], parts[0].feeds, self.container, self.devices[0])
         return _Threads(list(zip(parts, plans)), self, fetches)
@@ -88,6 +95,7 @@ class _Direct:
     def __init__(self, plan: Plan, used: Sequence[int], container: Container, device: str) -> None:
         self.plan, self.device, self._used = plan, device, used
         self._pool = InstancePool(plan, container, device)
+        self.nbytes = plan.arena_bytes
         self._contexts = any(line.form == "context" for line in plan.writer.kernels)
 
     def run(self, feeds: Sequence[Any], step: int, traced: bool = False) -> Sequence[Any]:
@@ -116,6 +124,7 @@ class _Threads:
     def __init__(self, plans: list[tuple[Part, Plan]], backend: LocalBackend, fetches: int) -> None:
         self.plans, self.backend, self.fetches = plans, backend, fetches
         self._nodes = [nodes_of(plan) for _, plan in plans]
+        self.nbytes = sum(plan.arena_bytes for _, plan in plans)
         self._steered = any(segment.kind == "control" for _, plan in plans for segment in plan.segments)
 
     def run(self, feeds: Sequence[Any], step: int, traced: bool = False) -> Sequence[Any]:

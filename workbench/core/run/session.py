@@ -2,50 +2,37 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from workbench import errors
 from workbench.core import trace
-from workbench.core.compile.partition import Part, partition
-from workbench.core.compile.place import place
 from workbench.core.graph import graph as graphs
 from workbench.core.graph.dtype import feed_array
-from workbench.core.graph.fetch import FetchPlan, fetch_key, flatten
+from workbench.core.graph.fetch import fetch_key, flatten
 from workbench.core.graph.graph import Graph, Operation, Tensor
-from workbench.core.graph.program import Program
 from workbench.core.graph.shape import Shape
-from workbench.core.graph.stages import side_by_side, whole
-from workbench.core.passes.lower import lower, must_lower
-from workbench.core.passes.pipeline import DEVICE_PASSES, run_passes
-from workbench.core.passes.prune import prune
+from workbench.core.kernels.options import KernelOptions
+from workbench.core.passes.lower import must_lower
 from workbench.core.run.gate import gate
-from workbench.core.run.local import Backend, LocalBackend, Runner
+from workbench.core.run.local import Backend, LocalBackend
+from workbench.core.run.plans import Definition, Executable, Form, Plans
+from workbench.core.run.prepare import Preparation, check_passes
 from workbench.core.trace import Span
+from workbench.settings import settings
 
 __all__ = ["InteractiveSession", "Session"]
 
-_SPECIALISATIONS = 32     # plans per definition with concrete shapes; beyond that shapes stay unknown
+_FORMS = 4096             # ways to ask that are remembered; one that is forgotten costs a flattening
 _SHORTEST = 0.0005        # seconds between recorded steps: very short steps are sampled, their numbers tell how many
 _OP_PERIOD = 0.5          # seconds between steps that are timed operation by operation
 
-
-class _Executable(NamedTuple):
-    runner: Runner
-    build: Callable[[Any], Any]
-    home: str
-
-
-class _Nothing:
-    """The step of an empty list of fetches, or of a constant's operation."""
-
-    def run(self, feeds: Sequence[Any], step: int, traced: bool = False) -> Sequence[Any]:
-        return ()
+_log = logging.getLogger("workbench")
 
 
 class Session:
@@ -54,24 +41,26 @@ class Session:
     `target` is None or "" for this process, or an object with `backend()` such as `wb.Cluster`. `devices` is the
     number of virtual CPU devices of this process, unless `config` (ConfigProto) has a `device_count`. Safe to use
     from several threads: steps run concurrently and share state. `disabled_passes` names rewrites to leave out;
-    `lower_all` runs every cond and while_loop on the general executor instead of compiling it to plain Python. Raises
-    InvalidArgumentError and its kin with the operation, both values and the fix; the session and its variables stay
-    usable after any error.
+    `lower_all` runs every cond and while_loop on the general executor instead of compiling it to plain Python;
+    `kernels` says which libraries may serve and how they choose (default: `settings`). Raises errors of
+    `workbench.errors` with the operation, both values and the fix; the session and its variables stay usable after any
+    error.
     """
 
     _numbers = itertools.count()
 
     def __init__(self, target: Any = None, graph: Graph | None = None, config: Any = None, devices: int = 1,
-                 disabled_passes: Sequence[str] = (), lower_all: bool = False) -> None:
+                 disabled_passes: Sequence[str] = (), lower_all: bool = False,
+                 kernels: KernelOptions | None = None) -> None:
         self.graph = graph or graphs.get_default_graph()
         self.name = f"session_{next(self._numbers)}"
-        self._disabled = tuple(disabled_passes)
-        self._lowered = (lambda op: True) if lower_all else must_lower
+        disabled = check_passes(disabled_passes)
         counts = getattr(config, "device_count", None) or {}
         self._backend: Backend = _backend(target, int(counts.get("CPU", devices)))
-        self._cache: dict[Any, _Executable] = {}
-        self._shapes: dict[Any, int] = {}
-        self._lock = threading.RLock()
+        self._preparation = Preparation(self.graph, self._backend, disabled,
+                                        (lambda op: True) if lower_all else must_lower, kernels or KernelOptions())
+        self._plans = Plans(settings.plan_bytes)
+        self._forms: dict[Any, Form] = {}
         self._steps, self._executables = itertools.count(), itertools.count()
         self._closed = False
         self._last_span = self._last_op = self._last_status = 0.0
@@ -94,27 +83,41 @@ class Session:
         if self._closed:
             raise errors.FailedPreconditionError("Session.run: the session is closed; make a new one")
         tensors, values, shapes = self._feeds(feed_dict) if feed_dict else ((), (), ())
-        key = (fetch_key(fetches), tensors, shapes, self.graph.mutations)
-        found = self._cache.get(key) or self._prepare(key, fetches, tensors, values, shapes)
-        return self._step(found, values, options)
+        key = fetch_key(fetches), tensors
+        form = self._forms.get(key)
+        if form is None or form.mutations != self.graph.mutations:
+            form = self._form(key, fetches, tensors)
+        return self._step(form, form.ready.get(shapes) or self._find(form, tensors, values, shapes), values, options)
 
     def make_callable(self, fetches: Any, feed_list: Sequence[Any] = ()) -> Callable[..., Any]:
         """A function of the fed values, in the order of `feed_list`, that runs the step; InvalidArgumentError for
         another number of them."""
-        feeds = [self._feed_tensor(f) for f in feed_list]
+        feeds = tuple(self._feed_tensor(f) for f in feed_list)
+        key = fetch_key(fetches), feeds
+        form = self._form(key, fetches, feeds)
 
-        def call(*values: Any) -> Any:
-            if len(values) != len(feeds):
-                raise errors.InvalidArgumentError(f"make_callable: {len(values)} values for {len(feeds)} feeds; pass "
+        def call(*given: Any) -> Any:
+            nonlocal form
+            if len(given) != len(feeds):
+                raise errors.InvalidArgumentError(f"make_callable: {len(given)} values for {len(feeds)} feeds; pass "
                                                   "one for each")
-            return self.run(fetches, dict(zip(feeds, values)))
+            if gate.closed:
+                gate.enter()
+            if self._closed:
+                raise errors.FailedPreconditionError("Session.run: the session is closed; make a new one")
+            values, shapes = self._arrays(feeds, given) if feeds else ((), ())
+            if form.mutations != self.graph.mutations:
+                form = self._form(key, fetches, feeds)
+            return self._step(form, form.ready.get(shapes) or self._find(form, feeds, values, shapes), values, None)
         return call
 
-    def _step(self, found: _Executable, values: Sequence[Any], options: Any) -> Any:
-        step = next(self._steps)
+    def _step(self, form: Form, found: Executable, values: Sequence[Any], options: Any) -> Any:
+        step = found.used = next(self._steps)
+        if form.order is not None:
+            values = [values[i] for i in form.order]
         journal = trace.journal
         if not journal.enabled:
-            return found.build(found.runner.run(values, step))
+            return form.build(found.runner.run(values, step))
         journal.ran = (self.name, step)
         start = time.perf_counter()
         traced = start - self._last_op > _OP_PERIOD or getattr(options, "trace_level", 0) > 0
@@ -125,9 +128,9 @@ class Session:
         if end - self._last_span > _SHORTEST:
             self._last_span = end
             self._record(found, step, start, end)
-        return found.build(results)
+        return form.build(results)
 
-    def _record(self, found: _Executable, step: int, start: float, end: float) -> None:
+    def _record(self, found: Executable, step: int, start: float, end: float) -> None:
         journal = trace.journal
         if not self._backend.records_steps:
             journal.span(Span("step", self.name, found.home.partition("/device:")[0], found.home,
@@ -141,17 +144,23 @@ class Session:
         if type(feed_dict) is not dict and not isinstance(feed_dict, Mapping):
             raise errors.InvalidArgumentError(f"feed_dict: it is a {type(feed_dict).__name__}; pass a dict from "
                                               "tensors to values")
-        tensors, values, shapes = [], [], []
-        for key, value in feed_dict.items():
+        tensors = []
+        for key in feed_dict:
             if type(key) is not Tensor and hasattr(key, "__graph_parts__"):
                 return self._feeds(_in_parts(feed_dict))
-            tensor = key if type(key) is Tensor else self._feed_tensor(key)
-            if type(value) is not np.ndarray or value.dtype != tensor.dtype.numpy or not value.flags.c_contiguous:
+            tensors.append(key if type(key) is Tensor else self._feed_tensor(key))
+        return tuple(tensors), *self._arrays(tensors, feed_dict.values())
+
+    def _arrays(self, tensors: Sequence[Tensor], given: Iterable[Any]) -> tuple[list[Any], tuple[Any, ...]]:
+        """The fed values as arrays of their tensors' dtypes, rows one behind the other; and their shapes."""
+        values, shapes = [], []
+        for tensor, value in zip(tensors, given):
+            if type(value) is not np.ndarray or value.dtype != tensor.dtype.numpy or not value.flags.c_contiguous or (
+                    value.dtype.hasobject):
                 value = self._feed_value(tensor, value)
-            tensors.append(tensor)
             values.append(value)
             shapes.append(value.shape)
-        return tuple(tensors), values, tuple(shapes)
+        return values, tuple(shapes)
 
     def _feed_tensor(self, key: Any) -> Tensor:
         element = self.graph.as_graph_element(key, "feed")
@@ -168,67 +177,49 @@ class Session:
         return np.ascontiguousarray(array) if array.ndim else array
 
     # preparing
-    def _prepare(self, key: Any, fetches: Any, tensors: tuple[Tensor, ...], values: Sequence[Any],
-                 shapes: Sequence[Any]) -> _Executable:
-        with self._lock:
-            plan = flatten(self.graph, fetches)
+    def _form(self, key: Any, fetches: Any, tensors: tuple[Tensor, ...]) -> Form:
+        """Read the request; equal ones, whatever their form, share their plans."""
+        for tensor in tensors:
+            if tensors.count(tensor) > 1:
+                raise errors.InvalidArgumentError(f"feed of {tensor.name!r}: it is fed {tensors.count(tensor)} times, as "
+                                                  "tensor and by name; feed it once")
+            self.graph.as_graph_element(tensor, "feed")
+        plan = flatten(self.graph, fetches)
+        order = sorted(range(len(tensors)), key=lambda i: tensors[i].name)
+        definition = Definition(tuple(plan.tensors), tuple(plan.operations), tuple(tensors[i] for i in order),
+                                self.graph.planning())
+        form = Form(self._plans.family(definition), tuple(order) if order != sorted(order) else None, plan.build)
+        if len(self._forms) >= _FORMS:
+            self._forms.clear()
+        self._plans.watch(form)
+        self._forms[key] = form
+        return form
+
+    def _find(self, form: Form, tensors: Sequence[Tensor], values: Sequence[Any], shapes: Any) -> Executable:
+        """What runs `form` for these shapes: a plan of their own, or the one that leaves shapes open."""
+        family = form.family
+        fed = shapes if form.order is None else tuple(shapes[i] for i in form.order)
+        if not family.known(fed):
             for tensor, value in zip(tensors, values):
                 self._check_feed(tensor, value)
-                if tensors.count(tensor) > 1:
-                    raise errors.InvalidArgumentError(f"feed of {tensor.name!r}: it is fed {tensors.count(tensor)} "
-                                                      "times, as tensor and by name; feed it once")
-            general = (key[0], key[1], None, self.graph.mutations)
-            if self._shapes.setdefault(general, 0) >= _SPECIALISATIONS:
-                shapes = [t.shape for t in tensors]
-                if general in self._cache:
-                    return self._cache[general]
-                key = general
-            self._shapes[general] += 1
-            if key not in self._cache:
-                self._cache[key] = self._compile(plan, dict(zip(tensors, map(_as_shape, shapes))))
-            return self._cache[key]
+        if family.deserves(fed):
+            found = form.ready[shapes] = self._plans.find(family, fed, lambda: self._prepare(family.definition, fed))
+            return found
+        if family.general is None:
+            _log.warning("Session.run: more than %d different shapes were fed for %s; further shapes share a plan that leaves "
+                         "them open and runs without kernel libraries, until they are used often. Pad or bucket the inputs",
+                         len(family.special), ", ".join(t.name for t in family.definition.feeds))
+        return self._plans.find(family, None, lambda: self._prepare(family.definition, None))
+
+    def _prepare(self, definition: Definition, fed: Sequence[Any] | None) -> Executable:
+        shapes = [t.shape for t in definition.feeds] if fed is None else [Shape(shape) for shape in fed]
+        return self._preparation.prepare(f"{self.name}_{next(self._executables)}", definition, shapes)
 
     def _check_feed(self, tensor: Tensor, value: Any) -> None:
-        self.graph.as_graph_element(tensor, "feed")
         if not tensor.shape.compatible(Shape(np.shape(value))):
             raise errors.ShapeError(f"feed of {tensor.name!r}: its shape is {tensor.shape} but a value of shape "
                                     f"{list(np.shape(value))} was fed; reshape the value or relax the placeholder's "
                                     f"shape\n  built at: {tensor.op.source}")
-
-    def _compile(self, plan: FetchPlan, feeds: Mapping[Tensor, Shape]) -> _Executable:
-        start = time.perf_counter()
-        self.graph.planning()
-        name = f"{self.name}_{next(self._executables)}"      # never used again: tasks may still prepare one that was given up
-        program = prune(self.graph, plan.tensors, plan.operations, feeds)
-        self._publish(name, "built", "What the fetches need, before any rewrite.", program)
-        program = lower(program, self._lowered)
-        program = run_passes(program, self._disabled, lambda stage, note, p: self._publish(name, stage, note, p))
-        home = self._backend.devices[0]
-        placement = place(program, self._backend.devices, home)
-        self._publish(name, "placed", "Every operation has a device.", program, placement)
-        parts = partition(program, placement)
-        self._rewrite_shares(name, parts)
-        runner = self._backend.prepare(parts, name, len(program.fetches)) if parts else _Nothing()
-        trace.journal.span(Span("compile", name, home.partition("/device:")[0], home, threading.get_ident(), start,
-                                time.perf_counter(), -1, detail=f"{len(program.graph.operations)} operations"))
-        return _Executable(runner, plan.build, _busiest(program, placement, home))
-
-    def _publish(self, name: str, stage: str, note: str, program: Program,
-                 placement: Mapping[str, str] | None = None) -> None:
-        if trace.journal.enabled:
-            trace.journal.graph(whole(name, stage, note, program, self._backend.devices, placement or {}))
-
-    def _rewrite_shares(self, name: str, parts: Sequence[Part]) -> None:
-        """The device passes, on each device's share alone; all shares are recorded after each pass."""
-        stages = {"partition": ("Every device gets its share; what crosses is sent and received.",
-                                [(part.device, part.program) for part in parts])}
-        for part in parts:
-            def record(stage: str, note: str, program: Program, device: str = part.device) -> None:
-                stages.setdefault(stage, (note, []))[1].append((device, program))
-            part.program = run_passes(part.program, self._disabled, record, DEVICE_PASSES)
-        if trace.journal.enabled:
-            for stage, (note, shares) in stages.items():
-                trace.journal.graph(side_by_side(name, stage, note, shares, self._backend.devices))
 
     # life
     def list_devices(self) -> list[str]:
@@ -240,11 +231,17 @@ class Session:
         """What runs the prepared parts: this process or a cluster."""
         return self._backend
 
+    @property
+    def plans(self) -> Plans:
+        """What was prepared so far and is kept."""
+        return self._plans
+
     def close(self) -> None:
         """Release plans and state; later runs raise FailedPreconditionError. Closing twice is fine."""
         if not self._closed:
             self._closed = True
-            self._cache.clear()
+            self._plans.clear()
+            self._forms.clear()
             self._backend.close()
             trace.journal.set_status(state="ready", step=max(0, next(self._steps) - 1))      # the last one, for every view
 
@@ -272,7 +269,7 @@ class InteractiveSession(Session):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        graphs.push_session(self)
+        graphs.push_for_good(self)
 
     def close(self) -> None:
         graphs.pop_session(self)
@@ -304,22 +301,12 @@ def _backend(target: Any, cpus: int) -> Backend:
         return LocalBackend(cpus)
     made = getattr(target, "backend", None)
     if made is None:
-        raise errors.InvalidArgumentError(f"Session: target {target!r} is no cluster; pass wb.Cluster(…) or nothing")
+        raise errors.InvalidArgumentError(f"Session: target {target!r} is not a cluster; pass wb.Cluster(…) or nothing")
     return made()      # type: ignore[no-any-return]
-
-
-def _busiest(program: Program, placement: Mapping[str, str], otherwise: str) -> str:
-    """The device that computes most: the steps of a replica are recorded under the worker that runs it."""
-    counts = Counter(placement[op.name] for op in program.graph.operations if not op.definition.stateful)
-    return max(counts.items(), key=lambda item: item[1], default=(otherwise, 0))[0]
 
 
 def _tasks(devices: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(d.partition("/device:")[0] for d in devices))
-
-
-def _as_shape(shape: Any) -> Shape:
-    return shape if isinstance(shape, Shape) else Shape(shape)
 
 
 def _in_parts(feed_dict: Mapping[Any, Any]) -> dict[Any, Any]:

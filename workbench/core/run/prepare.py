@@ -1,0 +1,106 @@
+"""A step's definition on its way through every stage, with a record of each, until something can run it."""
+from __future__ import annotations
+
+import difflib
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from workbench import errors
+from workbench.core import trace
+from workbench.core.compile.partition import Part, partition
+from workbench.core.compile.place import place
+from workbench.core.graph.graph import Graph, Operation
+from workbench.core.graph.program import Program
+from workbench.core.graph.shape import Shape
+from workbench.core.graph.stages import Stages
+from workbench.core.kernels.options import KernelOptions
+from workbench.core.passes.lower import lower
+from workbench.core.passes.pipeline import DEVICE_PASSES, PASSES, run_passes
+from workbench.core.passes.prune import prune
+from workbench.core.run.local import Backend
+from workbench.core.run.plans import Definition, Executable
+from workbench.core.trace import GraphRecord, Span
+
+__all__ = ["Preparation", "check_passes"]
+
+_OPERATION_BYTES = 6000     # what a plan holds for an operation, its line of code and its kernel; measured
+
+
+class _Nothing:
+    """The step of an empty list of fetches, or of a constant's operation."""
+
+    nbytes = 0
+
+    def run(self, feeds: Sequence[Any], step: int, traced: bool = False, deadline: float | None = None) -> Sequence[Any]:
+        return ()
+
+
+def check_passes(names: Sequence[str]) -> tuple[str, ...]:
+    """`names` if each is a pass, else InvalidArgumentError."""
+    known = [name for name, _, _ in (*PASSES, *DEVICE_PASSES)]
+    for name in names:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            raise errors.InvalidArgumentError(f"Session: disabled_passes names {name!r} but the passes are "
+                                              f"{', '.join(known)}" + (f"; did you mean {near[0]}?" if near else
+                                                                       "; leave it out"))
+    return tuple(names)
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How a session prepares: its graph, where its steps run, and what it was told about passes and kernels."""
+
+    graph: Graph
+    backend: Backend
+    disabled: tuple[str, ...]
+    lowered: Callable[[Operation], bool]
+    kernels: KernelOptions
+
+    def prepare(self, name: str, definition: Definition, shapes: Sequence[Shape]) -> Executable:
+        """All stages for feeds of `shapes`. `name` is never used twice: tasks may still prepare one that was given up."""
+        start = time.perf_counter()
+        devices = self.backend.devices
+        stages = Stages(name, devices)
+        program = prune(self.graph, definition.tensors, definition.targets, dict(zip(definition.feeds, shapes)))
+        _record(lambda: stages.whole("built", "What the fetches need, before any rewrite.", program))
+        lowered = lower(program, self.lowered)
+        lowered = run_passes(lowered, self.disabled,
+                             lambda stage, note, p: _record(lambda: stages.whole(stage, note, p)))
+        placement = place(lowered, devices, devices[0])
+        _record(lambda: stages.whole("placed", "Every operation has a device.", lowered, placement))
+        parts = partition(lowered, placement)
+        self._rewrite_shares(parts, stages)
+        count = len(lowered.graph.operations)
+        runner = self.backend.prepare(parts, name, len(program.fetches), self.kernels) if parts else _Nothing()
+        home = devices[0]
+        shown = "" if all(shape.known for shape in shapes) else ", shapes left open"
+        trace.journal.span(Span("compile", name, home.partition("/device:")[0], home, threading.get_ident(), start,
+                                time.perf_counter(), -1, detail=f"{count} operations{shown}"))
+        return Executable(name, runner, _busiest(lowered, placement, home), runner.nbytes + _OPERATION_BYTES * count)
+
+    def _rewrite_shares(self, parts: Sequence[Part], stages: Stages) -> None:
+        """The device passes, on each device's share alone; all shares are recorded after each pass."""
+        found = {"partition": ("Every device gets its share; what crosses is sent and received.",
+                               [(part.device, part.program) for part in parts])}
+        for part in parts:
+            def record(stage: str, note: str, program: Program, device: str = part.device) -> None:
+                found.setdefault(stage, (note, []))[1].append((device, program))
+            part.program = run_passes(part.program, self.disabled, record, DEVICE_PASSES)
+        for stage, (note, shares) in found.items():
+            _record(lambda s=stage, n=note, p=shares: stages.side_by_side(s, n, p))      # type: ignore[misc]
+
+
+def _record(make: Callable[[], GraphRecord]) -> None:
+    if trace.journal.enabled:
+        trace.journal.graph(make())
+
+
+def _busiest(program: Program, placement: Mapping[str, str], otherwise: str) -> str:
+    """The device that computes most: the steps of a replica are recorded under the worker that runs it."""
+    counts = Counter(placement[op.name] for op in program.graph.operations if not op.definition.stateful)
+    return max(counts.items(), key=lambda item: item[1], default=(otherwise, 0))[0]
