@@ -297,6 +297,9 @@ case("gather", T, ints(2, 0, 2), value=lambda p, i: np.stack([p[:, 2], p[:, 0], 
 case("densify", A, ints(1, 0, 1), value=lambda p, i: np.stack([p[0] * 0 + 1, p[0] * 0 + 2]), order=0,
      call=lambda p, i: _densified(p, i))
 case("gather_nd", T, ints([0, 1], [1, 2]), value=lambda p, i: np.stack([p[0, 1], p[1, 2]]))
+case("gather_nd", A, np.zeros((2, 0), np.int32), value=lambda p, i: np.stack([p, p]), label="whole", unknown=False)
+case("scatter_nd", np.zeros((2, 0), np.int32), reals(2, 3), ints(3), value=lambda i, u, s: u.sum(0), label="whole",
+     unknown=False)
 case("scatter_nd", ints([0], [2], [0]), reals(3), ints(4), value=lambda i, u, s: np.array([u[0] + u[2], 0, u[1], 0]))
 case("sparse_to_dense", ints([0, 1], [2, 0]), ints(3, 2), reals(2), fed=False,
      value=lambda i, s, v: np.array([[7, v[0]], [7, 7], [v[1], 7]]), attrs={"default_value": 7})

@@ -161,12 +161,17 @@ class Channels:
         return contiguous(ones, range(len(ones)))
 
 
+def _channelled(attributes: Mapping[str, Any], spec: Spec) -> bool:
+    """Does `Channels` describe such a value? With channels first only images, and rows, which have them last too."""
+    return len(spec.shape) in (2, 4) or (len(spec.shape) > 2 and attributes.get("data_format", "NHWC") == "NHWC")
+
+
 @register("onednn", "bias_add")
 def bias_add(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
              free: Sequence[bool]) -> Choice | None:
     """`x + b` with `b` along the channels."""
     x, bias = inputs
-    if not servable(*inputs, *outputs) or len(x.shape) < 2 or len(bias.shape) != 1:
+    if not servable(*inputs, *outputs) or len(bias.shape) != 1 or not _channelled(attributes, x):
         return None
     view = Channels(attributes, x, free[0])
     made = fast(primitive("binary", BINARY_ADD, view.values(), view.bias(), view.values()))
@@ -182,7 +187,7 @@ def bias_add_grad(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs
                   free: Sequence[bool]) -> Choice | None:
     """Sum of `dy` over all axes but the channels."""
     dy = inputs[0]
-    if not servable(*inputs, *outputs) or len(dy.shape) < 2:
+    if not servable(*inputs, *outputs) or not _channelled(attributes, dy):
         return None
     view = Channels(attributes, dy, True, rows=True)
     if len(view.shape) != 2:

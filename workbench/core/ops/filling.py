@@ -191,10 +191,18 @@ def _(node, dy):
     return ops.reduce_sum(blocks, tuple(range(0, 2 * x.shape.rank, 2))), None
 
 
-def _padded(inputs, attrs):
+def _paddings(where, inputs):
+    """What is known of the paddings, one pair for each axis, none negative."""
     x, paddings = inputs[0].shape, constant_value(inputs[1])
     if x.dims is not None:
-        x.__class__([len(x), 2]).merge(inputs[1].shape, "pad: paddings")
+        Shape([len(x), 2]).merge(inputs[1].shape, f"{where}: paddings")
+    if paddings is not None and (paddings < 0).any():
+        raise errors.ShapeError(f"{where}: paddings is {paddings.tolist()}; use no negative number, or slice")
+    return paddings
+
+
+def _padded(inputs, attrs):
+    x, paddings = inputs[0].shape, _paddings("pad", inputs)
     if x.dims is None or paddings is None:
         return [Shape(None if x.dims is None else [None] * len(x))]
     return [Shape(None if d is None else d + int(a) + int(b) for d, (a, b) in zip(x.dims, paddings))]
@@ -225,7 +233,7 @@ def _(node, dy):
 
 
 def _unpadded(inputs, attrs):
-    dy, paddings = inputs[0].shape, constant_value(inputs[1])
+    dy, paddings = inputs[0].shape, _paddings("pad_mirror_grad", inputs)
     if dy.dims is None or paddings is None:
         return [Shape(None if dy.dims is None else [None] * len(dy))]
     return [Shape(None if d is None else d - int(a) - int(b) for d, (a, b) in zip(dy.dims, paddings))]

@@ -86,7 +86,7 @@ def _spread(dy, axis, taps, size):
     view = (-1, *[1] * (moved.ndim - 1))
     for t in range(rows.shape[1]):
         np.add.at(out, rows[:, t], moved * weights[:, t].astype(dy.dtype).reshape(view))
-    return np.moveaxis(out, 0, axis)
+    return np.ascontiguousarray(np.moveaxis(out, 0, axis))
 
 
 def _resized(inputs, attrs):
@@ -109,7 +109,7 @@ def resize(images, size, *, method, align_corners=False):
     """
     down, right = _taps(method, images.shape[1:3], size.tolist(), align_corners)
     if method == "nearest":
-        return images[:, down[0][:, 0]][:, :, right[0][:, 0]]
+        return np.ascontiguousarray(images[:, down[0][:, 0]][:, :, right[0][:, 0]])
     dtype = np.float64 if images.dtype == np.float64 else np.float32
     return _gather(_gather(images, 1, down, dtype), 2, right, dtype)
 

@@ -59,7 +59,7 @@ ops.define("one_hot", one_hot_defaults)
     shape=lambda inputs, attrs: [Shape([None, inputs[0].shape.rank])])
 def where_indices(condition):
     """The positions of true elements in row-major order: int64 [count, rank]."""
-    return np.argwhere(condition).astype(np.int64)
+    return np.argwhere(condition).astype(np.int64, order="C")
 
 
 def boolean_mask(tensor, mask, axis=None, name=None):
@@ -248,6 +248,8 @@ def _gathered_nd(inputs, attrs):
 def gather_nd(params, indices):
     """params[indices[..., 0], indices[..., 1], …]: a slice for each index vector."""
     _check("gather_nd", indices, params.shape)
+    if not indices.shape[-1]:      # an empty index is the whole of params
+        return np.broadcast_to(params, (*indices.shape[:-1], *params.shape)).copy()
     return np.array(params[tuple(np.moveaxis(indices, -1, 0))])
 
 
@@ -298,6 +300,8 @@ def scatter_nd(indices, updates, shape):
     """Zeros of `shape` with the updates added at the index vectors; duplicates add up."""
     _check("scatter_nd", indices, shape)
     out = np.zeros(tuple(shape), updates.dtype)
+    if not indices.shape[-1]:      # an empty index is the whole of the result
+        return np.add.reduce(updates.reshape(-1, *out.shape), axis=0, dtype=out.dtype)
     np.add.at(out, tuple(np.moveaxis(indices, -1, 0)), updates)
     return out
 

@@ -34,8 +34,14 @@ def placeholder(context, *, dtype, shape=None):
         f"shape {as_shape(shape)}}}")
 
 
+def _default_fits(inputs, attrs):
+    declared = as_shape(attrs["shape"])
+    declared.merge(inputs[0].shape, "placeholder_with_default: shape and the default")
+    return [declared]
+
+
 # NOTE: stateful keeps it from being folded into its default before somebody may feed it.
-@op("input? -> ?", types="T -> T", shape=_declared, stateful=True, view=True)
+@op("input? -> ?", types="T -> T", shape=_default_fits, stateful=True, view=True)
 def placeholder_with_default(input, *, shape):
     """`input` unless a run feeds another value of a compatible shape."""
     return input

@@ -1,0 +1,303 @@
+"""Every operation where kernels meet: through a Session with all libraries, alone and followed, as the reference says."""
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench.core.ops  # noqa: F401
+from tests.evaluate import evaluate
+from tests.opcases import CASES, Case
+from workbench import errors
+from workbench.core.graph.build import ops
+from workbench.core.graph.graph import Graph, Operation, Tensor
+from workbench.core.graph.opdef import parse, registry
+from workbench.core.graph.shape import Shape
+from workbench.core.kernels.choice import Select, Spec, selectors
+from workbench.core.run.session import Session
+from workbench.settings import settings
+
+ROWS = pytest.mark.parametrize("row", CASES, ids=str)
+PRIMES = (17, 19, 23, 29, 31, 37)        # no multiple of a vector, a block or a tile
+MANY = 5003                              # elements from which libraries split, fuse and block their work
+Array = np.ndarray[Any, Any]
+Axis = tuple[int, int]                   # (input, axis)
+SHAPES = {"shape", "dims", "size", "begin", "end", "strides", "multiples", "a_shape", "b_shape"}
+"""Inputs that say how large something is: a longer one would be another rank, not more elements."""
+
+
+# inputs of other sizes
+
+def spread(array: Array, axis: int, length: int) -> Array:
+    """`array` with `length` elements along `axis`: its own again and again, floats a little different each time."""
+    longer = np.take(array, np.arange(length) % max(array.shape[axis], 1), axis)
+    if array.dtype.kind != "f" or not longer.size:
+        return longer
+    jitter = np.random.default_rng(longer.size).uniform(0.97, 1.0, longer.shape)
+    return np.where(np.abs(longer) == 1, longer, longer * jitter).astype(array.dtype)
+
+
+def families(row: Case) -> list[list[Axis]]:
+    """Axes of the inputs that may have to grow together, the most probable first."""
+    shapes = [a.shape for a in row.inputs]
+    found: list[list[Axis]] = []
+    definition = registry.get(row.op)
+    if definition is not None and isinstance(definition.signature, str) and row.call is None:
+        letters: dict[str, list[Axis]] = {}
+        for i, pattern in enumerate(parse(definition.signature)[0][:len(shapes)]):
+            if pattern.dims is not None and "..." not in pattern.dims:
+                for axis, letter in enumerate(pattern.dims):
+                    letters.setdefault(letter, []).append((i, axis))
+        found += [axes for letter, axes in letters.items() if letter.isalpha() and letter != "r"]
+    for back in (1, 2, 3):
+        longest = max((s[-back] for s in shapes if len(s) >= back), default=0)
+        found.append([(i, len(s) - back) for i, s in enumerate(shapes) if len(s) >= back and s[-back] == longest])
+    found.append([(i, 0) for i, s in enumerate(shapes) if s and s[0] == shapes[0][:1]])
+    found += [[(i, axis)] for i, s in enumerate(shapes) for axis in range(len(s))]
+    names = definition.inputs if definition is not None and row.call is None else ()
+    fixed = {i for i, name in enumerate(names) if name in SHAPES}
+    return [axes for axes in found
+            if axes and all(shapes[i][axis] for i, axis in axes) and not fixed & {i for i, _ in axes}]
+
+
+def resized(row: Case, axes: Sequence[Axis], length: int) -> tuple[Array, ...]:
+    arrays = list(row.inputs)
+    for i, axis in axes:
+        arrays[i] = spread(arrays[i], axis, length)
+    return tuple(arrays)
+
+
+def valid(row: Case, inputs: Sequence[Array]) -> bool:
+    """Can the operation be built on such inputs, and has the reference a value for them, of bearable size?"""
+    with Graph().as_default():
+        try:
+            tensors, feeds = tensors_of(row, inputs)
+            outputs = row.build(*tensors)
+            if not all(isinstance(y, Tensor) for y in outputs) or len(outputs) > 40:
+                return False      # pieces: none, or one for each of thousands of elements
+            values = evaluate(outputs, feeds)
+        except (errors.Error, ValueError, LookupError):
+            return False
+    return sum(v.size for v in values) < 1_000_000
+
+
+def longest(row: Case, axes: Sequence[Axis]) -> int:
+    """A length of `axes` with which the largest of these inputs has about MANY elements."""
+    rest = max(row.inputs[i].size // max(row.inputs[i].shape[axis], 1) for i, axis in axes)
+    return math.ceil(MANY / max(rest, 1)) | 1
+
+
+def sizes(row: Case) -> dict[str, tuple[Array, ...]]:
+    """The inputs of a row as they are, with odd lengths, with many elements, and with none, where it has such."""
+    found = {"small": row.inputs}
+    for axes in families(row):
+        for name, length in (("large", longest(row, axes)), ("empty", 0)):
+            if name not in found and valid(row, inputs := resized(row, axes, length)):
+                found[name] = inputs
+    odd = row
+    for axes, length in zip(families(row), itertools.cycle(PRIMES)):
+        longer = Case(row.op, resized(odd, axes, length), row.value, row.attrs, call=row.call, fed=row.fed)
+        if all(odd.inputs[i].shape[a] < 10 for i, a in axes) and valid(longer, longer.inputs):
+            odd = longer
+    if odd is not row:
+        found["tail"] = odd.inputs
+    return found
+
+
+# graphs and values
+
+def tensors_of(row: Case, inputs: Sequence[Array]) -> tuple[list[Tensor], dict[Tensor, Any]]:
+    """Float inputs are fed in float32, others are constants unless the row wants them fed."""
+    tensors, feeds = [], {}
+    for array in inputs:
+        array = array.astype(np.float32) if array.dtype == np.float64 else array
+        if array.dtype.kind != "f" and not row.fed:
+            tensors.append(ops.constant(array))
+        else:
+            tensors.append(ops.placeholder(array.dtype, array.shape))
+            feeds[tensors[-1]] = array
+    return tensors, feeds
+
+
+def rectified(y: Tensor) -> Tensor:
+    return ops.relu(y) if y.dtype.is_floating else ops.identity(y)      # type: ignore[no-any-return]
+
+
+def twice(y: Tensor) -> Tensor:
+    return ops.logical_not(y) if y.dtype.name == "bool" else ops.add(y, y)      # type: ignore[no-any-return]
+
+
+def chain(y: Tensor) -> Tensor:
+    """Operations that become one fused kernel where `y` is large; `y` itself joins them where it can."""
+    if not y.dtype.is_floating:
+        return ops.cast(y, "float32")      # type: ignore[no-any-return]
+    return ops.add(ops.add(ops.relu(y), y), ops.multiply(ops.abs(y), 0.5))      # type: ignore[no-any-return]
+
+
+def followers(row: Case, size: str) -> list[Callable[[Tensor], Tensor]]:
+    """Each fusion costs a compilation: an elementwise operation of many elements meets all followers in one."""
+    joins = row.op in registry and registry[row.op].elementwise is not None
+    if size == "tail":
+        return [rectified, twice]
+    return [chain] if joins and size == "large" else [rectified, twice, chain]
+
+
+def close(value: Any, wanted: Array, exact: bool = False) -> None:
+    assert value.dtype == wanted.dtype and value.shape == wanted.shape
+    if wanted.dtype.kind != "f" or exact:
+        np.testing.assert_array_equal(value, wanted)
+        return
+    finite = np.abs(wanted[np.isfinite(wanted)])
+    np.testing.assert_allclose(value, wanted, rtol=1e-4, atol=1e-5 * max(1.0, finite.max(initial=0.0)))
+
+
+def strided(array: Array) -> Array:
+    """The same values, the first index fastest and with gaps between them."""
+    room = np.ones((2, *array.shape), array.dtype, order="F")
+    room[0] = array
+    return room[0]
+
+
+def check(session: Session, fetches: list[Tensor], feeds: dict[Tensor, Any], wanted: list[Array]) -> None:
+    """Right, right again after the caller has overwritten what it got, and from memory that is not contiguous."""
+    first = session.run(fetches, feeds)
+    for value, right in zip(first, wanted):
+        close(value, right)
+        if isinstance(value, np.ndarray):
+            value.fill(77 if value.dtype.kind in "fiu" else 1)
+    for value, right in zip(session.run(fetches, {t: strided(a) for t, a in feeds.items()}), wanted):
+        close(value, right)
+
+
+@ROWS
+def test_through_a_session(row: Case) -> None:
+    for size, inputs in sizes(row).items():
+        with Graph().as_default(), Session() as session:
+            tensors, feeds = tensors_of(row, inputs)
+            outputs = row.build(*tensors)
+            plain = evaluate(outputs, feeds)
+            check(session, outputs, feeds, plain)
+            if any(y.dtype.kind == "f" and np.isnan(y).any() for y in plain):
+                continue      # the mean of nothing; what followers make of NaN is tested below
+            for follow in followers(row, size):
+                after = [follow(y) for y in outputs if y.dtype.kind not in ("object", "string")]
+                wanted = evaluate(after, {**feeds, **dict(zip(outputs, plain))})
+                check(session, after, feeds, wanted)
+
+
+# values that are no numbers
+
+WINOGRAD = {"conv2d": 0, "fused_conv2d": 0, "conv2d_backprop_input": 1, "conv2d_backprop_filter": 0, "conv2d_transpose": 0}
+"""The input to spoil. Fast convolutions mix the elements of a tile: one NaN may make its neighbours NaN, but none may
+vanish. In the other input it would meet padding, which some kernels multiply and others leave out."""
+CHOOSERS = {"max_pool", "max_pool_grad", "max_pool_grad_grad"}
+"""Which is the largest of a NaN and a number? Libraries, and processors, differ; infinities are beyond doubt."""
+SPOILED = [c for c in CASES if any(a.dtype == np.float64 and a.size > 2 for a in c.inputs)]
+
+
+def poisoned(row: Case, inputs: Sequence[Array]) -> tuple[Array, ...]:
+    """The float inputs with NaN, inf and -inf at three places each, other places in each input."""
+    result = []
+    for number, array in enumerate(inputs):
+        if array.dtype.kind == "f" and array.size > 2 and WINOGRAD.get(row.op, number) == number:
+            array = array.copy()
+            places = np.random.default_rng(number).permutation(array.size)[:3]
+            array.reshape(-1)[places] = np.inf if row.op in CHOOSERS else np.nan, np.inf, -np.inf
+        result.append(array)
+    return tuple(result)
+
+
+@pytest.mark.parametrize("row", SPOILED, ids=str)
+def test_nan_and_infinity_come_through(row: Case) -> None:
+    """Also 0 · inf and inf - inf are what the reference makes of them."""
+    found = sizes(row)
+    for inputs in (found["small"], found.get("tail", found["small"])):
+        with Graph().as_default(), Session() as session:
+            tensors, feeds = tensors_of(row, poisoned(row, inputs))
+            outputs = row.build(*tensors)
+            try:
+                wanted = evaluate(outputs, feeds)
+            except errors.Error as error:
+                with pytest.raises(type(error)):
+                    session.run(outputs, feeds)
+                continue
+            for value, right in zip(session.run(outputs, feeds), wanted):
+                if row.op in WINOGRAD:
+                    assert not np.isfinite(value[~np.isfinite(right)]).any()
+                else:
+                    close(value, right)
+
+
+# kernels alone
+
+def nodes_of(row: Case, inputs: Sequence[Array]) -> Iterator[tuple[Operation, list[Array]]]:
+    """The operations of a row with the values of their inputs."""
+    with Graph().as_default() as graph:
+        tensors, feeds = tensors_of(row, inputs)
+        row.build(*tensors)
+        made = [op for op in graph.operations if op.inputs and not op.definition.context]
+        values = iter(evaluate([t for op in made for t in op.inputs], feeds))
+    for op in made:
+        yield op, [next(values) for _ in op.inputs]
+
+
+def raw(op: Operation, values: Sequence[Array]) -> list[Any]:
+    """What the reference kernel returns, untouched."""
+    with np.errstate(all="ignore"):
+        result = op.definition.reference(*values, **op.attrs)
+    return list(result) if isinstance(result, (tuple, list)) else [result]
+
+
+@ROWS
+def test_raw_results_of_reference_kernels(row: Case) -> None:
+    """Kernels of libraries take addresses: dtype, shape and order are as the graph says, before anybody tidies up."""
+    for inputs in sizes(row).values():
+        for op, values in nodes_of(row, inputs):
+            results = raw(op, values)
+            assert len(results) == len(op.outputs), op
+            for value, tensor in zip(results, op.outputs):
+                assert isinstance(value, (np.ndarray, np.generic)) or tensor.dtype.kind == "string", (op, type(value))
+                if tensor.dtype.kind != "string":
+                    assert value.dtype == tensor.dtype.numpy, op
+                assert tensor.shape.compatible(Shape(np.shape(value))), (op, np.shape(value))
+                assert op.definition.view or not np.ndim(value) or value.flags.c_contiguous, op
+
+
+def guarded(spec: Spec) -> tuple[Array, Array]:
+    """An output to write, and the memory around it, all of it set to a number that no kernel makes."""
+    edge = 64
+    room = np.full(math.prod(spec.shape) + 2 * edge, 77, spec.dtype)
+    return room[edge:room.size - edge].reshape(spec.shape), room
+
+
+@ROWS
+def test_raw_results_of_library_kernels(row: Case) -> None:
+    """Each library alone, on plain memory: the reference's value, nothing written beside the outputs or into inputs."""
+    for inputs in sizes(row).values():
+        for op, values in nodes_of(row, inputs):
+            if not all(t.shape.known for t in op.outputs):
+                continue
+            for library, select in selectors.get(op.type, ()):
+                if library in settings.libraries:
+                    alone(op, values, select)
+
+
+def alone(op: Operation, values: Sequence[Array], select: Select) -> None:
+    targets = [Spec(t.shape.static, t.dtype.numpy) for t in op.outputs]
+    choice = select(op.attrs, [Spec(v.shape, v.dtype) for v in values], targets, [False] * len(targets))
+    if choice is None or any(layout is not None for layout in choice.inputs):
+        return      # it declines, or wants its own layout, which only a plan makes
+    outputs, rooms = zip(*map(guarded, targets))
+    scratch = [np.empty(choice.scratch, np.uint8)] if choice.scratch else []
+    before = [v.copy() for v in values]
+    given = [np.require(v, requirements="C") for v in values]
+    choice.make((False,) * (len(values) + len(outputs) + len(scratch)))(*given, *outputs, *scratch)
+    for out, room, right in zip(outputs, rooms, raw(op, values)):
+        close(out, np.asarray(right))
+        assert (room[:64] == 77).all() and (room[-64:] == 77).all(), op
+    for value, old in zip(given, before):
+        np.testing.assert_array_equal(value, old)

@@ -1,0 +1,147 @@
+"""The arithmetic of windows over images, which convolution and pooling share: sizes, views, and sums over them."""
+from __future__ import annotations
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.graph.shape import Shape, as_shape
+
+# strides, dilations and ksize are (height, width); padding is "SAME", "VALID" or ((top, bottom), (left, right))
+
+
+def window(where, name, value, data_format):
+    """(height, width) from one number, a pair, or TensorFlow's list of four."""
+    if isinstance(value, int):
+        return value, value
+    value = tuple(int(v) for v in value)
+    if len(value) == 4:
+        batch, channels = value[0], value[1 if data_format == "NCHW" else 3]
+        if (batch, channels) != (1, 1):
+            raise errors.UnimplementedError(f"{where}: {name} is {list(value)} for {data_format}; batch and channels "
+                                            "must be 1")
+        return value[2:] if data_format == "NCHW" else value[1:3]
+    if len(value) != 2:
+        raise errors.InvalidArgumentError(f"{where}: {name} is {list(value)}; give one number, (height, width) or a "
+                                          "list of four")
+    return value
+
+
+def _padding(where, value, data_format):
+    if isinstance(value, str) and value.upper() in ("SAME", "VALID"):
+        return value.upper()
+    if not isinstance(value, str) and len(value) == 4:
+        value = value[2:] if data_format == "NCHW" else value[1:3]
+    if not isinstance(value, str) and len(value) == 2:
+        return tuple((int(a), int(b)) for a, b in value)
+    raise errors.InvalidArgumentError(f"{where}: padding is {value!r}; use 'SAME', 'VALID' or "
+                                      "((top, bottom), (left, right))")
+
+
+def _format(where, data_format):
+    if data_format not in ("NHWC", "NCHW"):
+        raise errors.InvalidArgumentError(f"{where}: data_format is {data_format!r}; use 'NHWC' or 'NCHW'")
+    return data_format
+
+
+def options_of(where, strides, padding, data_format, dilations=1):
+    data_format = _format(where, data_format)
+    return {"strides": window(where, "strides", strides, data_format),
+            "padding": _padding(where, padding, data_format), "data_format": data_format,
+            "dilations": window(where, "dilations", dilations, data_format)}
+
+
+def _extent(size, kernel, stride, padding, dilation):
+    """(output length, elements before, elements after) of one axis; None lengths stay unknown."""
+    reach = (kernel - 1) * dilation + 1
+    if padding == "SAME":
+        if size is None:
+            return None, 0, 0
+        out = -(-size // stride)
+        total = max((out - 1) * stride + reach - size, 0)
+        return out, total // 2, total - total // 2
+    before, after = (0, 0) if padding == "VALID" else padding
+    if size is None:
+        return None, before, after
+    if size + before + after < reach:
+        raise errors.ShapeError(f"conv2d/pool: the window covers {reach} elements but the axis has {size} and "
+                                f"{before + after} of padding; use padding 'SAME' or a smaller window")
+    return (size + before + after - reach) // stride + 1, before, after
+
+
+def extents_of(size, kernel, attrs):
+    """The extents of height and width."""
+    padding = attrs["padding"]
+    each = (padding, padding) if isinstance(padding, str) else padding
+    dilations = attrs.get("dilations", (1, 1))
+    return [_extent(*axis) for axis in zip(size, kernel, attrs["strides"], each, dilations)]
+
+
+def last(x, attrs):
+    """x with channels last, whatever its format."""
+    return x.transpose(0, 2, 3, 1) if attrs["data_format"] == "NCHW" else x
+
+
+def back(y, attrs):
+    return np.ascontiguousarray(y.transpose(0, 3, 1, 2)) if attrs["data_format"] == "NCHW" else y
+
+
+def channels_last(shape, attrs):
+    n, a, b, c = shape
+    return (n, b, c, a) if attrs["data_format"] == "NCHW" else (n, a, b, c)
+
+
+def from_last(shape, attrs):
+    n, h, w, c = shape
+    return Shape((n, c, h, w) if attrs["data_format"] == "NCHW" else (n, h, w, c))
+
+
+def _padded(x, extents, fill):
+    (_, top, bottom), (_, left, right) = extents
+    if not (top or bottom or left or right):
+        return x
+    return np.pad(x, ((0, 0), (top, bottom), (left, right), (0, 0)), constant_values=fill)
+
+
+def views(x, kernel, attrs, fill=0):
+    """x (channels last) as a view [n, height, width, kernel height, kernel width, channels] of its windows."""
+    extents = extents_of(x.shape[1:3], kernel, attrs)
+    room = _padded(x, extents, fill)
+    (sh, sw), (dh, dw) = attrs["strides"], attrs.get("dilations", (1, 1))
+    n, h, w, c = room.strides
+    shape = (len(x), extents[0][0], extents[1][0], *kernel, x.shape[3])
+    return np.lib.stride_tricks.as_strided(room, shape, (n, h * sh, w * sw, h * dh, w * dw, c), writeable=False)
+
+
+def scatter(parts, size, kernel, attrs):
+    """The adjoint of `views`: parts [n, height, width, kernel height, kernel width, channels] added up in place."""
+    extents = extents_of(size, kernel, attrs)
+    (oh, top, bottom), (ow, left, right) = extents
+    (sh, sw), (dh, dw) = attrs["strides"], attrs.get("dilations", (1, 1))
+    room = np.zeros((len(parts), size[0] + top + bottom, size[1] + left + right, parts.shape[-1]), parts.dtype)
+    for i in range(kernel[0]):
+        for j in range(kernel[1]):
+            rows = slice(i * dh, i * dh + (oh - 1) * sh + 1, sh)
+            room[:, rows, j * dw:j * dw + (ow - 1) * sw + 1:sw] += parts[:, :, :, i, j]
+    return np.ascontiguousarray(room[:, top:top + size[0], left:left + size[1]])
+
+
+def image_text(*names, filter=None):
+    """A signature whose images have the layout of the data_format."""
+    def text(*, data_format, **others):
+        dims = "n,c,h,w" if data_format == "NCHW" else "n,h,w,c"
+        return " ".join(f"{name}[{dims}]" for name in names) + f" {filter or ''} -> ?"
+    return text
+
+
+def images_of(dy, attrs):
+    """The shape of the images, as many as dy has where the attribute leaves that open."""
+    shape = as_shape(attrs["input_shape"])
+    return Shape([dy[0] if shape[0] is None else shape[0]]) + shape[1:]
+
+
+def image_shape(x, node):
+    """The shape of x for an attribute: only the number of images may be unknown."""
+    if x.shape.dims is None or None in x.shape.dims[1:]:
+        raise errors.ShapeError(f"{node.type}: its gradient needs height, width and channels of {x.name} but the "
+                                f"shape is {x.shape}; use set_shape")
+    return x.shape.dims
