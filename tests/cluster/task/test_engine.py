@@ -14,7 +14,7 @@ from workbench.cluster.chief.backend import ClusterBackend
 from workbench.cluster.task import engine as module
 from workbench.cluster.task.engine import GraphEngine
 from workbench.cluster.task.engines import SILENT, TaskContext
-from workbench.core.compile.plan import Instance
+from workbench.core.compile.instance import Instance
 from workbench.core.run.rendezvous import LocalRendezvous
 from workbench.core.trace import Journal
 

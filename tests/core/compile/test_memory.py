@@ -13,9 +13,10 @@ import workbench.core.ops  # noqa: F401
 from tests.core.random_graphs import build, recipes
 from tests.evaluate import evaluate
 from tests.growth import growth
-from workbench.core.compile.instructions import Instruction
+from workbench.core.compile.forms import Instruction
+from workbench.core.compile.instance import Instance
 from workbench.core.compile.memory import ALIGNMENT, Block, assign_offsets
-from workbench.core.compile.plan import Instance, Plan, compile_plan
+from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Graph
 from workbench.core.graph.shape import Shape
@@ -103,7 +104,7 @@ def test_a_long_chain_needs_two_buffers_not_one_per_operation():
         for _ in range(10):
             y = ops.matmul(y, x)
         plan = plan_of([y], {x: np.zeros((64, 64))})
-    places = [offset for key, offset in plan.offsets.items() if "scratch" not in plan.selector.values[key].name]
+    places = [offset for key, offset in plan.offsets.items() if "scratch" not in plan.values[key].name]
     assert len(places) == 9 and len(set(places)) == 2 and plan.arena_bytes < 3 * 64 * 64 * 4
 
 
@@ -118,7 +119,7 @@ class Poisoned(Instance):
         self._lives: dict[int, tuple[int, int]] = {}
         for position, line in enumerate(lines):
             assert isinstance(line, Instruction), "straight plans only"
-            for value in (*line.inputs, *line.outputs, *([line.scratch] if line.scratch else [])):
+            for value in line.values:
                 self._live(value.roots, position)
         for code in plan.codes:
             for value in code.block.results:
@@ -138,7 +139,7 @@ class Poisoned(Instance):
         for key, (first, last) in self._lives.items():
             if first <= done < last:
                 start = self.plan.offsets[key]
-                free[start:start + self.plan.selector.values[key].spec.nbytes] = False
+                free[start:start + self.plan.values[key].spec.nbytes] = False
         self._arena[free] = 0xFF
 
 

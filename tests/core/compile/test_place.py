@@ -91,6 +91,28 @@ def test_a_gradient_follows_its_operation_unless_it_was_placed_elsewhere():
     assert placed(slope)[slope.op.name] == DEVICES[4]
 
 
+def test_only_gradients_follow_softly_whatever_their_names():
+    """Names say nothing: a user's operation may be called like a gradient."""
+    v = wb.Variable(1.0, name="v")
+    with wb.device("/job:ps"):
+        a = wb.identity(wb.constant(1.0), name="a")
+    one = wb.constant(1.0)
+    with wb.device("/job:worker"), wb.colocate_with(a.op):
+        mine = wb.identity(one, name="my_grad")
+    with pytest.raises(errors.PlacementError) as error:
+        placed(a, mine, v.read_value())
+    assert text(error).startswith("place: 'a' must be with 'my_grad' (colocate_with) but asks for /job:ps ")
+
+
+def test_a_gradient_placed_elsewhere_goes_there():
+    x = wb.placeholder_with_default(wb.constant([1.0, 2.0]), [2])
+    with wb.device("/job:worker/task:1"):
+        y = wb.exp(x, name="y")
+    with wb.device("/job:ps/task:1"):
+        slope, = wb.gradients(y, [x])
+    assert slope.op.derived and placed(slope)[slope.op.name] == DEVICES[1]
+
+
 def text(error) -> str:
     return str(error.value).partition("\n")[0]
 

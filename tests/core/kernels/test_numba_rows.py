@@ -16,7 +16,7 @@ load_libraries()
 
 def kernel(kind, inputs, outputs, **attrs):
     """The Numba kernel that serves, or None."""
-    select = dict(selectors[kind])["numba"]
+    select = dict(selectors[kind, "CPU"])["numba"]
     choice = select(attrs, [Spec(a.shape, a.dtype) for a in inputs], [Spec(o.shape, o.dtype) for o in outputs],
                     [False] * len(outputs))
     return None if choice is None else choice.make(())

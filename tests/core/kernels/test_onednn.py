@@ -29,7 +29,7 @@ def plain(array: np.ndarray[Any, Any]) -> Value:
 
 
 def select(type_: str) -> Any:
-    return dict(selectors[type_])["onednn"]
+    return dict(selectors[type_, "CPU"])["onednn"]
 
 
 def run(choice: Choice, arrays: Sequence[Any], outputs: Sequence[Any]) -> None:

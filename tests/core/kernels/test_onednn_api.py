@@ -136,7 +136,7 @@ def test_without_the_library_every_selector_declines_and_one_line_says_so(
                 ("max_pool_grad", [image] * 3, [image]), ("avg_pool", [image], [image]),
                 ("avg_pool_grad", [image], [image]), ("add", [spec, spec], [spec]), ("relu_grad", [spec] * 2, [spec]),
                 ("bias_add", [spec, Spec((4,), FLOAT32)], [spec]), ("bias_add_grad", [spec], [Spec((4,), FLOAT32)])):
-            assert dict(selectors[type_])["onednn"](attributes, inputs, outputs, [False]) is None
+            assert dict(selectors[type_, "CPU"])["onednn"](attributes, inputs, outputs, [False]) is None
     lines = [record.message for record in caplog.records if "oneDNN" in record.message]
     assert lines == ["oneDNN is not installed; NumPy and Numba kernels serve (pip install onednn-cpu-gomp)"]
 

@@ -10,9 +10,10 @@ import pytest
 
 import workbench as wb
 from workbench import errors
+from workbench.core.compile.instance import Instance
 from workbench.core.compile.partition import partition
 from workbench.core.compile.place import place
-from workbench.core.compile.plan import Instance, compile_plan
+from workbench.core.compile.plan import compile_plan
 from workbench.core.passes.lower import lower
 from workbench.core.passes.prune import prune
 from workbench.core.run.driver import StepRun, nodes_of

@@ -12,8 +12,9 @@ import numpy as np
 from workbench import errors
 from workbench.cluster.link.leader import release_receiver
 from workbench.cluster.task.engines import OPERATIONS, SPANS, Send, TaskContext
-from workbench.core.compile.instructions import Block, Branch, Loop
+from workbench.core.compile.forms import Block, Branch, Loop
 from workbench.core.compile.plan import Plan, compile_plan
+from workbench.core.compile.values import Local
 from workbench.core.graph.serial import load
 from workbench.core.run.driver import StepRun, nodes_of, run_error
 from workbench.core.run.executor import Node
@@ -52,7 +53,7 @@ class GraphEngine:
     def register(self, handle: str, program: bytes) -> None:
         plan = compile_plan(load(program), handle)
         nodes = nodes_of(plan)
-        contexts = any(line.form == "context" for line in plan.writer.kernels)
+        contexts = plan.contextual
         self._prepared[handle] = _Prepared(plan, nodes, InstancePool(plan, self.container, self._device),
                                            _weight(plan) < _LIGHT and not _loops(plan), contexts)
 
@@ -158,7 +159,7 @@ def _has_loop(block: Block) -> bool:
 def _weight(plan: Plan) -> int:
     """Bytes a step touches, as far as shapes tell; unknown shapes count as heavy."""
     total = plan.arena_bytes
-    for value in plan.selector.values:
-        if value.storage == "local" and value.dtype != object:
+    for value in plan.values:
+        if isinstance(value, Local) and value.dtype != object:
             total += value.spec.nbytes if value.shape is not None else _LIGHT
     return total

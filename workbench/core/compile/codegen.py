@@ -1,160 +1,144 @@
-"""Straight-line Python for the blocks of a plan: one function per segment over bound kernels and buffers."""
+"""Straight-line Python for the blocks of a plan: functions over bound kernels and buffers, one or a few per segment."""
 from __future__ import annotations
 
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
-from workbench.core.compile.instructions import Block, Branch, Instruction, Loop, Value
+from workbench.core.compile import ownership
+from workbench.core.compile.forms import Block, Branch, Instruction, Line, Loop, checked, passed
 from workbench.core.compile.liveness import Liveness
+from workbench.core.compile.values import Home, Local, Value
+from workbench.core.graph.graph import Operation, Tensor
 
-__all__ = ["SegmentCode", "Writer", "compile_source"]
+__all__ = ["Code", "Function", "SegmentCode", "generate"]
+
+LONGEST = 400       # lines of one function; Python compiles several short ones much faster than a long one
 
 
 @dataclass
 class SegmentCode:
-    """What one segment's function takes and gives."""
+    """What one segment's function takes and gives; `results` say whom each result goes to."""
 
     name: str
     block: Block
     inputs: list[Value]
-    owned: frozenset[Value] = frozenset()        # results that must be nobody else's: copied unless they are new arrays
+    to_caller: frozenset[Value] = frozenset()             # results that are fetched
+    doors: dict[Value, Tensor] = field(default_factory=dict)     # inputs that no checked kernel made: checked on entry
 
 
 @dataclass
-class Writer:
-    """Collects source lines and the kernels they call; `traced` adds a time stamp after every line."""
+class Function:
+    """One generated function and what its binder gives it."""
 
-    liveness: Liveness
-    traced: bool = False
+    name: str
+    head: str
     lines: list[str] = field(default_factory=list)
-    kernels: list[Instruction] = field(default_factory=list)
-    marks: list[Instruction] = field(default_factory=list)
-    uses: set[Value] = field(default_factory=set)
-    sites: dict[int, Instruction] = field(default_factory=dict)     # index into `lines` -> what stands there
-    _borrowed: set[Value] = field(default_factory=set)
-    _defined: dict[int, set[int]] = field(default_factory=dict)
+    sites: list[tuple[int, Operation]] = field(default_factory=list)      # (index into `lines`, what begins there)
+    kernels: dict[str, Instruction] = field(default_factory=dict)
+    values: dict[str, Value] = field(default_factory=dict)
+    objects: dict[str, Callable[[Home], Any]] = field(default_factory=dict)
+    parts: list[str] = field(default_factory=list)         # other functions it calls
 
-    def segment(self, code: SegmentCode) -> None:
-        arguments = ", ".join(v.symbol for v in code.inputs)
-        self.put(1, f"def {code.name}({arguments}):")
-        if self.traced:
-            self.put(2, "mark(-1, now())")
-        self.block(code.block, 2)
-        given = set(code.inputs)
-        results = [self.result(v, v in code.owned, given) for v in code.block.results]
-        self.put(2, f"return ({', '.join(results)}{',' if len(results) == 1 else ''})" if results else "return ()")
 
-    def put(self, depth: int, text: str) -> None:
-        self.lines.append("    " * depth + text)
+@dataclass
+class Code:
+    """The text of a plan: `functions` in the order they are bound; every one has a binder `bind_<name>(o)`."""
 
+    text: str
+    functions: list[Function]
+    segments: list[str]                       # the function of each segment
+    marks: list[Instruction]                  # of traced code: the line each time stamp ends
+    _sites: list[tuple[int, Operation]]       # (line of the text, what begins there), in order
+
+    @property
+    def kernels(self) -> list[Instruction]:
+        return [line for function in self.functions for line in function.kernels.values()]
+
+    def operation_at(self, number: int) -> Operation | None:
+        """The operation to which line `number` (from 1) of the text belongs."""
+        index = bisect_right(self._sites, number, key=lambda site: site[0])
+        return self._sites[index - 1][1] if index else None
+
+    def load(self, name: str) -> dict[str, Callable[[dict[str, Any]], Any]]:
+        """The binders by function. The text was made here and never comes from outside."""
+        namespace: dict[str, Any] = {}
+        exec(compile(self.text, f"<plan {name}>", "exec"), namespace)
+        return {function.name: namespace[f"bind_{function.name}"] for function in self.functions}
+
+
+class Writer:
+    """Writes the lines of one function; `traced` adds a time stamp after every line. It is the `Names` of the forms."""
+
+    def __init__(self, function: Function, liveness: Liveness, marks: list[Instruction] | None, count: int) -> None:
+        self.function, self.liveness, self.marks, self._kernels = function, liveness, marks, count
+        self._defined: dict[int, set[int]] = {}
+
+    # names
     def symbol(self, value: Value) -> str:
-        if value.storage != "local":
-            self.uses.add(value)
+        if value.bound:
+            self.function.values[value.symbol] = value
         return value.symbol
 
-    def result(self, value: Value, owned: bool, given: set[Value]) -> str:
-        name = self.symbol(value)
-        if not owned or value.dtype == object:
-            return name
-        borrowed = value.storage != "local" or value.roots or value in given or value in self._borrowed
-        return f"{name}.copy()" if borrowed else name
+    def bound(self, name: str, make: Callable[[Home], Any]) -> str:
+        self.function.objects[name] = make
+        return name
 
+    def put(self, depth: int, text: str) -> None:
+        self.function.lines.append("    " * depth + text)
+
+    # lines
     def block(self, block: Block, depth: int) -> None:
         for position, line in enumerate(block.lines):
-            if isinstance(line, Instruction):
-                self.instruction(line, depth)
-            elif isinstance(line, Branch):
-                self.branch(line, depth)
-            else:
-                self.loop(line, depth)
-            self.forget(block, position, line, depth)
-        if not block.lines and depth > 2:
+            self.line(block, position, line, depth)
+        if not block.lines:
             self.put(depth, "pass")
 
-    def forget(self, block: Block, position: int, line: Instruction | Branch | Loop, depth: int) -> None:
+    def line(self, block: Block, position: int, line: Line, depth: int) -> None:
+        if isinstance(line, Branch):
+            self.branch(line, depth)
+        elif isinstance(line, Loop):
+            self.loop(line, depth)
+        else:
+            self.instruction(line, depth)
+            self.forget(block, position, line, depth)
+
+    def instruction(self, line: Instruction, depth: int) -> None:
+        kernel = f"k{self._kernels + len(self.function.kernels)}" if line.calls else ""
+        self.function.sites.append((len(self.function.lines), line.op))
+        for text in line.text(self, kernel):
+            self.put(depth, text)
+        if line.calls:
+            self.function.kernels[kernel] = line
+        if self.marks is not None:
+            self.marks.append(line)
+            self.put(depth, f"mark({len(self.marks) - 1}, now())")
+
+    def forget(self, block: Block, position: int, line: Instruction, depth: int) -> None:
         """Drop locals after their last use: a variable's buffer is free for in-place updates once nobody holds it."""
-        if not isinstance(line, Instruction):
-            return
-        dead = [v.symbol for v in dict.fromkeys((*line.inputs, *line.outputs)) if v.storage == "local"
+        dead = [v.symbol for v in dict.fromkeys((*line.inputs, *line.outputs)) if isinstance(v, Local)
                 and self.liveness.last_line.get(v.key) == (block, position) and v not in block.results
-                and v.key in self._defined_at(block)]
+                and v.key in self._defined_in(block)]
         if dead:
             self.put(depth, " = ".join(dead) + " = None")
 
-    def _defined_at(self, block: Block) -> set[int]:
+    def _defined_in(self, block: Block) -> set[int]:
         if id(block) not in self._defined:
             self._defined[id(block)] = {v.key for line in block.lines if isinstance(line, Instruction)
                                         for v in line.outputs}
         return self._defined[id(block)]
 
-    def instruction(self, line: Instruction, depth: int) -> None:
-        kernel = f"k{len(self.kernels)}"
-        self.kernels.append(line)
-        if line.form in ("read", "view", "reference", "update"):
-            self._borrowed.update(line.outputs)
-        self.sites[len(self.lines)] = line
-        inputs = [self.symbol(v) for v in line.inputs]
-        if line.form == "view":
-            self.put(depth, f"{line.outputs[0].symbol} = {inputs[0]}.reshape({line.outputs[0].shape!r})")
-        elif line.form in ("choice", "ufunc", "into"):
-            self.write(line, kernel, inputs, depth)
-        elif line.form == "read":
-            self.put(depth, f"{line.outputs[0].symbol} = {kernel}()")
-        elif line.form == "update":
-            extra = [self.symbol(line.scratch)] if line.scratch else []
-            self.put(depth, f"{line.outputs[0].symbol} = {kernel}({', '.join([*inputs[1:], *extra])})")
-        else:
-            self.call(line, kernel, inputs, depth)
-        if self.traced:
-            self.marks.append(line)
-            self.put(depth, f"mark({len(self.marks) - 1}, now())")
-
-    def write(self, line: Instruction, kernel: str, inputs: list[str], depth: int) -> None:
-        if line.form == "ufunc" and line.fresh:
-            text = f"{kernel}({', '.join(inputs)})"
-            self.put(depth, f"{line.outputs[0].symbol} = " + (f"asarray({text})" if line.outputs[0].shape == ()
-                                                              else text))
-            return
-        for value in line.fresh:
-            self.put(depth, f"{value.symbol} = empty({value.shape!r}, {value.dtype.name!r})" if value.dtype.name in
-                     np.sctypeDict else f"{value.symbol} = empty({value.shape!r}, dtypes[{value.dtype.name!r}])")
-        outputs = [self.symbol(v) for v in line.outputs]
-        if line.form == "ufunc":
-            self.put(depth, f"{kernel}({', '.join(inputs)}, out={outputs[0]})")
-            return
-        extra = [self.symbol(line.scratch)] if line.scratch else []
-        self.put(depth, f"{kernel}({', '.join([*inputs, *outputs, *extra])})")
-
-    def call(self, line: Instruction, kernel: str, inputs: list[str], depth: int) -> None:
-        opaque = any(v.dtype == object for v in line.outputs)
-        given = [f"{s}.copy()" if opaque and v.roots and v.dtype != object else s for s, v in zip(inputs, line.inputs)]
-        text = f"{kernel}({', '.join(given)})"
-        outputs = [v.symbol for v in line.outputs]
-        if not outputs:
-            self.put(depth, text)
-        elif len(outputs) == 1:
-            value = line.outputs[0]
-            wrap = value.dtype != object and not value.shape
-            self.put(depth, f"{outputs[0]} = " + (f"asarray({text})" if wrap else text))
-        else:
-            self.put(depth, f"{', '.join(outputs)} = {text}")
-            for value in line.outputs:
-                if value.dtype != object and not value.shape:
-                    self.put(depth, f"{value.symbol} = asarray({value.symbol})")
-
     def branch(self, line: Branch, depth: int) -> None:
-        self._borrowed.update(line.outputs)
         for word, block in ((f"if {self.symbol(line.pred)}:", line.then), ("else:", line.otherwise)):
             self.put(depth, word)
             self.block(block, depth + 1)
-            self.assign(line.outputs, [self.symbol(v) for v in block.results], depth + 1)
+            self.assign(line.outputs, [passed(self, value, target, tensor) for value, target, tensor in zip(
+                block.results, line.outputs, line.op.outputs)], depth + 1)
 
     def loop(self, line: Loop, depth: int) -> None:
-        self._borrowed.update(line.variables)
-        self.assign(line.variables, [self.symbol(v) for v in line.initial], depth)
+        tensors = line.op.outputs
+        self.assign(line.variables, [passed(self, *three) for three in zip(line.initial, line.variables, tensors)], depth)
         self.put(depth, "while True:")
         self.block(line.condition, depth + 1)
         self.put(depth + 1, f"if not {self.symbol(line.condition.results[0])}: break")
@@ -162,29 +146,118 @@ class Writer:
         self.block(line.body, depth + 1)
         # a variable keeps alive the buffers it starts from, no others: copy what the body overwrites or only reads
         self.assign(line.variables, [
-            self.symbol(v) + (".copy()" if v.dtype != object and v.roots - variable.roots else "")
-            for v, variable in zip(line.body.results, line.variables)], depth + 1)
+            passed(self, value, variable, tensor) + (".copy()" if value.array and value.roots - variable.roots else "")
+            for value, variable, tensor in zip(line.body.results, line.variables, tensors)], depth + 1)
 
     def assign(self, targets: list[Value], sources: list[str], depth: int) -> None:
         if targets:
             self.put(depth, f"{', '.join(v.symbol for v in targets)} = {', '.join(sources)}")
 
+    # the frame of a function
+    def enter(self, code: SegmentCode) -> None:
+        if self.marks is not None:
+            self.put(2, "mark(-1, now())")
+        for value, tensor in code.doors.items():
+            self.put(2, f"{value.symbol} = {checked(self, value, tensor)}({value.symbol})")
 
-def compile_source(segments: list[SegmentCode], liveness: Liveness, traced: bool) -> tuple[str, Writer]:
-    """Source of `bind(objects)`, which returns the segments' functions with kernels and buffers bound as closures."""
-    writer = Writer(liveness, traced)
+    def leave(self, code: SegmentCode) -> None:
+        results = []
+        for value in code.block.results:
+            rule = ownership.to_caller if value in code.to_caller else ownership.to_segment
+            results.append(self.symbol(value) + (".copy()" if rule(value) else ""))
+        self.put(2, f"return ({', '.join(results)}{',' if len(results) == 1 else ''})" if results else "return ()")
+
+
+def generate(segments: list[SegmentCode], liveness: Liveness, traced: bool) -> Code:
+    """The text of all segments."""
+    functions: list[Function] = []
+    marks: list[Instruction] = []
     for code in segments:
-        writer.segment(code)
-    names = [f"k{i}" for i, line in enumerate(writer.kernels) if line.form != "view"]
-    names += sorted({v.symbol for v in writer.uses})
-    head = ["def bind(o):"]
-    head += [f"    {name} = o[{name!r}]" for name in (*names, "empty", "asarray", "dtypes", "check", "mark", "now")]
-    tail = [f"    return ({''.join(f'{code.name}, ' for code in segments)})"]
-    return "\n".join([*head, *writer.lines, *tail]) + "\n", writer
+        pieces = [code.block.lines[i:i + LONGEST] for i in range(0, len(code.block.lines), LONGEST)]
+        count = sum(len(function.kernels) for function in functions)
+        functions += (_whole if len(pieces) < 2 else _in_parts)(code, liveness, marks if traced else None, count)
+    text, sites = _assembled(functions)
+    return Code(text, functions, [code.name for code in segments], marks, sites)
 
 
-def load(source: str, name: str) -> Callable[[dict[str, Any]], tuple[Callable[..., tuple[Any, ...]], ...]]:
-    """The `bind` function of generated source. The text comes from this module alone, never from outside."""
-    namespace: dict[str, Any] = {}
-    exec(compile(source, f"<plan {name}>", "exec"), namespace)
-    return namespace["bind"]      # type: ignore[no-any-return]
+def _whole(code: SegmentCode, liveness: Liveness, marks: list[Instruction] | None, count: int) -> list[Function]:
+    function = Function(code.name, _head(code.name, [v.symbol for v in code.inputs]))
+    writer = Writer(function, liveness, marks, count)
+    writer.enter(code)
+    for position, line in enumerate(code.block.lines):
+        writer.line(code.block, position, line, 2)
+    writer.leave(code)
+    return [function]
+
+
+def _in_parts(code: SegmentCode, liveness: Liveness, marks: list[Instruction] | None, count: int) -> list[Function]:
+    """A function for every LONGEST lines; what a later part reads goes over in a list, which holds it nowhere else."""
+    lines = code.block.lines
+    starts = list(range(0, len(lines), LONGEST))
+    crossing = _crossing(code, starts)
+    parts: list[Function] = []
+    for number, start in enumerate(starts):
+        part = Function(f"{code.name}_part_{number}", f"    def {code.name}_part_{number}(s):")
+        writer = Writer(part, liveness, marks, count + sum(len(p.kernels) for p in parts))
+        writer.put(2, f"[{', '.join(crossing[number])}] = s")
+        writer.put(2, "s.clear()")
+        if number == 0:
+            writer.enter(code)
+        for position in range(start, min(len(lines), start + LONGEST)):
+            writer.line(code.block, position, lines[position], 2)
+        if number + 1 < len(starts):
+            writer.put(2, f"s[:] = [{', '.join(crossing[number + 1])}]")
+        else:
+            writer.leave(code)
+        parts.append(part)
+    names = [v.symbol for v in code.inputs]
+    main = Function(code.name, _head(code.name, names), parts=[part.name for part in parts])
+    main.lines = [f"        s = [{', '.join(names)}]", *(f"        {part.name}(s)" for part in parts[:-1]),
+                  f"        return {parts[-1].name}(s)"]
+    return [*parts, main]
+
+
+def _crossing(code: SegmentCode, starts: list[int]) -> list[list[str]]:
+    """For each part the locals that it or a later one reads and that exist before it."""
+    lines = code.block.lines
+    made = [{v.symbol for v in _made(line)} for line in lines]
+    live = {v.symbol for v in code.block.results if isinstance(v, Local)}
+    found: list[list[str]] = []
+    for position in reversed(range(len(lines))):
+        live = (live - made[position]) | {v.symbol for v in _read(lines[position]) if isinstance(v, Local)}
+        if position in starts:
+            found.append(sorted(live))
+    found[-1] = [v.symbol for v in code.inputs]
+    return found[::-1]
+
+
+def _made(line: Line) -> Iterable[Value]:
+    return line.variables if isinstance(line, Loop) else line.outputs
+
+
+def _read(line: Line) -> Iterable[Value]:
+    """What a line reads from outside itself."""
+    if isinstance(line, Instruction):
+        return line.inputs
+    blocks = (line.then, line.otherwise) if isinstance(line, Branch) else (line.condition, line.body)
+    inner = {v for block in blocks for child in block.lines for v in _made(child)}
+    outer = [line.pred] if isinstance(line, Branch) else line.initial
+    reads = [v for block in blocks for v in (*block.results, *(v for child in block.lines for v in _read(child)))]
+    return [*outer, *(v for v in reads if v not in inner and v not in _made(line))]
+
+
+def _head(name: str, arguments: list[str]) -> str:
+    return f"    def {name}({', '.join(arguments)}):"
+
+
+def _assembled(functions: list[Function]) -> tuple[str, list[tuple[int, Operation]]]:
+    """The text, and at which of its lines (from 1) each operation begins."""
+    text: list[str] = []
+    sites: list[tuple[int, Operation]] = []
+    for function in functions:
+        names = [*function.kernels, *sorted(function.values), *function.objects, *function.parts]
+        common = ("empty", "asarray", "check", "mark", "now")
+        text += [f"def bind_{function.name}(o):", *(f"    {name} = o[{name!r}]" for name in (*names, *common)), function.head]
+        sites += [(len(text) + 1 + index, op) for index, op in function.sites]
+        text += [*function.lines, f"    return {function.name}"]
+    return "\n".join(text) + "\n", sites

@@ -2,109 +2,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from workbench import errors
+from workbench.core.compile import forms
+from workbench.core.compile.forms import Block, Branch, Instruction, Line, Loop
 from workbench.core.compile.segments import is_bound
+from workbench.core.compile.values import Alias, Buffer, Constant, Handle, Local, Packed, Value, is_array
 from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.program import topological
-from workbench.core.kernels.choice import Choice, Spec, reorders, selectors
+from workbench.core.kernels.choice import Choice, Layout, Select, Spec, reorders, selectors
 from workbench.core.kernels.options import kernel_options
 
-__all__ = ["Block", "Branch", "Instruction", "Loop", "Selector", "Value"]
+__all__ = ["Selector"]
 
 
-@dataclass(eq=False)
-class Value:
-    """One runtime value: a planned buffer, a Python local, a constant, or a handle known when the plan is bound."""
-
-    key: int
-    name: str
-    storage: str                              # "buffer" | "alias" | "local" | "constant" | "resource"
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...] | None             # None: known only at run time
-    layout: Any = None                        # a library's private layout
-    roots: frozenset[int] = frozenset()       # keys of buffers whose memory it may share
-    data: Any = None                          # constant's array, alias' source Value, resource's Operation
-
-    @property
-    def static(self) -> bool:
-        """Same address at every run of one instance."""
-        return self.storage in ("buffer", "alias", "constant")
-
-    @property
-    def spec(self) -> Spec:
-        assert self.shape is not None
-        return Spec(self.shape, self.dtype, self.layout)
-
-    @property
-    def symbol(self) -> str:
-        return {"buffer": "b", "alias": "b", "local": "t", "constant": "c", "resource": "r"}[self.storage] + str(self.key)
-
-
-@dataclass
-class Instruction:
-    """One call. `form` says how it is written: see codegen.py."""
-
-    form: str                                 # "choice" "ufunc" "into" "reference" "context" "read" "update" "view" "send"
-    op: Operation
-    inputs: list[Value]
-    outputs: list[Value]
-    choice: Choice | None = None
-    scratch: Value | None = None
-    fresh: list[Value] = field(default_factory=list)     # outputs to allocate at run time, because they outlive the step
-
-
-@dataclass
-class Branch:
-    """`if pred: then… else: otherwise…`; both end by giving the outputs their values."""
-
-    op: Operation
-    pred: Value
-    outputs: list[Value]
-    then: Block
-    otherwise: Block
-
-
-@dataclass
-class Loop:
-    """`while condition: body`; `variables` are the loop's locals, set from `initial` and then from `body.results`."""
-
-    op: Operation
-    variables: list[Value]
-    initial: list[Value]
-    condition: Block
-    body: Block
-
-
-@dataclass
-class Block:
-    """A straight sequence of lines with the values it yields."""
-
-    lines: list[Instruction | Branch | Loop] = field(default_factory=list)
-    results: list[Value] = field(default_factory=list)
+V = TypeVar("V", bound=Value)
 
 
 class Selector:
     """Chooses a form for every operation; one per plan, so that value keys are unique in it."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: str = "CPU") -> None:
+        self.device = device                 # its type
         self.values: list[Value] = []
 
     # values
-    def value(self, name: str, storage: str, dtype: Any, shape: tuple[int, ...] | None, **more: Any) -> Value:
-        made = Value(len(self.values), name, storage, np.dtype(dtype), shape, **more)
-        if storage == "buffer":
-            made.roots = frozenset({made.key})
+    def add(self, kind: type[V], name: str, dtype: Any, shape: tuple[int, ...] | None, **more: Any) -> V:
+        made = kind(len(self.values), name, np.dtype(dtype), shape, **more)
         self.values.append(made)
         return made
 
-    def local(self, tensor: Tensor, roots: frozenset[int] = frozenset()) -> Value:
+    def local(self, tensor: Tensor, roots: frozenset[int] = frozenset(), fresh: bool = False) -> Local:
         shape = tensor.shape.static if tensor.shape.known else None
-        return self.value(tensor.name, "local", tensor.dtype.numpy, shape, roots=roots)
+        return self.add(Local, tensor.name, tensor.dtype.numpy, shape, array=is_array(tensor), roots=roots, fresh=fresh)
+
+    def offers(self, type: str) -> Sequence[tuple[str, Select]]:
+        """(library, its selector) of those that serve operations of this type on this plan's kind of device."""
+        return selectors.get((type, self.device), ())
 
     # blocks
     def block(self, operations: Sequence[Operation], known: dict[Tensor, Value], results: Sequence[Tensor]) -> Block:
@@ -132,15 +69,15 @@ class _Scope:
         for op in operations:
             for tensor in op.inputs:
                 self.consumers.setdefault(tensor, []).append(op)
-        self._plain: dict[int, Value] = {}
         self._versions: dict[tuple[int, Any], Value] = {}
+        self._made_by: dict[int, Operation] = {v.key: t.op for t, v in known.items()}
 
     def add(self, op: Operation) -> None:
         special = _handle if is_bound(op) and op.type != "constant" else _SPECIAL.get(op.type)
         if special is not None:
             special(self, op)
         elif op.definition.context:
-            self.call("context", op)
+            self.call(forms.ContextCall, op)
         elif not self.choose(op):
             self.plain_call(op)
 
@@ -148,37 +85,42 @@ class _Scope:
         """`value` in C order: a reorder is inserted once when a library keeps it in its own layout."""
         return value if value.layout is None else self.version(value, None)
 
-    def version(self, value: Value, layout: Any) -> Value:
-        """`value` in `layout`."""
+    def version(self, value: Value, layout: Layout | None) -> Value:
+        """`value` in `layout`; the reorder is charged in traces to the operation that made the value."""
         if value.layout == layout:
             return value
         key = (value.key, layout)
         if key not in self._versions:
-            library = (layout or value.layout).library
-            target = self.selector.value(value.name, "buffer", value.dtype, value.shape, layout=layout)
-            choice = reorders[library](value.spec, target.spec)
-            self.emit(Instruction("choice", self.block_op(value), [value], [target], choice))
+            target = self._reordered(value, layout)
             self._versions[key] = target
             self._versions[(target.key, value.layout)] = value
         return self._versions[key]
 
-    def block_op(self, value: Value) -> Operation:
-        """The operation to which a reorder of `value` is charged in traces."""
-        return next(t.op for t, v in self.known.items() if v.name == value.name)
+    def _reordered(self, value: Value, layout: Layout | None) -> Value:
+        assert value.shape is not None
+        target, maker = Spec(value.shape, value.dtype, layout), layout or value.layout
+        choice = reorders[maker.library](value.spec, target)
+        if isinstance(value, Constant | Packed):
+            return self.selector.add(Packed, value.name, value.dtype, value.shape, layout=layout, source=value,
+                                     choice=choice)
+        made = self.selector.add(Buffer, value.name, value.dtype, value.shape, layout=layout)
+        op = self._made_by[made.key] = self._made_by[value.key]
+        self.emit(forms.LibraryCall(op, [value], [made], choice))
+        return made
 
-    def emit(self, line: Instruction | Branch | Loop) -> None:
+    def emit(self, line: Line) -> None:
         if isinstance(line, Instruction) and line.choice is not None and line.choice.scratch:
-            line.scratch = self.selector.value(f"{line.op.name}/scratch", "buffer", np.uint8, (line.choice.scratch,))
+            line.scratch = self.selector.add(Buffer, f"{line.op.name}/scratch", np.uint8, (line.choice.scratch,))
         self.block.lines.append(line)
 
     # forms
     def choose(self, op: Operation) -> bool:
         """Ask the kernel libraries in order; False when all decline or a shape is unknown."""
-        offers = [(name, s) for name, s in selectors.get(op.type, ()) if name in kernel_options().libraries]
+        offers = [(name, s) for name, s in self.selector.offers(op.type) if name in kernel_options().libraries]
         if not offers or not all(t.shape.known for t in (*op.inputs, *op.outputs)):
             return False
         inputs = [self.known[t] for t in op.inputs]
-        if any(v.shape is None or v.storage == "resource" for v in inputs):
+        if any(v.shape is None or not v.array for v in inputs):
             return False
         specs = [v.spec for v in inputs]
         targets = [Spec(t.shape.static, t.dtype.numpy) for t in op.outputs]
@@ -192,78 +134,79 @@ class _Scope:
     def free(self, tensor: Tensor, library: str) -> bool:
         """May the producer leave `tensor` in a private layout? Only if someone of the same library reads it."""
         return tensor not in self.escaping and any(
-            name == library for op in self.consumers.get(tensor, ()) for name, _ in selectors.get(op.type, ()))
+            name == library for op in self.consumers.get(tensor, ()) for name, _ in self.selector.offers(op.type))
 
     def use(self, op: Operation, choice: Choice, inputs: list[Value]) -> None:
         ready = [self.version(v, layout) for v, layout in zip(inputs, choice.inputs)]
-        outputs = []
-        for tensor, layout in zip(op.outputs, choice.outputs):
-            fresh = tensor in self.escaping and layout is None
-            outputs.append(self.local(tensor) if fresh else self.buffer(tensor, layout))
+        outputs = [self.written(t, layout) for t, layout in zip(op.outputs, choice.outputs)]
         self.bind(op, outputs)
-        self.emit(Instruction("choice", op, ready, outputs, choice, fresh=[v for v in outputs if v.storage == "local"]))
+        self.emit(forms.LibraryCall(op, ready, outputs, choice))
+
+    def written(self, tensor: Tensor, layout: Layout | None = None) -> Value:
+        """Where a kernel writes `tensor`: a planned buffer, or a new array for what outlives the step."""
+        if tensor in self.escaping and layout is None:
+            return self.local(tensor, fresh=True)
+        return self.selector.add(Buffer, tensor.name, tensor.dtype.numpy, tensor.shape.static, layout=layout)
 
     def plain_call(self, op: Operation) -> None:
         d = op.definition
-        inputs = [self.plain(self.known[t]) for t in op.inputs]
-        view = d.view and op.outputs[0].shape.known      # an operation that is none may have no output
-        if view and inputs[0].static and inputs[0].storage != "constant" and op.outputs[0] not in self.escaping:
-            self.alias(op, inputs[0])
-        elif view:
-            output = self.local(op.outputs[0], inputs[0].roots)
-            self.bind(op, [output])
-            self.emit(Instruction("view", op, [inputs[0]], [output]))
-        elif (d.ufunc is not None or d.into is not None) and all(
-                t.shape.known and t.dtype.kind not in ("object", "string") for t in op.outputs):
-            self.write(op, "ufunc" if d.ufunc is not None else "into", inputs)
+        view = d.view and op.outputs[0].shape.known      # an operation that is not one may have no output
+        writes = (d.ufunc is not None or d.into is not None) and all(
+            t.shape.known and t.dtype.kind not in ("object", "string") for t in op.outputs)
+        if view:
+            self.view(op)
+        elif writes:
+            inputs = [self.plain(self.known[t]) for t in op.inputs]
+            outputs = [self.written(t) for t in op.outputs]
+            self.bind(op, outputs)
+            self.emit((forms.Into if d.ufunc is None else forms.UfuncCall)(op, inputs, outputs))
         else:
-            self.call("reference", op)
+            self.call(forms.Reference, op)
 
-    def write(self, op: Operation, form: str, inputs: list[Value]) -> None:
-        outputs = [self.local(t) if t in self.escaping else self.buffer(t) for t in op.outputs]
-        self.bind(op, outputs)
-        self.emit(Instruction(form, op, inputs, outputs, fresh=[v for v in outputs if v.storage == "local"]))
+    def view(self, op: Operation) -> None:
+        source, tensor = self.plain(self.known[op.inputs[0]]), op.outputs[0]
+        if isinstance(source, Buffer | Alias) and tensor not in self.escaping:
+            self.bind(op, [self.selector.add(Alias, tensor.name, tensor.dtype.numpy, tensor.shape.static,
+                                             roots=source.roots, source=source)])
+            return
+        output = self.local(tensor, source.roots)
+        self.bind(op, [output])
+        self.emit(forms.View(op, [source], [output]))
 
-    def call(self, form: str, op: Operation) -> None:
-        """The reference kernel; its results may share memory with any of its inputs."""
+    def call(self, form: type[Instruction], op: Operation) -> None:
+        """A kernel that gives its outputs; unless it promises new arrays they may be memory of its inputs."""
         inputs = [self.plain(self.known[t]) for t in op.inputs]
-        roots = frozenset().union(*(v.roots for v in inputs)) if form == "reference" else frozenset()
-        outputs = [self.local(t, roots) for t in op.outputs]
+        fresh = op.definition.fresh
+        roots = frozenset[int]() if fresh else frozenset[int]().union(*(v.roots for v in inputs))
+        outputs = [self.local(t, roots, fresh) for t in op.outputs]
         self.bind(op, outputs)
-        self.emit(Instruction(form, op, inputs, outputs))
+        self.emit(form(op, inputs, [*outputs]))
 
-    def alias(self, op: Operation, source: Value) -> None:
-        tensor = op.outputs[0]
-        value = self.selector.value(tensor.name, "alias", tensor.dtype.numpy, tensor.shape.static, roots=source.roots,
-                                    data=source)
-        self.bind(op, [value])
-
-    def buffer(self, tensor: Tensor, layout: Any = None) -> Value:
-        return self.selector.value(tensor.name, "buffer", tensor.dtype.numpy, tensor.shape.static, layout=layout)
-
-    def local(self, tensor: Tensor, roots: frozenset[int] = frozenset()) -> Value:
-        return self.selector.local(tensor, roots)
+    def local(self, tensor: Tensor, roots: frozenset[int] = frozenset(), fresh: bool = False) -> Local:
+        return self.selector.local(tensor, roots, fresh)
 
     def bind(self, op: Operation, values: Sequence[Value]) -> None:
         self.known.update(zip(op.outputs, values))
+        self._made_by.update((v.key, op) for v in values)
 
 
 # operations with their own form
 
 def _constant(scope: _Scope, op: Operation) -> None:
     array = op.attrs["value"]
-    if op.control_inputs and op.outputs[0] in scope.escaping:      # who reads it has to wait, or to die, with it
-        scope.call("reference", op)
+    # a constant that has to wait for something is made by a line, so that its readers wait for the same
+    if op.control_inputs and op.outputs[0] in scope.escaping:
+        scope.call(forms.Reference, op)
         return
-    scope.bind(op, [scope.selector.value(op.outputs[0].name, "constant", array.dtype, array.shape, data=array)])
+    scope.bind(op, [scope.selector.add(Constant, op.outputs[0].name, array.dtype, array.shape, data=array)])
 
 
 def _handle(scope: _Scope, op: Operation) -> None:
-    scope.bind(op, [scope.selector.value(op.outputs[0].name, "resource", object, None, data=op)])
+    scope.bind(op, [scope.selector.add(Handle, op.outputs[0].name, object, None, array=False, op=op)])
 
 
 def _read(scope: _Scope, op: Operation) -> None:
-    scope.call("read", op)
+    scope.call(forms.ReadVariable, op)
 
 
 def _argument(scope: _Scope, op: Operation) -> None:
@@ -278,9 +221,9 @@ def _branch(scope: _Scope, op: Operation) -> None:
     for key in ("then_branch", "else_branch"):
         graph = op.attrs[key]
         blocks.append(scope.selector.subgraph(graph, list(zip(graph.arguments, captures)), graph.results))
-    outputs = []
+    outputs: list[Value] = []
     for position, tensor in enumerate(op.outputs):
-        roots = frozenset().union(*(b.results[position].roots for b in blocks))
+        roots = frozenset[int]().union(*(b.results[position].roots for b in blocks))
         outputs.append(scope.local(tensor, roots))
     scope.bind(op, outputs)
     scope.emit(Branch(op, pred, outputs, *blocks))
@@ -289,7 +232,7 @@ def _branch(scope: _Scope, op: Operation) -> None:
 def _loop(scope: _Scope, op: Operation) -> None:
     inputs = [scope.plain(scope.known[t]) for t in op.inputs]
     count = len(op.outputs)
-    variables = [scope.local(t, v.roots) for t, v in zip(op.outputs, inputs)]
+    variables: list[Value] = [scope.local(t, v.roots) for t, v in zip(op.outputs, inputs)]
     blocks = []
     for key in ("cond_graph", "body_graph"):
         graph = op.attrs[key]
@@ -303,9 +246,9 @@ def _matmul_descent(scope: _Scope, op: Operation) -> None:
     """The update runs as one library kernel on the variable's own buffer when a library offers it."""
     handle, rate, a, b = (scope.known[t] for t in op.inputs)
     out = op.outputs[0]
-    if handle.storage == "resource" and out.shape.known and all(v.shape is not None for v in (rate, a, b)):
+    if isinstance(handle, Handle) and out.shape.known and all(v.shape is not None for v in (rate, a, b)):
         weight = Spec(out.shape.static, out.dtype.numpy)
-        for library, select in selectors.get("matmul_update", ()):
+        for library, select in scope.selector.offers("matmul_update"):
             if library not in kernel_options().libraries:
                 continue
             choice = select({**op.attrs, "sign": -1.0}, [weight, a.spec, b.spec, rate.spec], [weight], [False])
@@ -313,9 +256,9 @@ def _matmul_descent(scope: _Scope, op: Operation) -> None:
                 ready = [scope.version(v, layout) for v, layout in zip((a, b, rate), choice.inputs[1:])]
                 value = scope.local(out)
                 scope.bind(op, [value])
-                scope.emit(Instruction("update", op, [handle, *ready], [value], choice))
+                scope.emit(forms.UpdateVariable(op, [handle, *ready], [value], choice))
                 return
-    scope.call("reference", op)
+    scope.call(forms.Reference, op)
 
 
 _SPECIAL: dict[str, Callable[[_Scope, Operation], None]] = {

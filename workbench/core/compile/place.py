@@ -65,14 +65,9 @@ def place(program: Program, devices: Sequence[str], default: str | None = None) 
     for op in operations:
         for name in sorted(op.colocation):
             if name in by_name:
-                groups.join(by_name[name], op, "colocate_with", soft=_derived(op))
+                groups.join(by_name[name], op, "colocate_with", soft=op.derived)
     chosen = {op: _choose(groups, op, specs, home) for op in operations if groups.find(op) is op}
     return {op.name: str(chosen[groups.find(op)]) for op in operations}
-
-
-def _derived(op: Operation) -> bool:
-    """Gradient operations follow their forward operation unless the user placed them elsewhere."""
-    return "_grad" in op.name
 
 
 def _choose(groups: _Groups, op: Operation, specs: Sequence[DeviceSpec], home: DeviceSpec) -> DeviceSpec:

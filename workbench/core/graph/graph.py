@@ -106,7 +106,7 @@ class Tensor:
 class Operation:
     """A node: a type, attributes, inputs, control inputs, a device request; it belongs to one graph."""
 
-    __slots__ = ("attrs", "colocation", "control_inputs", "definition", "device", "graph", "id", "inputs", "name",
+    __slots__ = ("attrs", "colocation", "control_inputs", "definition", "derived", "device", "graph", "id", "inputs", "name",
                  "outputs", "source")
 
     def __init__(self, graph: Graph, definition: OpDef, name: str, inputs: tuple[Tensor, ...], attrs: dict[str, Any],
@@ -115,6 +115,7 @@ class Operation:
         self.inputs, self.attrs, self.control_inputs = inputs, attrs, control_inputs
         self.device, self.colocation, self.source = device, colocation, source
         self.outputs: tuple[Tensor, ...] = ()
+        self.derived = False      # made by gradients(): on the device of its forward operation unless placed elsewhere
         self.id = 0
 
     @property
@@ -209,7 +210,8 @@ class Graph:
     # building
     def create(self, type: str | OpDef, inputs: Sequence[Tensor] = (), attrs: Mapping[str, Any] | None = None,
                name: str | None = None, control: Sequence[Operation] = (), *, device: str | None = None,
-               colocation: frozenset[str] | None = None, source: str | None = None) -> Operation:
+               colocation: frozenset[str] | None = None, derived: bool | None = None,
+               source: str | None = None) -> Operation:
         """Add one operation; dtype and shape rules run now, so errors arise at the user's line.
 
         `name` ending in "/" is taken literally (copies keep their names); otherwise it is made unique in the scope.
@@ -229,6 +231,7 @@ class Graph:
             op.control_inputs = self._controls(op, control)
             op.device = self._device(op) if device is None else device
             op.colocation = self._scopes.colocation if colocation is None else colocation
+            op.derived = self._scopes.derived if derived is None else derived
             self._add(op)
         return op
 
@@ -243,6 +246,7 @@ class Graph:
         new = Operation(self, op.definition, op.name, tuple(inputs), op.attrs, control,
                         op.device if device is None else device,
                         op.colocation if colocation is None else colocation, op.source)
+        new.derived = op.derived
         new.outputs = tuple([Tensor(new, t.index, t.dtype, t.shape) for t in op.outputs])
         self._add(new)
         return new
@@ -398,6 +402,10 @@ class Graph:
         target = op.op if isinstance(op, Tensor) else op
         outer = frozenset[str]() if ignore_existing else self._scopes.colocation
         return Scope(self._scopes, "colocation", outer | {target.name})
+
+    def derivation(self) -> Scope:
+        """Operations below are gradients of others."""
+        return Scope(self._scopes, "derived", True)
 
     @contextlib.contextmanager
     def as_default(self) -> Iterator[Graph]:

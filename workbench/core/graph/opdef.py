@@ -51,6 +51,8 @@ class OpDef:
     stateful: bool = False                   # reads or writes state, or is random: never folded, never merged
     blocking: bool = False                   # may wait for others: cuts segments
     context: bool = False                    # reference kernel's first parameter is the step's Context
+    keeps: bool | None = None                # keeps its inputs after it returned; None: it does if it has a context
+    fresh: bool = False                      # its results are new arrays that nothing else refers to
     differentiable: bool = True              # False: gradients stop here (argmax, comparisons)
     inputs: tuple[str, ...] = ()
     variadic: str | None = None
@@ -61,6 +63,11 @@ class OpDef:
         """Decorator: `function(node, *dys)` returns the gradient of each input (None where there is none)."""
         self.gradient_function = function
         return function
+
+    @property
+    def keeps_inputs(self) -> bool:
+        """Whoever has a context can keep what it is given in the task's state."""
+        return self.context if self.keeps is None else self.keeps
 
     def text(self, attrs: Mapping[str, Any]) -> str:
         return self.signature if isinstance(self.signature, str) else self.signature(**attrs)

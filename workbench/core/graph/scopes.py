@@ -15,6 +15,7 @@ class Scopes(threading.local):
         self.devices: tuple[Any, ...] = ()              # requests, the innermost last; None clears those before it
         self.controls: tuple[Any, ...] = ()             # operations to wait for
         self.colocation: frozenset[str] = frozenset()   # names of operations
+        self.derived = False                            # are they gradients of others?
 
 
 class Scope:

@@ -64,17 +64,17 @@ Select = Callable[[Mapping[str, Any], Sequence[Spec], Sequence[Spec], Sequence[b
 A selector declines with None (unsupported shape, dtype, attribute): the next library or the reference serves.
 """
 
-selectors: dict[str, list[tuple[str, Select]]] = {}
-"""operation type -> [(library, selector)], asked in order."""
+selectors: dict[tuple[str, str], list[tuple[str, Select]]] = {}
+"""(operation type, device type) -> [(library, selector)], asked in order."""
 
 reorders: dict[str, Callable[[Spec, Spec], Choice]] = {}
 """library -> choice that copies a value between one of its layouts and another (or plain)."""
 
 
-def register(library: str, *types: str) -> Callable[[Select], Select]:
-    """Decorator: `select` serves operations of these types for `library`."""
+def register(library: str, *types: str, device: str = "CPU") -> Callable[[Select], Select]:
+    """Decorator: `select` serves operations of these types for `library`, on devices of that type."""
     def add(select: Select) -> Select:
         for type_ in types:
-            selectors.setdefault(type_, []).append((library, select))
+            selectors.setdefault((type_, device), []).append((library, select))
         return select
     return add

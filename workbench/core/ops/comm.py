@@ -8,7 +8,7 @@ from workbench.core.graph.opdef import op
 from workbench.core.state.variables import Context
 
 
-@op("value? ->", types="any ->", stateful=True, context=True)
+@op("value? ->", types="any ->", stateful=True, context=True, keeps=False)
 def send(context: Context, value: Any, *, tensor: str, source: str, target: str,
          steered: bool = False) -> None:
     """Hand `value` to the rendezvous under `tensor`; never waits (paper §3.3).

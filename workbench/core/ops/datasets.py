@@ -21,7 +21,7 @@ def dataset_iterator(context, *, shared_name="", container=""):
                                  lambda: DatasetIterator(name))
 
 
-@op("handle[] *sources? ->", types="resource any ->", **STATE)
+@op("handle[] *sources? ->", types="resource any ->", keeps=True, **STATE)
 def iterator_initialize(context, handle, *sources, program):
     """Begin at the start of the described data; the sources are read now and kept."""
     handle.initialize(program, sources)
@@ -29,15 +29,15 @@ def iterator_initialize(context, handle, *sources, program):
 
 @op("handle[] *sources? ->", types="resource any ->", shape=returns_list(
     lambda inputs, attrs: [as_shape(s) for s in attrs["shapes"]]),
-    dtypes=lambda dtypes, attrs: [as_dtype(t) for t in attrs["dtypes"]], **STATE)
+    dtypes=lambda dtypes, attrs: [as_dtype(t) for t in attrs["dtypes"]], keeps=False, **STATE)
 def iterator_next(context, handle, *sources, dtypes, shapes, program=()):
     """The components of the next element; with a `program`, the first call begins it over the sources.
 
     OutOfRangeError at the end, FailedPreconditionError when it was not initialised, InvalidArgumentError for data that
     are not of the dtypes and shapes that the iterator was made for.
     """
-    if program:
-        handle.initialize(program, sources, only_new=True)
+    if program and not handle.initialized:      # only now are copies of the sources needed, not in every step
+        handle.initialize(program, [source.copy() for source in sources], only_new=True)
     found = handle.take()
     for part, dtype, shape in zip(found, dtypes, shapes):
         if part.dtype != as_dtype(dtype).numpy or not as_shape(shape).compatible(Shape(part.shape)):

@@ -14,7 +14,7 @@ from workbench.core.state.queues import Queue
 from workbench.core.state.readers import Reader
 
 FILE: dict[str, Any] = {"stateful": True, "differentiable": False}
-READER: dict[str, Any] = {"context": True, **FILE}
+READER: dict[str, Any] = {"context": True, "keeps": False, **FILE}
 
 
 def _text(value):

@@ -18,7 +18,8 @@ from workbench.core.state.variables import Context
 Array = np.ndarray[Any, Any]
 R = TypeVar("R")
 HANDLE: dict[str, Any] = {"types": "-> resource", "context": True, "stateful": True, "differentiable": False}
-BLOCKING: dict[str, Any] = {"context": True, "stateful": True, "blocking": True, "differentiable": False}
+# queues and accumulators copy what they keep
+BLOCKING: dict[str, Any] = {"context": True, "stateful": True, "blocking": True, "keeps": False, "differentiable": False}
 
 
 # handles

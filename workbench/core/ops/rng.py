@@ -58,7 +58,8 @@ def _floats(draw, dtype):
     return np.asarray(draw(exact)).astype(dtype.numpy, copy=False)
 
 
-RANDOM = {"types": "int -> @dtype", "shape": _wanted, "stateful": True, "context": True, "differentiable": False}
+DRAWN = {"stateful": True, "context": True, "keeps": False, "fresh": True}
+RANDOM = {"types": "int -> @dtype", "shape": _wanted, "differentiable": False, **DRAWN}
 
 
 @op("shape[r] -> ?", name="random_uniform", **RANDOM)
@@ -154,7 +155,7 @@ ops.define("random_normal", random_normal)
 ops.define("truncated_normal", truncated_normal)
 
 
-@op("logits[n,c] -> ?", name="multinomial", types="T:float -> int64", stateful=True, context=True,
+@op("logits[n,c] -> ?", name="multinomial", types="T:float -> int64", **DRAWN,
     differentiable=False, shape=lambda inputs, attrs: [Shape([inputs[0].shape[0], attrs["num_samples"]])])
 def multinomial_(context, logits, *, num_samples, seed=0, seed2=0):
     """`num_samples` classes for each row, drawn with probability softmax(logits)."""
@@ -166,7 +167,7 @@ def multinomial_(context, logits, *, num_samples, seed=0, seed2=0):
         len(logits), num_samples) if len(logits) else np.zeros((0, num_samples), np.int64)
 
 
-@op("size[] -> ?", name="random_permutation", types="int -> int32", stateful=True, context=True,
+@op("size[] -> ?", name="random_permutation", types="int -> int32", **DRAWN,
     differentiable=False, shape=lambda inputs, attrs: [Shape([None])])
 def random_permutation_(context, size, *, seed=0, seed2=0):
     """0 … size - 1 in random order."""
@@ -185,8 +186,8 @@ def _candidate_shapes(inputs, attrs):
     return [Shape([attrs["num_sampled"]]), inputs[0].shape, Shape([attrs["num_sampled"]])]
 
 
-@op("true_classes[n,t] -> ? ? ?", name="candidate_sampler", types="int64 -> int64 float32 float32", stateful=True,
-    context=True, differentiable=False, shape=_candidate_shapes)
+@op("true_classes[n,t] -> ? ? ?", name="candidate_sampler", types="int64 -> int64 float32 float32", **DRAWN,
+    differentiable=False, shape=_candidate_shapes)
 def candidate_sampler_(context, true_classes, *, num_sampled, unique, range_max, distribution, seed=0, seed2=0):
     """Classes drawn from 0 … range_max - 1, and how often the true and the drawn ones are expected among them."""
     to_class, probability = _DISTRIBUTIONS[distribution]

@@ -56,7 +56,7 @@ def _build(members: list[Operation], readers: Readers, state: Rewrite) -> None:
     attrs = {"steps": steps, "results": tuple(number[op] for op in kept),
              "shapes": tuple(op.outputs[0].shape for op in kept), "dtypes": tuple(op.outputs[0].dtype for op in kept)}
     new = state.graph.create("fused", [state.tensors[t] for t in outer], attrs, last.name + "/", device=last.device,
-                             colocation=last.colocation, source=last.source)
+                             colocation=last.colocation, derived=last.derived, source=last.source)
     for op in members:
         state.operations[op] = (new,)
     for op, tensor in zip(kept, new.outputs):

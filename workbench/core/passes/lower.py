@@ -80,7 +80,7 @@ class _Inliner:
             build = _branch if op.type == "if" else _loop
             return build(self, op, list(inputs), tuple(control), device)
         new = self.graph.create(op.definition, inputs, op.attrs, self.name(op.name), control, device=device,
-                                colocation=op.colocation, source=op.source)
+                                colocation=op.colocation, derived=op.derived, source=op.source)
         for old, tensor in zip(op.outputs, new.outputs):
             tensor.shape = tensor.shape.merge(old.shape, f"lower of {op.name}")
         return list(new.outputs)

@@ -67,7 +67,7 @@ class Rewrite:
             self._copied.update(new.outputs)
             return list(new.outputs)
         new = self.graph.create(op.definition, inputs, op.attrs if attrs is None else attrs, op.name + "/", controls,
-                                device=op.device, colocation=op.colocation, source=op.source)
+                                device=op.device, colocation=op.colocation, derived=op.derived, source=op.source)
         for old_tensor, tensor in zip(op.outputs, new.outputs):
             tensor.shape = tensor.shape.merge(old_tensor.shape, f"rewrite of {op.name}")
         return list(new.outputs)
@@ -98,7 +98,7 @@ class Rewrite:
         """A new operation that takes the place, device and source of `like`, and its name if that is `name`."""
         literal = (name if name == like.name else self.free_name(name)) + "/"
         return self.graph.create(type, inputs, attrs, literal, (*self.controls(like), *control), device=like.device,
-                                 colocation=like.colocation, source=like.source)
+                                 colocation=like.colocation, derived=like.derived, source=like.source)
 
     def free_name(self, wanted: str) -> str:
         """`wanted`, or with a number behind it when that name is or will be taken."""

@@ -11,7 +11,9 @@ import numpy as np
 
 from workbench import errors
 from workbench.core import trace
-from workbench.core.compile.plan import Instance, Plan, PlanSegment
+from workbench.core.compile import ownership
+from workbench.core.compile.instance import Instance
+from workbench.core.compile.plan import Plan, PlanSegment
 from workbench.core.compile.segments import CONTROL_FLOW
 from workbench.core.graph.dtype import DType
 from workbench.core.graph.graph import Operation, Tensor
@@ -187,16 +189,14 @@ class StepRun:
             self.post(SegmentFailed(segment.index, action.tag, run_error(self.plan, error, segment)))
         context.done, context.fail = done, fail
         context.on_cancel = lambda undo: self._undo.__setitem__(key, undo)
-        op.definition.reference(context, *self._inputs(op, action.tag), **op.attrs)
+        inputs = self._inputs(op, action.tag)
+        if op.definition.keeps_inputs:
+            inputs = [ownership.own(value) for value in inputs]
+        op.definition.reference(context, *inputs, **op.attrs)
 
     def _inputs(self, op: Operation, tag: Tag) -> list[Any]:
         table = self.table(tag)
-        return [table[t] if t in table else self._handle_of(t) for t in op.inputs]
-
-    def _handle_of(self, tensor: Tensor) -> Any:
-        """A constant or a resource: known to the instance, not passed between segments."""
-        value = next(v for v in self.plan.selector.values if v.name == tensor.name)
-        return self.instance._bound(value, {})
+        return [table[t] if t in table else self.instance.bound[t] for t in op.inputs]
 
     def receive(self, segment: PlanSegment, action: RunSegment) -> None:
         op, started = segment.op, time.perf_counter()
@@ -232,7 +232,7 @@ class StepRun:
             dead = (bool(pred), not bool(pred))
         elif op.type == "merge":
             chosen = op.inputs[action.choice]
-            table[op.outputs[0]] = table[chosen] if chosen in table else self._handle_of(chosen)
+            table[op.outputs[0]] = table[chosen] if chosen in table else self.instance.bound[chosen]
             table[op.outputs[1]] = np.asarray(action.choice, np.int32)
         elif op.type not in _MOVING and op.outputs:
             table[op.outputs[0]] = self._inputs(op, action.tag)[0]
@@ -264,7 +264,8 @@ class StepRun:
         table = self.values[ROOT]
         if tensor in table:
             value = table[tensor]
-            passed_on = tensor in self.plan.program.feeds or tensor.op.type in CONTROL_FLOW      # somebody else's array
+            # the caller's own array, or the array of another value
+            passed_on = tensor in self.plan.program.feeds or tensor.op.type in CONTROL_FLOW
             return value.copy() if isinstance(value, np.ndarray) and passed_on else value
         if tensor.op.type in ("constant",):
             return tensor.op.attrs["value"].copy()

@@ -11,8 +11,9 @@ import numpy as np
 
 from workbench import errors
 from workbench.core import trace
+from workbench.core.compile.instance import Instance
 from workbench.core.compile.partition import Part
-from workbench.core.compile.plan import Instance, Plan, compile_plan
+from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.kernels.options import KernelOptions, using
 from workbench.core.kernels.threads import adopt_threads
 from workbench.core.run.driver import StepRun, nodes_of, run_error
@@ -96,7 +97,7 @@ class _Direct:
         self.plan, self.device, self._used = plan, device, used
         self._pool = InstancePool(plan, container, device)
         self.nbytes = plan.arena_bytes
-        self._contexts = any(line.form == "context" for line in plan.writer.kernels)
+        self._contexts = plan.contextual
 
     def run(self, feeds: Sequence[Any], step: int, traced: bool = False) -> Sequence[Any]:
         instance = self._pool.take(traced)

@@ -183,8 +183,13 @@ class DatasetIterator:
         self._lock = threading.Lock()
         self._rest: Iterator[Element] | None = None
 
+    @property
+    def initialized(self) -> bool:
+        return self._rest is not None
+
     def initialize(self, program: Program, sources: Sequence[Array], only_new: bool = False) -> None:
-        """Begin at the start of what `program` describes over `sources`; with `only_new` just the first time."""
+        """Begin at the start of what `program` describes over `sources`, which are kept; with `only_new` just the first
+        time."""
         with self._lock:
             if self._rest is None or not only_new:
                 self._rest = _Run(sources).elements(program)

@@ -1,0 +1,258 @@
+"""Who may keep, alias and overwrite which array: what kernels of users and of the house give, take and leave alone."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench import errors
+from workbench.core.graph.build import ops
+from workbench.core.graph.opdef import registry
+from workbench.core.run.session import Session
+from workbench.core.state.variables import Context
+
+X = np.arange(12, dtype=np.float32).reshape(4, 3) - 5.0
+FOLLOWERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "fetch": (lambda y: y, lambda y: y),
+    "library": (lambda y: wb.nn.relu(y), lambda y: np.maximum(y, 0)),
+    "ufunc": (lambda y: y + y, lambda y: 2 * y),
+    "fused": (lambda y: wb.tanh(y * 2.0 + 1.0) * y, lambda y: np.tanh(y * 2 + 1) * y),
+    "view": (lambda y: wb.reshape(y, [-1]) * 1.0, lambda y: y.reshape(-1)),
+}
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Iterator[wb.Graph]:
+    before = set(registry)
+    with wb.Graph().as_default() as graph:
+        yield graph
+    for name in set(registry) - before:
+        del registry[name]
+        vars(ops).pop(name, None)
+
+
+def defined(function: Callable[..., Any], signature: str = "x[a,b] -> [a,b]", **options: Any) -> Any:
+    """An operation of a user's."""
+    wb.op(signature, name="mine", **options)(function)
+    return ops.mine
+
+
+def run(fetch: Any, feeds: Any = None) -> Any:
+    with Session() as session:
+        return session.run(fetch, feeds)
+
+
+# what a kernel gives is fitted
+
+@pytest.mark.parametrize("follower", FOLLOWERS)
+@pytest.mark.parametrize("view", [lambda x: x[::-1], lambda x: x[:, ::-1], lambda x: np.asfortranarray(x),
+                                  lambda x: np.broadcast_to(x[:1], x.shape)], ids=["rows", "columns", "fortran", "broadcast"])
+def test_strided_results_are_read_as_what_they_mean(view, follower):
+    build, meaning = FOLLOWERS[follower]
+    x = wb.placeholder("float32", [4, 3])
+    np.testing.assert_allclose(run(build(defined(view)(x)), {x: X}), meaning(view(X)), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("follower", FOLLOWERS)
+def test_unaligned_results_are_copied(follower):
+    def kernel(x):
+        raw = np.zeros(x.nbytes + 1, np.uint8)
+        view = raw[1:].view(x.dtype).reshape(x.shape)
+        view[...] = x
+        return view
+    build, meaning = FOLLOWERS[follower]
+    x = wb.placeholder("float32", [4, 3])
+    np.testing.assert_allclose(run(build(defined(kernel)(x)), {x: X}), meaning(X), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("follower", FOLLOWERS)
+@pytest.mark.parametrize("row", ["resize", "where_indices"])
+def test_operations_of_the_house_give_contiguous_arrays(row, follower):
+    build, meaning = FOLLOWERS[follower]
+    if row == "resize":
+        images = np.random.default_rng(0).random((2, 3, 4, 2)).astype(np.float32)
+        x = wb.placeholder("float32", images.shape)
+        y = ops.resize(x, [6, 8], method="nearest")
+        wanted = images.repeat(2, 1).repeat(2, 2)
+    else:
+        images = X > 0
+        x = wb.placeholder("bool", images.shape)
+        y = wb.cast(wb.where(x), "float32")
+        wanted = np.argwhere(images).astype(np.float32)
+    np.testing.assert_allclose(run(build(y), {x: images}), meaning(wanted), rtol=1e-5, atol=1e-6)
+
+
+LIES = [
+    (lambda x: x.astype(np.float64), errors.DtypeError,
+     "mine: its kernel gave float64 but the output is declared float32; return an array of float32, or correct types= of "
+     "the operation"),
+    (lambda x: x[1:], errors.ShapeError,
+     "mine: its kernel gave shape [3, 3] but the output is declared [4,3]; return that shape, or correct the signature of the "
+     "operation"),
+    (lambda x: x.ravel(), errors.ShapeError, "mine: its kernel gave shape [12] but the output is declared [4,3]; "),
+    (lambda x: x.astype(">f4"), errors.DtypeError, "mine: its kernel gave >f4 but the output is declared float32; "),
+    (lambda x: None, errors.DtypeError, "mine: its kernel gave object but the output is declared float32; "),
+    (lambda x: "text", errors.DtypeError, "mine: its kernel gave <U4 but the output is declared float32; "),
+]
+
+
+@pytest.mark.parametrize("follower", FOLLOWERS)
+@pytest.mark.parametrize("kernel, kind, text", LIES, ids=["dtype", "short", "rank", "order", "none", "text"])
+def test_a_kernel_that_lies_is_named(kernel, kind, text, follower):
+    x = wb.placeholder("float32", [4, 3])
+    y = FOLLOWERS[follower][0](defined(kernel)(x))
+    with pytest.raises(kind) as error:
+        run(y, {x: X})
+    assert str(error.value).startswith(text) and "operation: 'mine'" in str(error.value)
+    assert "built at: " in str(error.value)
+
+
+def test_a_ufunc_that_gives_another_dtype_is_named():
+    x = wb.placeholder("int32", [3])
+    wrong = defined(lambda x: np.sqrt(x), "x[n] -> [n]", types="T -> T", ufunc=np.sqrt)
+    with pytest.raises(errors.DtypeError, match="mine: its kernel gave float64 but the output is declared int32"):
+        run(wrong(x), {x: np.array([1, 4, 9], np.int32)})
+
+
+def test_what_is_known_of_an_unknown_shape_is_checked():
+    x = wb.placeholder("float32", [4, 3])
+    some = defined(lambda x: x[:, :2][1:], "x[a,b] -> [_,b]")
+    with pytest.raises(errors.ShapeError) as error:
+        run(wb.nn.relu(some(x)), {x: X})
+    assert str(error.value).startswith("mine: its kernel gave shape [3, 2] but the output is declared [?,3]; ")
+
+
+def test_a_kernel_with_too_few_results_is_named():
+    x = wb.placeholder("float32", [4, 3])
+    two = defined(lambda x: (x,), "x[a,b] -> [a,b] [a,b]")
+    with pytest.raises(errors.InvalidArgumentError) as error:
+        run(two(x)[0] + 1.0, {x: X})
+    assert str(error.value).startswith("mine: its kernel gave 1 values for 2 outputs; return a tuple with one array for each")
+
+
+def test_numbers_of_the_right_type_become_arrays():
+    x = wb.placeholder("float32", [4, 3])
+    total = defined(lambda x: x.sum(), "x[a,b] -> []")
+    result = run([total(x), total(x) + 1.0], {x: X})
+    assert result == [X.sum(), X.sum() + 1] and result[0].dtype == np.float32
+
+
+# what a kernel is given stays as it is
+
+@pytest.mark.parametrize("source", ["feed", "variable", "arena", "constant"])
+def test_a_kernel_may_not_write_its_inputs(source):
+    def kernel(x):
+        x += 1.0
+        return x
+    mine = defined(kernel)
+    x = wb.placeholder("float32", [4, 3])
+    v = wb.Variable(X)
+    given = {"feed": x, "variable": v.read_value(), "arena": wb.matmul(x, np.eye(3, dtype=np.float32)),
+             "constant": wb.constant(X)}[source]
+    y, fed = mine(given), X.copy()
+    with Session() as session:
+        session.run(v.initializer)
+        with pytest.raises(errors.InvalidArgumentError, match=r"mine: .*read-only"):
+            session.run(y, {x: fed})
+        np.testing.assert_array_equal(session.run(v), X)
+    np.testing.assert_array_equal(fed, X)
+
+
+# what is kept is a copy
+
+class Shelf:
+    """What a user's operation keeps from one step to another."""
+
+    def __init__(self) -> None:
+        self.kept: list[Any] = []
+
+
+def shelf_operations(**options: Any) -> tuple[Any, Any]:
+    def put(context: Context, x):
+        context.container.get("shelf", Shelf, Shelf).kept.append(x)
+        return ()
+
+    def look(context: Context):
+        return context.container.get("shelf", Shelf, Shelf).kept[0]
+    state = {"context": True, "stateful": True, "differentiable": False}
+    wb.op("x[a,b] ->", types="T ->", name="put", **state, **options)(put)
+    wb.op("-> [4,3]", types="-> float32", name="look", **state)(look)
+    return ops.put, ops.look
+
+
+@pytest.mark.parametrize("source", ["feed", "arena", "variable"])
+def test_what_an_operation_keeps_is_its_own(source):
+    put, look = shelf_operations()
+    x, v = wb.placeholder("float32", [4, 3]), wb.Variable(X)
+    product = wb.matmul(x, np.eye(3, dtype=np.float32))
+    kept = {"feed": x, "arena": product, "variable": v.read_value()}[source]
+    keep, over = put(kept), wb.matmul(wb.matmul(product + 1.0, np.eye(3, dtype=np.float32)), np.ones((3, 3), np.float32))
+    more = wb.assign_add(v, np.ones((4, 3), np.float32))
+    with Session() as session:
+        session.run(v.initializer)
+        fed = X.copy()
+        session.run([keep, over], {x: fed})
+        fed[...] = -99
+        session.run([more.op, over], {x: X})
+        np.testing.assert_array_equal(session.run(look()), X)
+
+
+def test_fetches_of_operations_with_a_context_belong_to_the_caller():
+    put, look = shelf_operations()
+    x = wb.placeholder("float32", [4, 3])
+    keep, seen = put(x), look()
+    with Session() as session:
+        session.run(keep, {x: X})
+        first = session.run(seen)
+        first[...] = -99
+        np.testing.assert_array_equal(session.run(seen), X)
+
+
+def test_random_numbers_are_fetched_without_a_copy():
+    from workbench.core.compile.plan import compile_plan
+    from workbench.core.passes.prune import prune
+    y = wb.random_uniform([3])
+    text = compile_plan(prune(y.graph, [y], [], {})).source
+    assert ".copy()" not in text
+
+
+def test_a_data_set_keeps_its_own_rows():
+    """The product lies in memory that the rest of the step writes over."""
+    x = wb.placeholder("float32", [4, 4])
+    one = wb.matmul(x, x)
+    iterator = wb.data.Dataset.from_tensor_slices(one).make_initializable_iterator()
+    row = iterator.get_next()
+    rest = wb.matmul(wb.matmul(wb.matmul(x + 1.0, x), x + 2.0), x)
+    with Session() as session:
+        fed = np.eye(4, dtype=np.float32)
+        session.run([iterator.initializer, rest], {x: fed})
+        fed[...] = 7
+        for index in range(4):
+            np.testing.assert_array_equal(session.run(row), np.eye(4, dtype=np.float32)[index])
+
+
+@pytest.mark.parametrize("constant", [False, True])
+def test_rows_of_a_data_set_belong_to_the_caller(constant):
+    data = np.arange(6, dtype=np.float32).reshape(3, 2)
+    x = wb.constant(data) if constant else wb.placeholder("float32", [3, 2])
+    iterator = wb.data.Dataset.from_tensor_slices(x).make_initializable_iterator()
+    row = iterator.get_next()
+    feeds = {} if constant else {x: data}
+    with Session() as session:
+        for _ in range(2):
+            session.run(iterator.initializer, feeds)
+            found = session.run(row)
+            np.testing.assert_array_equal(found, [0, 1])
+            found[...] = -5
+    np.testing.assert_array_equal(data, np.arange(6).reshape(3, 2))
+
+
+def test_fetched_text_belongs_to_the_caller():
+    x = wb.placeholder("string", [2])
+    text = np.array([b"a", b"b"], object)
+    found = run(wb.identity(x), {x: text})
+    found[0] = b"z"
+    assert text.tolist() == [b"a", b"b"]

@@ -1,0 +1,107 @@
+"""A plan bound to one task's state and to memory of its own: what runs a step, one step at a time."""
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.compile.codegen import Function
+from workbench.core.compile.plan import Plan
+from workbench.core.compile.values import Value, aligned
+from workbench.core.graph.graph import Operation, Tensor
+from workbench.core.state.variables import Container, Context
+from workbench.core.trace import Journal, Span
+
+__all__ = ["Instance"]
+
+Run = Callable[..., tuple[Any, ...]]
+
+
+class Instance:
+    """The functions of a plan over one arena and one container; the `Home` in which values and kernels are bound."""
+
+    def __init__(self, plan: Plan, container: Container, device: str, traced: bool = False) -> None:
+        self.plan, self.container, self.device, self.traced = plan, container, device, traced
+        self.cancelled = threading.Event()
+        self.contexts: list[Context] = []
+        self.marks: list[tuple[int, float]] = []
+        self._send: Callable[..., None] | None = None
+        self._resources: dict[int, Any] = {}
+        self._values: dict[int, Any] = {}
+        self._arena = aligned(plan.arena_bytes)      # kept for life, so that its pages are touched once
+        self.code, binders = plan.load(traced)
+        self.functions = self._bind(binders)
+        self.run: Run = self.functions[0] if self.functions else lambda *feeds: ()
+        computing = (segment.index for segment in plan.segments if segment.kind == "compute")
+        self.by_segment = dict(zip(computing, self.functions))
+        self.bound: dict[Tensor, Any] = {tensor: self.value(value) for tensor, value in plan.bound.items()}
+
+    def begin(self, step: int, send: Callable[..., None] | None = None) -> None:
+        """Tell the kernels with a context which step runs and where its sends go."""
+        self._send = send
+        for context in self.contexts:
+            context.step, context.send = step, send
+
+    def operation_spans(self, step: int, journal: Journal) -> None:
+        """Record one span per operation of a traced step, from the time stamps between its lines."""
+        marks, self.marks = self.marks, []
+        thread, task = threading.get_ident(), self.device.partition("/device:")[0]
+        for (_, start), (index, end) in itertools.pairwise(marks):
+            if index < 0:      # a new segment began: the time before it was spent waiting
+                continue
+            line = self.code.marks[index]
+            nbytes = sum(v.spec.nbytes for v in line.outputs if v.shape is not None and v.dtype != object)
+            journal.span(Span("op", line.op.name, task, self.device, thread, start, end, step, "", nbytes, line.op.type))
+
+    def context(self, op: Operation) -> Context:
+        """A context for one run of `op`."""
+        return Context(self.container, self.device, 0, op.name, self.cancelled, send=self._send)
+
+    # the home of values and kernels
+    def memory(self, key: int, nbytes: int) -> Any:
+        """The bytes of a planned buffer."""
+        return self._arena[self.plan.offsets[key]:][:nbytes]
+
+    def value(self, value: Value) -> Any:
+        """What a value names here; the same object at every call."""
+        if value.key not in self._values:
+            self._values[value.key] = value.bind(self)
+        return self._values[value.key]
+
+    def resource(self, op: Operation) -> Any:
+        """The state behind a handle."""
+        if op.id not in self._resources:
+            self._resources[op.id] = op.definition.reference(self.context(op), **op.attrs)
+        return self._resources[op.id]
+
+    def stepping(self, op: Operation) -> Context:
+        """A context that `begin` keeps up with the steps."""
+        made = self.context(op)
+        self.contexts.append(made)
+        return made
+
+    def _bind(self, binders: dict[str, Callable[[dict[str, Any]], Any]]) -> tuple[Run, ...]:
+        objects = self._objects()
+        for function in self.code.functions:
+            objects |= self._names(function)
+            objects[function.name] = binders[function.name](objects)
+        return tuple(objects[name] for name in self.code.segments)
+
+    def _objects(self) -> dict[str, Any]:
+        """Names that any function may use."""
+        return {"empty": np.empty, "asarray": np.asarray, "check": self._check, "now": time.perf_counter,
+                "mark": lambda index, moment: self.marks.append((index, moment))}
+
+    def _names(self, function: Function) -> dict[str, Any]:
+        names = {symbol: self.value(value) for symbol, value in function.values.items()}
+        names |= {symbol: make(self) for symbol, make in function.objects.items()}
+        return names | {symbol: line.bind(self) for symbol, line in function.kernels.items()}
+
+    def _check(self) -> None:
+        if self.cancelled.is_set():
+            raise errors.CancelledError("while_loop: the step was cancelled; run it again")
