@@ -13,6 +13,7 @@ LAYERS = (
     ("records of a run", "core.trace"),
     ("gate and interrupts", "core.run.gate core.run.interrupts"),
     ("element types", "core.graph.dtype"),
+    ("dimensions", "core.graph.dimension"),
     ("shapes", "core.graph.shape"),
     ("record files", "core.state.tfrecord"),
     ("state", "core.state.variables core.state.queues core.state.accumulators core.state.readers core.state.datasets"),
@@ -89,9 +90,9 @@ EXECUTOR_MAY_NOT = ("threading _thread time asyncio socket select selectors queu
                     "subprocess os random numpy dask distributed")
 
 # What user-level code may know of the engine.
-PUBLIC = ("errors settings core.graph.build core.state.checkpoint core.graph.device core.graph.dtype core.run.gate core.grad "
-          "core.graph.graph core.graph.opdef core.ops core.state.tfrecord core.run.session core.graph.shape core.graph.text "
-          "core.trace")
+PUBLIC = ("errors settings core.graph.build core.state.checkpoint core.graph.device core.graph.dimension core.graph.dtype "
+          "core.run.gate core.grad core.graph.graph core.graph.opdef core.ops core.state.tfrecord core.run.session "
+          "core.graph.shape core.graph.text core.trace")
 RECORDS = "errors settings core.trace core.run.gate"
 
 # Built-ins that execute text, and the only places that may: each compiles source that this process generated itself.

@@ -12,6 +12,7 @@ from workbench import errors as _errors
 from workbench import nn as _nn
 from workbench import train as _train
 from workbench.core.graph.build import ops as _ops
+from workbench.core.graph.dimension import Dimension as _Dimension
 from workbench.core.graph.dtype import as_dtype as _as_dtype
 from workbench.io import mnist_tutorial as _mnist_tutorial
 from workbench.io import tables as _tables
@@ -149,7 +150,7 @@ def _to(dtype: str) -> _Any:
 to_bfloat16, to_double, to_float = _to("bfloat16"), _to("float64"), _to("float32")
 to_int32, to_int64 = _to("int32"), _to("int64")
 as_dtype = _as_dtype
-Dimension = int
+Dimension = _Dimension
 trace = _ops.trace
 diag = _ops.diag
 

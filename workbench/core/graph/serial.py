@@ -7,6 +7,7 @@ import msgpack
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.dimension import Length
 from workbench.core.graph.dtype import DType, as_dtype
 from workbench.core.graph.graph import Graph, Subgraph, Tensor
 from workbench.core.graph.program import Program
@@ -86,6 +87,8 @@ def _encode(value: Any) -> Any:
         return msgpack.ExtType(_ARRAY, _pack(body))
     if isinstance(value, np.ndarray):
         return msgpack.ExtType(_OBJECTS, _pack([list(value.shape), value.ravel().tolist()]))
+    if isinstance(value, Length):
+        return value.value
     if isinstance(value, DType):
         return msgpack.ExtType(_DTYPE, value.name.encode())
     if isinstance(value, Shape):

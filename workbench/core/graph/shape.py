@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from workbench import errors
+from workbench.core.graph.dimension import Length, dimension
 
 __all__ = ["Shape", "as_shape", "broadcast"]
 
@@ -12,7 +13,10 @@ Dim = int | None
 
 
 class Shape:
-    """The static shape of a tensor: a tuple of ints, None for an unknown dimension; `dims` None = unknown rank."""
+    """The static shape of a tensor: a tuple of ints, None for an unknown dimension; `dims` None = unknown rank.
+
+    Items are Dimensions: ints with `.value`, or the unknown one, which equals None.
+    """
 
     __slots__ = ("dims",)
 
@@ -64,7 +68,9 @@ class Shape:
         return len(self.dims) == len(other.dims) and all(
             a is None or b is None or a == b for a, b in zip(self.dims, other.dims))
 
-    is_compatible_with = compatible
+    def is_compatible_with(self, other: Any) -> bool:
+        """Could one runtime shape satisfy both? `other` is anything `as_shape` takes."""
+        return self.compatible(as_shape(other))
 
     def merge(self, other: Shape, where: str = "merge") -> Shape:
         """What is known from either; ShapeError when they contradict."""
@@ -75,6 +81,48 @@ class Shape:
         if other.dims is None:
             return self
         return Shape(a if a is not None else b for a, b in zip(self.dims, other.dims))
+
+    def merge_with(self, other: Any) -> Shape:
+        """merge, for anything `as_shape` takes."""
+        return self.merge(as_shape(other), "merge_with")
+
+    def concatenate(self, other: Any) -> Shape:
+        """These dimensions and then those of `other`."""
+        return self + as_shape(other)
+
+    def with_rank(self, rank: int) -> Shape:
+        """This shape with what the rank tells; ShapeError when its rank is another."""
+        return self.merge(Shape([None] * rank), "with_rank")
+
+    def with_rank_at_least(self, rank: int) -> Shape:
+        """This shape; ShapeError when its rank is known and smaller."""
+        if self.dims is not None and len(self.dims) < rank:
+            raise errors.ShapeError(f"with_rank_at_least: {self} has rank {len(self.dims)}; it must be {rank} or more")
+        return self
+
+    def with_rank_at_most(self, rank: int) -> Shape:
+        """This shape; ShapeError when its rank is known and larger."""
+        if self.dims is not None and len(self.dims) > rank:
+            raise errors.ShapeError(f"with_rank_at_most: {self} has rank {len(self.dims)}; it must be {rank} or less")
+        return self
+
+    def assert_has_rank(self, rank: int) -> None:
+        """ShapeError when the rank is known to be another."""
+        self.with_rank(rank)
+
+    def assert_same_rank(self, other: Any) -> None:
+        """ShapeError when both ranks are known and differ."""
+        there = as_shape(other).rank
+        if there is not None:
+            self.with_rank(there)
+
+    def assert_is_compatible_with(self, other: Any) -> None:
+        """ShapeError when the shapes contradict."""
+        self.merge(as_shape(other), "assert_is_compatible_with")
+
+    def assert_is_fully_defined(self) -> None:
+        """ShapeError unless every dimension is known."""
+        _ = self.static
 
     def common(self, other: Shape) -> Shape:
         """The most precise shape that both satisfy (used where branches meet)."""
@@ -87,13 +135,17 @@ class Shape:
             raise errors.ShapeError("len: the rank is unknown; set it with set_shape")
         return len(self.dims)
 
-    def __iter__(self) -> Iterator[Dim]:
-        return iter(self.as_list())
+    def __bool__(self) -> bool:
+        return self.dims is not None
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(dimension, self.as_list())
 
     def __getitem__(self, index: Any) -> Any:
+        """One Dimension, or the Shape of a slice."""
         if self.dims is None:
-            return Shape(None) if isinstance(index, slice) else None
-        return Shape(self.dims[index]) if isinstance(index, slice) else self.dims[index]
+            return Shape(None) if isinstance(index, slice) else dimension(None)
+        return Shape(self.dims[index]) if isinstance(index, slice) else dimension(self.dims[index])
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, (list, tuple)):
@@ -114,6 +166,8 @@ class Shape:
 
 
 def _dim(value: Any) -> Dim:
+    if isinstance(value, Length):
+        value = value.value
     if value is None:
         return None
     dim = int(value)

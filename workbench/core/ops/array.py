@@ -217,7 +217,7 @@ def _joined(inputs, attrs):
                 raise errors.ShapeError(f"concat: values[0] axis {a} is {dims[a]} but values[{i}] axis {a} is {d}; "
                                         f"only axis {axis} may differ")
             dims[a] = d if dims[a] is None else dims[a]
-    along = [tensor.shape[axis] for tensor in inputs]
+    along = [tensor.shape[axis].value for tensor in inputs]
     dims[axis] = None if None in along else sum(along)
     return [Shape(dims)]
 
@@ -235,7 +235,7 @@ def concat(*values, axis):
 
 @concat.gradient
 def _(node, dy):
-    axis, sizes = node.attrs["axis"], [t.shape[node.attrs["axis"]] for t in node.inputs]
+    axis, sizes = node.attrs["axis"], [t.shape[node.attrs["axis"]].value for t in node.inputs]
     if None not in sizes:
         return ops.split(dy, sizes, axis)
     if node.inputs[0].shape.rank is None:

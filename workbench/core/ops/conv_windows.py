@@ -136,7 +136,7 @@ def image_text(*names, filter=None):
 def images_of(dy, attrs):
     """The shape of the images, as many as dy has where the attribute leaves that open."""
     shape = as_shape(attrs["input_shape"])
-    return Shape([dy[0] if shape[0] is None else shape[0]]) + shape[1:]
+    return Shape([dy[0] if shape[0].value is None else shape[0]]) + shape[1:]
 
 
 def image_shape(x, node):

@@ -24,7 +24,7 @@ class _Rows:
         if not self.tensors or any(t.shape.rank == 0 for t in self.tensors):
             raise errors.InvalidArgumentError(f"{where}: elems is {elems!r}; pass tensors with a first axis to go "
                                               "along")
-        lengths = {t.shape[0] for t in self.tensors} - {None}
+        lengths = {t.shape[0].value for t in self.tensors} - {None}
         if len(lengths) > 1:
             raise errors.ShapeError(f"{where}: elems have first axes {sorted(lengths)}; make them equally long")
         self.static = lengths.pop() if lengths else None

@@ -301,7 +301,7 @@ def densify(slices, name=None):
     if size is None or size >= _DENSE_WARNING:
         warnings.warn(f"densify: a sparse gradient of shape {shape} becomes dense and may take much memory; keep it "
                       "apart from dense gradients", UserWarning, stacklevel=2)
-    rows = shape[0] if shape.rank else None
+    rows = shape[0].value if shape.rank else None
     count = ops.getitem(slices.dense_shape, 0) if rows is None else rows
     dense = ops.unsorted_segment_sum(slices.values, slices.indices, count, name=name)
     dense.set_shape(shape)
