@@ -37,6 +37,7 @@ LAYERS = (
     ("placement", "core.compile.place"),
     ("loops over devices", "core.compile.loops"),
     ("partition", "core.compile.partition"),
+    ("order of operations", "core.compile.order"),
     ("segments", "core.compile.segments core.compile.memory"),
     ("values", "core.compile.values"),
     ("ownership", "core.compile.ownership"),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
 
+from workbench.core.compile.order import order as arrange
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.program import Program, is_back_edge, needed, topological
 from workbench.core.passes.lower import ambient as is_bound
@@ -25,7 +26,7 @@ def cut(program: Program) -> list[Cut]:
     """Group operations by the set of boundary outputs they depend on (paper §3.3 executor, per segment).
 
     Operations with the same set become ready, and dead, at the same moment, so running them together delays nothing
-    and cannot deadlock. A graph without boundaries is one segment.
+    and cannot deadlock. A graph without boundaries is one segment. Inside a segment order.py decides who comes first.
     """
     chosen = needed(program.roots)
     order = [op for op in topological(chosen) if op.type != "argument" and not is_bound(op)]
@@ -40,7 +41,9 @@ def cut(program: Program) -> list[Cut]:
         cuts.append(Cut(kind, [op]))
         if kind == "compute":
             known[awaited] = cuts[-1]
-    return _sorted(cuts)
+    cuts = _sorted(cuts)
+    results = {*program.fetches, *crossing(cuts)}
+    return [Cut(c.kind, arrange(c.operations, results)) if c.kind == "compute" else c for c in cuts]
 
 
 def _sorted(cuts: list[Cut]) -> list[Cut]:
