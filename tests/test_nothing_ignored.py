@@ -37,7 +37,7 @@ BEING_MENDED = ("train.monitored", "train.saver", "train.supervisor")
 PROTOCOLS = {
     "after_create_session", "before_run", "after_run", "__exit__",       # hooks and contexts
     "fit",                                                               # scikit-learn's transformers
-    "_finish", "_outputs",                                               # what optimizers and canned models override
+    "_finish", "_outputs", "_rule",                                       # what optimizers and canned models override
 }
 
 

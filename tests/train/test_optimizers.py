@@ -78,6 +78,31 @@ def rms_prop(w: Any, g: Any, t: int, ms: Any, mom: Any) -> Any:
     return w - mom, ms, mom
 
 
+def centered(w: Any, g: Any, t: int, ms: Any, mg: Any, mom: Any) -> Any:
+    ms, mg = 0.8 * ms + 0.2 * g * g, 0.8 * mg + 0.2 * g
+    mom = 0.5 * mom + 0.05 * g / np.sqrt(ms - mg * mg + 1e-6)
+    return w - mom, ms, mg, mom
+
+
+def shrunk(value: Any, by: Any) -> Any:
+    return np.sign(value) * np.maximum(np.abs(value) - by, 0)
+
+
+def proximal(w: Any, g: Any, t: int) -> Any:
+    return (shrunk(w - 0.1 * g, 0.1 * 0.3) / (1 + 0.1 * 0.2),)
+
+
+def proximal_adagrad(w: Any, g: Any, t: int, a: Any) -> Any:
+    a = a + g * g
+    rate = 0.2 / np.sqrt(a)
+    return shrunk(w - rate * g, rate * 0.3) / (1 + rate * 0.2), a
+
+
+def dual_averaging(w: Any, g: Any, t: int, total: Any, squares: Any) -> Any:
+    total, squares = total + g, squares + g * g
+    return -0.3 * shrunk(total, 0.01 * t) / (0.02 * t * 0.3 + np.sqrt(squares)), total, squares
+
+
 CASES = {
     "gradient descent": (lambda: wb.train.GradientDescentOptimizer(0.1), simple(lambda w, g, t: (w - 0.1 * g,))),
     "momentum": (lambda: wb.train.MomentumOptimizer(0.05, 0.9), momentum(False)),
@@ -85,6 +110,12 @@ CASES = {
     "adam": (lambda: wb.train.AdamOptimizer(0.1, 0.8, 0.99, 1e-7), simple(adam, 0.0, 0.0)),
     "adagrad": (lambda: wb.train.AdagradOptimizer(0.3, 0.2), simple(adagrad, 0.2)),
     "rms prop": (lambda: wb.train.RMSPropOptimizer(0.05, 0.8, 0.5, 1e-6), simple(rms_prop, 1.0, 0.0)),
+    "centered rms prop": (lambda: wb.train.RMSPropOptimizer(0.05, 0.8, 0.5, 1e-6, centered=True),
+                          simple(centered, 1.0, 0.0, 0.0)),
+    "proximal": (lambda: wb.train.ProximalGradientDescentOptimizer(0.1, 0.3, 0.2), simple(proximal)),
+    "proximal adagrad": (lambda: wb.train.ProximalAdagradOptimizer(0.2, 0.1, 0.3, 0.2), simple(proximal_adagrad, 0.1)),
+    "dual averaging": (lambda: wb.train.AdagradDAOptimizer(0.3, wb.train.get_or_create_global_step(), 0.1, 0.01, 0.02),
+                       simple(dual_averaging, 0.0, 0.1)),
     "adadelta": (lambda: wb.train.AdadeltaOptimizer(1.0, 0.95, 1e-6), adadelta),
     "ftrl": (lambda: wb.train.FtrlOptimizer(0.5, l1_regularization_strength=0.01,
                                                l2_regularization_strength=0.02), ftrl),
@@ -188,7 +219,9 @@ def test_a_new_optimizer_is_a_few_lines():
     (lambda w: wb.train.AdagradOptimizer(0.1, 0.0), "Adagrad: initial_accumulator_value is 0.0; use a positive number"),
     (lambda w: wb.train.FtrlOptimizer(0.1, learning_rate_power=1.0), "Ftrl: learning_rate_power is 1.0"),
     (lambda w: Optimizer().minimize(w * w), r"_apply_dense\(grad, var\) is missing; define it"),
-    (lambda w: wb.train.RMSPropOptimizer(0.1, centered=True), "RMSProp: centered=True has no definition here"),
+    (lambda w: wb.train.ProximalAdagradOptimizer(0.1, l1_regularization_strength=-1.0),
+     "ProximalAdagrad: l1_regularization_strength is -1.0; use 0 or more"),
+    (lambda w: wb.train.AdagradDAOptimizer(0.1, 0, 0.0), "AdagradDA: initial_gradient_squared_accumulator_value is 0.0"),
 ])
 def test_mistakes_are_named(build: Any, text: str):
     w = wb.Variable(1.0, name="w")

@@ -128,5 +128,20 @@ def test_averages_adapt_faster_at_first():
 def test_averages_need_a_sensible_decay_and_variables():
     with pytest.raises(errors.InvalidArgumentError, match=r"decay is 1.5"):
         wb.train.ExponentialMovingAverage(1.5)
-    with pytest.raises(errors.InvalidArgumentError, match="is a Tensor; pass variables"):
-        wb.train.ExponentialMovingAverage(0.5).apply([wb.constant(1.0)])
+    with pytest.raises(errors.InvalidArgumentError, match="is a Tensor; pass floating variables or tensors"):
+        wb.train.ExponentialMovingAverage(0.5).apply([wb.constant(1)])
+    with pytest.raises(errors.ShapeError, match="not fully known"):
+        wb.train.ExponentialMovingAverage(0.5).apply([wb.placeholder(wb.float32, [None])])
+
+
+@pytest.mark.parametrize(("debias", "expected"), [(False, [0.2, 0.58]), (True, [2.0, 0.58 / 0.19])])
+def test_averages_of_tensors_start_at_zero_which_can_be_taken_out(debias, expected):
+    x = wb.placeholder(wb.float32, [], name="x")
+    average = wb.train.ExponentialMovingAverage(0.9, zero_debias=debias)
+    update = average.apply([x])
+    assert average.average_name(x) == "x/ExponentialMovingAverage"
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        for value, wanted in zip((2.0, 4.0), expected):
+            session.run(update, {x: value})
+            np.testing.assert_allclose(session.run(average.average(x)), wanted, rtol=1e-6)

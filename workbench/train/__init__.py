@@ -40,6 +40,7 @@ from workbench.train.optimizers import (
     MomentumOptimizer,
     RMSPropOptimizer,
 )
+from workbench.train.proximal import AdagradDAOptimizer, ProximalAdagradOptimizer, ProximalGradientDescentOptimizer
 from workbench.train.saver import Saver, checkpoint_exists, get_checkpoint_state, latest_checkpoint
 from workbench.train.schedules import (
     create_global_step,
@@ -56,14 +57,15 @@ from workbench.train.supervisor import LooperThread, Supervisor
 from workbench.train.sync import SyncReplicasOptimizer, replica_device_setter
 
 __all__ = [
-    "AdadeltaOptimizer", "AdagradOptimizer", "AdamOptimizer", "BytesList", "CheckpointSaverHook", "ClusterSpec",
-    "Coordinator", "Example", "ExponentialMovingAverage", "Feature", "Features", "FloatList", "FtrlOptimizer",
-    "GradientDescentOptimizer", "Int64List", "LoggingTensorHook", "LooperThread", "MomentumOptimizer",
-    "MonitoredTrainingSession", "Optimizer", "QueueRunner", "RMSPropOptimizer", "Saver", "SessionRunHook",
-    "StopAtStepHook", "Supervisor", "SyncReplicasOptimizer", "Training", "add_queue_runner", "batch", "batch_join",
-    "checkpoint_exists", "create_global_step", "exponential_decay", "get_checkpoint_state", "get_global_step",
-    "get_or_create_global_step", "global_step", "input_producer", "inverse_time_decay", "latest_checkpoint",
-    "limit_epochs", "match_filenames_once", "natural_exp_decay", "piecewise_constant", "polynomial_decay",
-    "range_input_producer", "replica_device_setter", "shuffle_batch", "shuffle_batch_join", "slice_input_producer",
-    "start_queue_runners", "string_input_producer",
+    "AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer", "BytesList",
+    "CheckpointSaverHook", "ClusterSpec", "Coordinator", "Example", "ExponentialMovingAverage", "Feature",
+    "Features", "FloatList", "FtrlOptimizer", "GradientDescentOptimizer", "Int64List", "LoggingTensorHook",
+    "LooperThread", "MomentumOptimizer", "MonitoredTrainingSession", "Optimizer", "ProximalAdagradOptimizer",
+    "ProximalGradientDescentOptimizer", "QueueRunner", "RMSPropOptimizer", "Saver", "SessionRunHook",
+    "StopAtStepHook", "Supervisor", "SyncReplicasOptimizer", "Training", "add_queue_runner", "batch",
+    "batch_join", "checkpoint_exists", "create_global_step", "exponential_decay", "get_checkpoint_state",
+    "get_global_step", "get_or_create_global_step", "global_step", "input_producer", "inverse_time_decay",
+    "latest_checkpoint", "limit_epochs", "match_filenames_once", "natural_exp_decay", "piecewise_constant",
+    "polynomial_decay", "range_input_producer", "replica_device_setter", "shuffle_batch", "shuffle_batch_join",
+    "slice_input_producer", "start_queue_runners", "string_input_producer",
 ]

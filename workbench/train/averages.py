@@ -4,63 +4,76 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from workbench import errors
 from workbench.core.graph.build import convert, ops
-from workbench.core.graph.graph import Operation
+from workbench.core.graph.graph import Operation, Tensor
 from workbench.nn.variables import GraphKeys, Variable, global_variables, group, near, root_graph, trainable_variables
 
 __all__ = ["ExponentialMovingAverage"]
 
 
 class ExponentialMovingAverage:
-    """shadow = decay · shadow + (1 - decay) · value, starting from the variable's initial value.
+    """shadow = decay · shadow + (1 - decay) · value, starting from a variable's initial value, or from zero for a tensor.
 
     With `num_updates` the decay is min(decay, (1 + num_updates) / (10 + num_updates)), so that it adapts faster at
-    first.
+    first. `zero_debias` divides averages of tensors by 1 - decay^updates, which takes their start at zero out (Kingma & Ba
+    2015, section 3).
     """
 
     def __init__(self, decay: float, num_updates: Any = None, zero_debias: bool = False,
                  name: str = "ExponentialMovingAverage") -> None:
-        if not 0 <= decay <= 1 or zero_debias:
-            raise errors.InvalidArgumentError(f"ExponentialMovingAverage: decay is {decay}, zero_debias {zero_debias}; "
-                                              "use a decay from 0 to 1 and zero_debias=False")
-        self._decay, self._num_updates, self._name = decay, num_updates, name
-        self._averages: dict[Variable, Variable] = {}
+        if not 0 <= decay <= 1:
+            raise errors.InvalidArgumentError(f"ExponentialMovingAverage: decay is {decay}; use a decay from 0 to 1")
+        self._decay, self._num_updates, self._name, self._debias = decay, num_updates, name, zero_debias
+        self._averages: dict[Any, Variable] = {}
+        self._sums: dict[Any, tuple[Variable, Variable]] = {}      # tensor -> its average from zero, updates so far
 
-    def apply(self, var_list: Iterable[Variable] | None = None) -> Operation:
-        """An operation that brings the averages of `var_list` (default: trainable variables) up to date."""
+    def apply(self, var_list: Iterable[Any] | None = None) -> Operation:
+        """An operation that brings the averages of `var_list`, floating variables and tensors of known shape (default: the
+        trainable variables), up to date."""
         chosen = list(trainable_variables() if var_list is None else var_list)
         for var in chosen:
-            if not isinstance(var, Variable):
+            if not isinstance(var, (Variable, Tensor)) or not var.dtype.is_floating:
                 raise errors.InvalidArgumentError(f"ExponentialMovingAverage: {var!r} is a {type(var).__name__}; pass "
-                                                  "variables")
+                                                  "floating variables or tensors")
             self._shadow(var)
         graph = root_graph()
         with graph.name_scope(self._name) as scope:
             return group(*[self._update(v) for v in chosen], name=scope)
 
-    def _shadow(self, var: Variable) -> None:
+    def _shadow(self, var: Any) -> None:
         if var in self._averages:
             return
+        title, start = f"{var.op.name}/{self._name}", getattr(var, "initial_value", None)
         with root_graph().name_scope(None), near(var):
-            self._averages[var] = Variable(
-                var.initial_value, trainable=False, name=f"{var.op.name}/{self._name}",
-                collections=[GraphKeys.GLOBAL_VARIABLES, GraphKeys.MOVING_AVERAGE_VARIABLES])
+            if isinstance(var, Tensor):      # not fully known: ShapeError
+                start = np.zeros(var.shape.static, var.dtype.numpy)
+            self._averages[var] = Variable(start, trainable=False, name=title, collections=[
+                GraphKeys.GLOBAL_VARIABLES, GraphKeys.MOVING_AVERAGE_VARIABLES])
+            if self._debias and isinstance(var, Tensor):
+                self._sums[var] = (Variable(start, trainable=False, name=f"{title}/biased"),
+                                   Variable(0.0, trainable=False, name=f"{title}/local_step", dtype=var.dtype))
 
-    def _update(self, var: Variable) -> Any:
-        average = self._averages[var]
+    def _update(self, var: Any) -> Any:
+        average, value = self._averages[var], convert(var)
         with near(var):
             decay = convert(self._decay, var.dtype)
             if self._num_updates is not None:
                 updates = ops.cast(convert(self._num_updates), var.dtype)
                 decay = ops.minimum(decay, (1.0 + updates) / (10.0 + updates))
-            return average.assign_sub((1.0 - decay) * (average.value() - var.value()))
+            if var not in self._sums:
+                return average.assign_sub((1.0 - decay) * (average.value() - value))
+            biased, count = self._sums[var]
+            total = biased.assign_sub((1.0 - decay) * (biased.value() - value))
+            return average.assign(total / (1.0 - ops.pow(decay, count.assign_add(1.0))))
 
-    def average(self, var: Variable) -> Variable | None:
+    def average(self, var: Any) -> Variable | None:
         """The variable that holds the average of `var`, None before apply()."""
         return self._averages.get(var)
 
-    def average_name(self, var: Variable) -> str:
+    def average_name(self, var: Any) -> str:
         """The name of that variable, without ":0"."""
         found = self._averages.get(var)
         return found.op.name if found is not None else f"{var.op.name}/{self._name}"

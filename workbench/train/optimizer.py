@@ -8,9 +8,9 @@ from workbench import errors
 from workbench.core.grad import gradients
 from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.graph import Operation, Tensor
-from workbench.nn.variables import Variable, group, near, root_graph, trainable_variables
+from workbench.nn.variables import Variable, group, near, root_graph, scatter_update, trainable_variables
 
-__all__ = ["GradientsAndVariables", "Optimizer"]
+__all__ = ["GradientsAndVariables", "Optimizer", "RuleOptimizer", "distinct"]
 
 GradientsAndVariables = Sequence[tuple[Any, Variable]]
 
@@ -153,3 +153,46 @@ class Optimizer:
             tensor = convert(value)
             return tensor if tensor.dtype is var.dtype else ops.cast(tensor, var.dtype)
         return convert(value, var.dtype)
+
+
+def distinct(grad: IndexedSlices) -> tuple[Tensor, Tensor]:
+    """Distinct row numbers of a sparse gradient, and the sum of its rows of each."""
+    rows, places = ops.unique(grad.indices)
+    return rows, ops.unsorted_segment_sum(grad.values, places, ops.size(rows))
+
+
+class RuleOptimizer(Optimizer):
+    """An optimizer that is one rule, from the gradient and the values of a variable and its slots to their new values.
+
+    A new one defines `_rule` and lists its slots with their first values in `_slots_of`. A sparse gradient applies the rule
+    to its distinct rows alone.
+    """
+
+    def _slots_of(self) -> dict[str, float]:
+        """Slot -> the value it is filled with."""
+        return {}
+
+    def _rule(self, var: Variable, grad: Tensor, value: Tensor, *slots: Tensor) -> list[Tensor]:
+        """[new value of the variable, new value of each slot], all of the shape of `grad`."""
+        raise errors.UnimplementedError(f"{self._name}: _rule(var, grad, value, *slots) is missing; define it")
+
+    def _create_slots(self, variables: Sequence[Variable]) -> None:
+        for var in variables:
+            for name, value in self._slots_of().items():
+                self._make_slot(var, name, value)
+
+    def _states(self, var: Variable) -> list[Variable]:
+        return [var, *(self._slot(var, name) for name in self._slots_of())]
+
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
+        states = self._states(var)
+        first, *rest = self._rule(var, grad, *[state.value() for state in states])
+        with root_graph().control_dependencies([state.assign(new).op for state, new in zip(states[1:], rest)]):
+            return var.assign(first)
+
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor:
+        rows, total = distinct(grad)
+        states = self._states(var)
+        first, *rest = self._rule(var, total, *[state.gather(rows) for state in states])
+        with root_graph().control_dependencies([scatter_update(s, rows, new).op for s, new in zip(states[1:], rest)]):
+            return scatter_update(var, rows, first)

@@ -7,17 +7,11 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, ops
 from workbench.core.graph.graph import Tensor
-from workbench.nn.variables import Variable, near, root_graph, scatter_sub, scatter_update
-from workbench.train.optimizer import Optimizer
+from workbench.nn.variables import Variable, near, root_graph
+from workbench.train.optimizer import Optimizer, RuleOptimizer
 
 __all__ = ["AdadeltaOptimizer", "AdagradOptimizer", "AdamOptimizer", "FtrlOptimizer", "GradientDescentOptimizer",
            "MomentumOptimizer", "RMSPropOptimizer"]
-
-
-def _distinct(grad: IndexedSlices) -> tuple[Tensor, Tensor]:
-    """Distinct row numbers of a sparse gradient, and the sum of its rows of each."""
-    rows, places = ops.unique(grad.indices)
-    return rows, ops.unsorted_segment_sum(grad.values, places, ops.size(rows))
 
 
 class GradientDescentOptimizer(Optimizer):
@@ -137,24 +131,30 @@ class AdagradOptimizer(Optimizer):
             var.handle, self._slot(var, "accumulator").handle, self._number(self._rate, var), grad.values, grad.indices)
 
 
-class RMSPropOptimizer(Optimizer):
+class RMSPropOptimizer(RuleOptimizer):
     """Divide by a running root mean square of the gradient (Hinton 2012), with momentum.
 
     rms = decay · rms + (1 - decay) · gradient²; momentum slot = momentum · slot + learning_rate · gradient / √(rms +
-    epsilon); variable -= slot. Raises UnimplementedError for `centered`.
+    epsilon); variable -= slot. With `centered` the mean of the gradient, squared, is taken off rms: its variance remains.
     """
 
     def __init__(self, learning_rate: Any, decay: Any = 0.9, momentum: Any = 0.0, epsilon: Any = 1e-10,
                  use_locking: bool = False, centered: bool = False, name: str = "RMSProp") -> None:
-        if centered:
-            raise errors.UnimplementedError("RMSProp: centered=True has no definition here; use centered=False")
         super().__init__(use_locking, name)
         self._rate, self._decay, self._momentum, self._epsilon = learning_rate, decay, momentum, epsilon
+        self._centered = centered
 
-    def _create_slots(self, variables: Sequence[Variable]) -> None:
-        for var in variables:
-            self._make_slot(var, "rms", 1.0)
-            self._make_slot(var, "momentum")
+    def _slots_of(self) -> dict[str, float]:
+        return {"rms": 1.0, **({"mg": 0.0} if self._centered else {}), "momentum": 0.0}
+
+    def _rule(self, var: Variable, grad: Tensor, value: Tensor, *slots: Tensor) -> list[Tensor]:
+        rms, mean, step = slots
+        rate, decay, momentum, epsilon = (
+            self._number(n, var) for n in (self._rate, self._decay, self._momentum, self._epsilon))
+        rms = decay * rms + (1 - decay) * ops.square(grad)
+        mean = decay * mean + (1 - decay) * grad
+        step = momentum * step + rate * grad * ops.rsqrt(rms - ops.square(mean) + epsilon)
+        return [value - step, rms, mean, step]
 
     def _inputs(self, var: Variable) -> list[Tensor]:
         states = [var.handle, self._slot(var, "rms").handle, self._slot(var, "momentum").handle]
@@ -162,13 +162,17 @@ class RMSPropOptimizer(Optimizer):
         return states + [self._number(value, var) for value in values]
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
+        if self._centered:
+            return super()._apply_dense(grad, var)
         return ops.apply_rms_prop(*self._inputs(var), grad)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor:
+        if self._centered:
+            return super()._apply_sparse(grad, var)
         return ops.sparse_apply_rms_prop(*self._inputs(var), grad.values, grad.indices)
 
 
-class AdadeltaOptimizer(Optimizer):
+class AdadeltaOptimizer(RuleOptimizer):
     """Steps in the ratio of past updates to past gradients (Zeiler 2012), times `learning_rate`; `rho` is the decay
     of both means."""
 
@@ -177,33 +181,18 @@ class AdadeltaOptimizer(Optimizer):
         super().__init__(use_locking, name)
         self._rate, self._rho, self._epsilon = learning_rate, rho, epsilon
 
-    def _create_slots(self, variables: Sequence[Variable]) -> None:
-        for var in variables:
-            self._make_slot(var, "accum")
-            self._make_slot(var, "accum_update")
+    def _slots_of(self) -> dict[str, float]:
+        return {"accum": 0.0, "accum_update": 0.0}
 
-    def _rule(self, var: Variable, grad: Tensor, accum: Tensor, moved: Tensor) -> list[Tensor]:
-        """[change of the variable, new accum, new accum_update]."""
+    def _rule(self, var: Variable, grad: Tensor, value: Tensor, *slots: Tensor) -> list[Tensor]:
+        accum, moved = slots
         rho, epsilon = self._number(self._rho, var), self._number(self._epsilon, var)
         mean = rho * accum + (1 - rho) * ops.square(grad)
         step = ops.sqrt(moved + epsilon) * ops.rsqrt(mean + epsilon) * grad
-        return [self._number(self._rate, var) * step, mean, rho * moved + (1 - rho) * ops.square(step)]
-
-    def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
-        slots = [self._slot(var, "accum"), self._slot(var, "accum_update")]
-        step, *states = self._rule(var, grad, *[slot.value() for slot in slots])
-        with root_graph().control_dependencies([slot.assign(s).op for slot, s in zip(slots, states)]):
-            return var.assign_sub(step)
-
-    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor:
-        rows, total = _distinct(grad)
-        slots = [self._slot(var, "accum"), self._slot(var, "accum_update")]
-        step, *states = self._rule(var, total, *[slot.gather(rows) for slot in slots])
-        with root_graph().control_dependencies([scatter_update(slot, rows, s).op for slot, s in zip(slots, states)]):
-            return scatter_sub(var, rows, step)
+        return [value - self._number(self._rate, var) * step, mean, rho * moved + (1 - rho) * ops.square(step)]
 
 
-class FtrlOptimizer(Optimizer):
+class FtrlOptimizer(RuleOptimizer):
     """Follow the regularised leader (McMahan et al. 2013): sparse models by an L1 term.
 
     Raises InvalidArgumentError for a positive `learning_rate_power` or a negative strength.
@@ -220,13 +209,11 @@ class FtrlOptimizer(Optimizer):
         self._rate, self._power, self._initial = learning_rate, -learning_rate_power, initial_accumulator_value
         self._l1, self._l2 = l1_regularization_strength, l2_regularization_strength
 
-    def _create_slots(self, variables: Sequence[Variable]) -> None:
-        for var in variables:
-            self._make_slot(var, "accum", self._initial)
-            self._make_slot(var, "linear")
+    def _slots_of(self) -> dict[str, float]:
+        return {"accum": self._initial, "linear": 0.0}
 
-    def _rule(self, var: Variable, grad: Tensor, value: Tensor, accum: Tensor, linear: Tensor) -> list[Tensor]:
-        """[new value of the variable, new accum, new linear]."""
+    def _rule(self, var: Variable, grad: Tensor, value: Tensor, *slots: Tensor) -> list[Tensor]:
+        accum, linear = slots
         rate, power = self._number(self._rate, var), self._number(self._power, var)
         total = accum + ops.square(grad)
         sigma = (ops.pow(total, power) - ops.pow(accum, power)) / rate
@@ -234,16 +221,3 @@ class FtrlOptimizer(Optimizer):
         curve = ops.pow(total, power) / rate + 2 * self._l2
         chosen = ops.select(ops.abs(line) > self._l1, (ops.sign(line) * self._l1 - line) / curve, ops.zeros_like(line))
         return [chosen, total, line]
-
-    def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
-        states = [var, self._slot(var, "accum"), self._slot(var, "linear")]
-        first, *rest = self._rule(var, grad, *[s.value() for s in states])
-        with root_graph().control_dependencies([s.assign(new).op for s, new in zip(states[1:], rest)]):
-            return var.assign(first)
-
-    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor:
-        rows, total = _distinct(grad)
-        states = [var, self._slot(var, "accum"), self._slot(var, "linear")]
-        first, *rest = self._rule(var, total, *[s.gather(rows) for s in states])
-        with root_graph().control_dependencies([scatter_update(s, rows, new).op for s, new in zip(states[1:], rest)]):
-            return scatter_update(var, rows, first)
