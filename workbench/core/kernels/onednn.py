@@ -1,6 +1,9 @@
 """oneDNN as a kernel library: importing registers its selectors and its reorder; without the wheel all decline."""
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from workbench.core.kernels import onednn_conv, onednn_elementwise, onednn_matmul, onednn_pool
 from workbench.core.kernels.choice import Choice, Spec, reorders
 from workbench.core.kernels.onednn_api import Argument
@@ -13,8 +16,10 @@ from workbench.core.kernels.onednn_format import (
     primitive,
     stripped,
 )
+from workbench.core.kernels.onednn_guard import referring, rescued
 from workbench.core.kernels.onednn_program import Builder, Place
-from workbench.errors import UnimplementedError
+from workbench.core.kernels.onednn_view import read, write
+from workbench.errors import InternalError, UnimplementedError
 
 __all__ = ["available", "reorder"]
 
@@ -30,13 +35,18 @@ def reorder(source: Spec, target: Spec) -> Choice:
     if not layouts:
         raise UnimplementedError(f"reorder: layouts are {source.layout} and {target.layout}; one must be of onednn")
     axes = layouts[-1].axes
-    made = primitive("reorder", _described(source, axes), _described(target, axes))
+    def refer(arrays: Sequence[Any]) -> None:
+        write(arrays[1], target.shape, target.layout, read(arrays[0], source.shape, source.layout))
+    try:
+        made = primitive("reorder", _described(source, axes), _described(target, axes))
+    except InternalError as error:
+        return referring("reorder", error, (source.layout,), (target.layout,), refer)
     if made is None:
         raise UnimplementedError(f"reorder: onednn cannot copy {source.layout} to {target.layout} for shape "
                                  f"{source.shape}; set WB_LIBRARIES without onednn")
     builder = Builder(1, 1)
     builder.step(made, {Argument.SOURCE: Place(0), Argument.OUTPUT: builder.output()})
-    return builder.choice((source.layout,), (target.layout,))
+    return rescued("reorder", builder.choice((source.layout,), (target.layout,)), refer)
 
 
 def _described(spec: Spec, axes: tuple[int, ...]) -> Desc:

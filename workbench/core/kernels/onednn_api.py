@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
@@ -47,6 +47,8 @@ QUERY_IMPLEMENTATION: Final = 8
 QUERY_STRIDES: Final = 14
 QUERY_SCRATCHPAD: Final = 136
 QUERY_ARGUMENT: Final = 255
+QUERY_AXES: Final = 256
+QUERY_DIMENSIONS: Final = 257
 QUERY_PADDED: Final = 260
 QUERY_FORMAT_KIND: Final = 262
 QUERY_BLOCK_COUNT: Final = 263
@@ -111,6 +113,16 @@ class Api:
             raise UnimplementedError(f"onednn: {path.name} has version {self.version} but 3 is needed; install the "
                                      "wheel onednn-cpu-gomp, or set WB_LIBRARIES without onednn")
         self.engine = self._out("dnnl_engine_create", CPU, ctypes.c_size_t(0))
+        self.openmp = self._openmp()
+
+    def _openmp(self) -> Callable[[int], None]:
+        """OpenMP's `omp_set_num_threads` of the runtime this library uses: for kernels that the calling thread runs."""
+        try:
+            found = self.library.omp_set_num_threads
+        except AttributeError:      # the flavour of the library for TBB, which shares its threads by itself
+            return lambda threads: None
+        found.argtypes, found.restype = (ctypes.c_int,), None
+        return partial(found)
 
     def _version(self) -> tuple[int, int, int]:
         self.library.dnnl_version.restype = ctypes.POINTER(ctypes.c_int * 3)
@@ -177,12 +189,21 @@ class Api:
         """The format in words, such as `strides 3136,196,14,1 blocks 16b`; `opaque` if the library hides it."""
         if self._number(descriptor, QUERY_FORMAT_KIND) != KIND_BLOCKED:
             return "opaque"
-        strides = ",".join(map(str, self._numbers(descriptor, QUERY_STRIDES, axes)))
+        strides, blocks = self.blocks(descriptor, axes)
+        words = "".join(f"{size}{'abcdefghijkl'[axis]}" for axis, size in blocks)
+        return f"strides {','.join(map(str, strides))}" + (f" blocks {words}" if words else "")
+
+    def blocks(self, descriptor: Pointer, axes: int) -> tuple[tuple[int, ...], list[tuple[int, int]]]:
+        """(stride of each axis in elements, (axis, size) of each block from the outermost in); not for opaque formats."""
         count = self._number(descriptor, QUERY_BLOCK_COUNT)
-        sizes = self._numbers(descriptor, QUERY_BLOCKS, count)
-        letters = ("abcdefghijkl"[axis] for axis in self._numbers(descriptor, QUERY_BLOCK_AXES, count))
-        blocks = "".join(f"{size}{letter}" for size, letter in zip(sizes, letters))
-        return f"strides {strides}" + (f" blocks {blocks}" if blocks else "")
+        sizes, of = (self._numbers(descriptor, what, count) for what in (QUERY_BLOCKS, QUERY_BLOCK_AXES))
+        return self._numbers(descriptor, QUERY_STRIDES, axes), list(zip(of, sizes))
+
+    def summary(self, descriptor: Pointer) -> tuple[Any, ...]:
+        """A hashable value that equal descriptors share; different ones mostly differ in it."""
+        axes, kind = self._number(descriptor, QUERY_AXES), self._number(descriptor, QUERY_FORMAT_KIND)
+        shape = self._numbers(descriptor, QUERY_DIMENSIONS, axes)
+        return shape, kind, self.size(descriptor), self.blocking(descriptor, axes)
 
     def padded(self, descriptor: Pointer, axes: int) -> tuple[int, ...]:
         """Dimensions with the padding that blocks add."""
@@ -227,6 +248,10 @@ class Api:
 
     def primitive(self, described: Pointer) -> Pointer:
         return self._out("dnnl_primitive_create", described)
+
+    def destroy_primitive(self, primitive: Pointer, described: Pointer) -> None:
+        self.check(self.library.dnnl_primitive_destroy(primitive), "dnnl_primitive_destroy")
+        self.check(self.library.dnnl_primitive_desc_destroy(described), "dnnl_primitive_desc_destroy")
 
     def argument(self, described: Pointer, argument: int) -> Pointer | None:
         """Borrowed memory descriptor of an execution argument; valid while `described` lives."""

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.core.kernels.choice import Choice, Layout, Spec, register
+from workbench.core.kernels.choice import Choice, Layout, Spec
 from workbench.core.kernels.onednn_api import CONVOLUTION_DIRECT, FORWARD_TRAINING, Argument
 from workbench.core.kernels.onednn_format import (
     Desc,
     Format,
+    Interned,
     Primitive,
     any_format,
     as_format,
@@ -30,7 +31,7 @@ from workbench.core.kernels.onednn_format import (
     servable,
     stripped,
 )
-from workbench.core.kernels.onednn_guard import Image, guarded, referred
+from workbench.core.kernels.onednn_guard import guarded, referred, serve
 from workbench.core.kernels.onednn_program import Builder, Place
 from workbench.core.kernels.onednn_winograd import Winograd, spec_dimensions
 from workbench.core.kernels.options import kernel_options
@@ -92,7 +93,7 @@ class Convolution:
 
     def __init__(self, attributes: Mapping[str, Any], x: Spec, kernel: Spec, y: Spec,
                  bias: Spec | None = None) -> None:
-        self.axes = data_axes(attributes)
+        self.axes, self.attributes = data_axes(attributes), attributes
         self.x, self.kernel, self.y, self.bias = x, kernel, y, bias
         height, width = x.shape[self.axes[2]], x.shape[self.axes[3]]
         self.window = Window.of(attributes, (height, width), kernel.shape[:2])
@@ -160,19 +161,13 @@ class Convolution:
             spare = spare or made
         return spare
 
-    def exact(self, choice: Choice | None, op: str, inputs: Sequence[Spec], output: Spec,
-              more: Mapping[str, Any]) -> Choice | None:
+    def exact(self, choice: Choice | None, op: str, attributes: Mapping[str, Any], inputs: Sequence[Spec],
+              output: Spec) -> Choice | None:
         """Winograd's `choice`, whose tiles spread what is not finite, left to the reference there."""
         if choice is None:
             return None
-        padding = tuple(zip(self.window.before, self.window.after))
-        attributes = {"strides": (1, 1), "dilations": (1, 1), "padding": padding, **more}
-        images = [self._image(spec, layout) for spec, layout in zip(inputs, choice.inputs)]
-        refer = referred(op, attributes, images, self._image(output, choice.outputs[0]))
+        refer = referred(op, attributes, choice, inputs, output)
         return guarded(choice, {i: math.prod(spec.shape) for i, spec in enumerate(inputs[:2])}, refer)
-
-    def _image(self, spec: Spec, layout: Layout | None) -> Image | None:
-        return None if spec is self.bias or spec is self.kernel else Image(spec.shape, layout, self.axes)
 
     def wanted(self, made: Primitive, argument: int, spec: Spec) -> Layout | None:
         """The format an image input must have; its own if the bytes already lie right."""
@@ -184,7 +179,7 @@ def good(made: Primitive) -> bool:
     return made.implementation.startswith(("jit", "brg"))
 
 
-def same_or(identity: int, wanted: Format | None, spec: Spec) -> Layout | None:
+def same_or(identity: Interned, wanted: Format | None, spec: Spec) -> Layout | None:
     """The layout `spec` has if its leading bytes lie as `identity` says, else `wanted`."""
     layout = stripped(spec.layout)
     return spec.layout if layout is not None and layout.identity == identity else wanted
@@ -194,7 +189,7 @@ def _four(*specs: Spec) -> bool:
     return servable(*specs) and all(len(spec.shape) == 4 for spec in specs)
 
 
-@register("onednn", "conv2d")
+@serve("conv2d")
 def conv2d(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
            free: Sequence[bool]) -> Choice | None:
     """Convolution of an image batch with a filter."""
@@ -203,7 +198,7 @@ def conv2d(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Seque
     return _forward(Convolution(attributes, inputs[0], inputs[1], outputs[0]), (), free[0])
 
 
-@register("onednn", "fused_conv2d")
+@serve("fused_conv2d")
 def fused_conv2d(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
                  free: Sequence[bool]) -> Choice | None:
     """`activation(conv2d(x, filter) + bias)` in one pass; activation "none" or "relu"."""
@@ -223,8 +218,8 @@ def _forward(shape: Convolution, after: tuple[tuple[Any, ...], ...], free: bool)
         inputs = (shape.wanted_last(shape.x), None, *(() if shape.bias is None else (None,)))
         activation = "" if shape.bias is None else "relu" if after else "bias"
         given = (shape.x, shape.kernel, *(() if shape.bias is None else (shape.bias,)))
-        op, more = ("fused_conv2d", {"activation": "relu" if after else "none"}) if activation else ("conv2d", {})
-        return shape.exact(winograd.forward(activation, inputs, format_), op, given, shape.y, more)
+        op = "fused_conv2d" if activation else "conv2d"
+        return shape.exact(winograd.forward(activation, inputs, format_), op, shape.attributes, given, shape.y)
     made = shape.best(lambda mode: shape.forward(mode, after), shape.x)
     if made is None:
         return None
@@ -244,7 +239,7 @@ def _channels_match(shape: Convolution) -> bool:
     return shape.x.shape[shape.axes[1]] == shape.kernel.shape[2]
 
 
-@register("onednn", "conv2d_backprop_input")
+@serve("conv2d_backprop_input")
 def conv2d_backprop_input(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
                           free: Sequence[bool]) -> Choice | None:
     """Gradient of `conv2d` with respect to the image, from the filter and `dy`."""
@@ -257,8 +252,7 @@ def conv2d_backprop_input(attributes: Mapping[str, Any], inputs: Sequence[Spec],
     winograd, (fits, format_) = shape.winograd(), shape.last(outputs[0], free[0])
     if winograd is not None and fits:
         found = winograd.backward_data((None, shape.wanted_last(dy)), format_)
-        more = {"input_shape": tuple(outputs[0].shape[shape.axes[i]] for i in (0, 2, 3, 1))}
-        return shape.exact(found, "conv2d_backprop_input", (kernel, dy), outputs[0], more)
+        return shape.exact(found, "conv2d_backprop_input", attributes, inputs, outputs[0])
     made = shape.best(lambda mode: shape.backward(
         "convolution_backward_data", shape.data(outputs[0], mode), shape.filter(), shape.data(dy, mode)), dy)
     if made is None:
@@ -270,7 +264,7 @@ def conv2d_backprop_input(attributes: Mapping[str, Any], inputs: Sequence[Spec],
                            shape.wanted(made, Argument.OUTPUT_GRADIENT, dy)), (stored,))
 
 
-@register("onednn", "conv2d_backprop_filter")
+@serve("conv2d_backprop_filter")
 def conv2d_backprop_filter(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
                            free: Sequence[bool]) -> Choice | None:
     """Gradient of `conv2d` with respect to the filter, from the image and `dy`."""
@@ -283,7 +277,7 @@ def conv2d_backprop_filter(attributes: Mapping[str, Any], inputs: Sequence[Spec]
     winograd = shape.winograd()
     if winograd is not None:
         found = winograd.backward_filter((shape.wanted_last(x), shape.wanted_last(dy)))
-        return shape.exact(found, "conv2d_backprop_filter", (x, dy), outputs[0], {"filter_shape": outputs[0].shape})
+        return shape.exact(found, "conv2d_backprop_filter", attributes, inputs, outputs[0])
     made = shape.best(lambda mode: shape.backward(
         "convolution_backward_weights", shape.data(x, mode), shape.filter(), shape.data(dy, mode)), x, dy)
     if made is None:

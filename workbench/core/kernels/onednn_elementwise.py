@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core.kernels.choice import Choice, Kernel, Layout, Spec, register
+from workbench.core.kernels.choice import Choice, Kernel, Layout, Spec
 from workbench.core.kernels.onednn_api import BINARY_ADD, ELU, FORWARD_INFERENCE, RELU_SLOPE, Argument
 from workbench.core.kernels.onednn_conv import data_axes
 from workbench.core.kernels.onednn_format import (
@@ -26,7 +26,7 @@ from workbench.core.kernels.onednn_format import (
     servable,
     stripped,
 )
-from workbench.core.kernels.onednn_guard import floats
+from workbench.core.kernels.onednn_guard import floats, serve
 from workbench.core.kernels.onednn_program import Builder, Place
 
 __all__ = ["add", "bias_add", "bias_add_grad", "relu", "relu_grad"]
@@ -77,7 +77,7 @@ def _choice(made: Primitive | None, alike: Alike, arguments: Sequence[int], outp
     return builder.choice(alike.inputs, (alike.format,), {0: 0})
 
 
-@register("onednn", "relu")
+@serve("relu")
 def relu(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
          free: Sequence[bool]) -> Choice | None:
     """`max(x, 0)`."""
@@ -88,7 +88,7 @@ def relu(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequenc
     return _choice(made, alike, (Argument.SOURCE,), Argument.OUTPUT)
 
 
-@register("onednn", "relu_grad")
+@serve("relu_grad")
 def relu_grad(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
               free: Sequence[bool]) -> Choice | None:
     """`dy` where `y > 0`, else 0; from (dy, y) with `y` the result of the ReLU."""
@@ -120,7 +120,7 @@ def _selecting(count: int) -> Callable[[tuple[bool, ...]], Kernel]:
     return make
 
 
-@register("onednn", "add")
+@serve("add")
 def add(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
         free: Sequence[bool]) -> Choice | None:
     """Sum of two values of one shape; broadcasting is not ours."""
@@ -166,7 +166,7 @@ def _channelled(attributes: Mapping[str, Any], spec: Spec) -> bool:
     return len(spec.shape) in (2, 4) or (len(spec.shape) > 2 and attributes.get("data_format", "NHWC") == "NHWC")
 
 
-@register("onednn", "bias_add")
+@serve("bias_add")
 def bias_add(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
              free: Sequence[bool]) -> Choice | None:
     """`x + b` with `b` along the channels."""
@@ -182,7 +182,7 @@ def bias_add(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Seq
     return builder.choice((view.layout(x), None), (view.format,), {0: 0})
 
 
-@register("onednn", "bias_add_grad")
+@serve("bias_add_grad")
 def bias_add_grad(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
                   free: Sequence[bool]) -> Choice | None:
     """Sum of `dy` over all axes but the channels."""

@@ -2,13 +2,15 @@
 
 A `Format` tells how a value's bytes lie: a descriptor of the library plus the order in which the value's axes became
 the descriptor's axes (oneDNN always counts batch, channels, height, width; filters output, input, height, width).
-Primitives are cached for the life of the process, because generating the code of one costs about 0.4 ms; kernels of
-any number of plans share them and differ only in their memory objects.
+Primitives are cached, because generating the code of one costs about 0.4 ms; kernels of any number of plans share them
+and differ only in their memory objects.
 """
 from __future__ import annotations
 
 import ctypes
 import threading
+import weakref
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -17,11 +19,12 @@ import numpy as np
 
 from workbench.core.kernels.choice import Layout
 from workbench.core.kernels.onednn_api import Api, Argument, Pointer, dimensions, load
-from workbench.core.kernels.threads import get_threads
+from workbench.core.kernels.onednn_cost import seconds
+from workbench.core.kernels.threads import threads_for
 from workbench.errors import UnimplementedError
 
 __all__ = [
-    "ALIGNMENT", "Desc", "Format", "Primitive", "any_format", "api", "as_format", "available", "channels_last",
+    "ALIGNMENT", "Desc", "Format", "Interned", "Primitive", "any_format", "api", "as_format", "available", "channels_last",
     "contiguous", "descriptor", "fast", "format_of", "identity_of", "known", "placed", "primitive", "servable",
     "size", "stripped",
 ]
@@ -31,21 +34,30 @@ MOST_AFTER = 3  # operations behind the main one
 FLOAT32 = np.dtype(np.float32)
 
 
+class Interned:
+    """A descriptor of the library; equal ones are one object, which frees it when nothing refers to it any more."""
+
+    __slots__ = ("__weakref__", "pointer")
+
+    def __init__(self, pointer: Pointer) -> None:
+        self.pointer = pointer
+
+
 @dataclass(frozen=True)
 class Format:
     """Private memory format of one value; equal formats hold equal bytes for equal values.
 
     `shape` counts in the library's axis order, `axes[i]` is the value's axis behind the library's axis `i`,
-    `identity` names the interned descriptor. `workspace` names a second descriptor whose bytes follow at `offset`: a
+    `identity` is the interned descriptor. `workspace` is a second descriptor whose bytes follow at `offset`: a
     pooling writes there where each maximum came from, readers of the value ignore it.
     """
 
     shape: tuple[int, ...]
     axes: tuple[int, ...]
-    identity: int
+    identity: Interned
     nbytes: int
     text: str = field(compare=False)
-    workspace: int | None = None
+    workspace: Interned | None = None
     offset: int = 0
 
     @property
@@ -58,23 +70,30 @@ class Desc(NamedTuple):
 
     shape: tuple[int, ...]
     strides: tuple[int, ...] | None = None
-    identity: int | None = None
+    identity: Interned | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Primitive:
-    """A compiled operation; `formats` maps execution arguments to interned descriptors."""
+    """A compiled operation; `formats` maps execution arguments to interned descriptors.
+
+    It is laid out for `threads` threads and runs with as many. The library's objects are freed with the last reference.
+    """
 
     pointer: Pointer
     described: Pointer
-    formats: Mapping[int, int]
+    formats: Mapping[int, Interned]
     scratch: int
     implementation: str
+    threads: int
 
+
+MOST_PRIMITIVES = 4096
+"""Primitives that are kept although no plan may need them any more; the one used longest ago goes first."""
 
 _lock = threading.RLock()
-_descriptors: list[Pointer] = []
-_primitives: dict[Any, Primitive | UnimplementedError] = {}
+_interned: dict[tuple[Any, ...], weakref.WeakSet[Interned]] = {}
+_primitives: OrderedDict[Any, Primitive | None] = OrderedDict()
 
 
 def available() -> bool:
@@ -95,25 +114,37 @@ def servable(*specs: Any) -> bool:
     return all(spec.dtype == FLOAT32 and 0 not in spec.shape for spec in specs) and available()
 
 
-def _intern(descriptor: Pointer) -> int:
-    """The number of a descriptor equal to `descriptor`, which stays the caller's."""
+def _intern(found: Pointer) -> Interned:
+    """The one descriptor equal to `found`, which stays the caller's."""
     library = api()
+    summary = library.summary(found)
     with _lock:
-        for number, known_one in enumerate(_descriptors):
-            if library.equal(known_one, descriptor):
-                return number
-        _descriptors.append(library.clone(descriptor))
-        return len(_descriptors) - 1
+        alike = _interned.setdefault(summary, weakref.WeakSet())
+        for one in alike:
+            if library.equal(one.pointer, found):
+                return one
+        made = Interned(library.clone(found))
+        alike.add(made)
+        _interned[summary] = alike      # collecting garbage may have forgotten it, empty, in between
+        weakref.finalize(made, _forget, library, summary, made.pointer).atexit = False
+        return made
 
 
-def descriptor(identity: int) -> Pointer:
-    """The library's descriptor behind an interned number."""
-    return _descriptors[identity]
+def _forget(library: Api, summary: tuple[Any, ...], pointer: Pointer) -> None:
+    with _lock:
+        if not _interned.get(summary):
+            _interned.pop(summary, None)
+    library.destroy_descriptor(pointer)
 
 
-def size(identity: int) -> int:
+def descriptor(identity: Interned) -> Pointer:
+    """The library's descriptor behind an interned one."""
+    return identity.pointer
+
+
+def size(identity: Interned) -> int:
     """Bytes of a value in an interned format."""
-    return api().size(_descriptors[identity])
+    return api().size(identity.pointer)
 
 
 # Descriptors
@@ -144,8 +175,8 @@ def channels_last(shape: Sequence[int], axes: Sequence[int]) -> Desc:
     return Desc((batch, channels, height, width), (height * width * channels, 1, width * channels, channels))
 
 
-def identity_of(desc: Desc) -> int:
-    """The interned number of a descriptor with strides."""
+def identity_of(desc: Desc) -> Interned:
+    """The interned descriptor that `desc`, one with strides, describes."""
     temporary: list[Pointer] = []
     number = _intern(_convert(api(), desc, temporary))
     for pointer in temporary:
@@ -153,7 +184,7 @@ def identity_of(desc: Desc) -> int:
     return number
 
 
-def known(identity: int, shape: Sequence[int] = ()) -> Desc:
+def known(identity: Interned, shape: Sequence[int] = ()) -> Desc:
     """An interned descriptor."""
     return Desc(tuple(shape), None, identity)
 
@@ -181,7 +212,7 @@ def format_of(made: Primitive, argument: int, shape: Sequence[int], axes: Sequen
     return as_format(made.formats[argument], shape, axes)
 
 
-def as_format(identity: int, shape: Sequence[int], axes: Sequence[int]) -> Format | None:
+def as_format(identity: Interned, shape: Sequence[int], axes: Sequence[int]) -> Format | None:
     """An interned descriptor as the format of a value of `shape`; None if it is C-contiguous."""
     library, plain = api(), contiguous(shape, axes)
     assert plain.strides is not None
@@ -204,16 +235,19 @@ def primitive(family: str, *arguments: Any, after: tuple[tuple[Any, ...], ...] =
     for dimensions, numbers, and a `Primitive` as the forward hint of a backward one. `after` lists what follows the
     main operation, see `Api.attributes`.
     """
-    key = (family, arguments, after, get_threads())  # a primitive is laid out for one number of threads
+    shapes = [one.shape for one in arguments if isinstance(one, Desc) and one.shape]
+    threads = threads_for(seconds(family, shapes))
+    key = (family, arguments, after, threads)
     with _lock:
-        found = _primitives.get(key)
-        if found is None:
+        if key not in _primitives:
             try:
-                found = _create(family, arguments, after)
-            except UnimplementedError as error:
-                found = error
-            _primitives[key] = found
-    return found if isinstance(found, Primitive) else None
+                _primitives[key] = _create(family, arguments, after, threads)
+            except UnimplementedError:
+                _primitives[key] = None
+            if len(_primitives) > MOST_PRIMITIVES:
+                _primitives.popitem(last=False)
+        _primitives.move_to_end(key)
+        return _primitives[key]
 
 
 def fast(made: Primitive | None) -> Primitive | None:
@@ -221,8 +255,9 @@ def fast(made: Primitive | None) -> Primitive | None:
     return None if made is None or made.implementation.startswith("ref") else made
 
 
-def _create(family: str, arguments: tuple[Any, ...], after: tuple[tuple[Any, ...], ...]) -> Primitive:
+def _create(family: str, arguments: tuple[Any, ...], after: tuple[tuple[Any, ...], ...], threads: int) -> Primitive:
     library = api()
+    library.openmp(threads)
     temporary: list[Pointer] = []
     attributes = None
     try:
@@ -238,10 +273,10 @@ def _create(family: str, arguments: tuple[Any, ...], after: tuple[tuple[Any, ...
             library.destroy_descriptor(pointer)
         if attributes is not None:
             library.destroy_attributes(attributes)
-    return _finish(library, described)
+    return _finish(library, described, threads)
 
 
-def _finish(library: Api, described: Pointer) -> Primitive:
+def _finish(library: Api, described: Pointer, threads: int) -> Primitive:
     formats = {}
     named = (value for name, value in vars(Argument).items() if name.isupper())
     for argument in (*named, *map(Argument.after, range(MOST_AFTER))):
@@ -250,7 +285,9 @@ def _finish(library: Api, described: Pointer) -> Primitive:
             formats[argument] = _intern(pointer)
     scratch = size(formats[Argument.SCRATCHPAD]) if Argument.SCRATCHPAD in formats else 0
     implementation = library.implementation(described)
-    return Primitive(library.primitive(described), described, formats, scratch, implementation)
+    made = Primitive(library.primitive(described), described, formats, scratch, implementation, threads)
+    weakref.finalize(made, library.destroy_primitive, made.pointer, described).atexit = False
+    return made
 
 
 def _convert(library: Api, value: Any, temporary: list[Pointer]) -> Any:

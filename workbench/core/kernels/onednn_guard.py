@@ -1,37 +1,30 @@
-"""NaN and infinities where the library's algorithm would lose or spread them: looked for, and left to the reference.
+"""What oneDNN does not do right is left to the reference kernel: special values, and a library that fails.
 
 The library's maximum passes over a NaN, and Winograd's tiles mix what the filter does not reach. Both are right for
-finite values, so their kernels first look whether an input holds anything else, which costs one reading of it.
+finite values, so their kernels look whether an input holds anything else, which costs one reading of it.
 """
 from __future__ import annotations
 
+import functools
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from workbench.core.graph.opdef import registry
-from workbench.core.kernels.choice import Choice, Kernel, Layout
+from workbench.core.kernels.choice import Choice, Kernel, Layout, Select, Spec, register
+from workbench.core.kernels.onednn_view import read, write
+from workbench.errors import InternalError
 
-__all__ = ["Image", "finite", "floats", "guarded", "referred"]
+__all__ = ["Refer", "finite", "floats", "guarded", "referred", "referring", "rescued", "serve"]
 
-
-class Image(NamedTuple):
-    """An image argument that lies plain or with its channels last; `axes` as `onednn_conv.data_axes` gives them."""
-
-    shape: tuple[int, ...]
-    layout: Layout | None
-    axes: tuple[int, ...]
-
-    def view(self, array: Any) -> Any:
-        """[batch, height, width, channels] over the argument's own memory."""
-        batch, channels, height, width = self.axes
-        if self.layout is None:
-            return array.reshape(self.shape).transpose(batch, height, width, channels)
-        order = (batch, height, width, channels)
-        return floats(array, math.prod(self.shape)).reshape([self.shape[axis] for axis in order])
+logger = logging.getLogger(__name__)
+Refer = Callable[[Sequence[Any]], None]
+"""Computes the outputs from the arguments of a kernel, in the formats of its choice."""
+_announced: set[str] = set()
 
 
 def floats(array: Any, count: int) -> Any:
@@ -45,8 +38,8 @@ def finite(array: Any, count: int) -> bool:
     return math.isfinite(np.dot(values, values))
 
 
-def guarded(choice: Choice, watched: Mapping[int, int], refer: Callable[[Sequence[Any]], None]) -> Choice:
-    """`choice`, corrected by `refer(arguments)` where one of the `watched` arguments (position -> elements) is not finite.
+def guarded(choice: Choice, watched: Mapping[int, int], refer: Refer) -> Choice:
+    """`choice`, corrected by `refer` where one of the `watched` arguments (position -> elements) is not finite.
 
     The library's kernel runs in any case: what it leaves beside the values (positions of maxima) stays valid.
     """
@@ -62,17 +55,63 @@ def guarded(choice: Choice, watched: Mapping[int, int], refer: Callable[[Sequenc
     return replace(choice, make=make)
 
 
-def referred(op: str, attributes: Mapping[str, Any], inputs: Sequence[Image | None],
-             output: Image | None) -> Callable[[Sequence[Any]], None]:
-    """The reference kernel of `op` over the arguments of a library's kernel; None marks a plain argument.
-
-    Attributes count the axes as [batch, height, width, channels].
-    """
-    reference, options = registry[op].reference, {**attributes, "data_format": "NHWC"}
-
+def referred(op: str, attributes: Mapping[str, Any], choice: Choice, inputs: Sequence[Spec], output: Spec) -> Refer:
+    """The reference kernel of `op` for the arguments of `choice`, whatever formats they lie in."""
     def refer(arrays: Sequence[Any]) -> None:
-        given = [array if image is None else image.view(array) for image, array in zip(inputs, arrays)]
-        target = arrays[len(inputs)] if output is None else output.view(arrays[len(inputs)])
+        given = [read(array, spec.shape, layout) for array, spec, layout in zip(arrays, inputs, choice.inputs)]
         with np.errstate(all="ignore"):
-            target[...] = reference(*given, **options)
+            result = registry[op].reference(*given, **attributes)
+        write(arrays[len(given)], output.shape, choice.outputs[0], result)
     return refer
+
+
+def serve(op: str) -> Callable[[Select], Select]:
+    """Decorator: `select` serves `op` for oneDNN; where it or its kernels fail, the next library or the reference does."""
+    def add(select: Select) -> Select:
+        @functools.wraps(select)
+        def chosen(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
+                   free: Sequence[bool]) -> Choice | None:
+            try:
+                choice = select(attributes, inputs, outputs, free)
+            except Exception as error:
+                _announce(op, error)
+                return None
+            return choice and rescued(op, choice, referred(op, attributes, choice, inputs, outputs[0]))
+        return register("onednn", op)(chosen)
+    return add
+
+
+def rescued(op: str, choice: Choice, refer: Refer) -> Choice:
+    """`choice`, whose kernels are replaced by `refer` from the first call on in which the library fails."""
+    def make(static: tuple[bool, ...]) -> Kernel:
+        try:
+            kernel = choice.make(static)
+        except InternalError as error:
+            return referring(op, error, choice.inputs, choice.outputs, refer).make(static)
+
+        def kept(*arrays: Any) -> None:
+            nonlocal kernel
+            try:
+                kernel(*arrays)
+            except InternalError as error:
+                kernel = referring(op, error, choice.inputs, choice.outputs, refer).make(static)
+                kernel(*arrays)
+        return kept
+    return replace(choice, make=make)
+
+
+def referring(op: str, error: Exception, inputs: Sequence[Layout | None], outputs: Sequence[Layout | None],
+              refer: Refer) -> Choice:
+    """`refer` as a choice, after `error` of the library."""
+    _announce(op, error)
+
+    def kernel(*arrays: Any) -> None:
+        refer(arrays)
+    return Choice("onednn", tuple(inputs), tuple(outputs), lambda static: kernel, note="reference")
+
+
+def _announce(op: str, error: Exception) -> None:
+    """Once per operation: a library that fails, fails in every step."""
+    if op not in _announced:
+        _announced.add(op)
+        logger.warning("oneDNN failed at %s: %s; another kernel serves it from here on", op, error)

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core.graph.opdef import registry
-from workbench.core.kernels.choice import Choice, Kernel, Spec, register
+from workbench.core.kernels.choice import Choice, Kernel, Spec
 from workbench.core.kernels.onednn_api import BINARY_ADD, BINARY_MULTIPLY, FORWARD_INFERENCE, FORWARD_TRAINING, Argument
 from workbench.core.kernels.onednn_format import (
     Desc,
@@ -26,6 +25,7 @@ from workbench.core.kernels.onednn_format import (
     primitive,
     servable,
 )
+from workbench.core.kernels.onednn_guard import referred, serve
 from workbench.core.kernels.onednn_program import Builder, Place
 
 __all__ = ["fused_matmul", "matmul", "matmul_update"]
@@ -66,7 +66,7 @@ def _two_matrices(*specs: Spec) -> bool:
     return servable(*specs) and all(len(spec.shape) == 2 for spec in specs)
 
 
-@register("onednn", "matmul")
+@serve("matmul")
 def matmul(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
            free: Sequence[bool]) -> Choice | None:
     """`a @ b` of two float32 matrices, each optionally transposed."""
@@ -165,7 +165,7 @@ def _packed(product: Product, builder: Builder, places: dict[int, Place], row: D
     return made
 
 
-@register("onednn", "fused_matmul")
+@serve("fused_matmul")
 def fused_matmul(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
                  free: Sequence[bool]) -> Choice | None:
     """`activation(a @ b + bias)` in one pass; activation "none" or "relu"."""
@@ -180,7 +180,7 @@ def fused_matmul(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs:
     return builder.choice((None, None, None), (None,)) if made else None
 
 
-@register("onednn", "matmul_update")
+@serve("matmul_update")
 def matmul_update(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
                   free: Sequence[bool]) -> Choice | None:
     """`w + sign * scale * (a @ b)`: the gradient of a weight is never stored; in place or into another buffer."""
@@ -191,7 +191,7 @@ def matmul_update(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs
     sign = float(attributes.get("sign", -1.0))
     thin = _thin_update(product, sign)
     if thin is not None:
-        return _finitely_scaled(thin.choice((None,) * 4, (None,), {0: 0}), attributes)
+        return _finitely_scaled(thin.choice((None,) * 4, (None,), {0: 0}), attributes, inputs, outputs[0])
     into = _update(product, sign, (("sum",),), {})
     beside = _update(product, sign, (("add", product.out()),), {Argument.after(0): Place(0)})
     if into is None or beside is None:
@@ -202,21 +202,21 @@ def matmul_update(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs
     def make(static: tuple[bool, ...]) -> Kernel:
         return _update_kernel(in_place(static), separate(static))
     choice = Choice("onednn", (None,) * 4, (None,), make, max(into.scratch(), beside.scratch()), {0: 0}, note)
-    return _finitely_scaled(choice, attributes)
+    return _finitely_scaled(choice, attributes, inputs, outputs[0])
 
 
-def _finitely_scaled(choice: Choice, attributes: Mapping[str, Any]) -> Choice:
+def _finitely_scaled(choice: Choice, attributes: Mapping[str, Any], inputs: Sequence[Spec], output: Spec) -> Choice:
     """Scaling an operand instead of the product is the same only for a finite scale; else the reference serves."""
-    reference = registry["matmul_update"].reference
+    refer = referred("matmul_update", attributes, choice, inputs, output)
 
     def make(static: tuple[bool, ...]) -> Kernel:
         fast = choice.make(static)
 
         def kernel(*arrays: Any) -> None:
             if math.isfinite(arrays[3].item()):
-                return fast(*arrays)
-            with np.errstate(all="ignore"):
-                arrays[4][...] = reference(*arrays[:4], **attributes)
+                fast(*arrays)
+            else:
+                refer(arrays)
         return kernel
     return replace(choice, make=make)
 

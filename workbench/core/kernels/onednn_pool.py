@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from workbench.core.kernels.choice import Choice, Layout, Spec, register
+from workbench.core.kernels.choice import Choice, Layout, Spec
 from workbench.core.kernels.onednn_api import (
     FORWARD_INFERENCE,
     FORWARD_TRAINING,
@@ -33,7 +33,7 @@ from workbench.core.kernels.onednn_format import (
     servable,
     size,
 )
-from workbench.core.kernels.onednn_guard import Image, guarded, referred
+from workbench.core.kernels.onednn_guard import guarded, referred, serve
 from workbench.core.kernels.onednn_program import Builder, Place
 from workbench.core.kernels.options import kernel_options
 
@@ -45,7 +45,6 @@ class Pooling:
 
     def __init__(self, attributes: Mapping[str, Any], x: Sequence[int], y: Sequence[int], algorithm: int) -> None:
         self.axes = data_axes(attributes)
-        self.options = {name: attributes[name] for name in ("ksize", "strides", "padding")}
         self.x, self.y, self.algorithm = tuple(x), tuple(y), algorithm
         self.kernel = (int(attributes["ksize"][0]), int(attributes["ksize"][1]))
         self.window = Window.of({**attributes, "dilations": (1, 1)}, [x[axis] for axis in self.axes[2:]], self.kernel)
@@ -77,24 +76,11 @@ class Pooling:
         return Format(shape, self.axes, values, nbytes, "channels last + positions", positions, offset)
 
 
-    def maximum(self, choice: Choice) -> Choice:
-        """`choice`, right for NaN too."""
-        x, y = Image(self.x, choice.inputs[0], self.axes), Image(self.y, choice.outputs[0], self.axes)
-        return guarded(choice, {0: math.prod(self.x)}, referred("max_pool", self.options, [x], y))
-
-    def maximum_gradient(self, choice: Choice) -> Choice:
-        """`choice`, right where `y` says that a window held NaN or an infinity."""
-        shapes = (self.x, self.y, self.y)
-        images = [Image(shape, layout, self.axes) for shape, layout in zip(shapes, choice.inputs)]
-        dx = Image(self.x, choice.outputs[0], self.axes)
-        return guarded(choice, {1: math.prod(self.y)}, referred("max_pool_grad", self.options, images, dx))
-
-
 def _images(*specs: Spec) -> bool:
     return servable(*specs) and all(len(spec.shape) == 4 for spec in specs)
 
 
-@register("onednn", "max_pool")
+@serve("max_pool")
 def max_pool(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
              free: Sequence[bool]) -> Choice | None:
     """Maximum of each window; padding never wins."""
@@ -104,12 +90,20 @@ def max_pool(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Seq
     training = pooling.forward(FORWARD_TRAINING) if free[0] and kernel_options().keep_positions else None
     if training is None or Argument.WORKSPACE not in training.formats:
         plain = _forward(pooling, inputs[0], free[0])
-        return None if plain is None else pooling.maximum(plain)
+        return plain and _exact("max_pool", attributes, plain, inputs, outputs[0], 0)
     layout = pooling.with_positions(training)
     builder = Builder(1, 1)
     builder.step(training, {Argument.SOURCE: Place(0), Argument.OUTPUT: builder.output(),
                             Argument.WORKSPACE: Place(1, layout.offset)})
-    return pooling.maximum(builder.choice((pooling.wanted(training, Argument.SOURCE, inputs[0]),), (layout,)))
+    kept = builder.choice((pooling.wanted(training, Argument.SOURCE, inputs[0]),), (layout,))
+    return _exact("max_pool", attributes, kept, inputs, outputs[0], 0)
+
+
+def _exact(op: str, attributes: Mapping[str, Any], choice: Choice, inputs: Sequence[Spec], output: Spec,
+           watched: int) -> Choice:
+    """`choice`, right where input `watched` holds NaN or an infinity too."""
+    refer = referred(op, attributes, choice, inputs, output)
+    return guarded(choice, {watched: math.prod(inputs[watched].shape)}, refer)
 
 
 def _forward(pooling: Pooling, x: Spec, free: bool) -> Choice | None:
@@ -121,7 +115,7 @@ def _forward(pooling: Pooling, x: Spec, free: bool) -> Choice | None:
     return builder.choice((pooling.wanted(made, Argument.SOURCE, x),), (stored,))
 
 
-@register("onednn", "max_pool_grad")
+@serve("max_pool_grad")
 def max_pool_grad(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
                   free: Sequence[bool]) -> Choice | None:
     """Gradient of `max_pool` from (x, y, dy): each `dy` goes to the first maximum of its window."""
@@ -144,10 +138,10 @@ def max_pool_grad(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs
                                                             Argument.WORKSPACE: positions},
                            x.shape, pooling.axes, free[0])
     wanted = (pooling.wanted(again, Argument.SOURCE, x), layout, pooling.wanted(made, Argument.OUTPUT_GRADIENT, dy))
-    return pooling.maximum_gradient(builder.choice(wanted, (stored,)))
+    return _exact("max_pool_grad", attributes, builder.choice(wanted, (stored,)), inputs, outputs[0], 1)
 
 
-@register("onednn", "avg_pool")
+@serve("avg_pool")
 def avg_pool(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
              free: Sequence[bool]) -> Choice | None:
     """Mean of each window over the elements inside the image."""
@@ -156,7 +150,7 @@ def avg_pool(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Seq
     return _forward(Pooling(attributes, inputs[0].shape, outputs[0].shape, POOLING_AVERAGE), inputs[0], free[0])
 
 
-@register("onednn", "avg_pool_grad")
+@serve("avg_pool_grad")
 def avg_pool_grad(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
                   free: Sequence[bool]) -> Choice | None:
     """Gradient of `avg_pool` from `dy`; attribute `input_shape` is the shape of its input."""

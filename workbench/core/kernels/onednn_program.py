@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from workbench.core.kernels.choice import Choice, Kernel, Layout
@@ -46,18 +47,24 @@ def _free(library: Api, streams: list[Pointer], memories: list[Pointer]) -> None
 class Program:
     """The kernel of one plan instance: a few primitives in a row, their memory objects and argument arrays."""
 
-    __slots__ = ("__weakref__", "_first", "_moving", "_pending", "_runs", "_set")
+    __slots__ = ("__weakref__", "_first", "_moving", "_pending", "_runs", "_set", "_steps")
 
     def __init__(self, steps: Sequence[Step], static: Sequence[bool]) -> None:
         library = api()
         self._set = library.set_handle
+        self._steps = steps      # they keep the primitives alive
         streams = [library.stream()]
         memories: list[Pointer] = []
         self._pending: list[tuple[Pointer, int, int]] = []
         self._moving: list[tuple[Pointer, int, int]] = []
-        self._runs = []
+        self._runs: list[Callable[[], int | None]] = []
         self._first = True
+        threads = 0
         for step in steps:
+            # Before every kernel, because OpenMP's number belongs to the calling thread and others may have changed it.
+            if step.primitive.threads != threads:
+                threads = step.primitive.threads
+                self._runs.append(partial(library.openmp, threads))
             arguments = (ExecuteArgument * len(step.places))()
             for index, (argument, place) in enumerate(step.places):
                 memory = library.memory(descriptor(step.primitive.formats[argument]))

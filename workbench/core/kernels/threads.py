@@ -1,4 +1,8 @@
-"""One number of compute threads for oneDNN (OpenMP), BLAS and Numba together, and the environment they need."""
+"""One number of compute threads for oneDNN (OpenMP), BLAS and Numba together, and the environment they need.
+
+Small work runs on one thread: waking a second one costs tens of microseconds, milliseconds beside a busy process, and
+while it waits for more it takes a core from everybody else. `threads_for` says which work is small.
+"""
 from __future__ import annotations
 
 import functools
@@ -6,17 +10,23 @@ import os
 import sys
 import threading
 from pathlib import Path
+from typing import Final
 
 from threadpoolctl import ThreadpoolController
 
+from workbench.core.kernels.onednn_api import limit_spinning, load
 from workbench.errors import InvalidArgumentError
 from workbench.settings import settings
 
-__all__ = ["adopt_threads", "get_threads", "prepare_environment", "set_threads"]
+__all__ = ["adopt_threads", "get_threads", "prepare_environment", "set_threads",
+           "threads_for"]
 
 _lock = threading.Lock()
 _adopted = threading.local()
 _current: list[int] = []
+_blas: list[int] = []
+SERIAL: Final = 80e-6
+"""Seconds on one thread, below which work is not shared: two threads gain at most half of it."""
 
 
 @functools.cache
@@ -54,21 +64,33 @@ def set_threads(threads: int = 0) -> int:
     return chosen
 
 
+def threads_for(seconds: float) -> int:
+    """Threads for a kernel that would take about `seconds` on one of them."""
+    return 1 if seconds < SERIAL else get_threads()
+
+
 def adopt_threads() -> None:
-    """Apply the number in force to the calling thread and the process; costs nothing when it is already applied."""
+    """Apply the number in force to the calling thread and the process; costs nothing when it is already applied.
+
+    Every thread that runs kernels calls this, because OpenMP and Numba keep their numbers per thread.
+    """
     chosen = get_threads()
     if getattr(_adopted, "threads", None) == chosen:
         return
-    _load_compiled()
+    library = load()
     _limit_numba(chosen)  # first: starting Numba's threads resets OpenMP's number in the calling thread
-    ThreadpoolController().limit(limits=chosen)
+    _limit_blas(chosen)
+    if library is not None:
+        library.openmp(chosen)
     _adopted.threads = chosen
 
 
-def _load_compiled() -> None:
-    """oneDNN brings the OpenMP runtime; it must be there to be told."""
-    from workbench.core.kernels.onednn_api import load
-    load()
+def _limit_blas(threads: int) -> None:
+    """BLAS keeps one number for the process; finding its libraries takes milliseconds, so once per number."""
+    with _lock:
+        if _blas != [threads]:
+            ThreadpoolController().select(user_api="blas").limit(limits=threads)
+            _blas[:] = [threads]
 
 
 def _limit_numba(threads: int) -> None:
@@ -83,7 +105,6 @@ def prepare_environment(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:
     Nothing happens if NumPy is already imported, if the variable has a value, or if the processor has no AVX-512 (or
     the system does not tell, as on macOS and Windows).
     """
-    from workbench.core.kernels.onednn_api import limit_spinning
     limit_spinning()
     if "numpy" in sys.modules or "OPENBLAS_CORETYPE" in os.environ or not _has_avx512(cpuinfo):
         return False
