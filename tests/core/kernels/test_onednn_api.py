@@ -158,3 +158,41 @@ def test_waiting_threads_may_not_hold_the_cores(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("OMP_WAIT_POLICY")
     assert onednn_api.limit_spinning() and os.environ["GOMP_SPINCOUNT"] == onednn_api.SPINS
     assert not onednn_api.limit_spinning()
+
+
+def test_primitives_and_descriptors_nobody_needs_are_freed(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    import gc
+    monkeypatch.setattr(onednn_format, "_primitives", type(onednn_format._primitives)())
+    monkeypatch.setattr(onednn_format, "MOST_PRIMITIVES", 4)
+    gc.collect()
+    before = len(onednn_format._interned)
+    for rows in range(600, 640):
+        assert primitive("matmul", contiguous((rows, 3), (0, 1)), contiguous((3, 5), (0, 1)), None,
+                         contiguous((rows, 5), (0, 1))) is not None
+    assert len(onednn_format._primitives) == 4
+    gc.collect()
+    assert len(onednn_format._interned) <= before + 4 * 4, "at most three matrices and a scratchpad for each kept one"
+
+
+def test_a_plan_keeps_its_primitives(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(onednn_format, "_primitives", type(onednn_format._primitives)())
+    builder, shape = Builder(1, 1), contiguous((641, 3), (0, 1))
+    made = primitive("reorder", shape, shape)
+    assert made is not None
+    builder.step(made, {onednn_api.Argument.SOURCE: Place(0), onednn_api.Argument.OUTPUT: builder.output()})
+    kernel = builder.program()((False, False))
+    del made, builder
+    onednn_format._primitives.clear()
+    source, out = np.ones((641, 3), np.float32), np.zeros((641, 3), np.float32)
+    kernel(source, out)
+    np.testing.assert_array_equal(out, source)
+
+
+def test_a_descriptor_is_compared_with_few_others(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interning asks the library about candidates of the same shape only, however many formats there are."""
+    kept = [onednn_format.identity_of(contiguous((rows, 7), (0, 1))) for rows in range(700, 800)]
+    asked: list[object] = []
+    equal = api.equal
+    monkeypatch.setattr(api, "equal", lambda left, right: asked.append(left) or equal(left, right))
+    assert onednn_format.identity_of(contiguous((750, 7), (0, 1))) is kept[50]
+    assert len(asked) == 1

@@ -8,10 +8,15 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import threadpoolctl
 
 from workbench.core.kernels import threads
+from workbench.core.kernels.onednn_api import Argument
+from workbench.core.kernels.onednn_cost import seconds
+from workbench.core.kernels.onednn_format import contiguous, primitive
+from workbench.core.kernels.onednn_program import Builder, Place
 from workbench.errors import InvalidArgumentError
 from workbench.settings import settings
 
@@ -67,6 +72,69 @@ def test_a_new_thread_adopts_the_number() -> None:
     worker.start()
     worker.join(30)
     assert seen == [1]
+
+
+def test_small_work_is_not_shared() -> None:
+    threads.set_threads(2)
+    assert [threads.threads_for(seconds) for seconds in (1e-6, 0.99 * threads.SERIAL, threads.SERIAL, 1.0)] == [1, 1, 2, 2]
+    threads.set_threads(1)
+    assert threads.threads_for(1.0) == 1
+
+
+@pytest.mark.parametrize("family, shapes, wanted", [
+    ("matmul", [(100, 784), (784, 10), (100, 10)], 1), ("matmul", [(128, 784), (784, 512), (128, 512)], 2),
+    ("inner_product_forward", [(20, 512), (2048, 512), (20, 2048)], 2), ("binary", [(128, 512)] * 3, 1),
+    ("convolution_forward", [(64, 1, 28, 28), (32, 1, 5, 5), (32,), (64, 32, 28, 28)], 2),
+    ("convolution_forward", [(1, 3, 8, 8), (4, 3, 3, 3), (1, 4, 8, 8)], 1), ("eltwise_forward", [(1 << 20,)] * 2, 2)])
+def test_what_is_small_follows_from_the_shapes(family: str, shapes: list[tuple[int, ...]], wanted: int) -> None:
+    threads.set_threads(2)
+    assert threads.threads_for(seconds(family, shapes)) == wanted
+
+
+def test_a_kernel_brings_its_number_to_a_thread_that_adopted_nothing() -> None:
+    """Device threads, loops and users' threads run kernels too."""
+    threads.set_threads(1)
+    big = contiguous((512, 512), (0, 1))
+    made = primitive("matmul", big, big, None, big)
+    assert made is not None and made.threads == 1
+    builder = Builder(2, 1)
+    builder.step(made, {Argument.SOURCE: Place(0), Argument.WEIGHTS: Place(1), Argument.OUTPUT: builder.output()})
+    kernel, scratch = builder.program()((False,) * 3), np.empty(builder.scratch(), np.uint8)
+    square, seen = np.ones((512, 512), np.float32), []
+
+    def work() -> None:
+        kernel(square, square, np.empty_like(square), *([scratch] if scratch.size else []))
+        seen.append(pools()["openmp"])
+    worker = threading.Thread(target=work)
+    worker.start()
+    worker.join(60)
+    assert seen == [1]
+
+
+STEP = """
+import os, numpy as np, workbench as wb
+def tasks(): return len(os.listdir("/proc/self/task"))
+x, y_ = wb.placeholder("float32", [100, 784]), wb.placeholder("float32", [100, 10])
+w, b = wb.Variable(wb.zeros([784, WIDTH])), wb.Variable(wb.zeros([WIDTH]))
+out = wb.Variable(wb.zeros([WIDTH, 10]))
+y = wb.nn.softmax(wb.matmul(wb.matmul(x, w) + b, out))
+step = wb.train.GradientDescentOptimizer(0.5).minimize(wb.reduce_mean(-wb.reduce_sum(y_ * wb.log(y), axis=1)))
+session = wb.Session()
+session.run(wb.global_variables_initializer())
+feed = {x: np.ones((100, 784), np.float32), y_: np.ones((100, 10), np.float32)}
+before = tasks()
+for _ in range(3): session.run(step, feed)
+print(tasks() - before)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts the threads that Linux lists")
+@pytest.mark.parametrize("width, more", [(10, 0), (2048, 2)])
+def test_a_small_step_wakes_no_thread_and_a_large_one_does(width: int, more: int) -> None:
+    """The slide's step stays on its thread, whatever OpenMP could use; a product that is worth it is shared by three."""
+    made = subprocess.run([sys.executable, "-c", STEP.replace("WIDTH", str(width))], text=True, check=True, timeout=300,
+                          capture_output=True, env={**os.environ, "WB_THREADS": "3", "WB_LIBRARIES": "onednn"})
+    assert int(made.stdout) == more
 
 
 def test_negative_number_is_refused() -> None:

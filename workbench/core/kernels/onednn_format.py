@@ -124,9 +124,9 @@ def _intern(found: Pointer) -> Interned:
             if library.equal(one.pointer, found):
                 return one
         made = Interned(library.clone(found))
-        alike.add(made)
-        _interned[summary] = alike      # collecting garbage may have forgotten it, empty, in between
         weakref.finalize(made, _forget, library, summary, made.pointer).atexit = False
+        alike.add(made)      # after the finalizer, which thus runs when the set is already without it
+        _interned[summary] = alike      # collecting garbage may have forgotten it, empty, in between
         return made
 
 
