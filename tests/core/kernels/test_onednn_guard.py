@@ -88,7 +88,7 @@ def test_a_failing_library_costs_time_only(function: str, status: int, after: in
 def test_a_selector_that_raises_declines_and_says_so_once(caplog: pytest.LogCaptureFixture,
                                                           monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onednn_guard, "_announced", set())
-    monkeypatch.setattr("workbench.core.kernels.choice.selectors", dict(selectors))
+    monkeypatch.setitem(selectors, ("sinh", "CPU"), [])
 
     def raising(*arguments: Any) -> Choice | None:
         raise ZeroDivisionError("no rows")

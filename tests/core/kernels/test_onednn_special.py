@@ -11,7 +11,7 @@ import pytest
 from tests.core.kernels.test_onednn import Value, apply, plain, to_array
 from workbench.core.graph.build import ops  # noqa: F401  (defines the operations)
 from workbench.core.graph.opdef import registry
-from workbench.core.kernels import onednn_conv, onednn_winograd
+from workbench.core.kernels import onednn_winograd
 from workbench.core.kernels.choice import selectors
 
 Shape = tuple[int, ...]
@@ -95,7 +95,7 @@ SPECIAL = (np.nan, np.inf, -np.inf)
 
 
 def test_every_served_operation_has_a_case() -> None:
-    served = {type_ for type_, offers in selectors.items() if "onednn" in dict(offers)}
+    served = {type_ for (type_, _), offers in selectors.items() if "onednn" in dict(offers)}
     assert served == {case.op for case in CASES}
 
 
@@ -143,7 +143,6 @@ def test_special_values_come_through(case: Case, free: bool) -> None:
 @pytest.mark.parametrize("case", WINOGRADS, ids=str)
 def test_special_values_stay_where_they_belong_in_winograd_s_tiles(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onednn_winograd, "GAIN", 1e9)
-    monkeypatch.setattr(onednn_conv.policy, "winograd", True)
     check(case, True)
 
 
