@@ -135,12 +135,12 @@ class Poisoned(Instance):
         return {**super()._objects(), "mark": lambda index, moment: self.poison(index)}
 
     def poison(self, done: int) -> None:
-        free = np.ones(self._arena.size, bool)
+        free = np.ones(self.arena.memory.size, bool)
         for key, (first, last) in self._lives.items():
             if first <= done < last:
                 start = self.plan.offsets[key]
                 free[start:start + self.plan.values[key].spec.nbytes] = False
-        self._arena[free] = 0xFF
+        self.arena.memory[free] = 0xFF
 
 
 DISABLED = [(), ("fuse",), ("epilogue",), ("fold", "algebra", "cse", "epilogue", "fuse")]

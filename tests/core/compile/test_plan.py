@@ -106,7 +106,7 @@ def test_instances_share_the_plan_and_nothing_else():
     x = wb.placeholder("float32", [3], name="x")
     plan = plan_of(wb.tanh(wb.exp(x)) + x, feeds=[x])
     one, other = (Instance(plan, Container(), CPU) for _ in range(2))
-    assert not np.shares_memory(one._arena, other._arena)
+    assert not np.shares_memory(one.arena.memory, other.arena.memory)
     np.testing.assert_allclose(one.run(np.zeros(3, np.float32))[0], np.tanh(1.0) * np.ones(3), rtol=1e-6)
     np.testing.assert_allclose(other.run(np.ones(3, np.float32))[0], np.tanh(np.e) + np.ones(3), rtol=1e-6)
 

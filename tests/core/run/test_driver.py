@@ -16,12 +16,14 @@ from workbench.core.compile.place import place
 from workbench.core.compile.plan import compile_plan
 from workbench.core.passes.lower import lower
 from workbench.core.passes.prune import prune
+from workbench.core.run.crew import Crew, Hands
 from workbench.core.run.driver import StepRun, nodes_of
 from workbench.core.run.executor import Node
 from workbench.core.run.rendezvous import LocalRendezvous
 from workbench.core.state.variables import Container
 from workbench.core.trace import Journal
 
+CREW = Crew()
 CPUS = [f"/job:localhost/task:0/device:CPU:{i}" for i in range(2)]
 
 
@@ -46,7 +48,7 @@ class Step:
         instance = Instance(self.plan, container or Container(), part.device)
         values = [np.asarray(v, t.dtype.numpy) for t, v in feeds.items()]
         self.run = StepRun(instance, nodes_of(self.plan), [values[i] for i in part.feeds], 5, self.rendezvous,
-                           lambda *sent: self.sent.append(sent), self.done, Journal(capacity=100), **options)
+                           lambda *sent: self.sent.append(sent), self.done, Hands(CREW, 4), Journal(capacity=100), **options)
 
     def done(self, results: Any, error: Any) -> None:
         self.answers.append((results, error))
@@ -140,7 +142,7 @@ def test_cancelling_takes_a_waiting_dequeue_back():
     assert again.results == [7.0], "the cancelled attempt took nothing"
 
 
-def test_a_dequeue_goes_on_in_the_thread_that_enqueues():
+def test_what_is_light_behind_a_dequeue_is_done_by_the_thread_that_enqueues():
     q = wb.FIFOQueue(5, ["float32"], shapes=[[]], name="q")
     value, put = wb.exp(q.dequeue()), q.enqueue([wb.constant(0.0)])
     container = Container()
@@ -180,7 +182,7 @@ def test_values_of_finished_iterations_are_dropped():
     plan = compile_plan(program)
     answers: list[Any] = []
     run = StepRun(Instance(plan, Container(), CPUS[0]), nodes_of(plan), [np.array(50, np.int32)], 0, None, None,
-                  lambda *answer: answers.append(answer))
+                  lambda *answer: answers.append(answer), Hands(CREW, 4))
     run.start()
     assert answers[0][0] == [50] and len(run.values) == 1
 
@@ -223,7 +225,7 @@ def test_iterations_that_end_together_keep_their_values_apart():
     plan = compile_plan(program)
     box, answers = Container(), []
     run = StepRun(Instance(plan, box, CPUS[0]), nodes_of(plan), [np.array(10, np.float32)], 0, None, None,
-                  lambda *answer: answers.append(answer))
+                  lambda *answer: answers.append(answer), Hands(CREW, 4))
     run.start()
     assert answers == []
     Step([], {}, container=box, targets=[q.enqueue([wb.constant(-1.0)])]).run.start()

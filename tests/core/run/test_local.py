@@ -10,6 +10,7 @@ import pytest
 import workbench as wb
 from tests.control_c import control_c
 from workbench import errors
+from workbench.core.run.driver import StepRun
 from workbench.core.run.local import _Direct, _Threads
 
 
@@ -30,24 +31,27 @@ def test_one_segment_runs_directly_and_keeps_its_instance():
         for _ in range(3):
             s.run(y, {x: [1, 2, 3]})
         direct = runner(s)
-        assert isinstance(direct, _Direct) and sum(map(len, direct._pool._idle.values())) <= 2
-        taken = direct._pool.take()
-        other = direct._pool.take()
+        pool, = direct.pools
+        assert isinstance(direct, _Direct) and pool.idle <= 2
+        taken, other = pool.take(), pool.take()
         assert taken is not other
-        direct._pool.give(taken)
-        assert direct._pool.take() is taken
+        pool.give(taken)
+        assert pool.take() is taken
 
 
-def test_an_instance_whose_step_failed_is_not_used_again():
-    x = wb.placeholder("int32", [])
-    y = wb.floordiv(wb.constant(6), x)
+def test_an_instance_whose_step_failed_is_not_used_again_and_its_memory_is():
+    x = wb.placeholder("int32", [64])
+    y = wb.reduce_sum(wb.floordiv(wb.constant(6), x) + 1)
     with wb.Session() as s:
-        assert s.run(y, {x: 2}) == 3
-        before = list(runner(s)._pool._idle[False])
+        assert s.run(y, {x: [2] * 64}) == 4 * 64
+        pool, = runner(s).pools
+        before, sizes = pool.take(), s.backend.arenas.sizes()
+        pool.give(before)
         with pytest.raises(errors.InvalidArgumentError):
-            s.run(y, {x: 0})
-        assert all(i not in before for i in runner(s)._pool._idle[False])
-        assert s.run(y, {x: 3}) == 2
+            s.run(y, {x: [0] * 64})
+        assert s.run(y, {x: [3] * 64}) == 3 * 64
+        after = pool.take()
+        assert after is not before and (not sizes or after.arena is before.arena)
 
 
 @pytest.mark.parametrize("fails", ["/cpu:0", "/cpu:1"])
@@ -110,8 +114,8 @@ def test_control_c_ends_a_step_that_waits_for_a_queue_and_loses_nothing():
         assert s.run(taken) == 3.0
 
 
-def test_control_c_while_the_threads_of_a_step_start_leaves_no_attempt_behind(monkeypatch):
-    """Device 1 waits in its queue already when the thread of device 2 is to start."""
+def test_control_c_while_the_parts_of_a_step_start_leaves_no_attempt_behind(monkeypatch):
+    """Device 1 waits in its queue already when the part of device 2 is to start."""
     with wb.device("/cpu:1"):
         queue = wb.FIFOQueue(4, ["float32"], shapes=[[]])
         taken = queue.dequeue() + 1.0
@@ -119,17 +123,16 @@ def test_control_c_while_the_threads_of_a_step_start_leaves_no_attempt_behind(mo
         doubled = taken * 2.0
     with wb.device("/cpu:0"):
         y = doubled + 1.0
-    start = threading.Thread.start
+    start = StepRun.start
 
-    def interrupted(thread: threading.Thread) -> None:
-        if thread.name == "wb-device-2":
+    def interrupted(run: StepRun) -> None:
+        if run.instance.device.endswith("2"):
             raise KeyboardInterrupt
-        start(thread)
-        thread.join()                                 # it went as far as it can
+        start(run)
 
     with wb.Session(devices=3) as s:
         with monkeypatch.context() as once:
-            once.setattr(threading.Thread, "start", interrupted)
+            once.setattr(StepRun, "start", interrupted)
             with pytest.raises(KeyboardInterrupt):
                 s.run(y)
         s.run(queue.enqueue([wb.constant(1.0)]))

@@ -16,9 +16,11 @@ from workbench.core.compile.forms import Block, Branch, Loop
 from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.compile.values import Local
 from workbench.core.graph.serial import load
+from workbench.core.kernels.threads import adopt_threads
+from workbench.core.run.crew import Crew, Hands, core_count
 from workbench.core.run.driver import StepRun, nodes_of, run_error
 from workbench.core.run.executor import Node
-from workbench.core.run.local import InstancePool
+from workbench.core.run.pool import Arenas, InstancePool
 from workbench.core.run.rendezvous import Rendezvous
 from workbench.core.state.variables import Container
 from workbench.core.trace import Span
@@ -47,6 +49,7 @@ class GraphEngine:
         self.context, self.container = context, Container(context.task)
         self._device = f"{context.task}/device:CPU:0"
         self._prepared: dict[str, _Prepared] = {}
+        self._arenas, self._crew, self._cores = Arenas(), Crew(), core_count()
         self._running: dict[int, Cancel] = {}      # what abort() can end; short direct runs are not worth it
         self._lock = threading.Lock()
 
@@ -54,7 +57,7 @@ class GraphEngine:
         plan = compile_plan(load(program), handle)
         nodes = nodes_of(plan)
         contexts = plan.contextual
-        self._prepared[handle] = _Prepared(plan, nodes, InstancePool(plan, self.container, self._device),
+        self._prepared[handle] = _Prepared(plan, nodes, InstancePool(plan, self.container, self._device, self._arenas),
                                            _weight(plan) < _LIGHT and not _loops(plan), contexts)
 
     def run(self, handle: str, step: int, feeds: dict[str, np.ndarray[Any, Any]], send: Send, rendezvous: Rendezvous,
@@ -93,6 +96,7 @@ class GraphEngine:
     def _direct(self, prepared: _Prepared, step: int, values: list[Any], send: Send, done: Done, trace: int) -> None:
         instance = prepared.pool.take(trace >= OPERATIONS)
         if not prepared.light and not self._began(prepared, step, lambda error: instance.cancelled.set()):
+            prepared.pool.abandon(instance)
             return
         start = time.perf_counter()
         try:
@@ -102,6 +106,7 @@ class GraphEngine:
                 results = list(instance.run(*values))
         except Exception as error:
             self._over(step)
+            prepared.pool.abandon(instance)
             done(run_error(prepared.plan, error))
             return
         journal = self.context.journal
@@ -112,6 +117,8 @@ class GraphEngine:
             instance.operation_spans(step, journal)
         if prepared.light or self._over(step):
             prepared.pool.give(instance)
+        else:
+            prepared.pool.abandon(instance)
         done(results)
 
     def _segments(self, prepared: _Prepared, step: int, values: list[Any], send: Send, rendezvous: Rendezvous,
@@ -119,13 +126,15 @@ class GraphEngine:
         instance = prepared.pool.take(trace >= OPERATIONS)
 
         def ended(results: list[Any] | None, error: BaseException | None) -> None:
-            if self._over(step) and error is None:
-                prepared.pool.give(instance)
+            self._over(step)
             done(results if error is None else error)      # type: ignore[arg-type]
-        run = StepRun(instance, prepared.nodes, values, step, rendezvous, send, ended, self.context.journal,
-                      before_compute=None if prepared.light else release_receiver, recorded=trace >= SPANS)
+        run = StepRun(instance, prepared.nodes, values, step, rendezvous, send, ended, Hands(self._crew, self._cores),
+                      self.context.journal, adopt_threads if prepared.light else _computing, trace >= SPANS,
+                      prepared.pool.give)
         if self._began(prepared, step, run.cancel):
             run.start()
+        else:
+            prepared.pool.abandon(instance)
 
     def abort(self, step: int, error: errors.Error) -> None:
         with self._lock:
@@ -137,7 +146,14 @@ class GraphEngine:
         for step in list(self._running):
             self.abort(step, errors.CancelledError(f"{self.context.task}: the session was closed"))
         self._prepared.clear()
+        self._crew.close()
         self.container.close()
+
+
+def _computing() -> None:
+    """What follows takes its time: another thread shall receive meanwhile."""
+    release_receiver()
+    adopt_threads()
 
 
 def _announced(error: errors.Error) -> None:

@@ -17,23 +17,34 @@ from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.state.variables import Container, Context
 from workbench.core.trace import Journal, Span
 
-__all__ = ["Instance"]
+__all__ = ["Arena", "Instance"]
 
 Run = Callable[..., tuple[Any, ...]]
+
+
+class Arena:
+    """Memory for planned buffers. Instances of several plans may use the same, not at the same time: who runs holds
+    `lock`. Kept as long as one of them is, so that its pages are touched once."""
+
+    __slots__ = ("__weakref__", "lock", "memory", "nbytes")
+
+    def __init__(self, nbytes: int) -> None:
+        self.nbytes, self.memory, self.lock = nbytes, aligned(nbytes), threading.Lock()
 
 
 class Instance:
     """The functions of a plan over one arena and one container; the `Home` in which values and kernels are bound."""
 
-    def __init__(self, plan: Plan, container: Container, device: str, traced: bool = False) -> None:
+    def __init__(self, plan: Plan, container: Container, device: str, traced: bool = False,
+                 arena: Arena | None = None) -> None:
         self.plan, self.container, self.device, self.traced = plan, container, device, traced
         self.cancelled = threading.Event()
         self.contexts: list[Context] = []
-        self.marks: list[tuple[int, float]] = []
+        self.marks: list[tuple[int, float, int]] = []      # (line, time, thread)
         self._send: Callable[..., None] | None = None
         self._resources: dict[int, Any] = {}
         self._values: dict[int, Any] = {}
-        self._arena = aligned(plan.arena_bytes)      # kept for life, so that its pages are touched once
+        self.arena = arena or Arena(plan.arena_bytes)
         self.code, binders = plan.load(traced)
         self.functions = self._bind(binders)
         self.run: Run = self.functions[0] if self.functions else lambda *feeds: ()
@@ -49,9 +60,9 @@ class Instance:
 
     def operation_spans(self, step: int, journal: Journal) -> None:
         """Record one span per operation of a traced step, from the time stamps between its lines."""
-        marks, self.marks = self.marks, []
-        thread, task = threading.get_ident(), self.device.partition("/device:")[0]
-        for (_, start), (index, end) in itertools.pairwise(marks):
+        marks, self.marks = sorted(self.marks, key=lambda mark: mark[2]), []      # heavy segments overlap
+        task = self.device.partition("/device:")[0]
+        for (_, start, _), (index, end, thread) in itertools.pairwise(marks):
             if index < 0:      # a new segment began: the time before it was spent waiting
                 continue
             line = self.code.marks[index]
@@ -65,7 +76,7 @@ class Instance:
     # the home of values and kernels
     def memory(self, key: int, nbytes: int) -> Any:
         """The bytes of a planned buffer."""
-        return self._arena[self.plan.offsets[key]:][:nbytes]
+        return self.arena.memory[self.plan.offsets[key]:][:nbytes]
 
     def value(self, value: Value) -> Any:
         """What a value names here; the same object at every call."""
@@ -95,7 +106,7 @@ class Instance:
     def _objects(self) -> dict[str, Any]:
         """Names that any function may use."""
         return {"empty": np.empty, "asarray": np.asarray, "check": self._check, "now": time.perf_counter,
-                "mark": lambda index, moment: self.marks.append((index, moment))}
+                "mark": lambda index, moment: self.marks.append((index, moment, threading.get_ident()))}
 
     def _names(self, function: Function) -> dict[str, Any]:
         names = {symbol: self.value(value) for symbol, value in function.values.items()}

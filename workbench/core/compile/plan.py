@@ -11,9 +11,9 @@ from workbench.core.compile import codegen
 from workbench.core.compile.codegen import Code, SegmentCode
 from workbench.core.compile.instructions import Selector
 from workbench.core.compile.liveness import Liveness
-from workbench.core.compile.memory import assign_offsets
 from workbench.core.compile.segments import CONTROL_FLOW, Cut, crossing, cut, is_bound
 from workbench.core.compile.values import Constant, Handle, Local, Value, is_array
+from workbench.core.compile.weight import is_light, regions, side_by_side
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.program import Program, is_back_edge, needed
 from workbench.core.kernels import load_libraries
@@ -31,6 +31,7 @@ class PlanSegment:
     inputs: list[Tensor]                        # made by other segments (or fed)
     outputs: list[Tensor]                       # read by other segments (or fetched)
     after: list[int] = field(default_factory=list)
+    light: bool = True                          # may run on a thread that has something else to do
 
     @property
     def op(self) -> Operation:
@@ -100,13 +101,16 @@ def compile_plan(program: Program, name: str = "step") -> Plan:
     liveness = Liveness(selector.values)
     segments, codes = [], []
     single = len(cuts) <= 1 and all(c.kind == "compute" for c in cuts)
+    starts = []
     for index, part in enumerate(cuts or [Cut("compute")]):
         segment, code = _segment(index, part, program, selector, known, made, fetched, single)
         segments.append(segment)
         codes.append(code)
+        starts.append(liveness.clock)
         liveness.block(code.block)
     _order(segments, cuts)
-    layout = assign_offsets(liveness.blocks())
+    repeated = any(op.type == "next_iteration" for part in cuts for op in part.operations)
+    layout = side_by_side(liveness.blocks(), starts, regions([s.light for s in segments], _before(segments), repeated))
     compute = [c for c, s in zip(codes, segments) if s.kind == "compute"]
     lone = {t for s in segments if s.kind != "compute" for t in s.op.inputs}
     bound = {t: known[t] for t in lone if isinstance(known.get(t), Constant | Handle)}
@@ -127,6 +131,7 @@ def _segment(index: int, part: Cut, program: Program, selector: Selector, known:
         known.update({t: selector.local(t) for op in part.operations for t in op.outputs})
         return segment, SegmentCode(f"segment_{index}", selector.block([], known, []), [])
     block = selector.block(part.operations, known, outputs)
+    segment.light = is_light(block)
     segment.inputs = [t for t in inputs if isinstance(known[t], Local)]      # handles and constants are bound, not passed
     arguments = [known[t] for t in segment.inputs]
     doors = {known[t]: t for t in segment.inputs if t not in program.feeds and is_array(t) and (
@@ -140,3 +145,10 @@ def _order(segments: list[PlanSegment], cuts: Sequence[Cut]) -> None:
     for segment in segments:
         before = {home[c] for op in segment.operations for c in op.control_inputs if c in home}
         segment.after = sorted(before - {segment.index})
+
+
+def _before(segments: Sequence[PlanSegment]) -> list[set[int]]:
+    """For each segment those of `segments` that it reads or waits for; loops come back later and are left out."""
+    home = {op: s.index for s in segments for op in s.operations}
+    return [{home[t.op] for op in s.operations for t in op.inputs if home.get(t.op, s.index) < s.index} | {
+        i for i in s.after if i < s.index} for s in segments]

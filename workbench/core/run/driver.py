@@ -18,6 +18,8 @@ from workbench.core.compile.segments import CONTROL_FLOW
 from workbench.core.graph.dtype import DType
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.program import is_back_edge
+from workbench.core.kernels.threads import adopt_threads
+from workbench.core.run.crew import Hands
 from workbench.core.run.executor import (
     ROOT,
     Action,
@@ -76,37 +78,49 @@ def _node(segment: PlanSegment, inputs: int, feeds: list[tuple[int, int, int]]) 
 
 
 class StepRun:
-    """One step of one plan instance. Events are handled by whichever thread brings them; nobody waits inside.
+    """One step of one plan instance.
 
-    `done(results, error)` is called once, from the thread that brought the last event.
+    Events are handled by whichever thread brings them, one at a time, and with them what is quick: light segments,
+    attempts at queues, sends. Heavy segments go to `hands`: those that are ready together run together, but none twice
+    at the same time, since its buffers and kernels are bound. `done(results, error)` is called once, from the thread
+    that brought the last event; after a good end `returned(instance)` before.
     """
 
     def __init__(self, instance: Instance, nodes: Sequence[Node], feeds: Sequence[Any], step: int,
-                 rendezvous: Rendezvous | None, send: Callable[..., None] | None, done: Done,
-                 journal: Journal = trace.journal, before_compute: Callable[[], None] | None = None,
-                 recorded: bool = True) -> None:
+                 rendezvous: Rendezvous | None, send: Callable[..., None] | None, done: Done, hands: Hands,
+                 journal: Journal = trace.journal, before_compute: Callable[[], None] = adopt_threads,
+                 recorded: bool = True, returned: Callable[[Instance], None] = lambda instance: None) -> None:
         self.instance, self.plan, self.step, self.rendezvous = instance, instance.plan, step, rendezvous
-        self.journal, self._send, self._done = journal, send, done
+        self.journal, self._send, self._done, self._returned = journal, send, done, returned
         self._recorded = recorded and journal.enabled
         self.values: dict[Tag, dict[Tensor, Any]] = {ROOT: dict(zip(self.plan.program.feeds, feeds))}
-        self._before_compute = before_compute
+        self._before_compute, self._hands = before_compute, hands
         self._executor = Executor(nodes)
         self._events: deque[Event] = deque()
         self._lock = threading.Lock()
-        self._busy = False
+        self._busy = self._over = self._given_up = False
         self._undo: dict[tuple[int, Tag], Callable[[], None]] = {}
+        self._turns: dict[int, deque[RunSegment]] = {}      # heavy segments that run -> their runs that wait
 
     def start(self) -> None:
+        """Begin; returns when nothing is left to do at once in this thread."""
         self.instance.begin(self.step, self._send)
         self.post(StepStarted())
 
     def cancel(self, error: BaseException) -> None:
-        """End the step with `error`; pending queue and receive attempts are taken back."""
+        """End the step with `error` unless it is over; pending queue and receive attempts are taken back."""
+        with self._lock:
+            if self._over:      # its instance may serve another step by now
+                return
+            self._given_up = True
         self.instance.cancelled.set()
         self.post(StepCancelled(error))
 
     def post(self, event: Event) -> None:
         """Handle `event` now, or leave it to the thread that is handling events already."""
+        self._hands.visit(lambda: self._deliver(event))
+
+    def _deliver(self, event: Event) -> None:
         mine = False
         try:
             with self._lock:
@@ -127,6 +141,8 @@ class StepRun:
             raise
 
     def _handle(self, event: Event) -> None:
+        if isinstance(event, SegmentFinished | SegmentFailed) and event.segment in self._turns:
+            self._next_turn(event.segment)
         try:
             actions = self._executor.handle(event)
         except errors.Error as error:
@@ -147,6 +163,15 @@ class StepRun:
     # segments
     def _run(self, action: RunSegment) -> None:
         segment = self.plan.segments[action.segment]
+        if segment.kind == "compute":
+            if segment.light:
+                self.post(self._computed(segment, action.tag))
+            elif action.segment in self._turns:
+                self._turns[action.segment].append(action)
+            else:
+                self._turns[action.segment] = deque()
+                self._give(segment, action.tag)
+            return
         try:
             _ROLES[segment.kind](self, segment, action)
         except BaseException as error:
@@ -154,21 +179,37 @@ class StepRun:
             if not isinstance(error, Exception):
                 raise
 
+    def _give(self, segment: PlanSegment, tag: Tag) -> None:
+        def work() -> Callable[[], None]:
+            event = self._computed(segment, tag)
+            return lambda: self.post(event)
+        self._hands.give(work)
+
+    def _next_turn(self, index: int) -> None:
+        waiting = self._turns[index]
+        if waiting:
+            self._give(self.plan.segments[index], waiting.popleft().tag)
+        else:
+            del self._turns[index]
+
     def table(self, tag: Tag) -> dict[Tensor, Any]:
         return self.values.setdefault(tag, {})
 
-    def compute(self, segment: PlanSegment, action: RunSegment) -> None:
-        table = self.table(action.tag)
-        if self._before_compute is not None:
+    def _computed(self, segment: PlanSegment, tag: Tag) -> Event:
+        """Run a segment's function; what came of it, Ctrl-C included, is the event for the executor."""
+        try:
+            table = self.table(tag)
             self._before_compute()
-        started = time.perf_counter()
-        with np.errstate(all="ignore"):      # inf and nan are values of the graph, as in TensorFlow
-            results = self.instance.by_segment[segment.index](*[table[t] for t in segment.inputs])
-        table.update(zip(segment.outputs, results))
+            started = time.perf_counter()
+            with np.errstate(all="ignore"):      # inf and nan are values of the graph, as in TensorFlow
+                results = self.instance.by_segment[segment.index](*[table[t] for t in segment.inputs])
+            table.update(zip(segment.outputs, results))
+        except BaseException as error:
+            return SegmentFailed(segment.index, tag, run_error(self.plan, error, segment))
         if self._recorded:
             self.journal.span(Span("segment", segment.name, task_of(self.instance.device), self.instance.device,
                                    threading.get_ident(), started, time.perf_counter(), self.step))
-        self.post(SegmentFinished(segment.index, action.tag))
+        return SegmentFinished(segment.index, tag)
 
     def block(self, segment: PlanSegment, action: RunSegment) -> None:
         op, key = segment.op, (segment.index, action.tag)
@@ -245,7 +286,10 @@ class StepRun:
 
     # the end
     def _finish(self, action: Finish) -> None:
-        if self.instance.traced:
+        with self._lock:
+            self._over = True
+            clean = action.error is None and not self._given_up
+        if action.error is None and self.instance.traced:
             self.instance.operation_spans(self.step, self.journal)
         if action.error is not None:
             self.instance.cancelled.set()
@@ -258,6 +302,8 @@ class StepRun:
         except errors.Error as error:
             self._done(None, error)
             return
+        if clean:
+            self._returned(self.instance)
         self._done(results, None)
 
     def _fetched(self, tensor: Tensor) -> Any:
@@ -275,7 +321,7 @@ class StepRun:
 
 _MOVING = frozenset({"enter", "exit", "next_iteration"})      # their output appears in another tag: see _move
 _ROLES: dict[str, Callable[[StepRun, PlanSegment, RunSegment], None]] = {
-    "compute": StepRun.compute, "blocking": StepRun.block, "receive": StepRun.receive, "send": StepRun.send,
+    "blocking": StepRun.block, "receive": StepRun.receive, "send": StepRun.send,
     "control": StepRun.control}
 
 

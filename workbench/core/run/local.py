@@ -4,6 +4,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+import weakref
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -11,17 +12,20 @@ import numpy as np
 
 from workbench import errors
 from workbench.core import trace
-from workbench.core.compile.instance import Instance
 from workbench.core.compile.partition import Part
 from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.kernels.options import KernelOptions, using
-from workbench.core.kernels.threads import adopt_threads
+from workbench.core.run.crew import Crew, Hands, core_count
 from workbench.core.run.driver import StepRun, nodes_of, run_error
 from workbench.core.run.interrupts import interruptible
+from workbench.core.run.pool import Arenas, InstancePool
 from workbench.core.run.rendezvous import LocalRendezvous, task_of
 from workbench.core.state.variables import Container
 
-__all__ = ["Backend", "InstancePool", "LocalBackend", "Runner"]
+__all__ = ["Backend", "LocalBackend", "Runner"]
+
+
+_PATIENCE = 5.0     # seconds that a failed step waits for kernels that still run
 
 
 class Runner(Protocol):
@@ -60,44 +64,29 @@ class LocalBackend:
         self.devices = tuple(f"/job:localhost/task:0/device:CPU:{i}" for i in range(cpus))
         self.container = container or Container()
         self.journal = journal
+        self.cores = core_count()
+        self.arenas, self.crew = Arenas(), Crew()
+        weakref.finalize(self, self.crew.close, 0.0)      # a session that was never closed leaves no threads behind
 
     def prepare(self, parts: Sequence[Part], name: str, fetches: int, kernels: KernelOptions) -> Runner:
         with using(kernels):
             plans = [compile_plan(p.program, f"{name}{'' if len(parts) == 1 else p.device}") for p in parts]
         if len(plans) == 1 and plans[0].single:
-            return _Direct(plans[0], parts[0].feeds, self.container, self.devices[0])
+            return _Direct(parts[0].feeds, InstancePool(plans[0], self.container, self.devices[0], self.arenas))
         return _Threads(list(zip(parts, plans)), self, fetches)
 
     def close(self) -> None:
         self.container.close()
-
-
-class InstancePool:
-    """Idle instances of one plan; concurrent steps each take their own."""
-
-    def __init__(self, plan: Plan, container: Container, device: str) -> None:
-        self.plan, self.container, self.device = plan, container, device
-        self._idle: dict[bool, list[Instance]] = {False: [], True: []}
-
-    def take(self, traced: bool = False) -> Instance:
-        adopt_threads()
-        try:
-            return self._idle[traced].pop()
-        except IndexError:
-            return Instance(self.plan, self.container, self.device, traced)
-
-    def give(self, instance: Instance) -> None:
-        self._idle[instance.traced].append(instance)
+        self.crew.close()
 
 
 class _Direct:
     """One segment: a step is one call of generated code in the caller's thread."""
 
-    def __init__(self, plan: Plan, used: Sequence[int], container: Container, device: str) -> None:
-        self.plan, self.device, self._used = plan, device, used
-        self._pool = InstancePool(plan, container, device)
-        self.nbytes = plan.arena_bytes
-        self._contexts = plan.contextual
+    def __init__(self, used: Sequence[int], pool: InstancePool) -> None:
+        self.plan, self.pools, self._used = pool.plan, [pool], used
+        self.nbytes = pool.plan.arena_bytes
+        self._pool, self._contexts = pool, pool.plan.contextual
 
     def run(self, feeds: Sequence[Any], step: int, traced: bool = False) -> Sequence[Any]:
         instance = self._pool.take(traced)
@@ -109,7 +98,8 @@ class _Direct:
             with np.errstate(all="ignore"):      # inf and nan are values of the graph, as in TensorFlow
                 results = instance.run(*feeds)
         except BaseException as error:
-            shown = run_error(self.plan, error)      # a step that failed leaves its instance behind
+            self._pool.abandon(instance)
+            shown = run_error(self.plan, error)
             if shown is error:
                 raise
             raise shown from error
@@ -120,23 +110,24 @@ class _Direct:
 
 
 class _Threads:
-    """Several segments or devices: one StepRun per device over a rendezvous; each device has a thread of its own."""
+    """Several segments or devices: one StepRun per device over a rendezvous, and the hands of the step for all."""
 
     def __init__(self, plans: list[tuple[Part, Plan]], backend: LocalBackend, fetches: int) -> None:
         self.plans, self.backend, self.fetches = plans, backend, fetches
-        self._nodes = [nodes_of(plan) for _, plan in plans]
+        self.pools = [InstancePool(plan, backend.container, part.device, backend.arenas) for part, plan in plans]
         self.nbytes = sum(plan.arena_bytes for _, plan in plans)
+        self._nodes = [nodes_of(plan) for _, plan in plans]
         self._steered = any(segment.kind == "control" for _, plan in plans for segment in plan.segments)
 
     def run(self, feeds: Sequence[Any], step: int, traced: bool = False) -> Sequence[Any]:
-        state = _Step(len(self.plans), self.fetches, LocalRendezvous())
-        # loops turn in Python, where Ctrl-C may be lost; what only waits or computes hears it
+        state = _Step(len(self.plans), self.fetches, LocalRendezvous(), Hands(self.backend.crew, self.backend.cores))
+        # the executor turns a loop in Python, where Ctrl-C may be lost; what only waits or computes hears it
         with interruptible(state.interrupt) if self._steered else contextlib.nullcontext():
-            self._begin(state, feeds, step)
+            self._begin(state, feeds, step, traced)
             self._run(state)
         return state.results
 
-    def _begin(self, state: _Step, feeds: Sequence[Any], step: int) -> None:
+    def _begin(self, state: _Step, feeds: Sequence[Any], step: int, traced: bool) -> None:
         def send(key: str, value: Any, dead: bool) -> None:
             started = time.perf_counter()
             state.meeting.send(key, value.copy() if isinstance(value, np.ndarray) else value, dead)
@@ -145,41 +136,34 @@ class _Threads:
                 self.backend.journal.span(trace.Span("send", tensor, task_of(source), source, threading.get_ident(),
                                                      started, time.perf_counter(), step, key,
                                                      getattr(value, "nbytes", 0)))
-        for (part, plan), nodes in zip(self.plans, self._nodes):
-            instance = Instance(plan, self.backend.container, part.device)
-            state.runs.append(StepRun(instance, nodes, [feeds[i] for i in part.feeds], step, state.meeting, send,
-                                      state.part_done(part), self.backend.journal))
+        for (part, _), nodes, pool in zip(self.plans, self._nodes, self.pools):
+            state.runs.append(StepRun(pool.take(traced), nodes, [feeds[i] for i in part.feeds], step, state.meeting, send,
+                                      state.part_done(part), state.hands, self.backend.journal, returned=pool.give))
 
     def _run(self, state: _Step) -> None:
-        threads = [threading.Thread(target=run.start, name=f"wb-device-{i}", daemon=True)
-                   for i, run in enumerate(state.runs[1:], 1)]
         try:
             state.check()      # from here on every part can be stopped
-            for thread in threads:
-                thread.start()
-            state.runs[0].start()
-            state.ended.wait()
+            state.hands.serve(state.start)
             state.check()
         except BaseException:
             state.interrupt()
             with contextlib.suppress(KeyboardInterrupt):
-                state.ended.wait(5.0)
+                state.hands.rest(_PATIENCE)      # nothing of the step should run any more when it has failed
             raise
-        finally:
-            for thread in threads:
-                if thread.ident is not None:      # Ctrl-C may have come before it was started
-                    thread.join(5.0)
 
 
 class _Step:
     """Collects the parts of one step; the first failure ends all of them."""
 
-    def __init__(self, parts: int, fetches: int, meeting: LocalRendezvous) -> None:
+    def __init__(self, parts: int, fetches: int, meeting: LocalRendezvous, hands: Hands) -> None:
         self.runs: list[StepRun] = []
         self.results: list[Any] = [None] * fetches
         self.error: BaseException | None = None
-        self.ended = threading.Event()
-        self.meeting, self._left, self._lock = meeting, parts, threading.Lock()
+        self.meeting, self.hands, self._left, self._lock = meeting, hands, parts, threading.Lock()
+
+    def start(self) -> None:
+        for run in self.runs:
+            run.start()
 
     def part_done(self, part: Part) -> Any:
         def done(results: list[Any] | None, error: BaseException | None) -> None:
@@ -195,7 +179,7 @@ class _Step:
             if first:
                 self.fail(error)      # type: ignore[arg-type]
             if over:
-                self.ended.set()
+                self.hands.end()
         return done
 
     def check(self) -> None:
@@ -204,11 +188,12 @@ class _Step:
 
     def interrupt(self) -> None:
         """End all parts; nothing after the end of the step."""
-        if not self.ended.is_set():
-            error = errors.CancelledError("Session.run: the step was interrupted; run again to go on")
-            with self._lock:
-                self.error = self.error or error
-            self.fail(error)
+        error = errors.CancelledError("Session.run: the step was interrupted; run again to go on")
+        with self._lock:
+            if self._left == 0:
+                return
+            self.error = self.error or error
+        self.fail(error)
 
     def fail(self, error: BaseException) -> None:
         shown = error if isinstance(error, errors.Error) else errors.AbortedError(f"step: {error}")

@@ -1,0 +1,77 @@
+"""Which segments are heavy, and which may therefore run at the same time and must not share memory."""
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from workbench.core.compile.forms import Block, Branch, Instruction
+from workbench.core.compile.memory import ALIGNMENT, Layout, assign_offsets
+from workbench.core.compile.memory import Block as MemoryBlock
+
+__all__ = ["LIGHT", "is_light", "regions", "side_by_side"]
+
+LIGHT = 1 << 16       # bytes that a segment may touch and still run on a thread that has something else to do
+_HOUSE = "workbench."
+
+
+def is_light(block: Block) -> bool:
+    """Does the block touch few bytes, without loops and without kernels of which nobody here knows what they do?"""
+    return _weight(block) < LIGHT
+
+
+def _weight(block: Block) -> int:
+    total = 0
+    for line in block.lines:
+        if isinstance(line, Instruction):
+            house = (line.op.definition.reference.__module__ or "").startswith(_HOUSE)
+            total += sum(_bytes(value) for value in line.values if value.array) if house else LIGHT
+        elif isinstance(line, Branch):
+            total += max(_weight(line.then), _weight(line.otherwise))
+        else:
+            total += LIGHT
+    return total
+
+
+def _bytes(value: object) -> int:
+    shape, dtype = value.shape, value.dtype      # type: ignore[attr-defined]
+    return LIGHT if shape is None else int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+
+
+def regions(light: Sequence[bool], before: Sequence[Iterable[int]], repeated: bool) -> list[int]:
+    """A region of memory for each segment; segments of one region never run at the same time.
+
+    `before[i]` are the segments that end before segment i starts, directly. Light segments run one by one and share
+    region 0. A heavy one shares with those that it comes after, unless segments are `repeated`: the next iteration of
+    one may overtake another.
+    """
+    reach: list[int] = []       # bit j of reach[i]: j ends before i starts
+    tails: list[int] = []       # the last heavy segment of regions 1, 2, …
+    found = []
+    for index, direct in enumerate(before):
+        mask = 0
+        for earlier in direct:
+            mask |= reach[earlier] | 1 << earlier
+        reach.append(mask)
+        if light[index]:
+            found.append(0)
+            continue
+        free = next((n for n, tail in enumerate(tails) if not repeated and mask >> tail & 1), len(tails))
+        tails[free:free + 1] = [index]
+        found.append(free + 1)
+    return found
+
+
+def side_by_side(blocks: Sequence[MemoryBlock], starts: Sequence[int], region: Sequence[int]) -> Layout:
+    """Offsets for the buffers of all segments; segment i begins at time `starts[i]` and has memory of `region[i]`."""
+    groups: dict[int, list[MemoryBlock]] = {}
+    for block in blocks:
+        groups.setdefault(region[bisect_right(starts, block.first) - 1], []).append(block)
+    offsets: dict[int, int] = {}
+    end = 0
+    for group in groups.values():
+        layout = assign_offsets(group)
+        offsets |= {key: end + offset for key, offset in layout.offsets.items()}
+        end += -(-layout.size // ALIGNMENT) * ALIGNMENT
+    return Layout(offsets, end)

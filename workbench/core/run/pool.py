@@ -1,0 +1,78 @@
+"""Idle instances of plans, and the arenas that they share: a step takes one, and gives it back when it ended well."""
+from __future__ import annotations
+
+import threading
+import weakref
+
+from workbench.core.compile.instance import Arena, Instance
+from workbench.core.compile.plan import Plan
+from workbench.core.kernels.threads import adopt_threads
+from workbench.core.state.variables import Container
+
+__all__ = ["Arenas", "InstancePool"]
+
+_SPARE = 4      # an arena may be this many times as large as asked for
+
+
+class Arenas:
+    """The arenas of one process's share of a session. Plans that run one after the other use the same memory; an arena
+    goes with the last instance that is bound to it."""
+
+    def __init__(self) -> None:
+        self._all: weakref.WeakSet[Arena] = weakref.WeakSet()
+        self._lock = threading.Lock()
+
+    def take(self, nbytes: int) -> Arena:
+        """An arena of at least `nbytes`, locked for the caller: the smallest that fits and is free, else a new one."""
+        with self._lock:
+            for arena in sorted(self._all, key=lambda a: a.nbytes):
+                if nbytes <= arena.nbytes <= _SPARE * nbytes and arena.lock.acquire(blocking=False):
+                    return arena
+            arena = Arena(nbytes)
+            arena.lock.acquire()
+            if nbytes:
+                self._all.add(arena)
+            return arena
+
+    def sizes(self) -> list[int]:
+        """Bytes of each arena there is."""
+        with self._lock:
+            return sorted(arena.nbytes for arena in self._all)
+
+
+class InstancePool:
+    """Idle instances of one plan; concurrent steps each take their own, on an arena of their own."""
+
+    def __init__(self, plan: Plan, container: Container, device: str, arenas: Arenas) -> None:
+        self.plan, self.container, self.device, self.arenas = plan, container, device, arenas
+        self._idle: dict[bool, list[Instance]] = {False: [], True: []}
+
+    def take(self, traced: bool = False) -> Instance:
+        """An instance whose arena nobody else uses until `give` or `abandon`."""
+        adopt_threads()
+        idle = self._idle[traced]
+        busy = []
+        try:
+            while True:
+                instance = idle.pop()
+                if instance.arena.lock.acquire(blocking=False):
+                    return instance
+                busy.append(instance)
+        except IndexError:
+            return Instance(self.plan, self.container, self.device, traced, self.arenas.take(self.plan.arena_bytes))
+        finally:
+            idle += busy
+
+    def give(self, instance: Instance) -> None:
+        """The step ended well: the next one may have the instance."""
+        instance.arena.lock.release()
+        self._idle[instance.traced].append(instance)
+
+    def abandon(self, instance: Instance) -> None:
+        """The step failed, and nothing of it runs any more: its memory is free, the instance is not used again."""
+        instance.arena.lock.release()
+
+    @property
+    def idle(self) -> int:
+        """How many instances wait for a step."""
+        return sum(map(len, self._idle.values()))
