@@ -1,10 +1,12 @@
 """What every test shares: checks on, no stray warnings, and honest counts of the tests that need special machines."""
 from __future__ import annotations
 
+import getpass
 import importlib.util
 import os
 import shutil
 import signal
+import tempfile
 from collections.abc import Iterator
 
 import hypothesis
@@ -19,6 +21,8 @@ hypothesis.settings.load_profile("fixed")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.setdefault("WB_CHECK", "1")
+# Compiled kernels of the tests, kept from run to run, and out of the user's own folder.
+os.environ.setdefault("WB_CACHE", os.path.join(tempfile.gettempdir(), f"workbench-tests-{getpass.getuser()}"))
 
 ORACLES = ("jax", "tensorflow", "torch")
 

@@ -349,7 +349,7 @@ def test_ctrl_c_on_a_real_cluster(tmp_path, mode, mnist_folder):
 
 # -- start-up
 
-HEAVY = {"anywidget", "bokeh", "cupy", "dask", "distributed", "ipywidgets", "jupyterlab", "numba", "pooch",
+HEAVY = {"anywidget", "bokeh", "cupy", "dask", "distributed", "ipywidgets", "jupyterlab", "llvmlite", "pooch",
          "requests", "sklearn"}
 
 
@@ -498,7 +498,7 @@ def test_doctor_says_what_is_there_and_what_to_do(monkeypatch, tmp_path):
     monkeypatch.setattr("workbench.commands.doctor.NEEDED", ("numpy", "surely-not-installed"))
     done = CliRunner().invoke(app, ["doctor"])
     assert done.exit_code == 1 and "pip install surely-not-installed" in done.output
-    assert "switched off" in done.output and "add numba to WB_LIBRARIES" in done.output
+    assert "switched off" in done.output and "add llvm to WB_LIBRARIES" in done.output
 
 
 def test_the_package_has_no_heavy_command_module():

@@ -12,7 +12,7 @@ from workbench import nn, train
 
 MODULES = {"workbench": wb, "nn": nn, "train": train, "layers": wb.layers, "losses": wb.losses, "metrics": wb.metrics,
            "summary": wb.summary, "rnn_cell": nn.rnn_cell}
-HEAVY = ("bokeh", "dask", "distributed", "ipywidgets", "jupyterlab", "matplotlib", "numba", "onnx", "pandas", "tornado")
+HEAVY = ("bokeh", "dask", "distributed", "ipywidgets", "jupyterlab", "llvmlite", "matplotlib", "onnx", "pandas", "tornado")
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))

@@ -36,10 +36,10 @@ class Settings:
 
     check: bool = False
     """Verify the graph after every pass (`WB_CHECK=1`; always on in the tests)."""
-    libraries: tuple[str, ...] = ("numba", "onednn")
-    """Kernel libraries that may serve (`WB_LIBRARIES=onednn,numba`); the NumPy reference always may."""
+    libraries: tuple[str, ...] = ("llvm", "onednn")
+    """Kernel libraries that may serve (`WB_LIBRARIES=onednn,llvm`); the NumPy reference always may."""
     threads: int = 0
-    """Compute threads of one process for BLAS, oneDNN and Numba together (`WB_THREADS`); 0 = all cores."""
+    """Compute threads of one process for BLAS and oneDNN together (`WB_THREADS`); 0 = all cores."""
     trace: bool = True
     """Record spans (`WB_TRACE=0` turns the recorder off)."""
     trace_capacity: int = 200_000
@@ -51,9 +51,15 @@ class Settings:
     data: Path | None = None
     """Folder with data sets (`WORKBENCH_DATA`); default: the user's cache folder."""
 
+    cache: Path | None = None
+    """Folder of compiled kernels (`WB_CACHE`); default: the user's cache folder."""
+    cache_bytes: int = 256 << 20
+    """Bytes of compiled kernels kept there, about (`WB_CACHE_BYTES`); 0 = none."""
+
     @classmethod
     def from_environment(cls) -> Settings:
         data = os.environ.get("WORKBENCH_DATA", "").strip()
+        cache = os.environ.get("WB_CACHE", "").strip()
         libraries = os.environ.get("WB_LIBRARIES")
         return cls(
             check=_flag("WB_CHECK", False),
@@ -65,6 +71,8 @@ class Settings:
             trace_graph_bytes=_number("WB_TRACE_GRAPH_BYTES", cls.trace_graph_bytes),
             plan_bytes=_number("WB_PLAN_BYTES", 0) or _quarter_of_memory(),
             data=Path(data).expanduser() if data else None,
+            cache=Path(cache).expanduser() if cache else None,
+            cache_bytes=_number("WB_CACHE_BYTES", cls.cache_bytes),
         )
 
 

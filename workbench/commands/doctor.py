@@ -48,7 +48,7 @@ def report(console: Console) -> int:
 
 
 def findings() -> list[Finding]:
-    checks: list[Callable[[], Iterator[Finding]]] = [_python, _packages, _libraries, _devices, _data, _front_end]
+    checks: list[Callable[[], Iterator[Finding]]] = [_python, _packages, _libraries, _cache, _devices, _data, _front_end]
     return [row for check in checks for row in check()]
 
 
@@ -70,7 +70,7 @@ def _packages() -> Iterator[Finding]:
 def _libraries() -> Iterator[Finding]:
     """Kernel libraries; the NumPy reference serves where one is absent."""
     onednn = next((name for name in ("onednn-cpu-gomp", "onednn-cpu-iomp", "onednn") if _version(name)), None)
-    for subject, package, install, role in (("Numba", "numba", "numba", "fused elementwise kernels"),
+    for subject, package, install, role in (("LLVM", "llvmlite", "llvmlite", "elementwise chains, softmax and updates"),
                                             ("oneDNN", onednn, "onednn-cpu-gomp", "convolution, pooling, matmul")):
         version = package and _version(package)
         key = subject.lower()
@@ -79,6 +79,22 @@ def _libraries() -> Iterator[Finding]:
         else:
             yield Finding(subject, "ok" if version else "optional", version or "not installed",
                           "" if version else f"pip install {install} makes {role} faster")
+
+
+def _cache() -> Iterator[Finding]:
+    """The folder of compiled kernels: what it holds, and why it cannot be used if so."""
+    from workbench.core.kernels.cache import shared
+
+    cache = shared(settings.cache, settings.cache_bytes)
+    entries, damaged, trouble = list(cache.entries()), cache.damaged(), cache.trouble()
+    shown = f"{cache.folder}: {len(entries)} kernels, {sum(e.nbytes for e in entries) / 2**20:.1f} of {cache.limit >> 20} MiB"
+    if trouble:
+        yield Finding("kernel cache", "optional", f"{cache.folder} {trouble}",
+                      "set WB_CACHE to a folder of your own; until then each process compiles its kernels")
+    elif damaged:
+        yield Finding("kernel cache", "optional", f"{shown}, {len(damaged)} damaged", "nothing to do: they are compiled anew")
+    else:
+        yield Finding("kernel cache", "ok", shown)
 
 
 def _devices() -> Iterator[Finding]:

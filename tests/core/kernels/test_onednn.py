@@ -239,7 +239,7 @@ def test_winograd(image: Any, kernel: Any, padding: Any, data_format: str, chunk
     test_convolution(image, kernel, (1, 1), padding, (1, 1), data_format, True)
 
 
-def test_winograd_needs_numba_and_whole_vectors_of_channels() -> None:
+def test_winograd_needs_llvm_and_whole_vectors_of_channels() -> None:
     attributes = attributes_of((1, 1), "SAME", (1, 1), "NHWC")
 
     def note(channels: int) -> str:

@@ -138,7 +138,7 @@ def test_without_the_library_every_selector_declines_and_one_line_says_so(
                 ("bias_add", [spec, Spec((4,), FLOAT32)], [spec]), ("bias_add_grad", [spec], [Spec((4,), FLOAT32)])):
             assert dict(selectors[type_, "CPU"])["onednn"](attributes, inputs, outputs, [False]) is None
     lines = [record.message for record in caplog.records if "oneDNN" in record.message]
-    assert lines == ["oneDNN is not installed; NumPy and Numba kernels serve (pip install onednn-cpu-gomp)"]
+    assert lines == ["oneDNN is not installed; NumPy and compiled kernels serve (pip install onednn-cpu-gomp)"]
 
 
 def test_a_library_that_cannot_be_loaded_is_announced(

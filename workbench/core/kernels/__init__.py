@@ -9,7 +9,7 @@ from workbench.core.kernels.options import kernel_options
 __all__ = ["load_libraries"]
 
 _MODULES = {"onednn": ("workbench.core.kernels.onednn",),
-            "numba": ("workbench.core.kernels.numba_fused", "workbench.core.kernels.numba_rows")}
+            "llvm": ("workbench.core.kernels.llvm_fused", "workbench.core.kernels.llvm_rows")}
 _loaded: set[str] = set()
 
 

@@ -321,11 +321,11 @@ def load() -> Api | None:
     """The library, or None with one logged line that says why; loaded at most once."""
     path = find()
     if path is None:
-        logger.info("oneDNN is not installed; NumPy and Numba kernels serve (pip install onednn-cpu-gomp)")
+        logger.info("oneDNN is not installed; NumPy and compiled kernels serve (pip install onednn-cpu-gomp)")
         return None
     limit_spinning()
     try:
         return Api(path)
     except (OSError, AttributeError, UnimplementedError) as error:
-        logger.warning("oneDNN at %s cannot be used: %s; NumPy and Numba kernels serve", path.name, error)
+        logger.warning("oneDNN at %s cannot be used: %s; NumPy and compiled kernels serve", path.name, error)
         return None

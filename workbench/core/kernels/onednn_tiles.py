@@ -1,4 +1,4 @@
-"""Winograd's transforms of images and filters as Numba kernels: 16 channels at a time, all matrices unrolled.
+"""Winograd's transforms of images and filters as compiled loops: 16 channels at a time, all matrices unrolled.
 
 F(m, r) computes m x m results of an r x r filter from a tile of 6 x 6 inputs with 36 products a channel (S. Winograd
 1980; A. Lavin, S. Gray, "Fast Algorithms for Convolutional Neural Networks", arXiv:1509.09308). With the
@@ -9,14 +9,9 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import numpy as np
-from llvmlite import ir
-from numba import carray, cfunc, njit, types
-from numba.extending import intrinsic
-
+from workbench.core.kernels.llvm import Program, library_source, load
 from workbench.core.kernels.threads import get_threads
 
 __all__ = ["LANES", "TILE", "Loop", "filter_gradient", "filters", "gather", "runtime", "scatter"]
@@ -52,97 +47,48 @@ def _transposed(matrix: Matrix) -> Matrix:
     return tuple(zip(*matrix))
 
 
-# Code generation
+# The transform as text of the kernel language
 
 
-def _combined(builder: Any, factors: Sequence[float], vectors: Sequence[Any]) -> Any:
-    """The sum of `factors * vectors` in LLVM, without terms of zero and products by one."""
-    kind = ir.VectorType(ir.FloatType(), LANES)
-    total = None
+def _combined(factors: Sequence[float], vectors: Sequence[str]) -> str:
+    """The sum of `factors * vectors`, without terms of zero and products by one."""
+    text = ""
     for factor, vector in zip(factors, vectors):
         if factor == 0:
             continue
-        if total is None and factor == 1:
-            total = vector
-        elif total is None:
-            total = builder.fmul(vector, ir.Constant(kind, [factor] * LANES), flags=("contract",))
-        elif factor in (1, -1):
-            add = builder.fadd if factor == 1 else builder.fsub
-            total = add(total, vector, flags=("contract",))
+        term = vector if abs(factor) == 1 else f"{abs(factor)!r} * {vector}"
+        if text:
+            text += f" {'+' if factor > 0 else '-'} {term}"
         else:
-            term = builder.fmul(vector, ir.Constant(kind, [factor] * LANES), flags=("contract",))
-            total = builder.fadd(total, term, flags=("contract",))
-    return total
-
-
-def _address(builder: Any, base: Any, parts: Sequence[tuple[int, Any]]) -> Any:
-    for count, stride in parts:
-        base = builder.add(base, builder.mul(stride, ir.Constant(ir.IntType(64), count)))
-    return builder.inttoptr(base, ir.VectorType(ir.FloatType(), LANES).as_pointer())
+            text = term if factor > 0 else f"-{vector}" if factor == -1 else f"{float(factor)!r} * {vector}"
+    return text
 
 
 @functools.cache
-def two_sided(matrix: Matrix, activation: str = "") -> Any:
-    """Intrinsic `(source, row, column, target, row, column, bias)`: target = matrix @ source @ matrix^T, 16 channels.
+def two_sided(matrix: Matrix, activation: str = "") -> str:
+    """`transform`: target = matrix @ source @ matrix^T, 16 channels at a time.
 
-    Addresses and strides are bytes. `activation` "bias" or "relu" adds 16 biases and, for the latter, takes the
-    maximum with zero.
+    `activation` "bias" or "relu" adds 16 biases and, for the latter, takes the maximum with zero; a NaN stays a NaN.
     """
-    inner, outer = len(matrix[0]), len(matrix)
-
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        source, source_row, source_column, target, target_row, target_column, bias = args
-        columns = []
-        for j in range(inner):
-            loaded = [builder.load(_address(builder, source, ((i, source_row), (j, source_column))), align=4)
-                      for i in range(inner)]
-            columns.append([_combined(builder, row, loaded) for row in matrix])
-        extra = builder.load(_address(builder, bias, ()), align=4) if activation else None
-        for i in range(outer):
-            for j in range(outer):
-                value = _combined(builder, matrix[j], [column[i] for column in columns])
-                value = _activated(builder, value, extra, activation)
-                builder.store(value, _address(builder, target, ((i, target_row), (j, target_column))), align=4)
-        return context.get_dummy_value()
-
-    @intrinsic
-    def transform(typing_context, source, source_row, source_column, target, target_row,  # type: ignore[no-untyped-def]
-                  target_column, bias):
-        return types.void(*(types.int64,) * 7), generate
-    return transform
-
-
-@functools.cache
-def copied() -> Any:
-    """Intrinsic `(source, target)`: copy 16 channels, or zeros if the source is 0."""
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        source, target = args
-        kind = ir.VectorType(ir.FloatType(), LANES)
-        zero = ir.Constant(kind, [0.0] * LANES)
-        held = builder.alloca(kind)
-        builder.store(zero, held)
-        absent = builder.icmp_signed("==", source, ir.Constant(ir.IntType(64), 0))
-        readable = builder.select(absent, builder.ptrtoint(held, ir.IntType(64)), source)
-        builder.store(builder.load(_address(builder, readable, ()), align=4), _address(builder, target, ()), align=4)
-        return context.get_dummy_value()
-
-    @intrinsic
-    def copy(typing_context, source, target):  # type: ignore[no-untyped-def]
-        return types.void(types.int64, types.int64), generate
-    return copy
-
-
-def _activated(builder: Any, value: Any, bias: Any, activation: str) -> Any:
+    inner, outer = range(len(matrix[0])), range(len(matrix))
+    lines = ["@fused", "def transform(source, source_row, source_column, target, target_row, target_column, bias):"]
+    for j in inner:
+        lines += [f"    v{i} = load16(source + {i} * source_row + {j} * source_column)" for i in inner]
+        lines += [f"    w{i}_{j} = {_combined(matrix[i], [f'v{k}' for k in inner])}" for i in outer]
     if activation:
-        value = builder.fadd(value, bias)
-    if activation == "relu":
-        zero = ir.Constant(ir.VectorType(ir.FloatType(), LANES), [0.0] * LANES)
-        # NOTE: a NaN stays a NaN: only what compares as negative is replaced.
-        value = builder.select(builder.fcmp_ordered("<", value, zero), zero, value)
-    return value
+        lines.append("    extra = load16(bias)")
+    for i in outer:
+        for j in outer:
+            lines.append(f"    y = {_combined(matrix[j], [f'w{i}_{k}' for k in inner])}")
+            if activation:
+                lines.append("    y = y + extra")
+            if activation == "relu":
+                lines.append("    y = 0.0 if y < 0.0 else y")
+            lines.append(f"    store16(target + {i} * target_row + {j} * target_column, y)")
+    return "\n".join(lines) + "\n"
 
 
-# Kernels
+# Loops
 
 
 class Runtime:
@@ -168,28 +114,24 @@ def runtime() -> Runtime | None:
 
 
 class Loop:
-    """A compiled `body(parameters, first, last)` over a range that the threads share in equal parts.
+    """A compiled function over a range that the threads share in equal parts; calling releases the GIL.
 
-    `parameters` is the address of int64 numbers: `Loop.pack` makes them. Calling releases the GIL.
+    It gets the address of int64 numbers: the range, what the call adds, and where to ask for the thread's number and the
+    size of the team, which the runtime may make smaller than asked for.
     """
 
-    def __init__(self, body: Callable[..., None]) -> None:
+    def __init__(self, name: str, transform: str, **numbers: int) -> None:
         found = runtime()
         assert found is not None  # the selectors ask first
-        number, team, inner = found.rank, found.count, njit(error_model="numpy")(body)
-
-        def shared(parameters):  # type: ignore[no-untyped-def]
-            given = carray(parameters, COUNT)
-            # The runtime may give fewer threads than asked for, so the team's own count divides the work.
-            rank, count, total = np.int64(number()), np.int64(team()), given[0]
-            inner(given, total * rank // count, total * (rank + 1) // count)
-        signature = types.void(types.CPointer(types.int64))  # type: ignore[no-untyped-call]
-        self._compiled = cfunc(signature, error_model="numpy")(shared)
-        self._parallel = found.parallel
-        self._address = ctypes.c_void_p(self._compiled.address)
+        settled = "\n".join(f"{key} = {value}" for key, value in numbers.items())
+        program = Program((library_source("program_tiles.py"), transform, settled), name, plain=True)
+        self._parallel, self._address = found.parallel, ctypes.c_void_p(load(program))
+        self._team = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in (found.rank, found.count)]
 
     def __call__(self, total: int, *numbers: int) -> None:
-        self._parallel(self._address, Parameters(total, *numbers), get_threads(), 0)
+        given = Parameters(total, *numbers)
+        given[COUNT - 2], given[COUNT - 1] = self._team
+        self._parallel(self._address, given, get_threads(), 0)
 
 
 COUNT = 16
@@ -206,33 +148,8 @@ def gather(size: int, gradient: bool) -> Loop:
     not overlap. What lies outside counts as zero.
     """
     step = TILE + 1 - size
-    edge = step if gradient else TILE
     transform = two_sided(_transposed(output_matrix(size)) if gradient else INPUT)
-    copy = copied()
-
-    def body(given, begin, end):  # type: ignore[no-untyped-def]
-        base, out, plane, first, across, down, before_y, before_x, height, width, channels = given[1:12]
-        patch = np.zeros((edge, edge, LANES), np.float32)
-        spot = patch.ctypes.data
-        for row in range(begin, end):
-            n, y = (first + row) // down, (first + row) % down * step - before_y
-            for tile in range(across):
-                x = tile * step - before_x
-                target = out + (row * across + tile) * channels * 4
-                whole = y >= 0 and x >= 0 and y + edge <= height and x + edge <= width
-                for c in range(0, channels, LANES):
-                    source = base + (((n * height + y) * width + x) * channels + c) * 4
-                    down_by, across_by = width * channels * 4, channels * 4
-                    if not whole:
-                        for i in range(edge):
-                            for j in range(edge):
-                                inside = 0 <= y + i < height and 0 <= x + j < width
-                                copy(source + (i * width + j) * channels * 4 if inside else 0,
-                                     spot + (i * edge + j) * LANES * 4)
-                        source, down_by, across_by = spot, edge * LANES * 4, LANES * 4
-                    # One call for both cases: the unrolled transform is what takes time to compile.
-                    transform(source, down_by, across_by, target + c * 4, TILE * plane, plane, 0)
-    return Loop(body)
+    return Loop("gather", transform, STEP=step, EDGE=step if gradient else TILE)
 
 
 @functools.cache
@@ -241,59 +158,16 @@ def scatter(size: int, activation: str) -> Loop:
 
     `activation` "" ignores the bias, "bias" adds it, "relu" adds it and applies ReLU.
     """
-    step = TILE + 1 - size
-    transform, copy = two_sided(output_matrix(size), activation), copied()
-
-    def body(given, begin, end):  # type: ignore[no-untyped-def]
-        base, out, plane, first, across, down, extra, height, width, channels = given[1:11]
-        patch = np.zeros((step, step, LANES), np.float32)
-        spot = patch.ctypes.data
-        for row in range(begin, end):
-            n, y = (first + row) // down, (first + row) % down * step
-            for tile in range(across):
-                x = tile * step
-                source = base + (row * across + tile) * channels * 4
-                for c in range(0, channels, LANES):
-                    target = out + (((n * height + y) * width + x) * channels + c) * 4
-                    whole = y + step <= height and x + step <= width
-                    into, down_by, across_by = target, width * channels * 4, channels * 4
-                    if not whole:
-                        into, down_by, across_by = spot, step * LANES * 4, LANES * 4
-                    transform(source + c * 4, TILE * plane, plane, into, down_by, across_by, extra + c * 4)
-                    if not whole:
-                        for i in range(min(step, height - y)):
-                            for j in range(min(step, width - x)):
-                                copy(spot + (i * step + j) * LANES * 4, target + (i * width + j) * channels * 4)
-    return Loop(body)
+    return Loop("scatter", two_sided(output_matrix(size), activation), STEP=TILE + 1 - size)
 
 
 @functools.cache
 def filters(size: int, turned: bool) -> Loop:
     """Loop `(in, filter, transformed, plane, out)`: [size, size, in, out] to [36, in, out]; `turned` by 180 degrees."""
-    transform = two_sided(filter_matrix(size))
-    sign, start = (-1, size * size - 1) if turned else (1, 0)
-
-    def body(given, begin, end):  # type: ignore[no-untyped-def]
-        base, out, plane, outer = given[1:5]
-        cell = given[0] * outer * 4
-        for i in range(begin, end):
-            for o in range(0, outer, LANES):
-                offset = (i * outer + o) * 4
-                transform(base + start * cell + offset, sign * size * cell, sign * cell, out + offset, TILE * plane,
-                          plane, 0)
-    return Loop(body)
+    return Loop("filters", two_sided(filter_matrix(size)), SIZE=size, TURNED=int(turned))
 
 
 @functools.cache
 def filter_gradient(size: int) -> Loop:
     """Loop `(in, products, gradient, plane, out)`: [36, in, out] to [size, size, in, out]."""
-    transform = two_sided(_transposed(filter_matrix(size)))
-
-    def body(given, begin, end):  # type: ignore[no-untyped-def]
-        base, out, plane, outer = given[1:5]
-        cell = given[0] * outer * 4
-        for i in range(begin, end):
-            for o in range(0, outer, LANES):
-                offset = (i * outer + o) * 4
-                transform(base + offset, TILE * plane, plane, out + offset, size * cell, cell, 0)
-    return Loop(body)
+    return Loop("filter_gradient", two_sided(_transposed(filter_matrix(size))), SIZE=size)

@@ -5,10 +5,11 @@ caches between the transform that writes them, the 36 products and the transform
 """
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from workbench.core.kernels import llvm
+from workbench.core.kernels import onednn_tiles as tiles
 from workbench.core.kernels.choice import Choice, Kernel, Layout, Spec
 from workbench.core.kernels.onednn_api import Argument
 from workbench.core.kernels.onednn_format import Desc, Format, Primitive, fast, primitive
@@ -30,10 +31,7 @@ GAIN = 0.85
 
 def usable() -> bool:
     """Whether the transforms can be compiled and run here."""
-    if "numba" not in kernel_options().libraries or importlib.util.find_spec("numba") is None:
-        return False
-    from workbench.core.kernels.onednn_tiles import runtime
-    return runtime() is not None
+    return "llvm" in kernel_options().libraries and llvm.usable() and tiles.runtime() is not None
 
 
 class Winograd:
@@ -49,10 +47,10 @@ class Winograd:
         """Predicted from multiply-adds and from the elements that the transforms move."""
         if self.inner % LANES or self.outer % LANES:
             return False
-        tiles = self._tiles(self.out_height, self.out_width) * self.batch * PLANES
+        count = self._tiles(self.out_height, self.out_width) * self.batch * PLANES
         direct = self.batch * self.out_height * self.out_width * self.size ** 2 * self.inner * self.outer
         filters = PLANES * self.inner * self.outer * PASS
-        ours = tiles * (self.inner * self.outer + PASS * (self.inner + self.outer)) + filters
+        ours = count * (self.inner * self.outer + PASS * (self.inner + self.outer)) + filters
         return ours < GAIN * direct and usable()
 
     def _tiles(self, height: int, width: int) -> int:
@@ -68,7 +66,6 @@ class Winograd:
         count = 3 if activation else 2
 
         def make(static: tuple[bool, ...]) -> Kernel:
-            from workbench.core.kernels import onednn_tiles as tiles
             gather, scatter = tiles.gather(self.size, False), tiles.scatter(self.size, activation)
             filters, multiply = tiles.filters(self.size, False), product(static[-1:] if len(static) > count + 1 else ())
 
@@ -96,7 +93,6 @@ class Winograd:
         before = tuple(self.size - 1 - side for side in self.before)
 
         def make(static: tuple[bool, ...]) -> Kernel:
-            from workbench.core.kernels import onednn_tiles as tiles
             gather, scatter = tiles.gather(self.size, False), tiles.scatter(self.size, "")
             filters, multiply = tiles.filters(self.size, True), product(static[3:])
 
@@ -121,7 +117,6 @@ class Winograd:
             return None
 
         def make(static: tuple[bool, ...]) -> Kernel:
-            from workbench.core.kernels import onednn_tiles as tiles
             gather, gradients = tiles.gather(self.size, False), tiles.gather(self.size, True)
             finish, set_to, add = tiles.filter_gradient(self.size), start(static[3:]), more(static[3:])
 

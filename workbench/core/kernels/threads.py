@@ -1,4 +1,4 @@
-"""One number of compute threads for oneDNN (OpenMP), BLAS and Numba together, and the environment they need.
+"""One number of compute threads for oneDNN (OpenMP) and BLAS together, and the environment they need.
 
 Small work runs on one thread: waking a second one costs tens of microseconds, milliseconds beside a busy process, and
 while it waits for more it takes a core from everybody else. `threads_for` says which work is small.
@@ -45,7 +45,7 @@ def get_threads() -> int:
 
 
 def set_threads(threads: int = 0) -> int:
-    """Let oneDNN, BLAS and Numba each use `threads` threads; 0 means `settings.threads`, or all cores. Returns it.
+    """Let oneDNN and BLAS each use `threads` threads; 0 means `settings.threads`, or all cores. Returns it.
 
     OpenMP keeps its number per calling thread: a thread that executes kernels calls `adopt_threads` once. Plans made
     before keep primitives that were laid out for the old number; make new sessions after a change.
@@ -72,13 +72,12 @@ def threads_for(seconds: float) -> int:
 def adopt_threads() -> None:
     """Apply the number in force to the calling thread and the process; costs nothing when it is already applied.
 
-    Every thread that runs kernels calls this, because OpenMP and Numba keep their numbers per thread.
+    Every thread that runs kernels calls this, because OpenMP keeps its number per thread.
     """
     chosen = get_threads()
     if getattr(_adopted, "threads", None) == chosen:
         return
     library = load()
-    _limit_numba(chosen)  # first: starting Numba's threads resets OpenMP's number in the calling thread
     _limit_blas(chosen)
     if library is not None:
         library.openmp(chosen)
@@ -91,12 +90,6 @@ def _limit_blas(threads: int) -> None:
         if _blas != [threads]:
             ThreadpoolController().select(user_api="blas").limit(limits=threads)
             _blas[:] = [threads]
-
-
-def _limit_numba(threads: int) -> None:
-    numba = sys.modules.get("numba")
-    if numba is not None:
-        numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
 
 
 def prepare_environment(cpuinfo: Path = Path("/proc/cpuinfo")) -> bool:

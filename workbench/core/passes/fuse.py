@@ -1,21 +1,24 @@
 """Join elementwise operations over one iteration space into single kernels that pass over memory once."""
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from workbench.core.graph.graph import Operation
 from workbench.core.graph.program import Program, is_back_edge, topological
+from workbench.core.kernels.llvm_fused import translatable
 from workbench.core.passes.rewrite import Rewrite
 from workbench.core.passes.waits import Waits, waits
 
-__all__ = ["FUSIBLE_CALLS", "fuse", "saving"]
+__all__ = ["fuse", "price", "saving"]
 
-FUSIBLE_CALLS = frozenset({"exp", "log", "sqrt", "tanh", "abs", "maximum", "minimum", "sigmoid", "log1p"})
-_KINDS = ("float32", "float64", "bool", "int32", "int64")
+_CALLS = re.compile(r"\b(?:exp|log|tanh|sigmoid|log1p|expm1|erf)\(")
+_MOST_MEMBERS, _MOST_CALLS = 32, 6      # longer bodies run out of registers, and compile more slowly than they grow
 _MOST_OPERANDS = 24          # a kernel with more arrays runs out of registers and of runtime alias checks
 _DISPATCH = 0.7e-6           # seconds a call from generated code costs
 _BANDWIDTH = 8e9             # bytes per second of a temporary written and read again
-_WORTH = 3e-6                # seconds per step a fusion must save to pay for its compilation
+_STEPS = 10_000              # steps over which a fusion must pay for its compilation
+_COMPILE = (0.02, 0.002, 0.01)      # seconds to compile a kernel, and for each operation and each call in it
 
 Readers = dict[Operation, set[Operation | None]]
 
@@ -24,11 +27,11 @@ def fuse(program: Program) -> Program:
     """Replace clusters of elementwise and broadcast operations by `fused` ones (paper §5, W§10 JIT fusion).
 
     A cluster has one output shape and grows from producer to consumer as long as no path leaves and re-enters it, and
-    nothing outside it reads a value that would have to wait longer than before. It is accepted when the predicted
-    saving, calls plus bytes not moved, exceeds a few microseconds per step.
+    nothing outside it reads a value that would have to wait longer than before; its length is bounded. It is accepted
+    when the predicted saving, calls plus bytes not moved, exceeds its share of the time to compile it.
     """
     clusters = _Clusters(program)
-    groups = [members for members in clusters.members() if saving(members) > _WORTH]
+    groups = [members for members in clusters.members() if saving(members) > price(members)]
     if not groups:
         return program
     group_of = {op: members for members in groups for op in members}
@@ -88,7 +91,7 @@ class _Clusters:
     def _place(self, op: Operation) -> None:
         for producer in dict.fromkeys(t.op for t in op.inputs):
             cluster = self.of.get(producer)
-            if cluster is None or not _same_space(cluster[0], op) or _operands([*cluster, op]) > _MOST_OPERANDS:
+            if cluster is None or not _same_space(cluster[0], op) or not _fits([*cluster, op]):
                 continue
             if not self._leaves_and_returns(cluster, op) and not self._delays([*cluster, op]):
                 cluster.append(op)
@@ -130,14 +133,21 @@ class _Clusters:
 
 
 def fusible(op: Operation) -> bool:
-    """Elementwise, of known shape and a type the kernel generator handles, and calling only functions it has."""
-    text = op.definition.elementwise
-    if text is None or op.control_inputs or len(op.outputs) != 1 or not op.outputs[0].shape.known:
+    """Elementwise, of known shape, and with a meaning in the language of kernels for its element types."""
+    if op.definition.elementwise is None or op.control_inputs or len(op.outputs) != 1:
         return False
-    if any(not t.shape.known or t.dtype.name not in _KINDS for t in (*op.inputs, *op.outputs)):
+    if not all(t.shape.known for t in (*op.inputs, *op.outputs)):
         return False
-    calls = {part.rpartition(" ")[2].lstrip("(-") for part in text.split("(")[:-1]}
-    return calls - {""} <= FUSIBLE_CALLS and "**" not in text
+    return translatable(op.type, tuple(t.dtype.name for t in op.inputs), op.outputs[0].dtype.name)
+
+
+def _fits(members: list[Operation]) -> bool:
+    return len(members) <= _MOST_MEMBERS and _operands(members) <= _MOST_OPERANDS and _calls(members) <= _MOST_CALLS
+
+
+def _calls(members: list[Operation]) -> int:
+    """Functions that take tens of instructions each, and as many to compile."""
+    return sum(len(_CALLS.findall(op.definition.elementwise or "")) for op in members)
 
 
 def _same_space(one: Operation, other: Operation) -> bool:
@@ -155,6 +165,12 @@ def saving(members: list[Operation]) -> float:
     internal = {t for op in members for t in op.inputs if t.op in inside}
     moved = sum(2 * (t.shape.num_elements() or 0) * t.dtype.size for t in internal)
     return (len(members) - 1) * _DISPATCH + moved / _BANDWIDTH
+
+
+def price(members: list[Operation]) -> float:
+    """Seconds per step that the compilation of a cluster costs, spread over the steps it should pay off in."""
+    kernel, each, call = _COMPILE
+    return (kernel + each * len(members) + call * _calls(members)) / _STEPS
 
 
 def _order(program: Program, group_of: Mapping[Operation, list[Operation]]) -> list[Operation]:

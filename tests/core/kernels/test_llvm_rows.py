@@ -8,15 +8,15 @@ from hypothesis import strategies as st
 
 import workbench.core.ops  # noqa: F401
 from workbench.core.graph.opdef import registry
-from workbench.core.kernels import load_libraries, numba_rows
+from workbench.core.kernels import llvm_rows, load_libraries
 from workbench.core.kernels.choice import Spec, selectors
 
 load_libraries()
 
 
 def kernel(kind, inputs, outputs, **attrs):
-    """The Numba kernel that serves, or None."""
-    select = dict(selectors[kind, "CPU"])["numba"]
+    """The compiled kernel that serves, or None."""
+    select = dict(selectors[kind, "CPU"])["llvm"]
     choice = select(attrs, [Spec(a.shape, a.dtype) for a in inputs], [Spec(o.shape, o.dtype) for o in outputs],
                     [False] * len(outputs))
     return None if choice is None else choice.make(())
@@ -80,13 +80,13 @@ def test_other_types_are_declined():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("shape", [(5,), (numba_rows.FEWEST + 3,), (40, 30)])
+@pytest.mark.parametrize("shape", [(5,), (llvm_rows.FEWEST + 3,), (40, 30)])
 @pytest.mark.parametrize("in_place", [True, False])
 def test_gradient_descent(shape, dtype, in_place):
     old, grad = rows(*shape).astype(dtype), rows(*shape, seed=1).astype(dtype)
     before, rate = old.copy(), np.array(0.25, dtype)
     out = old if in_place else np.full_like(old, np.nan)
-    numba_rows._gradient_descent(old, rate, grad, out)
+    llvm_rows._gradient_descent(old, rate, grad, out)
     np.testing.assert_allclose(out, before - rate * grad, rtol=1e-6, atol=1e-7)
     if not in_place:
         np.testing.assert_array_equal(old, before)
@@ -96,7 +96,7 @@ def test_gradient_descent(shape, dtype, in_place):
 def test_gradient_descent_with_a_gradient_that_is_not_contiguous():
     old, grad = rows(40, 30), rows(30, 40, seed=1).T
     out = np.empty_like(old)
-    numba_rows._gradient_descent(old, np.array(0.5, np.float32), grad, out)
+    llvm_rows._gradient_descent(old, np.array(0.5, np.float32), grad, out)
     np.testing.assert_allclose(out, old - np.float32(0.5) * grad, rtol=1e-6)
 
 
@@ -112,7 +112,7 @@ def test_adam_follows_the_paper(shape, dtype, in_place):
         old = w.copy(), m.copy(), v.copy()
         outs = (w, m, v) if in_place else tuple(np.full(shape, np.nan, dtype) for _ in range(3))
         scalars = [np.array(s, dtype) for s in (0.9**t, 0.999**t, 0.01, 0.9, 0.999, 1e-8)]
-        numba_rows._adam(w, m, v, *scalars, grad, *outs)
+        llvm_rows._adam(w, m, v, *scalars, grad, *outs)
         if not in_place:
             for array, was in zip((w, m, v), old):
                 np.testing.assert_array_equal(array, was)

@@ -1,0 +1,196 @@
+"""Compiled kernels across processes, machines and accidents: compiled once, loaded after, never trusted blindly."""
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from workbench.core.kernels import llvm
+from workbench.core.kernels.cache import Cache
+from workbench.core.kernels.llvm import Program, bind, load
+from workbench.settings import settings
+
+SOURCE = "def kernel(x: floats32, y: floats32, n: int64):\n    for i in independent(n):\n        y[i] = x[i] + {}.0\n"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    monkeypatch.setattr(settings, "cache", tmp_path / "kernels")
+    monkeypatch.setattr(llvm, "_addresses", {})
+    monkeypatch.setattr(llvm, "_methods", {})
+    return tmp_path / "kernels"
+
+
+def forget() -> None:
+    """As in a new process: nothing loaded yet."""
+    llvm._addresses.clear()
+    llvm._methods.clear()
+
+
+def added(number: int) -> float:
+    x, y = np.ones(5, np.float32), np.zeros(5, np.float32)
+    bind(Program((SOURCE.format(number),), "kernel"), (5,), False)(x, y)
+    assert (y == y[0]).all()
+    return float(y[0])
+
+
+def test_machine_code_is_compiled_once_and_then_loaded(folder):
+    before = llvm.compiled
+    assert added(41) == 42 and llvm.compiled == before + 1
+    forget()
+    assert added(41) == 42 and llvm.compiled == before + 1
+    assert len(list(folder.iterdir())) == 1
+
+
+@pytest.mark.parametrize("damage", [b"", b"workbench kernel 1\n", b"\x7fELF nonsense"])
+def test_a_damaged_entry_is_compiled_anew(folder, damage):
+    assert added(10) == 11
+    forget()
+    [entry] = folder.iterdir()
+    whole = entry.read_bytes()
+    entry.write_bytes(damage)
+    before = llvm.compiled
+    assert added(10) == 11 and llvm.compiled == before + 1
+    assert entry.read_bytes() == whole
+
+
+def test_what_carries_a_true_checksum_but_no_code_is_compiled_anew(folder):
+    """A file that was written whole by something else: the linker refuses it, and the entry is replaced."""
+    assert added(12) == 13
+    forget()
+    [entry] = folder.iterdir()
+    Cache(folder, 1 << 20).put(entry.stem, b"no object file")
+    before = llvm.compiled
+    assert added(12) == 13 and llvm.compiled == before + 1
+    forget()
+    assert added(12) == 13 and llvm.compiled == before + 1
+
+
+@pytest.mark.parametrize("part", ["cpu", "features", "version", "own text"])
+def test_the_key_holds_everything_that_decides_the_code(part, monkeypatch):
+    machine, program = llvm.machine(), Program((SOURCE.format(1),), "kernel")
+    parts = machine.identity.split("\0")
+    index = {"own text": 0, "version": 1, "cpu": 4, "features": 5}[part]
+    key = machine.key(program)
+    monkeypatch.setattr(machine, "identity", "\0".join([*parts[:index], parts[index] + "!", *parts[index + 1:]]))
+    assert machine.key(program) != key
+    assert len({machine.key(p) for p in (program, Program((SOURCE.format(2),), "kernel"),
+                                         Program(program.sources, "other"), Program(program.sources, "kernel", True))}) == 4
+
+
+def test_entries_of_a_foreign_machine_stay_untouched(folder, monkeypatch):
+    monkeypatch.setattr(llvm.machine(), "identity", "another processor")
+    assert added(20) == 21
+    [foreign] = folder.iterdir()
+    content = foreign.read_bytes()
+    monkeypatch.undo()
+    monkeypatch.setattr(settings, "cache", folder)
+    forget()
+    before = llvm.compiled
+    assert added(20) == 21 and llvm.compiled == before + 1
+    assert foreign.read_bytes() == content and len(list(folder.iterdir())) == 2
+
+
+def test_without_a_usable_folder_kernels_still_compile(folder, caplog):
+    folder.write_text("a file")
+    assert added(30) == 31 and added(31) == 32
+    assert len([r for r in caplog.records if "kernel cache:" in r.getMessage()]) == 1
+
+
+PROCESS = """
+import numpy as np, workbench as wb
+from workbench.core.kernels import llvm
+import sys
+rows = [int(n) for n in sys.argv[1:]]
+x, y_ = wb.placeholder("float32", [None, 784]), wb.placeholder("float32", [None, 10])
+W, b = wb.Variable(wb.zeros([784, 10])), wb.Variable(wb.zeros([10]))
+y = wb.nn.softmax(wb.matmul(x, W) + b)
+loss = wb.reduce_mean(-wb.reduce_sum(y_ * wb.log(y), axis=1)) + wb.reduce_mean(wb.tanh(y * 2.0 + 1.0) * wb.sigmoid(y))
+step = wb.train.GradientDescentOptimizer(0.5).minimize(loss)
+session = wb.Session()
+session.run(wb.global_variables_initializer())
+counts, losses = [], []
+for count in rows:
+    x_, l_ = np.ones((count, 784), np.float32), np.eye(10, dtype=np.float32)[np.arange(count) % 10]
+    losses.append(float(session.run([loss, step], {x: x_, y_: l_})[0]))
+    counts.append(llvm.compiled)
+print(*counts)
+print(*losses)
+print("numba" in sys.modules, "workbench.core.kernels.expressions" in sys.modules)
+"""
+
+
+def process(cache: Path, *rows: int, **environment: str) -> list[list[str]]:
+    done = subprocess.run([sys.executable, "-c", PROCESS, *map(str, rows)], capture_output=True, text=True, timeout=300,
+                          env={**os.environ, "WB_CACHE": str(cache), **environment})
+    assert done.returncode == 0, done.stderr
+    return [line.split() for line in done.stdout.splitlines()]
+
+
+def test_a_second_process_and_a_new_batch_size_compile_nothing(tmp_path):
+    counts, losses, _ = process(tmp_path / "kernels", 128, 100, 37)
+    assert int(counts[0]) > 0 and counts[1:] == counts[:1] * 2
+    again, same, modules = process(tmp_path / "kernels", 37, 128)
+    assert again == ["0", "0"]
+    assert modules[0] == "False"
+    assert len(same) == 2 and np.isfinite(np.array(losses, float)).all()
+
+
+def test_without_llvm_the_reference_serves_with_the_same_results(tmp_path):
+    _, losses, _ = process(tmp_path / "kernels", 64, 64, 64)
+    nothing, plain, _ = process(tmp_path / "kernels", 64, 64, 64, WB_LIBRARIES="onednn")
+    assert nothing == ["0", "0", "0"]
+    np.testing.assert_allclose(np.array(losses, float), np.array(plain, float), rtol=1e-5)
+
+
+def test_threads_that_ask_for_one_program_compile_it_once(folder):
+    program, found = Program((SOURCE.format(50),), "kernel"), []
+    before = llvm.compiled
+    threads = [threading.Thread(target=lambda: found.append(load(program))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(found)) == 1 and len(found) == 8 and llvm.compiled == before + 1
+
+
+KILLED = """
+import os, signal, threading, sys
+from workbench.core.kernels.llvm import Program, load
+from tests.core.kernels.test_llvm import SOURCE
+print("ready", flush=True)
+for number in range(1000, 100000):
+    load(Program((SOURCE.format(number),), "kernel"))
+    print(number, flush=True)
+"""
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
+def test_a_process_stopped_while_it_compiles_leaves_whole_entries(tmp_path, stop):
+    running = subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                               env={**os.environ, "WB_CACHE": str(tmp_path / "kernels")}, cwd=Path(__file__).parents[3])
+    assert running.stdout is not None
+    for line in running.stdout:
+        if line.strip() == "1004":
+            running.send_signal(stop)
+            break
+    running.communicate(timeout=60)
+    cache = Cache(tmp_path / "kernels", 1 << 20)
+    assert cache.damaged() == [] and len(list(cache.entries())) >= 4
+
+
+@pytest.mark.parametrize("heavy", [False, True])
+def test_kernels_run_with_and_without_the_interpreter_s_lock(folder, heavy):
+    x, y = np.arange(7, dtype=np.float32), np.zeros(7, np.float32)
+    kernel = bind(Program((SOURCE.format(3),), "kernel"), (7,), heavy)
+    references = sys.getrefcount(x), sys.getrefcount(y), sys.getrefcount(kernel)
+    for _ in range(1000):
+        assert kernel(x, y) is None
+    assert (sys.getrefcount(x), sys.getrefcount(y), sys.getrefcount(kernel)) == references
+    np.testing.assert_array_equal(y, x + 3)

@@ -1,0 +1,85 @@
+"""How CPython calls a kernel: the entry that takes the arrays' addresses, and what it must know of this Python."""
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from workbench.core.kernels.language import MEMORY
+
+__all__ = ["HEAD", "entry", "head", "plain_entry"]
+
+HEAD = 8
+"""Numbers of the block before the program's own: seven addresses and whether to give up the interpreter's lock."""
+OBJECT = object.__basicsize__
+"""Bytes of an object's head; its last word is its type. An array's first field behind it is the address of its data."""
+FLAGS = OBJECT + 48
+CONTIGUOUS = 1
+
+
+class Head(NamedTuple):
+    addresses: tuple[int, ...]
+    fits: bool
+
+
+@functools.cache
+def head() -> Head:
+    """Addresses that entries need of this interpreter, and whether its arrays are laid out as entries believe."""
+    api = ctypes.pythonapi
+    functions = (api.PyEval_SaveThread, api.PyEval_RestoreThread, api.Py_IncRef, api.PyErr_SetString)
+    found = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions]
+    return Head((*found, id(None), id(np.ndarray), id(TypeError)), _fits())
+
+
+def _fits() -> bool:
+    plain, turned = np.zeros((2, 3)), np.zeros((2, 3)).T[:, ::-1]
+
+    def word(array: np.ndarray, offset: int) -> int | None:
+        return ctypes.c_void_p.from_address(id(array) + offset).value
+    return all(word(a, OBJECT) == a.ctypes.data and word(a, OBJECT - 8) == id(np.ndarray)
+               and ctypes.c_int.from_address(id(a) + FLAGS).value == a.flags.num for a in (plain, turned))
+
+
+def entry(name: str, types: Sequence[str], symbol: str) -> str:
+    """Assembly of `symbol(self, arguments, count)` that calls function `name` with data and numbers."""
+    arrays = [i for i, t in enumerate(types) if t in MEMORY]
+    whole = [i for i, t in enumerate(types) if t not in MEMORY]
+    lines = [f"define ptr @{symbol}(ptr %self, ptr %args, i64 %count) {{", *_load("block", "%self", OBJECT)]
+    lines += [line for i, word in enumerate(("save", "restore", "incref", "complain", "none", "array", "exception"))
+              for line in _load(word, "%block", 8 * i)]
+    lines += [f"  %enough = icmp eq i64 %count, {len(arrays)}", "  br i1 %enough, label %check0, label %bad"]
+    for n in range(len(arrays)):
+        lines += [f"check{n}:", *_load(f"object{n}", "%args", 8 * n), *_load(f"type{n}", f"%object{n}", OBJECT - 8),
+                  f"  %flags.at{n} = getelementptr i8, ptr %object{n}, i64 {FLAGS}",
+                  f"  %flags{n} = load i32, ptr %flags.at{n}", f"  %order{n} = and i32 %flags{n}, {CONTIGUOUS}",
+                  f"  %plain{n} = icmp ne i32 %order{n}, 0", f"  %known{n} = icmp eq ptr %type{n}, %array",
+                  f"  %fine{n} = and i1 %plain{n}, %known{n}",
+                  f"  br i1 %fine{n}, label %check{n + 1}, label %bad"]
+    lines += [f"check{len(arrays)}:"]
+    lines += [line for n in range(len(arrays)) for line in _load(f"data{n}", f"%object{n}", OBJECT)]
+    lines += [line for n in range(len(whole)) for line in _load(f"number{n}", "%block", 8 * (HEAD + n), "i64")]
+    lines += [*_load("heavy", "%block", 8 * (HEAD - 1), "i64"), "  %free = icmp ne i64 %heavy, 0",
+              "  br i1 %free, label %release, label %work", "release:", "  %saved = call ptr %save()", "  br label %work",
+              "work:", f"  %state = phi ptr [ null, %check{len(arrays)} ], [ %saved, %release ]"]
+    given = [f"ptr %data{arrays.index(i)}" if i in arrays else f"i64 %number{whole.index(i)}" for i in range(len(types))]
+    lines += [f'  call void @"{name}"({", ".join(given)})', "  br i1 %free, label %take, label %end", "take:",
+              "  call void %restore(ptr %state)", "  br label %end", "end:", "  call void %incref(ptr %none)",
+              "  ret ptr %none", "bad:",
+              "  call void %complain(ptr %exception, ptr @message)", "  ret ptr null", "}"]
+    text = f"{name}: kernel takes {len(arrays)} C-contiguous arrays, got something else; pass numpy.ascontiguousarray(…)"
+    data = text.encode() + b"\0"
+    escaped = "".join(chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in data)
+    return f'\n@message = private constant [{len(data)} x i8] c"{escaped}"\n' + "\n".join(lines) + "\n"
+
+
+def _load(name: str, base: str, offset: int, kind: str = "ptr") -> list[str]:
+    return [f"  %{name}.at = getelementptr i8, ptr {base}, i64 {offset}", f"  %{name} = load {kind}, ptr %{name}.at"]
+
+
+def plain_entry(name: str, types: Sequence[str], symbol: str) -> str:
+    """Assembly of the C function `symbol` that is function `name`."""
+    given = ", ".join(f"{'ptr' if t in MEMORY else 'i64'} %a{i}" for i, t in enumerate(types))
+    return f'\ndefine void @{symbol}({given}) {{\n  call void @"{name}"({given})\n  ret void\n}}\n'

@@ -1,0 +1,165 @@
+"""LLVM: compiles programs of the kernel language to machine code, keeps it on disk, and makes callable kernels of it.
+
+A warm process reads an object file from the cache and links it: 25 ms for loading LLVM, then about a millisecond a kernel.
+A kernel is a built-in function of CPython whose `self` is a block of numbers, so that a call costs as little as one of
+NumPy's methods: it checks its arguments, takes their addresses and runs.
+"""
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+import hashlib
+import importlib.util
+import itertools
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from workbench.core.kernels.cache import shared
+from workbench.core.kernels.choice import Kernel
+from workbench.core.kernels.entry import HEAD, OBJECT, entry, head, plain_entry
+from workbench.settings import settings
+
+__all__ = ["HEAVY", "Program", "bind", "library_source", "load", "usable"]
+
+OWN = ("language.py", "expressions.py", "entry.py", "llvm.py")
+"""Files whose text decides what machine code a program becomes."""
+LIBRARY = ("exp", "log", "tanh", "log1p", "expm1", "erf")
+HEAVY = 16384
+"""Elements from which a kernel gives up the interpreter's lock: below, taking it back may cost more than the work."""
+compiled = 0
+"""Programs compiled by this process, rather than found in the cache; for tests and for eyes."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program of the kernel language: its texts, the function to start with, and how that is called.
+
+    A `plain` function takes one address; others get the arrays and numbers they name through `bind`.
+    """
+
+    sources: tuple[str, ...]
+    name: str
+    plain: bool = False
+
+
+@functools.cache
+def library_source(file: str) -> str:
+    """Text of a program that lies beside this module."""
+    return Path(__file__).with_name(file).read_text(encoding="utf-8")
+
+
+@functools.cache
+def usable() -> bool:
+    """Is there an LLVM, and a Python whose arrays we can read?"""
+    return (importlib.util.find_spec("llvmlite") is not None and sys.implementation.name == "cpython"
+            and head().fits)
+
+
+class Machine:
+    """This process's LLVM: the target, the linker, and what it has loaded."""
+
+    def __init__(self) -> None:
+        from llvmlite import binding
+        self.llvm: Any = binding
+        binding.initialize_native_target()
+        binding.initialize_native_asmprinter()
+        cpu, features = binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
+        target = binding.Target.from_default_triple()
+        self.target = target.create_target_machine(cpu=cpu, features=features, opt=3, reloc="pic", codemodel="jitdefault")
+        self.linker = binding.create_lljit_compiler(self.target)
+        self.kept: list[Any] = []
+        self.numbers = itertools.count()
+        own = hashlib.sha256("\0".join(map(library_source, OWN)).encode()).hexdigest()
+        version = binding.llvm_version_info
+        self.identity = "\0".join([own, str(version), str(OBJECT), target.triple, cpu, features])
+        mathematics = ctypes.CDLL("ucrtbase" if sys.platform == "win32" else None)      # Python itself brings them
+        for name in LIBRARY:
+            binding.add_symbol(name, ctypes.cast(getattr(mathematics, name), ctypes.c_void_p).value)
+
+    def key(self, program: Program) -> str:
+        """Equal for equal machine code: the texts, the versions, the processor and its features."""
+        parts = (self.identity, program.name, str(program.plain), *program.sources)
+        return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+    def compile(self, program: Program, symbol: str) -> bytes:
+        from workbench.core.kernels.language import translate
+        text, types = translate(program.sources, program.name)
+        text += (plain_entry if program.plain else entry)(program.name, types, symbol)
+        module = self.llvm.parse_assembly(text)
+        module.verify()
+        options = self.llvm.create_pipeline_tuning_options(speed_level=3)
+        options.loop_vectorization = True
+        options.slp_vectorization = True
+        builder = self.llvm.create_pass_builder(self.target, options)
+        builder.getModulePassManager().run(module, builder)
+        return bytes(self.target.emit_object(module))
+
+    def link(self, code: bytes, symbol: str) -> int:
+        """The address of the code; RuntimeError for what is not an object file with this symbol."""
+        made = self.llvm.JITLibraryBuilder().add_object_img(code).export_symbol(symbol).add_current_process()
+        tracker = made.link(self.linker, f"{symbol}.{next(self.numbers)}")
+        self.kept.append(tracker)      # the code lives as long as its tracker
+        return int(tracker[symbol])
+
+
+_lock = threading.Lock()
+_addresses: dict[Program, int] = {}
+machine = functools.cache(Machine)
+
+
+def load(program: Program) -> int:
+    """Address of a program's machine code: loaded already, else from the cache, else compiled now."""
+    global compiled
+    address = _addresses.get(program)
+    if address is not None:
+        return address
+    with _lock:
+        if program not in _addresses:
+            here, cache = machine(), shared(settings.cache, settings.cache_bytes)
+            key = here.key(program)
+            symbol = "kernel_" + key[:24]
+            code = cache.get(key)
+            if code is not None:
+                with contextlib.suppress(RuntimeError):      # whole, but not ours: as good as absent
+                    _addresses[program] = here.link(code, symbol)
+                    return _addresses[program]
+            code = here.compile(program, symbol)
+            compiled += 1
+            cache.put(key, code)
+            _addresses[program] = here.link(code, symbol)
+        return _addresses[program]
+
+
+class _Method(ctypes.Structure):
+    """CPython's PyMethodDef."""
+
+    _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int),
+                ("text", ctypes.c_char_p))
+
+
+_FASTCALL = 0x80
+_methods: dict[Program, _Method] = {}
+
+
+def bind(program: Program, numbers: Sequence[int], heavy: bool) -> Kernel:
+    """A kernel that takes the program's arrays; `numbers` are its whole numbers, both in the order it names them.
+
+    `heavy` work is done without the interpreter's lock. Arguments that are not C-contiguous arrays raise TypeError;
+    element types and sizes are the caller's promise.
+    """
+    address = load(program)
+    if program not in _methods:
+        _methods[program] = _Method(program.name.encode(), address, _FASTCALL, None)
+    block = np.empty(HEAD + len(numbers), np.int64)
+    block[:HEAD] = [*head().addresses, int(heavy)]
+    block[HEAD:] = numbers
+    make = ctypes.pythonapi.PyCFunction_NewEx
+    make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
+    return make(ctypes.byref(_methods[program]), block, None)      # type: ignore[no-any-return]

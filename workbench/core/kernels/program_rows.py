@@ -1,0 +1,121 @@
+"""Row kernels and update rules in the kernel language: softmax and its losses, short sums, gradient descent, Adam."""
+from __future__ import annotations
+
+from workbench.core.kernels.program_math import exp32, log32
+from workbench.core.kernels.words import fast, float32, floats32, independent, int64, largest, sqrt
+
+__all__ = ["adam", "descend", "log_softmax", "softmax", "softmax_xent", "sum_columns", "sum_rows"]
+
+
+BLOCK = 256      # elements: short rows are taken together, so that their exponentials fill whole vectors
+
+
+@fast
+def row_top(x: floats32, at: int64, columns: int64) -> float:
+    top = x[at]
+    for c in range(columns):
+        top = largest(top, x[at + c])
+    return top
+
+
+@fast
+def row_total(x: floats32, at: int64, columns: int64) -> float:
+    total = float32(0.0)
+    for c in range(columns):
+        total += x[at + c]
+    return total
+
+
+@fast
+def exponentials(x: floats32, y: floats32, first: int64, last: int64, columns: int64) -> None:
+    """y = exp(x - the top of its row) for rows from `first` to before `last`."""
+    for r in range(first, last):
+        top = row_top(x, r * columns, columns)
+        for c in independent(columns):
+            y[r * columns + c] = x[r * columns + c] - top
+    start = first * columns
+    for i in independent((last - first) * columns):
+        y[start + i] = exp32(y[start + i])
+
+
+@fast
+def softmax(x: floats32, y: floats32, rows: int64, columns: int64) -> None:
+    together = 1 + BLOCK // columns
+    for first in range(0, rows, together):
+        last = first + together if first + together < rows else rows
+        exponentials(x, y, first, last, columns)
+        for r in range(first, last):
+            scale = 1.0 / row_total(y, r * columns, columns)
+            for c in independent(columns):
+                y[r * columns + c] *= scale
+
+
+@fast
+def log_softmax(x: floats32, y: floats32, rows: int64, columns: int64) -> None:
+    together = 1 + BLOCK // columns
+    for first in range(0, rows, together):
+        last = first + together if first + together < rows else rows
+        exponentials(x, y, first, last, columns)
+        for r in range(first, last):
+            at = r * columns
+            shift = row_top(x, at, columns) + log32(row_total(y, at, columns))
+            for c in independent(columns):
+                y[at + c] = x[at + c] - shift
+
+
+@fast
+def softmax_xent(x: floats32, labels: floats32, loss: floats32, dx: floats32, rows: int64, columns: int64) -> None:
+    together = 1 + BLOCK // columns
+    for first in range(0, rows, together):
+        last = first + together if first + together < rows else rows
+        exponentials(x, dx, first, last, columns)
+        for r in range(first, last):
+            at = r * columns
+            top = row_top(x, at, columns)
+            total = row_total(dx, at, columns)
+            shift = log32(total)
+            scale = 1.0 / total
+            lost = float32(0.0)
+            for c in range(columns):
+                lost += labels[at + c] * (shift - (x[at + c] - top))
+            for c in independent(columns):
+                dx[at + c] = dx[at + c] * scale - labels[at + c]
+            loss[r] = lost
+
+
+@fast
+def sum_rows(x: floats32, y: floats32, rows: int64, columns: int64) -> None:
+    for r in range(rows):
+        total = float32(0.0)
+        for c in range(columns):
+            total += x[r * columns + c]
+        y[r] = total
+
+
+@fast
+def sum_columns(x: floats32, y: floats32, rows: int64, columns: int64) -> None:
+    for c in independent(columns):
+        y[c] = 0.0
+    for r in range(rows):
+        for c in independent(columns):
+            y[c] += x[r * columns + c]
+
+
+# `out` may be `old`: each element is read before it is written
+
+def descend(old: floats32, rate: floats32, grad: floats32, out: floats32, count: int64) -> None:
+    step = rate[0]
+    for i in independent(count):
+        out[i] = old[i] - step * grad[i]
+
+
+def adam(w: floats32, m: floats32, v: floats32, grad: floats32, settings: floats32, count: int64) -> None:
+    rate = settings[0]
+    keep1 = settings[1]
+    keep2 = settings[2]
+    epsilon = settings[3]
+    for i in independent(count):
+        g = grad[i]
+        m[i] += (g - m[i]) * keep1
+        v[i] += (g * g - v[i]) * keep2
+        w[i] -= rate * m[i] / (sqrt(v[i]) + epsilon)
