@@ -8,7 +8,7 @@ import pytest
 from tests import layers
 from workbench.nn.arguments import HINTS, refuse
 
-USER_LEVEL = "nn.* train.* io.* tf1"
+USER_LEVEL = "nn.* train.* io.* tf1.*"
 
 
 def unread(name: str, source: str) -> list[str]:

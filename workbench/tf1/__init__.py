@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import functools as _functools
 import logging as _logging
-from types import SimpleNamespace as _Namespace
 from typing import Any as _Any
 
 import workbench as _wb
@@ -23,6 +22,9 @@ from workbench.nn import losses as _losses
 from workbench.nn import metrics as _metrics
 from workbench.nn import rnn_cell as _rnn_cell
 from workbench.nn import seq2seq as _seq2seq
+from workbench.tf1 import missing as _missing
+from workbench.tf1 import names as _names
+from workbench.tf1.missing import Namespace as _Namespace
 from workbench.train import app as _app
 from workbench.train import canned as _canned
 from workbench.train import config as _config
@@ -299,3 +301,21 @@ logging = _Namespace(
     DEBUG=_logging.DEBUG, INFO=_logging.INFO, WARN=_logging.WARNING, ERROR=_logging.ERROR, FATAL=_logging.CRITICAL,
     debug=_log.debug, info=_log.info, warn=_log.warning, warning=_log.warning, error=_log.error, fatal=_log.critical,
     log=_log.log, set_verbosity=_log.setLevel, get_verbosity=_log.getEffectiveLevel)
+
+_names.rename(globals(), _names.DEFAULTS)
+_names.rename(vars(nn), _names.NN_DEFAULTS)
+
+
+def _placed(namespace: _Any, path: str) -> None:
+    """Tell every namespace where it stands, for the text of what is missing."""
+    for name, value in list(vars(namespace).items()):
+        if isinstance(value, _Namespace) and "_path" not in vars(value):
+            vars(value)["_path"] = f"{path}.{name}"
+            _placed(value, f"{path}.{name}")
+
+
+_placed(_Namespace(**{name: value for name, value in globals().items() if not name.startswith("_")}), "tf")
+
+
+def __getattr__(name: str) -> _Any:
+    raise AttributeError(_missing.unknown(f"tf.{name}", globals()))

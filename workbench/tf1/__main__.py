@@ -1,0 +1,37 @@
+"""`python -m workbench.tf1 check SCRIPT…`: which names of TensorFlow a program needs, and which are not offered."""
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import workbench.tf1 as tf
+from workbench.tf1.missing import needs
+
+USE = "use: python -m workbench.tf1 check SCRIPT…"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """0 when everything is offered, 1 when something is missing, 2 for arguments or files that cannot be read."""
+    if len(arguments) < 2 or arguments[0] != "check":
+        print(USE, file=sys.stderr)
+        return 2
+    worst = 0
+    for path in map(Path, arguments[1:]):
+        try:
+            found = needs(path, tf)
+        except (OSError, SyntaxError, ValueError) as error:
+            print(f"{path}: it cannot be read as Python: {error}", file=sys.stderr)
+            worst = 2
+            continue
+        missing = [need for need in found if need.why]
+        for need in missing:
+            print(f"{need.path}:{need.line}: {need.why.removeprefix('workbench.tf1: ')}")
+        names = {need.name for need in found}
+        print(f"{path}: {len(names)} names of TensorFlow, {len({need.name for need in missing})} not offered")
+        worst = max(worst, 1 if missing else 0)
+    return worst
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,117 @@
+"""What TensorFlow has and we have not: said at the program's line, with the nearest thing that is there."""
+from __future__ import annotations
+
+import ast
+import difflib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+__all__ = ["Namespace", "Need", "nearest", "needs", "unknown"]
+
+INSTEAD = {
+    "import_graph_def": "build the graph again by the code that made it",
+    "GraphDef": "the code that makes the graph, and train.Saver for its variables",
+    "contrib.learn.TensorFlowEstimator": "contrib.learn.Estimator",
+    "load_op_library": "the decorator wb.op, which makes operations from Python",
+    "profiler": "the report (`workbench train --report`) and the Workbench panel",
+    "saved_model": "train.Saver",
+    "train.import_meta_graph": "build the graph again by the code that made it, then train.Saver().restore",
+}
+"""Dotted name, or the beginning of one -> what to use instead."""
+
+
+class Namespace(SimpleNamespace):
+    """Names of a module of TensorFlow; one that is missing raises AttributeError naming the nearest."""
+
+    _path = "tf"
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(unknown(f"{vars(self).get('_path', 'tf')}.{name}", vars(self)))
+
+
+def unknown(path: str, known: Mapping[str, Any]) -> str:
+    """One line: what is missing and what is there instead."""
+    name = path.removeprefix("tf.")
+    instead = next((text for key, text in INSTEAD.items() if name == key or name.startswith(key + ".")), None)
+    if instead is None:
+        close = nearest(name.rpartition(".")[2], known)
+        instead = f"the nearest names are {', '.join(close)}" if close else "nothing here comes near"
+    else:
+        instead = f"use instead: {instead}"
+    return f"workbench.tf1: {path} is not offered; {instead}"
+
+
+def nearest(name: str, known: Mapping[str, Any]) -> list[str]:
+    """Up to three public names that look like `name`."""
+    return difflib.get_close_matches(name, [k for k in known if not k.startswith("_")], n=3, cutoff=0.6)
+
+
+# what a program needs
+
+class Need(NamedTuple):
+    """A name of TensorFlow that a program uses: where, and whether it is offered (`why` is empty then)."""
+
+    path: Path
+    line: int
+    name: str
+    why: str
+
+
+MODULES = ("tensorflow", "tensorflow.compat.v1", "workbench.tf1")
+
+
+def needs(path: Path, tf: Any) -> list[Need]:
+    """Every name of TensorFlow in a Python file, in order. SyntaxError where the file is not Python."""
+    tree = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    imported = list(_aliases(tree))
+    aliases = {local: parts for local, parts, _ in imported}
+    places = [(line, ".".join(parts)) for _, parts, line in imported if parts]
+    for node in ast.walk(tree):
+        dotted = _dotted(node)
+        if dotted is not None and dotted[0] in aliases and isinstance(node, ast.Attribute):
+            places.append((node.lineno, ".".join([*aliases[dotted[0]], *dotted[1:]])))
+    found = {(line, name): Need(path, line, f"tf.{name}", _why(name, tf)) for line, name in places}
+    inner = {(line, name) for line, name in found if any(
+        other.startswith(name + ".") and there == line for there, other in found)}
+    return [found[key] for key in sorted(set(found) - inner)]
+
+
+def _aliases(tree: ast.AST) -> Iterator[tuple[str, tuple[str, ...], int]]:
+    """(local name, its path below TensorFlow, line) of each import."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name in MODULES and (alias.asname or "." not in alias.name):
+                    yield alias.asname or alias.name, (), node.lineno
+        elif isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
+            for module in sorted(MODULES, key=len, reverse=True):
+                if node.module == module or node.module.startswith(module + "."):
+                    inner = tuple(part for part in node.module[len(module):].split(".") if part)
+                    for alias in node.names:
+                        yield alias.asname or alias.name, (*inner, alias.name), node.lineno
+                    break
+
+
+def _dotted(node: ast.AST) -> list[str] | None:
+    names: list[str] = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return None
+    return [node.id, *reversed(names)]
+
+
+def _why(name: str, tf: Any) -> str:
+    found = tf
+    for part in name.split("."):
+        try:
+            found = getattr(found, part)
+        except AttributeError as error:
+            text = str(error)
+            return text if text.startswith("workbench.tf1:") else unknown(f"tf.{name}", dict.fromkeys(dir(found)))
+        if not isinstance(found, (SimpleNamespace, type(ast))):
+            return ""      # a class or a function: what its attributes are is its own affair
+    return ""
