@@ -8,6 +8,7 @@ import pytest
 
 import workbench.core.ops  # noqa: F401
 from tests.evaluate import evaluate
+from tests.growth import growth
 from workbench import errors
 from workbench.core.grad import gradients
 from workbench.core.graph.build import IndexedSlices, convert, ops
@@ -42,6 +43,20 @@ def test_orders_up_to_four() -> None:
         grads += gradients(grads[-1], t)
     np.testing.assert_allclose(values(grads, x=0.3),
                                [np.sin(0.3), np.cos(0.3), -np.sin(0.3), -np.cos(0.3), np.sin(0.3)])
+
+
+def test_nothing_to_differentiate_gives_nothing() -> None:
+    assert gradients([], [x("a"), x("b")]) == [None, None] and gradients(x("c"), []) == []
+
+
+def test_what_lies_beside_the_path_costs_nothing() -> None:
+    def prepare(size: int) -> Any:
+        t = x(f"t{size}")
+        y = ops.exp(t)
+        for _ in range(100 * size):
+            ops.tanh(t)
+        return lambda: gradients(y, t)
+    assert growth(prepare, 3) == 1
 
 
 def test_no_path_is_none() -> None:

@@ -64,8 +64,7 @@ class _Walk:
     def __init__(self, targets: list[Tensor], sources: list[Tensor], stops: set[Tensor]) -> None:
         self.partials: dict[Tensor, list[Any]] = {}
         self.sources, self.stops = set(sources), stops
-        reached = _forward([x.op for x in sources], targets[0].graph.operations)
-        self.between = {op for op in _backward([y.op for y in targets]) if op in reached}
+        self.between = _between([x.op for x in sources], [y.op for y in targets])
 
     def add(self, tensor: Tensor, grad: Grad) -> None:
         if grad is not None:
@@ -128,21 +127,18 @@ def _sum(parts: list[Any]) -> Any:
     return ops.add_n([convert(p) for p in parts])
 
 
-def _backward(roots: list[Operation]) -> list[Operation]:
-    seen: dict[Operation, None] = {}
-    stack = list(roots)
+def _between(sources: list[Operation], targets: list[Operation]) -> set[Operation]:
+    """The operations on the paths of data from `sources` to `targets`, both included."""
+    above: set[Operation] = set()
+    stack = list(targets)
     while stack:
         op = stack.pop()
-        if op not in seen:
-            seen[op] = None
+        if op not in above:
+            above.add(op)
             stack += [t.op for t in op.inputs]
-    return list(seen)
-
-
-def _forward(roots: list[Operation], operations: list[Operation]) -> set[Operation]:
-    reached = set(roots)
-    for op in operations:
-        if op not in reached and any(t.op in reached for t in op.inputs):
+    reached = above.intersection(sources)
+    for op in sorted(above, key=lambda o: o.id):
+        if op not in reached and any([t.op in reached for t in op.inputs]):
             reached.add(op)
     return reached
 
