@@ -55,6 +55,7 @@ LAYERS = (
     ("devices of one process", "core.run.local"),
     ("plans of a session", "core.run.plans"),
     ("preparation", "core.run.prepare"),
+    ("reports of a step", "core.run.metadata"),
     ("session", "core.run.session"),
     ("rooms", "core.graph core.state core.compile core.run"),
     ("engine", "core"),

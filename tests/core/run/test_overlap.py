@@ -232,7 +232,7 @@ def test_a_queue_step_takes_the_same_instance_each_time():
 
 def test_work_beyond_the_cores_waits_for_a_free_thread():
     crew = Crew()
-    hands = Hands(crew, 2)
+    hands = Hands(crew, 1)
     inside, most, done = [0], [0], []
     lock = threading.Lock()
 

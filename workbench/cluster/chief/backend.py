@@ -9,6 +9,7 @@ from workbench.core.compile.partition import Part
 from workbench.core.graph.serial import dump
 from workbench.core.kernels.options import KernelOptions
 from workbench.core.run.local import Runner
+from workbench.core.trace import Journal
 
 __all__ = ["ClusterBackend"]
 
@@ -19,7 +20,7 @@ class Tasks(Protocol):
     tasks: tuple[str, ...]
 
     def register_all(self, handle: str, programs: Any, targets: Any) -> None: ...
-    def run_step(self, handle: str, *, feeds_by_task: Any, timed: bool) -> dict[str, list[Any]]: ...
+    def run_step(self, handle: str, *, feeds_by_task: Any, timed: bool, deadline: float | None) -> dict[str, list[Any]]: ...
 
 
 class ClusterBackend:
@@ -53,12 +54,16 @@ class _Runner:
     def __init__(self, cluster: Tasks, handle: str, routes: list[tuple[str, list[int], list[int]]], fetches: int) -> None:
         self._cluster, self._handle, self._routes, self._fetches = cluster, handle, routes, fetches
 
-    def run(self, feeds: Sequence[Any], step: int, traced: bool = False) -> Sequence[Any]:
+    def run(self, feeds: Sequence[Any], step: int, traced: bool = False, deadline: float | None = None,
+            journal: Journal | None = None) -> Sequence[Any]:
+        if journal is not None:
+            raise errors.UnimplementedError("Session.run: run_metadata was passed but the tasks of a cluster report later; "
+                                            "read wb.core.trace.journal, or leave it out")
         if not self._routes:
             return []
         sent = {task: {str(i): feeds[position] for i, position in enumerate(positions)}
                 for task, positions, _ in self._routes if positions}
-        answers = self._cluster.run_step(self._handle, feeds_by_task=sent, timed=traced)
+        answers = self._cluster.run_step(self._handle, feeds_by_task=sent, timed=traced, deadline=deadline)
         results: list[Any] = [None] * self._fetches
         for task, _, positions in self._routes:
             for position, value in zip(positions, answers.get(task, ())):

@@ -49,7 +49,7 @@ class GraphEngine:
         self.context, self.container = context, Container(context.task)
         self._device = f"{context.task}/device:CPU:0"
         self._prepared: dict[str, _Prepared] = {}
-        self._arenas, self._crew, self._cores = Arenas(), Crew(), core_count()
+        self._arenas, self._crew, self._helpers = Arenas(), Crew(), max(1, core_count() - 1)
         self._running: dict[int, Cancel] = {}      # what abort() can end; short direct runs are not worth it
         self._lock = threading.Lock()
 
@@ -128,7 +128,7 @@ class GraphEngine:
         def ended(results: list[Any] | None, error: BaseException | None) -> None:
             self._over(step)
             done(results if error is None else error)      # type: ignore[arg-type]
-        run = StepRun(instance, prepared.nodes, values, step, rendezvous, send, ended, Hands(self._crew, self._cores),
+        run = StepRun(instance, prepared.nodes, values, step, rendezvous, send, ended, Hands(self._crew, self._helpers),
                       self.context.journal, adopt_threads if prepared.light else _computing, trace >= SPANS,
                       prepared.pool.give)
         if self._began(prepared, step, run.cancel):

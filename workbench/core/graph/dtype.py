@@ -263,9 +263,17 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, (str, bytes))
 
 
+def _encoded(item: Any) -> bytes:
+    if isinstance(item, str):
+        return item.encode()
+    if isinstance(item, bytes | bytearray | np.bytes_):
+        return bytes(item)
+    raise errors.DtypeError(f"convert: {_shorten(item)} is a {type(item).__name__} but string was wanted; pass str or bytes")
+
+
 def _text_array(value: Any) -> np.ndarray[Any, Any]:
     raw = np.array(value, dtype=object)
-    encode = np.frompyfunc(lambda item: item.encode() if isinstance(item, str) else bytes(item), 1, 1)
+    encode = np.frompyfunc(_encoded, 1, 1)
     return np.asarray(encode(raw), dtype=object)
 
 

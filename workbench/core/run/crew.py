@@ -90,12 +90,12 @@ _here = _Here()
 
 class Hands:
     """The threads of one step. Work goes to the thread that brings it if that belongs to the step and has none yet, else
-    to the thread that waits for the step, else to a helper; when `limit` threads are busy it waits for the first that is
-    free. A thread that only brings news from another step never works for this one.
+    to the thread that waits for the step, else to one of `helpers`; when all are busy it waits for the first that is free.
+    Without helpers somebody has to `serve`. A thread that only brings news from another step never works for this one.
     """
 
-    def __init__(self, crew: Crew, limit: int) -> None:
-        self._crew, self._helping = crew, max(1, limit - 1)
+    def __init__(self, crew: Crew, helpers: int) -> None:
+        self._crew, self._helping = crew, helpers
         self._lock = threading.Lock()
         self._free = threading.Condition(self._lock)
         self._left: deque[Work] = deque()

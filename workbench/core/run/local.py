@@ -5,13 +5,14 @@ import contextlib
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from workbench import errors
 from workbench.core import trace
+from workbench.core.compile.instance import Instance
 from workbench.core.compile.partition import Part
 from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.kernels.options import KernelOptions, using
@@ -31,12 +32,16 @@ _PATIENCE = 5.0     # seconds that a failed step waits for kernels that still ru
 class Runner(Protocol):
     """A prepared step: `run(feeds, step)` returns the fetches in order; safe from several threads at once.
 
+    A `traced` step is recorded operation by operation, in `journal` (None: the process's). One that takes more than
+    `deadline` seconds raises DeadlineExceededError.
+
     `nbytes` is the memory that it holds for its values.
     """
 
     nbytes: int
 
-    def run(self, feeds: Sequence[Any], step: int, traced: bool = False) -> Sequence[Any]: ...
+    def run(self, feeds: Sequence[Any], step: int, traced: bool = False, deadline: float | None = None,
+            journal: trace.Journal | None = None) -> Sequence[Any]: ...
 
 
 class Backend(Protocol):
@@ -57,14 +62,15 @@ class LocalBackend:
 
     records_steps = False
 
-    def __init__(self, cpus: int = 1, container: Container | None = None,
-                 journal: trace.Journal = trace.journal) -> None:
+    def __init__(self, cpus: int = 1, container: Container | None = None, journal: trace.Journal = trace.journal,
+                 together: int = 0) -> None:
+        """`together`: heavy segments of a step that may run at once, 0 for one per core."""
         if cpus < 1:
             raise errors.InvalidArgumentError(f"Session: devices is {cpus} but a step needs one; ask for 1 or more")
         self.devices = tuple(f"/job:localhost/task:0/device:CPU:{i}" for i in range(cpus))
         self.container = container or Container()
         self.journal = journal
-        self.cores = core_count()
+        self.together = together or max(2, core_count())
         self.arenas, self.crew = Arenas(), Crew()
         weakref.finalize(self, self.crew.close, 0.0)      # a session that was never closed leaves no threads behind
 
@@ -88,8 +94,27 @@ class _Direct:
         self.nbytes = pool.plan.arena_bytes
         self._pool, self._contexts = pool, pool.plan.contextual
 
-    def run(self, feeds: Sequence[Any], step: int, traced: bool = False) -> Sequence[Any]:
+    def run(self, feeds: Sequence[Any], step: int, traced: bool = False, deadline: float | None = None,
+            journal: trace.Journal | None = None) -> Sequence[Any]:
+        if deadline is not None:
+            return self._within(deadline, feeds, step, traced, journal)
+        return self._run(self._pool.take(traced), feeds, step, journal)
+
+    def _within(self, deadline: float, feeds: Sequence[Any], step: int, traced: bool,
+                journal: trace.Journal | None) -> Sequence[Any]:
+        """A loop ends at the deadline; straight code is told when it is over."""
         instance = self._pool.take(traced)
+        with _alarm(deadline, instance.cancelled.set) as late:
+            try:
+                results = self._run(instance, feeds, step, journal)
+            except errors.CancelledError:
+                if not late():
+                    raise
+            if late():
+                raise _too_late(deadline)
+        return results
+
+    def _run(self, instance: Instance, feeds: Sequence[Any], step: int, journal: trace.Journal | None) -> Sequence[Any]:
         try:
             if self._contexts:
                 instance.begin(step)
@@ -103,9 +128,12 @@ class _Direct:
             if shown is error:
                 raise
             raise shown from error
-        if traced:
-            instance.operation_spans(step, trace.journal)
-        self._pool.give(instance)
+        if instance.traced:
+            instance.operation_spans(step, journal or trace.journal)
+        if instance.cancelled.is_set():
+            self._pool.abandon(instance)
+        else:
+            self._pool.give(instance)
         return results
 
 
@@ -119,26 +147,30 @@ class _Threads:
         self._nodes = [nodes_of(plan) for _, plan in plans]
         self._steered = any(segment.kind == "control" for _, plan in plans for segment in plan.segments)
 
-    def run(self, feeds: Sequence[Any], step: int, traced: bool = False) -> Sequence[Any]:
-        state = _Step(len(self.plans), self.fetches, LocalRendezvous(), Hands(self.backend.crew, self.backend.cores))
+    def run(self, feeds: Sequence[Any], step: int, traced: bool = False, deadline: float | None = None,
+            journal: trace.Journal | None = None) -> Sequence[Any]:
+        state = _Step(len(self.plans), self.fetches, LocalRendezvous(), Hands(self.backend.crew, self.backend.together - 1))
         # the executor turns a loop in Python, where Ctrl-C may be lost; what only waits or computes hears it
         with interruptible(state.interrupt) if self._steered else contextlib.nullcontext():
-            self._begin(state, feeds, step, traced)
-            self._run(state)
+            self._begin(state, feeds, step, traced, journal or self.backend.journal)
+            if deadline is None:
+                self._run(state)
+            else:
+                with _alarm(deadline, lambda: state.stop(_too_late(deadline))):
+                    self._run(state)
         return state.results
 
-    def _begin(self, state: _Step, feeds: Sequence[Any], step: int, traced: bool) -> None:
+    def _begin(self, state: _Step, feeds: Sequence[Any], step: int, traced: bool, journal: trace.Journal) -> None:
         def send(key: str, value: Any, dead: bool) -> None:
             started = time.perf_counter()
             state.meeting.send(key, value.copy() if isinstance(value, np.ndarray) else value, dead)
-            if self.backend.journal.enabled:
+            if journal.enabled:
                 tensor, source = key.split("|")[1:3]
-                self.backend.journal.span(trace.Span("send", tensor, task_of(source), source, threading.get_ident(),
-                                                     started, time.perf_counter(), step, key,
-                                                     getattr(value, "nbytes", 0)))
+                journal.span(trace.Span("send", tensor, task_of(source), source, threading.get_ident(), started,
+                                        time.perf_counter(), step, key, getattr(value, "nbytes", 0)))
         for (part, _), nodes, pool in zip(self.plans, self._nodes, self.pools):
             state.runs.append(StepRun(pool.take(traced), nodes, [feeds[i] for i in part.feeds], step, state.meeting, send,
-                                      state.part_done(part), state.hands, self.backend.journal, returned=pool.give))
+                                      state.part_done(part), state.hands, journal, returned=pool.give))
 
     def _run(self, state: _Step) -> None:
         try:
@@ -188,7 +220,10 @@ class _Step:
 
     def interrupt(self) -> None:
         """End all parts; nothing after the end of the step."""
-        error = errors.CancelledError("Session.run: the step was interrupted; run again to go on")
+        self.stop(errors.CancelledError("Session.run: the step was interrupted; run again to go on"))
+
+    def stop(self, error: errors.Error) -> None:
+        """End all parts with `error`; nothing after the end of the step."""
         with self._lock:
             if self._left == 0:
                 return
@@ -200,3 +235,22 @@ class _Step:
         self.meeting.abort(shown)
         for run in self.runs:
             run.cancel(shown)
+
+
+@contextlib.contextmanager
+def _alarm(deadline: float, ring: Callable[[], None]) -> Iterator[Callable[[], bool]]:
+    """Calls `ring` from another thread after `deadline` seconds, unless the block ended; gives what tells whether it is
+    past then."""
+    end = time.perf_counter() + deadline
+    timer = threading.Timer(deadline, ring)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield lambda: time.perf_counter() > end
+    finally:
+        timer.cancel()
+
+
+def _too_late(deadline: float) -> errors.DeadlineExceededError:
+    return errors.DeadlineExceededError(f"Session.run: the step took more than {deadline * 1000:.0f} ms; raise "
+                                        "RunOptions.timeout_in_ms, or look for what it waits for")

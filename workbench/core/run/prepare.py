@@ -35,7 +35,8 @@ class _Nothing:
 
     nbytes = 0
 
-    def run(self, feeds: Sequence[Any], step: int, traced: bool = False, deadline: float | None = None) -> Sequence[Any]:
+    def run(self, feeds: Sequence[Any], step: int, traced: bool = False, deadline: float | None = None,
+            journal: trace.Journal | None = None) -> Sequence[Any]:
         return ()
 
 

@@ -18,9 +18,11 @@ from workbench.core.graph.fetch import fetch_key, flatten
 from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.shape import Shape
 from workbench.core.kernels.options import KernelOptions
+from workbench.core.kernels.threads import set_threads
 from workbench.core.passes.lower import must_lower
 from workbench.core.run.gate import gate
 from workbench.core.run.local import Backend, LocalBackend
+from workbench.core.run.metadata import StepRecorder
 from workbench.core.run.plans import Definition, Executable, Form, Plans
 from workbench.core.run.prepare import Preparation, check_passes
 from workbench.core.trace import Span
@@ -55,8 +57,8 @@ class Session:
         self.graph = graph or graphs.get_default_graph()
         self.name = f"session_{next(self._numbers)}"
         disabled = check_passes(disabled_passes)
-        counts = getattr(config, "device_count", None) or {}
-        self._backend: Backend = _backend(target, int(counts.get("CPU", devices)))
+        self._timeout = (getattr(config, "operation_timeout_in_ms", 0) or 0) / 1000.0 or None
+        self._backend: Backend = _backend(target, config, devices)
         self._preparation = Preparation(self.graph, self._backend, disabled,
                                         (lambda op: True) if lower_all else must_lower, kernels or KernelOptions())
         self._plans = Plans(settings.plan_bytes)
@@ -76,7 +78,8 @@ class Session:
         dtype and shape, one of rank 0 a NumPy scalar (strings: bytes). Any tensor can be fed, with arrays or numbers
         of its dtype and shape. Raises ShapeError and DtypeError for a feed, FailedPreconditionError for a variable
         without a value or a closed session, CancelledError after Stop, and what an operation raises;
-        KeyboardInterrupt ends the step.
+        KeyboardInterrupt ends the step. `options` (RunOptions) may ask for times of all operations, and limit the step's
+        time: DeadlineExceededError, with what the step changed until then. `run_metadata` (RunMetadata) takes the times.
         """
         if gate.closed:
             gate.enter()
@@ -87,7 +90,10 @@ class Session:
         form = self._forms.get(key)
         if form is None or form.mutations != self.graph.mutations:
             form = self._form(key, fetches, tensors)
-        return self._step(form, form.ready.get(shapes) or self._find(form, tensors, values, shapes), values, options)
+        found = form.ready.get(shapes) or self._find(form, tensors, values, shapes)
+        if options is None and run_metadata is None and self._timeout is None:
+            return self._step(form, found, values)
+        return self._step_with(form, found, values, options, run_metadata)
 
     def make_callable(self, fetches: Any, feed_list: Sequence[Any] = ()) -> Callable[..., Any]:
         """A function of the fed values, in the order of `feed_list`, that runs the step; InvalidArgumentError for
@@ -108,22 +114,36 @@ class Session:
             values, shapes = self._arrays(feeds, given) if feeds else ((), ())
             if form.mutations != self.graph.mutations:
                 form = self._form(key, fetches, feeds)
-            return self._step(form, form.ready.get(shapes) or self._find(form, feeds, values, shapes), values, None)
+            found = form.ready.get(shapes) or self._find(form, feeds, values, shapes)
+            return self._step(form, found, values, False, self._timeout)
         return call
 
-    def _step(self, form: Form, found: Executable, values: Sequence[Any], options: Any) -> Any:
+    def _step_with(self, form: Form, found: Executable, values: Sequence[Any], options: Any, metadata: Any) -> Any:
+        """A step with options of its own."""
+        limit = getattr(options, "timeout_in_ms", 0)
+        deadline = limit / 1000.0 if limit > 0 else self._timeout
+        traced = getattr(options, "trace_level", 0) > 0
+        if metadata is None:
+            return self._step(form, found, values, traced, deadline)
+        recorder = StepRecorder(trace.journal)
+        try:
+            return self._step(form, found, values, True, deadline, recorder)
+        finally:
+            metadata.step_stats = recorder.stats()
+
+    def _step(self, form: Form, found: Executable, values: Sequence[Any], traced: bool = False,
+              deadline: float | None = None, recorder: StepRecorder | None = None) -> Any:
         step = found.used = next(self._steps)
         if form.order is not None:
             values = [values[i] for i in form.order]
         journal = trace.journal
         if not journal.enabled:
-            return form.build(found.runner.run(values, step))
+            return form.build(found.runner.run(values, step, traced, deadline, recorder))
         journal.ran = (self.name, step)
         start = time.perf_counter()
-        traced = start - self._last_op > _OP_PERIOD or getattr(options, "trace_level", 0) > 0
-        if traced:
-            self._last_op = start
-        results = found.runner.run(values, step, traced)
+        if start - self._last_op > _OP_PERIOD:
+            self._last_op, traced = start, True
+        results = found.runner.run(values, step, traced, deadline, recorder)
         end = time.perf_counter()
         if end - self._last_span > _SHORTEST:
             self._last_span = end
@@ -296,12 +316,24 @@ class _Default:
             self._graph.__exit__(*details)
 
 
-def _backend(target: Any, cpus: int) -> Backend:
+def _backend(target: Any, config: Any, devices: int) -> Backend:
+    counts = getattr(config, "device_count", None) or {}
+    for kind, count in counts.items():
+        if kind not in ("CPU", "GPU") or int(count) < 0:
+            raise errors.InvalidArgumentError(f"Session: device_count asks for {count} devices of type {kind!r}; the types are "
+                                              "CPU and GPU, and numbers are not negative")
+    threads = getattr(config, "intra_op_parallelism_threads", 0)
+    together = getattr(config, "inter_op_parallelism_threads", 0)
     if target is None or target == "":
-        return LocalBackend(cpus)
+        if threads:
+            set_threads(threads)
+        return LocalBackend(int(counts.get("CPU", devices)), together=together)
     made = getattr(target, "backend", None)
     if made is None:
         raise errors.InvalidArgumentError(f"Session: target {target!r} is not a cluster; pass wb.Cluster(…) or nothing")
+    if threads or together or "CPU" in counts:
+        raise errors.UnimplementedError(f"Session: config sets threads or devices ({config!r}) but the tasks of a cluster have "
+                                        "their own; set WB_THREADS where the workers start, and leave these out")
     return made()      # type: ignore[no-any-return]
 
 
