@@ -28,6 +28,7 @@ from workbench.cli import app
 from workbench.commands import lab, trace
 from workbench.commands.screen import duration, picture
 from workbench.commands.train import Options, train_mnist
+from workbench.core.kernels.cache import Cache
 from workbench.core.run.gate import gate
 from workbench.io.datasets import load_mnist
 from workbench.settings import settings
@@ -499,6 +500,23 @@ def test_doctor_says_what_is_there_and_what_to_do(monkeypatch, tmp_path):
     done = CliRunner().invoke(app, ["doctor"])
     assert done.exit_code == 1 and "pip install surely-not-installed" in done.output
     assert "switched off" in done.output and "add llvm to WB_LIBRARIES" in done.output
+
+
+def test_doctor_shows_the_cache_of_kernels(monkeypatch, tmp_path):
+    monkeypatch.setenv("COLUMNS", "250")
+    monkeypatch.setattr(settings, "cache", tmp_path / "kernels")
+
+    def row():
+        done = CliRunner().invoke(app, ["doctor"])
+        return next(line for line in done.output.splitlines() if line.startswith(" kernel cache"))
+    assert f"ok        {tmp_path}/kernels: 0 kernels, 0.0 of 256 MiB" in row()
+    for key in ("some", "other"):
+        Cache(tmp_path / "kernels", 4 << 20).put(key, bytes(1 << 20))
+    assert "2 kernels, 2.0 of 256 MiB" in row()
+    (tmp_path / "kernels" / "other.kernel").write_bytes(b"half")
+    assert "1 damaged" in row() and "they are compiled anew" in row()
+    (tmp_path / "kernels").chmod(0o777)
+    assert "optional" in row() and "other users" in row() and "set WB_CACHE to a folder of your own" in row()
 
 
 def test_the_package_has_no_heavy_command_module():

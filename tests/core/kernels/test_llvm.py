@@ -149,6 +149,27 @@ def test_without_llvm_the_reference_serves_with_the_same_results(tmp_path):
     np.testing.assert_allclose(np.array(losses, float), np.array(plain, float), rtol=1e-5)
 
 
+ABSENT = """
+import logging, sys, types
+logging.basicConfig(level=logging.INFO, stream=sys.stdout, format="%(message)s")
+sys.modules["llvmlite"] = {module}
+"""
+
+
+@pytest.mark.parametrize("module,line", [
+    ("None", "llvmlite is not installed; NumPy serves (pip install llvmlite)"),
+    ("types.SimpleNamespace(binding=types.SimpleNamespace())", "LLVM cannot be used: ")], ids=["absent", "broken"])
+def test_a_missing_or_broken_llvm_costs_speed_only(tmp_path, module, line):
+    _, losses, _ = process(tmp_path / "kernels", 64, 64)
+    done = subprocess.run([sys.executable, "-c", ABSENT.format(module=module) + PROCESS, "64", "64"], capture_output=True,
+                          text=True, timeout=300, env={**os.environ, "WB_CACHE": str(tmp_path / "kernels")})
+    assert done.returncode == 0, done.stderr
+    *said, counts, found, _ = done.stdout.splitlines()
+    assert counts == "0 0"
+    assert sum(text.startswith(line) for text in said) == 1
+    np.testing.assert_allclose(np.array(found.split(), float), np.array(losses, float), rtol=1e-5)
+
+
 def test_threads_that_ask_for_one_program_compile_it_once(folder):
     program, found = Program((SOURCE.format(50),), "kernel"), []
     before = llvm.compiled

@@ -10,8 +10,8 @@ import contextlib
 import ctypes
 import functools
 import hashlib
-import importlib.util
 import itertools
+import logging
 import sys
 import threading
 from collections.abc import Sequence
@@ -31,6 +31,7 @@ __all__ = ["HEAVY", "Program", "bind", "library_source", "load", "usable"]
 OWN = ("language.py", "expressions.py", "entry.py", "llvm.py")
 """Files whose text decides what machine code a program becomes."""
 LIBRARY = ("exp", "log", "tanh", "log1p", "expm1", "erf")
+_log = logging.getLogger(__name__)
 HEAVY = 16384
 """Elements from which a kernel gives up the interpreter's lock: below, taking it back may cost more than the work."""
 compiled = 0
@@ -57,9 +58,18 @@ def library_source(file: str) -> str:
 
 @functools.cache
 def usable() -> bool:
-    """Is there an LLVM, and a Python whose arrays we can read?"""
-    return (importlib.util.find_spec("llvmlite") is not None and sys.implementation.name == "cpython"
-            and head().fits)
+    """Is there an LLVM that works, and a Python whose arrays we can read? If not, NumPy serves, and it is said once."""
+    if sys.implementation.name != "cpython" or not head().fits:
+        return False
+    try:
+        machine()
+    except ImportError:
+        _log.info("llvmlite is not installed; NumPy serves (pip install llvmlite)")
+        return False
+    except Exception as error:      # a library of another version, or built for another system, may fail in any way
+        _log.warning("LLVM cannot be used: %s; NumPy serves", error)
+        return False
+    return True
 
 
 class Machine:
@@ -109,9 +119,17 @@ class Machine:
         return int(tracker[symbol])
 
 
-_lock = threading.Lock()
+_lock = threading.RLock()
 _addresses: dict[Program, int] = {}
-machine = functools.cache(Machine)
+_machines: list[Machine] = []
+
+
+def machine() -> Machine:
+    """The one of this process; loading LLVM takes 25 ms."""
+    with _lock:
+        if not _machines:
+            _machines.append(Machine())
+        return _machines[0]
 
 
 def load(program: Program) -> int:
