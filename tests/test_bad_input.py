@@ -170,12 +170,12 @@ TABLE: dict[str, tuple[Action, type[errors.Error], str]] = {
     "index out of range": (
         lambda w: w.run(wb.gather(wb.constant([1.0, 2.0], name="c"), w.n, name="pick"), {w.n: 5}),
         errors.InvalidArgumentError,
-        "gather: indices[] is 5 but the axis has 2 elements; use 0 … 1"
+        "gather: indices is 5 but the axis has 2 elements; use 0 … 1"
         + PLACES.format(op="'pick'", inputs="c:0 float32[2], n:0 int32[]")),
     "index out of range among constants": (
         lambda w: w.run(wb.gather(wb.constant([1.0, 2.0], name="c"), wb.constant(5, name="i"), name="pick")),
         errors.InvalidArgumentError,
-        "gather: indices[] is 5 but the axis has 2 elements; use 0 … 1"
+        "gather: indices is 5 but the axis has 2 elements; use 0 … 1"
         + PLACES.format(op="'pick'", inputs="c:0 float32[2], i:0 int32[]")),
     "integer division by zero": (
         lambda w: w.run(wb.floordiv(w.n, w.n, name="ratio"), {w.n: 0}), errors.InvalidArgumentError,

@@ -15,6 +15,7 @@ LAYERS = (
     ("element types", "core.graph.dtype"),
     ("dimensions", "core.graph.dimension"),
     ("shapes", "core.graph.shape"),
+    ("array arithmetic", "core.graph.arrays"),
     ("record files", "core.state.tfrecord"),
     ("state", "core.state.variables core.state.queues core.state.accumulators core.state.readers core.state.datasets"),
     ("tensor files", "core.state.tensorfile"),

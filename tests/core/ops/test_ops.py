@@ -92,8 +92,58 @@ def test_small_floats(row: Case, dtype: Any) -> None:
     exact = evaluate(row.build(*wide), {w: feeds[t].astype(np.float64) for w, t in zip(wide, tensors) if t in feeds})
     if row.op in ("equal", "not_equal", "floordiv", "top_k", "in_top_k", "max_pool_grad", "max_pool_grad_grad"):
         return      # rounding may change which elements are equal or largest
+    rounding = 2.0 ** -8 if dtype is ml_dtypes.bfloat16 else 2.0 ** -11      # of each operation; rows are a few of them
     for value, wanted in zip(values, exact):
-        np.testing.assert_allclose(value.astype(np.float64), wanted.astype(np.float64), rtol=0.1, atol=0.1)
+        wanted = np.asarray(wanted, np.float64)
+        largest = np.abs(wanted[np.isfinite(wanted)]).max(initial=1.0)
+        np.testing.assert_allclose(value.astype(np.float64), wanted, rtol=8 * rounding, atol=4 * rounding * largest)
+
+
+LONG = {      # sums of so many small floats would stand still, or overflow, in their own type
+    "reduce_sum": (lambda x: ops.reduce_sum(x), lambda x: x.sum()),
+    "rows": (lambda x: ops.reduce_sum(ops.reshape(x, [-1, 2]), 0), lambda x: x.reshape(-1, 2).sum(0)),
+    "reduce_mean": (lambda x: ops.reduce_mean(x), lambda x: x.mean()),
+    "reduce_logsumexp": (lambda x: ops.reduce_logsumexp(x), lambda x: np.log(np.exp(x).sum())),
+    "cumsum": (lambda x: ops.cumsum(x)[-1], lambda x: x.sum()),
+    "reduce_to": (lambda x: ops.reduce_to(x, [1]), lambda x: x.sum()[None]),
+    "softmax": (lambda x: ops.softmax(x) * 5000.0, lambda x: np.exp(x) / np.exp(x).sum() * 5000),
+    "log_softmax": (lambda x: ops.log_softmax(x), lambda x: x - np.log(np.exp(x).sum())),
+    "softmax_xent": (lambda x: ops.softmax_xent(x[None], ops.softmax(x)[None])[0],
+                     lambda x: -(np.exp(x) / np.exp(x).sum() * (x - np.log(np.exp(x).sum()))).sum()[None]),
+    "l2_loss": (lambda x: ops.l2_loss(x), lambda x: (x * x).sum() / 2),
+    "norm": (lambda x: ops.norm(x), lambda x: np.sqrt((x * x).sum())),
+    "moments": (lambda x: ops.moments(x, [0])[1] + 1.0, lambda x: x.var() + 1),
+    "matmul": (lambda x: ops.matmul(x[None], x[:, None]), lambda x: (x * x).sum()[None, None]),
+    "batch_matmul": (lambda x: ops.batch_matmul(x[None, None], x[None, :, None]), lambda x: (x * x).sum()[None, None, None]),
+    "fused_matmul": (lambda x: ops.fused_matmul(x[None], x[:, None], x[:1]),
+                     lambda x: ((x * x).sum() + x[0])[None, None]),
+    "bias_add_grad": (lambda x: ops.bias_add_grad(x[:, None]), lambda x: x.sum()[None]),
+    "unsorted_segment_sum": (lambda x: ops.unsorted_segment_sum(x, np.zeros(5000, np.int32), 1), lambda x: x.sum()[None]),
+    "scatter_nd": (lambda x: ops.scatter_nd(np.zeros((5000, 1), np.int32), x, [1]), lambda x: x.sum()[None]),
+    "avg_pool": (lambda x: ops.avg_pool(ops.reshape(x, [1, 100, 50, 1]), [100, 50], 1, "VALID"),
+                 lambda x: x.mean().reshape(1, 1, 1, 1)),
+    "conv2d": (lambda x: ops.conv2d(ops.reshape(x, [1, 100, 50, 1]), ops.reshape(x, [100, 50, 1, 1]), 1, "VALID"),
+               lambda x: (x * x).sum().reshape(1, 1, 1, 1)),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16], ids=["float16", "bfloat16"])
+@pytest.mark.parametrize("name", LONG)
+def test_sums_of_many_small_floats(name: str, dtype: Any) -> None:
+    build, value = LONG[name]
+    data = (np.random.default_rng(0).uniform(0.4, 0.6, 5000)).astype(dtype)
+    x = ops.placeholder(dtype, [5000])
+    [found] = evaluate([build(x)], {x: data})
+    rounding = 2.0 ** -7 if dtype is ml_dtypes.bfloat16 else 2.0 ** -10
+    np.testing.assert_allclose(found.astype(np.float64), value(data.astype(np.float64)), rtol=2 * rounding)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16], ids=["float16", "bfloat16"])
+def test_products_of_many_small_floats(dtype: Any) -> None:
+    """5000 factors of 1 + 2⁻⁷: in the element type each product of 1.0… with one is rounded, in float32 none is lost."""
+    factor = 1 + 2.0 ** -7
+    [found] = evaluate([ops.reduce_prod(ops.constant(np.full(1000, factor, dtype)))])
+    np.testing.assert_allclose(float(found), factor ** 1000, rtol=2.0 ** -7)
 
 
 @ROWS

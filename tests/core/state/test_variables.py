@@ -1,7 +1,9 @@
 """Variables with versions, containers, and what updates may and may not touch."""
 from __future__ import annotations
 
+import sys
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from tests.interrupts import every_interrupt
 from workbench import errors
 from workbench.core.graph.dtype import float32
 from workbench.core.graph.shape import Shape
+from workbench.core.state import variables
 from workbench.core.state.variables import Container, VariableState, update_together
 
 
@@ -115,12 +118,75 @@ def test_updates_of_several_variables_happen_together():
 def test_ctrl_c_at_any_moment_of_an_update_leaves_the_variables_to_others(count):
     states = [variable([1, 2], f"v{number}") for number in range(count)]
     read: list[float] = []
-    for _ in every_interrupt(lambda: update_together(states, lambda *arrays: None), "core/state.py", "/contextlib.py"):
+    for _ in every_interrupt(lambda: update_together(states, lambda *arrays: None), "core/state/", "/contextlib.py"):
         thread = threading.Thread(target=lambda: read.extend(float(state.read()[0]) for state in states), daemon=True)
         thread.start()
         thread.join(5)
         assert len(read) == count
         read.clear()
+
+
+def test_opposite_orders_do_not_wait_for_each_other():
+    a, b = variable(np.zeros(4), "a"), variable(np.zeros(4), "b")
+    threads = [threading.Thread(target=lambda o=order: [update_together(o, lambda *arrays: None) for _ in range(300)],
+                                daemon=True) for order in ([a, b], [b, a])]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)      # between any two locks the other thread has its turn
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+    finally:
+        sys.setswitchinterval(interval)
+    assert not any(thread.is_alive() for thread in threads) and a.version == b.version == 601
+
+
+def test_a_gather_while_rows_are_written_costs_no_copy_of_the_table():
+    state = variable(np.zeros((1000, 8)))
+    place = state.read().ctypes.data
+    rows = state.gather(np.array([3, 3, 7]))
+    state.update(add, np.float32(1), rows=True)
+    assert state.read().ctypes.data == place and not rows.any() and state.gather(np.array([3]))[0, 0] == 1
+
+
+def test_a_reader_waits_at_most_once_for_an_update_in_place():
+    state = variable(np.zeros(4))
+    started, go, read = threading.Event(), threading.Event(), []
+
+    def slow(old, out):
+        started.set()
+        assert go.wait(20)
+        np.add(old, 1, out=out)
+    writer = threading.Thread(target=state.update, args=(slow,), daemon=True)
+    writer.start()
+    assert started.wait(20)
+    reader = threading.Thread(target=lambda: read.append(state.read().tolist()), daemon=True)
+    reader.start()
+    while not state._awaited:
+        pass
+    assert not read      # the first update overwrites what the reader wants
+    go.set()
+    writer.join(20), reader.join(20)
+    started.clear(), go.clear()
+    writer = threading.Thread(target=state.update, args=(slow,), daemon=True)
+    writer.start()
+    assert started.wait(20)
+    assert read == [[1] * 4] and state.read().tolist() == [1] * 4      # during the second the old value is there
+    go.set()
+    writer.join(20)
+    assert state.read().tolist() == [2] * 4 and state.version == 3
+
+
+def test_a_large_spare_is_freed_after_use(monkeypatch):
+    monkeypatch.setattr(variables, "_KEPT_SPARE", 100)
+    for size, kept in ((10, True), (100, False)):
+        state = variable(np.zeros(size))
+        held = weakref.ref(state.read().base if state.read().base is not None else state.read())
+        keep = state.read()
+        state.update(add, np.float32(1))
+        del keep
+        assert (held() is not None) == kept and (state.read() == 1).all()
 
 
 def test_many_writers_lose_nothing():

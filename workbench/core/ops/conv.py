@@ -6,6 +6,7 @@ import math
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.arrays import multiplied
 from workbench.core.graph.build import constant_shape, convert, ops
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape, as_shape
@@ -41,8 +42,9 @@ def _convolved_shape(x, kernel, attrs):
 
 def _convolve(x, filter, attrs):
     windows = views(last(x, attrs), filter.shape[:2], attrs)
-    rows = windows.reshape(math.prod(windows.shape[:3]), math.prod(windows.shape[3:])) @ filter.reshape(-1, filter.shape[3])
-    return rows.astype(x.dtype, copy=False).reshape(*windows.shape[:3], filter.shape[3])
+    columns = windows.reshape(math.prod(windows.shape[:3]), math.prod(windows.shape[3:]))
+    rows = multiplied(columns, filter.reshape(-1, filter.shape[3]))
+    return rows.reshape(*windows.shape[:3], filter.shape[3])
 
 
 @op(image_text("x", filter="filter[i,j,c,o]"), name="conv2d", types="T:float -> T", shape=_convolved)
@@ -89,8 +91,8 @@ def conv2d_backprop_input(filter, dy, *, input_shape, strides, padding, data_for
     attrs = {"strides": strides, "padding": padding, "data_format": data_format, "dilations": dilations}
     dy = last(dy, attrs)
     _, h, w, _c = channels_last(input_shape, attrs)
-    parts = dy.reshape(-1, dy.shape[3]) @ filter.reshape(-1, filter.shape[3]).T
-    parts = parts.astype(dy.dtype, copy=False).reshape(*dy.shape[:3], *filter.shape[:3])
+    parts = multiplied(dy.reshape(-1, dy.shape[3]), filter.reshape(-1, filter.shape[3]).T)
+    parts = parts.reshape(*dy.shape[:3], *filter.shape[:3])
     return back(scatter(parts, (h, w), filter.shape[:2], attrs), attrs)
 
 
@@ -120,7 +122,7 @@ def conv2d_backprop_filter(x, dy, *, filter_shape, strides, padding, data_format
     windows = views(last(x, attrs), filter_shape[:2], attrs)
     dy = last(dy, attrs)
     columns = windows.reshape(math.prod(windows.shape[:3]), math.prod(windows.shape[3:]))
-    return (columns.T @ dy.reshape(-1, dy.shape[3])).astype(x.dtype, copy=False).reshape(filter_shape)
+    return multiplied(columns.T, dy.reshape(-1, dy.shape[3])).reshape(filter_shape)
 
 
 @conv2d_backprop_filter.gradient

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from workbench.core.graph.arrays import reduced, wide
 from workbench.core.graph.build import ops
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape
@@ -96,7 +97,7 @@ def max_pool_grad_grad(x, y, ddx, *, ksize, strides, padding, data_format="NHWC"
     """The elements of ddx at the first largest element of each window of x."""
     attrs = {"strides": strides, "padding": padding, "data_format": data_format}
     picked = np.where(_winners(x, ksize, attrs), views(last(ddx, attrs), ksize, attrs), x.dtype.type(0))
-    return back(picked.sum((3, 4), dtype=x.dtype), attrs)
+    return back(reduced(np.add, picked, (3, 4)), attrs)
 
 
 @max_pool_grad_grad.gradient
@@ -107,7 +108,7 @@ def _(node, dy):
 
 def _counts(size, ksize, attrs, dtype):
     """How many elements of each window lie inside the image: [height, width, 1]."""
-    return views(np.ones((1, *size, 1), dtype), ksize, attrs).sum((0, 3, 4), dtype=dtype)
+    return views(np.ones((1, *size, 1), wide(dtype)), ksize, attrs).sum((0, 3, 4))
 
 
 @op(image_text("x"), name="avg_pool", types="T:float -> T", shape=_pooled)
@@ -115,8 +116,8 @@ def avg_pool_(x, *, ksize, strides, padding, data_format="NHWC"):
     """The mean of each window over the elements inside the image: padding does not count."""
     attrs = {"strides": strides, "padding": padding, "data_format": data_format}
     x = last(x, attrs)
-    total = views(x, ksize, attrs).sum((3, 4), dtype=x.dtype)
-    return back(total / _counts(x.shape[1:3], ksize, attrs, x.dtype), attrs)
+    total = reduced(np.add, views(x, ksize, attrs), (3, 4))
+    return back((total / _counts(x.shape[1:3], ksize, attrs, x.dtype)).astype(x.dtype, copy=False), attrs)
 
 
 @avg_pool_.gradient
@@ -136,7 +137,7 @@ def avg_pool_grad(dy, *, input_shape, ksize, strides, padding, data_format="NHWC
     """The derivative of avg_pool by its images, of shape `input_shape` (batch None = that of dy)."""
     attrs = {"strides": strides, "padding": padding, "data_format": data_format}
     _, h, w, _ = channels_last(input_shape, attrs)
-    share = last(dy, attrs) / _counts((h, w), ksize, attrs, dy.dtype)
+    share = (last(dy, attrs) / _counts((h, w), ksize, attrs, dy.dtype)).astype(dy.dtype, copy=False)
     parts = np.broadcast_to(share[:, :, :, None, None], (*share.shape[:3], *ksize, share.shape[3]))
     return back(scatter(parts, (h, w), ksize, attrs), attrs)
 

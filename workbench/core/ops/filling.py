@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.arrays import add_rows
 from workbench.core.graph.build import constant_shape, constant_value, convert, ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.opdef import op
@@ -246,7 +247,7 @@ def pad_mirror_grad(dy, paddings, *, mode):
         length = dy.shape[axis] - before - after
         source = np.pad(np.arange(length), (before, after), _MODES[mode.upper()])
         folded = np.zeros((length, *np.moveaxis(dy, axis, 0).shape[1:]), dy.dtype)
-        np.add.at(folded, source, np.moveaxis(dy, axis, 0))
+        add_rows(folded, source, np.moveaxis(dy, axis, 0))
         dy = np.ascontiguousarray(np.moveaxis(folded, 0, axis))
     return dy
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.arrays import check_rows
 from workbench.core.graph.build import IndexedSlices, constant_shape, constant_value, convert, ops
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape
@@ -225,13 +226,6 @@ ops.define("getitem", getitem)
 
 # rows by index
 
-def _check(where, indices, size):
-    if indices.size and (indices.min() < 0 or indices.max() >= size):
-        at = np.unravel_index(int(np.argmax((indices < 0) | (indices >= size))), indices.shape)
-        raise errors.InvalidArgumentError(f"{where}: indices[{','.join(map(str, at))}] is {indices[at]} but the axis "
-                                          f"has {size} elements; use 0 … {size - 1}")
-
-
 def _gathered(inputs, attrs):
     params, indices = (t.shape.dims for t in inputs)
     if params is None or indices is None:
@@ -245,7 +239,7 @@ def _gathered(inputs, attrs):
 
 
 def _gather_into(params, indices, out, *, axis):
-    _check("gather", indices, params.shape[axis])
+    check_rows("gather", indices, params.shape[axis])
     np.take(params, indices, axis, out=out, mode="clip")
 
 
@@ -253,7 +247,7 @@ def _gather_into(params, indices, out, *, axis):
 def gather(params, indices, *, axis=0):
     """The slices of `params` along `axis` at `indices` [...], whose shape takes the place of that axis;
     InvalidArgumentError outside."""
-    _check("gather", indices, params.shape[axis])
+    check_rows("gather", indices, params.shape[axis])
     found = np.take(params, indices, axis)
     return np.array(found, object) if isinstance(found, bytes) else found
 

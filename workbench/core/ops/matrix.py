@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.arrays import multiplied, wide
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.opdef import op
 
@@ -21,13 +22,13 @@ def _turn(a, flag):
 
 
 def _matmul_into(a, b, out, *, transpose_a, transpose_b):
-    np.matmul(_turn(a, transpose_a), _turn(b, transpose_b), out=out)
+    multiplied(_turn(a, transpose_a), _turn(b, transpose_b), out)
 
 
 @op(_product("{a} {b} -> {y}"), name="matmul", types="T:number -> T", into=_matmul_into)
 def matmul_(a, b, *, transpose_a=False, transpose_b=False):
     """The matrix product a b; `transpose_a` and `transpose_b` turn an argument first."""
-    return np.matmul(_turn(a, transpose_a), _turn(b, transpose_b)).astype(a.dtype, copy=False)
+    return multiplied(_turn(a, transpose_a), _turn(b, transpose_b))
 
 
 def _product_gradient(multiply):
@@ -47,7 +48,7 @@ matmul_.gradient(_product_gradient(lambda *arguments: ops.matmul(*arguments)))
 @op(_product("{a} {b} -> {y}", "...,"), types="T:number -> T", into=_matmul_into)
 def batch_matmul(a, b, *, transpose_a=False, transpose_b=False):
     """Matrix products of the last two axes; leading axes count the matrices and broadcast."""
-    return np.matmul(_turn(a, transpose_a), _turn(b, transpose_b)).astype(a.dtype, copy=False)
+    return multiplied(_turn(a, transpose_a), _turn(b, transpose_b))
 
 
 @batch_matmul.gradient
@@ -82,7 +83,7 @@ _ACTIVATIONS = ("none", "relu")
 
 
 def _fused_matmul_into(a, b, bias, out, *, transpose_a, transpose_b, activation):
-    np.matmul(_turn(a, transpose_a), _turn(b, transpose_b), out=out)
+    multiplied(_turn(a, transpose_a), _turn(b, transpose_b), out)
     np.add(out, bias, out=out)
     if activation == "relu":
         np.maximum(out, 0, out=out)
@@ -93,8 +94,8 @@ def fused_matmul(a, b, bias, *, transpose_a=False, transpose_b=False, activation
     """activation(a b + bias) in one pass; the activation is "none" or "relu"."""
     if activation not in _ACTIVATIONS:
         raise errors.InvalidArgumentError(f"fused_matmul: activation is {activation!r}; use one of {_ACTIVATIONS}")
-    out = np.matmul(_turn(a, transpose_a), _turn(b, transpose_b)) + bias
-    return (np.maximum(out, 0) if activation == "relu" else out).astype(a.dtype, copy=False)
+    out = multiplied(_turn(a, transpose_a), _turn(b, transpose_b)) + bias
+    return np.maximum(out, 0) if activation == "relu" else out
 
 
 @fused_matmul.gradient
@@ -114,7 +115,7 @@ def _matmul_update_text(*, transpose_a, transpose_b, **others):
 
 
 def _matmul_update_into(w, a, b, scale, out, *, transpose_a, transpose_b, sign):
-    change = np.matmul(_turn(a, transpose_a), _turn(b, transpose_b))
+    change = multiplied(_turn(a, transpose_a), _turn(b, transpose_b))
     change *= np.asarray(sign * scale, w.dtype)
     np.add(w, change, out=out)
 
@@ -122,8 +123,7 @@ def _matmul_update_into(w, a, b, scale, out, *, transpose_a, transpose_b, sign):
 @op(_matmul_update_text, types="T:float -> T", into=_matmul_update_into)
 def matmul_update(w, a, b, scale, *, transpose_a=False, transpose_b=False, sign=-1.0):
     """w + sign · scale · (a b): the step of gradient descent on a weight matrix."""
-    return (w + np.asarray(sign * scale, w.dtype) * np.matmul(_turn(a, transpose_a), _turn(b, transpose_b))).astype(
-        w.dtype, copy=False)
+    return w + np.asarray(sign * scale, w.dtype) * multiplied(_turn(a, transpose_a), _turn(b, transpose_b))
 
 
 @matmul_update.gradient
@@ -178,8 +178,8 @@ ops.define("tensordot", tensordot)
 @op("x? -> []", types="T:float -> T")
 def l2_loss(x):
     """Σ x² / 2, a scalar."""
-    flat = x.reshape(-1)
-    return np.asarray(np.dot(flat, flat) * 0.5, x.dtype)
+    flat = x.reshape(-1).astype(wide(x.dtype), copy=False)
+    return np.asarray(np.dot(flat, flat) * 0.5).astype(x.dtype, copy=False)
 
 
 @l2_loss.gradient

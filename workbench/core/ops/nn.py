@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.arrays import reduced
 from workbench.core.graph.build import constant_value, convert, ops
 from workbench.core.graph.opdef import op
 
@@ -119,13 +120,13 @@ def _bias_axes(rank, data_format):
 
 
 def _bias_grad_into(dy, out, *, data_format):
-    np.add.reduce(dy, axis=_bias_axes(dy.ndim, data_format), dtype=dy.dtype, out=out)
+    reduced(np.add, dy, _bias_axes(dy.ndim, data_format), out=out)
 
 
 @op(_bias_text("dy[{0}]", "[c]"), types="T:number -> T", into=_bias_grad_into)
 def bias_add_grad(dy, *, data_format="NHWC"):
     """The sum of dy over all axes but the channels."""
-    return np.add.reduce(dy, axis=_bias_axes(dy.ndim, data_format), dtype=dy.dtype)
+    return reduced(np.add, dy, _bias_axes(dy.ndim, data_format))
 
 
 @bias_add_grad.gradient
@@ -158,7 +159,7 @@ ops.define("relu_layer", relu_layer)
 def window_sum(x, *, radius):
     """The sum over the channels (last axis) at most `radius` away."""
     room = np.pad(x, [(0, 0)] * (x.ndim - 1) + [(radius, radius)])
-    return np.lib.stride_tricks.sliding_window_view(room, 2 * radius + 1, -1).sum(-1, dtype=x.dtype)
+    return reduced(np.add, np.lib.stride_tricks.sliding_window_view(room, 2 * radius + 1, -1), -1)
 
 
 @window_sum.gradient

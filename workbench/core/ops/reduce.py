@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.arrays import accumulated, reduced, wide
 from workbench.core.graph.build import constant_shape, constant_value, convert, ops
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape
@@ -48,13 +49,13 @@ REDUCE = "x? -> ?"
 
 
 def _sum_into(x, out, *, axis, keepdims):
-    np.add.reduce(x, axis=axis, dtype=x.dtype, out=out, keepdims=keepdims)
+    reduced(np.add, x, axis, keepdims, out)
 
 
 @op(REDUCE, types="T:number -> T", shape=_reduced, into=_sum_into)
 def reduce_sum(x, *, axis=None, keepdims=False):
     """The sum over `axis` (None = all, an int or several), 0 over nothing; `keepdims` keeps axes with size 1."""
-    return np.add.reduce(x, axis=axis, dtype=x.dtype, keepdims=keepdims)
+    return reduced(np.add, x, axis, keepdims)
 
 
 @reduce_sum.gradient
@@ -67,9 +68,9 @@ def _mean_into(x, out, *, axis, keepdims):
 
 
 def _mean(x, axis, keepdims):
-    total, count = np.add.reduce(x, axis=axis, dtype=x.dtype, keepdims=keepdims), _count(x, axis)
+    total, count = np.add.reduce(x, axis=axis, dtype=wide(x.dtype), keepdims=keepdims), _count(x, axis)
     if x.dtype.kind not in "iu":
-        return np.divide(total, x.dtype.type(count))
+        return np.divide(total, total.dtype.type(count)).astype(x.dtype, copy=False)
     return (np.sign(total) * (np.abs(total) // max(count, 1))).astype(x.dtype)     # cut towards zero
 
 
@@ -132,13 +133,13 @@ reduce_min.gradient(_to_extremes)
 
 
 def _prod_into(x, out, *, axis, keepdims):
-    np.multiply.reduce(x, axis=axis, dtype=x.dtype, out=out, keepdims=keepdims)
+    reduced(np.multiply, x, axis, keepdims, out)
 
 
 @op(REDUCE, types="T:number -> T", shape=_reduced, into=_prod_into)
 def reduce_prod(x, *, axis=None, keepdims=False):
     """The product over `axis` (None = all, an int or several), 1 over nothing; `keepdims` keeps axes with size 1."""
-    return np.multiply.reduce(x, axis=axis, dtype=x.dtype, keepdims=keepdims)
+    return reduced(np.multiply, x, axis, keepdims)
 
 
 @reduce_prod.gradient
@@ -175,7 +176,8 @@ def reduce_logsumexp(x, *, axis=None, keepdims=False):
     """log Σ exp(x) over `axis` (None = all, an int or several), without overflow; `keepdims` keeps axes with size 1."""
     top = np.max(x, axis=axis, keepdims=True, initial=_lowest(x.dtype))
     top = np.where(np.isfinite(top), top, x.dtype.type(0))
-    result = np.log(np.add.reduce(np.exp(x - top), axis=axis, dtype=x.dtype, keepdims=True)) + top
+    total = np.add.reduce(np.exp(x - top), axis=axis, dtype=wide(x.dtype), keepdims=True)
+    result = (np.log(total) + top).astype(x.dtype, copy=False)
     return result if keepdims else np.squeeze(result, _axes(axis, x.ndim))
 
 
@@ -228,7 +230,7 @@ def _running(ufunc, neutral, x, axis, exclusive, reverse):
     if exclusive and x.shape[axis]:
         first = np.full_like(np.take(x, [0], axis), neutral)
         x = np.concatenate([first, np.delete(x, -1, axis)], axis)
-    result = ufunc.accumulate(x, axis, dtype=x.dtype)
+    result = accumulated(ufunc, x, axis)
     return np.ascontiguousarray(np.flip(result, axis)) if reverse else result
 
 
@@ -272,7 +274,7 @@ def _reduce_to_into(x, shape, out):
     axes = _reduce_to_axes(x.shape, out.shape)
     whole = out.reshape((1,) * (x.ndim - out.ndim) + out.shape)
     if axes:
-        np.add.reduce(x, axis=axes, dtype=x.dtype, out=whole, keepdims=True)
+        reduced(np.add, x, axes, True, whole)
     else:
         np.copyto(out, x)
 
@@ -341,7 +343,7 @@ def unsorted_segment_sum(data, segment_ids, num_segments):
     order = order[np.searchsorted(ids[order], 0):]
     if order.size:
         found, starts = np.unique(ids[order], return_index=True)
-        out[found] = np.add.reduceat(rows[order], starts, axis=0, dtype=data.dtype)
+        out[found] = np.add.reduceat(rows[order], starts, axis=0, dtype=wide(data.dtype)).astype(data.dtype, copy=False)
     return out
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.arrays import add_rows, reduced
 from workbench.core.graph.build import constant_shape, convert, ops, returns_list
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape
@@ -301,8 +302,8 @@ def scatter_nd(indices, updates, shape):
     _check("scatter_nd", indices, shape)
     out = np.zeros(tuple(shape), updates.dtype)
     if not indices.shape[-1]:      # an empty index is the whole of the result
-        return np.add.reduce(updates.reshape(-1, *out.shape), axis=0, dtype=out.dtype)
-    np.add.at(out, tuple(np.moveaxis(indices, -1, 0)), updates)
+        return reduced(np.add, updates.reshape(-1, *out.shape), 0)
+    add_rows(out, tuple(np.moveaxis(indices, -1, 0)), updates)
     return out
 
 

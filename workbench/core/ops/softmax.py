@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.arrays import check_rows, reduced, wide
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.opdef import op
 
@@ -11,7 +12,7 @@ from workbench.core.graph.opdef import op
 def _softmax_into(x, out, *, axis):
     np.subtract(x, np.max(x, axis, keepdims=True), out=out)
     np.exp(out, out=out)
-    np.divide(out, np.add.reduce(out, axis, keepdims=True), out=out)
+    np.divide(out, reduced(np.add, out, axis, True), out=out)
 
 
 def _same(inputs, attrs):
@@ -38,7 +39,8 @@ def _(node, dy):
 
 def _log_softmax_into(x, out, *, axis):
     np.subtract(x, np.max(x, axis, keepdims=True), out=out)
-    np.subtract(out, np.log(np.add.reduce(np.exp(out), axis, keepdims=True)), out=out)
+    total = np.add.reduce(np.exp(out), axis, dtype=wide(x.dtype), keepdims=True)
+    np.subtract(out, np.log(total).astype(x.dtype, copy=False), out=out)
 
 
 @op("x? -> ?", types="T:float -> T", shape=_same, into=_log_softmax_into)
@@ -59,7 +61,7 @@ def _(node, dy):
 
 def _softmax_xent_into(logits, labels, loss, backprop):
     _log_softmax_into(logits, backprop, axis=-1)
-    np.negative(np.add.reduce(labels * backprop, 1), out=loss)
+    np.negative(reduced(np.add, labels * backprop, 1), out=loss)
     np.exp(backprop, out=backprop)
     np.subtract(backprop, labels, out=backprop)
 
@@ -93,15 +95,8 @@ def _through_softmax(logits, dy):
     return ops.multiply(ops.subtract(dy, ops.reduce_sum(ops.multiply(dy, y), 1, True)), y)
 
 
-def _check_labels(labels, classes):
-    if labels.size and (labels.min() < 0 or labels.max() >= classes):
-        at = int(np.argmax((labels < 0) | (labels >= classes)))
-        raise errors.InvalidArgumentError(f"sparse_softmax_xent: labels[{at}] is {labels[at]} but logits has "
-                                          f"{classes} classes; use 0 … {classes - 1}")
-
-
 def _sparse_xent_into(logits, labels, loss, backprop):
-    _check_labels(labels, logits.shape[1])
+    check_rows("sparse_softmax_xent", labels, logits.shape[1], "logits has {} classes", "labels")
     _log_softmax_into(logits, backprop, axis=-1)
     rows = np.arange(len(labels))
     np.negative(backprop[rows, labels], out=loss)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.arrays import add_rows
 from workbench.core.graph.build import constant_shape, ops
 from workbench.core.graph.opdef import op
 
@@ -62,7 +63,7 @@ def sparse_matmul(indices, values, shape, b):
                                 f"{b.shape[0]} rows; transpose one of them")
     _inside("sparse_tensor_dense_matmul", indices, shape)
     out = np.zeros((int(shape[0]), b.shape[1]), b.dtype)
-    np.add.at(out, indices[:, 0], values[:, None] * b[indices[:, 1]])
+    add_rows(out, indices[:, 0], values[:, None] * b[indices[:, 1]])
     return out
 
 

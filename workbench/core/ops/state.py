@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.arrays import add_rows, check_rows
 from workbench.core.graph.build import IndexedSlices, constant, ops
 from workbench.core.graph.graph import Operation, Subgraph, Tensor
 from workbench.core.graph.opdef import op
@@ -143,7 +144,7 @@ def assign_sub(handle: VariableState, value: Array) -> Array:
 
 
 def _same_shape(where: str, state: VariableState, value: Array) -> None:
-    held = state.read().shape
+    held = state.dims()
     if value.shape != held:
         raise errors.ShapeError(f"{where}: variable {state.name!r} has shape {list(held)} but the value has "
                                 f"{list(value.shape)}; reshape the value")
@@ -172,9 +173,8 @@ def _gathered(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]
 def resource_gather(handle: VariableState, indices: Array, *, dtype: Any, shape: Any = None) -> Array:
     """Rows of a variable: out[i...] = variable[indices[i...]]; only these rows are read and only they get a
     gradient."""
-    value = handle.read()
-    _in_range("resource_gather", handle.name, indices, value.shape[0])
-    return np.take(value, indices, axis=0)
+    check_rows("resource_gather", indices, handle.dims()[0], f"variable {handle.name!r} has {{}} rows")
+    return handle.gather(indices)
 
 
 @resource_gather.gradient
@@ -187,13 +187,6 @@ def _(node: Operation, dy: Tensor) -> Any:
     return IndexedSlices(ops.reshape(dy, dims), flat, dense), None
 
 
-def _in_range(where: str, name: str, indices: Array, rows: int) -> None:
-    if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= rows):
-        wrong = indices[(indices < 0) | (indices >= rows)].ravel()[0]
-        raise errors.InvalidArgumentError(f"{where}: index {wrong} is outside variable {name!r}, which has {rows} "
-                                          f"rows; use 0 … {rows - 1}")
-
-
 def _scatter(where: str, combine: Callable[[Array, Array, Array], None]) -> Callable[..., Array]:
     def kernel(old: Array, indices: Array, values: Array, out: Array) -> None:
         if out is not old:
@@ -201,8 +194,8 @@ def _scatter(where: str, combine: Callable[[Array, Array, Array], None]) -> Call
         combine(out, indices, values)
 
     def run(handle: VariableState, indices: Array, values: Array) -> Array:
-        _in_range(where, handle.name, indices, handle.read().shape[0])
-        return handle.update(updates[where], indices, values)
+        check_rows(where, indices, handle.dims()[0], f"variable {handle.name!r} has {{}} rows")
+        return handle.update(updates[where], indices, values, rows=True)
     updates[where] = kernel
     return run
 
@@ -211,7 +204,11 @@ def _set_rows(out: Array, indices: Array, values: Array) -> None:
     out[indices] = values
 
 
-_SCATTERS = {"scatter_add": _scatter("scatter_add", np.add.at), "scatter_sub": _scatter("scatter_sub", np.subtract.at),
+def _subtract_rows(out: Array, indices: Array, values: Array) -> None:
+    add_rows(out, indices, np.negative(values))
+
+
+_SCATTERS = {"scatter_add": _scatter("scatter_add", add_rows), "scatter_sub": _scatter("scatter_sub", _subtract_rows),
              "scatter_update": _scatter("scatter_update", _set_rows)}
 
 

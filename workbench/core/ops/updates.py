@@ -1,15 +1,17 @@
 """The update rules of optimizers, each one atomic operation on a variable and its slots, dense or by rows."""
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.arrays import add_rows, check_rows, multiplied
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape
-from workbench.core.state.variables import VariableState, update_together, updates
+from workbench.core.state.variables import VariableState, at_once, update_together, updates
 
 Array = np.ndarray[Any, Any]
 
@@ -39,7 +41,7 @@ def _kernel(function: Callable[..., None]) -> Callable[..., None]:
 
 
 def _same_shape(where: str, state: VariableState, grad: Array) -> None:
-    held = state.read().shape
+    held = state.dims()
     if grad.shape != held:
         raise errors.ShapeError(f"{where}: variable {state.name!r} has shape {list(held)} but its gradient has "
                                 f"{list(grad.shape)}; reshape the gradient")
@@ -47,15 +49,12 @@ def _same_shape(where: str, state: VariableState, grad: Array) -> None:
 
 def _distinct(where: str, state: VariableState, indices: Array, grad: Array) -> tuple[Array, Array]:
     """Distinct row numbers and the sum of the gradient rows of each (paper §4.2)."""
-    rows = state.read().shape[0]
-    if indices.size and (int(indices.min()) < 0 or int(indices.max()) >= rows):
-        raise errors.InvalidArgumentError(f"{where}: indices {int(indices.min())} … {int(indices.max())} leave "
-                                          f"variable {state.name!r}, which has {rows} rows; use 0 … {rows - 1}")
+    check_rows(where, indices, state.dims()[0], f"variable {state.name!r} has {{}} rows")
     found, inverse = np.unique(indices, return_inverse=True)
     if found.size == indices.size:
         return indices, grad
     total = np.zeros((found.size, *grad.shape[1:]), grad.dtype)
-    np.add.at(total, inverse.reshape(-1), grad)
+    add_rows(total, inverse.reshape(-1), grad)
     return found, total
 
 
@@ -67,11 +66,11 @@ def _by_rows(kernel: Callable[..., None], states: Sequence[VariableState], rows:
         olds, outs = values[:count], values[count:]
         parts = [old[rows] for old in olds]
         kernel(*parts, *arguments, *parts)
-        for old, out, part in zip(olds, outs, parts):
+        for old, out in zip(olds, outs):
             if out is not old:
                 np.copyto(out, old)
-            out[rows] = part
-    return update_together(states, on_rows)
+        at_once(*((operator.setitem, out, rows, part) for out, part in zip(outs, parts)))
+    return update_together(states, on_rows, rows=True)
 
 
 # gradient descent
@@ -99,7 +98,7 @@ def _product(inputs: Sequence[Any], attrs: Any) -> list[Shape]:
 def apply_matmul_descent(handle: VariableState, lr: Array, a: Array, b: Array, *, transpose_a: bool = False,
                          transpose_b: bool = False) -> Array:
     """variable -= lr · (a @ b), made by passes/epilogue.py from a weight's gradient and its update."""
-    grad = (a.T if transpose_a else a) @ (b.T if transpose_b else b)
+    grad = multiplied(a.T if transpose_a else a, b.T if transpose_b else b)
     _same_shape("apply_matmul_descent", handle, grad)
     return handle.update(updates["apply_gradient_descent"], lr, grad)
 
@@ -117,16 +116,11 @@ def sparse_apply_gradient_descent(handle: VariableState, lr: Array, grad: Array,
 @_kernel
 def _apply_momentum(old: Array, old_accum: Array, lr: Array, grad: Array, momentum: Array, use_nesterov: bool,
                     out: Array, accum: Array) -> None:
-    np.multiply(old_accum, momentum, out=accum)
-    np.add(accum, grad, out=accum)
     step = np.empty_like(old)
-    if use_nesterov:
-        np.multiply(accum, momentum, out=step)
-        np.add(step, grad, out=step)
-        np.multiply(step, lr, out=step)
-    else:
-        np.multiply(accum, lr, out=step)
-    np.subtract(old, step, out=out)
+    ahead = [(np.multiply, accum, momentum, step), (np.add, step, grad, step), (np.multiply, step, lr, step)]
+    at_once((np.multiply, old_accum, momentum, accum), (np.add, accum, grad, accum),
+            *(ahead if use_nesterov else [(np.multiply, accum, lr, step)]),
+            (np.subtract, old, step, out))
 
 
 @op("handle[] accum[] lr[] grad? momentum[] -> ?", types="resource resource T:float T T -> T", shape=_dense(2, 3),
@@ -154,18 +148,11 @@ def _apply_adam(old: Array, old_m: Array, old_v: Array, beta1_power: Array, beta
                 beta2: Array, epsilon: Array, grad: Array, out: Array, m: Array, v: Array) -> None:
     rate = float(lr) * float(np.sqrt(1 - float(beta2_power))) / (1 - float(beta1_power))
     part = np.empty_like(old)
-    np.subtract(grad, old_m, out=part)
-    np.multiply(part, 1 - float(beta1), out=part)
-    np.add(old_m, part, out=m)
-    np.multiply(grad, grad, out=part)
-    np.subtract(part, old_v, out=part)
-    np.multiply(part, 1 - float(beta2), out=part)
-    np.add(old_v, part, out=v)
-    np.sqrt(v, out=part)
-    np.add(part, epsilon, out=part)
-    np.divide(m, part, out=part)
-    np.multiply(part, rate, out=part)
-    np.subtract(old, part, out=out)
+    at_once((np.subtract, grad, old_m, part), (np.multiply, part, 1 - float(beta1), part), (np.add, old_m, part, m),
+            (np.multiply, grad, grad, part), (np.subtract, part, old_v, part),
+            (np.multiply, part, 1 - float(beta2), part), (np.add, old_v, part, v),
+            (np.sqrt, v, part), (np.add, part, epsilon, part), (np.divide, m, part, part),
+            (np.multiply, part, rate, part), (np.subtract, old, part, out))
 
 
 _ADAM = "handle[] m[] v[] beta1_power[] beta2_power[] lr[] beta1[] beta2[] epsilon[] grad?"
@@ -201,11 +188,8 @@ def sparse_apply_adam(handle: VariableState, m: VariableState, v: VariableState,
 @_kernel
 def _apply_adagrad(old: Array, old_accum: Array, lr: Array, grad: Array, out: Array, accum: Array) -> None:
     step = np.multiply(grad, grad, out=np.empty_like(old))
-    np.add(old_accum, step, out=accum)
-    np.sqrt(accum, out=step)
-    np.divide(grad, step, out=step)
-    np.multiply(step, lr, out=step)
-    np.subtract(old, step, out=out)
+    at_once((np.add, old_accum, step, accum), (np.sqrt, accum, step), (np.divide, grad, step, step),
+            (np.multiply, step, lr, step), (np.subtract, old, step, out))
 
 
 @op("handle[] accum[] lr[] grad? -> ?", types="resource resource T:float T -> T", shape=_dense(2, 3), stateful=True,
@@ -232,14 +216,9 @@ def _apply_rms_prop(old: Array, old_ms: Array, old_mom: Array, lr: Array, rho: A
     step = np.multiply(grad, grad, out=np.empty_like(old))
     np.subtract(step, old_ms, out=step)
     np.multiply(step, 1 - float(rho), out=step)
-    np.add(old_ms, step, out=ms)
-    np.add(ms, epsilon, out=step)
-    np.sqrt(step, out=step)
-    np.divide(grad, step, out=step)
-    np.multiply(step, lr, out=step)
-    np.multiply(old_mom, momentum, out=mom)
-    np.add(mom, step, out=mom)
-    np.subtract(old, mom, out=out)
+    at_once((np.add, old_ms, step, ms), (np.add, ms, epsilon, step), (np.sqrt, step, step),
+            (np.divide, grad, step, step), (np.multiply, step, lr, step),
+            (np.multiply, old_mom, momentum, mom), (np.add, mom, step, mom), (np.subtract, old, mom, out))
 
 
 _RMS = "handle[] ms[] mom[] lr[] rho[] momentum[] epsilon[] grad?"

@@ -1,6 +1,9 @@
 """State that outlives a step: variables with versions, containers that name it, and the context kernels see."""
 from __future__ import annotations
 
+import collections
+import itertools
+import operator
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -13,11 +16,12 @@ from workbench import errors
 from workbench.core.graph.dtype import DType, float32
 from workbench.core.graph.shape import Shape
 
-__all__ = ["Container", "Context", "VariableState", "update_together", "updates"]
+__all__ = ["Container", "Context", "VariableState", "at_once", "update_together", "updates"]
 
 Array = np.ndarray[Any, Any]
 R = TypeVar("R")
 
+_KEPT_SPARE = 64 << 20      # bytes; a larger spare buffer would double what a server holds, so it is freed after use
 
 
 class VariableState:
@@ -25,15 +29,19 @@ class VariableState:
 
     `read()` hands out the buffer itself. A writer asks `sys.getrefcount`: when no reader, snapshot or sender holds the
     buffer it is overwritten in place, otherwise a spare buffer is written and swapped in, so a read never tears and a
-    snapshot is one reference. `version` counts completed updates.
+    snapshot is one reference. Two locks: `lock` is the writers', one at a time; `_pointer` is held for a moment to
+    take or swap the buffer, and as long as one is overwritten in place. A reader that had to wait for that makes the
+    next whole update write the spare, while others go on with the old value. `version` grows with every update.
     """
 
     def __init__(self, name: str, dtype: DType, shape: Shape) -> None:
         self.name, self.dtype, self.shape = name, dtype, shape
         self.version = 0
         self.lock = threading.RLock()
+        self._pointer = threading.RLock()
         self._buffer: Array | None = None
         self._spare: Array | None = None
+        self._overwritten = self._awaited = False
 
     @property
     def initialized(self) -> bool:
@@ -41,40 +49,77 @@ class VariableState:
 
     def read(self) -> Array:
         """The current value; treat it as read-only. FailedPreconditionError before initialisation."""
-        with self.lock:      # NOTE: without it a reader could see a buffer that is just being overwritten in place
-            buffer = self._buffer
-        if buffer is None:
+        if self._overwritten:
+            self._awaited = True
+        with self._pointer:      # NOTE: without it a reader could see a buffer that is just being overwritten in place
+            return self._held()
+
+    def _held(self) -> Array:
+        if self._buffer is None:
             raise errors.FailedPreconditionError(
                 f"variable {self.name!r}: it is read but was never initialised; run global_variables_initializer() "
                 "or restore a checkpoint first")
-        return buffer
+        return self._buffer
+
+    def dims(self) -> tuple[int, ...]:
+        """The shape of the current value, without holding it: a writer that runs now need not copy."""
+        with self._pointer:
+            return self._held().shape
+
+    def gather(self, places: Array) -> Array:
+        """Copies of the rows at `places`, which lie inside; a writer of rows waits meanwhile and need not copy."""
+        with self._pointer:
+            return np.take(self._held(), places, axis=0)
 
     def snapshot(self) -> tuple[int, Array]:
         """(version, value) that belong together; later updates leave the value alone."""
-        with self.lock:
-            return self.version, self.read()
+        with self._pointer:
+            return self.version, self._held()
 
     def assign(self, value: Array) -> Array:
         """Replace the value by a copy of `value`; returns the new value."""
         self._check(value)
-        with self.lock:
+        with self.lock, self._pointer:
             target = self._target(value.shape, value.dtype)
             np.copyto(target, value, casting="no")
-            return self._publish(target)
+            at_once(*self._publishing(target))
+            return target
 
-    def update(self, kernel: Callable[..., None], *arguments: Any) -> Array:
-        """`kernel(old, *arguments, out)` under the lock; `out` may be `old` itself. Returns the new value."""
+    def update(self, kernel: Callable[..., None], *arguments: Any, rows: bool = False) -> Array:
+        """`kernel(old, *arguments, out)` while no other writer is here; `out` may be `old`. Returns the new value.
+
+        `rows` says that the kernel touches so few elements that readers may wait for it.
+        """
         with self.lock:
-            old = self.read()
-            target = self._target(old.shape, old.dtype, held=1)
-            kernel(old, *arguments, target)
-            return self._publish(target)
+            with self._pointer:
+                old = self._held()
+                out = self._target(old.shape, old.dtype, self._awaited and not rows, held=1)
+                if out is old:
+                    return self._overwrite(kernel, arguments, old)
+                self._awaited = False
+            kernel(old, *arguments, out)      # readers do not wait: they go on with the old value
+            with self._pointer:
+                at_once(*self._publishing(out))
+            return out
 
-    def _target(self, shape: tuple[int, ...], dtype: np.dtype[Any], held: int = 0) -> Array:
-        """A buffer to write: the current one when nobody but us (and `held` of our own names) holds it."""
+    def _overwrite(self, kernel: Callable[..., None], arguments: Sequence[Any], buffer: Array) -> Array:
+        self.version += 1      # first, because an interrupted kernel may have written
+        try:
+            self._overwritten = True
+            kernel(buffer, *arguments, buffer)
+        except Exception:      # a kernel that fails has not
+            self.version -= 1
+            raise
+        finally:
+            self._overwritten = False
+        return buffer
+
+    def _target(self, shape: tuple[int, ...], dtype: np.dtype[Any], fresh: bool = False, held: int = 0) -> Array:
+        """A buffer to write: the current one when nobody but us (and `held` of our own names) holds it, unless it must
+        be a `fresh` one."""
         buffer = self._buffer
         if buffer is not None and buffer.shape == shape and buffer.dtype == dtype:
-            if self._references("_buffer") <= held and buffer.flags.writeable:
+            if not fresh and self._references("_buffer") <= held and buffer.flags.writeable:
                 return buffer
             if self._spare is not None and self._spare.shape == shape and self._references("_spare") < 0:
                 return self._spare
@@ -85,11 +130,13 @@ class VariableState:
         buffer = getattr(self, attribute)
         return sys.getrefcount(buffer) - _OWN_REFERENCES
 
-    def _publish(self, target: Array) -> Array:
+    def _publishing(self, target: Array) -> list[Call]:
+        """The calls after which `target` is the value."""
+        calls: list[Call] = [(setattr, self, "version", self.version + 1)]
         if target is not self._buffer:
-            self._spare, self._buffer = self._buffer, target
-        self.version += 1
-        return target
+            keep = self._buffer is not None and self._buffer.nbytes <= _KEPT_SPARE
+            calls += [(setattr, self, "_spare", self._buffer if keep else None), (setattr, self, "_buffer", target)]
+        return calls
 
     def _check(self, value: Array) -> None:
         if value.dtype != self.dtype.numpy:
@@ -100,25 +147,82 @@ class VariableState:
                                     f"{list(value.shape)} was assigned; reshape the value")
 
 
-def update_together(states: Sequence[VariableState], kernel: Callable[..., None], *arguments: Any) -> Array:
-    """`kernel(*olds, *arguments, *outs)` with all of `states` locked, in their order; returns the first new value."""
-    return _locked(states, 0, lambda: _update(states, kernel, arguments))
+Call = tuple[Any, ...]      # a function of C and its arguments by position
 
 
-def _locked(states: Sequence[VariableState], held: int, action: Callable[[], Array]) -> Array:
+def at_once(*calls: Call) -> None:
+    """Make the calls, of functions written in C, without returning to the interpreter in between.
+
+    Ctrl-C is heard by the interpreter alone: it comes before all of them or after.
+    """
+    collections.deque(itertools.starmap(operator.call, calls), maxlen=0)
+
+
+def update_together(states: Sequence[VariableState], kernel: Callable[..., None], *arguments: Any,
+                    rows: bool = False) -> Array:
+    """`kernel(*olds, *arguments, *outs)` while no other writer has any of `states`; returns the first new value.
+
+    As VariableState.update; a kernel writes the new values `at_once`.
+    """
+    if len(states) == 1:
+        return states[0].update(kernel, *arguments, rows=rows)
+    order = sorted(states, key=id)      # everybody takes locks in one order, so that no two wait for each other
+    return _locked([state.lock for state in order], 0, lambda: _update(states, order, kernel, arguments, rows))
+
+
+def _locked(locks: Sequence[Any], held: int, action: Callable[[], R]) -> R:
     """`action()` with the locks from number `held` on; each by a `with`, which Ctrl-C cannot separate from its lock."""
-    if held == len(states):
+    if held == len(locks):
         return action()
-    with states[held].lock:
-        return _locked(states, held + 1, action)
+    with locks[held]:
+        return _locked(locks, held + 1, action)
 
 
-def _update(states: Sequence[VariableState], kernel: Callable[..., None], arguments: Sequence[Any]) -> Array:
-    olds = [state.read() for state in states]
-    outs = [state._target(state.read().shape, state.dtype.numpy, held=1) for state in states]
-    kernel(*olds, *arguments, *outs)
-    published = [state._publish(out) for state, out in zip(states, outs)]
-    return published[0]
+def _update(states: Sequence[VariableState], order: Sequence[VariableState], kernel: Callable[..., None],
+            arguments: Sequence[Any], rows: bool) -> Array:
+    outs = _locked([state._pointer for state in order], 0, lambda: _in_place(states, kernel, arguments, rows))
+    if any([out is state._buffer for state, out in zip(states, outs)]):      # a list: Ctrl-C is lost where a generator ends
+        return outs[0]      # done
+    kernel(*(state.read() for state in states), *arguments, *outs)
+    calls = [call for state, out in zip(states, outs) for call in state._publishing(out)]
+    _locked([state._pointer for state in order], 0, lambda: at_once(*calls))
+    return outs[0]
+
+
+def _in_place(states: Sequence[VariableState], kernel: Callable[..., None], arguments: Sequence[Any],
+              rows: bool) -> list[Array]:
+    """The buffers to write. If some are current values the update is done, and readers wait; else it is not.
+
+    NOTE: the main thread may be interrupted between the kernel's last write and the exchange of buffers, so there
+    all variables are written in place or none, lest they be of different steps.
+    """
+    fresh = not rows and any([state._awaited for state in states])
+    outs = [state._target(state._held().shape, state.dtype.numpy, fresh) for state in states]
+    within = [out is state._buffer for state, out in zip(states, outs)]
+    if not all(within) and threading.get_ident() == threading.main_thread().ident:
+        outs = [state._target(out.shape, out.dtype, True) if out is state._buffer else out
+                for state, out in zip(states, outs)]
+        within = [False]
+    at_once(*((setattr, state, "_awaited", False) for state in states))
+    if any(within):
+        _overwrite(states, kernel, arguments, outs)
+    return outs
+
+
+def _overwrite(states: Sequence[VariableState], kernel: Callable[..., None], arguments: Sequence[Any],
+               outs: Sequence[Array]) -> None:
+    before = [state.version for state in states]
+    at_once(*((setattr, state, name, value) for state, version in zip(states, before)
+              for name, value in (("version", version + 1), ("_overwritten", True))))
+    try:
+        kernel(*(state._held() for state in states), *arguments, *outs)
+    except Exception:      # a kernel that fails has not written yet; an interrupted one may have, so its version counts
+        at_once(*((setattr, state, "version", version) for state, version in zip(states, before)))
+        raise
+    finally:
+        at_once(*((setattr, state, "_overwritten", False) for state in states))
+    at_once(*(call for state, out in zip(states, outs) if out is not state._buffer
+              for call in state._publishing(out)[1:]))
 
 
 updates: dict[str, Callable[..., None]] = {}

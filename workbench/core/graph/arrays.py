@@ -1,0 +1,76 @@
+"""NumPy arithmetic that families of operations share: sums wider than their elements, and rows by number."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench import errors
+
+__all__ = ["accumulated", "add_rows", "check_rows", "inside", "multiplied", "reduced", "wide"]
+
+Array = np.ndarray[Any, Any]
+
+
+def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type to add up elements of `dtype` in: float32 for floats of 16 bits, whose sums stand still early.
+
+    In bfloat16 256 + 1 is 256, in float16 2048 + 1 is 2048.
+    """
+    small = dtype.itemsize == 2 and dtype.kind not in "biuSUO"
+    return np.dtype(np.float32) if small else dtype
+
+
+def reduced(ufunc: Any, x: Array, axis: Any = None, keepdims: bool = False, out: Array | None = None) -> Any:
+    """`ufunc` (add, multiply) over `axis`, in the wide type, given in that of `x` or written into `out`."""
+    dtype = wide(x.dtype)
+    if out is not None and dtype == x.dtype:
+        return ufunc.reduce(x, axis=axis, dtype=dtype, keepdims=keepdims, out=out)
+    result = ufunc.reduce(x, axis=axis, dtype=dtype, keepdims=keepdims).astype(x.dtype, copy=False)
+    if out is None:
+        return result
+    np.copyto(out, result)      # NumPy itself would round to the type of `out` between blocks of its buffer
+    return out
+
+
+def accumulated(ufunc: Any, x: Array, axis: int) -> Array:
+    """Running sums or products along `axis`, in the wide type, given in that of `x`."""
+    return ufunc.accumulate(x, axis, dtype=wide(x.dtype)).astype(x.dtype, copy=False)      # type: ignore[no-any-return]
+
+
+def multiplied(a: Array, b: Array, out: Array | None = None) -> Array:
+    """The matrix product, added up in the wide type, given in that of `a` or written into `out`."""
+    dtype = wide(a.dtype)
+    if out is not None and dtype == a.dtype:
+        return np.matmul(a, b, out=out)      # type: ignore[no-any-return]
+    result = np.asarray(np.matmul(a.astype(dtype, copy=False), b.astype(dtype, copy=False))).astype(a.dtype, copy=False)
+    if out is None:
+        return result
+    np.copyto(out, result)
+    return out
+
+
+def inside(indices: Array, size: Any) -> bool:
+    """Are all indices within 0 … size - 1?"""
+    return not indices.size or (int(indices.min()) >= 0 and int(indices.max()) < size)
+
+
+def check_rows(where: str, indices: Array, size: int, what: str = "the axis has {} elements",
+               indexed: str = "indices") -> None:
+    """InvalidArgumentError that names the first index outside 0 … size - 1; `what` says what has that size."""
+    if inside(indices, size):
+        return
+    at = np.unravel_index(int(np.argmax((indices < 0) | (indices >= size))), indices.shape)
+    place = f"[{','.join(map(str, at))}]" if at else ""
+    raise errors.InvalidArgumentError(f"{where}: {indexed}{place} is {indices[at]} but {what.format(size)}; use "
+                                      f"0 … {size - 1}")
+
+
+def add_rows(out: Array, places: Any, rows: Array) -> None:
+    """out[places] += rows in the wide type, where repeated places add up."""
+    if wide(out.dtype) == out.dtype:
+        np.add.at(out, places, rows)
+        return
+    total = out.astype(wide(out.dtype))
+    np.add.at(total, places, rows.astype(total.dtype))
+    np.copyto(out, total.astype(out.dtype))
