@@ -155,6 +155,11 @@ case("round", np.array([0.5, 1.5, 2.5, -0.5, -1.5, 1.2]), value=lambda x: [0, 2,
 case("round", ints(-3, 4), value=lambda x: x, label="int")
 case("abs", ints(-3, 0, 4), value=lambda x: [3, 0, 4] + 0 * x, label="int")
 case("leaky_relu", A, value=lambda x: np.where(x > 0, x, 3 * x), attrs={"alpha": 3.0}, label="steep")
+_TAILS = np.array([-700.0, -50, -20, -1e-9, 0, 30, 700])
+case("sigmoid", _TAILS, label="tails", small=False, rtol=1e-12, order=1,
+     value=lambda x: np.where(x < 0, np.exp(x) / (1 + np.exp(x)), 1 / (1 + np.exp(-x))))
+case("softplus", _TAILS, label="tails", small=False, rtol=1e-12, order=1,
+     value=lambda x: np.where(x > 30, x, np.log1p(np.exp(np.minimum(x, 700)))))
 case("tanh_grad", UNIT, B, value=lambda y, dy: dy - dy * y ** 2)
 case("sigmoid_grad", positive(2, 3) / 3, B, value=lambda y, dy: dy * (y - y ** 2))
 case("relu_grad", A, B, value=lambda dy, y: dy * (y > 0))
@@ -325,6 +330,7 @@ case("unique_positions", ints(4, 1, 4, 2), value=lambda x: [ints(0, 1, 3), ints(
 case("invert_permutation", ints(2, 0, 1), value=lambda x: ints(1, 2, 0))
 case("dynamic_partition", reals(4, 2), ints(1, 0, 1, 1), value=lambda d, p: [d[[1]], d[[0, 2, 3]]],
      attrs={"num_partitions": 2}, partial=True)
+case("dynamic_partition", A, ints(0, 0), value=lambda d, p: [d], attrs={"num_partitions": 1}, partial=True, label="one")
 case("dynamic_stitch", ints(0, 2), ints([3, 1]), reals(2, 2), reals(1, 2, 2), partial=True,
      value=lambda i, j, a, b: np.array([a[0], b[0, 1], a[1], b[0, 0]]),
      call=lambda i, j, a, b: ops.dynamic_stitch([i, j], [a, b]))

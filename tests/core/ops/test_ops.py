@@ -479,6 +479,14 @@ def test_gather_gradient_stays_sparse_and_sums_concatenate() -> None:
     assert values.shape == (3, 2) and sorted(indices.tolist()) == [1, 3, 3]
 
 
+def test_leaky_relu_at_its_ends() -> None:
+    x = ops.constant([np.inf, -np.inf, 0.0, np.nan])
+    y = ops.leaky_relu(x, 0.25)
+    value, slope = evaluate([y, gradients(y, x)[0]])
+    np.testing.assert_array_equal(value, np.float32([np.inf, -np.inf, 0, np.nan]))
+    np.testing.assert_array_equal(slope, np.float32([1, 0.25, 0.25, 0.25]))
+
+
 def test_unfed_placeholder_is_named() -> None:
     x = ops.placeholder("float32", [None, 3], name="images")
     with pytest.raises(errors.InvalidArgumentError,

@@ -137,3 +137,9 @@ def test_candidates_with_repetition() -> None:
     with pytest.raises(ValueError,
                        match=r"uniform_candidate_sampler: 5 different classes are wanted of 4; sample fewer"):
         ops.uniform_candidate_sampler([[3]], 1, 5, True, 4)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_rounding_never_reaches_the_upper_bound(dtype: str) -> None:
+    value = evaluate([ops.random_uniform([20_000], -2, 8, dtype, seed=3)])[0].astype(np.float64)
+    assert value.min() >= -2 and value.max() < 8

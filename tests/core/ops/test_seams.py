@@ -21,6 +21,7 @@ from workbench.core.kernels.choice import Select, Spec, selectors
 from workbench.core.run.session import Session
 from workbench.settings import settings
 
+pytestmark = pytest.mark.filterwarnings("ignore:densify")      # gradients of gathers of unknown size
 ROWS = pytest.mark.parametrize("row", CASES, ids=str)
 PRIMES = (17, 19, 23, 29, 31, 37)        # no multiple of a vector, a block or a tile
 MANY = 5003                              # elements from which libraries split, fuse and block their work
@@ -187,6 +188,35 @@ def test_through_a_session(row: Case) -> None:
                 after = [follow(y) for y in outputs if y.dtype.kind not in ("object", "string")]
                 wanted = evaluate(after, {**feeds, **dict(zip(outputs, plain))})
                 check(session, after, feeds, wanted)
+
+
+@pytest.mark.parametrize("row", [c for c in CASES if c.unknown and c.inputs], ids=str)
+def test_through_a_session_with_dimensions_known_only_at_run_time(row: Case) -> None:
+    with Graph().as_default(), Session() as session:
+        tensors, feeds = tensors_of(row, row.inputs)
+        lengths = {t: ops.placeholder("int32", [t.shape.rank]) for t in feeds}
+        known = {t: ops.reshape(t, length) for t, length in lengths.items()}
+        try:
+            outputs = row.build(*(known.get(t, t) for t in tensors))
+        except errors.InvalidArgumentError as error:
+            assert any(text in str(error) for text in ("set_shape", "known rank", "known only at run time")), error
+            return
+        feeds |= {length: np.asarray(feeds[t].shape, np.int32) for t, length in lengths.items()}
+        check(session, outputs, feeds, evaluate(outputs, feeds))
+
+
+@pytest.mark.parametrize("count", [4, 20_000])
+@pytest.mark.parametrize("follow", [lambda y: y, ops.log, lambda y: ops.multiply(y, 1e5) + y], ids=["alone", "log", "chain"])
+@pytest.mark.parametrize("name", ["sigmoid", "softplus"])
+def test_tails_are_exact_however_many_elements(name: str, follow: Any, count: int) -> None:
+    """A logistic function whose tail is 0 has the logarithm -inf, and whoever wins depends on the library."""
+    x = np.resize(np.float32([-80, -40, -20, -16.7]), count)
+    exact = np.exp(x.astype(np.float64))
+    with Graph().as_default(), Session() as session:
+        fed = ops.placeholder("float32", [count])
+        y = follow(getattr(ops, name)(fed))
+        wanted = evaluate([follow(ops.constant(exact / (1 + exact) if name == "sigmoid" else np.log1p(exact)))])[0]
+        np.testing.assert_allclose(session.run(y, {fed: x}), wanted, rtol=2e-6)
 
 
 # values that are no numbers

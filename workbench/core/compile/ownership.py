@@ -82,6 +82,8 @@ def _compatible(declared: Shape, shape: tuple[int, ...]) -> bool:
 
 def _converted(op: Operation, tensor: Tensor, value: Any) -> Any:
     """What is not yet an array of the right kind: numbers and subclasses become one, all else is an error."""
+    if len(op.outputs) == 1 and isinstance(value, (tuple, list)) and len(value) == 1 and isinstance(value[0], np.ndarray):
+        value = value[0]      # a kernel that lists its outputs, of which there is one
     dtype = tensor.dtype
     found: Array = np.array(value, object) if dtype.kind == "string" and isinstance(value, bytes) else np.asarray(value)
     which = f"output {tensor.index}" if len(op.outputs) > 1 else "the output"

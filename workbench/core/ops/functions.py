@@ -318,17 +318,17 @@ def _(node, ddx):
 
 
 def _sigmoid_into(x, out):
-    np.multiply(x, 0.5, out=out)
-    np.tanh(out, out=out)
-    np.multiply(out, 0.5, out=out)
-    np.add(out, 0.5, out=out)
+    below = np.abs(x)
+    np.exp(np.negative(below, out=below), out=below)      # at most 1: it neither overflows nor cancels
+    np.divide(np.where(x < 0, below, x.dtype.type(1)), below + 1, out=out)
 
 
 @op(UNARY, types=FLOAT, elementwise="sigmoid(x)", into=_sigmoid_into)
 def sigmoid(x):
     """1 / (1 + exp(-x)), without overflow."""
-    half = x.dtype.type(0.5)
-    return np.tanh(x * half) * half + half
+    out = np.empty_like(x, order="C")
+    _sigmoid_into(x, out)
+    return out
 
 
 @sigmoid.gradient

@@ -63,8 +63,7 @@ def relu6(x, name=None):
 def leaky_relu(x, alpha=0.2, name=None):
     """x where it is positive, else alpha · x, for a number alpha."""
     x = convert(x)
-    choose = ops.minimum if alpha > 1 else ops.maximum
-    return choose(ops.multiply(x, alpha), x, name=name)
+    return ops.select(ops.greater(x, 0), x, ops.multiply(x, alpha), name=name)
 
 
 ops.define("relu6", relu6)

@@ -69,10 +69,9 @@ def random_uniform_(context, shape, *, minval=0.0, maxval=1.0, dtype="float32", 
     if dtype.is_integer:
         return np.asarray(generator.integers(minval, maxval, tuple(shape), dtype=dtype.numpy))
     unit = _floats(lambda exact: generator.random(tuple(shape), exact), dtype)
-    if (minval, maxval) == (0.0, 1.0):
-        below = np.nextafter(dtype.numpy.type(1), dtype.numpy.type(0))
-        return np.minimum(unit, below)     # rounding must not reach 1
-    return unit * dtype.numpy.type(maxval - minval) + dtype.numpy.type(minval)
+    low, high = dtype.numpy.type(minval), dtype.numpy.type(maxval)
+    below = np.nextafter(high, low)      # rounding must not reach the upper bound
+    return np.minimum(unit if (minval, maxval) == (0.0, 1.0) else unit * (high - low) + low, below)
 
 
 @op("shape[r] -> ?", name="random_normal", **RANDOM)
@@ -163,6 +162,7 @@ def multinomial_(context, logits, *, num_samples, seed=0, seed2=0):
     weights = np.exp(logits.astype(np.float64) - logits.max(1, keepdims=True).astype(np.float64))
     bounds = np.cumsum(weights, 1)
     points = generator.random((len(logits), num_samples)) * bounds[:, -1:]
+    points = np.minimum(points, np.nextafter(bounds[:, -1:], 0))      # rounding must not reach a class beyond the last
     return np.stack([np.searchsorted(b, p, "right") for b, p in zip(bounds, points)]).astype(np.int64).reshape(
         len(logits), num_samples) if len(logits) else np.zeros((0, num_samples), np.int64)
 
