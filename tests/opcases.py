@@ -263,6 +263,8 @@ case("range", ints(4)[0], value=lambda n: ints(0, 1, 2, 3), label="limit")
 case("range", value=lambda: np.array([1, 0.5, 0, -0.5], np.float32), call=lambda: ops.range(1, -1.0, -0.5),
      label="falling")
 case("linspace", ONE, np.array(5.0), value=lambda a, b: np.array([a, (a + b) / 2, b]), attrs={"num": 3}, rtol=1e-4)
+case("fold_tiles", reals(4, 3), ints(2, 1), ints(2, 3), value=lambda d, m, s: d[:2] + d[2:])
+case("axis_at", ints(-1)[0], ints(3)[0], value=lambda a, r: np.int32(2))
 case("tile", A, ints(2, 3), value=lambda x, m: np.block([[x, x, x], [x, x, x]]))
 _PADS = ints([1, 0], [2, 1])
 case("pad", A, _PADS, value=lambda x, p: np.vstack([np.zeros(6), np.hstack([0 * x[:, :2], x, 0 * x[:, :1]])]))
@@ -270,6 +272,7 @@ case("pad", A, _PADS, value=lambda x, p: x[[1, 0, 1]][:, [2, 1, 0, 1, 2, 1]], at
      label="reflect")
 case("pad", A, _PADS, value=lambda x, p: x[[0, 0, 1]][:, [1, 0, 0, 1, 2, 2]], attrs={"mode": "SYMMETRIC"},
      label="symmetric")
+case("pad", ONE, np.zeros((0, 2), np.int32), value=lambda x, p: x, label="scalar", unknown=False)
 case("pad_mirror_grad", reals(6), ints([2, 1]),
      value=lambda dy, p: np.array([dy[2], dy[1] + dy[3] + dy[5], dy[0] + dy[4]]),
      attrs={"mode": "REFLECT"})
@@ -323,6 +326,7 @@ case("one_hot", ints(1, 3, -1), value=lambda i: np.float32([[0, 1, 0], [0, 0, 0]
 case("one_hot", ints(1, 0), value=lambda i: np.array([[2, 5], [5, 2], [2, 2]], np.int32),
      attrs={"depth": 3, "on_value": 5, "off_value": 2, "axis": 0}, label="axis")
 case("boolean_mask", A, TRUTH, value=lambda x, m: x[m], partial=True)
+case("boolean_mask", np.zeros((2, 0)), np.array([True, False]), value=lambda x, m: x[:1], partial=True, label="no columns")
 case("boolean_mask", T, np.array([True, False, True]), value=lambda x, m: x[:, [0, 2]], attrs={"axis": 1},
      partial=True, label="axis")
 case("unique", ints(4, 1, 4, 2), value=lambda x: [ints(4, 1, 2), ints(0, 1, 0, 2)], partial=True)

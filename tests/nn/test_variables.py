@@ -1,6 +1,8 @@
 """Variables: values, names, reads and assignments in order, devices, collections, initialisation."""
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -169,3 +171,22 @@ def test_tuple_gives_tensors_only_after_all_of_them():
     with wb.Session() as session:
         session.run(w.initializer)
         assert float(session.run(a)) == 1 and float(w.eval()) == 1 and float(session.run(b)) == 2
+
+
+def test_a_variable_moves_no_operations_of_other_threads(graph: wb.Graph):
+    """While its initial value is being built, another thread builds elsewhere."""
+    made: list[wb.Tensor] = []
+
+    def others():
+        with graph.as_default(), graph.device("/device:CPU:1"):
+            made.append(wb.constant(1.0) + 2.0)
+
+    def initial():
+        thread = threading.Thread(target=others)
+        thread.start()
+        thread.join()
+        return wb.zeros([2]) + 1.0
+    with wb.device("/device:CPU:0"):
+        w = wb.Variable(initial, name="W")
+    assert made[0].op.device == "/device:CPU:1"
+    assert w.initial_value.op.device == w.op.device == "/device:CPU:0"

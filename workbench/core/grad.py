@@ -7,7 +7,7 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.dtype import variant
-from workbench.core.graph.graph import Operation, Tensor, get_default_graph
+from workbench.core.graph.graph import Operation, Subgraph, Tensor, get_default_graph
 
 __all__ = ["gradients"]
 
@@ -22,7 +22,10 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients",
     path leads from x to ys. `grad_ys` replaces the ones that seed the walk. The result is ordinary graph, so gradients
     of gradients are one more call. Raises UnimplementedError naming the operation on the path that has no gradient.
     """
+    graph = get_default_graph()       # inside a body's gradient this is not the graph of ys, which it captures
     targets = [convert(y) for y in _listed(ys)]
+    if any(y.graph is not targets[0].graph for y in targets):
+        targets = [graph.capture(y) for y in targets]
     sources = [_source(x) for x in _listed(xs)]
     seeds = _listed(grad_ys) if grad_ys is not None else [None] * len(targets)
     if len(seeds) != len(targets):
@@ -30,13 +33,31 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients",
     for x in sources:
         if x.op.type == "constant" and x.dtype.is_differentiable:
             ops.capture_constant(x)
-    graph = get_default_graph()       # inside a body's gradient this is not the graph of ys, which it captures
     with graph.name_scope(name), graph.control_dependencies(None):
-        walk = _Walk(targets, sources, set(stop_gradients))
-        for y, seed in zip(targets, seeds):
-            walk.add(y, _seed(y, seed))
-        walk.run()
-        return [walk.total(x) for x in sources]
+        return _derivatives(targets, [_seed(y, seed) for y, seed in zip(targets, seeds)], sources, stop_gradients)
+
+
+def _derivatives(targets: list[Tensor], seeds: list[Grad], sources: list[Tensor],
+                 stops: Sequence[Tensor]) -> list[Grad]:
+    """By `sources` in the graph of the targets, or in one around the body that this is: on through what it captures."""
+    if not targets:
+        return [None] * len(sources)
+    body = targets[0].graph
+    captures = list(body.captures) if isinstance(body, Subgraph) and any(x.graph is not body for x in sources) else []
+    held = set(stops)
+    walk = _Walk(targets, sources + [inner for _, inner in captures],
+                 held | {inner for outer, inner in captures if outer in held})
+    for y, seed in zip(targets, seeds):
+        walk.add(y, seed)
+    walk.run()
+    inside = [walk.total(x) for x in sources]
+    reached = [(outer, walk.total(inner)) for outer, inner in captures]
+    around = [(outer, seed) for outer, seed in reached if seed is not None]
+    if not around:
+        return inside
+    outside = _derivatives([outer for outer, _ in around], [seed for _, seed in around], sources, stops)
+    return [_sum([g for g in pair if g is not None]) if any(g is not None for g in pair) else None
+            for pair in zip(inside, outside)]
 
 
 def _listed(value: Any) -> list[Any]:
@@ -72,7 +93,7 @@ class _Walk:
 
     def total(self, tensor: Tensor) -> Grad:
         parts = self.partials.get(tensor, [])
-        if len(parts) > 1:
+        if parts:
             parts[:] = [_sum(parts)]
         return parts[0] if parts else None
 
@@ -119,6 +140,8 @@ def _alike(indices: list[Tensor]) -> list[Tensor]:
 
 def _sum(parts: list[Any]) -> Any:
     """The sum of partial gradients; sparse ones are concatenated, never densified unless a dense one joins."""
+    if len(parts) == 1:
+        return parts[0]
     if all(isinstance(p, IndexedSlices) for p in parts):
         return IndexedSlices(ops.concat([p.values for p in parts], axis=0),
                              ops.concat(_alike([p.indices for p in parts]), axis=0), parts[0].dense_shape)

@@ -88,7 +88,8 @@ class Variable:
             self.shape: Shape = as_shape(self.initial_value.shape if validate_shape else expected_shape)
             self.op: Operation = self._create(title)
             for op in self.graph.operations[before:]:
-                op.device = self.op.device      # the initial value is made where it stays
+                if op.name.startswith(f"{title}/"):      # other threads build here too
+                    op.device = self.op.device           # the initial value is made where it stays
             self.handle: Tensor = self.op.outputs[0]
             self._snapshot: Tensor = self._read("read")
             self.initializer: Operation = self._use("assign", self.initial_value, name="Assign").op

@@ -176,3 +176,28 @@ def test_seeds_that_are_forward_values(x):
     assert value(dx, {x: np.float64(at)}) == pytest.approx(np.sin(at) * np.cos(at))
     dx, = gradients(y, x, grad_ys=x)
     assert value(dx, {x: np.float64(at)}) == pytest.approx(at * np.cos(at))
+
+
+def test_gradients_inside_a_body_reach_tensors_outside():
+    """Directly, through what the body captures, and from a loop inside a branch."""
+    x, choice = ops.placeholder("float64", []), ops.placeholder("bool", [])
+    square = ops.square(x)
+
+    def turn(i, total):
+        return i + 1, total + gradients(square * x * total, x)[0]      # of total too, but that is not asked
+    cases = {
+        12.0: lambda: gradients(x * x * 3.0, x)[0],
+        4.0: lambda: gradients(square, x)[0],
+        20.0: lambda: gradients(square * x + square * 2.0, x)[0],
+        13.0: lambda: ops.while_loop(lambda i, t: i < 1, turn, [0, ops.constant(1.0, "float64")])[1],
+    }
+    for wanted, body in cases.items():
+        y = ops.cond(choice, body, lambda: x)
+        for truth, value in ((True, wanted), (False, 2.0)):
+            assert float(evaluate(y.graph, {x: np.float64(2), choice: np.asarray(truth)}, [y])[0]) == value
+    by_other = gradients(ops.cond(choice, lambda: gradients(x * x, x)[0], lambda: x), x)[0]
+    assert float(evaluate(x.graph, {x: np.float64(3), choice: np.asarray(True)}, [by_other])[0]) == 2
+
+
+def test_gradients_of_nothing():
+    assert gradients([], [ops.placeholder("float32", [])]) == [None]

@@ -421,8 +421,10 @@ WRONG = [
     (lambda: ops.dropout(zeros(2), 0.0), "dropout: keep_prob is 0.0; use a number in (0, 1]"),
     (lambda: ops.random_uniform([2], dtype="int32"), "random_uniform: dtype is int32 but maxval is missing"),
     (lambda: ops.norm(zeros(2), ord=-1), "norm: ord is -1; use 'euclidean', a positive number or np.inf"),
-    (lambda: ops.reduce_sum(zeros(2), ops.argmax(zeros(2))),
+    (lambda: ops.softmax(zeros(2), ops.argmax(zeros(2))),
      "axis: <Tensor argmax:0 int64[]> is known only at run time"),
+    (lambda: ops.reduce_sum(zeros(2), ops.placeholder("int32", [None])), "how many axes it names must be known"),
+    (lambda: ops.top_k(zeros(None), ops.placeholder("int32", [])), "so the last axis of x (shape [?]) must be known"),
 ]
 
 
@@ -449,6 +451,8 @@ RUNTIME = [
      "dynamic_partition: partitions hold 2 … 2 but num_partitions is 2"),
     (lambda: ops.range(ops.placeholder_with_default(5, []), 2),
      "range: start is 5 and limit is 2 but delta is 1; pass a step that leads from start to limit"),
+    (lambda: ops.reduce_sum(ops.ones([2, 3]), ops.placeholder_with_default(2, [])),
+     "axis: 2 is outside a tensor of rank 2; use -2 … 1"),
     (lambda: ops.pad([1.0, 2.0], [[0, 2]], "REFLECT"),
      "pad: paddings [[0, 2]] mirror more than x of shape [2] has; in mode REFLECT use at most [1]"),
     (lambda: ops.gather_nd([1.0], [[1]]), "gather_nd: indices[0] is [1] but the shape is [1]"),
@@ -477,6 +481,14 @@ def test_gather_gradient_stays_sparse_and_sums_concatenate() -> None:
     assert isinstance(grad, IndexedSlices)
     values, indices = evaluate([grad.values, grad.indices], {params: np.zeros((5, 2))})
     assert values.shape == (3, 2) and sorted(indices.tolist()) == [1, 3, 3]
+
+
+def test_gradient_of_rows_of_columns() -> None:
+    """The gradient that reaches the inner gather is sparse."""
+    x = ops.placeholder("float32", [3, 4])
+    y = ops.gather(ops.gather(x, [0, 0, 1], axis=1), [0, 2, 0])
+    [slope] = evaluate([convert(gradients(y, x)[0])], {x: np.zeros((3, 4))})
+    np.testing.assert_array_equal(slope, [[4, 2, 0, 0], [0, 0, 0, 0], [2, 1, 0, 0]])
 
 
 def test_leaky_relu_at_its_ends() -> None:

@@ -35,7 +35,7 @@ def reduced(ufunc: Any, x: Array, axis: Any = None, keepdims: bool = False, out:
 
 def accumulated(ufunc: Any, x: Array, axis: int) -> Array:
     """Running sums or products along `axis`, in the wide type, given in that of `x`."""
-    return ufunc.accumulate(x, axis, dtype=wide(x.dtype)).astype(x.dtype, copy=False)      # type: ignore[no-any-return]
+    return np.asarray(ufunc.accumulate(x, axis, dtype=wide(x.dtype))).astype(x.dtype, copy=False)
 
 
 def multiplied(a: Array, b: Array, out: Array | None = None) -> Array:

@@ -149,7 +149,11 @@ def _build(definition: OpDef, args: Sequence[Any], options: dict[str, Any], name
     most = len(definition.inputs) + bool(definition.variadic) + len(definition.attrs)
     if name is None and len(args) == most + 1 and isinstance(args[-1], str):
         *args, name = args      # the name may also come last by position, as TensorFlow 1.x allows
-    values, attrs = _arguments(definition, list(args), dict(options))
+    values, given = _arguments(definition, list(args), dict(options))
+    late = next((key for key, value in given.items() if key in definition.late and _late(value)), None)
+    if late is not None:
+        return definition.late[late](*values, **given, name=name)
+    attrs = {key: _attribute(key, value) for key, value in given.items()}
     inputs = _convert_inputs(definition, values, attrs)
     node = get_default_graph().create(definition, inputs, attrs, name)
     if not node.outputs:
@@ -194,7 +198,14 @@ def _arguments(definition: OpDef, args: list[Any], options: dict[str, Any]) -> t
         extra = ", ".join([repr(a) for a in args] + list(options))
         raise errors.InvalidArgumentError(f"{definition.name}: unknown arguments {extra}; it takes "
                                           f"{', '.join((*definition.inputs, *definition.attrs)) or 'none'}")
-    return values, {k: _attribute(k, v) for k, v in attrs.items()}
+    return values, attrs
+
+
+def _late(value: Any) -> bool:
+    """Is this a tensor, or a list with one, whose value only the step knows?"""
+    if isinstance(value, (list, tuple)):
+        return any(_late(item) for item in value)
+    return (isinstance(value, Tensor) or hasattr(value, "__tensor__")) and constant_value(convert(value)) is None
 
 
 def _attribute(key: str, value: Any) -> Any:

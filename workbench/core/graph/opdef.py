@@ -54,6 +54,7 @@ class OpDef:
     keeps: bool | None = None                # keeps its inputs after it returned; None: it does if it has a context
     fresh: bool = False                      # its results are new arrays that nothing else refers to
     differentiable: bool = True              # False: gradients stop here (argmax, comparisons)
+    late: dict[str, Callable[..., Any]] = field(default_factory=dict)     # attribute -> how to build it by a tensor's value
     inputs: tuple[str, ...] = ()
     variadic: str | None = None
     attrs: dict[str, Any] = field(default_factory=dict)      # name -> default, or REQUIRED
@@ -68,6 +69,16 @@ class OpDef:
     def keeps_inputs(self) -> bool:
         """Whoever has a context can keep what it is given in the task's state."""
         return self.context if self.keeps is None else self.keeps
+
+    def at_run_time(self, *attributes: str) -> Callable[..., Any]:
+        """Decorator: builds the operation where one of `attributes` is a tensor whose value only the step knows.
+
+        The function takes the inputs, the attributes and `name` by name, and is written with other operations.
+        """
+        def add(function: Callable[..., Any]) -> Callable[..., Any]:
+            self.late.update(dict.fromkeys(attributes, function))
+            return function
+        return add
 
     def text(self, attrs: Mapping[str, Any]) -> str:
         return self.signature if isinstance(self.signature, str) else self.signature(**attrs)

@@ -97,6 +97,17 @@ def expand_dims(x, *, axis):
     return np.expand_dims(x, axis)
 
 
+@expand_dims.at_run_time("axis")
+def _(x, axis, name):
+    x = convert(x)
+    dims = ops.shape(x)
+    at = ops.axis_at(ops.cast(axis, "int32"), ops.add(ops.rank(x), 1))
+    wider = ops.reshape(x, ops.concat([dims[:at], [1], dims[at:]], 0), name=name)
+    if x.shape.rank is not None:
+        wider.set_shape([None] * (x.shape.rank + 1))
+    return wider
+
+
 @expand_dims.gradient
 def _(node, dy):
     return ops.squeeze(dy, node.attrs["axis"])
@@ -238,15 +249,21 @@ def _(node, dy):
     axis, sizes = node.attrs["axis"], [t.shape[node.attrs["axis"]].value for t in node.inputs]
     if None not in sizes:
         return ops.split(dy, sizes, axis)
-    if node.inputs[0].shape.rank is None:
-        raise errors.ShapeError("concat: its gradient needs the rank of the values but it is unknown; use set_shape")
-    unit = np.eye(node.inputs[0].shape.rank, dtype=np.int32)[axis]
-    parts, start = [], ops.constant(np.zeros_like(unit))
+    block, _, _ = ops.block(dy, axis)
+    parts, start = [], ops.constant(np.int32(0))
     for tensor in node.inputs:
-        length = ops.shape_vector(tensor)
-        parts.append(ops.slice(dy, start, length))
-        start = ops.add(start, ops.multiply(length, unit))
+        length = ops.getitem(ops.shape(tensor), axis)
+        part = ops.slice(block, ops.stack([0, start, 0]), ops.stack([-1, length, -1]))
+        parts.append(ops.reshape(part, ops.shape_vector(tensor)))
+        start = ops.add(start, length)
     return parts
+
+
+@concat.at_run_time("axis")
+def _(*values, axis, name):
+    tensors = [convert(v) for v in values]
+    blocks, before, after = zip(*(ops.block(t, axis) for t in tensors))
+    return ops.unblock(ops.concat(blocks, 1), before[0], after[0], tensors[0].shape.rank, name)
 
 
 @returns_list
@@ -288,6 +305,14 @@ def _split_into(value, *outs, num_or_size_splits, axis):
 def split(value, *, num_or_size_splits, axis=0):
     """A list of pieces along `axis`: that many equal ones, or of the given sizes (one may be -1)."""
     return [piece.copy() for piece in _pieces(value, num_or_size_splits, axis)]
+
+
+@split.at_run_time("axis")
+def _(value, num_or_size_splits, axis, name):
+    value = convert(value)
+    block, before, after = ops.block(value, axis)
+    pieces = ops.split(block, num_or_size_splits, 1)
+    return [ops.unblock(piece, before, after, value.shape.rank, name) for piece in pieces]
 
 
 @split.gradient

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.arrays import add_rows
+from workbench.core.graph.arrays import add_rows, reduced
 from workbench.core.graph.build import constant_shape, constant_value, convert, ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.opdef import op
@@ -185,11 +185,19 @@ def tile(x, multiples):
 @tile.gradient
 def _(node, dy):
     x, multiples = node.inputs
-    if x.shape.rank is None:
-        raise errors.ShapeError("tile: its gradient needs the rank of x but it is unknown; use set_shape")
-    dims = ops.stack([multiples, ops.cast(ops.shape_vector(x), multiples.dtype)], axis=1)
-    blocks = ops.reshape(dy, ops.reshape(dims, [-1]))
-    return ops.reduce_sum(blocks, tuple(range(0, 2 * x.shape.rank, 2))), None
+    return ops.fold_tiles(dy, multiples, ops.shape_vector(x)), None
+
+
+@op("dy? multiples[r] shape[r] -> ?", types="T:number int int -> T", shape=lambda inputs, attrs: [constant_shape(inputs[2])])
+def fold_tiles(dy, multiples, shape):
+    """The sum of the copies of a tensor of `shape` that `tile` has put side by side."""
+    dims = np.stack([multiples, shape], 1).reshape(-1)
+    return np.asarray(reduced(np.add, dy.reshape(tuple(dims)), tuple(range(0, len(dims), 2))), dy.dtype)
+
+
+@fold_tiles.gradient
+def _(node, ddx):
+    return ops.tile(ddx, node.inputs[1]), None, None
 
 
 def _paddings(where, inputs):
@@ -216,9 +224,11 @@ _MODES: dict[str, Any] = {"CONSTANT": "constant", "REFLECT": "reflect", "SYMMETR
 def pad(x, paddings, *, mode="CONSTANT", constant_values=0):
     """x with paddings[i] = (before, after) elements around axis i; `mode` is CONSTANT, REFLECT or SYMMETRIC (x mirrored)."""
     mode = mode.upper()
+    if not x.ndim:
+        return x.copy()      # there is no axis to pad
     if mode == "CONSTANT":
         return np.pad(x, paddings, "constant", constant_values=constant_values)
-    most = np.asarray(x.shape)[:, None] - (mode == "REFLECT")
+    most = np.asarray(x.shape, np.int64)[:, None] - (mode == "REFLECT")
     if (paddings > most).any():
         raise errors.ShapeError(f"pad: paddings {paddings.tolist()} mirror more than x of shape {list(x.shape)} has; in mode "
                                 f"{mode} use at most {most[:, 0].tolist()}")
@@ -273,6 +283,11 @@ def _kept(inputs, attrs):
 def reverse(x, *, axis):
     """x in opposite order along `axis` (an int or a list)."""
     return np.flip(x, axis).copy()
+
+
+@reverse.at_run_time("axis")
+def _(x, axis, name):
+    return ops.along(lambda block: ops.reverse(block, 1))(x, axis, name)
 
 
 @reverse.gradient

@@ -252,6 +252,17 @@ def gather(params, indices, *, axis=0):
     return np.array(found, object) if isinstance(found, bytes) else found
 
 
+@gather.at_run_time("axis")
+def _(params, indices, axis, name):
+    params, indices = convert(params), convert(indices)
+    block, before, after = ops.block(params, axis)
+    rows = ops.gather(block, _flat(indices), 1)
+    found = ops.reshape(rows, ops.concat([before, ops.shape(indices), after], 0), name=name)
+    if None not in (params.shape.rank, indices.shape.rank):
+        found.set_shape([None] * (params.shape.rank + indices.shape.rank - 1))
+    return found
+
+
 @gather.gradient
 def _(node, dy):
     params, indices = node.inputs
@@ -259,8 +270,11 @@ def _(node, dy):
     if axis == 0 or (rank is not None and axis % rank == 0):
         return IndexedSlices(_rows_of(dy, params, indices), _flat(indices), ops.shape_vector(params)), None
     if rank is None or indices.shape.rank is None:
-        raise errors.ShapeError("gather: its gradient along another axis than 0 needs known ranks; use set_shape")
-    axis %= rank
+        block, _, _ = ops.block(params, axis)
+        rows = ops.reshape(dy, ops.stack([ops.shape(block)[0], ops.size(indices), ops.shape(block)[2]]))
+        summed = ops.unsorted_segment_sum(ops.transpose(rows, [1, 0, 2]), _flat(indices), ops.shape(block)[1])
+        return ops.reshape(ops.transpose(summed, [1, 0, 2]), ops.shape(params)), None
+    axis, dy = axis % rank, convert(dy)      # from a gather of these rows it comes as IndexedSlices
     total = dy.shape.rank if dy.shape.rank is not None else rank - 1 + indices.shape.rank
     front = [*range(axis, axis + indices.shape.rank)]
     moved = ops.transpose(dy, front + [i for i in range(total) if i not in front])

@@ -5,7 +5,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.graph.arrays import accumulated, reduced, wide
-from workbench.core.graph.build import constant_shape, constant_value, convert, ops
+from workbench.core.graph.build import constant_shape, convert, ops
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape
 
@@ -145,9 +145,14 @@ def reduce_prod(x, *, axis=None, keepdims=False):
 @reduce_prod.gradient
 def _(node, dy):
     """dy times the product of all other elements, which division would get wrong where an element is 0."""
-    x = node.inputs[0]
+    x, axis = node.inputs[0], node.attrs["axis"]
+    if x.shape.rank is None and (axis is None or isinstance(axis, int)):
+        flat = ops.reshape(x, [1, -1, 1]) if axis is None else ops.block(x, axis)[0]
+        others = ops.multiply(ops.cumprod(flat, 1, exclusive=True), ops.cumprod(flat, 1, exclusive=True, reverse=True))
+        return ops.multiply(ops.reshape(others, ops.shape(x)), _restore(node, dy))
     if x.shape.rank is None:
-        raise errors.ShapeError("reduce_prod: its gradient needs the rank of x but it is unknown; use set_shape")
+        raise errors.ShapeError(f"reduce_prod: its gradient over the axes {axis} needs the rank of x but it is unknown; use "
+                                "set_shape")
     axes = _axes(node.attrs["axis"], x.shape.rank)
     order = [i for i in range(x.shape.rank) if i not in axes] + list(axes)
     moved = ops.transpose(x, order)
@@ -187,6 +192,26 @@ def _(node, dy):
     return ops.multiply(_restore(node, dy), ops.exp(ops.subtract(x, _restore(node, y))))
 
 
+def _late_reduction(kind):
+    """Over one axis after the other, kept with size 1 until the end."""
+    def build(x, axis, keepdims, name=None):
+        x, axes = convert(x), ops.scalars(axis)
+        y = ops.along(lambda block: getattr(ops, kind)(block, 1, True))(x, axis)
+        if keepdims:
+            return ops.identity(y, name=name)
+        places = ops.stack([ops.axis_at(a, ops.rank(x)) for a in axes])
+        kept = ops.equal(ops.unsorted_segment_sum(ops.ones_like(places), places, ops.rank(x)), 0)
+        y = ops.reshape(y, ops.boolean_mask(ops.shape(x), kept), name=name)
+        if x.shape.rank is not None:
+            y.set_shape([None] * (x.shape.rank - len(axes)))
+        return y
+    return build
+
+
+for _definition in (reduce_sum, reduce_mean, reduce_max, reduce_min, reduce_prod, reduce_any, reduce_all, reduce_logsumexp):
+    _definition.at_run_time("axis")(_late_reduction(_definition.name))
+
+
 def _position(inputs, attrs):
     return _reduced(inputs, {"axis": 0 if attrs["axis"] is None else attrs["axis"]})
 
@@ -201,6 +226,21 @@ def argmax(x, *, axis=0, dtype="int64"):
 def argmin(x, *, axis=0, dtype="int64"):
     """The position of the smallest element along `axis`, in the shape of x without it; the first one of equals."""
     return np.argmin(x, axis=axis or 0).astype(_numpy(dtype), copy=False)
+
+
+def _late_position(kind):
+    def build(x, axis, dtype, name):
+        x = convert(x)
+        block, before, after = ops.block(x, axis)
+        y = ops.reshape(getattr(ops, kind)(block, 1, dtype), ops.concat([before, after], 0), name=name)
+        if x.shape.rank is not None:
+            y.set_shape([None] * (x.shape.rank - 1))
+        return y
+    return build
+
+
+argmax.at_run_time("axis")(_late_position("argmax"))
+argmin.at_run_time("axis")(_late_position("argmin"))
 
 
 def _numpy(dtype):
@@ -240,6 +280,11 @@ def cumsum(x, *, axis=0, exclusive=False, reverse=False):
     return _running(np.add, 0, x, axis, exclusive, reverse)
 
 
+@cumsum.at_run_time("axis")
+def _(x, axis, exclusive, reverse, name):
+    return ops.along(lambda block: ops.cumsum(block, 1, exclusive, reverse))(x, axis, name)
+
+
 @cumsum.gradient
 def _(node, dy):
     a = node.attrs
@@ -250,6 +295,11 @@ def _(node, dy):
 def cumprod(x, *, axis=0, exclusive=False, reverse=False):
     """Running products along `axis`; options as in cumsum."""
     return _running(np.multiply, 1, x, axis, exclusive, reverse)
+
+
+@cumprod.at_run_time("axis")
+def _(x, axis, exclusive, reverse, name):
+    return ops.along(lambda block: ops.cumprod(block, 1, exclusive, reverse))(x, axis, name)
 
 
 @cumprod.gradient
@@ -317,61 +367,3 @@ def unbroadcast(dy, x, *others):
 
 
 ops.define("unbroadcast", unbroadcast)
-
-
-# segments
-
-def _rows(inputs, attrs):
-    data, ids, count = inputs
-    if data.shape.dims is None or ids.shape.rank is None:
-        return [Shape(None)]
-    number = constant_value(count)
-    ids.shape.merge(data.shape[:ids.shape.rank], "unsorted_segment_sum")
-    return [Shape([None if number is None else int(number), *data.shape.dims[ids.shape.rank:]])]
-
-
-@op("data? segment_ids? num_segments[] -> ?", types="T:number int int -> T", shape=_rows)
-def unsorted_segment_sum(data, segment_ids, num_segments):
-    """Row k of the result is the sum of the rows of `data` whose id is k; negative ids are left out."""
-    ids = segment_ids.reshape(-1)
-    rows = data.reshape((ids.size, *data.shape[segment_ids.ndim:]))
-    if ids.size and ids.max() >= num_segments:
-        raise errors.InvalidArgumentError(f"unsorted_segment_sum: segment id {ids.max()} is outside 0 … "
-                                          f"{int(num_segments) - 1}; raise num_segments")
-    out = np.zeros((int(num_segments), *rows.shape[1:]), data.dtype)
-    order = np.argsort(ids, kind="stable")
-    order = order[np.searchsorted(ids[order], 0):]
-    if order.size:
-        found, starts = np.unique(ids[order], return_index=True)
-        out[found] = np.add.reduceat(rows[order], starts, axis=0, dtype=wide(data.dtype)).astype(data.dtype, copy=False)
-    return out
-
-
-@unsorted_segment_sum.gradient
-def _(node, dy):
-    data, ids, _ = node.inputs
-    rows = ops.gather(dy, ops.maximum(ids, 0))
-    inside = ops.cast(ops.greater_equal(ids, 0), dy.dtype)
-    extra = 0 if data.shape.rank is None or ids.shape.rank is None else data.shape.rank - ids.shape.rank
-    return ops.multiply(rows, ops.expand_dims(inside, tuple(range(-extra, 0))) if extra else inside), None, None
-
-
-def _sorted_rows(inputs, attrs):
-    data = inputs[0].shape
-    return [Shape(None) if data.dims is None else Shape([None, *data.dims[1:]])]
-
-
-@op("data[n,...] segment_ids[n] -> ?", types="T:number int -> T", shape=_sorted_rows)
-def segment_sum(data, segment_ids):
-    """Like unsorted_segment_sum with ascending ids, as many rows as the last id says."""
-    if (np.diff(segment_ids) < 0).any():
-        position = int(np.argmax(np.diff(segment_ids) < 0)) + 1
-        raise errors.InvalidArgumentError(f"segment_sum: segment_ids[{position}] is {segment_ids[position]} after "
-                                          f"{segment_ids[position - 1]}; sort them, or use unsorted_segment_sum")
-    count = int(segment_ids[-1]) + 1 if segment_ids.size else 0
-    return unsorted_segment_sum.reference(data, segment_ids, count)
-
-
-@segment_sum.gradient
-def _(node, dy):
-    return ops.gather(dy, node.inputs[1]), None

@@ -37,6 +37,19 @@ def one_hot(indices, *, depth, on_value=1, off_value=0, axis=-1, dtype="float32"
     return out
 
 
+@one_hot.at_run_time("depth")
+def _(indices, depth, on_value, off_value, axis, dtype, name):
+    indices = convert(indices)
+    codes = ops.equal(ops.expand_dims(indices, -1), ops.cast(ops.range(ops.cast(depth, "int32")), indices.dtype))
+    codes = ops.select(codes, *(ops.cast(convert(v), dtype) for v in (on_value, off_value)))
+    if axis in (-1, None, indices.shape.rank):
+        return ops.identity(codes, name=name)
+    if indices.shape.rank is None:
+        raise errors.ShapeError(f"one_hot: axis is {axis} but the rank of indices is unknown; use set_shape")
+    order = list(range(indices.shape.rank))
+    return ops.transpose(codes, [*order[:axis], len(order), *order[axis:]], name=name)
+
+
 _one_hot = ops.one_hot
 
 
@@ -76,7 +89,8 @@ def boolean_mask(tensor, mask, axis=None, name=None):
         tensor.shape[axis:axis + mask.shape.rank].merge(mask.shape, "boolean_mask: tensor and mask")
     dims = ops.shape_vector(tensor)
     before, after = ops.getitem(dims, slice(None, axis)), ops.getitem(dims, slice(axis + mask.shape.rank, None))
-    flat = ops.reshape(tensor, ops.concat([before, np.asarray([-1], np.int32), after], 0))
+    count = ops.reshape(ops.size(mask), [1])      # not -1, which has no one value where an axis has no elements
+    flat = ops.reshape(tensor, ops.concat([before, count, after], 0))
     rows = ops.squeeze(ops.where_indices(ops.reshape(mask, [-1])), 1)
     return ops.gather(flat, rows, axis, name=name)
 
@@ -202,6 +216,18 @@ def top_k(x, *, k=1, sorted=True):
     """[values, positions], both [..., k]: the k largest of the last axis, falling; of equals the first comes first."""
     order = (x.shape[-1] - 1 - np.argsort(x[..., ::-1], -1, kind="stable"))[..., ::-1][..., :k]
     return np.take_along_axis(x, order, -1), order.astype(np.int32)
+
+
+@top_k.at_run_time("k")
+def _(x, k, sorted, name):
+    """All of the last axis in order, and of that the first k; InvalidArgumentError where there are fewer."""
+    x = convert(x)
+    if x.shape.rank is None or x.shape[-1].value is None:
+        raise errors.ShapeError(f"top_k: k is known only at run time, so the last axis of x (shape {x.shape}) must be known; "
+                                "use set_shape")
+    dims, start = ops.shape(x), np.zeros(x.shape.rank, np.int32)
+    size = ops.concat([dims[:-1], ops.reshape(ops.cast(k, "int32"), [1])], 0)
+    return [ops.slice(part, start, size) for part in ops.top_k(x, x.shape[-1].value, sorted)]
 
 
 @top_k.gradient

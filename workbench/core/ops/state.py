@@ -182,7 +182,10 @@ def _(node: Operation, dy: Tensor) -> Any:
     indices, shape = node.inputs[1], as_shape(node.attrs["shape"])
     flat = ops.reshape(indices, [-1])
     row = shape[1:]
-    dims: Any = [-1, *row.static] if row.known else ops.concat([[-1], ops.shape(dy)[indices.shape.rank:]], axis=0)
+    if row.known and 0 not in row.static:
+        dims: Any = [-1, *row.static]
+    else:      # with an empty row -1 has no one value
+        dims = ops.concat([ops.reshape(ops.size(indices), [1]), ops.shape(dy)[indices.shape.rank:]], axis=0)
     dense = constant(np.asarray(shape.static, np.int64)) if shape.known else None
     return IndexedSlices(ops.reshape(dy, dims), flat, dense), None
 

@@ -64,7 +64,8 @@ class VariableState:
     def dims(self) -> tuple[int, ...]:
         """The shape of the current value, without holding it: a writer that runs now need not copy."""
         with self._pointer:
-            return self._held().shape
+            dims: tuple[int, ...] = self._held().shape
+            return dims
 
     def gather(self, places: Array) -> Array:
         """Copies of the rows at `places`, which lie inside; a writer of rows waits meanwhile and need not copy."""
