@@ -42,7 +42,7 @@ def multiplied(a: Array, b: Array, out: Array | None = None) -> Array:
     """The matrix product, added up in the wide type, given in that of `a` or written into `out`."""
     dtype = wide(a.dtype)
     if out is not None and dtype == a.dtype:
-        return np.matmul(a, b, out=out)      # type: ignore[no-any-return]
+        return np.asarray(np.matmul(a, b, out=out))
     result = np.asarray(np.matmul(a.astype(dtype, copy=False), b.astype(dtype, copy=False))).astype(a.dtype, copy=False)
     if out is None:
         return result
