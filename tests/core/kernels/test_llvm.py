@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.interrupts import every_interrupt
 from workbench.core.kernels import llvm
 from workbench.core.kernels.cache import Cache
 from workbench.core.kernels.llvm import Program, bind, load
@@ -105,6 +107,7 @@ def test_without_a_usable_folder_kernels_still_compile(folder, caplog):
 
 PROCESS = """
 import numpy as np, workbench as wb
+from tests.interrupts import every_interrupt
 from workbench.core.kernels import llvm
 import sys
 rows = [int(n) for n in sys.argv[1:]]
@@ -179,6 +182,39 @@ def test_threads_that_ask_for_one_program_compile_it_once(folder):
     for thread in threads:
         thread.join()
     assert len(set(found)) == 1 and len(found) == 8 and llvm.compiled == before + 1
+
+
+@pytest.mark.parametrize("cpu", ["x86-64", "x86-64-v2"] if platform.machine() in ("x86_64", "AMD64") else ["generic"])
+def test_a_processor_with_fewer_instructions_computes_the_same(folder, cpu, monkeypatch):
+    from llvmlite import binding
+    monkeypatch.setattr(llvm, "_machines", [])
+    monkeypatch.setattr(binding, "get_host_cpu_name", lambda: cpu)
+    monkeypatch.setattr(binding, "get_host_cpu_features", lambda: binding.FeatureMap())
+    assert f"\0{cpu}\0" in llvm.machine().identity
+    x = np.concatenate([np.linspace(-30, 30, 1001), [np.nan, np.inf, -np.inf, 0.0]]).astype(np.float32)
+    source = ("def kernel(x: floats32, y: floats32, n: int64):\n    for i in independent(n):\n"
+              "        y[i] = tanh(x[i]) + sigmoid(x[i]) * floor(x[i]) + exp(x[i])\n")
+    y = np.empty_like(x)
+    bind(Program((llvm.library_source("program_math.py"), source), "kernel"), (x.size,), False)(x, y)
+    with np.errstate(all="ignore"):
+        wide = x.astype(np.float64)
+        wanted = np.tanh(wide) + np.floor(wide) / (1 + np.exp(-wide)) + np.exp(wide)
+    np.testing.assert_allclose(y, wanted, rtol=2e-5, atol=1e-6)
+
+
+def test_ctrl_c_at_any_moment_of_a_compile_leaves_nothing_half_done(folder):
+    """Whenever it strikes, another thread can compile and run the same program at once, and what is on disk is whole."""
+    for number in every_interrupt(lambda: added(60), "kernels/llvm.py"):
+        found: list[float] = []
+        other = threading.Thread(target=lambda found=found: found.append(added(60)), daemon=True)
+        other.start()
+        other.join(60)
+        assert found == [61], number
+        assert Cache(folder, 1 << 20).damaged() == [], number
+        forget()
+        for entry in folder.iterdir():
+            entry.unlink()
+    assert added(60) == 61
 
 
 KILLED = """

@@ -163,6 +163,8 @@ class _Method(ctypes.Structure):
 
 
 _FASTCALL = 0x80
+_new_function = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
+    ("PyCFunction_NewEx", ctypes.pythonapi))
 _methods: dict[Program, _Method] = {}
 
 
@@ -178,6 +180,4 @@ def bind(program: Program, numbers: Sequence[int], heavy: bool) -> Kernel:
     block = np.empty(HEAD + len(numbers), np.int64)
     block[:HEAD] = [*head().addresses, int(heavy)]
     block[HEAD:] = numbers
-    make = ctypes.pythonapi.PyCFunction_NewEx
-    make.restype, make.argtypes = ctypes.py_object, (ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)
-    return make(ctypes.byref(_methods[program]), block, None)      # type: ignore[no-any-return]
+    return _new_function(ctypes.addressof(_methods[program]), block, None)      # type: ignore[no-any-return]
