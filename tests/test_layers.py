@@ -11,7 +11,7 @@ LAYERS = (
     ("errors", "errors"),
     ("settings", "settings"),
     ("records of a run", "core.trace"),
-    ("gate and interrupts", "core.run.gate core.run.interrupts"),
+    ("gate and interrupts", "core.run.gate core.run.interrupts core.run.collector"),
     ("element types", "core.graph.dtype"),
     ("dimensions", "core.graph.dimension"),
     ("shapes", "core.graph.shape"),

@@ -21,6 +21,7 @@ from workbench.core.kernels.options import KernelOptions
 from workbench.core.passes.lower import lower
 from workbench.core.passes.pipeline import DEVICE_PASSES, PASSES, run_passes
 from workbench.core.passes.prune import prune
+from workbench.core.run.collector import uncollected
 from workbench.core.run.local import Backend
 from workbench.core.run.plans import Definition, Executable
 from workbench.core.trace import GraphRecord, Span
@@ -64,6 +65,10 @@ class Preparation:
 
     def prepare(self, name: str, definition: Definition, shapes: Sequence[Shape]) -> Executable:
         """All stages for feeds of `shapes`. `name` is never used twice: tasks may still prepare one that was given up."""
+        with uncollected():
+            return self._prepare(name, definition, shapes)
+
+    def _prepare(self, name: str, definition: Definition, shapes: Sequence[Shape]) -> Executable:
         start = time.perf_counter()
         devices = self.backend.devices
         stages = Stages(name, devices)
