@@ -15,11 +15,12 @@ export PIP_CONSTRAINT := constraints.txt
 export PIP_BUILD_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help lab test tiny lint demo bench front chromium clean
+.PHONY: help lab test variants tiny lint demo bench front chromium clean
 help:
 	@echo 'make lab    JupyterLab with the tour (LAB_ARGS=--no-browser to only serve)'
 	@echo 'make demo   train MNIST on a local cluster, progress in the terminal, picture in report.html'
-	@echo 'make test   all tests     make tiny   the ten-second ones     make lint   ruff and mypy'
+	@echo 'make test   all tests     make variants   kernels as other processors and without libraries'
+	@echo 'make tiny   the ten-second ones     make lint   ruff and mypy'
 	@echo 'make bench  benchmarks    make front  rebuild the lab extension     make clean   remove .venv and outputs'
 
 $(VENV)/bin/python:
@@ -52,11 +53,21 @@ bench: $(VENV)/.dev
 
 # Unit tests share the cores; tests that start clusters or browsers come after them, one at a time. Browser tests run in two
 # processes, because each kind holds a Playwright of its own.
-test: $(VENV)/.dev chromium
+test: $(VENV)/.dev chromium variants
 	@$(BIN)/python -m pytest -q -n 2 -m 'not cluster and not browser and not gpu' $(PYTEST_ARGS)
 	@$(BIN)/python -m pytest -q -m '(cluster or gpu) and not browser' $(PYTEST_ARGS)
 	@$(BIN)/python -m pytest -q -m browser --ignore=tests/ui $(PYTEST_ARGS)
 	@$(BIN)/python -m pytest -q -m browser tests/ui
+
+# Kernels, rewrites and their seams as other machines see them: processors without AVX-512 and without AVX2, NumPy's BLAS
+# for such a one, and each kernel library alone or none.
+SEAMS := tests/core/kernels tests/core/passes
+VARIANTS := ONEDNN_MAX_CPU_ISA=SSE41 ONEDNN_MAX_CPU_ISA=AVX2,OPENBLAS_CORETYPE=Haswell \
+	WB_LIBRARIES=numba WB_LIBRARIES=onednn WB_LIBRARIES=
+comma := ,
+variants: $(VENV)/.dev
+	@$(foreach variant,$(VARIANTS),echo '$(SEAMS) with $(subst $(comma), ,$(variant))' && \
+		env $(subst $(comma), ,$(variant)) $(BIN)/python -m pytest -q -n 2 $(SEAMS) $(PYTEST_ARGS) &&) true
 
 tiny: $(VENV)/.dev
 	@$(BIN)/python -m pytest -q -m tiny $(PYTEST_ARGS)

@@ -13,6 +13,7 @@ from workbench.core.kernels import onednn_format, onednn_guard
 from workbench.core.kernels.choice import Choice, Spec, selectors
 from workbench.core.kernels.onednn_api import Api, load
 from workbench.core.kernels.onednn_guard import finite, serve
+from workbench.settings import settings
 
 RUNTIME_ERROR, OUT_OF_MEMORY = 5, 1
 
@@ -36,6 +37,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     """`broken(function, status, after)` breaks the loaded library; what it made before is forgotten, what it makes too."""
     api = load()
     assert isinstance(api, Api)
+    monkeypatch.setattr(settings, "libraries", ("numba", "onednn"))      # whatever this run of the tests may use
     monkeypatch.setattr(onednn_format, "_primitives", type(onednn_format._primitives)())
     monkeypatch.setattr(onednn_guard, "_announced", set())
 
