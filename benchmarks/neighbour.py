@@ -9,8 +9,8 @@ compute meanwhile. First the weights must agree. Peers that are not installed ar
 from __future__ import annotations
 
 import argparse
-import atexit
 import importlib.util
+import itertools
 import multiprocessing
 import os
 import statistics
@@ -28,6 +28,8 @@ RATE = 0.01
 MLP_LAYERS, MLP_BATCH = (784, 512, 512, 10), 128
 PEERS = {"TF1 session": "tensorflow", "torch": "torch", "JAX jit": "jax"}
 BAR = 1.0
+CLOSERS: list[Callable[[], Any]] = []
+"""What a contestant's process has to close at its end."""
 Step = Callable[[], Any]
 
 
@@ -69,7 +71,7 @@ def net(name: str, shape: Any) -> tuple[Step, Callable[[], Any]]:
 def cluster(name: str) -> tuple[Step, Callable[[], Any]]:
     """Two workers compute the gradients of the MLP on a batch each; two parameter servers keep its weights."""
     rng = np.random.default_rng(0)
-    weights = [(rng.standard_normal(shape) * 0.03).astype(np.float32) for shape in zip(MLP_LAYERS, MLP_LAYERS[1:])]
+    weights = [(rng.standard_normal(shape) * 0.03).astype(np.float32) for shape in itertools.pairwise(MLP_LAYERS)]
     batches = [rng.random((MLP_BATCH, MLP_LAYERS[0]), np.float32) for _ in range(2)]
     return our_cluster(weights, batches) if name == "ours" else tf_cluster(weights, batches)
 
@@ -83,7 +85,7 @@ def our_cluster(weights: list[Any], batches: list[Any]) -> tuple[Step, Callable[
         step = wb.train.GradientDescentOptimizer(RATE).minimize(loss)
         first, start = variables[0].read_value(), wb.global_variables_initializer()
     made = Cluster(None, ps=2, worker=2)
-    atexit.register(made.close)
+    CLOSERS.append(made.close)
     session = wb.Session(made, graph=graph)
     session.run(start)
     return (lambda: session.run(step)), (lambda: session.run(first))
@@ -167,6 +169,8 @@ def contestant(name: str, work: str, pools: bool, pipe: Connection) -> None:
             step()
             times.append(time.perf_counter() - start)
         pipe.send(statistics.median(times))
+    for close in CLOSERS:
+        close()
 
 
 def wake_pools() -> None:
@@ -235,7 +239,8 @@ def compare(work: str, neighbours: Sequence[int], pools: bool, rounds: int, seco
             agree(f"{work}, {name}", contestants["ours"].weights, one.weights)
         order, quiet = list(contestants), 0.0
         for count in neighbours:
-            result = Result(f"Neighbours {work} {count} busy: a process for each framework", "ours", {name: [] for name in order})
+            title = f"Neighbours {work} {count} busy: a process for each framework"
+            result = Result(title, "ours", {name: [] for name in order})
             with busy(count):
                 for turn in range(rounds):
                     for name in order[turn % len(order):] + order[:turn % len(order)]:
