@@ -416,6 +416,8 @@ for _label, (_attrs, _pads, _dil) in _CONVOLUTIONS.items():
          attrs={"input_shape": (None, 5, 4, 2), **_bound}, label=_label, unknown=_label == "same")
     case("conv2d_backprop_filter", X, _dy, value=lambda x, dy, g=_conv: derivative(lambda f: g(x, f), F, dy),
          attrs={"filter_shape": F.shape, **_bound}, label=_label, unknown=False)
+case("conv2d_backprop_images", F, reals(2, 5, 4, 3, seed=7), ints(2, 5, 4, 2), attrs={"strides": (1, 1), "padding": "SAME"},
+     value=lambda f, dy, s: derivative(lambda x: direct(x, f, (1, 1), ((1, 1), (0, 1))), X, dy))
 _NCHW = {"data_format": "NCHW", "strides": [1, 1, 2, 2], "padding": "SAME"}
 case("conv2d", X.transpose(0, 3, 1, 2), F, attrs=_NCHW, label="nchw",
      value=lambda x, f: direct(x.transpose(0, 2, 3, 1), f, (2, 2), ((1, 1), (0, 0))).transpose(0, 3, 1, 2))
@@ -455,6 +457,10 @@ case("max_pool_grad_grad", X, _MAXIMA, reals(*X.shape, seed=9), attrs=_BOUND, wr
      value=lambda x, y, d: 1e6 * (pooled(x + 1e-6 * d, (3, 2), (2, 2), _PAD, np.nanmax) - y))
 case("avg_pool_grad", reals(*_POOL), attrs={"input_shape": (None, 5, 4, 2), **_BOUND},
      value=lambda dy: derivative(lambda x: pooled(x, (3, 2), (2, 2), _PAD, np.nanmean), X, dy))
+
+
+case("avg_pool_images", reals(*_POOL), ints(2, 5, 4, 2), attrs=_SAME,
+     value=lambda dy, s: derivative(lambda x: pooled(x, (3, 2), (2, 2), _PAD, np.nanmean), X, dy))
 
 
 def interpolation(size: int, wanted: int, near: Callable[[Array], Array]) -> Array:

@@ -197,7 +197,7 @@ TABLE: dict[str, tuple[Action, type[errors.Error], str]] = {
         "make the tensor smaller" + PLACES.format(op="'huge'", inputs="stack:0 int32[2], one:0 float32[]")),
     "no cluster": (
         lambda w: wb.Session("grpc://localhost:1"), errors.InvalidArgumentError,
-        "Session: target 'grpc://localhost:1' is no cluster; pass wb.Cluster(…) or nothing"),
+        "Session: target 'grpc://localhost:1' is not a cluster; pass wb.Cluster(…) or nothing"),
 }
 
 

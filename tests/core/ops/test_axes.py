@@ -116,3 +116,22 @@ def test_a_concat_in_a_loop_whose_shape_grows() -> None:
     with Session() as session:
         slope = session.run(gradients(total * total, x)[0], {x: [1.0, 2.0]})
     np.testing.assert_allclose(slope, [2 + 3 * 4, 4 + 3 * 32])
+
+
+@pytest.mark.parametrize("known", [[None, None, None, 2], [None, 2, None, None]], ids=["NHWC", "NCHW"])
+def test_a_fully_convolutional_net_has_gradients(known: list[Any]) -> None:
+    """Images of any height and width, to second order, as with the shape in the graph."""
+    form = "NHWC" if known[-1] else "NCHW"
+    images = np.random.default_rng(2).normal(size=(2, 6, 5, 2) if form == "NHWC" else (2, 2, 6, 5))
+    filters = ops.constant(np.random.default_rng(3).normal(size=(3, 3, 2, 2)))
+
+    def slopes_of(x: Tensor) -> list[Tensor]:
+        y = ops.avg_pool(ops.tanh(ops.conv2d(x, filters, 1, "SAME", data_format=form)), 2, 2, "SAME", form)
+        y = ops.max_pool(ops.tanh(ops.conv2d(y, filters, 2, "SAME", data_format=form)), 2, 1, "SAME", form)
+        [first] = gradients(ops.reduce_sum(y * y), x)
+        [second] = gradients(ops.reduce_sum(first * first), x)
+        return [first, second]
+    late, early = ops.placeholder("float64", known), ops.placeholder("float64", images.shape)
+    values = evaluate([*slopes_of(late), *slopes_of(early)], {late: images, early: images})
+    for one, other in zip(values[:2], values[2:]):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)

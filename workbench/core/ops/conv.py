@@ -57,7 +57,7 @@ def conv2d_(x, filter, *, strides=(1, 1), padding="SAME", data_format="NHWC", di
 def _convolution_gradients(node, dy):
     x, filter = node.inputs[:2]
     options = {k: node.attrs[k] for k in ("strides", "padding", "data_format", "dilations")}
-    return (ops.conv2d_backprop_input(filter, dy, input_shape=image_shape(x, node), **options),
+    return (ops.conv2d_backprop_input(filter, dy, input_shape=image_shape(x), **options),
             ops.conv2d_backprop_filter(x, dy, filter_shape=filter.shape.static, **options))
 
 
@@ -104,6 +104,29 @@ def _(node, ddx):
             _conv2d(ddx, filter, **options))
 
 
+@conv2d_backprop_input.at_run_time("input_shape")
+def _(filter, dy, input_shape, name, **options):
+    return ops.conv2d_backprop_images(filter, dy, input_shape, **options, name=name)
+
+
+@op("filter[i,j,c,o] dy[n,_,_,_] input_shape[4] -> ?", types="T:float T int -> T",
+    shape=lambda inputs, attrs: [constant_shape(inputs[2])])
+def conv2d_backprop_images(filter, dy, input_shape, *, strides, padding, data_format="NHWC", dilations=(1, 1)):
+    """conv2d_backprop_input of a shape that only the step knows."""
+    attrs = {"strides": strides, "padding": padding, "data_format": data_format, "dilations": dilations}
+    images = Shape(input_shape.tolist())
+    made = _convolved_shape(images, Shape(filter.shape), attrs)
+    made.merge(Shape(dy.shape), f"conv2d_backprop_input: the convolution of {images} and dy")
+    return conv2d_backprop_input.reference(filter, dy, input_shape=images.static, **attrs)
+
+
+@conv2d_backprop_images.gradient
+def _(node, ddx):
+    filter, dy, _ = node.inputs
+    return (ops.conv2d_backprop_filter(ddx, dy, filter_shape=filter.shape.static, **node.attrs),
+            _conv2d(ddx, filter, **node.attrs), None)
+
+
 def _filter_gradient(inputs, attrs):
     x, dy = (t.shape for t in inputs)
     filter = as_shape(attrs["filter_shape"])
@@ -129,7 +152,7 @@ def conv2d_backprop_filter(x, dy, *, filter_shape, strides, padding, data_format
 def _(node, ddf):
     x, dy = node.inputs
     options = {k: v for k, v in node.attrs.items() if k != "filter_shape"}
-    return (ops.conv2d_backprop_input(ddf, dy, input_shape=image_shape(x, node), **options),
+    return (ops.conv2d_backprop_input(ddf, dy, input_shape=image_shape(x), **options),
             _conv2d(x, ddf, **options))
 
 
@@ -153,8 +176,10 @@ def _(node, dy):
 
 def conv2d_transpose(value, filter, output_shape, strides, padding="SAME", data_format="NHWC", name=None):
     """The transpose of conv2d, with filter [height, width, channels out, channels in]: float images of `output_shape`."""
-    shape = constant_shape(convert(output_shape))
-    return ops.conv2d_backprop_input(filter, value, input_shape=shape.dims,
+    wanted = convert(output_shape)
+    shape = constant_shape(wanted)
+    late = shape.dims is None or None in shape.dims[1:]
+    return ops.conv2d_backprop_input(filter, value, input_shape=wanted if late else shape.dims,
                                      **options_of("conv2d_transpose", strides, padding, data_format), name=name)
 
 

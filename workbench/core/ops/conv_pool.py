@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from workbench.core.graph.arrays import reduced, wide
-from workbench.core.graph.build import ops
+from workbench.core.graph.build import constant_shape, ops
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape
 from workbench.core.ops.conv_windows import (
@@ -122,7 +122,7 @@ def avg_pool_(x, *, ksize, strides, padding, data_format="NHWC"):
 
 @avg_pool_.gradient
 def _(node, dy):
-    return ops.avg_pool_grad(dy, input_shape=image_shape(node.inputs[0], node), **node.attrs)
+    return ops.avg_pool_grad(dy, input_shape=image_shape(node.inputs[0]), **node.attrs)
 
 
 def _mean_gradient(inputs, attrs):
@@ -145,6 +145,25 @@ def avg_pool_grad(dy, *, input_shape, ksize, strides, padding, data_format="NHWC
 @avg_pool_grad.gradient
 def _(node, ddx):
     return _avg_pool(ddx, **{k: v for k, v in node.attrs.items() if k != "input_shape"})
+
+
+@avg_pool_grad.at_run_time("input_shape")
+def _(dy, input_shape, name, **options):
+    return ops.avg_pool_images(dy, input_shape, **options, name=name)
+
+
+@op("dy[n,_,_,_] input_shape[4] -> ?", types="T:float int -> T", shape=lambda inputs, attrs: [constant_shape(inputs[1])])
+def avg_pool_images(dy, input_shape, *, ksize, strides, padding, data_format="NHWC"):
+    """avg_pool_grad of a shape that only the step knows."""
+    attrs = {"ksize": ksize, "strides": strides, "padding": padding, "data_format": data_format}
+    images = Shape(input_shape.tolist())
+    _pooled_shape(images, attrs).merge(Shape(dy.shape), f"avg_pool_grad: the pooled shape of {images} and dy")
+    return avg_pool_grad.reference(dy, input_shape=images.static, **attrs)
+
+
+@avg_pool_images.gradient
+def _(node, ddx):
+    return _avg_pool(ddx, **node.attrs), None
 
 
 _max_pool, _avg_pool = ops.max_pool, ops.avg_pool

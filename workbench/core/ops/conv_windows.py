@@ -4,6 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.build import ops
 from workbench.core.graph.shape import Shape, as_shape
 
 # strides, dilations and ksize are (height, width); padding is "SAME", "VALID" or ((top, bottom), (left, right))
@@ -139,9 +140,6 @@ def images_of(dy, attrs):
     return Shape([dy[0] if shape[0].value is None else shape[0]]) + shape[1:]
 
 
-def image_shape(x, node):
-    """The shape of x for an attribute: only the number of images may be unknown."""
-    if x.shape.dims is None or None in x.shape.dims[1:]:
-        raise errors.ShapeError(f"{node.type}: its gradient needs height, width and channels of {x.name} but the "
-                                f"shape is {x.shape}; use set_shape")
-    return x.shape.dims
+def image_shape(x):
+    """The shape of x for an attribute, in which the number of images may be unknown; else a tensor, read at run time."""
+    return ops.shape(x) if x.shape.dims is None or None in x.shape.dims[1:] else x.shape.dims
