@@ -77,6 +77,18 @@ def test_embeddings_of_several_ids(combiner, second):
     assert wb.gradients(found, table)[0] is not None
 
 
+@pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
+@pytest.mark.parametrize("weighted", [True, False])
+def test_embeddings_that_are_matrices(combiner, weighted):
+    """As those of the rows written one after another."""
+    values = np.arange(18, dtype=np.float32).reshape(3, 2, 3)
+    ids = wb.SparseTensor([[0, 0], [1, 0], [1, 1]], np.int64([0, 1, 2]), [2, 2])
+    weights = wb.SparseTensor([[0, 0], [1, 0], [1, 1]], np.float32([1, 1, 3]), [2, 2]) if weighted else None
+    whole, flat = (wb.nn.embedding_lookup_sparse(wb.constant(table), ids, weights, combiner=combiner)
+                   for table in (values, values.reshape(3, 6)))
+    np.testing.assert_allclose(run(whole).reshape(2, 6), run(flat), rtol=1e-6)
+
+
 def test_edit_distances():
     def words(*texts):
         return wb.string_split(list(texts), delimiter="")

@@ -130,8 +130,9 @@ def embedding_lookup_sparse(params: Any, sp_ids: SparseTensor, sp_weights: Spars
     with get_default_graph().name_scope(name or "embedding_lookup_sparse"):
         segments = ops.cast(sp_ids.indices[:, 0], "int32")
         rows = embedding_lookup(params, sp_ids.values, partition_strategy, max_norm=max_norm)
-        weights = ops.ones_like(rows[:, :1]) if sp_weights is None else ops.expand_dims(
-            ops.cast(sp_weights.values, rows.dtype), 1)
+        ones = tuple(range(1, rows.shape.rank or 2))      # a table may hold matrices, or more
+        weights = ops.expand_dims(ops.ones_like(segments, rows.dtype) if sp_weights is None
+                                  else ops.cast(sp_weights.values, rows.dtype), ones)
         total = ops.segment_sum(rows * weights, segments)
         if combiner == "sum":
             return total
