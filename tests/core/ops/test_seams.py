@@ -221,7 +221,8 @@ def test_tails_are_exact_however_many_elements(name: str, follow: Any, count: in
 
 # values that are no numbers
 
-WINOGRAD = {"conv2d": 0, "fused_conv2d": 0, "conv2d_backprop_input": 1, "conv2d_backprop_filter": 0, "conv2d_transpose": 0}
+WINOGRAD = {"conv2d": 0, "fused_conv2d": 0, "conv2d_backprop_input": 1, "conv2d_backprop_filter": 0, "conv2d_transpose": 0,
+            "conv2d_backprop_images": 1}
 """The input to spoil. Fast convolutions mix the elements of a tile: one NaN may make its neighbours NaN, but none may
 vanish. In the other input it would meet padding, which some kernels multiply and others leave out."""
 CHOOSERS = {"max_pool", "max_pool_grad", "max_pool_grad_grad"}

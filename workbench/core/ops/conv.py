@@ -78,11 +78,16 @@ ops.define("conv2d", conv2d)
 
 def _image_gradient(inputs, attrs):
     filter, dy = (t.shape for t in inputs)
-    images = images_of(dy, attrs)
-    channels = channels_last(images.dims, attrs)[3]
-    Shape([filter[2]]).merge(Shape([channels]), "conv2d_backprop_input: channels of the filter and of input_shape")
+    return [_convolvable(images_of(dy, attrs), filter, dy, attrs)]
+
+
+def _convolvable(images, filter, dy, attrs):
+    """`images`, after ShapeError if their convolution with the filter has not the shape of dy."""
+    if images.dims is not None:
+        channels = channels_last(images.dims, attrs)[3]
+        Shape([filter[2]]).merge(Shape([channels]), "conv2d_backprop_input: channels of the filter and of input_shape")
     _convolved_shape(images, filter, attrs).merge(dy, f"conv2d_backprop_input: the convolution of {images} and dy")
-    return [images]
+    return images
 
 
 @op("filter[i,j,c,o] dy[n,_,_,_] -> ?", types="T:float -> T", shape=_image_gradient)
@@ -110,13 +115,11 @@ def _(filter, dy, input_shape, name, **options):
 
 
 @op("filter[i,j,c,o] dy[n,_,_,_] input_shape[4] -> ?", types="T:float T int -> T",
-    shape=lambda inputs, attrs: [constant_shape(inputs[2])])
+    shape=lambda inputs, attrs: [_convolvable(constant_shape(inputs[2]), inputs[0].shape, inputs[1].shape, attrs)])
 def conv2d_backprop_images(filter, dy, input_shape, *, strides, padding, data_format="NHWC", dilations=(1, 1)):
     """conv2d_backprop_input of a shape that only the step knows."""
     attrs = {"strides": strides, "padding": padding, "data_format": data_format, "dilations": dilations}
-    images = Shape(input_shape.tolist())
-    made = _convolved_shape(images, Shape(filter.shape), attrs)
-    made.merge(Shape(dy.shape), f"conv2d_backprop_input: the convolution of {images} and dy")
+    images = _convolvable(Shape(input_shape.tolist()), Shape(filter.shape), Shape(dy.shape), attrs)
     return conv2d_backprop_input.reference(filter, dy, input_shape=images.static, **attrs)
 
 
