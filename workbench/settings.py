@@ -48,6 +48,8 @@ class Settings:
     """Bytes of graphs, stage by stage, that one process keeps for its views (`WB_TRACE_GRAPH_BYTES`)."""
     plan_bytes: int = field(default_factory=_quarter_of_memory)
     """Memory for the plans of one session (`WB_PLAN_BYTES`); the least used go first. A quarter of the machine's."""
+    trace_bytes: int = 96 << 20
+    """Bytes that the spans of one process may take (`WB_TRACE_BYTES`)."""
     data: Path | None = None
     """Folder with data sets (`WORKBENCH_DATA`); default: the user's cache folder."""
 
@@ -70,6 +72,7 @@ class Settings:
             trace_capacity=_number("WB_TRACE_CAPACITY", cls.trace_capacity),
             trace_graph_bytes=_number("WB_TRACE_GRAPH_BYTES", cls.trace_graph_bytes),
             plan_bytes=_number("WB_PLAN_BYTES", 0) or _quarter_of_memory(),
+            trace_bytes=_number("WB_TRACE_BYTES", cls.trace_bytes),
             data=Path(data).expanduser() if data else None,
             cache=Path(cache).expanduser() if cache else None,
             cache_bytes=_number("WB_CACHE_BYTES", cls.cache_bytes),

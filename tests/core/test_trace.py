@@ -3,7 +3,9 @@ from __future__ import annotations
 
 import pytest
 
-from workbench.core.trace import Journal
+from workbench import errors
+from workbench.core.trace import Journal, Span
+from workbench.settings import settings
 
 pytestmark = pytest.mark.tiny
 
@@ -37,3 +39,71 @@ def test_the_current_status_knows_the_newest_step_of_its_session():
     journal.count(2)
     journal.ran = ("first", 10)
     assert journal.current().step == 2
+
+
+def test_states_are_appended_with_what_they_are_in_and_forget_it_with_the_next():
+    journal = Journal(capacity=10)
+    journal.set_status(state="rewriting", session="s", what="fold", part=1, parts=3)
+    journal.set_status(part=2, what="cse")
+    journal.set_status(step=4)
+    journal.set_status(state="running")
+    states = journal.states_since()[2]
+    said = [(s.state, s.what, s.part) for s in states]
+    assert said == [("rewriting", "fold", 1), ("rewriting", "cse", 2), ("running", "", 0)]
+    assert journal.status.since == states[-1].time and states[-1].run == "s"
+
+
+def test_a_failure_says_task_cause_and_fix():
+    journal = Journal(capacity=10)
+    journal.task("/job:worker/task:2", "lost", "tcp://one:1", "worker:2 was lost: process ended", "start a new one")
+    assert [t.task for t in journal.status.lost] == ["/job:worker/task:2"]
+    journal.fail("s", 7, errors.AbortedError("step 7: /job:worker/task:2 was lost; start a new cluster"))
+    status = journal.status
+    assert (status.state, status.step, status.task) == ("failed", 7, "/job:worker/task:2")
+    assert (status.cause, status.fix) == ("step 7: /job:worker/task:2 was lost", "start a new cluster")
+    journal.task("/job:worker/task:2", "joined", "tcp://one:1")
+    assert journal.status.lost == ()
+
+
+def test_a_step_that_was_cancelled_is_stopped_not_failed():
+    journal = Journal(capacity=10)
+    journal.fail("s", 7, errors.CancelledError("Session.run: stopped by the user; run again to go on"))
+    assert journal.status.state == "stopped"
+
+
+def test_a_session_runs_while_a_step_is_inside_it_however_long_and_is_ready_after():
+    journal = Journal(capacity=10)
+    journal.set_status(state="running", session="s")
+    journal.inside[1] = ("s", 0, journal.origin - 3600)
+    assert journal.current().state == "running" and journal.current().since == journal.origin - 3600
+    del journal.inside[1]
+    journal.ended = journal.origin - 10
+    assert journal.current().state == "ready"
+    journal.count(3, 10)
+    assert journal.current().state == "running"      # a training loop says itself when it ends
+
+
+def test_spans_are_bounded_in_bytes(monkeypatch):
+    monkeypatch.setattr(settings, "trace_bytes", 100_000)
+    journal = Journal(capacity=1_000_000)
+    for step in range(1000):
+        journal.span(Span("op", "long name " * 100, "task", "", 0, 0.0, 1.0, step))
+    cursor, lost, kept = journal.spans_since()
+    assert journal.span_bytes <= 100_000 and cursor == 1000 and lost == 1000 - len(kept) and kept[-1].step == 999
+
+
+def test_the_spans_of_one_step_are_moved_by_one_offset():
+    journal = Journal(capacity=10)
+    journal.merge("t", [Span("op", "a", "t", "", 0, 110.0, 111.0, 5)], offset=100.0, error=0.01)
+    journal.merge("t", [Span("op", "b", "t", "", 0, 111.0, 112.0, 5)], offset=100.001, error=0.01)      # within the errors
+    journal.merge("t", [], offset=100.5, error=0.01)                     # a clock that was set
+    journal.merge("t", [Span("op", "c", "t", "", 0, 120.0, 121.0, 6)], offset=100.5, error=0.01)
+    assert [(s.start, s.end) for s in journal.spans_since()[2]] == [(10.0, 11.0), (11.0, 12.0), (19.5, 20.5)]
+    assert [entry[1] for entry in journal.clock_table("t")] == [100.0, 100.5]
+
+
+def test_what_tasks_lost_is_counted():
+    journal = Journal(capacity=10)
+    journal.merge("t", [], lost=3)
+    journal.merge("t", [], lost=4)
+    assert journal.lost_elsewhere == {"t": 7}

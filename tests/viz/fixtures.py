@@ -271,5 +271,6 @@ def build(steps: int = 50, slow: float = 1.0, journal: Journal | None = None) ->
         journal.point("loss", step, 2.3 * math.exp(-step / 18) + 0.3 + 0.05 * math.sin(2.1 * step), "nats")
         if step % 5 == 0:
             journal.point("accuracy", step, 92.0 - 82.0 * math.exp(-step / 12), "%")
+    journal.inside[0] = ("session", max(0, steps - 1), journal.origin)  # and the next step is on its way
     journal.set_status(state="running" if steps else "empty", step=max(0, steps - 1), session="session", tasks=TASKS)
     return journal

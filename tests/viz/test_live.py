@@ -38,9 +38,9 @@ def test_nothing_new_is_none_and_parts_that_did_not_change_are_none(journal):
     journal.point("loss", 20, 0.5)
     frame = model.frame()
     assert frame["series"] is not None and frame["graph"] is frame["steps"] is frame["stragglers"] is None
-    journal.set_status(message="saving")
+    journal.set_status(what="saving")
     frame = model.frame()
-    assert frame["status"]["message"] == "saving" and frame["series"] is None and frame["seq"] == 3
+    assert frame["status"]["what"] == "saving" and frame["series"] is None and frame["seq"] == 3
 
 
 def test_the_ranking_comes_every_few_frames_and_once_more_at_the_end(journal):

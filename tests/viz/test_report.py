@@ -45,7 +45,7 @@ def test_names_cannot_break_out(tmp_path):
     journal.graph(GraphRecord("s_0", "placed", (NodeRecord(evil, evil, device=evil, source=evil),), (evil,)))
     journal.span(Span("op", evil, evil, evil, 0, 1.0, 2.0, 0, "", 0, evil))
     journal.point(evil, 0, 1.0, evil)
-    journal.set_status(message=evil, state=evil)
+    journal.set_status(cause=evil, state=evil)
     assert "<script>alert" not in render_report(journal, evil, {evil: evil})
 
 

@@ -222,7 +222,7 @@ def test_closing_ends_the_thread_and_closing_twice_is_fine(view):
 
 
 def test_status_text_is_escaped(view, journal):
-    journal.set_status(message="<img src=x>")
+    journal.set_status(cause="<img src=x>")
     wait_for(view.status, "value", lambda text: "img" in text)
     assert "<img" not in view.status.value
 

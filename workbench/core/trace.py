@@ -6,25 +6,38 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 from workbench.settings import settings
 
-__all__ = ["GraphRecord", "Journal", "NodeRecord", "Point", "Span", "StatusRecord", "journal", "node_bytes"]
+__all__ = ["STATES", "GraphRecord", "Journal", "NodeRecord", "Point", "Span", "StateRecord", "StatusRecord",
+           "TaskRecord", "journal", "node_bytes", "run_of"]
 
-KINDS = ("step", "segment", "op", "send", "recv", "wait", "queue", "rewrite", "compile", "checkpoint")
+KINDS = ("step", "segment", "op", "loop", "send", "recv", "wait", "queue", "rewrite", "compile", "checkpoint")
+STATES = ("empty", "ready", "building", "rewriting", "compiling", "running", "paused", "waiting", "recovering",
+          "finished", "stopped", "failed")
+
+_STRINGS = 200           # bytes that a span takes besides its texts
+_IDLE = 1.0              # seconds after a session's newest step from which it is said to be ready, not running
+_CLOCKS = 1000           # offsets kept per task
+
+
+def run_of(executable: str) -> str:
+    """The session that made an executable: "session_0" of "session_0_2"."""
+    return executable.rpartition("_")[0]
 
 
 class Span(NamedTuple):
-    """One interval on one thread of one task.
+    """One interval on one thread of one task, or all turns of a line in a loop: then `turns` is how many, and the
+    interval reaches from the first to the last.
 
     Times are seconds on the *journal owner's* clock (`time.perf_counter` of the chief); a task's own times are
     shifted by its clock offset when its spans are merged (`Journal.merge`).
     """
 
-    kind: str            # one of KINDS
+    kind: str            # one of KINDS; "loop" is a line within a loop, whose whole time is the "op" of the loop
     name: str            # operation, segment, tensor or pass
     task: str            # "/job:worker/task:0"
     device: str          # full device name, "" when it does not apply
@@ -35,6 +48,15 @@ class Span(NamedTuple):
     message: str = ""    # identity shared by a send and its recv: "step|tensor|source device|target device|frames"
     nbytes: int = 0      # payload of a transfer, output bytes of an op
     detail: str = ""     # short free text: operation type, failure, why it waited
+    executable: str = ""     # key of the GraphRecord that `name` is an operation of; its run is `run_of(executable)`
+    turns: int = 1       # how often it ran; of an operation that is a loop: how often its body ran
+    total: float = 0.0   # seconds of all turns together, where there are several
+    longest: float = 0.0     # seconds of the longest turn, where there are several
+
+    @property
+    def seconds(self) -> float:
+        """Time it took: all turns together."""
+        return self.total if self.turns != 1 else self.end - self.start
 
 
 class Point(NamedTuple):
@@ -84,42 +106,81 @@ class GraphRecord:
     nbytes: int = 0                  # memory that the stages before do not hold, 0 = nobody measured it
 
 
+@dataclass(frozen=True)
+class StateRecord:
+    """What a run says it does, from `time` on until the next record."""
+
+    time: float              # seconds, same clock as spans
+    state: str               # one of STATES
+    run: str = ""            # the session
+    what: str = ""           # the pass, operation or loop it is in
+    part: int = 0            # how far: part `part` of `parts`, 0 of 0 where nobody knows
+    parts: int = 0
+    step: int = 0
+    task: str = ""           # who failed, or is waited for
+    cause: str = ""          # why, one sentence
+    fix: str = ""            # what to do
+
+
+@dataclass(frozen=True)
+class TaskRecord:
+    """A task of a cluster came or went."""
+
+    time: float              # seconds, same clock as spans
+    task: str
+    event: str               # "joined" | "lost" | "closed"
+    address: str = ""
+    cause: str = ""
+    fix: str = ""
+
+
 @dataclass
 class StatusRecord:
-    """The state of a running session, replaced (never mutated) on each change.
+    """The newest state of the run that people look at, replaced (never mutated) on each change.
 
     There is one step number for people: that of the training loop where one counts (`Journal.count`), else the
     session's, which numbers every `Session.run`, initialisations and evaluations included.
     """
 
-    state: str = "empty"             # "empty" | "ready" | "running" | "paused" | "stopped" | "failed"
+    state: str = "empty"             # one of STATES
     step: int = 0
     of: int = 0                      # how many steps the training loop will make, 0 = nobody said
     counted: bool = False            # a training loop counts, the session's own numbers do not matter
     session: str = ""
     tasks: tuple[str, ...] = ()
-    message: str = ""
+    since: float = 0.0               # when the state began; seconds, same clock as spans
+    what: str = ""                   # these as in StateRecord
+    part: int = 0
+    parts: int = 0
+    task: str = ""
+    cause: str = ""
+    fix: str = ""
+    lost: tuple[TaskRecord, ...] = ()    # tasks that are gone
 
 
-@dataclass
+_SAID = ("what", "part", "parts", "task", "cause", "fix")      # of a state; gone with it unless said again
+
+
 class _Ring:
-    """The newest `capacity` records, numbered from 0 without gaps."""
+    """The newest records, numbered from 0 without gaps: at most `capacity`, and at most `limit` bytes of them."""
 
-    capacity: int | None = None
-    records: deque[Any] = field(init=False)
-    count: int = 0                   # records ever appended
-
-    def __post_init__(self) -> None:
-        self.records = deque(maxlen=self.capacity)
+    def __init__(self, capacity: int | None, limit: int = 0, size: Callable[[Any], int] | None = None) -> None:
+        self.capacity, self.limit = capacity, limit
+        self.records: deque[Any] = deque()
+        self.count = 0                   # records ever appended
+        self.nbytes = 0
+        self._size = size or (lambda record: 0)
 
     def append(self, item: Any) -> None:
         self.records.append(item)
         self.count += 1
+        self.nbytes += self._size(item)
+        while (self.capacity is not None and len(self.records) > self.capacity) or (self.nbytes > self.limit > 0 and len(self.records) > 1):
+            self.nbytes -= self._size(self.records.popleft())
 
     def extend(self, items: Iterable[Any]) -> None:
-        before = list(items)
-        self.records.extend(before)
-        self.count += len(before)
+        for item in items:
+            self.append(item)
 
     def since(self, cursor: int) -> tuple[int, int, list[Any]]:
         """(next cursor, how many were lost to the bound, records from `cursor` on)."""
@@ -133,7 +194,9 @@ class _Ring:
 class _Stages(_Ring):
     """The newest graphs, within a number of bytes; the stages of an executable go together, the newest ones stay."""
 
-    held: int = 0
+    def __init__(self) -> None:
+        super().__init__(None)
+        self.held = 0
 
     def keep(self, item: GraphRecord, nbytes: int) -> None:
         self.append(item)
@@ -146,6 +209,35 @@ class _Stages(_Ring):
 
 def _stage_bytes(record: GraphRecord) -> int:
     return record.nbytes or sum(map(node_bytes, record.nodes))
+
+
+def _span_bytes(span: Span) -> int:
+    return _STRINGS + len(span.name) + len(span.message) + len(span.detail)
+
+
+class _Clock:
+    """What a task's clock reads more than ours: entries (the task's time, offset, error bound) in order.
+
+    A new offset counts from the time it was measured at, and only when it differs by more than both errors: the spans
+    of one step are not moved against each other because a later probe was a little luckier.
+    """
+
+    def __init__(self) -> None:
+        self.entries: deque[tuple[float, float, float]] = deque(maxlen=_CLOCKS)
+
+    def learn(self, moment: float, offset: float, error: float) -> None:
+        if self.entries:
+            _, before, bound = self.entries[-1]
+            if abs(offset - before) <= error + bound and not error < bound / 2:
+                return
+        self.entries.append((moment, offset, error))
+
+    def at(self, moment: float) -> float:
+        """The offset for a time on the task's clock."""
+        for since, offset, _ in reversed(self.entries):
+            if moment >= since:
+                return offset
+        return self.entries[0][1] if self.entries else 0.0
 
 
 class Journal:
@@ -161,14 +253,18 @@ class Journal:
         self.wall_origin = time.time()
         self._lock = threading.Lock()
         size = capacity or settings.trace_capacity
-        self._spans = _Ring(size)
+        self._spans = _Ring(size, settings.trace_bytes, _span_bytes)
         self._points = _Ring(size)
         self._graphs = _Stages()
         self.graph_bytes = settings.trace_graph_bytes if graph_bytes is None else graph_bytes
+        self._states, self._tasks = _Ring(1000), _Ring(1000)
         self.status = StatusRecord()
         self.ran = ("", 0)           # (session, number) of the newest step; a plain store, since every step writes it
-        self.clock_offsets: dict[str, tuple[float, float]] = {}    # task -> (offset, error bound), seconds
-        self._listeners: list[Callable[[StatusRecord], None]] = []
+        self.inside: dict[int, tuple[str, int, float]] = {}    # thread -> (session, number, start) of the step it is in
+        self.ended = 0.0             # when the newest step ended
+        self.locate: Callable[[int], str] = lambda thread: ""  # what operation a thread is in; sessions know
+        self.lost_elsewhere: dict[str, int] = {}               # task -> spans it could not keep until they were sent
+        self._clocks: dict[str, _Clock] = {}
 
     # writing
     def span(self, span: Span) -> None:
@@ -177,12 +273,28 @@ class Journal:
             with self._lock:
                 self._spans.append(span)
 
-    def merge(self, task: str, spans: Iterable[Span], offset: float = 0.0, error: float = 0.0) -> None:
-        """Add `spans` of `task`, whose clock reads `offset` seconds more than ours (known within `error`)."""
-        moved = [s._replace(start=s.start - offset, end=s.end - offset) for s in spans] if offset else list(spans)
+    def merge(self, task: str, spans: Iterable[Span], offset: float = 0.0, error: float = 0.0, lost: int = 0) -> None:
+        """Add `spans` of `task`, whose clock reads `offset` seconds more than ours (known within `error`); `lost` more
+        fell out of its own records before. Each span is moved by the offset that held when it began."""
+        spans = list(spans)
         with self._lock:
-            self.clock_offsets[task] = (offset, error)
-            self._spans.extend(moved)
+            clock = self._clocks.setdefault(task, _Clock())
+            clock.learn(max((s.end for s in spans), default=0.0) if clock.entries else float("-inf"), offset, error)
+            if lost:
+                self.lost_elsewhere[task] = self.lost_elsewhere.get(task, 0) + lost
+            for span in spans:
+                moved = clock.at(span.start)
+                self._spans.append(span._replace(start=span.start - moved, end=span.end - moved) if moved else span)
+
+    @property
+    def clock_offsets(self) -> dict[str, tuple[float, float]]:
+        """Task -> (seconds its clock reads more than ours, error bound), as last measured."""
+        return {task: clock.entries[-1][1:] for task, clock in self._clocks.items() if clock.entries}
+
+    def clock_table(self, task: str) -> tuple[tuple[float, float, float], ...]:
+        """(time on the task's clock, offset, error bound) of each change; added to a span's times it gives the raw ones."""
+        clock = self._clocks.get(task)
+        return tuple(clock.entries) if clock else ()
 
     def point(self, series: str, step: int, value: float, unit: str = "") -> None:
         """Record one value of a series; used for loss, accuracy and summaries."""
@@ -195,20 +307,40 @@ class Journal:
             self._graphs.keep(record, self.graph_bytes)
 
     def set_status(self, **changes: Any) -> None:
-        """Replace the status; listeners (the lab bridge) are called outside the lock.
+        """Replace the status; a change of state, or of what it is in, is appended to the states.
 
-        Another session begins without a training loop; while one counts, other step numbers are not taken.
+        Another session begins without a training loop; while one counts, other step numbers are not taken. A new state
+        forgets what was said of the old one.
         """
         with self._lock:
-            before = self.status
+            before, now = self.status, time.perf_counter()
             if changes.get("session", before.session) != before.session:
                 changes = {"step": 0, "of": 0, "counted": False, **changes}
             elif before.counted and not changes.get("counted"):
                 changes.pop("step", None)
-            self.status = StatusRecord(**{**asdict(before), **changes})
-            status, listeners = self.status, tuple(self._listeners)
-        for listener in listeners:
-            listener(status)
+            changed = changes.get("state", before.state) != before.state
+            if changed:
+                changes = {**{name: getattr(StatusRecord, name) for name in _SAID}, "since": now, **changes}
+            self.status = status = replace(before, **changes)
+            if changed or any(getattr(status, name) != getattr(before, name) for name in _SAID):
+                self._states.append(StateRecord(now, status.state, status.session, status.what, status.part, status.parts,
+                                                status.step, status.task, status.cause, status.fix))
+
+    def fail(self, session: str, step: int, error: BaseException, task: str = "") -> None:
+        """A step of `session` ended with `error`: the state says so, with its cause and what to do."""
+        cause, _, fix = str(error).partition("\n")[0].partition("; ")
+        stopped = type(error).__name__ in ("CancelledError", "KeyboardInterrupt")
+        gone = next((record.task for record in self.status.lost if record.task in str(error)), "")
+        self.set_status(state="stopped" if stopped else "failed", session=session, step=step, task=task or gone,
+                        cause=cause or type(error).__name__, fix=fix)
+
+    def task(self, task: str, event: str, address: str = "", cause: str = "", fix: str = "") -> None:
+        """Record that a task joined, was lost or was closed; the status lists those that are lost."""
+        record = TaskRecord(time.perf_counter(), task, event, address, cause, fix)
+        with self._lock:
+            self._tasks.append(record)
+            others = tuple(one for one in self.status.lost if one.task != task)
+            self.status = replace(self.status, lost=(*others, record) if event == "lost" else others)
 
     def count(self, step: int, of: int = 0, session: str = "") -> None:
         """Called by a training loop: it is at `step` of `of` (0: unknown). Views show this number from now on, until
@@ -217,9 +349,27 @@ class Journal:
             self.set_status(step=step, of=of, counted=True)
 
     def current(self) -> StatusRecord:
-        """The status with the newest step; `status` itself is replaced a few times a second only."""
+        """The status with what is true at this moment: the newest step, and whether one is in flight.
+
+        A session runs while a step is inside it, and for a moment after it; a training loop says itself when it ends.
+        """
         status, (session, step) = self.status, self.ran
-        return status if status.counted or session != status.session else replace(status, step=max(step, status.step))
+        if status.counted:
+            return status
+        if session == status.session:
+            status = replace(status, step=max(step, status.step))
+        if status.state == "running":
+            inside = {thread: start for thread, (run, _, start) in tuple(self.inside.items()) if run == status.session}
+            if inside:
+                return replace(status, since=min(inside.values()), what=self._inside_of(inside) or status.what)
+            if time.perf_counter() - self.ended > _IDLE:
+                return replace(status, state="ready", since=self.ended)
+        return status
+
+    def _inside_of(self, threads: Mapping[int, float]) -> str:
+        """The operation that a long step is in, "" when it is not long or in none."""
+        now = time.perf_counter()
+        return next((found for thread, start in threads.items() if now - start > _IDLE and (found := self.locate(thread))), "")
 
     # reading
     def spans_since(self, cursor: int = 0) -> tuple[int, int, list[Span]]:
@@ -237,11 +387,20 @@ class Journal:
         with self._lock:
             return self._graphs.since(cursor)
 
-    def listen(self, listener: Callable[[StatusRecord], None]) -> Callable[[], None]:
-        """Call `listener` on every status change; returns the function that stops it."""
+    def states_since(self, cursor: int = 0) -> tuple[int, int, list[StateRecord]]:
+        """(next cursor, how many were lost to the bound, the states from `cursor` on, oldest first)."""
         with self._lock:
-            self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+            return self._states.since(cursor)
+
+    def tasks_since(self, cursor: int = 0) -> tuple[int, int, list[TaskRecord]]:
+        """(next cursor, how many were lost to the bound, what became of tasks from `cursor` on, oldest first)."""
+        with self._lock:
+            return self._tasks.since(cursor)
+
+    @property
+    def span_bytes(self) -> int:
+        """Bytes that the spans kept now take, estimated."""
+        return self._spans.nbytes
 
     def wall(self, moment: float) -> float:
         """Wall-clock seconds since the epoch of a moment on this journal's clock."""

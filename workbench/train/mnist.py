@@ -113,6 +113,7 @@ class _Run:
         threads = [threading.Thread(target=self._work, args=(i,), name=f"wb-replica-{i}", daemon=True)
                    for i in range(count)]
         self._tell(0)
+        trace.journal.set_status(state="running")
         for thread in threads:
             thread.start()
         running = count
@@ -126,7 +127,12 @@ class _Run:
                 except queue.Empty:
                     pass
                 yield self._record(self._accuracy(2000) if self._due() else None)
-            yield self._record(self._accuracy(None), self._save(checkpoint_dir))
+            final = self._record(self._accuracy(None), self._save(checkpoint_dir))
+            trace.journal.set_status(state="finished" if self.done >= self.steps else "stopped")
+            yield final
+        except GeneratorExit:
+            trace.journal.set_status(state="stopped", cause="the program ended the training before its last step")
+            raise
         finally:
             self._stop.set()
             for thread in threads:
@@ -198,7 +204,7 @@ class _Run:
         tower = self.replicas.towers[0]
         images, labels = self.data.test.images[:most], self.data.test.labels[:most]
         value = float(self.session.run(tower.metrics["accuracy"], dict(zip(tower.feeds, (images, one_hot(labels))))))
-        trace.journal.point("accuracy", self.done, value)
+        trace.journal.point("accuracy" if most else "accuracy (test)", self.done, value)
         return value
 
     def _save(self, directory: str | None) -> str:

@@ -22,7 +22,6 @@ from workbench.viz.straggler_view import StragglerModel
 __all__ = ["LiveModel"]
 
 RANKING_EVERY = 5  # frames with new steps between two straggler rankings
-QUIET = 1.5  # seconds without news after which a running session is between runs, if its steps are not longer still
 REMEMBERED = 64  # executables among which the graph to show is chosen
 
 
@@ -48,7 +47,6 @@ class LiveModel:
         self._status: dict[str, Any] = {}
         self._sequence = 0
         self._unranked = 0
-        self._heard = (time.monotonic(), 0.0)  # when the journal had news last, and the longest step in it; seconds
 
     def command(self, name: str, argument: Any = None) -> None:
         """Do what a screen asked for (`schema.COMMANDS`).
@@ -66,14 +64,13 @@ class LiveModel:
             getattr(self._gate, name)()
 
     def status(self) -> dict[str, Any]:
-        """The journal's status as it is now, as JSON data; waits for no frame.
+        """The journal's status as it is now, as JSON data; waits for no frame. `seconds`: how long it has lasted."""
+        return {**self._said(), "seconds": round(time.perf_counter() - self._journal.current().since, 1)}
 
-        A session does not tell when its last step was the last: "running" turns to "ready" when much more time than
-        a step takes went by without any news.
-        """
-        status, (heard, longest) = asdict(self._journal.current()), self._heard
-        if status["state"] == "running" and time.monotonic() - heard > max(QUIET, 5 * longest):
-            status["state"] = "ready"
+    def _said(self) -> dict[str, Any]:
+        """What the run says, without the clock that never stands still; `records_lost` never reached a view."""
+        status = asdict(self._journal.current())
+        status["records_lost"] = sum(self._lost.values()) + sum(self._journal.lost_elsewhere.values())
         return status
 
     def frame(self) -> dict[str, Any] | None:
@@ -85,9 +82,7 @@ class LiveModel:
         spans = self._read("spans", self._journal.spans_since)
         points = self._read("points", self._journal.points_since)
         graphs = self._read("graphs", self._journal.graphs_since)
-        if spans or points or graphs or self._journal.current().step != self._status.get("step"):
-            self._heard = time.monotonic(), max((s.end - s.start for s in spans if s.kind == "step"), default=0.0)
-        status = self.status()
+        status = self._said()
         self._graphs.take(graphs, status["session"])
         moved = self._graphs.answer(self._asked)
         timed = self._graphs.feed(spans)
@@ -98,7 +93,7 @@ class LiveModel:
             return None
         self._status = status
         self._sequence += 1
-        frame = Frame(self._sequence, status, lost=dict(self._lost))
+        frame = Frame(self._sequence, self.status(), lost=dict(self._lost))
         frame.graph = self._graphs.view() if graphs or moved or timed else None
         frame.steps = _of_tasks(self._steps.view(status["session"]), "tasks", status) if stepped else None
         frame.series = self._series.view() if self._series.feed(points) else None

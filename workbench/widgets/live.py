@@ -20,15 +20,8 @@ from workbench.widgets.steps import StepTimesWidget
 
 __all__ = ["LiveView"]
 
-_BUSY = ("running", "paused")
-_WORDS = {
-    "empty": "Nothing ran yet",
-    "ready": "Ready",
-    "running": "Running",
-    "paused": "Paused",
-    "stopped": "Stopped",
-    "failed": "Failed",
-}
+_BUSY = ("running", "paused", "building", "rewriting", "compiling", "waiting", "recovering")
+_WORDS = {"empty": "Nothing ran yet"}
 
 
 class LiveView(ipywidgets.VBox):
@@ -98,11 +91,12 @@ class LiveView(ipywidgets.VBox):
             self._refresh(self._bundle())
 
     def _show_status(self, frame: dict[str, Any]) -> None:
-        status, lost = frame["status"], sum(frame["lost"].values())
-        facts = [f"<b>{_WORDS.get(status['state'], html.escape(status['state']))}</b>"]
+        status, lost = frame["status"], frame["status"]["records_lost"]
+        facts = [f"<b>{_WORDS.get(status['state'], html.escape(status['state'].capitalize()))}</b>"]
         of = f" of {status['of']:,}" if status["of"] else ""
         facts += [f"step {status['step']:,}{of}"] if status["state"] != "empty" else []
-        facts += [html.escape(status["message"])] if status["message"] else []
+        facts += [html.escape(status[name]) for name in ("what", "cause", "fix") if status[name]]
+        facts += [html.escape(f"{task['cause']}. {task['fix']}") for task in status["lost"]]
         facts += [f"{lost:,} records were lost to the journal's bound"] if lost else []
         worst = (frame["stragglers"] or {"rows": []})["rows"][:1]
         second = self._second if frame["stragglers"] is None else ""
@@ -115,7 +109,7 @@ class LiveView(ipywidgets.VBox):
         )
         busy = status["state"] in _BUSY
         for name, on in (
-            ("pause", status["state"] in ("ready", "running")),
+            ("pause", busy and status["state"] != "paused"),
             ("resume", status["state"] == "paused"),
             ("stop", busy),
         ):

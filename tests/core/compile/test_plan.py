@@ -99,7 +99,7 @@ def test_a_traced_step_has_a_span_per_operation():
     spans = journal.spans_since()[2]
     assert [(s.kind, s.name, s.detail, s.step, s.nbytes) for s in spans] == [
         ("op", "first", "exp", 7, 200), ("op", "second", "tanh", 7, 200)]
-    assert spans[0].end <= spans[1].end and all(s.start <= s.end for s in spans) and instance.marks == []
+    assert spans[0].end <= spans[1].end and all(s.start <= s.end for s in spans) and len(instance.marks) == 0
 
 
 def test_instances_share_the_plan_and_nothing_else():

@@ -313,8 +313,7 @@ class Cluster:
             return
         why = f"{type(error).__name__}: {error}" if error is not None else "connection closed"
         if member.lost is None:
-            member.lost = errors.UnavailableError(f"{member.task} at {member.address} was lost ({why}); its worker process "
-                                                  "died or cannot be reached; close this cluster and start a new one")
+            member.lose(why)
             logger.error("workbench: %s", member.lost)
         for step, pending in list(self._pending.items()):
             if member.task in self._handles.get(pending.handle, ()):
@@ -354,6 +353,7 @@ class Cluster:
         for pending in list(self._pending.values()):
             pending.fail(errors.CancelledError(f"step {pending.step}: the cluster was closed; start a new one"))
         for member in self._members.values():
+            member.tell("closed")
             if member.lost is None:
                 with contextlib.suppress(errors.UnavailableError):       # gone already
                     if not member.post(m.Close(), wait=False):

@@ -57,6 +57,18 @@ class Member:
         self._backlog: deque[tuple[m.Message, int]] = deque()
         self._clocks: deque[tuple[float, float]] = deque(maxlen=16)      # (error bound, offset), seconds
         connection.start(self._on_frame, self._on_close, group)
+        self.tell("joined")
+
+    def tell(self, event: str, cause: str = "", fix: str = "") -> None:
+        """Have the journal know what became of this task, for every view."""
+        self._journal.task(self.task, event, self.address, cause, fix)
+
+    def lose(self, why: str) -> None:
+        """It is gone: nothing can be asked of it any more."""
+        self.lost = errors.UnavailableError(f"{self.task} at {self.address} was lost ({why}); its worker process died or "
+                                            "cannot be reached; close this cluster and start a new one")
+        self.tell("lost", f"{self.task} was lost ({why}); its worker process died or cannot be reached",
+                  "Close this cluster, start a new one and restore the newest checkpoint.")
 
     # sending
     def post(self, message: m.Message, step: int = -1, wait: bool = True) -> bool:
@@ -121,7 +133,7 @@ class Member:
         elif kind is m.SpanBatch:
             offset, bound = self.clock
             self.lost_spans += message.lost         # type: ignore[attr-defined]
-            self._journal.merge(self.task, message.spans, offset, bound)      # type: ignore[attr-defined]
+            self._journal.merge(self.task, message.spans, offset, bound, message.lost)      # type: ignore[attr-defined]
         else:
             self._on_answer(number, message)
 

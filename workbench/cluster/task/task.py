@@ -189,7 +189,7 @@ class Task:
         if active.trace >= SPANS or (active.trace == LONG and seconds > _LONG_STEP):
             failure = type(result).__name__ if isinstance(result, BaseException) else ""
             self.journal.span(Span("step", _session_of(active.handle), self.name, f"{self.name}/device:CPU:0", 0,
-                                   active.started, ended, step, detail=failure))
+                                   active.started, ended, step, detail=failure, executable=active.handle))
         if isinstance(result, BaseException):
             self._reply(m.Failed(type(result).__name__, _text(result), ""), step)
         else:
@@ -236,8 +236,10 @@ class Task:
             raise
         if recorded:
             tensor, source = key.split("|")[1:3]
+            active = self._active.get(step)
             self.journal.span(Span("send", tensor, self.name, source, threading.get_ident(), started,
-                                   time.perf_counter(), step, key, getattr(value, "nbytes", 0)))
+                                   time.perf_counter(), step, key, getattr(value, "nbytes", 0), "",
+                                   active.handle if active else ""))
 
     def on_tensor(self, connection: Connection, frame: Frame) -> None:
         """A frame on a connection from another task."""

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 
@@ -205,7 +205,7 @@ class Spans(Codec):
     """A tuple of trace spans, each field checked against the record's own type."""
 
     wanted = "trace span"
-    _types = (str, str, str, str, int, float, float, int, str, int, str)
+    _types = tuple(get_type_hints(Span).values())
 
     def pack(self, value: Any, payload: Payload, where: str) -> Any:
         return value

@@ -9,6 +9,7 @@ from typing import Any
 from workbench.core.compile import ownership
 from workbench.core.compile.forms import Block, Branch, Instruction, Line, Loop, checked, passed
 from workbench.core.compile.liveness import Liveness
+from workbench.core.compile.marks import Marked
 from workbench.core.compile.values import Home, Local, Value
 from workbench.core.graph.graph import Operation, Tensor
 
@@ -49,7 +50,7 @@ class Code:
     text: str
     functions: list[Function]
     segments: list[str]                       # the function of each segment
-    marks: list[Instruction]                  # of traced code: the line each time stamp ends
+    marks: list[Marked]                       # of traced code: the line each time stamp ends
     _sites: list[tuple[int, Operation]]       # (line of the text, what begins there), in order
 
     @property
@@ -71,9 +72,10 @@ class Code:
 class Writer:
     """Writes the lines of one function; `traced` adds a time stamp after every line. It is the `Names` of the forms."""
 
-    def __init__(self, function: Function, liveness: Liveness, marks: list[Instruction] | None, count: int) -> None:
+    def __init__(self, function: Function, liveness: Liveness, marks: list[Marked] | None, count: int) -> None:
         self.function, self.liveness, self.marks, self._kernels = function, liveness, marks, count
         self._defined: dict[int, set[int]] = {}
+        self._loop = -1                        # number of the mark of the loop being written
 
     # names
     def symbol(self, value: Value) -> str:
@@ -112,7 +114,7 @@ class Writer:
         if line.calls:
             self.function.kernels[kernel] = line
         if self.marks is not None:
-            self.marks.append(line)
+            self.marks.append(Marked(line, self._loop))
             self.put(depth, f"mark({len(self.marks) - 1}, now())")
 
     def forget(self, block: Block, position: int, line: Instruction, depth: int) -> None:
@@ -139,6 +141,11 @@ class Writer:
     def loop(self, line: Loop, depth: int) -> None:
         tensors = line.op.outputs
         self.assign(line.variables, [passed(self, *three) for three in zip(line.initial, line.variables, tensors)], depth)
+        around = self._loop
+        if self.marks is not None:
+            self.marks.append(Marked(line, around))
+            self._loop = len(self.marks) - 1
+            self.put(depth, f"enter({self._loop}, now())")
         self.put(depth, "while True:")
         self.block(line.condition, depth + 1)
         self.put(depth + 1, f"if not {self.symbol(line.condition.results[0])}: break")
@@ -148,6 +155,9 @@ class Writer:
         self.assign(line.variables, [
             passed(self, value, variable, tensor) + (".copy()" if value.array and value.roots - variable.roots else "")
             for value, variable, tensor in zip(line.body.results, line.variables, tensors)], depth + 1)
+        if self.marks is not None:
+            self.put(depth, "leave(now())")
+        self._loop = around
 
     def assign(self, targets: list[Value], sources: list[str], depth: int) -> None:
         if targets:
@@ -171,7 +181,7 @@ class Writer:
 def generate(segments: list[SegmentCode], liveness: Liveness, traced: bool) -> Code:
     """The text of all segments."""
     functions: list[Function] = []
-    marks: list[Instruction] = []
+    marks: list[Marked] = []
     for code in segments:
         pieces = [code.block.lines[i:i + LONGEST] for i in range(0, len(code.block.lines), LONGEST)]
         count = sum(len(function.kernels) for function in functions)
@@ -180,7 +190,7 @@ def generate(segments: list[SegmentCode], liveness: Liveness, traced: bool) -> C
     return Code(text, functions, [code.name for code in segments], marks, sites)
 
 
-def _whole(code: SegmentCode, liveness: Liveness, marks: list[Instruction] | None, count: int) -> list[Function]:
+def _whole(code: SegmentCode, liveness: Liveness, marks: list[Marked] | None, count: int) -> list[Function]:
     function = Function(code.name, _head(code.name, [v.symbol for v in code.inputs]))
     writer = Writer(function, liveness, marks, count)
     writer.enter(code)
@@ -190,7 +200,7 @@ def _whole(code: SegmentCode, liveness: Liveness, marks: list[Instruction] | Non
     return [function]
 
 
-def _in_parts(code: SegmentCode, liveness: Liveness, marks: list[Instruction] | None, count: int) -> list[Function]:
+def _in_parts(code: SegmentCode, liveness: Liveness, marks: list[Marked] | None, count: int) -> list[Function]:
     """A function for every LONGEST lines; what a later part reads goes over in a list, which holds it nowhere else."""
     lines = code.block.lines
     starts = list(range(0, len(lines), LONGEST))
@@ -256,7 +266,7 @@ def _assembled(functions: list[Function]) -> tuple[str, list[tuple[int, Operatio
     sites: list[tuple[int, Operation]] = []
     for function in functions:
         names = [*function.kernels, *sorted(function.values), *function.objects, *function.parts]
-        common = ("empty", "asarray", "check", "mark", "now")
+        common = ("empty", "asarray", "check", "mark", "enter", "leave", "now")
         text += [f"def bind_{function.name}(o):", *(f"    {name} = o[{name!r}]" for name in (*names, *common)), function.head]
         sites += [(len(text) + 1 + index, op) for index, op in function.sites]
         text += [*function.lines, f"    return {function.name}"]

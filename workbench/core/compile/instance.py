@@ -1,9 +1,7 @@
 """A plan bound to one task's state and to memory of its own: what runs a step, one step at a time."""
 from __future__ import annotations
 
-import itertools
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,11 +9,12 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.compile.codegen import Function
+from workbench.core.compile.marks import Marks
 from workbench.core.compile.plan import Plan
 from workbench.core.compile.values import Value, aligned
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.state.variables import Container, Context
-from workbench.core.trace import Journal, Span
+from workbench.core.trace import Journal
 
 __all__ = ["Arena", "Instance"]
 
@@ -40,12 +39,12 @@ class Instance:
         self.plan, self.container, self.device, self.traced = plan, container, device, traced
         self.cancelled = threading.Event()
         self.contexts: list[Context] = []
-        self.marks: list[tuple[int, float, int]] = []      # (line, time, thread)
         self._send: Callable[..., None] | None = None
         self._resources: dict[int, Any] = {}
         self._values: dict[int, Any] = {}
         self.arena = arena or Arena(plan.arena_bytes)
         self.code, binders = plan.load(traced)
+        self.marks = Marks(self.code.marks)
         self.functions = self._bind(binders)
         self.run: Run = self.functions[0] if self.functions else lambda *feeds: ()
         computing = (segment.index for segment in plan.segments if segment.kind == "compute")
@@ -60,14 +59,7 @@ class Instance:
 
     def operation_spans(self, step: int, journal: Journal) -> None:
         """Record one span per operation of a traced step, from the time stamps between its lines."""
-        marks, self.marks = sorted(self.marks, key=lambda mark: mark[2]), []      # heavy segments overlap
-        task = self.device.partition("/device:")[0]
-        for (_, start, _), (index, end, thread) in itertools.pairwise(marks):
-            if index < 0:      # a new segment began: the time before it was spent waiting
-                continue
-            line = self.code.marks[index]
-            nbytes = sum(v.spec.nbytes for v in line.outputs if v.shape is not None and v.dtype != object)
-            journal.span(Span("op", line.op.name, task, self.device, thread, start, end, step, "", nbytes, line.op.type))
+        self.marks.record(step, self.device, self.plan.executable, journal)
 
     def context(self, op: Operation) -> Context:
         """A context for one run of `op`."""
@@ -105,8 +97,7 @@ class Instance:
 
     def _objects(self) -> dict[str, Any]:
         """Names that any function may use."""
-        return {"empty": np.empty, "asarray": np.asarray, "check": self._check, "now": time.perf_counter,
-                "mark": lambda index, moment: self.marks.append((index, moment, threading.get_ident()))}
+        return {"empty": np.empty, "asarray": np.asarray, "check": self._check, **self.marks.functions()}
 
     def _names(self, function: Function) -> dict[str, Any]:
         names = {symbol: self.value(value) for symbol, value in function.values.items()}

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import threading
 import types
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +19,7 @@ from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.program import Program, is_back_edge, needed
 from workbench.core.kernels import load_libraries
 
-__all__ = ["Plan", "PlanSegment", "compile_plan"]
+__all__ = ["Plan", "PlanSegment", "compile_plan", "plan_called"]
 
 
 @dataclass
@@ -61,6 +62,11 @@ class Plan:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
+    def executable(self) -> str:
+        """Key of the graph records it was compiled from; the shares of several devices are one executable."""
+        return self.name.partition("/job:")[0]
+
+    @property
     def source(self) -> str:
         """The Python that a step runs."""
         return self.code.text
@@ -78,13 +84,17 @@ class Plan:
                 self._loaded[traced] = code, code.load(f"{self.name}{' traced' if traced else ''}")
             return self._loaded[traced]
 
+    def at(self, line: int, traced: bool) -> Operation | None:
+        """The operation that stands at a line of generated code."""
+        return self._loaded[traced][0].operation_at(line)
+
     def locate(self, traceback: types.TracebackType | None) -> Operation | None:
         """The operation whose line of generated code raised."""
         found = None
         while traceback is not None:
             name = traceback.tb_frame.f_code.co_filename
             if name.startswith(f"<plan {self.name}"):
-                found = self._loaded[name.endswith(" traced>")][0].operation_at(traceback.tb_lineno)
+                found = self.at(traceback.tb_lineno, name.endswith(" traced>"))
             traceback = traceback.tb_next
         return found
 
@@ -114,8 +124,18 @@ def compile_plan(program: Program, name: str = "step") -> Plan:
     compute = [c for c, s in zip(codes, segments) if s.kind == "compute"]
     lone = {t for s in segments if s.kind != "compute" for t in s.op.inputs}
     bound = {t: known[t] for t in lone if isinstance(known.get(t), Constant | Handle)}
-    return Plan(name, program, segments, selector.values, compute, liveness, liveness.places(layout.offsets), layout.size,
+    plan = Plan(name, program, segments, selector.values, compute, liveness, liveness.places(layout.offsets), layout.size,
                 codegen.generate(compute, liveness, False), bound, single)
+    _PLANS[name] = plan
+    return plan
+
+
+_PLANS: weakref.WeakValueDictionary[str, Plan] = weakref.WeakValueDictionary()
+
+
+def plan_called(name: str) -> Plan | None:
+    """The living plan of this name, as it stands in the file name of its code."""
+    return _PLANS.get(name)
 
 
 def _segment(index: int, part: Cut, program: Program, selector: Selector, known: dict[Tensor, Value],

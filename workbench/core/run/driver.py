@@ -37,6 +37,7 @@ from workbench.core.run.executor import (
     Tag,
 )
 from workbench.core.run.rendezvous import Rendezvous
+from workbench.core.run.tally import Tally
 from workbench.core.trace import Journal, Span
 
 __all__ = ["StepRun", "nodes_of", "run_error"]
@@ -93,6 +94,7 @@ class StepRun:
         self.instance, self.plan, self.step, self.rendezvous = instance, instance.plan, step, rendezvous
         self.journal, self._send, self._done, self._returned = journal, send, done, returned
         self._recorded = recorded and journal.enabled
+        self._tally = Tally(journal)
         self.values: dict[Tag, dict[Tensor, Any]] = {ROOT: dict(zip(self.plan.program.feeds, feeds))}
         self._before_compute, self._hands = before_compute, hands
         self._executor = Executor(nodes)
@@ -207,8 +209,7 @@ class StepRun:
         except BaseException as error:
             return SegmentFailed(segment.index, tag, run_error(self.plan, error, segment))
         if self._recorded:
-            self.journal.span(Span("segment", segment.name, task_of(self.instance.device), self.instance.device,
-                                   threading.get_ident(), started, time.perf_counter(), self.step))
+            self._record("segment", segment, segment.name, started)
         return SegmentFinished(segment.index, tag)
 
     def block(self, segment: PlanSegment, action: RunSegment) -> None:
@@ -221,8 +222,7 @@ class StepRun:
             self._undo.pop(key, None)
             self.table(action.tag).update(zip(op.outputs, outputs))
             if self._recorded:
-                self.journal.span(Span("queue", op.name, task_of(self.instance.device), self.instance.device,
-                                       threading.get_ident(), started, time.perf_counter(), self.step, detail=op.type))
+                self._record("queue", segment, op.name, started, detail=op.type)
             self.post(SegmentFinished(segment.index, action.tag))
 
         def fail(error: BaseException) -> None:
@@ -250,11 +250,15 @@ class StepRun:
                 return
             self.table(action.tag)[op.outputs[0]] = value
             if self._recorded:
-                self.journal.span(Span("recv", op.attrs["tensor"], task_of(self.instance.device), self.instance.device,
-                                       threading.get_ident(), started, time.perf_counter(), self.step, key,
-                                       getattr(value, "nbytes", 0)))
+                self._record("recv", segment, op.attrs["tensor"], started, key, getattr(value, "nbytes", 0))
             self.post(SegmentFinished(segment.index, action.tag, (dead,)))
         self.rendezvous.receive(key, arrived)
+
+    def _record(self, kind: str, segment: PlanSegment, name: str, started: float, message: str = "", nbytes: int = 0,
+                detail: str = "") -> None:
+        device = self.instance.device
+        self._tally.add(segment.index, Span(kind, name, task_of(device), device, threading.get_ident(), started,
+                                            time.perf_counter(), self.step, message, nbytes, detail, self.plan.executable))
 
     def send(self, segment: PlanSegment, action: RunSegment) -> None:
         assert self._send is not None
@@ -289,6 +293,7 @@ class StepRun:
         with self._lock:
             self._over = True
             clean = action.error is None and not self._given_up
+        self._tally.finish()
         if action.error is None and self.instance.traced:
             self.instance.operation_spans(self.step, self.journal)
         if action.error is not None:

@@ -33,7 +33,7 @@ class Gate:
                 self._changed.wait(0.5)      # wakes regularly so that Ctrl-C is seen on every platform
             if self.stopped:
                 self.stopped = self.closed = False
-                self._journal.set_status(state="stopped", message="stopped by the user")
+                self._journal.set_status(state="stopped", cause="stopped by the user", fix="run again to go on")
                 raise errors.CancelledError("Session.run: stopped by the user; run again to go on")
 
     def pause(self) -> None:

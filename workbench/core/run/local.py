@@ -161,13 +161,15 @@ class _Threads:
         return state.results
 
     def _begin(self, state: _Step, feeds: Sequence[Any], step: int, traced: bool, journal: trace.Journal) -> None:
+        executable = self.plans[0][1].executable
+
         def send(key: str, value: Any, dead: bool) -> None:
             started = time.perf_counter()
             state.meeting.send(key, value.copy() if isinstance(value, np.ndarray) else value, dead)
             if journal.enabled:
                 tensor, source = key.split("|")[1:3]
                 journal.span(trace.Span("send", tensor, task_of(source), source, threading.get_ident(), started,
-                                        time.perf_counter(), step, key, getattr(value, "nbytes", 0)))
+                                        time.perf_counter(), step, key, getattr(value, "nbytes", 0), "", executable))
         for (part, _), nodes, pool in zip(self.plans, self._nodes, self.pools):
             state.runs.append(StepRun(pool.take(traced), nodes, [feeds[i] for i in part.feeds], step, state.meeting, send,
                                       state.part_done(part), state.hands, journal, returned=pool.give))

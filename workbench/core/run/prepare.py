@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import threading
 import time
 from collections import Counter
@@ -63,30 +64,34 @@ class Preparation:
     lowered: Callable[[Operation], bool]
     kernels: KernelOptions
 
-    def prepare(self, name: str, definition: Definition, shapes: Sequence[Shape]) -> Executable:
-        """All stages for feeds of `shapes`. `name` is never used twice: tasks may still prepare one that was given up."""
+    def prepare(self, name: str, definition: Definition, shapes: Sequence[Shape], say: Callable[..., None]) -> Executable:
+        """All stages for feeds of `shapes`; `say(state, …)` hears of each. `name` is never used twice: tasks may still
+        prepare one that was given up."""
         with uncollected():
-            return self._prepare(name, definition, shapes)
+            return self._prepare(name, definition, shapes, say)
 
-    def _prepare(self, name: str, definition: Definition, shapes: Sequence[Shape]) -> Executable:
+    def _prepare(self, name: str, definition: Definition, shapes: Sequence[Shape],
+                 say: Callable[..., None]) -> Executable:
         start = time.perf_counter()
         devices = self.backend.devices
         stages = Stages(name, devices)
+        say("building")
         program = prune(self.graph, definition.tensors, definition.targets, dict(zip(definition.feeds, shapes)))
         _record(lambda: stages.whole("built", "What the fetches need, before any rewrite.", program))
         lowered = lower(program, self.lowered)
-        lowered = run_passes(lowered, self.disabled,
-                             lambda stage, note, p: _record(lambda: stages.whole(stage, note, p)))
+        lowered = run_passes(lowered, self.disabled, _rewriting(stages, say, len(lowered.graph.operations)))
         placement = place(lowered, devices, devices[0])
         _record(lambda: stages.whole("placed", "Every operation has a device.", lowered, placement))
         parts = partition(lowered, placement)
         self._rewrite_shares(parts, stages)
         count = len(lowered.graph.operations)
+        say("compiling", what=f"{count:,} operations")
         runner = self.backend.prepare(parts, name, len(program.fetches), self.kernels) if parts else _Nothing()
         home = devices[0]
         shown = "" if all(shape.known for shape in shapes) else ", shapes left open"
         trace.journal.span(Span("compile", name, home.partition("/device:")[0], home, threading.get_ident(), start,
-                                time.perf_counter(), -1, detail=f"{count} operations{shown}"))
+                                time.perf_counter(), -1, detail=f"{count} operations{shown}", executable=name))
+        say("ready")
         return Executable(name, runner, _busiest(lowered, placement, home), runner.nbytes + _OPERATION_BYTES * count)
 
     def _rewrite_shares(self, parts: Sequence[Part], stages: Stages) -> None:
@@ -99,6 +104,17 @@ class Preparation:
             part.program = run_passes(part.program, self.disabled, record, DEVICE_PASSES)
         for stage, (note, shares) in found.items():
             _record(lambda s=stage, n=note, p=shares: stages.side_by_side(s, n, p))      # type: ignore[misc]
+
+
+def _rewriting(stages: Stages, say: Callable[..., None], operations: int) -> Callable[[str, str, Program], None]:
+    """Records the graph after each pass, and says which one it was and how many are done."""
+    done = itertools.count(1)
+    say("rewriting", what=f"{operations:,} operations", parts=len(PASSES))
+
+    def record(stage: str, note: str, program: Program) -> None:
+        say("rewriting", what=stage, part=next(done), parts=len(PASSES))
+        _record(lambda: stages.whole(stage, note, program))
+    return record
 
 
 def _record(make: Callable[[], GraphRecord]) -> None:

@@ -25,10 +25,13 @@ from workbench.core.run.local import Backend, LocalBackend
 from workbench.core.run.metadata import StepRecorder
 from workbench.core.run.plans import Definition, Executable, Form, Plans
 from workbench.core.run.prepare import Preparation, check_passes
+from workbench.core.run.where import operation_of
 from workbench.core.trace import Span
 from workbench.settings import settings
 
 __all__ = ["InteractiveSession", "Session"]
+
+trace.journal.locate = operation_of
 
 _FORMS = 4096             # ways to ask that are remembered; one that is forgotten costs a flattening
 _SHORTEST = 0.0005        # seconds between recorded steps: very short steps are sampled, their numbers tell how many
@@ -138,26 +141,46 @@ class Session:
             values = [values[i] for i in form.order]
         journal = trace.journal
         if not journal.enabled:
-            return form.build(found.runner.run(values, step, traced, deadline, recorder))
+            return form.build(self._run(found, values, step, traced, deadline, recorder))
+        thread, start = threading.get_ident(), time.perf_counter()
         journal.ran = (self.name, step)
-        start = time.perf_counter()
+        journal.inside[thread] = (self.name, step, start)
+        if journal.status.state != "running" or journal.status.session != self.name:
+            self._say("running", step=step)
         if start - self._last_op > _OP_PERIOD:
             self._last_op, traced = start, True
-        results = found.runner.run(values, step, traced, deadline, recorder)
-        end = time.perf_counter()
+        try:
+            results = self._run(found, values, step, traced, deadline, recorder)
+        finally:
+            journal.inside.pop(thread, None)
+            journal.ended = end = time.perf_counter()
         if end - self._last_span > _SHORTEST:
             self._last_span = end
             self._record(found, step, start, end)
         return form.build(results)
 
+    def _run(self, found: Executable, values: Sequence[Any], step: int, *how: Any) -> Sequence[Any]:
+        try:
+            return found.runner.run(values, step, *how)
+        except errors.OutOfRangeError:      # the end of the data, which programs wait for
+            raise
+        except BaseException as error:
+            trace.journal.fail(self.name, step, error)
+            raise
+
+    def _say(self, state: str, **facts: Any) -> None:
+        """What this session does now; a gate that is shut stays the news."""
+        if not gate.closed:
+            trace.journal.set_status(state=state, session=self.name, **facts)
+
     def _record(self, found: Executable, step: int, start: float, end: float) -> None:
         journal = trace.journal
         if not self._backend.records_steps:
             journal.span(Span("step", self.name, found.home.partition("/device:")[0], found.home,
-                              threading.get_ident(), start, end, step))
+                              threading.get_ident(), start, end, step, executable=found.name))
         if end - self._last_status > 0.1:
             self._last_status = end
-            journal.set_status(state="paused" if gate.closed else "running", step=step, session=self.name)
+            self._say("running", step=step)
 
     # feeding
     def _feeds(self, feed_dict: Mapping[Any, Any]) -> tuple[tuple[Any, ...], list[Any], tuple[Any, ...]]:
@@ -233,7 +256,11 @@ class Session:
 
     def _prepare(self, definition: Definition, fed: Sequence[Any] | None) -> Executable:
         shapes = [t.shape for t in definition.feeds] if fed is None else [Shape(shape) for shape in fed]
-        return self._preparation.prepare(f"{self.name}_{next(self._executables)}", definition, shapes)
+        try:
+            return self._preparation.prepare(f"{self.name}_{next(self._executables)}", definition, shapes, self._say)
+        except BaseException as error:
+            trace.journal.fail(self.name, trace.journal.status.step, error)
+            raise
 
     def _check_feed(self, tensor: Tensor, value: Any) -> None:
         if not tensor.shape.compatible(Shape(np.shape(value))):
