@@ -30,13 +30,19 @@ from workbench.commands.screen import duration, picture
 from workbench.commands.train import Options, train_mnist
 from workbench.core.kernels.cache import Cache
 from workbench.core.run.gate import gate
+from workbench.core.trace import StatusRecord, TaskRecord
 from workbench.io.datasets import load_mnist
 from workbench.settings import settings
 from workbench.train.progress import Progress
+from workbench.viz.verdict import Row, Summary, Verdict
 
 __all__ = ["mnist_folder"]
 
-TASKS = {"/job:worker/task:0": 3.25, "/job:worker/task:1": 9.5}
+def summary(kind="worker", subject="/job:worker/task:1"):
+    """What a run of two workers is, one slower than the other."""
+    rows = [Row(f"/job:worker/task:{i}", work, 1.0, 0.0, 2.0, 0.0, 12.5, 0.0, "worker:1", "")
+            for i, work in enumerate((3.25, 9.5))]
+    return Summary(Verdict(kind, subject, 0.5, "worker:1 costs 50 % of each step.", "Let it go."), rows, 12.5)
 
 
 def scripted(steps=100, every=10, fail=None, **last):
@@ -50,7 +56,7 @@ def scripted(steps=100, every=10, fail=None, **last):
                 if fail and step >= fail[0]:
                     raise fail[1]
                 yield Progress(step, steps, loss=2.0 - step / steps, accuracy=step / steps, steps_per_second=50.0,
-                               task_step_ms=TASKS, message="worker 1 joined" if step == every else "", **last)
+                               message="worker 1 joined" if step == every else "", **last)
         finally:
             calls["closed"] = True
     return trainer, calls
@@ -77,7 +83,7 @@ def test_plain_lines_without_a_terminal():
     lines = text.splitlines()
     assert code == 0
     assert lines[0] == "Training MNIST · 2 ps · 2 workers · sync · 100 steps of 100"
-    assert lines[1].startswith("step 0/100  loss 2.0000  accuracy 0.00 %  50.0 steps/s  slowest task 9.50 ms  ")
+    assert lines[1].startswith("step 0/100  loss 2.0000  accuracy 0.00 %  50.0 steps/s  longest work – ms  ")
     assert "worker 1 joined" in lines and "\x1b" not in text
     assert lines[-1].startswith("finished step 100/100: accuracy 100.00 %, loss 1.0000, time 0:0")
 
@@ -223,7 +229,9 @@ def test_second_ctrl_c_stops_at_once():
 IN_TERMINAL = """
     import contextlib, sys
     from workbench.commands.train import Options, train_mnist
-    from workbench.train.progress import Progress
+    from workbench.core.trace import StatusRecord, TaskRecord
+from workbench.train.progress import Progress
+from workbench.viz.verdict import Row, Summary, Verdict
 
     steps = int(sys.argv[1])
 
@@ -269,8 +277,7 @@ def in_terminal(argument, heard, key=b"", program=IN_TERMINAL):
 def test_a_terminal_shows_a_live_picture():
     code, text = in_terminal("3", b"")
     assert code == 0
-    for part in ("note 2", "step 3 of 3", "12.0 steps/s", "loss ", "90.00 %", "worker:0", "1.50 ms", "█",
-                 "left 0:00", "finished step 3/3"):
+    for part in ("note 2", "step 3 of 3", "12.0 steps/s", "loss ", "90.00 %", "left 0:00", "finished step 3/3"):
         assert part in text, part
 
 
@@ -298,16 +305,24 @@ def test_ctrl_c_while_the_cluster_starts_leaves_neither_a_trace_nor_a_process():
     assert left == []
 
 
-def test_the_picture_marks_who_holds_the_others_up():
+def test_the_picture_shows_the_work_of_each_task_and_marks_whom_the_verdict_names():
     out = io.StringIO()
-    record = Progress(50, 100, 0.5, None, 10.0, {**TASKS, "/job:ps/task:0": 3})
-    Console(file=out, width=120).print(picture("Title", record, 65.2))
+    record = Progress(50, 100, 0.5, None, 10.0)
+    Console(file=out, width=120).print(picture("Title", record, 65.2, summary(), StatusRecord("running")))
     text = out.getvalue()
-    slow, = [line for line in text.splitlines() if "holds the others up" in line]
-    assert slow.startswith("worker:1      9.50 ms") and "accuracy –" in text
-    assert text.index("ps:0") < text.index("worker:0") < text.index("worker:1")
+    named, = [line for line in text.splitlines() if line.startswith("worker:1 ")]
+    assert named.startswith("worker:1      9.50 ms") and "waits 2.00 ms" in named and "accuracy –" in text
+    assert "worker:1 costs 50 % of each step. Let it go." in text
     assert "elapsed 1:05" in text and "left 0:05" in text
     assert [duration(s) for s in (None, 0.4, 59.6, 3661)] == ["–", "0:00", "1:00", "1:01:01"]
+
+
+def test_the_picture_says_what_the_run_does_and_who_is_lost():
+    out = io.StringIO()
+    lost = TaskRecord(0.0, "/job:worker/task:1", "lost", "", "worker:1 was lost", "start again")
+    status = StatusRecord("compiling", what="12 operations", lost=(lost,))
+    Console(file=out, width=120).print(picture("Title", Progress(0, 100), 1.0, summary("even", ""), status))
+    assert "compiling 12 operations" in out.getvalue() and "worker:1 was lost" in out.getvalue()
 
 
 @pytest.mark.parametrize("arguments", ["--ps 0", "--mode half", "--steps x", "--learning-rate -1"])

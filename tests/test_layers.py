@@ -64,6 +64,7 @@ LAYERS = (
     ("engine", "core"),
     ("layers and losses", "nn.*"),
     ("training", "train.*"),
+    ("accounts of a run", "viz.accounting viz.verdict viz.palette viz.units"),
     ("cluster", "cluster.*"),
     ("views", "viz.*"),
     ("widgets and files", "widgets.* io.*"),

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import json
-import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
@@ -14,11 +13,11 @@ from tests.cluster import softmax
 from workbench.cluster.chief import cluster as chief
 from workbench.cluster.chief.cluster import Cluster
 from workbench.core.trace import Journal, Span, journal
+from workbench.viz.accounting import Accounting
 from workbench.viz.chrome import to_chrome
 from workbench.viz.graph_view import choose_graph
 from workbench.viz.live import LiveModel
-from workbench.viz.straggler_view import StragglerModel
-from workbench.viz.trace_view import splits
+from workbench.viz.verdict import judge
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60)]
 
@@ -100,30 +99,22 @@ def test_operations_are_timed_in_the_same_step_on_all_tasks(run):
         assert with_kernels & {s.task for s in of(run, "op") if s.step == step} and with_kernels <= parts
 
 
-def test_step_times_per_task(run):
-    rows = {row["task"]: row for row in run.frame["steps"]["tasks"]}
+def test_every_view_has_the_same_account_of_each_task(run):
+    accounting = Accounting(kept=10_000)
+    accounting.feed(run.spans)
+    accounting.settle(everything=True)
+    rows = {row.task: row for row in judge(accounting, run.session).rows}
     assert set(rows) == set(TASKS)
-    for task, row in rows.items():
-        own = [1e3 * (s.end - s.start) for s in of(run, "step") if s.task == task]
-        assert row["count"] == len(own)
-        assert row["median"] == pytest.approx(statistics.median(own))
-    assert len({row["device_color"] for row in rows.values()}) == 4
+    for row in rows.values():
+        parts = row.work + row.transfer + row.input + row.wait + row.uncovered
+        assert row.work > 0 and row.wait > 0 and parts == pytest.approx(row.whole, rel=0.5)      # medians, each its own
+    lines = {row["task"]: row for row in run.frame["steps"]["tasks"]}
+    shown = {row["task"]: row for row in run.frame["stragglers"]["rows"]}
+    assert set(lines) == set(shown) == set(TASKS)
+    assert len({row["device_color"] for row in lines.values()}) == 4
+    assert run.frame["stragglers"]["verdict"]["text"]
     assert set(run.frame["status"]["tasks"]) == set(TASKS)
     assert run.frame["status"]["session"] == run.session
-
-
-def test_waiting_is_told_from_working(run):
-    parts = {split.task: split for split in splits(run.spans)}
-    for task in TASKS:
-        assert parts[task].wait > 0 and parts[task].work > 0
-    model = StragglerModel()
-    model.feed(run.spans)
-    rows = {row.task: row for row in model.view().rows}
-    assert set(rows) == set(TASKS)
-    for task, row in rows.items():
-        longest = max(1e3 * (s.end - s.start) for s in of(run, "step") if s.task == task)
-        assert 0 < row.median_ms < longest
-        assert row.why.startswith(("Waits ", "Keeps pace", "Its own work takes ", "Takes turns at being the last"))
 
 
 def test_the_trace_opens_in_perfetto_with_arrows(run):

@@ -27,7 +27,7 @@ def test_one_file_with_everything_in_it(tmp_path):
     text = path.read_text(encoding="utf-8")
     assert [p.name for p in path.parent.iterdir()] == ["report.html"] and len(text) < 300_000
     assert re.findall(r'<section id="(\w+)"', text) == list(SECTIONS)
-    assert "Without worker:1 a step would be" in text and ">0.4213<" in text and ">1,000<" in text
+    assert "worker:1 costs " in text and "Let it go, or add a backup worker." in text and ">0.4213<" in text and ">1,000<" in text
     assert 'data-id="softmax/matmul"' in text and "paper §4.4" in text
     assert not re.search(r"""(?:src|href)=["'](?!#)|url\(|@import|https?://(?!www\.w3\.org/2000/svg)""", text)
 
@@ -35,7 +35,7 @@ def test_one_file_with_everything_in_it(tmp_path):
 def test_every_axis_has_its_unit(tmp_path):
     text = write(tmp_path, fixtures.build(20)).read_text(encoding="utf-8")
     assert (
-        "Loss, nats" in text and "Accuracy, %" in text and "Step time, ms" in text and "milliseconds per step" in text
+        "Loss, nats" in text and "Accuracy, %" in text and "Work per step, ms" in text and "milliseconds of work" in text
     )
 
 
@@ -65,7 +65,7 @@ def test_one_task_with_whole_steps_only():
     for step in range(5):
         journal.span(Span("step", "s", "/job:localhost/task:0", "", 0, step, step + 0.001, step))
     text = render_report(journal, "One", {})
-    assert "There is one task, so nobody waits for it." in text and "Only whole steps were recorded" in text
+    assert "A step takes 1 ms, 1 ms of it in operations." in text and "Only whole steps were recorded" in text
 
 
 def test_what_was_left_out_is_said():

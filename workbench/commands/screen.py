@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -12,13 +12,17 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from workbench.core.trace import StatusRecord, journal
 from workbench.train.progress import Progress
+from workbench.viz.accounting import Accounting
 from workbench.viz.palette import device_order, short_task
+from workbench.viz.verdict import Summary, judge
 
 __all__ = ["Screen", "duration", "screen"]
 
 LINES = 20                # plain lines of a whole run, besides messages
-BAR_WIDTH = 20            # characters of the longest step-time bar
+BAR_WIDTH = 20            # characters of the longest bar
+SUMMARY_SECONDS, SUMMARY_BUDGET = 0.5, 0.010      # between two looks at the journal, and what one may cost
 REFRESH_PER_SECOND = 10
 NONE = "–"
 
@@ -46,6 +50,7 @@ class _Plain:
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._account = _Account()
         self._begin = time.monotonic()
         self._shown = -1
 
@@ -56,10 +61,11 @@ class _Plain:
         if part == self._shown or record.loss is None:
             return
         self._shown = part
-        slowest = max(record.task_step_ms.values(), default=None)
+        self._account.read()
+        slowest = max((row.work for row in self._account.summary.rows), default=None)
         self.line(f"step {record.step}/{record.steps}  loss {number(record.loss, '.4f')}  "
                   f"accuracy {percent(record.accuracy)}  {number(record.steps_per_second, '.1f')} steps/s  "
-                  f"slowest task {number(slowest, '.2f')} ms  elapsed {duration(time.monotonic() - self._begin)}")
+                  f"longest work {number(slowest, '.2f')} ms  elapsed {duration(time.monotonic() - self._begin)}")
 
     def line(self, text: str) -> None:
         self._console.print(text, highlight=False, soft_wrap=True, markup=False)
@@ -70,19 +76,38 @@ class _Picture:
 
     def __init__(self, live: Live, title: str) -> None:
         self._live, self._title = live, title
+        self._account = _Account()
         self._begin = time.monotonic()
 
     def show(self, record: Progress) -> None:
         if record.message:
             self.line(record.message)
-        self._live.update(picture(self._title, record, time.monotonic() - self._begin))
+        self._account.read()
+        self._live.update(picture(self._title, record, time.monotonic() - self._begin, self._account.summary,
+                                  journal.current()))
 
     def line(self, text: str) -> None:
         self._live.console.print(text, highlight=False, markup=False)
 
 
-def picture(title: str, record: Progress, elapsed: float) -> Group:
-    """What the terminal shows for `record`, `elapsed` seconds into the run."""
+class _Account:
+    """What the journal says of this run: read again at most twice a second."""
+
+    def __init__(self) -> None:
+        self._accounting, self._cursor, self._at = Accounting(), journal.spans_since()[0], 0.0
+        self.summary = judge(self._accounting)
+
+    def read(self) -> None:
+        if time.monotonic() - self._at < SUMMARY_SECONDS:
+            return
+        self._cursor, _, spans = journal.spans_since(self._cursor)
+        self._accounting.feed(spans)
+        self._accounting.settle(everything=self._accounting.quiet_since(time.perf_counter()), budget=SUMMARY_BUDGET)
+        self.summary, self._at = judge(self._accounting, journal.status.session), time.monotonic()
+
+
+def picture(title: str, record: Progress, elapsed: float, summary: Summary, status: StatusRecord) -> Group:
+    """What the terminal shows for `record`, `elapsed` seconds into the run, and what the journal says of it."""
     rate = record.steps_per_second
     left = (record.steps - record.step) / rate if rate else None
     head = Table.grid(padding=(0, 2))
@@ -91,21 +116,28 @@ def picture(title: str, record: Progress, elapsed: float) -> Group:
     values = Text.assemble("loss ", (number(record.loss, ".4f"), "bold"), "   accuracy ",
                            (percent(record.accuracy), "bold"), f"   {number(rate, '.1f')} steps/s",
                            f"   elapsed {duration(elapsed)}   left {duration(left)}")
-    return Group(Text(title, style="bold"), head, values, *_tasks(record.task_step_ms))
+    return Group(Text(title, style="bold"), head, values, *_state(status), *_tasks(summary))
 
 
-def _tasks(times: Mapping[str, float]) -> list[Any]:
-    """Step times as bars; a task half as slow again as the median one is marked."""
-    if not times:
+def _state(status: StatusRecord) -> list[Any]:
+    """What the run does when that is not simply running, and who is lost."""
+    said = [] if status.state in ("running", "ready") else [" ".join(filter(None, (status.state, status.what, status.cause)))]
+    return [Text(line, style="yellow") for line in (*said, *(task.cause for task in status.lost))]
+
+
+def _tasks(summary: Summary) -> list[Any]:
+    """Work per task as bars and the verdict; the task that it names is marked."""
+    if not summary.rows:
         return []
     table = Table.grid(padding=(0, 2))
-    longest, middle = max(times.values()) or 1.0, sorted(times.values())[(len(times) - 1) // 2]
-    for task, milliseconds in sorted(times.items(), key=lambda item: device_order(item[0])):
-        slow = len(times) > 1 and milliseconds > 1.5 * middle
-        bar = "█" * max(1, round(BAR_WIDTH * milliseconds / longest))
-        table.add_row(short_task(task), f"{milliseconds:8.2f} ms", Text(bar, style="red" if slow else "green"),
-                      "holds the others up" if slow else "")
-    return [Text("step time per task", style="dim"), table]
+    longest = max(row.work for row in summary.rows) or 1.0
+    for row in sorted(summary.rows, key=lambda r: device_order(r.task)):
+        named = summary.verdict.alarm and row.task == summary.verdict.subject
+        bar = "█" * max(1, round(BAR_WIDTH * row.work / longest))
+        table.add_row(short_task(row.task), f"{row.work:8.2f} ms", Text(bar, style="red" if named else "green"),
+                      f"waits {row.wait:.2f} ms" + (f" for {row.waits_for}" if row.waits_for else ""))
+    verdict = " ".join(filter(None, (summary.verdict.text, summary.verdict.action)))
+    return [Text("work per task and step", style="dim"), table, Text(verdict)]
 
 
 def number(value: float | None, form: str) -> str:

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import collections
 import queue
-import statistics
 import threading
 import time
 from collections.abc import Iterator
@@ -102,7 +101,6 @@ class _Run:
         self._data_lock, self._count_lock = threading.Lock(), threading.Lock()
         self._claimed = 0
         self._recent: collections.deque[float] = collections.deque(maxlen=200)
-        self._times: dict[str, collections.deque[float]] = {}
         self._tenth, self._evaluated = -1, 0.0       # the tenth of the run, and when it was evaluated last
         self._told = 0.0           # when views heard of a step last
         self._stop = threading.Event()
@@ -171,11 +169,10 @@ class _Run:
                 images, labels = self.data.train.next_batch(self.batch)
             feed.update(zip(tower.feeds, (images, one_hot(labels))))
         operation = self.replicas.steps[number]
-        start = time.perf_counter()
         losses = self.session.run([[t.loss for t in towers], operation], feed)[0]
-        self._count(number, float(np.mean(losses)), time.perf_counter() - start)
+        self._count(float(np.mean(losses)))
 
-    def _count(self, number: int, loss: float, seconds: float) -> None:
+    def _count(self, loss: float) -> None:
         with self._count_lock:
             self.done += 1
             step, self.loss = self.done, loss
@@ -183,8 +180,6 @@ class _Run:
             self._recent.append(now)
             tell = now - self._told > _REPORT_SECONDS
             self._told = now if tell else self._told
-            name = f"/job:worker/task:{number}" if self.replicas.mode == "async" else "all workers"
-            self._times.setdefault(name, collections.deque(maxlen=50)).append(seconds * 1e3)
         if tell:
             self._tell(step)
         trace.journal.point("loss", step, loss)
@@ -196,9 +191,8 @@ class _Run:
     def _record(self, accuracy: float | None, message: str = "") -> Progress:
         with self._count_lock:
             recent = list(self._recent)
-            times = {k: statistics.median(v) for k, v in self._times.items()}
             rate = (len(recent) - 1) / (recent[-1] - recent[0]) if len(recent) > 1 and recent[-1] > recent[0] else None
-            return Progress(self.done, self.steps, self.loss, accuracy, rate, times, message)
+            return Progress(self.done, self.steps, self.loss, accuracy, rate, message)
 
     def _accuracy(self, most: int | None) -> float:
         tower = self.replicas.towers[0]

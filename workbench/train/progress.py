@@ -1,8 +1,8 @@
 """What a training loop tells whoever watches it: one small record now and then."""
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 __all__ = ["Progress", "Trainer"]
@@ -21,7 +21,6 @@ class Progress:
     loss: float | None = None                # of the newest batch; None = not measured yet
     accuracy: float | None = None            # on the test part, 0..1; None = not measured yet
     steps_per_second: float | None = None    # over the recent past, all workers together
-    task_step_ms: Mapping[str, float] = field(default_factory=dict)      # "/job:worker/task:0" -> recent median
     message: str = ""
 
 

@@ -13,8 +13,9 @@ import numpy as np
 from workbench.viz.html import Markup, join, tag
 from workbench.viz.palette import short_task
 from workbench.viz.schema import StepView
-from workbench.viz.trace_view import Arrow, Bar, Split, Timeline
+from workbench.viz.trace_view import Arrow, Bar, Timeline
 from workbench.viz.units import ms, number
+from workbench.viz.verdict import Row
 
 __all__ = ["SECONDS", "Line", "legend", "line_chart", "share_bars", "step_bars", "ticks", "timeline_chart"]
 
@@ -22,7 +23,8 @@ SIZE = 1000  # units of a chart's own coordinates, each way
 CROWDED = 60  # points of a line from which its running median is drawn
 SECONDS = "seconds since the recording began"
 ROW = 16  # pixels of a timeline lane
-KINDS = (("work", "working"), ("transfer", "sending"), ("wait", "waiting"), ("other", "between recorded spans"))
+KINDS = (("work", "working"), ("transfer", "in transfer"), ("input", "waiting for input"), ("wait", "waiting for others"),
+         ("uncovered", "not recorded"))
 _CLASS = {
     "step": "step",
     "segment": "work segment",
@@ -180,7 +182,7 @@ def legend(entries: Iterable[tuple[str, str]]) -> Markup:
 
 
 def step_bars(view: StepView) -> Markup:
-    """Median step time of each task as a bar, its 95th percentile as a mark, on one axis in milliseconds."""
+    """Median work of each task in a step as a bar, its 95th percentile as a mark, on one axis in milliseconds."""
     most = max((t.p95 for t in view.tasks), default=0.0) * 1.04 or 1.0
     rows = []
     for task in view.tasks:
@@ -196,13 +198,13 @@ def step_bars(view: StepView) -> Markup:
     axis = [
         tag("span", class_="name"),
         tag("span", *marks, class_="scale"),
-        tag("span", "milliseconds per step", class_="value"),
+        tag("span", "milliseconds of work per step", class_="value"),
     ]
     words = "; ".join(f"{short_task(t.task)} median {ms(t.median)}, 95th percentile {ms(t.p95)}" for t in view.tasks)
-    return tag("div", *rows, *axis, class_="bars", role="img", aria_label=f"Step time per task: {words}")
+    return tag("div", *rows, *axis, class_="bars", role="img", aria_label=f"Work per task: {words}")
 
 
-def share_bars(rows: Sequence[Split]) -> Markup:
+def share_bars(rows: Sequence[Row]) -> Markup:
     """Where a step's time goes, one bar a task, all on one scale."""
     most = max((r.whole for r in rows), default=0.0) or 1.0
     made = []
@@ -220,7 +222,7 @@ def share_bars(rows: Sequence[Split]) -> Markup:
             text,
         ]
     words = "; ".join(
-        f"{short_task(r.task)} works {ms(r.work)}, sends {ms(r.transfer)}, waits {ms(r.wait)}" for r in rows
+        f"{short_task(r.task)} works {ms(r.work)}, transfers {ms(r.transfer)}, waits {ms(r.wait)}" for r in rows
     )
     return join((legend(KINDS), tag("div", *made, class_="bars", role="img", aria_label=f"Median step: {words}")))
 

@@ -12,16 +12,19 @@ from typing import Any
 from workbench import errors
 from workbench.core.run import gate as gates
 from workbench.core.trace import GraphRecord, Journal, Span
+from workbench.viz.accounting import Accounting
 from workbench.viz.graph_view import GraphPicture, choose_graph
 from workbench.viz.palette import Palette
-from workbench.viz.schema import COMMANDS, Frame, GraphView, plain
+from workbench.viz.schema import COMMANDS, Frame, GraphView, StepView, StragglerView, plain
 from workbench.viz.series_view import SeriesModel
 from workbench.viz.step_view import StepTimes
-from workbench.viz.straggler_view import StragglerModel
+from workbench.viz.verdict import judge, regular
+from workbench.viz.work_view import work_view
 
 __all__ = ["LiveModel"]
 
-RANKING_EVERY = 5  # frames with new steps between two straggler rankings
+JUDGED = 0.5  # seconds between two verdicts
+BUDGET = 0.010  # seconds of accounting per verdict: with many tasks a sample of the steps is accounted for
 REMEMBERED = 64  # executables among which the graph to show is chosen
 
 
@@ -42,11 +45,12 @@ class LiveModel:
         self._palette = Palette()
         self._steps = StepTimes(self._palette, origin=journal.origin)
         self._series = SeriesModel()
-        self._stragglers = StragglerModel()
+        self._accounting = Accounting()
         self._graphs = _Graphs(self._palette)
         self._status: dict[str, Any] = {}
         self._sequence = 0
-        self._unranked = 0
+        self._judged = 0.0
+        self._unsettled = False
 
     def command(self, name: str, argument: Any = None) -> None:
         """Do what a screen asked for (`schema.COMMANDS`).
@@ -86,42 +90,37 @@ class LiveModel:
         self._graphs.take(graphs, status["session"])
         moved = self._graphs.answer(self._asked)
         timed = self._graphs.feed(spans)
-        stepped = self._steps.feed(spans)
-        self._stragglers.feed(spans)
-        self._unranked += stepped
-        if not (spans or points or graphs or moved) and status == self._status and not self._ranking_due(stepped):
+        self._unsettled |= self._accounting.feed(spans)
+        work = self._account()
+        if not (spans or points or graphs or moved or work) and status == self._status:
             return None
         self._status = status
         self._sequence += 1
         frame = Frame(self._sequence, self.status(), lost=dict(self._lost))
         frame.graph = self._graphs.view() if graphs or moved or timed else None
-        frame.steps = _of_tasks(self._steps.view(status["session"]), "tasks", status) if stepped else None
+        frame.steps, frame.stragglers = work or (None, None)
         frame.series = self._series.view() if self._series.feed(points) else None
-        if self._ranking_due(stepped):
-            self._unranked = 0
-            frame.stragglers = _of_tasks(self._stragglers.view(), "rows", status)
         return plain(frame)
 
-    def _ranking_due(self, stepped: bool) -> bool:
-        """Every few frames while steps come in, and once more when they stop."""
-        return (
-            self._unranked >= RANKING_EVERY
-            or (self._unranked > 0 and not stepped)
-            or (stepped and self._sequence < 3)
-        )
+    def _account(self) -> tuple[StepView, StragglerView] | None:
+        """Steps and verdict, when they are due and there is something new."""
+        now = time.perf_counter()
+        if now - self._judged < JUDGED or not self._unsettled:
+            return None
+        quiet = self._accounting.quiet_since(now)
+        before = self._accounting.count
+        made = self._accounting.settle(everything=quiet or before == 0, budget=BUDGET if before else 1.0)
+        self._unsettled = self._accounting.waiting > 0
+        if not self._steps.feed(made):
+            return None
+        self._judged = time.perf_counter()
+        summary = judge(self._accounting, self._journal.status.session)
+        return self._steps.view(sorted(regular(self._accounting, summary.run))), work_view(summary)
 
     def _read(self, what: str, since: Any) -> list[Any]:
         self._cursors[what], lost, records = since(self._cursors[what])
         self._lost[what] += lost
         return records
-
-
-def _of_tasks(view: Any, part: str, status: dict[str, Any]) -> Any:
-    """`view` without the tasks of earlier sessions; all of it while the current session's have done nothing yet."""
-    mine = [row for row in getattr(view, part) if row.task in status["tasks"]]
-    if mine:
-        setattr(view, part, mine)
-    return view
 
 
 class _Graphs:

@@ -5,14 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from workbench.core.trace import GraphRecord, Journal, Span, StatusRecord
+from workbench.viz.accounting import Accounting
 from workbench.viz.graph_view import choose_graph
 from workbench.viz.palette import Palette, device_order
-from workbench.viz.schema import SeriesView, StepView, StragglerView
+from workbench.viz.schema import SeriesView, StepView
 from workbench.viz.series_view import SeriesModel
 from workbench.viz.step_view import StepTimes
-from workbench.viz.straggler_view import StragglerModel
+from workbench.viz.verdict import Summary, judge, regular
 
 __all__ = ["Run", "read"]
+
+BUDGET = 20.0  # seconds of accounting: of longer runs a sample of the steps
 
 
 @dataclass
@@ -26,7 +29,7 @@ class Run:
     others: int  # executables that are not shown
     series: SeriesView
     steps: StepView
-    stragglers: StragglerView
+    summary: Summary
     tasks: list[str]
     status: StatusRecord
     palette: Palette
@@ -43,10 +46,11 @@ def read(journal: Journal) -> Run:
     spans = mine or spans
     graph = choose_graph(records, status.session)
     palette = Palette(graph.devices if graph else ())
-    steps, series, stragglers = StepTimes(palette, origin=journal.origin), SeriesModel(), StragglerModel()
-    steps.feed(spans)
+    accounting, steps, series = Accounting(), StepTimes(palette, origin=journal.origin), SeriesModel()
+    accounting.feed(spans)
+    steps.feed(accounting.settle(everything=True, budget=BUDGET))
     series.feed(journal.points_since()[2])
-    stragglers.feed(spans)
+    summary = judge(accounting, status.session)
     stages = [r for r in records if graph is not None and r.key == graph.key]
     tasks = sorted({*status.tasks, *(s.task for s in spans)} - {""}, key=device_order)
     return Run(
@@ -56,8 +60,8 @@ def read(journal: Journal) -> Run:
         stages,
         len({r.key for r in records}) - 1,
         series.view(),
-        steps.view(status.session),
-        stragglers.view(),
+        steps.view(sorted(regular(accounting, summary.run))),
+        summary,
         tasks,
         status,
         palette,

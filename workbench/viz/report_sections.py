@@ -12,8 +12,7 @@ from workbench.viz.html import Markup, join, table, tag
 from workbench.viz.palette import short_device, short_task
 from workbench.viz.report_data import Run
 from workbench.viz.schema import Series
-from workbench.viz.straggler_view import NOTICEABLE
-from workbench.viz.trace_view import OpTotal, op_totals, splits
+from workbench.viz.trace_view import OpTotal, op_totals
 from workbench.viz.trace_view import timeline as make_timeline
 from workbench.viz.units import ms, number, percent
 
@@ -63,17 +62,14 @@ def _learned(series: Series) -> str:
 
 
 def steps(run: Run) -> Markup:
-    """Median and tail per task, and the course of the newest steps."""
+    """Median work and tail per task, and its course over the newest steps."""
     view = run.steps
     if not view.tasks:
         return tag("p", "No step was recorded.", class_="empty")
     slowest = max(view.tasks, key=lambda t: t.median)
-    apart = slowest.median > 1.05 * min(t.median for t in view.tasks)
     lead = (
-        f"Half of the steps take {ms(slowest.median)} or less"
-        + (f" on {short_task(slowest.task)}, the slowest task" if apart else "")
-        + f"; one in twenty takes more than {ms(slowest.p95)}."
-        + (" All tasks step together, so their lines coincide." if len(view.tasks) > 1 and not apart else "")
+        f"In half of its steps {short_task(slowest.task)}, which works longest, works {ms(slowest.median)} or less; "
+        f"in one of twenty more than {ms(slowest.p95)}. A whole step takes {ms(run.summary.step)}."
     )
     lines = [charts.Line(short_task(t.task), t.device_color, t.ends, t.times) for t in view.tasks]
     kept = max(len(t.times) for t in view.tasks)
@@ -86,7 +82,7 @@ def steps(run: Run) -> Markup:
             charts.step_bars(view),
             tag("h3", "Step by step"),
             charts.legend((t.device_color, short_task(t.task)) for t in view.tasks),
-            charts.line_chart(lines, "Step time", "ms", from_zero=True, across=charts.SECONDS),
+            charts.line_chart(lines, "Work per step", "ms", from_zero=True, across=charts.SECONDS),
             note,
         )
     )
@@ -94,35 +90,17 @@ def steps(run: Run) -> Markup:
 
 def stragglers(run: Run) -> Markup:
     """Who holds the others up, and where each task's time goes."""
-    rows = run.stragglers.rows
+    rows, verdict = run.summary.rows, run.summary.verdict
     if not rows:
         return tag("p", "No step was recorded.", class_="empty")
-    worst = rows[0]
-    lead = (
-        f"Without {short_task(worst.task)} a step would be {percent(worst.share)} shorter. {worst.why}"
-        if worst.share >= NOTICEABLE
-        else "No task holds the others up noticeably."
-        if len(rows) > 1
-        else "There is one task, so nobody waits for it."
-    )
+    lead = " ".join(filter(None, (verdict.text, verdict.action)))
     made = table(
         "Tasks by what they cost the others",
-        (
-            ("Task", "text"),
-            ("Own time, median", "number"),
-            ("Against its peers", "number"),
-            ("Costs of each step", "bar"),
-            ("Why", "wide"),
-        ),
-        ((short_task(r.task), ms(r.median_ms), f"{number(r.slowdown, 2)}×", _meter(r.share), r.why) for r in rows),
+        (("Task", "text"), ("Works", "number"), ("Transfers", "number"), ("Waits", "number"), ("Most for", "text"),
+         ("Costs of each step", "bar")),
+        ((short_task(r.task), ms(r.work), ms(r.transfer), ms(r.wait), r.waits_for or "–", _meter(r.cost)) for r in rows),
     )
-    divided = splits(run.spans)
-    where = (
-        (tag("h3", "Where a median step goes"), charts.share_bars(divided))
-        if divided
-        else (tag("p", "Only whole steps were recorded, so work and waiting cannot be told apart.", class_="note"),)
-    )
-    return join((tag("p", lead, class_="lead"), made, *where))
+    return join((tag("p", lead, class_="lead"), made, tag("h3", "Where a median step goes"), charts.share_bars(rows)))
 
 
 def _meter(share: float) -> Markup:
@@ -278,15 +256,15 @@ _HELP = (
     ),
     (
         "Step times",
-        "The bar is the median over the newest steps, the mark the 95th percentile: one step in twenty is slower. All "
-        "tasks are shown over the same time, evaluations included. "
+        "What each task itself works in a step, waiting and transfers taken off. The bar is the median over the newest "
+        "steps, the mark the 95th percentile: one step in twenty takes more. Initialisations and evaluations do not count. "
         "(OSDI paper §6 reports medians with 10th and 90th percentiles.)",
     ),
     (
         "Stragglers",
-        "Own work excludes waiting, because in synchronous training everybody waits for the slowest. The cost of a "
-        "task is (T − T without it) / T, summed over steps; tasks of one job are compared with each other. Backup "
-        "workers trade work for exactly this time. "
+        "Work excludes waiting, because in synchronous training everybody waits for the slowest; each wait is charged "
+        "to its root, the task, link or input at the end of the chain. What a cause costs is the part of a step that "
+        "would be saved were it like its peers; below 5 % nothing is said. Backup workers trade work for this time. "
         "(OSDI paper §4.4, Figure 8.)",
     ),
     (

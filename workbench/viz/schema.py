@@ -18,6 +18,7 @@ __all__ = [
     "Frame",
     "GraphNode",
     "GraphView",
+    "Judgement",
     "Series",
     "SeriesView",
     "StepView",
@@ -64,7 +65,7 @@ class GraphView:
 class TaskSteps:
     task: str
     device_color: str
-    times: Sequence[float]  # milliseconds, one per entry of `steps` and of `ends`
+    times: Sequence[float]  # milliseconds of work, one per entry of `steps` and of `ends`
     steps: Sequence[int]  # numbers that tell runs apart; for people there is `Frame.status["step"]`
     median: float
     p95: float
@@ -93,16 +94,37 @@ class SeriesView:
 
 @dataclass(slots=True)
 class Straggler:
+    """One task's median step, in milliseconds: `viz/accounting.py` defines the parts."""
+
     task: str
-    median_ms: float  # working time of a step, waiting excluded
+    median_ms: float  # work, waiting excluded
     slowdown: float  # against the median of the other tasks of its job
     share: float  # part of the step that would be saved without it, 0..1
     why: str
+    transfer: float = 0.0
+    input: float = 0.0
+    wait: float = 0.0
+    uncovered: float = 0.0
+    whole: float = 0.0
+    waits_for: str = ""  # the root of most of its waiting
+
+
+@dataclass(slots=True)
+class Judgement:
+    """The verdict (`viz/verdict.py`): the one place where something is called slow."""
+
+    kind: str  # "worker" | "server" | "link" | "input" | "still" | "even" | "unknown"
+    subject: str  # task, "source|target" of a link, operation of an input
+    cost: float  # part of each step, 0..1
+    text: str  # one sentence with a number
+    action: str  # what to do, "" when nothing
+    alarm: bool
 
 
 @dataclass(slots=True)
 class StragglerView:
     rows: list[Straggler]  # the most expensive task first
+    verdict: Judgement
 
 
 @dataclass(slots=True)

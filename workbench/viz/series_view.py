@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from workbench.core.trace import Point
-from workbench.viz.recent import RESTART
 from workbench.viz.schema import Series, SeriesView
 
 __all__ = ["SeriesModel", "thin"]
 
+RESTART = 10  # steps by which a number may fall behind half of the newest before steps count from 0 again
 DRAWN = 1000  # points of one series that a view holds, at most twice that
 
 

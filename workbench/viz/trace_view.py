@@ -1,4 +1,4 @@
-"""Spans as views: a timeline of tasks with transfers between them, time per operation, work and wait, critical path."""
+"""Spans as views: a timeline of tasks with transfers between them, and time per operation."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from workbench.core.trace import Span
 from workbench.viz.chrome import to_chrome
 from workbench.viz.lanes import TRACKS, lanes, track_of
 from workbench.viz.palette import device_order
-from workbench.viz.transfers import covered, pairs
+from workbench.viz.transfers import pairs
 
-__all__ = ["Arrow", "Bar", "OpTotal", "Split", "Timeline", "op_totals", "pairs", "splits", "timeline", "to_chrome"]
+__all__ = ["Arrow", "Bar", "OpTotal", "Timeline", "op_totals", "pairs", "timeline", "to_chrome"]
 
 BARS = 2000  # bars of one timeline
 
@@ -73,18 +73,6 @@ class OpTotal:
         return self.median * self.count
 
 
-@dataclass(slots=True)
-class Split:
-    """Where the time of one task's step goes, medians over its steps; milliseconds. `other` is what no span covers."""
-
-    task: str
-    whole: float
-    work: float
-    transfer: float
-    wait: float
-    other: float
-
-
 def timeline(spans: Sequence[Span], limit: int = BARS) -> Timeline:
     """All tasks on one time axis that starts with the first span. Beyond `limit` the shortest spans are left out.
 
@@ -135,33 +123,3 @@ def op_totals(spans: Iterable[Span]) -> list[OpTotal]:
     for key, total in found.items():
         total.median = statistics.median(lengths[key])
     return sorted(found.values(), key=lambda t: (-t.usual, t.name, t.device))
-
-
-def splits(spans: Iterable[Span]) -> list[Split]:
-    """Work, transfer and wait per task, over the steps recorded in detail; spans that overlap count once, in that
-    order. A step lasts as long as the task took part in it."""
-    steps: dict[str, dict[int, list[Span]]] = defaultdict(lambda: defaultdict(list))
-    for span in spans:
-        if span.step >= 0 and span.end >= span.start and span.kind != "step":
-            steps[span.task][span.step].append(span)
-    return [_split(task, list(steps[task].values())) for task in sorted(steps, key=device_order)]
-
-
-def _split(task: str, steps: list[list[Span]]) -> Split:
-    rows = [_split_step(spans) for spans in steps]
-    whole, work, transfer, wait, other = (statistics.median(column) for column in zip(*rows))
-    return Split(task, whole, work, transfer, wait, other)
-
-
-def _split_step(spans: list[Span]) -> tuple[float, float, float, float, float]:
-    """A recv waits until its message was sent; only what follows is transfer, known when the send was recorded too."""
-    begin = min(s.start for s in spans)
-    end = max(s.end for s in spans)
-    work = [(s.start, s.end) for s in spans if s.kind in ("segment", "op")]
-    transfer = [(s.start, s.end) for s in spans if s.kind == "send"]
-    wait = [(s.start, s.end) for s in spans if s.kind in ("wait", "queue", "recv")]
-    worked = covered(work)
-    moved = covered(work + transfer) - worked
-    waited = covered(work + transfer + wait) - worked - moved
-    whole = end - begin
-    return tuple(1e3 * t for t in (whole, worked, moved, waited, max(0.0, whole - worked - moved - waited)))  # type: ignore

@@ -10,8 +10,6 @@ import ipywidgets
 from workbench.core.run.gate import Gate
 from workbench.core.trace import Journal, journal
 from workbench.viz.live import LiveModel
-from workbench.viz.palette import short_task
-from workbench.viz.straggler_view import NOTICEABLE
 from workbench.widgets.base import reply_at_once
 from workbench.widgets.graph import GraphWidget
 from workbench.widgets.series import LossWidget
@@ -98,14 +96,12 @@ class LiveView(ipywidgets.VBox):
         facts += [html.escape(status[name]) for name in ("what", "cause", "fix") if status[name]]
         facts += [html.escape(f"{task['cause']}. {task['fix']}") for task in status["lost"]]
         facts += [f"{lost:,} records were lost to the journal's bound"] if lost else []
-        worst = (frame["stragglers"] or {"rows": []})["rows"][:1]
-        second = self._second if frame["stragglers"] is None else ""
-        if worst and worst[0]["share"] >= NOTICEABLE:
-            row = worst[0]
-            second = f"{short_task(row['task'])} costs {100 * row['share']:.0f} % of each step. {row['why']}"
-        self._second, words = second, " · ".join(facts)
+        if frame["stragglers"] is not None:
+            verdict = frame["stragglers"]["verdict"]
+            self._second = " ".join(filter(None, (verdict["text"], verdict["action"])))
+        words = " · ".join(facts)
         self.status.value = (
-            f'<div role="status" style="line-height:1.45">{words}<br><small>{html.escape(second)}</small></div>'
+            f'<div role="status" style="line-height:1.45">{words}<br><small>{html.escape(self._second)}</small></div>'
         )
         busy = status["state"] in _BUSY
         for name, on in (

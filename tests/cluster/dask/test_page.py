@@ -1,11 +1,10 @@
-"""Step times reach the scheduler's page; without a dashboard nothing else changes."""
+"""Accounts of tasks reach the scheduler's page; without a dashboard nothing else changes."""
 from __future__ import annotations
 
 import json
 import urllib.request
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from bokeh.client import pull_session
 from bokeh.models import ColumnDataSource
@@ -14,32 +13,33 @@ from distributed import Client, LocalCluster
 from tests.cluster.cluster_engines import define
 from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.dask import page as dashboard
+from workbench.viz.palette import Palette
+from workbench.viz.verdict import Row
 
 
-def make(task: str, seconds: float, time: float = 100.0, session: str = "aaaabbbb") -> dict:
-    return dashboard.row(session, task, "tcp://w", time, [(i, seconds) for i in range(10)])
+def make(task: str, work: float, time: float = 100.0, session: str = "aaaabbbb") -> dict:
+    return dashboard.row(session, Row(task, work, 1.0, 0.0, 2.0, 0.0, work + 3, 0.5, "worker:1", ""), "tcp://w", time)
 
 
-def test_rows_are_small_summaries():
-    got = dashboard.row("s", "/job:ps/task:0", "tcp://w", 5.0, [(i, i / 1000) for i in range(101)])
-    assert got == {"session": "s", "task": "/job:ps/task:0", "worker": "tcp://w", "time": 5.0, "step": 100,
-                   "count": 101, "median": 0.05, "p95": 0.095}
+def test_rows_are_small_accounts():
+    assert make("/job:ps/task:0", 4.0, 5.0, "s") == {
+        "session": "s", "task": "/job:ps/task:0", "worker": "tcp://w", "time": 5.0, "work": 4.0, "transfer": 1.0,
+        "input": 0.0, "wait": 2.0, "cost": 0.5, "waits_for": "worker:1"}
 
 
-def test_stragglers_are_red_and_old_rows_forgotten():
-    a, b, c = (f"/job:worker/task:{i}" for i in range(3))
-    rows = [make(a, 0.001), make(b, 0.001), make(c, 0.002), make(a, 9.0, time=10.0)]
-    table = dashboard.summarise(rows)
-    assert table["task"] == [c, b, a] and table["color"] == ["#d62728", "#1f77b4", "#1f77b4"]
-    np.testing.assert_allclose(table["median"], [2, 1, 1])
+def test_the_newest_account_of_each_task_counts_and_old_ones_are_forgotten():
+    a, b, gone = (f"/job:worker/task:{i}" for i in (0, 1, 2))
+    table = dashboard.summarise([make(gone, 9.0, time=10.0), make(a, 1.0), make(b, 2.0), make(a, 3.0, time=101.0)])
+    assert table["task"] == [b, a] and table["work"] == [2.0, 3.0] and table["waits_for"] == ["worker:1"] * 2
     assert dashboard.summarise([]) == {name: [] for name in table}
     assert dashboard.summarise([make("a", 1.0), make("a", 1.0, session="cccc")])["task"] == ["a (cccc)", "a (aaaa)"]
 
 
-def test_servers_and_workers_are_no_peers():
-    table = dashboard.summarise([make("/job:ps/task:0", 0.009), make("/job:worker/task:0", 0.001),
-                                 make("/job:worker/task:1", 0.003)])
-    assert table["ratio"] == [3.0, 1.0, 1.0] and table["color"] == ["#d62728", "#1f77b4", "#1f77b4"]
+def test_tasks_have_the_colours_they_have_in_every_view():
+    tasks = ["/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"]
+    table = dashboard.summarise([make(task, 1.0) for task in tasks])
+    palette = Palette(tasks)
+    assert dict(zip(table["task"], table["color"])) == {task: palette[task] for task in tasks}
 
 
 def test_workers_with_tasks_are_not_scaled_away():
@@ -75,6 +75,6 @@ def test_the_page_shows_the_tasks_of_a_running_cluster():
             try:
                 assert session.document.title == "Workbench: step times"
                 shown = session.document.select_one({"type": ColumnDataSource}).data
-                assert list(shown["task"]) == list(plugin.table()["task"]) and min(shown["median"]) > 0
+                assert list(shown["task"]) == list(plugin.table()["task"]) and min(shown["work"]) >= 0
             finally:
                 session.close()

@@ -106,8 +106,8 @@ class Cluster:
             self._members[task].pid = self._members[task].answer_to(number, self._timeout).pid     # type: ignore[attr-defined]
         for _ in range(4):                                      # a first idea of every clock
             self._probe_all()
-        self._reporter = Reporter(self.client, self.session, self._timeout)
-        self._reporter.members(addresses.values())
+        self._reporter = Reporter(self.client, self.session, self._timeout, self._journal)
+        self._reporter.members(addresses)
         self._watcher = threading.Thread(target=self._watch, daemon=True, name="workbench-chief")
         self._watcher.start()
 
@@ -301,7 +301,7 @@ class Cluster:
         if pending is None:
             return                                              # aborted meanwhile
         if isinstance(message, m.Done):
-            member.record(step, message.seconds)
+            member.record(message.seconds)
             pending.done(member.task, message.fetches)
         elif isinstance(message, m.Failed):
             error = errors.by_name(message.error, message.message)
@@ -329,7 +329,7 @@ class Cluster:
                 if member.lost is None and member.unanswered * _PROBE_SECONDS > self.heartbeat:
                     self._on_lost(member, errors.DeadlineExceededError(f"no sign of life for {self.heartbeat:g} s"))
             self._probe_all()
-            self._reporter.step_times(self._members.values())
+            self._reporter.summary()
 
     def _probe_all(self) -> None:
         for member in self._members.values():
@@ -370,7 +370,7 @@ class Cluster:
             self._watcher.join(_GOODBYE_SECONDS)
         self._pool.clear()
         if self._watcher is not None and self.client.status == "running" and not self._owns_client:
-            self._reporter.members(())
+            self._reporter.members({})
         if self._owns_client:
             self.client.close()
         if self._local is not None:

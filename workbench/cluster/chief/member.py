@@ -45,10 +45,9 @@ class Member:
         self.lost: errors.Error | None = None      # why it is unusable
         self.unanswered = 0                        # probes since anything was heard
         self._pieces = 0                           # of long transfers, when last looked at
-        self.times: list[tuple[int, float]] = []   # (step, seconds) since the last report
         self.steps = 0
-        self.lost_spans = 0                        # fell out of the task's bounded records before they were sent
         self.last_seconds = 0.0
+        self.lost_spans = 0                        # fell out of the task's bounded records before they were sent
         self._journal = journal
         self._on_step, self._on_lost = on_step, on_lost
         self._numbers = itertools.count(-2, -1)    # of requests; those of steps are positive, -1 is none
@@ -182,10 +181,9 @@ class Member:
         bound, offset = min(self._clocks)
         return offset, bound
 
-    def record(self, step: int, seconds: float) -> None:
+    def record(self, seconds: float) -> None:
         self.steps += 1
         self.last_seconds = seconds
-        self.times.append((step, seconds))
 
     def __repr__(self) -> str:
         return f"<{self.task} at {self.address}{', lost' if self.lost else ''}>"

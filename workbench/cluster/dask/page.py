@@ -1,14 +1,16 @@
-"""Our page in the Dask scheduler's dashboard: step time per task, fed by small batches from the chief."""
+"""Our page in the Dask scheduler's dashboard: work, transfer and waiting per task, fed by the chief."""
 from __future__ import annotations
 
 import functools
 import logging
-import statistics
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from distributed.diagnostics.plugin import SchedulerPlugin
+
+from workbench.viz.palette import Palette, device_order
+from workbench.viz.verdict import Row
 
 __all__ = ["ROUTE", "TOPIC", "WorkbenchScheduler", "row"]
 
@@ -17,17 +19,17 @@ logger = logging.getLogger("workbench")
 TOPIC = "workbench"
 ROUTE = "/individual-workbench-step-times"       # the prefix makes Dask's Jupyter extension list it
 _ROWS = 5000
-_WINDOW = 60.0                                   # seconds of rows that a bar summarises
-_STRAGGLER = 1.5                                 # times the median task of its job; servers and workers are no peers
-_COLUMNS = ("task", "worker", "median", "p95", "steps", "ratio", "color")
+_WINDOW = 60.0                                   # seconds after which a task that no longer steps is left out
+_PARTS = ("work", "transfer", "input", "wait")
+_COLUMNS = ("task", "worker", *_PARTS, "cost", "waits_for", "color")
+_TITLE = "What each task's step consists of"
 _REFRESH = 500                                   # milliseconds
 
 
-def row(session: str, task: str, worker: str, time: float, times: Sequence[tuple[int, float]]) -> dict[str, Any]:
-    """What one task did since the last report: `times` are (step, seconds), `time` is wall-clock seconds."""
-    seconds = sorted(value for _, value in times)
-    return {"session": session, "task": task, "worker": worker, "time": time, "step": max(step for step, _ in times),
-            "count": len(seconds), "median": statistics.median(seconds), "p95": seconds[int(0.95 * (len(seconds) - 1))]}
+def row(session: str, of: Row, worker: str, time: float) -> dict[str, Any]:
+    """What a task's steps consist of, in milliseconds; `time` is wall-clock seconds."""
+    return {"session": session, "task": of.task, "worker": worker, "time": time, "work": of.work, "transfer": of.transfer,
+            "input": of.input, "wait": of.wait, "cost": of.cost, "waits_for": of.waits_for}
 
 
 class WorkbenchScheduler(SchedulerPlugin):
@@ -39,7 +41,7 @@ class WorkbenchScheduler(SchedulerPlugin):
     async def start(self, scheduler: Any) -> None:
         self.rows: deque[dict[str, Any]] = deque(maxlen=_ROWS)
         self.members: dict[str, list[str]] = {}
-        self.count = 0
+        self.count, self.verdict = 0, ""
         scheduler.workbench = self
         try:
             added = _add_page(scheduler)
@@ -56,6 +58,7 @@ class WorkbenchScheduler(SchedulerPlugin):
             self.members[str(msg["session"])] = list(msg["members"])
             if not msg["members"]:
                 self.members.pop(str(msg["session"]))
+        self.verdict = str(msg.get("verdict", self.verdict))
         for one in msg.get("rows", ()):
             self.rows.append(one)
             self.count += 1
@@ -65,39 +68,24 @@ class WorkbenchScheduler(SchedulerPlugin):
         return [worker for worker in workers if worker.address not in taken]
 
     def table(self) -> dict[str, list[Any]]:
-        """Columns of the chart: per task median and p95 step time (ms) over the last minute, and straggler ratio."""
+        """Columns of the chart: the newest account of each task, milliseconds per step."""
         return summarise(self.rows)
 
 
 def summarise(rows: Iterable[dict[str, Any]]) -> dict[str, list[Any]]:
-    """One line per task of the newest rows; milliseconds; red where a task takes 1.5 times the median of its job."""
+    """One line per task that stepped in the last minute, the newest one; in each task's own colour."""
     kept = list(rows)
     columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
     if not kept:
         return columns
     since = max(one["time"] for one in kept) - _WINDOW
-    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for one in kept:
-        if one["time"] >= since:
-            groups.setdefault((one["session"], one["task"]), []).append(one)
-    several = len({session for session, _ in groups}) > 1
-    medians = {key: statistics.median(one["median"] for one in group) for key, group in groups.items()}
-    jobs: dict[tuple[str, str], list[float]] = {}
-    for (session, task), median in medians.items():
-        jobs.setdefault((session, _job(task)), []).append(median)
-    for (session, task), group in sorted(groups.items(), reverse=True):
-        typical = statistics.median_low(jobs[session, _job(task)])
-        ratio = medians[session, task] / typical if typical else 1.0
-        values = (f"{task} ({session[:4]})" if several else task, group[-1]["worker"], 1e3 * medians[session, task],
-                  1e3 * statistics.median(one["p95"] for one in group), sum(one["count"] for one in group), ratio,
-                  "#d62728" if ratio > _STRAGGLER else "#1f77b4")
-        for name, value in zip(_COLUMNS, values):
-            columns[name].append(value)
+    newest = {(one["session"], one["task"]): one for one in kept if one["time"] >= since}
+    several, palette = len({session for session, _ in newest}) > 1, Palette(task for _, task in newest)
+    for (session, task), one in sorted(newest.items(), key=lambda item: (item[0][0], device_order(item[0][1])), reverse=True):
+        shown = {**one, "task": f"{task} ({session[:4]})" if several else task, "color": palette[task]}
+        for name in _COLUMNS:
+            columns[name].append(shown[name])
     return columns
-
-
-def _job(task: str) -> str:
-    return task.partition("/task:")[0]
 
 
 # the page: everything below runs in the scheduler and needs bokeh
@@ -112,21 +100,21 @@ class _StepTimes:
         self.source = ColumnDataSource(dict(self._plugin.table()))
         self.tasks = FactorRange()
         self.span = DataRange1d(start=0)
-        self.root = figure(title="Step time per task: median (bar) and 95th percentile (dot), last minute; "
-                                 f"red: over {_STRAGGLER} × the median of its job",
-                           y_range=self.tasks, x_range=self.span, x_axis_label="step time (ms)", sizing_mode="stretch_both",
-                           tools="save")
-        self.root.hbar(y="task", right="median", height=0.7, fill_color="color", line_color=None, source=self.source)
-        self.root.scatter(x="p95", y="task", size=8, color="black", source=self.source)
+        self.root = figure(title=self._plugin.verdict or _TITLE, y_range=self.tasks, x_range=self.span,
+                           x_axis_label="milliseconds of a step", sizing_mode="stretch_both", tools="save")
+        self.root.hbar_stack(_PARTS, y="task", height=0.7, fill_color="color", line_color="white", source=self.source,
+                             fill_alpha=[1.0, 0.6, 0.4, 0.2], legend_label=["work", "transfer", "input", "wait"])
+        self.root.legend.location = "bottom_right"
         self.root.add_tools(HoverTool(tooltips=[
-            ("task", "@task"), ("Dask worker", "@worker"), ("median", "@median{0.000} ms"), ("p95", "@p95{0.000} ms"),
-            ("steps", "@steps"), ("of its job's median", "@ratio{0.00}")]))
+            ("task", "@task"), ("Dask worker", "@worker"), *((part, f"@{part}{{0.000}} ms") for part in _PARTS),
+            ("waits most for", "@waits_for"), ("costs the others", "@cost{0 %} of a step")]))
 
     def update(self) -> None:
         if self._plugin.count == self._seen:
             return
         self._seen = self._plugin.count
         table = self._plugin.table()
+        self.root.title = self._plugin.verdict or _TITLE
         if list(self.tasks.factors) != table["task"]:
             self.tasks.factors = table["task"]
         self.source.data = dict(table)

@@ -1,39 +1,46 @@
-"""What the chief tells the Dask scheduler twice a second: step times for the page, and which workers hold tasks."""
+"""What the chief tells the Dask scheduler twice a second: the account of each task, and which workers hold tasks."""
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Any
 
-from workbench.cluster.chief.member import Member
 from workbench.cluster.dask import page as dashboard
+from workbench.core.trace import Journal
+from workbench.viz.accounting import Accounting
+from workbench.viz.verdict import judge
 
 __all__ = ["Reporter"]
 
 logger = logging.getLogger("workbench")
 
+_BUDGET = 0.005        # seconds of accounting per report
+
 
 class Reporter:
     """Sends events through `client` and never waits for them."""
 
-    def __init__(self, client: Any, session: int, timeout: float) -> None:
+    def __init__(self, client: Any, session: int, timeout: float, journal: Journal) -> None:
         self._client, self._session, self._timeout = client, f"{session:016x}", timeout
+        self._journal, self._accounting, self._cursor = journal, Accounting(), journal.spans_since()[0]
+        self._addresses: Mapping[str, str] = {}
 
-    def members(self, addresses: Iterable[str]) -> None:
+    def members(self, addresses: Mapping[str, str]) -> None:
         """These Dask workers hold our tasks; adaptive scaling leaves them alone. None of them: the session is over."""
-        self._tell({"session": self._session, "members": list(addresses)})
+        self._tell({"session": self._session, "members": list(addresses.values())})
+        self._addresses = addresses
 
-    def step_times(self, members: Iterable[Member]) -> None:
-        """One small row per task that ran since the last call."""
-        rows, now = [], time.time()
-        for member in members:
-            times, member.times = member.times, []
-            if times:
-                rows.append(dashboard.row(self._session, member.task, member.address, now, times))
-        if rows:
-            self._tell({"rows": rows})
+    def summary(self) -> None:
+        """What each task's steps consist of, and the verdict: the numbers of every other view, from the same journal."""
+        self._cursor, _, spans = self._journal.spans_since(self._cursor)
+        fed = self._accounting.feed(spans)
+        made = self._accounting.settle(everything=not fed, budget=_BUDGET)
+        if made:
+            found = judge(self._accounting)
+            rows = [dashboard.row(self._session, row, self._addresses.get(row.task, ""), time.time()) for row in found.rows]
+            self._tell({"rows": rows, "verdict": found.verdict.text})
 
     def _tell(self, message: dict[str, Any]) -> None:
         async def tell() -> None:

@@ -1,0 +1,137 @@
+"""What a task does in a step, on hand-made spans: the parts, how they add up, and whom waiting is charged to."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.viz.scenarios import Plant, run
+from workbench.core.trace import Span
+from workbench.viz.accounting import Accounting, Root
+from workbench.viz.step_view import StepTimes
+from workbench.viz.verdict import judge, regular
+
+pytestmark = pytest.mark.tiny
+W0, W1, W2, PS = "/job:worker/task:0", "/job:worker/task:1", "/job:worker/task:2", "/job:ps/task:0"
+
+
+def span(kind: str, task: str, start: float, end: float, step: int = 0, **more) -> Span:
+    return Span(kind, more.pop("name", kind), task, "", 0, start, end, step, executable="s_0", **more)
+
+
+def message(source: str, target: str, tensor: str = "x") -> str:
+    return f"0|{tensor}|{source}/device:CPU:0|{target}/device:CPU:0|"
+
+
+def accounts(spans, everything=True):
+    accounting = Accounting()
+    accounting.feed(spans)
+    accounting.settle(everything)
+    return [step.accounts for step in accounting.steps]
+
+
+def test_the_parts_of_a_step_add_up_and_overlapping_time_counts_once():
+    spans = [span("segment", W0, 0, 4), span("op", W0, 1, 2), span("send", W0, 3, 6, message=message(W0, W1)),
+             span("queue", W0, 6, 7, name="q", detail="queue_dequeue"), span("segment", W0, 10, 12), span("step", W0, 0, 12)]
+    (step,) = accounts([s for s in spans if s.kind != "op"])
+    account = step[W0]
+    assert (account.work, account.transfer, account.input, account.wait, account.uncovered) == (6, 2, 1, 0, 3)
+    assert account.whole == 12 and account.inputs == {"q": 1.0}
+
+
+def test_a_receive_waits_until_its_message_is_sent_and_transfers_from_then_on():
+    key = message(W1, W0)
+    (step,) = accounts([span("recv", W0, 0, 10, message=key), span("segment", W1, 0, 6), span("send", W1, 6, 6.5, message=key)])
+    assert step[W0].transfer == 4 and step[W0].waits == {Root(W1, "work"): 6.0}
+    assert step[W0].links == {f"{W1}|{W0}": 4.0}
+
+
+def test_waiting_is_charged_to_the_end_of_the_chain():
+    first, second = message(W1, PS), message(PS, W0)
+    (step,) = accounts([
+        span("recv", W0, 0, 10, message=second),
+        span("recv", PS, 0, 8, message=first), span("segment", PS, 8, 9), span("send", PS, 9, 9.5, message=second),
+        span("segment", W1, 0, 7), span("send", W1, 7, 7.5, message=first)])
+    assert step[W0].waits == pytest.approx({Root(W1, "work"): 7, Root(f"{W1}|{PS}", "transfer"): 1, Root(PS, "work"): 1})
+
+
+def test_two_who_wait_for_each_other_do_not_hang():
+    spans = [span("recv", W0, 0, 4, message=message(W1, W0)), span("recv", W1, 0, 4, message=message(W0, W1))]
+    (step,) = accounts(spans)
+    assert step[W0].wait == step[W1].wait == 4
+
+
+def test_who_is_done_waits_for_the_last_one_until_the_step_ends():
+    (step,) = accounts([span("segment", W0, 0, 2), span("segment", W1, 0, 9)])
+    assert step[W0].waits == {Root(W1, "work"): 7.0} and step[W1].wait == 0
+
+
+def test_a_server_that_serves_another_replica_is_working_for_who_waits():
+    mine, theirs = message(PS, W0), message(W1, PS)
+    other = [Span("segment", "apply", PS, "", 0, 2, 6, 1, executable="s_1"),
+             Span("segment", "c", W1, "", 0, 0, 2, 1, theirs, executable="s_1")]
+    found = accounts([span("recv", W0, 0, 8, message=mine), span("send", PS, 7, 7.5, message=mine), *other])
+    step = next(step for step in found if W0 in step)
+    assert step[W0].waits[Root(PS, "work")] == 4
+
+
+def test_turns_that_were_summed_up_are_work():
+    spans = [span("segment", W0, 0, 1), span("segment", W0, 1, 9, turns=1000, total=6.0, longest=0.1), span("step", W0, 0, 10)]
+    (step,) = accounts([*spans, span("recv", W0, 9, 10, message=message(W1, W0))])
+    assert step[W0].work == 7.0 and step[W0].uncovered == pytest.approx(2.0)
+
+
+def test_a_step_of_one_task_with_nothing_but_its_length_is_work_of_several_is_unknown():
+    assert accounts([span("step", W0, 0, 3)])[0][W0].work == 3
+    assert accounts([span("step", W0, 0, 3), span("step", W1, 0, 3)]) == []
+
+
+def test_spans_that_have_not_ended_and_spans_outside_steps_do_not_count():
+    assert accounts([span("segment", W0, 5.0, 1.0), span("compile", W0, 0, 1, step=-1)]) == []
+
+
+def test_runs_with_equal_numbers_are_told_apart():
+    spans = [Span("step", "a", W0, "", 0, 0, 1, 0, executable="a_0"), Span("step", "b", W0, "", 0, 5, 7, 0, executable="b_0")]
+    accounting = Accounting()
+    accounting.feed(spans)
+    accounting.settle(everything=True)
+    assert [(s.run, s.whole) for s in accounting.steps] == [("a", 1), ("b", 2)]
+    assert judge(accounting, "a").step == 1000 and judge(accounting, "b").step == 2000
+
+
+def test_a_step_is_accounted_when_its_spans_have_had_time_to_come():
+    accounting = Accounting()
+    accounting.feed([span("segment", W0, 0, 1)])
+    assert accounting.settle() == [] and accounting.waiting == 1
+    accounting.feed([span("recv", W0, 1, 2, message=message(W1, W0)), span("segment", W0, 5, 6, step=1)])
+    (step,) = accounting.settle()
+    assert step.accounts[W0].whole == 2
+
+
+def test_memory_is_bounded_however_long_the_run():
+    accounting = Accounting(kept=10)
+    for number in range(5000):
+        accounting.feed([span("segment", W0, number, number + 1, step=number)])
+    accounting.settle(everything=True)
+    assert len(accounting.steps) == 10 and accounting.waiting == 0 and len(accounting._past[W0][0]) <= 2000
+
+
+def test_the_course_of_work_is_that_of_regular_steps_of_all_replicas():
+    accounting, times = Accounting(), StepTimes(origin=1.0)
+    accounting.feed(run(Plant(asynchronous=True, steps=20)))
+    accounting.feed([Span("segment", "init", W0, "", 0, 0.5, 0.9, 999, executable="session_0_9")])
+    accounting.settle(everything=True)
+    times.feed(accounting.steps)
+    view = {task.task: task for task in times.view(sorted(regular(accounting, "session_0"))).tasks}
+    assert {W0, W1, W2, PS} <= set(view) and all(4.5 < t < 5.5 for t in view[W0].times)
+    assert list(view[W0].ends) == sorted(view[W0].ends) and view[W0].ends[0] > 0
+
+
+def test_with_many_tasks_a_view_holds_fewer_steps_of_each():
+    accounting, times = Accounting(kept=100), StepTimes()
+    tasks = [f"/job:worker/task:{i}" for i in range(256)]
+    for number in range(40):
+        accounting.feed([span("segment", task, number, number + 0.5, step=number) for task in tasks])
+    accounting.settle(everything=True)
+    times.feed(accounting.steps)
+    view = times.view(["s_0"])
+    assert len(view.tasks) == 256 and sum(len(t.times) for t in view.tasks) <= 4000

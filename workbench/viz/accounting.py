@@ -1,0 +1,334 @@
+"""The one definition of what a task does in a step: work, transfer, input, waiting (for whom, to the root), uncovered.
+
+Every view, the terminal, the report and the dashboard page read these numbers; nobody else subtracts intervals. In one
+step of one run every taking part task accounts for the same stretch, from the moment its first task began to the moment
+its last one ended, and the five parts add up to it:
+
+- *work*: operations and segments, loops included;
+- *transfer*: sending, and receiving from the moment the message was sent (before that its receiver only waits);
+- *input*: waiting for a queue or dataset that feeds the step;
+- *wait*: everything else it waited for, each moment charged to its root: follow the task that is waited for, then whom
+  that one waits for, until one works, transfers or stands still (the causal chains of Coz and Magpie, on recorded spans);
+- *uncovered*: no span says what happened.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from workbench.core.trace import Span, run_of
+
+__all__ = ["Account", "Accounting", "Root", "Step"]
+
+KEPT = 200  # accounted steps
+PENDING = 2000  # steps whose spans are still coming
+REMEMBERED = 1000  # steps per task in which causes are looked up
+OVERLAPPING = 64  # of them that may lie in one step's time
+SETTLED = 0.7  # seconds after the end of a step in which its spans may still come (tasks send twice a second)
+DEEP = 4  # a chain of waiting may pass 2 to this power tasks
+ORDER = ("work", "transfer", "input", "wait")  # what counts where spans overlap
+_DOING = frozenset(("op", "segment", "send"))
+_FEEDS = frozenset(("queue_dequeue", "queue_dequeue_many", "queue_dequeue_up_to", "iterator_next", "reader_read"))
+
+
+class Root(NamedTuple):
+    """What waiting is charged to: a task's work, a link's transfer, an input, or a task that stood still."""
+
+    subject: str  # task; "source task|target task" of a transfer; operation of an input
+    kind: str  # "work" | "transfer" | "input" | "still"
+
+
+class Stretch(NamedTuple):
+    """Time of one task that is one thing; seconds."""
+
+    start: float
+    end: float
+    kind: str  # one of ORDER
+    other: str  # whom it waits for, the link, the input
+
+
+@dataclass(slots=True)
+class Account:
+    """One task in one step; seconds."""
+
+    task: str
+    whole: float
+    work: float = 0.0
+    transfer: float = 0.0
+    input: float = 0.0
+    uncovered: float = 0.0
+    waits: dict[Root, float] = field(default_factory=dict)
+    links: dict[str, float] = field(default_factory=dict)  # "source|target" -> seconds of `transfer` that it received
+    inputs: dict[str, float] = field(default_factory=dict)  # operation -> seconds of `input`
+    pieces: int = 0  # spans of work: a task that only lends a hand has few
+
+    @property
+    def wait(self) -> float:
+        return sum(self.waits.values())
+
+
+@dataclass(slots=True)
+class Step:
+    """All tasks of one step."""
+
+    run: str
+    executable: str
+    number: int
+    start: float
+    end: float
+    accounts: dict[str, Account]
+    gap: float = 0.0  # seconds since the step before it, 0 when that was not recorded
+
+    @property
+    def whole(self) -> float:
+        return self.end - self.start
+
+
+class _Open:
+    """A step whose spans are coming."""
+
+    __slots__ = ("end", "executable", "run", "spans", "start", "stretches")
+
+    def __init__(self) -> None:
+        self.spans: dict[str, list[Span]] = defaultdict(list)
+        self.stretches: dict[str, list[Stretch]] = {}
+        self.start, self.end = float("inf"), float("-inf")
+        self.run = self.executable = ""
+
+
+class Accounting:
+    """Feed it spans, call `settle`, read `steps`. A span costs constant time; a step is accounted once."""
+
+    def __init__(self, kept: int = KEPT) -> None:
+        self.steps: deque[Step] = deque(maxlen=kept)
+        self.count = 0  # steps ever accounted
+        self._open: dict[tuple[str, int], _Open] = {}
+        self._past: dict[str, tuple[list[float], list[tuple[float, list[Stretch]]]]] = defaultdict(lambda: ([], []))
+        self._newest = float("-inf")
+        self._fed = float("-inf")  # when spans came last
+        self._before: dict[str, tuple[int, float]] = {}  # run -> number and end of its newest step
+
+    def feed(self, spans: Iterable[Span]) -> bool:
+        """Take in `spans`; True when one belongs to a step."""
+        seen = False
+        for span in spans:
+            if span.step < 0 or span.end < span.start or span.kind == "loop":
+                continue
+            seen = True
+            run = run_of(span.executable)
+            opened = self._open.get((run, span.step))
+            if opened is None:
+                opened = self._open[run, span.step] = _Open()
+                opened.run = run
+            opened.executable = opened.executable or span.executable
+            opened.spans[span.task].append(span)
+            opened.start, opened.end = min(opened.start, span.start), max(opened.end, span.end)
+            self._newest = max(self._newest, span.end)
+        self._fed = time.perf_counter() if seen else self._fed
+        while len(self._open) > PENDING:
+            del self._open[next(iter(self._open))]
+        return seen
+
+    def settle(self, everything: bool = False, budget: float = float("inf")) -> list[Step]:
+        """Account for the steps whose spans have come, all of them with `everything`; the new ones.
+
+        After `budget` seconds the rest is left unaccounted: of many like steps a sample says as much.
+        """
+        ready = [key for key, opened in self._open.items() if everything or self._newest - opened.end > SETTLED]
+        found = sorted(((key, self._open.pop(key)) for key in ready), key=lambda item: item[1].end)
+        until, made = time.perf_counter() + budget, list[Step]()
+        found = [(key, opened) for key, opened in found if self._told(opened)]
+        for _, opened in found:
+            self._remember(opened)
+        for (run, number), opened in found:
+            before = self._before.get(run)
+            gap = max(0.0, opened.start - before[1]) if before is not None and before[0] + 1 == number else 0.0
+            self._before[run] = (number, opened.end)
+            if time.perf_counter() < until:
+                made.append(Step(run, opened.executable, number, opened.start, opened.end, self._accounts(opened), gap))
+        self.steps.extend(made)
+        self.count += len(made)
+        return made
+
+    @staticmethod
+    def _told(opened: _Open) -> bool:
+        """Of a step with nothing but its length one task's is its work; with several nobody knows who waited."""
+        return len(opened.spans) == 1 or any(span.kind != "step" for spans in opened.spans.values() for span in spans)
+
+    def _remember(self, opened: _Open) -> None:
+        """Turn spans to stretches, and keep them where causes are looked up."""
+        sends = {s.message: s for spans in opened.spans.values() for s in spans if s.kind == "send" and s.message}
+        last = {task: max(s.end for s in spans) for task, spans in opened.spans.items()}
+        final = max(last, key=lambda task: max((s.end for s in opened.spans[task] if s.kind in _DOING), default=-1.0))
+        for task, spans in opened.spans.items():
+            timed = any(span.kind == "op" for span in spans)  # then segments only repeat what their operations say
+            own = [stretch for span in spans if not (timed and span.kind == "segment")
+                   for stretch in _stretches(span, sends, final)]
+            if len(opened.spans) == 1 and not own:
+                own = [Stretch(span.start, span.end, "work", "") for span in spans]
+            if last[task] < opened.end and task != final:  # its part is over, the step is not
+                own.append(Stretch(last[task], opened.end, "wait", final))
+            opened.stretches[task] = own
+            ends, past = self._past[task]
+            ends.append(opened.end)
+            past.append((opened.start, own))
+            if len(ends) > 2 * REMEMBERED:
+                del ends[:-REMEMBERED], past[:-REMEMBERED]
+
+    def _during(self, task: str, start: float, end: float) -> list[Stretch]:
+        """What is known of `task` between two moments, of whatever step."""
+        ends, past = self._past[task]
+        first = bisect_right(ends, start)
+        return [stretch for began, own in past[first:first + OVERLAPPING] if began < end for stretch in own
+                if stretch.end > start and stretch.start < end]
+
+    @property
+    def waiting(self) -> int:
+        """Steps that are not accounted for yet."""
+        return len(self._open)
+
+    def quiet_since(self, now: float) -> bool:
+        """Have no spans come for so long that none of a step's can be missing?"""
+        return now - self._fed > SETTLED
+
+    # one step
+    def _accounts(self, opened: _Open) -> dict[str, Account]:
+        grid = _Grid(opened.start, opened.end)
+        for task in self._reached(opened):
+            grid.task(task, self._during(task, opened.start, opened.end))
+        grid.draw()
+        return {task: self._account(task, grid, opened) for task in opened.stretches}
+
+    def _reached(self, opened: _Open) -> list[str]:
+        """The step's tasks and whom they wait for."""
+        others = {s.other for own in opened.stretches.values() for s in own if s.kind == "wait"}
+        return list(dict.fromkeys([*opened.stretches, *(task for task in others if task in self._past)]))
+
+    def _account(self, task: str, grid: _Grid, opened: _Open) -> Account:
+        account = Account(task, opened.end - opened.start)
+        spans = opened.spans[task]
+        account.pieces = sum(s.kind in ("op", "segment") for s in spans)
+        grid.fill(account, opened.stretches[task])
+        scattered = sum(s.seconds for s in spans if s.turns > 1 and s.kind == "segment")
+        moved = min(scattered, account.uncovered)  # turns of a loop that were summed up, not recorded one by one
+        account.work, account.uncovered = account.work + moved, account.uncovered - moved
+        return account
+
+
+class _Grid:
+    """The time of one step cut at every edge: what each task does in each cell, and the root of its waiting.
+
+    All tasks' chains of waiting are followed at once, by squaring "who waits for whom" cell by cell.
+    """
+
+    def __init__(self, start: float, end: float) -> None:
+        self._start, self._end = start, end
+        self._tasks: dict[str, int] = {}
+        self._known: list[list[Stretch]] = []
+        self._roots: dict[Root, int] = {}
+
+    def task(self, name: str, stretches: list[Stretch]) -> None:
+        self._tasks[name] = len(self._tasks)
+        self._known.append(sorted(stretches, key=_paint))
+
+    def draw(self) -> None:
+        moments = [t for known in self._known for s in known for t in (s.start, s.end)]
+        times = np.asarray([self._start, self._end, *moments])
+        self._edges = np.unique(times[(times >= self._start) & (times <= self._end)])
+        self.lengths = np.diff(self._edges)
+        cells, count = len(self.lengths), len(self._tasks)
+        after = np.repeat(np.arange(count)[:, None], cells, 1)  # whom each waits for; itself when it does not wait
+        roots = np.empty((count, cells), np.int64)
+        for name, row in self._tasks.items():
+            roots[row] = self._root(Root(name, "still"))
+            for stretch, first, last in self._placed(self._known[row]):
+                waits = stretch.kind == "wait" and stretch.other in self._tasks
+                after[row, first:last] = self._tasks[stretch.other] if waits else row
+                roots[row, first:last] = self._root(_root(name, stretch))
+        columns = np.arange(cells)
+        for _ in range(DEEP):
+            after = after[after, columns]
+        self._charged = roots[after, columns]  # the root that waiting for a task is charged to
+
+    def _placed(self, stretches: list[Stretch]) -> Iterator[tuple[Stretch, int, int]]:
+        """Each stretch with the cells it covers; later ones paint over earlier ones."""
+        firsts = np.searchsorted(self._edges, [s.start for s in stretches])
+        lasts = np.searchsorted(self._edges, [s.end for s in stretches])
+        return zip(stretches, firsts.tolist(), np.minimum(lasts, len(self.lengths)).tolist())
+
+    def _root(self, root: Root) -> int:
+        return self._roots.setdefault(root, len(self._roots))
+
+    def fill(self, account: Account, own: list[Stretch]) -> None:
+        """The parts of `account` from its own stretches in this step."""
+        codes = np.full(len(self.lengths), -1)
+        ordered = sorted(own, key=_paint)
+        for index, (_, first, last) in enumerate(self._placed(ordered)):
+            codes[first:last] = index
+        for index in np.unique(codes[codes >= 0]).tolist():
+            stretch, cells = ordered[index], codes == index
+            if stretch.kind == "wait":
+                self._charge(account, stretch, cells)
+                continue
+            length = float(self.lengths[cells].sum())
+            setattr(account, stretch.kind, getattr(account, stretch.kind) + length)
+            if stretch.kind != "work":
+                sums = account.links if stretch.kind == "transfer" else account.inputs
+                sums[stretch.other] = sums.get(stretch.other, 0.0) + length
+        account.uncovered = float(self.lengths[codes < 0].sum())
+
+    def _charge(self, account: Account, wait: Stretch, cells: np.ndarray) -> None:
+        if wait.other not in self._tasks:
+            sums = {Root(wait.other, "still"): float(self.lengths[cells].sum())}
+        else:
+            charged = self._charged[self._tasks[wait.other], cells]
+            seconds = np.bincount(charged, self.lengths[cells], len(self._roots))
+            names = list(self._roots)
+            sums = {names[i]: float(seconds[i]) for i in np.unique(charged).tolist()}
+        for root, length in sums.items():
+            account.waits[root] = account.waits.get(root, 0.0) + length
+
+
+def _paint(stretch: Stretch) -> int:
+    """What counts where stretches overlap is painted last."""
+    return -ORDER.index(stretch.kind)
+
+
+def _root(task: str, stretch: Stretch) -> Root:
+    if stretch.kind == "transfer":
+        return Root(stretch.other, "transfer")
+    if stretch.kind == "input":
+        return Root(stretch.other, "input")
+    return Root(task, "work" if stretch.kind == "work" else "still")
+
+
+def _stretches(span: Span, sends: dict[str, Span], final: str) -> Iterator[Stretch]:
+    """What one span says."""
+    if span.kind in ("op", "segment"):
+        if span.turns == 1 or span.kind == "op":
+            feeds = span.detail in _FEEDS
+            yield Stretch(span.start, span.end, "input" if feeds else "work", span.name if feeds else "")
+    elif span.kind == "send":
+        yield Stretch(span.start, span.end, "transfer", _link(span))
+    elif span.kind == "recv":
+        send = sends.get(span.message)
+        sent = min(max(send.start, span.start), span.end) if send is not None else span.end
+        yield Stretch(span.start, sent, "wait", _link(span).partition("|")[0])
+        yield Stretch(sent, span.end, "transfer", _link(span))
+    elif span.kind == "queue":
+        yield Stretch(span.start, span.end, "input" if span.detail in _FEEDS else "wait", span.name)
+    elif span.kind == "wait":
+        yield Stretch(span.start, span.end, "wait", span.detail if span.detail.startswith("/job:") else final)
+
+
+def _link(span: Span) -> str:
+    """"source task|target task" of a message; its identity is step|tensor|source device|target device|frames."""
+    parts = span.message.split("|")
+    return "|".join(part.partition("/device:")[0] for part in parts[2:4]) if len(parts) >= 4 else f"{span.task}|{span.task}"
