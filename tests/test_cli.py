@@ -229,18 +229,16 @@ def test_second_ctrl_c_stops_at_once():
 IN_TERMINAL = """
     import contextlib, sys
     from workbench.commands.train import Options, train_mnist
-    from workbench.core.trace import StatusRecord, TaskRecord
-from workbench.train.progress import Progress
-from workbench.viz.verdict import Row, Summary, Verdict
+    from workbench.train.progress import Progress
 
     steps = int(sys.argv[1])
 
     def trainer(data, cluster=None, **options):
         for step in range(1, 4):
-            yield Progress(step, steps, 0.5, 0.9, 12.0, {"/job:worker/task:0": 1.5}, f"note {step}")
+            yield Progress(step, steps, 0.5, 0.9, 12.0, f"note {step}")
         for step in range(4, steps + 1):
             sys.stdin.readline()
-            yield Progress(step, steps, 0.25, 0.9, 12.0, {"/job:worker/task:0": 1.5})
+            yield Progress(step, steps, 0.25, 0.9, 12.0)
 
     def cluster(options):
         return contextlib.nullcontext()
@@ -310,7 +308,7 @@ def test_the_picture_shows_the_work_of_each_task_and_marks_whom_the_verdict_name
     record = Progress(50, 100, 0.5, None, 10.0)
     Console(file=out, width=120).print(picture("Title", record, 65.2, summary(), StatusRecord("running")))
     text = out.getvalue()
-    named, = [line for line in text.splitlines() if line.startswith("worker:1 ")]
+    named, = [line for line in text.splitlines() if line.startswith("worker:1  ")]
     assert named.startswith("worker:1      9.50 ms") and "waits 2.00 ms" in named and "accuracy –" in text
     assert "worker:1 costs 50 % of each step. Let it go." in text
     assert "elapsed 1:05" in text and "left 0:05" in text

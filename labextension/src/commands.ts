@@ -51,8 +51,7 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
     const apply = () => {
       const before = area;
       area = (settings?.get('area').composite as Area) ?? 'main';
-      panel?.configure(Number(settings?.get('stragglerFactor').composite ?? 1.5),
-        1000 * Number(settings?.get('layoutSeconds').composite ?? 15));
+      panel?.configure(1000 * Number(settings?.get('layoutSeconds').composite ?? 15));
       if (panel?.isAttached && area !== before) {
         place(panel);
         app.shell.activateById(panel.id);

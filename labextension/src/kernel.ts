@@ -4,7 +4,7 @@ import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import {
-  Command, Frame, GraphView, SeriesView, Status, StepView, StragglerView, TARGET, unpack, VERSION
+  Command, CONTRACT, Frame, GraphView, SeriesView, Status, StepView, StragglerView, TARGET, unpack, VERSION
 } from './contract';
 
 /** Everything the latest frames said, merged. */
@@ -18,6 +18,8 @@ export interface Snapshot {
 
 const NOTHING: Snapshot = { status: null, graph: null, steps: null, series: null, stragglers: null };
 const PATIENCE = 1000;
+/** Milliseconds without a word from a kernel that speaks once a second, from which this is said. */
+const SILENT = 3000;
 
 export class LiveLink implements IDisposable {
   constructor(readonly kernel: Kernel.IKernelConnection) {
@@ -25,6 +27,13 @@ export class LiveLink implements IDisposable {
     kernel.registerCommTarget(TARGET, this._opened);
     kernel.statusChanged.connect(this._statusChanged, this);
     kernel.disposed.connect(this.dispose, this);
+    this._timer = setInterval(() => {
+      const silent = this.silence > 0;
+      if (silent || this._wasSilent) {
+        this._wasSilent = silent;
+        this._changed.emit();
+      }
+    }, 1000);
     void this._greet();
   }
 
@@ -42,6 +51,12 @@ export class LiveLink implements IDisposable {
     return this._trouble;
   }
 
+  /** Seconds since the kernel said something, 0 while it speaks as often as it should. */
+  get silence(): number {
+    const quiet = performance.now() - this._heard;
+    return this._comm && this._snapshot.status && quiet > SILENT ? quiet / 1000 : 0;
+  }
+
   get changed(): ISignal<this, void> {
     return this._changed;
   }
@@ -55,6 +70,7 @@ export class LiveLink implements IDisposable {
       return;
     }
     this._isDisposed = true;
+    clearInterval(this._timer);
     this.kernel.removeCommTarget(TARGET, this._opened);
     this.kernel.statusChanged.disconnect(this._statusChanged, this);
     this.kernel.disposed.disconnect(this.dispose, this);
@@ -70,9 +86,9 @@ export class LiveLink implements IDisposable {
   /** The kernel announced itself. */
   private _opened(comm: Kernel.IComm, message: KernelMessage.ICommOpenMsg): void {
     this._adopt(comm);
-    const version = (message.content.data as { v?: number }).v;
-    if (version !== VERSION) {
-      this._trouble = `This panel speaks version ${VERSION}, the kernel's workbench speaks version ${version}. ` +
+    const { v: version, contract } = message.content.data as { v?: number; contract?: string };
+    if (version !== VERSION || contract !== CONTRACT) {
+      this._trouble = `This panel speaks version ${VERSION} (${CONTRACT}), the kernel's workbench ${version} (${contract}). ` +
         'Update the older one, then reload the page and restart the kernel.';
       this._changed.emit();
     }
@@ -166,6 +182,10 @@ export class LiveLink implements IDisposable {
       return;
     }
     this.send('ack', frame.seq);
+    this._heard = performance.now();
+    if (frame.v !== VERSION) {
+      this._trouble = `This panel speaks version ${VERSION}, the kernel's workbench version ${frame.v}: update the older one.`;
+    }
     const before = this._snapshot;
     this._snapshot = {
       status: frame.status,
@@ -193,6 +213,9 @@ export class LiveLink implements IDisposable {
   }
 
   private _comm: Kernel.IComm | null = null;
+  private _timer: ReturnType<typeof setInterval>;
+  private _heard = 0;
+  private _wasSilent = false;
   private _route: Promise<string | null> = Promise.resolve(null);
   private _snapshot: Snapshot = NOTHING;
   private _trouble = '';

@@ -2,7 +2,8 @@
 import { Message } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 
-import { Status } from './contract';
+import { duration } from './chart';
+import { State, Status, StragglerView } from './contract';
 import { workbenchIcon } from './icon';
 import { ILive } from './live';
 import { GraphSection } from './panels/graph';
@@ -11,9 +12,12 @@ import { button } from './panels/section';
 import { steps, StepsSection } from './panels/steps';
 import { StragglerSection } from './panels/stragglers';
 
-const WORDS: Record<Status['state'], string> = {
-  empty: 'Waiting', ready: 'Ready', running: 'Running', paused: 'Paused', stopped: 'Stopped', failed: 'Failed'
+const WORDS: Record<State, string> = {
+  empty: 'Waiting', ready: 'Ready', building: 'Building', rewriting: 'Rewriting', compiling: 'Compiling', running: 'Running',
+  paused: 'Paused', waiting: 'Waiting', recovering: 'Recovering', finished: 'Finished', stopped: 'Stopped', failed: 'Failed'
 };
+/** States in which something goes on that Stop can end. */
+const BUSY: State[] = ['building', 'rewriting', 'compiling', 'running', 'paused', 'waiting', 'recovering'];
 
 export class WorkbenchPanel extends Widget {
   constructor(private _live: ILive, private _tour: () => void) {
@@ -31,15 +35,16 @@ export class WorkbenchPanel extends Widget {
     this._body.className = 'wb-Body';
     const side = document.createElement('div');
     side.className = 'wb-Side';
-    side.append(this._steps.node, this._loss.node, this._stragglers.node);
+    side.append(this._stragglers.node, this._steps.node, this._loss.node);
     this._body.append(this._graph.node, side);
-    this.node.append(this._header, this._trouble, this._empty, this._body);
+    this._verdict.className = 'wb-Verdict';
+    this._verdict.setAttribute('aria-live', 'polite');
+    this.node.append(this._header, this._trouble, this._verdict, this._empty, this._body);
     _live.changed.connect(this._changed, this);
     this.update();
   }
 
-  configure(stragglerFactor: number, deadline: number): void {
-    this._factor = stragglerFactor;
+  configure(deadline: number): void {
     this._graph.deadline = deadline;
     this.update();
   }
@@ -75,10 +80,9 @@ export class WorkbenchPanel extends Widget {
     const status = snapshot?.status ?? null;
     const nothing = !status || (status.state === 'empty' && !snapshot?.graph && !snapshot?.steps);
     this.node.dataset.state = nothing ? 'empty' : status.state;
-    this._header.hidden = this._body.hidden = nothing;
+    this._header.hidden = this._body.hidden = this._verdict.hidden = nothing;
     this._empty.hidden = !nothing;
-    this._trouble.textContent = link?.trouble ?? '';
-    this._trouble.hidden = !this._trouble.textContent;
+    this._showTrouble(status, link?.trouble ?? '', link?.silence ?? 0);
     if (nothing) {
       this._showEmpty(Boolean(link), Boolean(status));
       return;
@@ -87,7 +91,8 @@ export class WorkbenchPanel extends Widget {
     this._graph.show(snapshot!.graph);
     this._steps.show(snapshot!.steps);
     this._loss.show(snapshot!.series);
-    this._stragglers.show(snapshot!.stragglers, this._factor);
+    this._stragglers.show(snapshot!.stragglers, new Set(status.lost.map(one => one.task)));
+    this._showVerdict(snapshot!.stragglers);
   }
 
   /** The state shows at once, the pictures with the next repaint. */
@@ -119,8 +124,13 @@ export class WorkbenchPanel extends Widget {
       this._pill.textContent = word;
       this._pill.dataset.state = status.state;
     }
-    const rate = status.state === 'running' ? this._rate(status.step) : '';
-    const facts = [steps(status), rate, status.message, this._live.name];
+    const running = status.state === 'running';
+    const rate = running ? this._rate(status.step) : '';
+    const part = status.parts ? `${status.part} of ${status.parts}` : '';
+    const long = running && status.counted ? '' : BUSY.includes(status.state) && status.seconds >= 1 ? `for ${duration(1000 * status.seconds)}` : '';
+    const inside = status.what ? (running ? `in ${status.what}` : status.what) : '';
+    const lost = status.records_lost ? `${status.records_lost.toLocaleString('en')} records lost` : '';
+    const facts = [steps(status), rate, part, inside, long, lost, this._live.name];
     this._facts.textContent = facts.filter(Boolean).join(' · ');
     this._facts.title = this._facts.textContent;
     const paused = status.state === 'paused';
@@ -131,8 +141,46 @@ export class WorkbenchPanel extends Widget {
     this._pause.textContent = target ? 'Resume' : 'Pause';
     this._pause.setAttribute('aria-label', target ? 'Resume training' : 'Pause training before the next step');
     this._pause.title = this._pause.getAttribute('aria-label')!;
-    this._pause.disabled = status.state === 'stopped' || status.state === 'failed';
-    this._stop.disabled = !(status.state === 'running' || paused);
+    this._pauses = !target;
+    this._pause.disabled = this._stop.disabled = !BUSY.includes(status.state);
+  }
+
+  /** What keeps the panel from showing the truth, and what went wrong: cause first, then what to do. */
+  private _showTrouble(status: Status | null, trouble: string, silence: number): void {
+    const lines: [string, string][] = trouble ? [[trouble, '']] : [];
+    if (silence) {
+      lines.push([`No word from the kernel for ${Math.round(silence)} s.`, 'It is stopped, or busy in a library call; what is shown below is what it said last.']);
+    }
+    if (status?.state === 'failed' || (status?.state === 'stopped' && status.cause)) {
+      lines.push([`${WORDS[status.state]} at ${steps(status)}: ${status.cause}.`, sentence(status.fix)]);
+    }
+    for (const lost of status?.lost ?? []) {
+      lines.push([`${lost.cause}.`, lost.fix]);
+    }
+    const text = lines.flat().join('\n');
+    this._trouble.hidden = !text;
+    this._trouble.classList.toggle('wb-mod-bad', status?.state === 'failed' || !!status?.lost.length || !!silence);
+    if (text !== this._troubleText) {
+      this._troubleText = text;
+      this._trouble.replaceChildren(...lines.map(([fact, fix]) => {
+        const line = document.createElement('p');
+        line.append(Object.assign(document.createElement('b'), { textContent: fact }), fix ? ` ${fix}` : '');
+        return line;
+      }));
+    }
+  }
+
+  /** The answer to "what is slow, and why": a number and an action; a click leads to the view that proves it. */
+  private _showVerdict(view: StragglerView | null): void {
+    const verdict = view?.verdict;
+    this._verdict.hidden = !verdict?.text || verdict.kind === 'unknown';
+    this._verdict.classList.toggle('wb-mod-alarm', !!verdict?.alarm);
+    const text = [verdict?.text, verdict?.action].filter(Boolean).join(' ');
+    if (text !== this._verdict.title) {
+      this._verdict.title = text;
+      this._verdict.replaceChildren(
+        Object.assign(document.createElement('b'), { textContent: verdict?.text ?? '' }), ` ${verdict?.action ?? ''}`);
+    }
   }
 
   /** Steps per second over the last few seconds. */
@@ -176,24 +224,30 @@ export class WorkbenchPanel extends Widget {
   }
 
   private _header = document.createElement('header');
+  private _verdict = document.createElement('p');
+  private _troubleText = '';
+  private _pauses = true;
   private _trouble = document.createElement('div');
   private _empty = document.createElement('div');
   private _body = document.createElement('div');
   private _pill = document.createElement('span');
   private _facts = document.createElement('span');
-  private _pause = button('Pause', 'Pause training', () => this._asks(this._pause.textContent === 'Pause'));
+  private _pause = button('Pause', 'Pause training', () => this._asks(this._pauses));
   private _stop = button('Stop', 'Stop training: the next step raises CancelledError', () => this._live.link?.send('stop'));
-  private _graph = new GraphSection((command, scope) => this._live.link?.send(command, scope));
+  private _graph = new GraphSection((command, argument) => this._live.link?.send(command, argument));
   private _steps = new StepsSection();
   private _loss = new LossSection();
   private _stragglers = new StragglerSection();
   private _history: { time: number; step: number }[] = [];
   private _asked: boolean | null = null;
-  private _factor = 1.5;
 }
 
 const EMPTY = {
-  nothing: ['No notebook is open', 'Open a notebook that uses workbench, or begin with the tour: it builds a graph, trains it and shows it here.'],
+  nothing: ['No kernel is running', 'Open a notebook that uses workbench and start its kernel, or begin with the tour: it builds a graph, trains it and shows it here.'],
   linked: ['No workbench program is running in this kernel yet', 'Run the tour, or run a cell that imports workbench and starts a session. The graph, step times and loss appear here by themselves.'],
   started: ['Workbench is loaded; no session has run yet', 'Run a cell that calls Session.run. The graph, step times and loss appear here by themselves.']
 } as const;
+
+function sentence(text: string): string {
+  return text ? `${text[0].toUpperCase()}${text.slice(1)}.` : '';
+}

@@ -36,9 +36,10 @@ def run(client, request) -> Iterator[SimpleNamespace]:
     journal.enabled = True
     live, doubt, merge = LiveModel(journal), dict.fromkeys(TASKS, 0.0), journal.merge
 
-    def noting(task: str, spans: Sequence[Span], offset: float = 0.0, error: float = 0.0) -> None:
+    def noting(task: str, spans: Sequence[Span], offset: float = 0.0, error: float = 0.0,
+               lost: int = 0) -> None:
         doubt[task] = max(doubt[task], error)
-        merge(task, spans, offset, error)
+        merge(task, spans, offset, error, lost)
     with pytest.MonkeyPatch.context() as patch, Cluster(client, 2, 2) as cluster:
         patch.setattr(journal, "merge", noting)
         script = softmax.build(WORKERS, SERVERS, request.param)

@@ -24,7 +24,7 @@ def journal() -> Journal:
 def test_first_frame_holds_everything_as_json(journal):
     frame = LiveModel(journal).frame()
     assert json.loads(json.dumps(frame, allow_nan=False)) == frame
-    assert frame["v"] == 1 and frame["kind"] == "frame" and frame["seq"] == 1
+    assert frame["v"] == 2 and frame["kind"] == "frame" and frame["seq"] == 1
     assert frame["status"]["state"] == "running" and frame["status"]["tasks"] == list(fixtures.TASKS)
     assert [task["task"] for task in frame["steps"]["tasks"]] == list(fixtures.TASKS)
     assert [series["name"] for series in frame["series"]["series"]] == ["loss", "accuracy"]
@@ -58,7 +58,8 @@ def test_windows_are_bounded_and_counts_are_not(journal):
     model = LiveModel(journal)
     task = fixtures.TASKS[2]
     for step in range(20, 1500):
-        journal.span(Span("step", "train", task, f"{task}/device:cpu:0", 0, step * 0.01, step * 0.01 + 0.005, step))
+        start = journal.origin + 100 + 0.01 * step
+        journal.span(Span("step", "train", task, f"{task}/device:cpu:0", 0, start, start + 0.005, step))
     steps = next(t for t in model.frame()["steps"]["tasks"] if t["task"] == task)
     assert len(steps["times"]) == 500 and steps["count"] == 1500 and steps["steps"][-1] == 1499
 
@@ -107,6 +108,14 @@ def test_pause_resume_and_stop_reach_the_gate_at_once(journal):
     assert model.frame()["status"]["state"] == "stopped"
 
 
+def test_stop_does_nothing_when_nothing_runs(journal):
+    journal.inside.clear()
+    journal.set_status(state="finished")
+    gate = Gate(journal)
+    LiveModel(journal, gate).command("stop")
+    assert not gate.closed
+
+
 def test_an_unknown_command_is_refused_by_name(journal):
     with pytest.raises(
         errors.InvalidArgumentError, match="command: 'explode' is not one of pause, resume, stop, expand"
@@ -114,12 +123,18 @@ def test_an_unknown_command_is_refused_by_name(journal):
         LiveModel(journal).command("explode")
 
 
-def test_a_graph_that_is_not_the_only_one_says_so(journal):
+def test_every_graph_of_the_run_can_be_shown(journal):
     model = LiveModel(journal)
-    assert model.frame()["graph"]["note"] == ""
+    assert [one["key"] for one in model.frame()["graph"]["graphs"]] == ["session_0"]
     journal.graph(fixtures.dense_graph(2, key="session_7"))
     journal.graph(fixtures.dense_graph(1, key="session_8"))
-    assert model.frame()["graph"]["note"] == "the largest of 3 graphs"
+    graph = model.frame()["graph"]
+    assert [one["key"] for one in graph["graphs"]] == ["session_7", "session_0", "session_8"] and graph["key"] == "session_7"
+    assert graph["graphs"][1]["label"].endswith("operations on ps:0, ps:1, worker:0")
+    model.command("show", "session_8")
+    assert model.frame()["graph"]["key"] == "session_8"
+    journal.graph(fixtures.dense_graph(3, key="session_9"))
+    assert model.frame()["graph"]["key"] == "session_8"      # what was asked for stays
 
 
 def test_the_step_is_the_newest_also_between_two_changes_of_the_status(journal):

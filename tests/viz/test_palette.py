@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.viz import fixtures
-from workbench.viz.palette import COLORS, Palette, device_order, short_device, short_task
+from workbench.viz.palette import COLORS, color_of, device_order, short_device, short_task
 
 pytestmark = pytest.mark.tiny
 # Machado, Oliveira and Fernandes 2009, severity 1
@@ -54,13 +54,10 @@ def test_the_first_six_differ_for_colour_blind_eyes(sight):
         assert np.linalg.norm(oklab(sight @ linear(a)) - oklab(sight @ linear(b))) > 0.06, (a, b)
 
 
-def test_a_task_has_the_colour_of_its_first_device_and_colours_stay():
-    palette = Palette(("/job:ps/task:0/device:cpu:0", "/job:ps/task:0/device:gpu:0"))
-    first, second = palette["/job:ps/task:0/device:cpu:0"], palette["/job:ps/task:0/device:gpu:0"]
-    assert palette["/job:ps/task:0"] == first != second
-    worker = palette["/job:worker/task:0"]
-    assert palette["/job:worker/task:0/device:cpu:0"] == worker
-    assert palette["/job:ps/task:0"] == first and len({first, second, worker}) == 3
+def test_a_task_has_the_colour_of_its_first_device_and_other_devices_have_others():
+    first, second = (color_of(f"/job:ps/task:0/device:{kind}:0") for kind in ("cpu", "gpu"))
+    assert color_of("/job:ps/task:0") == first != second
+    assert color_of("/job:localhost/task:0/device:CPU:0") != color_of("/job:localhost/task:0/device:CPU:1")
 
 
 def test_names_are_short_and_sorted_by_number():
@@ -74,15 +71,14 @@ def test_names_are_short_and_sorted_by_number():
     ]
 
 
-def test_usual_tasks_have_the_same_colours_whatever_was_seen_before():
-    names = [f"/job:{job}/task:{i}" for job in ("ps", "worker") for i in (0, 1)]
-    alone = Palette(names)
-    later = Palette(("/job:localhost/task:0/device:CPU:0",))
-    later.add(f"{name}/device:CPU:0" for name in names)
-    assert [alone[name] for name in names] == [later[name] for name in names]
-    assert len({alone[name] for name in names} | {later["/job:localhost/task:0"]}) == 5
+def test_ten_tasks_of_a_job_differ_and_the_usual_cluster_has_no_two_of_one_colour():
+    for job in ("ps", "worker", "trainer"):
+        assert len({color_of(f"/job:{job}/task:{i}") for i in range(10)}) == 10
+    usual = [("localhost", 0), *(("ps", i) for i in range(3)), *(("worker", i) for i in range(5))]
+    assert len({color_of(f"/job:{job}/task:{i}") for job, i in usual}) == len(usual)
 
 
-def test_more_tasks_than_habitual_colours_take_free_ones_first():
-    palette = Palette(f"/job:worker/task:{i}" for i in range(10))
-    assert len({palette[f"/job:worker/task:{i}"] for i in range(10)}) == 10
+def test_a_colour_depends_on_the_name_alone():
+    names = [f"/job:worker/task:{i}" for i in range(64)]
+    before = [color_of(name) for name in names]
+    assert [color_of(name) for name in reversed(names)] == before[::-1]

@@ -27,7 +27,8 @@ def test_one_file_with_everything_in_it(tmp_path):
     text = path.read_text(encoding="utf-8")
     assert [p.name for p in path.parent.iterdir()] == ["report.html"] and len(text) < 300_000
     assert re.findall(r'<section id="(\w+)"', text) == list(SECTIONS)
-    assert "worker:1 costs " in text and "Let it go, or add a backup worker." in text and ">0.4213<" in text and ">1,000<" in text
+    assert "worker:1 costs " in text and "Let it go, or add a backup worker." in text
+    assert ">0.4213<" in text and ">1,000<" in text
     assert 'data-id="softmax/matmul"' in text and "paper §4.4" in text
     assert not re.search(r"""(?:src|href)=["'](?!#)|url\(|@import|https?://(?!www\.w3\.org/2000/svg)""", text)
 
@@ -63,7 +64,7 @@ def test_nothing_recorded_is_said_section_by_section():
 def test_one_task_with_whole_steps_only():
     journal = Journal(capacity=100)
     for step in range(5):
-        journal.span(Span("step", "s", "/job:localhost/task:0", "", 0, step, step + 0.001, step))
+        journal.span(Span("step", "s", "/job:localhost/task:0", "", 0, 0.001 * step, 0.001 * (step + 1), step))
     text = render_report(journal, "One", {})
     assert "A step takes 1 ms, 1 ms of it in operations." in text and "Only whole steps were recorded" in text
 

@@ -110,7 +110,7 @@ def test_at_most_two_frames_wait_for_an_answer_and_the_next_one_carries_everythi
     third, buffers = front.frame()
     assert third["seq"] == 3
     assert third["status"]["step"] == 59
-    assert third["steps"]["tasks"][0]["times"] == {"f4": 0}
+    assert third["steps"]["tasks"][0]["times"] == {"#f4": 0}
     assert np.frombuffer(buffers[0], "<f4").size == 60
     assert [series["name"] for series in third["series"]["series"]] == ["loss", "accuracy"]
 
@@ -176,10 +176,10 @@ def test_numbers_travel_as_buffers_and_survive() -> None:
     many = {"times": [0.5] * 20, "steps": big, "gap": [None, *[1.0] * 20]}
     data, buffers = pack({**few, **many, "nested": [{"text": "ok", "array": np.arange(3)}]})
     assert data["few"] == [1, 2] and data["bad"] is None and data["flag"] is True
-    assert data["times"] == {"f4": 0} and data["steps"] == {"f8": 1}
+    assert data["times"] == {"#f4": 0} and data["steps"] == {"#f8": 1}
     assert np.frombuffer(buffers[1], "<f8").tolist() == big
     assert np.isnan(np.frombuffer(buffers[2], "<f4")[0])
-    assert data["nested"][0] == {"text": "ok", "array": {"f4": 3}}
+    assert data["nested"][0] == {"text": "ok", "array": {"#f4": 3}}
 
 
 def test_outside_a_kernel_nothing_starts() -> None:

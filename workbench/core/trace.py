@@ -318,7 +318,7 @@ class Journal:
                 changes = {"step": 0, "of": 0, "counted": False, **changes}
             elif before.counted and not changes.get("counted"):
                 changes.pop("step", None)
-            changed = changes.get("state", before.state) != before.state
+            changed = any(changes.get(name, getattr(before, name)) != getattr(before, name) for name in ("state", "session"))
             if changed:
                 changes = {**{name: getattr(StatusRecord, name) for name in _SAID}, "since": now, **changes}
             self.status = status = replace(before, **changes)

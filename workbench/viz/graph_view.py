@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from workbench.core.trace import GraphRecord, NodeRecord
 from workbench.viz.dot import Chip, Drawing, Line, to_dot
-from workbench.viz.palette import Palette, device_order, short_device
+from workbench.viz.palette import color_of, device_order, natural, short_device
 from workbench.viz.schema import DeviceColor, GraphNode, GraphView
 from workbench.viz.scopes import ScopeTree, tensor_bytes
 
@@ -26,11 +26,10 @@ def graph_view(
     record: GraphRecord,
     opened: Iterable[str] = (),
     closed: Iterable[str] = (),
-    palette: Palette | None = None,
     limit: int = LIMIT,
 ) -> GraphView:
     """The view of `record` with its default scopes open, plus `opened`, minus `closed`. Pure; ids are stable."""
-    picture = GraphPicture(record, palette)
+    picture = GraphPicture(record)
     for id in opened:
         picture.expand(id)
     for id in closed:
@@ -57,10 +56,8 @@ class _Bundle:
 class GraphPicture:
     """One graph record and which of its scopes are open; remembers its view until that changes."""
 
-    def __init__(self, record: GraphRecord, palette: Palette | None = None) -> None:
+    def __init__(self, record: GraphRecord) -> None:
         self.record = record
-        self.palette = palette or Palette()
-        self.palette.add(record.devices)
         self.tree = ScopeTree(record)
         self._opened = dict.fromkeys(self.tree.default_open(FIRST))  # in the order of opening
         self.touched = False  # did anybody open or close a scope?
@@ -110,7 +107,7 @@ class GraphPicture:
         self._owners = self.tree.owners(set(self._opened))
         visible = Counter(self._owners.values())
         hidden = self._cut(visible, limit)
-        nodes = {id: self._node(id, count) for id, count in sorted(visible.items())}
+        nodes = {id: self._node(id, visible[id]) for id in sorted(visible, key=natural)}
         drawing = Drawing(nodes, self._clusters(nodes), colors=dict(self._colors()), shapes=self._shapes(nodes))
         self._connect(drawing)
         if hidden:
@@ -131,8 +128,7 @@ class GraphPicture:
 
     def _colors(self) -> Iterable[tuple[str, str]]:
         used = {d for d in (*self.record.devices, *self.tree.scopes[""].devices) if d}
-        self.palette.add(used)
-        return ((name, self.palette[name]) for name in sorted(used, key=device_order))
+        return ((name, color_of(name)) for name in sorted(used, key=device_order))
 
     def _keep_within(self, limit: int) -> str:
         """Close the scopes opened first until at most `limit` nodes are visible."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
@@ -14,8 +14,8 @@ from workbench.core.run import gate as gates
 from workbench.core.trace import GraphRecord, Journal, Span
 from workbench.viz.accounting import Accounting
 from workbench.viz.graph_view import GraphPicture, choose_graph
-from workbench.viz.palette import Palette
-from workbench.viz.schema import COMMANDS, Frame, GraphView, StepView, StragglerView, plain
+from workbench.viz.palette import natural, short_task, task_of
+from workbench.viz.schema import COMMANDS, Frame, GraphChoice, GraphView, StepView, StragglerView, plain
 from workbench.viz.series_view import SeriesModel
 from workbench.viz.step_view import StepTimes
 from workbench.viz.verdict import judge, regular
@@ -24,7 +24,9 @@ from workbench.viz.work_view import work_view
 __all__ = ["LiveModel"]
 
 JUDGED = 0.5  # seconds between two verdicts
+IDLE = ("empty", "ready", "finished", "stopped", "failed")
 BUDGET = 0.010  # seconds of accounting per verdict: with many tasks a sample of the steps is accounted for
+CHOICES = 100  # graphs that a screen may choose from
 REMEMBERED = 64  # executables among which the graph to show is chosen
 
 
@@ -42,11 +44,10 @@ class LiveModel:
         self._asked: deque[tuple[str, str]] = deque()
         self._cursors = {"spans": 0, "points": 0, "graphs": 0}
         self._lost = {"spans": 0, "points": 0, "graphs": 0}
-        self._palette = Palette()
-        self._steps = StepTimes(self._palette, origin=journal.origin)
+        self._steps = StepTimes(origin=journal.origin)
         self._series = SeriesModel()
         self._accounting = Accounting()
-        self._graphs = _Graphs(self._palette)
+        self._graphs = _Graphs()
         self._status: dict[str, Any] = {}
         self._sequence = 0
         self._judged = 0.0
@@ -62,10 +63,13 @@ class LiveModel:
                 f"command: {name!r} is not one of {', '.join(COMMANDS)}; reload the page "
                 "if its version differs from the kernel's"
             )
-        if name in ("expand", "collapse"):
+        if name in ("expand", "collapse", "show"):
             self._asked.append((name, str(argument)))
-        else:
+        elif name != "stop" or self._busy():  # a stop that nothing meets would end the next run
             getattr(self._gate, name)()
+
+    def _busy(self) -> bool:
+        return bool(self._journal.inside) or self._journal.current().state not in IDLE
 
     def status(self) -> dict[str, Any]:
         """The journal's status as it is now, as JSON data; waits for no frame. `seconds`: how long it has lasted."""
@@ -126,11 +130,10 @@ class LiveModel:
 class _Graphs:
     """The graph to show: the largest executable of the current session, as far as it has come."""
 
-    def __init__(self, palette: Palette) -> None:
-        self._palette = palette
+    def __init__(self) -> None:
         self._newest: dict[str, GraphRecord] = {}  # key -> its newest whole-graph stage
         self._picture: GraphPicture | None = None
-        self._others = ""  # says that there are other graphs
+        self._session = self._wanted = ""  # whose graphs, and the key of the one that was asked for
         self._milliseconds: dict[str, float] = {}  # operation -> time in the newest step that recorded it
         self._step: dict[str, int] = {}
 
@@ -146,17 +149,24 @@ class _Graphs:
                 before = -1
         if before >= 0 or not self._newest:
             return
-        chosen = choose_graph(self._newest.values(), session)
-        if chosen is None:
-            return
-        mine = sum(key.startswith(f"{session}_") for key in self._newest) if session else len(self._newest)
-        self._others = f"the largest of {mine} graphs" if mine > 1 else ""
-        if self._picture is None or self._picture.record is not chosen:
+        self._session = session
+        self._choose()
+
+    def _mine(self) -> list[GraphRecord]:
+        """The graphs of the current session, the largest first; of all sessions when it has none."""
+        mine = [r for r in self._newest.values() if self._session and r.key.startswith(f"{self._session}_")]
+        return sorted(mine or self._newest.values(), key=lambda r: (-len(r.nodes), natural(r.key)))
+
+    def _choose(self) -> None:
+        """Show the graph that was asked for, else the largest."""
+        mine = self._mine()
+        chosen = next((r for r in mine if r.key == self._wanted), None) or choose_graph(self._newest.values(), self._session)
+        if chosen is not None and (self._picture is None or self._picture.record is not chosen):
             self._show(chosen)
 
     def _show(self, record: GraphRecord) -> None:
         before = self._picture
-        self._picture = GraphPicture(record, self._palette)
+        self._picture = GraphPicture(record)
         if before is not None and before.record.key == record.key:
             if before.touched:
                 self._picture.follow(before)
@@ -169,7 +179,12 @@ class _Graphs:
         changed = False
         while asked:
             name, scope = asked.popleft()
-            if self._picture is not None:
+            if name == "show":
+                self._wanted = scope
+                before = self._picture
+                self._choose()
+                changed |= self._picture is not before
+            elif self._picture is not None:
                 changed |= self._picture.expand(scope) if name == "expand" else self._picture.collapse(scope)
         return changed
 
@@ -189,5 +204,13 @@ class _Graphs:
         if self._picture is None:
             return None
         view = self._picture.view()
-        note = "; ".join(filter(None, (view.note, self._others)))
-        return GraphView(view.key, view.dot, view.nodes, view.devices, self._picture.stats(self._milliseconds), note)
+        choices = [GraphChoice(record.key, _label(record)) for record in self._mine()[:CHOICES]]
+        return GraphView(view.key, view.dot, view.nodes, view.devices, self._picture.stats(self._milliseconds), view.note,
+                         choices)
+
+
+def _label(record: GraphRecord) -> str:
+    """Where a graph computes, and how large it is: replicas of one program differ in their first worker."""
+    counts = Counter(short_task(task_of(node.device)) for node in record.nodes if node.device and not node.stateful)
+    where = ", ".join(sorted(counts, key=natural)[:3]) + (f" and {len(counts) - 3} more" if len(counts) > 3 else "")
+    return f"{record.key}: {len(record.nodes):,} operations" + (f" on {where}" if where else "")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from zlib import crc32
 
-__all__ = ["COLORS", "Palette", "device_order", "short_device", "short_task", "task_of"]
+__all__ = ["COLORS", "color_of", "device_order", "natural", "short_device", "short_task", "task_of"]
 
 COLORS = (
     "#0072b2",
@@ -22,8 +22,9 @@ COLORS = (
 """Okabe and Ito's first hues, then the ones farthest from them in colour-blind sight; each has 3:1 contrast with
 white and with #14171a."""
 
-HABITUAL = {"localhost": (0,), "ps": (1, 2, 8, 9), "worker": (3, 4, 5, 6, 7)}
-"""Colours that the usual jobs' tasks take while they are free, so that every view of one run shows the same ones."""
+FAMILIES = {"localhost": (0,), "ps": (1, 2, 8, 9, 0, 7, 6, 5, 4, 3),
+            "worker": (3, 4, 5, 6, 7, 9, 8, 0, 2, 1)}
+"""Colours of the usual jobs' tasks, by index: the first ones belong to one job alone."""
 
 _DEVICE = re.compile(
     r"(?:/job:(?P<job>[^/]+))?(?:/replica:\d+)?(?:/task:(?P<index>\d+))?"
@@ -44,6 +45,11 @@ def device_order(name: str) -> tuple[str, int, str, int]:
     return (found["job"] or "", int(found["index"] or 0), found["kind"] or "", int(found["number"] or -1))
 
 
+def natural(name: str) -> list[tuple[int, str]]:
+    """Sorting key by which worker_3 comes before worker_29."""
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
+
+
 def short_task(task: str) -> str:
     """'worker:1' of '/job:worker/task:1'; a name of another form is returned as it is."""
     found = _DEVICE.match(task)
@@ -59,37 +65,12 @@ def short_device(device: str) -> str:
     return " ".join(filter(None, (short_task(task_of(device)) if found["job"] else "", part))) or device
 
 
-class Palette:
-    """Colours of devices and of their tasks, given once and kept, so that no view ever recolours another."""
+def color_of(name: str) -> str:
+    """The colour of a device or task: a function of its name alone, so that no view, process or moment differs.
 
-    def __init__(self, devices: Iterable[str] = ()) -> None:
-        self._given: dict[str, str] = {}
-        self._taken: set[str] = set()  # tasks whose colour a device has already
-        self._count = 0
-        self._used: set[int] = set()
-        self.add(devices)
-
-    def add(self, names: Iterable[str]) -> None:
-        """Give the names that have no colour yet the next ones, in order; a task's first device shares its colour."""
-        for name in sorted((n for n in set(names) if n and n not in self._given), key=device_order):
-            task = task_of(name)
-            shared = task in self._given and task not in self._taken
-            self._given[name] = self._given[task] if shared else self._next(task)
-            self._given.setdefault(task, self._given[name])
-            if name != task:
-                self._taken.add(task)
-
-    def _next(self, task: str) -> str:
-        """The task's habitual colour, else the next free one, else the next one again."""
-        job, index, _, _ = device_order(task)
-        habitual = HABITUAL.get(job, ())[index : index + 1] if index >= 0 else ()
-        free = [i for i in (*habitual, *range(len(COLORS))) if i not in self._used]
-        self._count += 1
-        chosen = free[0] if free else (self._count - 1) % len(COLORS)
-        self._used.add(chosen)
-        return COLORS[chosen]
-
-    def __getitem__(self, name: str) -> str:
-        """The colour of a device or task; an unknown one is added."""
-        self.add((name,))
-        return self._given.get(name, COLORS[-1])
+    A task has the colour of its first device; with more tasks than a job has colours they repeat.
+    """
+    job, index, kind, number = device_order(name)
+    choices = FAMILIES.get(job) or tuple((crc32(job.encode()) + i) % len(COLORS) for i in range(len(COLORS)))
+    further = max(0, number) + (5 if kind and kind.lower() != "cpu" else 0)      # other devices of the task
+    return COLORS[(choices[max(0, index) % len(choices)] + further) % len(COLORS)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from workbench.core.trace import GraphRecord, Journal, Span, StatusRecord
 from workbench.viz.accounting import Accounting
 from workbench.viz.graph_view import choose_graph
-from workbench.viz.palette import Palette, device_order
+from workbench.viz.palette import device_order
 from workbench.viz.schema import SeriesView, StepView
 from workbench.viz.series_view import SeriesModel
 from workbench.viz.step_view import StepTimes
@@ -32,7 +32,6 @@ class Run:
     summary: Summary
     tasks: list[str]
     status: StatusRecord
-    palette: Palette
     earlier: list[str]  # tasks of earlier sessions, which are left out
 
 
@@ -45,8 +44,7 @@ def read(journal: Journal) -> Run:
     earlier = sorted({span.task for span in spans} - {"", *status.tasks}, key=device_order) if mine else []
     spans = mine or spans
     graph = choose_graph(records, status.session)
-    palette = Palette(graph.devices if graph else ())
-    accounting, steps, series = Accounting(), StepTimes(palette, origin=journal.origin), SeriesModel()
+    accounting, steps, series = Accounting(), StepTimes(origin=journal.origin), SeriesModel()
     accounting.feed(spans)
     steps.feed(accounting.settle(everything=True, budget=BUDGET))
     series.feed(journal.points_since()[2])
@@ -64,6 +62,5 @@ def read(journal: Journal) -> Run:
         summary,
         tasks,
         status,
-        palette,
         earlier,
     )

@@ -9,7 +9,7 @@ from workbench.core.trace import GraphRecord
 from workbench.viz import charts
 from workbench.viz.graph_view import GraphPicture
 from workbench.viz.html import Markup, join, table, tag
-from workbench.viz.palette import short_device
+from workbench.viz.palette import color_of, short_device
 from workbench.viz.pass_view import PassRow, pass_view
 from workbench.viz.placement_view import DeviceRow, placement_view
 from workbench.viz.report_data import Run
@@ -28,7 +28,7 @@ def graph(run: Run) -> Markup:
     if run.graph is None:
         return tag("p", "No graph was recorded.", class_="empty")
     means = {t.name: t.total / t.count for t in op_totals(run.spans)}
-    picture = GraphPicture(run.graph, run.palette)
+    picture = GraphPicture(run.graph)
     view = picture.view()
     closed = sorted((n for n in view.nodes if n.kind == "scope"), key=lambda n: (-n.count, n.id))
     lead = f"{len(run.graph.nodes):,} operations, drawn as {len(view.nodes)} nodes"
@@ -69,7 +69,7 @@ def _scope(run: Run, id: str, means: Mapping[str, float]) -> Markup:
         for n in run.graph.nodes
         if n.name == id or n.name.startswith(f"{id.removesuffix('*')}/") or _in_group(n.name, n.type, id)
     ]
-    picture = GraphPicture(GraphRecord(run.graph.key, run.graph.stage, tuple(names), run.graph.devices), run.palette)
+    picture = GraphPicture(GraphRecord(run.graph.key, run.graph.stage, tuple(names), run.graph.devices))
     picture.expand(id)
     return _drawing(picture, means)
 
@@ -169,7 +169,7 @@ def placement(run: Run) -> Markup:
 
 
 def _device(run: Run, row: DeviceRow) -> Markup:
-    color = run.palette[row.device] if row.device else "#888888"
+    color = color_of(row.device) if row.device else "#888888"
     return tag(
         "span",
         tag("i", class_="dot", style=f"background:{color}"),

@@ -1,6 +1,6 @@
-"""The wire contract between kernel and screen, version 1: view models as records, and the commands that come back.
+"""The wire contract between kernel and screen, version 2: view models as records, and the commands that come back.
 
-Its twin is `labextension/src/contract.ts`; a field may be added, never renamed, without a new version. All times
+Its twin `labextension/src/generated.ts` is written from it (`python _build/contract.py`). All times
 are milliseconds, all numbers finite: `plain` turns a record into the JSON value that travels.
 """
 
@@ -16,6 +16,7 @@ __all__ = [
     "VERSION",
     "DeviceColor",
     "Frame",
+    "GraphChoice",
     "GraphNode",
     "GraphView",
     "Judgement",
@@ -28,9 +29,9 @@ __all__ = [
     "plain",
 ]
 
-VERSION = 1
-COMMANDS = ("pause", "resume", "stop", "expand", "collapse")
-"""What a screen may ask for. `expand` and `collapse` carry the id of a scope, the others nothing."""
+VERSION = 2
+COMMANDS = ("pause", "resume", "stop", "expand", "collapse", "show")
+"""What a screen may ask for. `expand` and `collapse` carry the id of a scope, `show` the key of a graph."""
 
 
 @dataclass(slots=True)
@@ -52,6 +53,12 @@ class DeviceColor:
 
 
 @dataclass(slots=True)
+class GraphChoice:
+    key: str  # argument of the command "show"
+    label: str  # where it computes, and how large it is
+
+
+@dataclass(slots=True)
 class GraphView:
     key: str  # identifies the executable
     dot: str
@@ -59,6 +66,7 @@ class GraphView:
     devices: list[DeviceColor]
     stats: dict[str, float] = field(default_factory=dict)  # node id -> milliseconds in the newest recorded step
     note: str = ""  # what is not drawn, "" when everything is
+    graphs: list[GraphChoice] = field(default_factory=list)  # the run's graphs, the one that is shown among them
 
 
 @dataclass(slots=True)

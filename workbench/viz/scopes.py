@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from workbench.core.trace import GraphRecord, NodeRecord
+from workbench.viz.palette import natural
 
 __all__ = ["Edge", "Scope", "ScopeTree", "tensor_bytes"]
 
@@ -150,7 +151,9 @@ class ScopeTree:
                 stands[id] = above or ("" if id in opened else id)
             return stands[id]
 
-        return {name: outermost(home) or name for name, home in self.home.items()}
+        closed = {name: outermost(home) for name, home in self.home.items()}
+        alone = Counter(closed.values())
+        return {name: scope if alone[scope] > 1 and scope else name for name, scope in closed.items()}  # one stands for itself
 
     def default_open(self, budget: int) -> list[str]:
         """Scopes to open at first: level by level, small ones first, while at most `budget` nodes are visible."""
@@ -158,7 +161,7 @@ class ScopeTree:
         level = self.scopes[""].scopes
         while level:
             below: list[str] = []
-            for id in sorted(level, key=lambda i: (self.children(i), i)):
+            for id in sorted(level, key=lambda i: (self.children(i), natural(i))):
                 gain = self.children(id) - 1
                 if visible + gain <= budget and self._inviting(id):
                     visible += gain

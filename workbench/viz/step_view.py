@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from workbench.viz.accounting import Step
-from workbench.viz.palette import Palette, device_order
+from workbench.viz.palette import color_of, device_order
 from workbench.viz.schema import StepView, TaskSteps
 
 __all__ = ["POINTS", "WINDOW", "StepTimes"]
@@ -29,8 +29,7 @@ class _Lines:
 class StepTimes:
     """Feed it accounted steps, ask it for the view; a step costs what its tasks are, a view `POINTS` at most."""
 
-    def __init__(self, palette: Palette | None = None, window: int = WINDOW, origin: float = 0.0) -> None:
-        self._palette = palette or Palette()
+    def __init__(self, window: int = WINDOW, origin: float = 0.0) -> None:
         self._origin = origin  # seconds on the clock of the spans, from which `ends` counts
         self._window = window
         self._lines: dict[str, _Lines] = {}  # executable -> its steps
@@ -66,7 +65,7 @@ class StepTimes:
             points = sorted(point for lines in own for point in list(lines.tasks[task])[-newest:])[-newest:]
             ends, numbers, times = (list(column) for column in zip(*points))
             ordered = sorted(times)
-            made.append(TaskSteps(task, self._palette[task], times, numbers, ordered[len(ordered) // 2],
+            made.append(TaskSteps(task, color_of(task), times, numbers, ordered[len(ordered) // 2],
                                   ordered[int(0.95 * (len(ordered) - 1))], sum(lines.counts[task] for lines in own),
                                   [end - self._origin for end in ends]))
         return StepView(made)

@@ -16,15 +16,17 @@ import time
 from typing import Any
 
 from workbench.core.trace import journal
+from workbench.viz.contract import digest
 from workbench.viz.live import LiveModel
+from workbench.viz.schema import VERSION
 from workbench.widgets.wire import LiveComm, busy_sign, pack
 
 __all__ = ["Bridge", "bridge", "start_if_kernel"]
 
 TARGET = "workbench.live"
-VERSION = 1
 RATE = 10.0              # frames per second and peer, at most
 WINDOW = 2               # unacknowledged frames per peer, at most
+HEARTBEAT = 1.0          # seconds after which a peer hears of us although there is no news
 SILENT = 2.0             # seconds without an expected acknowledgement after which a peer counts as gone
 PATIENCE = 30.0          # seconds, the longest pause between two announcements nobody answers
 PARTS = ("graph", "steps", "series", "stragglers")
@@ -43,6 +45,7 @@ class Peer:
         self.acknowledged = 0
         self.layout = ""                     # identity of the graph layout it already has
         self.heard = time.monotonic()
+        self.told = 0.0                      # when it heard of us last
         self._sending = threading.Lock()     # frames leave in the order of their numbers, whichever thread sends
 
     @property
@@ -75,6 +78,7 @@ class Peer:
         if self.sequence == self.acknowledged:
             self.heard = time.monotonic()    # the clock of "overdue" starts with the first open frame
         self.sequence += 1
+        self.told = time.monotonic()
         data, buffers = pack({"v": VERSION, "kind": "frame", "seq": self.sequence, "status": status, **parts})
         self.comm.send(data, buffers=buffers)
 
@@ -83,7 +87,7 @@ class Peer:
         if graph is None:
             return None
         layout, self.layout = self.layout, graph["dot"]
-        return {name: graph.get(name) for name in ("key", "stats", "note")} if graph["dot"] == layout else graph
+        return {name: graph.get(name) for name in ("key", "stats", "note", "graphs")} if graph["dot"] == layout else graph
 
 
 class Bridge:
@@ -203,6 +207,8 @@ class Bridge:
         for peer in peers:
             if peer.unseen and peer.ready and self._state:
                 peer.send({**self._state, "status": self._model.status()})    # a frame takes a while; the newest state
+            elif peer.ready and time.monotonic() - peer.told > HEARTBEAT:
+                peer.tell(self._model.status())
 
     def _announce(self, now: float) -> None:
         """Tell front ends that may be listening about us, ever more rarely while none answers."""
@@ -214,7 +220,7 @@ class Bridge:
             unanswered = list(self._peers.values())
         for peer in unanswered:
             self._drop(peer)
-        self._adopt(LiveComm(target_name=TARGET, data={"v": VERSION, "kind": "hello"}), answered=False)
+        self._adopt(LiveComm(target_name=TARGET, data={"v": VERSION, "contract": digest(), "kind": "hello"}), answered=False)
 
     def _drop(self, peer: Peer) -> None:
         """Forget a peer without a word: nobody is there, and a page that knows no such comm would complain."""

@@ -13,7 +13,7 @@ from comm.base_comm import BaseComm
 __all__ = ["BusySign", "LiveComm", "busy_sign", "pack"]
 
 SHORT = 16               # lists of fewer numbers stay JSON
-EXACT = 1 << 24          # integers beyond this do not survive float32
+EXACT = 1e-5             # of what a list spans: what rounding to float32 may cost
 
 
 def _publish(kind: str, content: dict[str, Any], **options: Any) -> None:
@@ -101,7 +101,8 @@ class LiveComm(BaseComm):
 
 
 def pack(value: Any) -> tuple[Any, list[bytes]]:
-    """JSON data and buffers: lists of numbers become `{"f4": index}` or `{"f8": index}`, None in them NaN."""
+    """JSON data and buffers: lists of numbers become `{"#f4": index}` or `{"#f8": index}` (no operation or task can
+    have such a name), None in them NaN."""
     buffers: list[bytes] = []
     return _packed(value, buffers), buffers
 
@@ -123,6 +124,9 @@ def _numbers(values: list[Any] | tuple[Any, ...]) -> bool:
 
 
 def _binary(values: np.ndarray, buffers: list[bytes]) -> dict[str, int]:
-    narrow = not (np.abs(values) > EXACT).any()
-    buffers.append(values.astype("<f4" if narrow else "<f8").tobytes())
-    return {"f4" if narrow else "f8": len(buffers) - 1}
+    narrow = values.astype("<f4")
+    known = np.isfinite(values)
+    lost = np.abs(narrow[known] - values[known]).max(initial=0.0)
+    exact = lost <= EXACT * np.ptp(values[known]) if known.any() else True
+    buffers.append((narrow if exact else values.astype("<f8")).tobytes())
+    return {"#f4" if exact else "#f8": len(buffers) - 1}

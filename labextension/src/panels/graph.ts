@@ -6,12 +6,11 @@ import { button, Section } from './section';
 
 const FAINT = 14;
 const STRONG = 56;
-const READABLE = 0.75;      // the smallest zoom chosen unasked; beyond it the view scrolls
-const SMALLEST = 0.1;
+const SMALLEST = 0.005;     // 36,000 operations opened out still fit
 const REMEMBERED = 24;
 const CLUSTER = 'cluster_';
 
-export type Toggle = (command: 'expand' | 'collapse', scope: string) => void;
+export type Toggle = (command: 'expand' | 'collapse' | 'show', argument: string) => void;
 
 export class GraphSection extends Section {
   deadline = 15000;
@@ -25,12 +24,16 @@ export class GraphSection extends Section {
     this._state.setAttribute('role', 'status');
     this._legend.className = 'wb-Legend';
     this._cancel.hidden = true;
+    this._choice.className = 'wb-Graph-choice';
+    this._choice.setAttribute('aria-label', 'Graph to show');
+    this._choice.addEventListener('change', () => this._toggle('show', this._choice.value));
     this.tools.append(
+      this._choice,
       this._state,
       this._cancel,
       button('−', 'Zoom out', () => this._zoomBy(1 / 1.25)),
       button('+', 'Zoom in', () => this._zoomBy(1.25)),
-      button('Fit', 'Fit the whole graph into the view', () => this._fit(SMALLEST))
+      button('Fit', 'Fit the whole graph into the view', () => this._fit())
     );
     this.body.append(this._view, this._legend);
     this._listen();
@@ -40,14 +43,36 @@ export class GraphSection extends Section {
     this._graph = graph;
     this.note(graph?.dot ? '' : 'The graph appears with the first step.');
     if (!graph?.dot) {
-      this._drawn = '';
+      this._drawn = this._trouble = '';
       this._view.replaceChildren();
+      this._state.textContent = this._state.title = '';
+      this._legend.replaceChildren();
+      this._legend.dataset.shown = '';
+      this._choice.hidden = true;
       return;
     }
+    this._choose(graph);
     if (graph.dot !== this._drawn) {
       void this._draw();
     } else {
       this._recolour();
+    }
+  }
+
+  /** The run's graphs, when there is more than one. */
+  private _choose(graph: GraphView): void {
+    const text = graph.graphs.map(one => one.label).join('\n');
+    if (text !== this._choice.dataset.shown) {
+      this._choice.dataset.shown = text;
+      this._choice.replaceChildren(...graph.graphs.map(one => new Option(one.label, one.key)));
+    }
+    this._choice.hidden = graph.graphs.length < 2;
+    if (document.activeElement !== this._choice) {
+      this._choice.value = graph.key;
+    }
+    if (graph.key !== this._shown) {
+      this._shown = graph.key;
+      this._touched = false;
     }
   }
 
@@ -251,20 +276,27 @@ export class GraphSection extends Section {
     window.addEventListener('pointerup', up);
   }
 
+  /** What is in the middle stays there. */
   private _zoomBy(factor: number): void {
+    const { clientWidth, clientHeight, scrollLeft, scrollTop } = this._view;
+    const [x, y] = [scrollLeft + clientWidth / 2, scrollTop + clientHeight / 2];
+    const before = this._zoom;
     this._touched = true;
     this._zoom = Math.min(4, Math.max(SMALLEST, this._zoom * factor));
     this._resize();
+    this._view.scrollTo((x * this._zoom) / before - clientWidth / 2, (y * this._zoom) / before - clientHeight / 2);
   }
 
-  private _fit(least = READABLE): void {
+  /** The whole graph, in the middle, at any size. */
+  private _fit(): void {
     this._touched = false;
     const { clientWidth, clientHeight } = this._view;
     if (clientWidth) {
       const whole = Math.min((clientWidth - 16) / this._size.width, (clientHeight - 16) / this._size.height);
-      this._zoom = Math.min(1.4, Math.max(least, whole));
+      this._zoom = Math.min(1.4, Math.max(SMALLEST, whole));
       this._resize();
       this._view.scrollLeft = (this._view.scrollWidth - clientWidth) / 2;
+      this._view.scrollTop = (this._view.scrollHeight - clientHeight) / 2;
     }
   }
 
@@ -288,6 +320,8 @@ export class GraphSection extends Section {
   private _state = document.createElement('span');
   private _legend = document.createElement('ul');
   private _cancel = button('Cancel', 'Cancel the layout', () => undefined);
+  private _choice = document.createElement('select');
+  private _shown = '';          // of the graph that is shown
   private _layouter = new Layouter();
   private _sizes = new ResizeObserver(() => this._touched || this._fit());
   private _known = new Map<string, SVGSVGElement>();

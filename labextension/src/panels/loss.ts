@@ -1,8 +1,10 @@
 /** Loss, accuracy and every other recorded series: one small chart each. */
 import { Chart, format } from '../chart';
 import { Series, SeriesView } from '../contract';
-import { line } from '../palette';
 import { Section } from './section';
+
+/** Colours of series; those of tasks come with the tasks. */
+const INKS = ['#3b82d6', '#e07b1a', '#2f9e5b', '#b05cc9', '#d1495b', '#1a9fb0', '#8a8f2a', '#8d6e63'];
 
 interface Cell {
   node: HTMLElement;
@@ -27,7 +29,7 @@ export class LossSection extends Section {
       const cell = this._cells.get(one.name)!;
       const last = one.values[one.values.length - 1];
       cell.value.textContent = `${format(last, 4)}${one.unit ? ` ${one.unit}` : ''}`;
-      cell.chart.set([{ name: one.name, color: line(i), xs: one.steps, ys: one.values }], `Latest ${cell.value.textContent}`);
+      cell.chart.set([{ name: one.name, color: INKS[i % INKS.length], xs: one.steps, ys: one.values }], `Latest ${cell.value.textContent}`);
     });
   }
 

@@ -21,11 +21,18 @@ class StatusItem extends Widget {
 
   private _refresh(): void {
     const status = this._live.link?.snapshot.status;
-    const text = !status || status.state === 'empty' ? 'Workbench: no program' : `Workbench: ${status.state} · ${steps(status)}`;
+    const silence = this._live.link?.silence ?? 0;
+    const state = silence ? 'silent' : status?.lost.length ? 'task lost' : status?.state ?? 'empty';
+    const text = state === 'empty' || !status ? 'Workbench: no program' : `Workbench: ${state} · ${steps(status)}`;
     if (text !== this._button.textContent) {
       this._button.textContent = text;
     }
-    this._button.dataset.state = status?.state ?? 'empty';
+    this._button.dataset.state = silence || status?.lost.length ? 'failed' : state;
+  }
+
+  dispose(): void {
+    this._live.changed.disconnect(this._refresh, this);
+    super.dispose();
   }
 
   private _button = document.createElement('button');

@@ -1,12 +1,14 @@
-/** Step times of every task: one line each, with median and 95th percentile. */
+/** The work of every task step by step: one line each, with median and 95th percentile. */
 import { Chart, CROWDED, duration } from '../chart';
 import { Status, StepView } from '../contract';
 import { Section } from './section';
-import { distinct } from '../palette';
+
+/** Tasks in the legend; more would push everything else off the screen. */
+const LISTED = 12;
 
 export class StepsSection extends Section {
   constructor() {
-    super('Step time', 'wb-Steps');
+    super('Work per step', 'wb-Steps');
     this._legend.className = 'wb-Legend';
     this.body.append(this._chart.node, this._legend);
   }
@@ -14,9 +16,8 @@ export class StepsSection extends Section {
   show(view: StepView | null): void {
     const tasks = view?.tasks ?? [];
     this.note(tasks.length ? '' : 'No step has finished yet.');
-    const colors = distinct(tasks.map(task => task.device_color));
-    const lines = tasks.map((task, i) => ({
-      name: shortTask(task.task), color: colors[i], xs: task.ends, ys: task.times
+    const lines = tasks.map(task => ({
+      name: shortTask(task.task), color: task.device_color, xs: task.ends, ys: task.times
     }));
     const words = tasks.map(task => `${shortTask(task.task)}: median ${duration(task.median)}, 95th percentile ${duration(task.p95)}`);
     this._chart.set(lines, words.join('; '));
@@ -24,16 +25,21 @@ export class StepsSection extends Section {
     hint.className = 'wb-Legend-hint';
     hint.textContent = 'thin: each step · bold: running median';
     hint.hidden = !tasks.some(task => task.steps.length >= CROWDED);
-    this._legend.replaceChildren(...tasks.map((task, i) => {
+    const listed = tasks.slice(0, LISTED);
+    const more = document.createElement('li');
+    more.className = 'wb-Legend-hint';
+    more.textContent = `and ${tasks.length - LISTED} more tasks`;
+    more.hidden = tasks.length <= LISTED;
+    this._legend.replaceChildren(...listed.map(task => {
       const entry = document.createElement('li');
       entry.title = task.task;
       const key = document.createElement('i');
-      key.style.background = colors[i];
+      key.style.background = task.device_color;
       const numbers = [`median ${duration(task.median)},`, `95 % below ${duration(task.p95)}`].map(textContent =>
         Object.assign(document.createElement('span'), { textContent }));
       entry.append(key, Object.assign(document.createElement('b'), { textContent: shortTask(task.task) }), ...numbers);
       return entry;
-    }), hint);
+    }), more, hint);
   }
 
   restyle(): void {
@@ -45,7 +51,7 @@ export class StepsSection extends Section {
   }
 
   private _chart = new Chart({
-    label: 'Step time per task in milliseconds', across: 'seconds', unit: 'ms', fromZero: true, height: 180
+    label: 'Work per task and step in milliseconds', across: 'seconds', unit: 'ms', fromZero: true, height: 180
   });
   private _legend = document.createElement('ul');
 }

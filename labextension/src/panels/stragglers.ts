@@ -1,23 +1,31 @@
-/** Which task is slow, by how much, how much of the waiting it causes, and why. */
+/** Where a step of each task goes: work, transfer, input, waiting and for whom; what it costs the others. */
 import { duration, format } from '../chart';
-import { StragglerView } from '../contract';
+import { Straggler, StragglerView } from '../contract';
 import { Section } from './section';
 import { shortTask } from './steps';
 
-const COLUMNS = [
-  ['Task', 'Job and index of the task'],
-  ['Works', 'Median working time in a step, waiting excluded'],
-  ['Against peers', 'Working time against the median of the other tasks of its job'],
-  ['Costs', 'Part of each step that would be saved without the delay of this task'],
-  ['Why', 'What the records show']
-];
+const PARTS = [
+  ['median_ms', 'work', 'works'],
+  ['transfer', 'transfer', 'transfers'],
+  ['input', 'input', 'waits for input'],
+  ['wait', 'wait', 'waits for others'],
+  ['uncovered', 'uncovered', 'is not recorded']
+] as const;
+/** Tasks that are shown without being asked for: the rest keeps pace. */
+const SHOWN = 8;
 
 export class StragglerSection extends Section {
   constructor() {
-    super('Stragglers', 'wb-Stragglers');
+    super('Where a step goes', 'wb-Stragglers');
     const table = document.createElement('table');
     const head = table.createTHead().insertRow();
-    for (const [title, meaning] of COLUMNS) {
+    for (const [title, meaning] of [
+      ['Task', 'Job and index of the task'],
+      ['Median step', 'Work, transfer, input and waiting of a median step, all tasks on one scale'],
+      ['Works', 'Median working time in a step, waiting and transfers excluded'],
+      ['Waits for', 'The task, link or input at the end of the chain of its waiting'],
+      ['Costs', 'Part of each step that would be saved without the delay of this task']
+    ]) {
       const cell = document.createElement('th');
       cell.scope = 'col';
       cell.textContent = title;
@@ -25,33 +33,78 @@ export class StragglerSection extends Section {
       head.append(cell);
     }
     table.append(this._rows);
-    this.body.append(table);
+    this._more.className = 'wb-Stragglers-more';
+    this._more.type = 'button';
+    this._more.addEventListener('click', () => {
+      this._all = !this._all;
+      this._draw();
+    });
+    this._keys.className = 'wb-Legend';
+    this._keys.append(...PARTS.map(([, name, words]) => {
+      const key = document.createElement('li');
+      key.append(part(name), words);
+      return key;
+    }));
+    this.body.append(table, this._more, this._keys);
   }
 
-  /** Rows whose slowdown reaches `factor` are marked, in words too. */
-  show(view: StragglerView | null, factor: number): void {
-    const rows = view?.rows ?? [];
+  /** `lost` tasks are marked; whom the verdict names is marked too, in words. */
+  show(view: StragglerView | null, lost: Set<string>): void {
+    if (view !== this._view || [...lost].join() !== [...this._lost].join()) {
+      this._view = view;
+      this._lost = lost;
+      this._draw();
+    }
+  }
+
+  private _draw(): void {
+    const rows = this._view?.rows ?? [];
     this.note(rows.length ? '' : 'No step has finished yet.');
-    this._rows.replaceChildren(...rows.map(row => {
-      const slow = row.slowdown >= factor;
-      const line = document.createElement('tr');
-      line.className = slow ? 'wb-mod-slow' : '';
-      const task = document.createElement('th');
-      task.scope = 'row';
-      task.title = row.task;
-      task.textContent = shortTask(row.task);
-      const share = document.createElement('td');
-      const bar = document.createElement('meter');
-      bar.max = 1;
-      bar.value = row.share;
-      bar.setAttribute('aria-label', `${format(100 * row.share, 2)} %`);
-      share.append(bar, ` ${format(100 * row.share, 2)} %`);
-      line.append(task, cell(duration(row.median_ms)), cell(`${format(row.slowdown, 2)}×${slow ? ' slow' : ''}`), share, cell(row.why || '–'));
-      return line;
-    }));
+    const named = this._view?.verdict.alarm ? this._view.verdict.subject.split('|') : [];
+    const kept = this._all ? rows : rows.filter((row, i) => i < SHOWN || named.includes(row.task) || this._lost.has(row.task));
+    const most = Math.max(1e-9, ...rows.map(row => row.whole));
+    this._rows.replaceChildren(...kept.map(row => this._row(row, most, named.includes(row.task))));
+    this._more.hidden = rows.length <= SHOWN;
+    this._more.textContent = this._all ? 'Fewer' : `${rows.length - kept.length} more tasks keep pace`;
+  }
+
+  private _row(row: Straggler, most: number, named: boolean): HTMLTableRowElement {
+    const line = document.createElement('tr');
+    const dead = this._lost.has(row.task);
+    line.className = dead ? 'wb-mod-lost' : named ? 'wb-mod-slow' : '';
+    line.title = row.why;
+    const task = document.createElement('th');
+    task.scope = 'row';
+    task.title = row.task;
+    task.textContent = `${shortTask(row.task)}${dead ? ' lost' : ''}`;
+    const bar = document.createElement('div');
+    bar.className = 'wb-Parts';
+    bar.setAttribute('role', 'img');
+    bar.setAttribute('aria-label', PARTS.map(([key, , words]) => `${words} ${duration(row[key])}`).join(', '));
+    for (const [key, name] of PARTS) {
+      const piece = part(name);
+      piece.style.width = `${((100 * row[key]) / most).toFixed(2)}%`;
+      bar.append(piece);
+    }
+    const where = document.createElement('td');
+    where.append(bar);
+    const waits = row.wait > 0.05 * row.whole ? `${row.waits_for} ${duration(row.wait)}` : '–';
+    line.append(task, where, cell(duration(row.median_ms)), cell(waits), cell(row.share ? `${format(100 * row.share, 2)} %` : '–'));
+    return line;
   }
 
   private _rows = document.createElement('tbody');
+  private _more = document.createElement('button');
+  private _keys = document.createElement('ul');
+  private _view: StragglerView | null = null;
+  private _lost = new Set<string>();
+  private _all = false;
+}
+
+function part(name: string): HTMLElement {
+  const made = document.createElement('i');
+  made.dataset.part = name;
+  return made;
 }
 
 function cell(text: string): HTMLTableCellElement {

@@ -13,7 +13,7 @@ from distributed import Client, LocalCluster
 from tests.cluster.cluster_engines import define
 from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.dask import page as dashboard
-from workbench.viz.palette import Palette
+from workbench.viz.palette import color_of
 from workbench.viz.verdict import Row
 
 
@@ -38,13 +38,12 @@ def test_the_newest_account_of_each_task_counts_and_old_ones_are_forgotten():
 def test_tasks_have_the_colours_they_have_in_every_view():
     tasks = ["/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"]
     table = dashboard.summarise([make(task, 1.0) for task in tasks])
-    palette = Palette(tasks)
-    assert dict(zip(table["task"], table["color"])) == {task: palette[task] for task in tasks}
+    assert dict(zip(table["task"], table["color"])) == {task: color_of(task) for task in tasks}
 
 
 def test_workers_with_tasks_are_not_scaled_away():
     plugin = dashboard.WorkbenchScheduler()
-    plugin.members, plugin.rows, plugin.count = {}, [], 0
+    plugin.members, plugin.rows, plugin.count, plugin.verdict = {}, [], 0, ""
     one, two = SimpleNamespace(address="tcp://1"), SimpleNamespace(address="tcp://2")
     plugin.log_event("workbench", {"session": "s", "members": ["tcp://1"]})
     assert plugin.valid_workers_downscaling(None, [one, two]) == [two]

@@ -9,7 +9,7 @@ from typing import Any
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from workbench.viz.palette import Palette, device_order
+from workbench.viz.palette import color_of, device_order
 from workbench.viz.verdict import Row
 
 __all__ = ["ROUTE", "TOPIC", "WorkbenchScheduler", "row"]
@@ -80,9 +80,9 @@ def summarise(rows: Iterable[dict[str, Any]]) -> dict[str, list[Any]]:
         return columns
     since = max(one["time"] for one in kept) - _WINDOW
     newest = {(one["session"], one["task"]): one for one in kept if one["time"] >= since}
-    several, palette = len({session for session, _ in newest}) > 1, Palette(task for _, task in newest)
+    several = len({session for session, _ in newest}) > 1
     for (session, task), one in sorted(newest.items(), key=lambda item: (item[0][0], device_order(item[0][1])), reverse=True):
-        shown = {**one, "task": f"{task} ({session[:4]})" if several else task, "color": palette[task]}
+        shown = {**one, "task": f"{task} ({session[:4]})" if several else task, "color": color_of(task)}
         for name in _COLUMNS:
             columns[name].append(shown[name])
     return columns
