@@ -10,6 +10,7 @@ from tests.layers import Module
 LAYERS = (
     ("errors", "errors"),
     ("settings", "settings"),
+    ("rings", "core.rings"),
     ("records of a run", "core.trace"),
     ("gate and interrupts", "core.run.gate core.run.interrupts core.run.collector"),
     ("element types", "core.graph.dtype"),

@@ -162,7 +162,7 @@ def test_a_layout_in_its_own_process_is_the_same():
 # contract, text
 def test_records_become_json_values():
     frame = Frame(3, {"tasks": ("a",), "x": math.inf})
-    assert plain(frame)["status"] == {"tasks": ["a"], "x": None} and plain(frame)["v"] == 1
+    assert plain(frame)["status"] == {"tasks": ["a"], "x": None} and plain(frame)["v"] == 2
     assert plain([GraphNode("a", "a", "op", "", 1, "")])[0]["id"] == "a"
 
 

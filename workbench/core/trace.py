@@ -1,15 +1,14 @@
 """What happened: spans, points, graphs and clocks in one bounded journal that every view reads."""
 from __future__ import annotations
 
-import itertools
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from workbench.core.rings import Clock, Ring
 from workbench.settings import settings
 
 __all__ = ["STATES", "GraphRecord", "Journal", "NodeRecord", "Point", "Span", "StateRecord", "StatusRecord",
@@ -21,7 +20,6 @@ STATES = ("empty", "ready", "building", "rewriting", "compiling", "running", "pa
 
 _STRINGS = 200           # bytes that a span takes besides its texts
 _IDLE = 1.0              # seconds after a session's newest step from which it is said to be ready, not running
-_CLOCKS = 1000           # offsets kept per task
 
 
 def run_of(executable: str) -> str:
@@ -161,37 +159,7 @@ class StatusRecord:
 _SAID = ("what", "part", "parts", "task", "cause", "fix")      # of a state; gone with it unless said again
 
 
-class _Ring:
-    """The newest records, numbered from 0 without gaps: at most `capacity`, and at most `limit` bytes of them."""
-
-    def __init__(self, capacity: int | None, limit: int = 0, size: Callable[[Any], int] | None = None) -> None:
-        self.capacity, self.limit = capacity, limit
-        self.records: deque[Any] = deque()
-        self.count = 0                   # records ever appended
-        self.nbytes = 0
-        self._size = size or (lambda record: 0)
-
-    def append(self, item: Any) -> None:
-        self.records.append(item)
-        self.count += 1
-        self.nbytes += self._size(item)
-        while (self.capacity is not None and len(self.records) > self.capacity) or (self.nbytes > self.limit > 0 and len(self.records) > 1):
-            self.nbytes -= self._size(self.records.popleft())
-
-    def extend(self, items: Iterable[Any]) -> None:
-        for item in items:
-            self.append(item)
-
-    def since(self, cursor: int) -> tuple[int, int, list[Any]]:
-        """(next cursor, how many were lost to the bound, records from `cursor` on)."""
-        kept = len(self.records)
-        first = self.count - kept
-        lost = max(0, first - cursor)
-        newest = list(itertools.islice(reversed(self.records), min(kept, self.count - cursor)))   # costs the new ones only
-        return self.count, lost, newest[::-1]
-
-
-class _Stages(_Ring):
+class _Stages(Ring):
     """The newest graphs, within a number of bytes; the stages of an executable go together, the newest ones stay."""
 
     def __init__(self) -> None:
@@ -215,31 +183,6 @@ def _span_bytes(span: Span) -> int:
     return _STRINGS + len(span.name) + len(span.message) + len(span.detail)
 
 
-class _Clock:
-    """What a task's clock reads more than ours: entries (the task's time, offset, error bound) in order.
-
-    A new offset counts from the time it was measured at, and only when it differs by more than both errors: the spans
-    of one step are not moved against each other because a later probe was a little luckier.
-    """
-
-    def __init__(self) -> None:
-        self.entries: deque[tuple[float, float, float]] = deque(maxlen=_CLOCKS)
-
-    def learn(self, moment: float, offset: float, error: float) -> None:
-        if self.entries:
-            _, before, bound = self.entries[-1]
-            if abs(offset - before) <= error + bound and not error < bound / 2:
-                return
-        self.entries.append((moment, offset, error))
-
-    def at(self, moment: float) -> float:
-        """The offset for a time on the task's clock."""
-        for since, offset, _ in reversed(self.entries):
-            if moment >= since:
-                return offset
-        return self.entries[0][1] if self.entries else 0.0
-
-
 class Journal:
     """Everything one process knows of what happened; thread-safe, bounded, append-only.
 
@@ -253,18 +196,18 @@ class Journal:
         self.wall_origin = time.time()
         self._lock = threading.Lock()
         size = capacity or settings.trace_capacity
-        self._spans = _Ring(size, settings.trace_bytes, _span_bytes)
-        self._points = _Ring(size)
+        self._spans = Ring(size, settings.trace_bytes, _span_bytes)
+        self._points = Ring(size)
         self._graphs = _Stages()
         self.graph_bytes = settings.trace_graph_bytes if graph_bytes is None else graph_bytes
-        self._states, self._tasks = _Ring(1000), _Ring(1000)
+        self._states, self._tasks = Ring(1000), Ring(1000)
         self.status = StatusRecord()
         self.ran = ("", 0)           # (session, number) of the newest step; a plain store, since every step writes it
         self.inside: dict[int, tuple[str, int, float]] = {}    # thread -> (session, number, start) of the step it is in
         self.ended = 0.0             # when the newest step ended
         self.locate: Callable[[int], str] = lambda thread: ""  # what operation a thread is in; sessions know
         self.lost_elsewhere: dict[str, int] = {}               # task -> spans it could not keep until they were sent
-        self._clocks: dict[str, _Clock] = {}
+        self._clocks: dict[str, Clock] = {}
 
     # writing
     def span(self, span: Span) -> None:
@@ -278,7 +221,7 @@ class Journal:
         fell out of its own records before. Each span is moved by the offset that held when it began."""
         spans = list(spans)
         with self._lock:
-            clock = self._clocks.setdefault(task, _Clock())
+            clock = self._clocks.setdefault(task, Clock())
             clock.learn(max((s.end for s in spans), default=0.0) if clock.entries else float("-inf"), offset, error)
             if lost:
                 self.lost_elsewhere[task] = self.lost_elsewhere.get(task, 0) + lost

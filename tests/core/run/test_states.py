@@ -9,7 +9,7 @@ import pytest
 import workbench as wb
 from tests.core.compile.test_plan import CPU, plan_of
 from workbench import errors
-from workbench.core.compile.plan import Instance
+from workbench.core.compile.instance import Instance
 from workbench.core.run.where import operation_of
 from workbench.core.state.variables import Container
 from workbench.core.trace import journal
