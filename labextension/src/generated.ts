@@ -1,7 +1,7 @@
 /** Written from workbench/viz/schema.py by _build/contract.py; never edited. */
 
 export const VERSION = 2;
-export const CONTRACT = '5345e5cc78c1';
+export const CONTRACT = '72663fd3495f';
 
 export type State =
   | 'empty'
@@ -88,6 +88,7 @@ export interface TaskSteps {
 
 export interface StepView {
   tasks: TaskSteps[];
+  more: number;
 }
 
 export interface Series {
@@ -128,6 +129,7 @@ export interface Judgement {
 export interface StragglerView {
   rows: Straggler[];
   verdict: Judgement;
+  more: number;
 }
 
 export interface Frame {

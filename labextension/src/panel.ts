@@ -88,10 +88,11 @@ export class WorkbenchPanel extends Widget {
       return;
     }
     this._showStatus(status);
-    this._graph.show(snapshot!.graph);
-    this._steps.show(snapshot!.steps);
+    const lost = new Set(status.lost.map(one => one.task));
+    this._graph.show(snapshot!.graph, lost);
+    this._steps.show(snapshot!.steps, lost);
     this._loss.show(snapshot!.series);
-    this._stragglers.show(snapshot!.stragglers, new Set(status.lost.map(one => one.task)));
+    this._stragglers.show(snapshot!.stragglers, lost);
     this._showVerdict(snapshot!.stragglers);
   }
 

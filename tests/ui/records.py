@@ -40,7 +40,7 @@ def write_step(step: int, record: GraphRecord) -> None:
         journal.span(Span("step", "train", task, f"{task}/device:CPU:0", 0, now - took, now, step))
         share = took / len(record.nodes)
         for k, node in enumerate(record.nodes):
-            if node.device.startswith(task) or (i == 0 and node.device.startswith(SERVER)):
+            if i == 1 or node.device.startswith((task, SERVER)):
                 begin = now - took + k * share
                 weight = 0.9 if node.type == "MatMul" else 0.2
                 end = begin + weight * share
@@ -55,8 +55,11 @@ def train(steps: int, pause: float = 0.02) -> None:
     record = graph()
     journal.graph(record)
     tick = threading.Event()
+    thread = threading.get_ident()
     for step in range(steps):
         gate.enter()
+        journal.inside[thread] = ("", step, time.perf_counter())
         write_step(step, record)
         tick.wait(pause)
+    journal.inside.pop(thread, None)
     journal.set_status(state="ready")

@@ -42,7 +42,7 @@ def start(lab: Lab, path: str) -> None:
 def test_opens_from_the_launcher_and_says_what_to_do(lab: Lab) -> None:
     lab.open()
     lab.page.locator(".jp-LauncherCard", has_text="Workbench").click()
-    lab.page.wait_for_selector(".wb-Empty h2:has-text('No notebook is open')")
+    lab.page.wait_for_selector(".wb-Empty h2:has-text('No kernel is running')")
     assert lab.page.locator(".wb-Empty button").inner_text() == "Open the tour"
     assert lab.errors == []
 
@@ -88,6 +88,9 @@ def test_an_empty_panel_becomes_a_live_one(lab: Lab, notebook: Notebook) -> None
                                   ".map(node => parseFloat(node.style.getPropertyValue('--wb-strength')))")
     assert max(strengths) == pytest.approx(56) and min(strengths) < 30
     assert lab.page.locator(".wb-Steps .wb-Legend li[title]").count() == 2
+    verdict = lab.page.locator(".wb-Verdict.wb-mod-alarm").inner_text()
+    assert verdict.startswith("worker:1 costs ") and "its own work takes" in verdict
+    assert lab.page.locator(".wb-Stragglers .wb-Parts i[data-part='work']").count() == 2
     assert lab.page.locator(".wb-Loss-head b").all_inner_texts() == ["loss", "accuracy"]
     lab.page.wait_for_selector(".wb-Stragglers tbody tr.wb-mod-slow th:has-text('worker:1')")
     assert "running · step" in lab.page.locator(".wb-Status").inner_text()

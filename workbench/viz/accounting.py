@@ -106,7 +106,10 @@ class _Open:
 class Accounting:
     """Feed it spans, call `settle`, read `steps`. A span costs constant time; a step is accounted once."""
 
-    def __init__(self, kept: int = KEPT) -> None:
+    def __init__(self, kept: int = KEPT, sampled: int = 0) -> None:
+        self._sampled = sampled  # spans per call of `feed` from which steps are sampled, 0: never
+        self._stride = 1  # one step in so many is accounted for
+        self._runs: dict[str, str] = {}  # executable -> its run
         self.steps: deque[Step] = deque(maxlen=kept)
         self.count = 0  # steps ever accounted
         self._open: dict[tuple[str, int], _Open] = {}
@@ -117,12 +120,15 @@ class Accounting:
 
     def feed(self, spans: Iterable[Span]) -> bool:
         """Take in `spans`; True when one belongs to a step."""
-        seen = False
+        seen, taken, stride, runs = False, 0, self._stride, self._runs
         for span in spans:
-            if span.step < 0 or span.end < span.start or span.kind == "loop":
+            if span.step < 0 or span.end < span.start or span.kind == "loop" or (
+                    stride > 1 and (span.step * 2654435761 >> 16) % stride):
                 continue
-            seen = True
-            run = run_of(span.executable)
+            seen, taken = True, taken + 1
+            run = runs.get(span.executable)
+            if run is None:
+                run = runs[span.executable] = run_of(span.executable)
             opened = self._open.get((run, span.step))
             if opened is None:
                 opened = self._open[run, span.step] = _Open()
@@ -132,6 +138,8 @@ class Accounting:
             opened.start, opened.end = min(opened.start, span.start), max(opened.end, span.end)
             self._newest = max(self._newest, span.end)
         self._fed = time.perf_counter() if seen else self._fed
+        if self._sampled and taken > self._sampled:
+            self._stride *= 2
         while len(self._open) > PENDING:
             del self._open[next(iter(self._open))]
         return seen

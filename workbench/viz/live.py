@@ -25,6 +25,7 @@ __all__ = ["LiveModel"]
 
 JUDGED = 0.5  # seconds between two verdicts
 IDLE = ("empty", "ready", "finished", "stopped", "failed")
+SAMPLED = 1500  # spans per frame beyond which one step in two, in four, … is accounted for
 BUDGET = 0.010  # seconds of accounting per verdict: with many tasks a sample of the steps is accounted for
 CHOICES = 100  # graphs that a screen may choose from
 REMEMBERED = 64  # executables among which the graph to show is chosen
@@ -46,7 +47,7 @@ class LiveModel:
         self._lost = {"spans": 0, "points": 0, "graphs": 0}
         self._steps = StepTimes(origin=journal.origin)
         self._series = SeriesModel()
-        self._accounting = Accounting()
+        self._accounting = Accounting(sampled=SAMPLED)
         self._graphs = _Graphs()
         self._status: dict[str, Any] = {}
         self._sequence = 0

@@ -84,6 +84,7 @@ class TaskSteps:
 @dataclass(slots=True)
 class StepView:
     tasks: list[TaskSteps]
+    more: int = 0  # tasks that are not shown, those that work least
 
 
 @dataclass(slots=True)
@@ -133,6 +134,7 @@ class Judgement:
 class StragglerView:
     rows: list[Straggler]  # the most expensive task first
     verdict: Judgement
+    more: int = 0  # tasks beyond the rows; they cost less
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ __all__ = ["POINTS", "WINDOW", "StepTimes"]
 
 WINDOW = 500  # steps shown per task, fewer where there are many tasks:
 POINTS = 4000  # of all tasks together, so that an update stays small
+LINES = 32  # tasks that travel, those that work longest
 
 
 @dataclass(slots=True)
@@ -58,9 +59,10 @@ class StepTimes:
         for lines in chosen:
             for task, pieces in lines.pieces.items():
                 most[task] = max(most.get(task, 0), pieces)
-        newest = max(8, min(self._window, POINTS // max(1, len(most))))
+        newest = max(8, min(self._window, POINTS // max(1, min(LINES, len(most)))))
         made = []
-        for task in sorted(most, key=device_order):
+        longest = sorted(most, key=lambda task: -self._recent(task, chosen))[:LINES]
+        for task in sorted(longest, key=device_order):
             own = [lines for lines in chosen if task in lines.tasks and 2 * lines.pieces[task] >= most[task]]
             points = sorted(point for lines in own for point in list(lines.tasks[task])[-newest:])[-newest:]
             ends, numbers, times = (list(column) for column in zip(*points))
@@ -68,4 +70,9 @@ class StepTimes:
             made.append(TaskSteps(task, color_of(task), times, numbers, ordered[len(ordered) // 2],
                                   ordered[int(0.95 * (len(ordered) - 1))], sum(lines.counts[task] for lines in own),
                                   [end - self._origin for end in ends]))
-        return StepView(made)
+        return StepView(made, len(most) - len(longest))
+
+    @staticmethod
+    def _recent(task: str, chosen: Iterable[_Lines]) -> float:
+        """What the newest step was to `task`."""
+        return max((lines.tasks[task][-1][2] for lines in chosen if task in lines.tasks), default=0.0)

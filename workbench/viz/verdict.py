@@ -18,6 +18,7 @@ from workbench.viz.units import ms
 
 __all__ = ["NOTICEABLE", "Row", "Summary", "Verdict", "judge", "regular"]
 
+BETWEEN = "between steps"  # the input that no span names
 NOTICEABLE = 0.05  # part of a step from which something is worth a word
 WINDOW = 40  # newest steps that count, fewer where there are many tasks:
 LOOKED_AT = 2500  # accounts that one verdict reads, at least 8 steps of each task
@@ -237,8 +238,8 @@ def _input(steps: Sequence[Step]) -> list[_Found]:
             sums[name].append(seconds)
     found = [_Found("input", name, _typical(each), _typical(each), 0.0) for name, each in sums.items()]
     gaps = [step.gap for step in steps if step.gap > 0]
-    if 2 * len(gaps) >= len(steps):
-        found.append(_Found("input", "between steps", _typical(gaps), _typical(gaps), 0.0))
+    if 10 * len(gaps) >= len(steps) > 0:
+        found.append(_Found("input", BETWEEN, _typical(gaps), _typical(gaps), 0.0))
     return found
 
 
@@ -349,7 +350,10 @@ def _verdict(found: Sequence[_Found], whole: float, rows: Sequence[Row]) -> Verd
     own, usual, share = ms(1e3 * worst.own), ms(1e3 * worst.usual), f"{100 * cost:.0f} % of each step"
     words, action = _WORDS[worst.kind]
     subject = _link_words(worst.subject) if worst.kind == "link" else short_task(worst.subject)
-    return Verdict(worst.kind, worst.subject, cost, words.format(name=subject, share=share, own=own, usual=usual), action)
+    if worst.kind == "input":
+        subject = "in the program between two steps" if worst.subject == BETWEEN else f"at {subject}"
+    text = words.format(name=subject, share=share, own=own, usual=usual)
+    return Verdict(worst.kind, worst.subject, cost, text, action)
 
 
 _WORDS = {
@@ -358,7 +362,7 @@ _WORDS = {
                "Spread its variables over the parameter servers, or add one."),
     "link": ("The link {name} costs {share}: its tensors take {own}, on its peers' links {usual}.",
              "Check the network between the two, or move one of them."),
-    "input": ("Input costs {share}: {own} pass at {name} before there is something to do.",
+    "input": ("Input costs {share}: {own} pass {name} before there is something to do.",
               "Make batches ahead: more threads at the queue, or a dataset with prefetch."),
     "still": ("{name} costs {share}: it stands still for {own} in none of its operations, its peers for {usual}.",
               "Look for other programs or memory pressure on its host."),

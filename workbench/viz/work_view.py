@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from collections import defaultdict
 
 from workbench.viz.palette import device_order
 from workbench.viz.schema import Judgement, Straggler, StragglerView
@@ -10,16 +11,20 @@ from workbench.viz.verdict import Summary
 
 __all__ = ["work_view"]
 
+ROWS = 64  # that travel: what costs least is counted only
+
 
 def work_view(summary: Summary) -> StragglerView:
-    """The most expensive task first; each beside the median of the other tasks of its job."""
-    rows = []
+    """The most expensive task first; each beside the median of its job."""
+    jobs: dict[str, list[float]] = defaultdict(list)
     for row in summary.rows:
-        job = device_order(row.task)[0]
-        others = [r.work for r in summary.rows if r.task != row.task and device_order(r.task)[0] == job]
-        usual = statistics.median(others) if others else row.work
-        rows.append(Straggler(row.task, row.work, row.work / usual if usual > 0 else 1.0, row.cost, row.why, row.transfer,
-                              row.input, row.wait, row.uncovered, row.whole, row.waits_for))
+        jobs[device_order(row.task)[0]].append(row.work)
+    rows = []
+    for row in summary.rows[:ROWS]:
+        usual = statistics.median_low(jobs[device_order(row.task)[0]])
+        parts = (round(part, 4) for part in (row.transfer, row.input, row.wait, row.uncovered, row.whole))
+        rows.append(Straggler(row.task, round(row.work, 4), round(row.work / usual, 3) if usual > 0 else 1.0,
+                              round(row.cost, 4), row.why, *parts, row.waits_for))
     verdict = summary.verdict
     return StragglerView(rows, Judgement(verdict.kind, verdict.subject, verdict.cost, verdict.text, verdict.action,
-                                         verdict.alarm))
+                                         verdict.alarm), max(0, len(summary.rows) - ROWS))

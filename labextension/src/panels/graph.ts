@@ -39,8 +39,10 @@ export class GraphSection extends Section {
     this._listen();
   }
 
-  show(graph: GraphView | null): void {
+  /** What lies on a `lost` task is marked. */
+  show(graph: GraphView | null, lost = new Set<string>()): void {
     this._graph = graph;
+    this._lost = lost;
     this.note(graph?.dot ? '' : 'The graph appears with the first step.');
     if (!graph?.dot) {
       this._drawn = this._trouble = '';
@@ -183,6 +185,7 @@ export class GraphSection extends Section {
       if (!shape) {
         return;
       }
+      shape.classList.toggle('wb-mod-lost', this._lost.has(taskOf(node.device)));
       shape.style.setProperty('--wb-device', colors.get(node.device) ?? 'var(--jp-border-color0)');
       shape.style.setProperty('--wb-strength', `${(FAINT + (STRONG - FAINT) * (times[i] / most)).toFixed(1)}%`);
       const words = describe(node, node.id, graph.stats[node.id]);
@@ -195,7 +198,7 @@ export class GraphSection extends Section {
   }
 
   private _showLegend(graph: GraphView): void {
-    const text = graph.devices.map(device => device.name + device.color).join();
+    const text = graph.devices.map(device => device.name + device.color + this._lost.has(taskOf(device.name))).join();
     if (text === this._legend.dataset.shown) {
       return;
     }
@@ -206,6 +209,7 @@ export class GraphSection extends Section {
       key.style.background = device.color;
       entry.append(key, shortDevice(device.name));
       entry.title = device.name;
+      entry.classList.toggle('wb-mod-lost', this._lost.has(taskOf(device.name)));
       return entry;
     });
     const hint = document.createElement('li');
@@ -320,6 +324,7 @@ export class GraphSection extends Section {
   private _state = document.createElement('span');
   private _legend = document.createElement('ul');
   private _cancel = button('Cancel', 'Cancel the layout', () => undefined);
+  private _lost = new Set<string>();
   private _choice = document.createElement('select');
   private _shown = '';          // of the graph that is shown
   private _layouter = new Layouter();
@@ -358,6 +363,10 @@ function describe(node: GraphNode | undefined, id: string, milliseconds?: number
   const where = node.device ? `, on ${shortDevice(node.device)}` : '';
   const time = milliseconds === undefined ? '' : `, ${duration(milliseconds)}`;
   return what + where + time;
+}
+
+function taskOf(device: string): string {
+  return device.split('/device:')[0];
 }
 
 /** "/job:ps/replica:0/task:1/device:CPU:0" reads better as "ps:1 CPU:0". */

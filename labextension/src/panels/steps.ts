@@ -13,7 +13,7 @@ export class StepsSection extends Section {
     this.body.append(this._chart.node, this._legend);
   }
 
-  show(view: StepView | null): void {
+  show(view: StepView | null, lost: Set<string>): void {
     const tasks = view?.tasks ?? [];
     this.note(tasks.length ? '' : 'No step has finished yet.');
     const lines = tasks.map(task => ({
@@ -28,11 +28,13 @@ export class StepsSection extends Section {
     const listed = tasks.slice(0, LISTED);
     const more = document.createElement('li');
     more.className = 'wb-Legend-hint';
-    more.textContent = `and ${tasks.length - LISTED} more tasks`;
-    more.hidden = tasks.length <= LISTED;
+    const unseen = tasks.length - listed.length + (view?.more ?? 0);
+    more.textContent = `and ${unseen} more tasks`;
+    more.hidden = !unseen;
     this._legend.replaceChildren(...listed.map(task => {
       const entry = document.createElement('li');
       entry.title = task.task;
+      entry.classList.toggle('wb-mod-lost', lost.has(task.task));
       const key = document.createElement('i');
       key.style.background = task.device_color;
       const numbers = [`median ${duration(task.median)},`, `95 % below ${duration(task.p95)}`].map(textContent =>

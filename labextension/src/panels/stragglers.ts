@@ -64,8 +64,9 @@ export class StragglerSection extends Section {
     const kept = this._all ? rows : rows.filter((row, i) => i < SHOWN || named.includes(row.task) || this._lost.has(row.task));
     const most = Math.max(1e-9, ...rows.map(row => row.whole));
     this._rows.replaceChildren(...kept.map(row => this._row(row, most, named.includes(row.task))));
+    const unseen = rows.length - kept.length + (this._view?.more ?? 0);
     this._more.hidden = rows.length <= SHOWN;
-    this._more.textContent = this._all ? 'Fewer' : `${rows.length - kept.length} more tasks keep pace`;
+    this._more.textContent = this._all ? (this._view?.more ? `Fewer (${this._view.more} more keep pace)` : 'Fewer') : `${unseen} more tasks keep pace`;
   }
 
   private _row(row: Straggler, most: number, named: boolean): HTMLTableRowElement {

@@ -1,0 +1,66 @@
+"""What the kernel pays for the live views: CPU and bytes per update, at 8, 64 and 256 tasks; prints, asserts nothing."""
+from __future__ import annotations
+
+import json
+import random
+import statistics
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from workbench.core.trace import Journal, Span
+from workbench.viz.live import LiveModel
+from workbench.widgets.wire import pack
+
+UPDATES, STEPS = 60, 2      # updates measured, and new steps in each: twenty steps a second
+
+
+def step(journal: Journal, number: int, start: float, workers: int, servers: int = 4) -> None:
+    """A synchronous step: weights to every worker, work, gradients back."""
+    end = start + 0.04
+    for i in range(workers):
+        task, server = f"/job:worker/task:{i}", f"/job:ps/task:{i % servers}"
+        device = f"{task}/device:CPU:0"
+        keys = [f"{number}|{name}|{a}/device:CPU:0|{b}/device:CPU:0|" for name, a, b in
+                (("w", server, task), ("g", task, server))]
+        begin, done = start + 0.002, start + 0.03 + 0.005 * random.random()
+        for kind, name, who, a, b, key in (
+                ("send", "w", server, start, start + 0.0001, keys[0]), ("recv", "w", task, start, begin, keys[0]),
+                ("segment", "segment_0", task, begin, done, ""), ("send", "g", task, done, done + 0.0001, keys[1]),
+                ("recv", "g", server, start, done + 0.001, keys[1]), ("step", "session_0", task, start, done, "")):
+            journal.span(Span(kind, name, who, device, 0, a, b, number, key, executable="session_0_1"))
+    for i in range(servers):
+        journal.span(Span("segment", "apply", f"/job:ps/task:{i}", "", 0, end - 0.002, end, number, executable="session_0_1"))
+
+
+def measure(workers: int) -> tuple[list[float], list[int]]:
+    """(milliseconds of CPU, bytes) of each update."""
+    journal = Journal(capacity=500_000)
+    journal.enabled = True
+    model, costs, sizes = LiveModel(journal), [], []
+    number = 0
+    for _ in range(UPDATES):
+        for _ in range(STEPS):
+            step(journal, number, time.perf_counter() - 1.0, workers)
+            number += 1
+        began = time.thread_time()
+        frame = model.frame()
+        data, buffers = pack(frame) if frame is not None else ({}, [])
+        costs.append(1e3 * (time.thread_time() - began))
+        sizes.append(len(json.dumps(data)) + sum(map(len, buffers)))
+        time.sleep(0.1)
+    return costs, sizes
+
+
+def main() -> None:
+    print(f"{'tasks':>6}  {'mean':>8}  {'median':>8}  {'longest':>8}  {'mean kB':>8}  {'largest kB':>10}   per update, ms of CPU")
+    for workers in (4, 60, 252):
+        costs, sizes = measure(workers)
+        print(f"{workers + 4:6}  {statistics.fmean(costs):8.2f}  {statistics.median(costs):8.2f}  {max(costs[1:]):8.2f}  "
+              f"{statistics.fmean(sizes) / 1e3:8.1f}  {max(sizes) / 1e3:10.1f}")
+
+
+if __name__ == "__main__":
+    main()
