@@ -55,7 +55,8 @@ def measure(workers: int) -> tuple[list[float], list[int]]:
 
 
 def main() -> None:
-    print(f"{'tasks':>6}  {'mean':>8}  {'median':>8}  {'longest':>8}  {'mean kB':>8}  {'largest kB':>10}   per update, ms of CPU")
+    print("   CPU in milliseconds and kB, per update")
+    print(f"{'tasks':>6}  {'mean':>8}  {'median':>8}  {'longest':>8}  {'mean kB':>8}  {'largest kB':>10}")
     for workers in (4, 60, 252):
         costs, sizes = measure(workers)
         print(f"{workers + 4:6}  {statistics.fmean(costs):8.2f}  {statistics.median(costs):8.2f}  {max(costs[1:]):8.2f}  "

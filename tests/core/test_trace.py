@@ -102,6 +102,14 @@ def test_the_spans_of_one_step_are_moved_by_one_offset():
     assert [entry[1] for entry in journal.clock_table("t")] == [100.0, 100.5]
 
 
+def test_a_task_that_joins_again_has_a_clock_of_its_own():
+    journal = Journal(capacity=10)
+    journal.merge("t", [], offset=100.0, error=0.01)
+    journal.task("t", "joined")
+    journal.merge("t", [Span("op", "a", "t", "", 0, 7.0, 8.0, 5)], offset=5.0, error=0.01)
+    assert journal.spans_since()[2][0].start == 2.0 and journal.clock_offsets == {"t": (5.0, 0.01)}
+
+
 def test_what_tasks_lost_is_counted():
     journal = Journal(capacity=10)
     journal.merge("t", [], lost=3)

@@ -282,6 +282,8 @@ class Journal:
         record = TaskRecord(time.perf_counter(), task, event, address, cause, fix)
         with self._lock:
             self._tasks.append(record)
+            if event == "joined":
+                self._clocks.pop(task, None)      # another process, maybe another host
             others = tuple(one for one in self.status.lost if one.task != task)
             self.status = replace(self.status, lost=(*others, record) if event == "lost" else others)
 

@@ -208,6 +208,8 @@ class Accounting:
 
     # one step
     def _accounts(self, opened: _Open) -> dict[str, Account]:
+        if len(opened.stretches) == 1 and all(s.kind == "work" for own in opened.stretches.values() for s in own):
+            return {task: _alone(task, own, opened) for task, own in opened.stretches.items()}
         grid = _Grid(opened.start, opened.end)
         for task in self._reached(opened):
             grid.task(task, self._during(task, opened.start, opened.end))
@@ -228,6 +230,17 @@ class Accounting:
         moved = min(scattered, account.uncovered)  # turns of a loop that were summed up, not recorded one by one
         account.work, account.uncovered = account.work + moved, account.uncovered - moved
         return account
+
+
+def _alone(task: str, work: list[Stretch], opened: _Open) -> Account:
+    """The account of one task that only works: nobody to wait for."""
+    covered, until = 0.0, opened.start
+    for stretch in sorted(work):
+        if stretch.end > until:
+            covered += stretch.end - max(stretch.start, until)
+            until = stretch.end
+    whole = opened.end - opened.start
+    return Account(task, whole, work=covered, uncovered=whole - covered, pieces=len(work))
 
 
 class _Grid:

@@ -22,9 +22,9 @@ def work_view(summary: Summary) -> StragglerView:
     rows = []
     for row in summary.rows[:ROWS]:
         usual = statistics.median_low(jobs[device_order(row.task)[0]])
-        parts = (round(part, 4) for part in (row.transfer, row.input, row.wait, row.uncovered, row.whole))
+        parts = {name: round(getattr(row, name), 4) for name in ("transfer", "input", "wait", "uncovered", "whole")}
         rows.append(Straggler(row.task, round(row.work, 4), round(row.work / usual, 3) if usual > 0 else 1.0,
-                              round(row.cost, 4), row.why, *parts, row.waits_for))
+                              round(row.cost, 4), row.why, waits_for=row.waits_for, **parts))
     verdict = summary.verdict
     return StragglerView(rows, Judgement(verdict.kind, verdict.subject, verdict.cost, verdict.text, verdict.action,
                                          verdict.alarm), max(0, len(summary.rows) - ROWS))
