@@ -113,11 +113,10 @@ def test_at_most_two_frames_wait_for_an_answer_and_the_next_one_carries_everythi
     assert third["seq"] == 3
     assert third["status"]["step"] == 59
     assert [series["name"] for series in third["series"]["series"]] == ["loss", "accuracy"]
-    while third["steps"] is None or third["steps"]["tasks"][0]["count"] < 60:      # they are accounted within a second
+    while third["steps"] is None:      # they are accounted for within a second
         front.say("ack", third["seq"])
         third, buffers = front.frame()
-    assert third["steps"]["tasks"][0]["times"] == {"#f4": 0}
-    assert np.frombuffer(buffers[0], "<f4").size == 60
+    assert [task["task"] for task in third["steps"]["tasks"]] == ["/job:worker/task:0", "/job:worker/task:1"]
 
 
 def test_frames_come_at_most_ten_times_a_second(front: FrontEnd) -> None:
