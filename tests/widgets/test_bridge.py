@@ -115,7 +115,7 @@ def test_at_most_two_frames_wait_for_an_answer_and_the_next_one_carries_everythi
     assert [series["name"] for series in third["series"]["series"]] == ["loss", "accuracy"]
     while third["steps"] is None:      # they are accounted for within a second
         front.say("ack", third["seq"])
-        third, buffers = front.frame()
+        third, _buffers = front.frame()
     assert [task["task"] for task in third["steps"]["tasks"]] == ["/job:worker/task:0", "/job:worker/task:1"]
 
 
