@@ -109,7 +109,7 @@ def test_at_most_two_frames_wait_for_an_answer_and_the_next_one_carries_everythi
     with pytest.raises(queue.Empty):
         front.frame(timeout=1.0)
     front.say("ack", 2)
-    third, buffers = front.frame()
+    third, _ = front.frame()
     assert third["seq"] == 3
     assert third["status"]["step"] == 59
     assert [series["name"] for series in third["series"]["series"]] == ["loss", "accuracy"]
