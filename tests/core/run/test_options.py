@@ -1,6 +1,7 @@
 """Options of sessions and runs do what they say, or are refused."""
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -171,3 +172,34 @@ def test_text_is_bytes_whatever_it_was_fed_as():
     x = wb.placeholder("string", [None])
     with wb.Session() as s:
         assert s.run(wb.equal(x, wb.constant(["a", "b"])), {x: np.array(["a", b"b"], object)}).tolist() == [True, True]
+
+
+# cost
+
+def _opcodes(call: Any) -> int:
+    """Python instructions that `call` executes."""
+    count = [0]
+
+    def trace(frame: Any, event: str, argument: Any) -> Any:
+        frame.f_trace_opcodes = True
+        count[0] += event == "opcode"
+        return trace
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(before)
+    return count[0]
+
+
+def test_a_callable_does_less_than_run(monkeypatch):
+    monkeypatch.setattr(journal, "enabled", False)
+    x, y = wb.placeholder("float32", []), wb.placeholder("float32", [])
+    z = [x + y, x * y]
+    one = np.array(1.0, np.float32)
+    with wb.Session() as s:
+        step = s.make_callable(z, [x, y])
+        for _ in range(2):
+            assert step(one, one) == s.run(z, {x: one, y: one}) == [2.0, 1.0]
+        assert _opcodes(lambda: step(one, one)) < 0.9 * _opcodes(lambda: s.run(z, {x: one, y: one}))

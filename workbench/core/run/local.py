@@ -98,20 +98,25 @@ class _Direct:
             journal: trace.Journal | None = None) -> Sequence[Any]:
         if deadline is not None:
             return self._within(deadline, feeds, step, traced, journal)
-        return self._run(self._pool.take(traced), feeds, step, journal)
+        results = self._run(instance := self._pool.take(traced), feeds, step, journal)
+        self._pool.give(instance)
+        return results
 
     def _within(self, deadline: float, feeds: Sequence[Any], step: int, traced: bool,
                 journal: trace.Journal | None) -> Sequence[Any]:
         """A loop ends at the deadline; straight code is told when it is over."""
         instance = self._pool.take(traced)
-        with _alarm(deadline, instance.cancelled.set) as late:
-            try:
+        try:
+            with _alarm(deadline, instance.cancelled.set):
                 results = self._run(instance, feeds, step, journal)
-            except errors.CancelledError:
-                if not late():
-                    raise
-            if late():
-                raise _too_late(deadline)
+        except errors.CancelledError:
+            if instance.cancelled.is_set():
+                raise _too_late(deadline) from None
+            raise
+        if instance.cancelled.is_set():
+            self._pool.abandon(instance)
+            raise _too_late(deadline)
+        self._pool.give(instance)
         return results
 
     def _run(self, instance: Instance, feeds: Sequence[Any], step: int, journal: trace.Journal | None) -> Sequence[Any]:
@@ -130,10 +135,6 @@ class _Direct:
             raise shown from error
         if instance.traced:
             instance.operation_spans(step, journal or trace.journal)
-        if instance.cancelled.is_set():
-            self._pool.abandon(instance)
-        else:
-            self._pool.give(instance)
         return results
 
 
@@ -240,17 +241,16 @@ class _Step:
 
 
 @contextlib.contextmanager
-def _alarm(deadline: float, ring: Callable[[], None]) -> Iterator[Callable[[], bool]]:
-    """Calls `ring` from another thread after `deadline` seconds, unless the block ended; gives what tells whether it is
-    past then."""
-    end = time.perf_counter() + deadline
+def _alarm(deadline: float, ring: Callable[[], None]) -> Iterator[None]:
+    """Calls `ring` from another thread after `deadline` seconds, unless the block ended; never after the block."""
     timer = threading.Timer(deadline, ring)
     timer.daemon = True
     timer.start()
     try:
-        yield lambda: time.perf_counter() > end
+        yield
     finally:
         timer.cancel()
+        timer.join()
 
 
 def _too_late(deadline: float) -> errors.DeadlineExceededError:

@@ -50,18 +50,18 @@ class InstancePool:
     def take(self, traced: bool = False) -> Instance:
         """An instance whose arena nobody else uses until `give` or `abandon`."""
         adopt_threads()
-        idle = self._idle[traced]
-        busy = []
         try:
-            while True:
-                instance = idle.pop()
-                if instance.arena.lock.acquire(blocking=False):
-                    return instance
-                busy.append(instance)
+            instance = self._idle[traced].pop()
         except IndexError:
             return Instance(self.plan, self.container, self.device, traced, self.arenas.take(self.plan.arena_bytes))
+        return instance if instance.arena.lock.acquire(False) else self._next(instance, traced)
+
+    def _next(self, busy: Instance, traced: bool) -> Instance:
+        """Another instance than the one whose arena is in use."""
+        try:
+            return self.take(traced)
         finally:
-            idle += busy
+            self._idle[traced].append(busy)
 
     def give(self, instance: Instance) -> None:
         """The step ended well: the next one may have the instance."""

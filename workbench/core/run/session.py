@@ -13,7 +13,7 @@ import numpy as np
 from workbench import errors
 from workbench.core import trace
 from workbench.core.graph import graph as graphs
-from workbench.core.graph.dtype import feed_array
+from workbench.core.graph.dtype import feed_array, string
 from workbench.core.graph.fetch import fetch_key, flatten
 from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.shape import Shape
@@ -94,8 +94,8 @@ class Session:
         if form is None or form.mutations != self.graph.mutations:
             form = self._form(key, fetches, tensors)
         found = form.ready.get(shapes) or self._find(form, tensors, values, shapes)
-        if options is None and run_metadata is None and self._timeout is None:
-            return self._step(form, found, values)
+        if options is None and run_metadata is None:
+            return self._step(form, found, values, False, self._timeout)
         return self._step_with(form, found, values, options, run_metadata)
 
     def make_callable(self, fetches: Any, feed_list: Sequence[Any] = ()) -> Callable[..., Any]:
@@ -187,23 +187,28 @@ class Session:
         if type(feed_dict) is not dict and not isinstance(feed_dict, Mapping):
             raise errors.InvalidArgumentError(f"feed_dict: it is a {type(feed_dict).__name__}; pass a dict from "
                                               "tensors to values")
-        tensors = []
-        for key in feed_dict:
+        tensors, values, shapes = [], [], []
+        for key, value in feed_dict.items():
             if type(key) is not Tensor and hasattr(key, "__graph_parts__"):
                 return self._feeds(_in_parts(feed_dict))
-            tensors.append(key if type(key) is Tensor else self._feed_tensor(key))
-        return tuple(tensors), *self._arrays(tensors, feed_dict.values())
+            tensor = key if type(key) is Tensor else self._feed_tensor(key)
+            if type(value) is not np.ndarray or value.dtype != tensor.dtype.numpy or not value.flags.c_contiguous or (
+                    tensor.dtype is string):
+                value = self._feed_value(tensor, value)
+            tensors.append(tensor)
+            values.append(value)
+            shapes.append(value.shape)
+        return tuple(tensors), values, tuple(shapes)
 
     def _arrays(self, tensors: Sequence[Tensor], given: Iterable[Any]) -> tuple[list[Any], tuple[Any, ...]]:
         """The fed values as arrays of their tensors' dtypes, rows one behind the other; and their shapes."""
-        values, shapes = [], []
+        values = []
         for tensor, value in zip(tensors, given):
             if type(value) is not np.ndarray or value.dtype != tensor.dtype.numpy or not value.flags.c_contiguous or (
-                    value.dtype.hasobject):
+                    tensor.dtype is string):
                 value = self._feed_value(tensor, value)
             values.append(value)
-            shapes.append(value.shape)
-        return values, tuple(shapes)
+        return values, tuple([value.shape for value in values])
 
     def _feed_tensor(self, key: Any) -> Tensor:
         element = self.graph.as_graph_element(key, "feed")
