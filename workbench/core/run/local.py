@@ -146,13 +146,12 @@ class _Threads:
         self.pools = [InstancePool(plan, backend.container, part.device, backend.arenas) for part, plan in plans]
         self.nbytes = sum(plan.arena_bytes for _, plan in plans)
         self._nodes = [nodes_of(plan) for _, plan in plans]
-        self._steered = any(segment.kind == "control" for _, plan in plans for segment in plan.segments)
 
     def run(self, feeds: Sequence[Any], step: int, traced: bool = False, deadline: float | None = None,
             journal: trace.Journal | None = None) -> Sequence[Any]:
         state = _Step(len(self.plans), self.fetches, LocalRendezvous(), Hands(self.backend.crew, self.backend.together - 1))
-        # the executor turns a loop in Python, where Ctrl-C may be lost; what only waits or computes hears it
-        with interruptible(state.interrupt) if self._steered else contextlib.nullcontext():
+        # raised between taking an element and noting it, Ctrl-C would lose it: the step is cancelled instead
+        with interruptible(state.interrupt):
             self._begin(state, feeds, step, traced, journal or self.backend.journal)
             if deadline is None:
                 self._run(state)
