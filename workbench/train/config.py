@@ -39,7 +39,10 @@ class GPUOptions(_Options):
 class ConfigProto(_Options):
     """Options of a session.
 
-    `device_count={"CPU": n}` gives it n virtual CPU devices. `intra_op_parallelism_threads` is the number of threads of
+    `device_count={"CPU": n}` gives it n virtual CPU devices. With `allow_soft_placement` an operation whose type of device
+    is not there, or has no kernel for it, runs on another; `log_device_placement` logs where each operation went.
+    `device_memory_limit={"CPU": bytes}` bounds what plans and variables may hold on each device of a type: beyond it a step
+    raises ResourceExhaustedError. `intra_op_parallelism_threads` is the number of threads of
     one kernel, for the whole process from then on, as `set_threads`; `inter_op_parallelism_threads` is how many heavy
     segments of a step may run at the same time; 0 leaves either as it is. `operation_timeout_in_ms` is the timeout of
     steps whose RunOptions name none. InvalidArgumentError for options that there are not.
@@ -47,7 +50,7 @@ class ConfigProto(_Options):
 
     defaults = {"allow_soft_placement": False, "log_device_placement": False, "device_count": None,   # noqa: RUF012
                 "gpu_options": None, "intra_op_parallelism_threads": 0, "inter_op_parallelism_threads": 0,
-                "operation_timeout_in_ms": 0}
+                "operation_timeout_in_ms": 0, "device_memory_limit": None}
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(**{**fields, "device_count": dict(fields.get("device_count") or {}),

@@ -33,6 +33,7 @@ class Registered:
     """Stands for a cluster of one task: keeps what a session registers and runs nothing."""
 
     tasks = (TASK,)
+    device_types: dict[str, str] = {}      # noqa: RUF012
 
     def register_all(self, handle: str, programs: Any, targets: Any) -> None:
         self.program = programs[TASK]

@@ -7,8 +7,10 @@ import pytest
 
 import workbench as wb
 from workbench import errors
-from workbench.core.compile.place import place
+from workbench.core.compile.place import Policy, place
+from workbench.core.graph.opdef import registry
 from workbench.core.passes.prune import prune
+from workbench.train.config import ConfigProto
 
 DEVICES = ("/job:ps/task:0/device:CPU:0", "/job:ps/task:1/device:CPU:0", "/job:worker/task:0/device:CPU:0",
            "/job:worker/task:0/device:CPU:1", "/job:worker/task:1/device:CPU:0")
@@ -149,3 +151,96 @@ def test_infeasible_request_lists_what_there_is():
     assert str(error.value).startswith(
         "place: 'y' asks for /job:worker/task:7 but there are only /job:ps/task:0/device:CPU:0, "
         "/job:ps/task:1/device:CPU:0; ask for one of them or start the session with more devices\n  built at: ")
+
+
+# kernels decide what is feasible
+
+HERE = ("/job:localhost/task:0/device:CPU:0", "/job:localhost/task:0/device:NPU:0")
+
+
+@pytest.fixture
+def kernels(monkeypatch):
+    """add and exp have kernels on an NPU: exp for float32 alone."""
+    for name, dtypes in (("add", None), ("exp", ["float32"])):
+        monkeypatch.setitem(registry[name].kernels, "NPU", [])
+        registry[name].kernel("npu", dtypes)(lambda *values: None)
+
+
+def there(*fetches, **options) -> dict[str, str]:
+    return place(prune(fetches[0].graph, fetches, [], {}), HERE, None, Policy(**options))
+
+
+def test_an_operation_goes_where_it_has_a_kernel(kernels):
+    x = wb.constant([1.0, 2.0])
+    with wb.device("/device:NPU:0"):
+        y = wb.exp(wb.add(x, x, name="sum"), name="y")
+    found = there(wb.tanh(y, name="z"))
+    assert found["sum"] == found["y"] == HERE[1] and found["z"] == HERE[0]
+
+
+@pytest.mark.parametrize("dtype, missing", [("float32", None), ("float64", "float64")])
+def test_a_missing_kernel_is_said_in_a_sentence(kernels, dtype, missing):
+    with wb.device("/device:NPU:0"):
+        y = (wb.exp if missing else wb.tanh)(wb.constant([1.0], dtype), name="y")
+    with pytest.raises(errors.PlacementError) as error:
+        there(y)
+    assert text(error) == (
+        f"place: 'y' asks for /device:NPU:0 but {y.op.type} (of 'y') has no NPU kernel for {dtype}; register one with "
+        ".kernel('npu'), place it elsewhere, or use ConfigProto(allow_soft_placement=True)")
+    assert there(y, soft=True)["y"] == HERE[0]
+
+
+def test_colocation_needs_a_type_that_all_can_share(kernels):
+    with wb.device("/device:NPU:0"):
+        a = wb.exp(wb.constant([1.0]), name="a")
+    one = wb.constant([1.0])
+    with wb.colocate_with(a.op):
+        b = wb.tanh(one, name="b")
+    with pytest.raises(errors.PlacementError) as error:
+        there(a, b)
+    assert text(error) == ("place: 'a' asks for /device:NPU:0 but tanh (of 'b') has no NPU kernel for float32; register one "
+                           "with .kernel('npu'), place it elsewhere, or use ConfigProto(allow_soft_placement=True)")
+    found = there(a, b, soft=True)
+    assert found["a"] == found["b"] == HERE[0]
+
+
+def test_a_gradient_without_a_kernel_does_not_follow(kernels):
+    x = wb.placeholder_with_default(wb.constant([1.0]), [1])
+    with wb.device("/device:NPU:0"):
+        y = wb.exp(x, name="y")
+    slope, = wb.gradients(y, [x])
+    found = there(y, slope)
+    assert found["y"] == HERE[1] and found[slope.op.name] == HERE[0]
+
+
+def test_a_type_that_is_not_there_is_made_up_for_softly():
+    one = wb.constant([1.0])
+    with wb.device("/job:worker/task:1/device:GPU:0"):
+        y = wb.exp(one, name="y")
+    with pytest.raises(errors.PlacementError, match="'y' asks for /job:worker/task:1/device:GPU:0 but there are only"):
+        placed(y)
+    program = prune(y.graph, [y], [], {})
+    assert place(program, DEVICES, HOME, Policy(soft=True))["y"] == DEVICES[4], "on the task that it asked for"
+    with wb.device("/job:nobody"):
+        z = wb.exp(wb.constant([1.0]), name="z")
+    with pytest.raises(errors.PlacementError, match="asks for /job:nobody but"):
+        place(prune(z.graph, [z], [], {}), DEVICES, HOME, Policy(soft=True))
+
+
+def test_where_operations_went_is_logged_when_asked_for(caplog):
+    y = wb.exp(wb.constant([1.0], name="x"), name="y")
+    there(y)
+    assert caplog.text == ""
+    there(y, log=True)
+    assert [r.getMessage() for r in caplog.records] == [f"x: (constant): {HERE[0]}", f"y: (exp): {HERE[0]}"]
+
+
+def test_sessions_place_as_their_config_says(caplog):
+    zero = wb.constant([0.0])
+    with wb.device("/gpu:0"):
+        y = wb.exp(zero, name="y")
+    with wb.Session() as s, pytest.raises(errors.PlacementError, match="'y' asks for /device:GPU:0"):
+        s.run(y)
+    with wb.Session(config=ConfigProto(allow_soft_placement=True, log_device_placement=True)) as s:
+        assert s.run(y) == [1.0]
+    assert any(r.getMessage().endswith(f": {HERE[0]}") for r in caplog.records)

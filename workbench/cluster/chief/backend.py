@@ -18,20 +18,27 @@ class Tasks(Protocol):
     """What is used of a cluster: its tasks, registering partitions, running steps."""
 
     tasks: tuple[str, ...]
+    device_types: dict[str, str]
 
     def register_all(self, handle: str, programs: Any, targets: Any) -> None: ...
     def run_step(self, handle: str, *, feeds_by_task: Any, timed: bool, deadline: float | None) -> dict[str, list[Any]]: ...
 
 
 class ClusterBackend:
-    """`Backend` over a `wb.Cluster`: one CPU device per task; what asks for no device goes to the first worker."""
+    """`Backend` over a `wb.Cluster`: one device per task; what asks for no device goes to the first worker."""
 
     records_steps = True       # each task records its share of a step
 
     def __init__(self, cluster: Tasks) -> None:
         self.cluster = cluster
-        ordered = sorted(cluster.tasks, key=lambda task: not task.startswith("/job:worker"))
-        self.devices = tuple(f"{task}/device:CPU:0" for task in ordered)
+        types = {task: kind.upper() for task, kind in cluster.device_types.items()}
+        for task in types:
+            if task not in cluster.tasks:
+                raise errors.InvalidArgumentError(f"Cluster: device_types names {task!r} but the tasks are "
+                                                  f"{', '.join(cluster.tasks)}; name one of them")
+        # the CPUs of workers are home before other devices: every operation has a kernel there
+        ordered = sorted(cluster.tasks, key=lambda task: (task in types, not task.startswith("/job:worker")))
+        self.devices = tuple(f"{task}/device:{types.get(task, 'CPU')}:0" for task in ordered)
 
     def prepare(self, parts: Sequence[Part], name: str, fetches: int, kernels: KernelOptions) -> Runner:
         if kernels != KernelOptions():

@@ -46,14 +46,16 @@ class Cluster:
     its dashboard at `dashboard_address`. Every task gets a Dask worker of its own. Use as a context manager, or call `close()`;
     an interpreter that exits closes what is still open. `heartbeat` seconds without any sign of life mean a lost task;
     `step_deadline` seconds bound every step (None: no bound) from the moment its messages are out; `connect_timeout` seconds
-    bound each answer at the start. `unix=False` keeps tensors between processes of one host on Dask's own port.
+    bound each answer at the start. `unix=False` keeps tensors between processes of one host on Dask's own port. A task has
+    one device, a CPU unless `device_types` (task -> type) names another type, which its process must know.
     Raises InvalidArgumentError for an impossible number of tasks, ResourceExhaustedError for too few workers,
     UnavailableError for what cannot be reached.
     """
 
     def __init__(self, client: Any = None, ps: int = 1, worker: int = 1, *, engine: str = "graph",
                  heartbeat: float = 30.0, step_deadline: float | None = None, connect_timeout: float = 10.0,
-                 dashboard_address: str | None = "127.0.0.1:0", unix: bool = True, journal: Journal = journal) -> None:
+                 dashboard_address: str | None = "127.0.0.1:0", unix: bool = True,
+                 device_types: Mapping[str, str] | None = None, journal: Journal = journal) -> None:
         self._jobs = {"ps": ps, "worker": worker}
         for job, count in self._jobs.items():
             if type(count) is not int or count < 0:
@@ -63,20 +65,18 @@ class Cluster:
             raise errors.InvalidArgumentError("Cluster: ps=0 and worker=0 make no task; ask for at least one")
         self.session = secrets.randbits(63)
         self.heartbeat, self.step_deadline = heartbeat, step_deadline
-        self._engine_name, self._timeout = engine, connect_timeout
+        self._engine_name, self._timeout, self.device_types = engine, connect_timeout, dict(device_types or {})
         self._host = host_identity() if unix else ""
         self._journal, self._pool, self._group = journal, BufferPool(), ReceiverGroup("chief")
         self._members: dict[str, Member] = {}
         self._handles: dict[str, dict[str, None]] = {}          # handle -> its tasks, in order of registration
         self._pending: dict[int, PendingStep] = {}
         self._recorded: dict[str, float] = {}                   # handle -> when its newest recorded step began
-        self._numbers = itertools.count(1)
-        self._numbering, self._closing = threading.Lock(), threading.RLock()
+        self._numbers, self._numbering, self._closing = itertools.count(1), threading.Lock(), threading.RLock()
         self._stopping = threading.Event()
         self._closed = self._over = False
-        self._local: Any = None
+        self._local, self._owns_client = None, True
         self._watcher: threading.Thread | None = None
-        self._owns_client = True
         if client is None:
             self.client, self._local = launch.embedded(len(self.tasks), dashboard_address)
         else:

@@ -15,6 +15,7 @@ from workbench.cluster.task.engines import OPERATIONS, SPANS, Send, TaskContext
 from workbench.core.compile.forms import Block, Branch, Loop
 from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.compile.values import Local
+from workbench.core.device.interface import type_of
 from workbench.core.graph.serial import load
 from workbench.core.kernels.threads import adopt_threads
 from workbench.core.run.crew import Crew, Hands, core_count
@@ -54,11 +55,12 @@ class GraphEngine:
         self._lock = threading.Lock()
 
     def register(self, handle: str, program: bytes) -> None:
-        plan = compile_plan(load(program), handle)
-        nodes = nodes_of(plan)
-        contexts = plan.contextual
-        self._prepared[handle] = _Prepared(plan, nodes, InstancePool(plan, self.container, self._device, self._arenas),
-                                           _weight(plan) < _LIGHT and not _loops(plan), contexts)
+        loaded = load(program)
+        device = next((op.device for op in loaded.graph.operations if op.device), self._device)
+        plan = compile_plan(loaded, handle, type_of(device))
+        light = type_of(device) == "CPU" and _weight(plan) < _LIGHT and not _loops(plan)
+        self._prepared[handle] = _Prepared(plan, nodes_of(plan), InstancePool(plan, self.container, device, self._arenas),
+                                           light, plan.contextual)
 
     def run(self, handle: str, step: int, feeds: dict[str, np.ndarray[Any, Any]], send: Send, rendezvous: Rendezvous,
             done: Done, trace: int) -> None:
@@ -72,7 +74,7 @@ class GraphEngine:
             self._running[step] = _announced
             release_receiver()                         # from here on an abort may come, on another thread
         try:
-            if prepared.plan.single:
+            if prepared.plan.single and type_of(prepared.pool.device) == "CPU":
                 self._direct(prepared, step, values, send, done, trace)
             else:
                 self._segments(prepared, step, values, send, rendezvous, done, trace)

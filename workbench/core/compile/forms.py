@@ -201,6 +201,29 @@ class ContextCall(Reference):
         return functools.partial(ownership.guarded(d.reference), home.stepping(self.op), **self.op.attrs)
 
 
+class DeviceCall(Reference):
+    """A kernel registered for another device than the CPU: the device starts it, its results may come later."""
+
+    def text(self, names: Names, kernel: str) -> list[str]:
+        call = f"{kernel}({', '.join(names.symbol(v) for v in self.inputs)})"
+        outputs = ", ".join(v.symbol for v in self.outputs)
+        return [f"{outputs} = {call}" if outputs else call]
+
+    def bind(self, home: Home) -> Any:
+        op = self.op
+        kernel = op.definition.kernel_for(home.device.type, op.dtypes)
+        if kernel is None:
+            raise errors.UnimplementedError(f"{op.type}: it has no kernel for {home.device.type} and "
+                                            f"{', '.join(d.name for d in op.dtypes)}; register one with "
+                                            f".kernel({home.device.type.lower()!r}), or place it elsewhere")
+        context = [home.stepping(op)] if op.definition.context else []
+        return functools.partial(home.device.issue, functools.partial(kernel, *context, **op.attrs))
+
+    @property
+    def contextual(self) -> bool:      # type: ignore[override]
+        return self.op.definition.context
+
+
 class ReadVariable(Instruction):
     """The variable's own buffer, which nobody may write."""
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ from workbench.core.compile.codegen import Function
 from workbench.core.compile.marks import Marks
 from workbench.core.compile.plan import Plan
 from workbench.core.compile.values import Value, aligned
+from workbench.core.device.interface import Device, Memory
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.state.variables import Container, Context
 from workbench.core.trace import Journal
@@ -23,12 +25,16 @@ Run = Callable[..., tuple[Any, ...]]
 
 class Arena:
     """Memory for planned buffers. Instances of several plans may use the same, not at the same time: who runs holds
-    `lock`. Kept as long as one of them is, so that its pages are touched once."""
+    `lock`. Kept as long as one of them is, so that its pages are touched once. Counted in `counted`, the memory of a device,
+    under the name `what`: ResourceExhaustedError where that has a limit."""
 
-    __slots__ = ("__weakref__", "lock", "memory", "nbytes")
+    __slots__ = ("__weakref__", "counted", "lock", "memory", "nbytes")
 
-    def __init__(self, nbytes: int) -> None:
-        self.nbytes, self.memory, self.lock = nbytes, aligned(nbytes), threading.Lock()
+    def __init__(self, nbytes: int, counted: Memory, what: str) -> None:
+        if nbytes:
+            counted.take(nbytes, what)
+            weakref.finalize(self, counted.give, nbytes).atexit = False
+        self.nbytes, self.counted, self.memory, self.lock = nbytes, counted, aligned(nbytes), threading.Lock()
 
 
 class Instance:
@@ -36,13 +42,14 @@ class Instance:
 
     def __init__(self, plan: Plan, container: Container, device: str, traced: bool = False,
                  arena: Arena | None = None) -> None:
-        self.plan, self.container, self.device, self.traced = plan, container, device, traced
+        self.plan, self.container, self.traced = plan, container, traced
+        self.device: Device = container.device(device)
         self.cancelled = threading.Event()
         self.contexts: list[Context] = []
         self._send: Callable[..., None] | None = None
         self._resources: dict[int, Any] = {}
         self._values: dict[int, Any] = {}
-        self.arena = arena or Arena(plan.arena_bytes)
+        self.arena = arena or Arena(plan.arena_bytes, self.device.memory, plan.title)
         self.code, binders = plan.load(traced)
         self.marks = Marks(self.code.marks)
         self.functions = self._bind(binders)
@@ -59,11 +66,11 @@ class Instance:
 
     def operation_spans(self, step: int, journal: Journal) -> None:
         """Record one span per operation of a traced step, from the time stamps between its lines."""
-        self.marks.record(step, self.device, self.plan.executable, journal)
+        self.marks.record(step, self.device.name, self.plan.executable, journal)
 
     def context(self, op: Operation) -> Context:
         """A context for one run of `op`."""
-        return Context(self.container, self.device, 0, op.name, self.cancelled, send=self._send)
+        return Context(self.container, self.device.name, 0, op.name, self.cancelled, send=self._send)
 
     # the home of values and kernels
     def memory(self, key: int, nbytes: int) -> Any:
@@ -79,7 +86,7 @@ class Instance:
     def resource(self, op: Operation) -> Any:
         """The state behind a handle."""
         if op.id not in self._resources:
-            self._resources[op.id] = op.definition.reference(self.context(op), **op.attrs)
+            self._resources[op.id] = _handle_kernel(op, self.device.type)(self.context(op), **op.attrs)
         return self._resources[op.id]
 
     def stepping(self, op: Operation) -> Context:
@@ -107,3 +114,8 @@ class Instance:
     def _check(self) -> None:
         if self.cancelled.is_set():
             raise errors.CancelledError("while_loop: the step was cancelled; run it again")
+
+
+def _handle_kernel(op: Operation, device: str) -> Callable[..., Any]:
+    """What finds the state behind a handle: the same on all devices, unless one has a kernel of its own."""
+    return op.definition.kernel_for(device, ()) or op.definition.reference

@@ -74,7 +74,9 @@ class _Scope:
 
     def add(self, op: Operation) -> None:
         special = _handle if is_bound(op) and op.type != "constant" else _SPECIAL.get(op.type)
-        if special is not None:
+        if self.selector.device != "CPU" and special not in (_handle, _constant, _read, _argument):
+            self.call(forms.Reference if not op.dtypes else forms.DeviceCall, op)
+        elif special is not None:
             special(self, op)
         elif op.definition.context:
             self.call(forms.ContextCall, op)

@@ -1,23 +1,53 @@
-"""Operation to device: requests and colocation first, then where the data already is (paper §3.3)."""
+"""Operation to device: requests, kernels and colocation first, then where the data already is (paper §3.3)."""
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from workbench import errors
 from workbench.core.graph.device import DeviceSpec, parse
 from workbench.core.graph.dtype import resource, variant
 from workbench.core.graph.graph import Operation
 from workbench.core.graph.program import Program, topological
+from workbench.core.passes.waits import CONTROL_FLOW
 
-__all__ = ["place"]
+__all__ = ["Policy", "place"]
+
+_log = logging.getLogger("workbench")
+
+# what the engine does itself, on any device: it binds, passes on, or keeps the place of a value
+_ANYWHERE = CONTROL_FLOW | {"constant", "argument", "placeholder", "no_op", "variable", "read_variable"}
+
+
+@dataclass(frozen=True)
+class Policy:
+    """`soft`: where a request for a type or number of device cannot be met, another device serves; `log`: say where
+    each operation went."""
+
+    soft: bool = False
+    log: bool = False
+
+
+_STRICTLY = Policy()
+
+
+def _types(op: Operation, types: frozenset[str]) -> frozenset[str]:
+    """Those of `types` that have a kernel for `op`."""
+    if op.type in _ANYWHERE or not op.dtypes:
+        return types
+    return frozenset(t for t in types if t == "CPU" or op.definition.kernel_for(t, op.dtypes) is not None)
 
 
 class _Groups:
-    """Union-find over operations that must share a device; each group carries one merged request."""
+    """Union-find over operations that must share a device; each group has one merged request and the types of device
+    that have kernels for all its members."""
 
-    def __init__(self, operations: Iterable[Operation]) -> None:
+    def __init__(self, operations: Iterable[Operation], types: frozenset[str], policy: Policy) -> None:
+        self.policy = policy
         self.parent = {op: op for op in operations}
         self.request = {op: parse(op.device) for op in self.parent}
+        self.types = {op: _types(op, types) for op in self.parent}
         self.asked = {op: op for op in self.parent}      # who made the request, for errors
 
     def find(self, op: Operation) -> Operation:
@@ -31,30 +61,43 @@ class _Groups:
         if a is b:
             return
         field = self.request[a].conflict(self.request[b])
-        if field and soft:
+        together = self.types[a] & self.types[b]
+        wanted = self.request[a].type or self.request[b].type
+        if soft and (field or not together or (wanted is not None and wanted not in together)):
             return
-        if field:
+        if field and not (self.policy.soft and field in ("type", "index")):
             raise errors.PlacementError(
                 f"place: {left.name!r} must be with {right.name!r} ({why}) but asks for "
                 f"{self.request[a]} (from {self.asked[a].name!r}) while {self.request[b]} is asked by "
                 f"{self.asked[b].name!r}; make the {field} equal\n  built at: {left.source}")
+        if not together:
+            raise errors.PlacementError(
+                f"place: {left.name!r} must be with {right.name!r} ({why}) but {left.type} has kernels for "
+                f"{_named(self.types[a])} and {right.type} for {_named(self.types[b])}; register a kernel for one type of "
+                f"device that both can share\n  built at: {left.source}")
         merged = self.request[a].merged(self.request[b])
         self.parent[b] = a
         if self.request[a] == DeviceSpec():
             self.asked[a] = self.asked[b]
-        self.request[a] = merged
+        self.request[a], self.types[a] = merged, together
 
 
-def place(program: Program, devices: Sequence[str], default: str | None = None) -> dict[str, str]:
+def _named(types: frozenset[str]) -> str:
+    return " and ".join(sorted(types)) or "no device"
+
+
+def place(program: Program, devices: Sequence[str], default: str | None = None,
+          policy: Policy = _STRICTLY) -> dict[str, str]:
     """Device of every operation by name.
 
-    Explicit (also partial) requests hold; state and the operations on it share a device; colocation groups share one.
-    What asks for nothing goes to `default` (the first device). PlacementError names the request and what there is.
+    Explicit (also partial) requests hold, and a device serves only what it has a kernel for; state and the operations on
+    it share a device; colocation groups share one. What asks for nothing goes to `default` (the first device).
+    PlacementError names the request, or the kernel that is missing, and what there is.
     """
     specs = [parse(d) for d in devices]
     home = parse(default) if default else specs[0]
     operations = topological(program.graph.operations)
-    groups = _Groups(operations)
+    groups = _Groups(operations, frozenset(s.type or "CPU" for s in specs), policy)
     by_name = {op.name: op for op in operations}
     for op in operations:
         for tensor in op.inputs:
@@ -67,17 +110,39 @@ def place(program: Program, devices: Sequence[str], default: str | None = None) 
             if name in by_name:
                 groups.join(by_name[name], op, "colocate_with", soft=op.derived)
     chosen = {op: _choose(groups, op, specs, home) for op in operations if groups.find(op) is op}
-    return {op.name: str(chosen[groups.find(op)]) for op in operations}
+    placed = {op.name: str(chosen[groups.find(op)]) for op in operations}
+    if policy.log:
+        for op in operations:
+            _log.warning("%s: (%s): %s", op.name, op.type, placed[op.name])
+    return placed
 
 
 def _choose(groups: _Groups, op: Operation, specs: Sequence[DeviceSpec], home: DeviceSpec) -> DeviceSpec:
-    request = groups.request[op]
-    feasible = [s for s in specs if request.accepts(s)]
+    request, types = groups.request[op], groups.types[op]
+    accepted = [s for s in specs if request.accepts(s)]
+    feasible = [s for s in accepted if s.type in types]
+    if not feasible and groups.policy.soft:
+        near = replace(request, type=None, index=None)
+        feasible = [s for s in specs if near.accepts(s) and s.type in types]
     if not feasible:
-        asked = groups.asked[op]
-        raise errors.PlacementError(
-            f"place: {asked.name!r} asks for {request} but there are only {', '.join(map(str, specs))}; ask for one of "
-            f"them or start the session with more devices\n  built at: {asked.source}")
+        raise _impossible(groups, op, accepted, specs)
     in_job = [s for s in feasible if s.job == home.job]
     in_task = [s for s in in_job if s.task == home.task]
     return home if home in feasible else (in_task or in_job or feasible)[0]
+
+
+def _impossible(groups: _Groups, op: Operation, accepted: Sequence[DeviceSpec],
+                specs: Sequence[DeviceSpec]) -> errors.PlacementError:
+    asked, request = groups.asked[op], groups.request[op]
+    if not accepted:
+        softly = ", or with ConfigProto(allow_soft_placement=True)" if request.type is not None else ""
+        return errors.PlacementError(
+            f"place: {asked.name!r} asks for {request} but there are only {', '.join(map(str, specs))}; ask for one of "
+            f"them or start the session with more devices{softly}\n  built at: {asked.source}")
+    kind = accepted[0].type or ""
+    member = next(m for m in groups.parent if groups.find(m) is op and kind not in _types(m, frozenset({kind})))
+    dtypes = ", ".join(dict.fromkeys(d.name for d in member.dtypes))
+    return errors.PlacementError(
+        f"place: {asked.name!r} asks for {request} but {member.type} (of {member.name!r}) has no {kind} kernel for {dtypes}; "
+        f"register one with .kernel({kind.lower()!r}), place it elsewhere, or use ConfigProto(allow_soft_placement=True)"
+        f"\n  built at: {asked.source}")

@@ -76,6 +76,12 @@ class Plan:
         """Do its kernels have to be told which step runs?"""
         return any(line.contextual for line in self.code.kernels)
 
+    @property
+    def title(self) -> str:
+        """What it is called when it asks for memory: its name and its largest buffers."""
+        sizes = sorted(((self.values[key].spec.nbytes, self.values[key].name) for key in self.offsets), reverse=True)
+        return f"plan {self.name!r} ({', '.join(f'{name} of {nbytes} bytes' for nbytes, name in sizes[:3])})"
+
     def load(self, traced: bool) -> tuple[Code, dict[str, Callable[[dict[str, Any]], Any]]]:
         """The generated code and its binders by function; compiled by Python once."""
         with self._lock:
@@ -99,13 +105,13 @@ class Plan:
         return found
 
 
-def compile_plan(program: Program, name: str = "step") -> Plan:
-    """Cut, select kernels, plan memory and generate code for a graph whose operations all run on one device."""
+def compile_plan(program: Program, name: str = "step", device: str = "CPU") -> Plan:
+    """Cut, select kernels, plan memory and generate code for a graph whose operations all run on one device of a type."""
     load_libraries()
-    cuts = cut(program)
+    cuts = cut(program, device)
     made = crossing(cuts)
     fetched = set(program.fetches)
-    selector = Selector()
+    selector = Selector(device)
     known: dict[Tensor, Value] = {t: selector.local(t) for t in program.feeds}
     selector.block([op for op in needed(program.roots) if is_bound(op)], known, [])
     liveness = Liveness(selector.values)
@@ -151,13 +157,15 @@ def _segment(index: int, part: Cut, program: Program, selector: Selector, known:
         known.update({t: selector.local(t) for op in part.operations for t in op.outputs})
         return segment, SegmentCode(f"segment_{index}", selector.block([], known, []), [])
     block = selector.block(part.operations, known, outputs)
-    segment.light = is_light(block)
+    segment.light = selector.device != "CPU" or is_light(block)      # another device only takes its work in
     segment.inputs = [t for t in inputs if isinstance(known[t], Local)]      # handles and constants are bound, not passed
     arguments = [known[t] for t in segment.inputs]
-    doors = {known[t]: t for t in segment.inputs if t not in program.feeds and is_array(t) and (
-        t.op.type in CONTROL_FLOW or t.op.definition.blocking)}
-    to_caller = frozenset(v for v, t in zip(block.results, outputs) if t in fetched)
-    return segment, SegmentCode(f"segment_{index}", block, arguments, to_caller, doors)
+    code = SegmentCode(f"segment_{index}", block, arguments)
+    if selector.device == "CPU":      # another device checks what its kernels give, and fetches are copied to the host
+        code.doors = {known[t]: t for t in segment.inputs if t not in program.feeds and is_array(t) and (
+            t.op.type in CONTROL_FLOW or t.op.definition.blocking)}
+        code.to_caller = frozenset(v for v, t in zip(block.results, outputs) if t in fetched)
+    return segment, code
 
 
 def _order(segments: list[PlanSegment], cuts: Sequence[Cut]) -> None:

@@ -22,7 +22,7 @@ class Cut:
     operations: list[Operation] = field(default_factory=list)
 
 
-def cut(program: Program) -> list[Cut]:
+def cut(program: Program, device: str = "CPU") -> list[Cut]:
     """Group operations by the set of boundary outputs they depend on (paper §3.3 executor, per segment).
 
     Operations with the same set become ready, and dead, at the same moment, so running them together delays nothing
@@ -30,7 +30,8 @@ def cut(program: Program) -> list[Cut]:
     """
     chosen = needed(program.roots)
     order = [op for op in topological(chosen) if op.type != "argument" and not is_bound(op)]
-    steering = any(op.type in CONTROL_FLOW for op in order)
+    # what another device sends is computed when the segment before is over, not when its line was run
+    steering = device != "CPU" or any(op.type in CONTROL_FLOW for op in order)
     known: dict[Waits, Cut] = {}
     cuts: list[Cut] = []
     for op, awaited in waits(order).items():

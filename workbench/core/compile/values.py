@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from workbench.core.compile.memory import ALIGNMENT
+from workbench.core.device.interface import Device
 from workbench.core.graph.dtype import resource, variant
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.kernels.choice import Choice, Spec
@@ -19,6 +20,8 @@ __all__ = ["Alias", "Buffer", "Constant", "Handle", "Home", "Local", "Packed", "
 class Home(Protocol):
     """What values and kernels are bound in: one instance of a plan."""
 
+    @property
+    def device(self) -> Device: ...
     def memory(self, key: int, nbytes: int) -> Any: ...
     def value(self, value: Value) -> Any: ...
     def resource(self, op: Operation) -> Any: ...
@@ -107,7 +110,7 @@ class Constant(Value):
     letter = "c"
 
     def bind(self, home: Home) -> Any:
-        return self.data
+        return home.device.copy_in(self.data)
 
 
 @dataclass(eq=False)

@@ -123,6 +123,11 @@ class Operation:
         """The name of its definition, such as "matmul"."""
         return self.definition.name
 
+    @property
+    def dtypes(self) -> tuple[DType, ...]:
+        """Of its inputs and outputs: what a kernel has to cope with."""
+        return tuple(t.dtype for t in (*self.inputs, *self.outputs))
+
     def get_attr(self, name: str) -> Any:
         """The attribute `name`; KeyError when there is none."""
         return self.attrs[name]

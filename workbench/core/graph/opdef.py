@@ -25,6 +25,14 @@ class Pattern:
     variadic: bool = False
 
 
+@dataclass(frozen=True)
+class DeviceKernel:
+    """A kernel for one type of device; `dtypes` None is any."""
+
+    function: Callable[..., Any]
+    dtypes: frozenset[DType] | None
+
+
 @dataclass
 class OpDef:
     """One operation type.
@@ -59,6 +67,30 @@ class OpDef:
     variadic: str | None = None
     attrs: dict[str, Any] = field(default_factory=dict)      # name -> default, or REQUIRED
     doc: str = ""
+    kernels: dict[str, list[DeviceKernel]] = field(default_factory=dict)      # by device type, beside the reference
+
+    def kernel(self, device: str, dtypes: Sequence[Any] | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+        """Decorator: the function computes this operation on devices of type `device` ("gpu", in any case).
+
+        It takes and gives arrays of that device and the same attributes as the reference, which is the kernel of the CPU.
+        `dtypes` are those it can do (default: any); a later registration is asked before an earlier one. Raises
+        InvalidArgumentError for "cpu".
+        """
+        if device.upper() == "CPU":
+            raise errors.InvalidArgumentError(f"{self.name}.kernel: the CPU's kernel is the function under @op; change that "
+                                              "one, or register a kernel library")
+        known = None if dtypes is None else frozenset(as_dtype(d) for d in dtypes)
+
+        def register(function: Callable[..., Any]) -> Callable[..., Any]:
+            self.kernels.setdefault(device.upper(), []).insert(0, DeviceKernel(function, known))
+            return function
+        return register
+
+    def kernel_for(self, device: str, dtypes: Sequence[DType]) -> Callable[..., Any] | None:
+        """What computes it on a device of that type for these dtypes of inputs and outputs; None when nothing does."""
+        if device == "CPU":
+            return self.reference
+        return next((k.function for k in self.kernels.get(device, ()) if k.dtypes is None or k.dtypes.issuperset(dtypes)), None)
 
     def gradient(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Decorator: `function(node, *dys)` returns the gradient of each input (None where there is none)."""

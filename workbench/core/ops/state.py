@@ -87,7 +87,8 @@ def variable(context: Context, *, dtype: Any, shape: Any, shared_name: str = "",
     """
     name = shared_name or context.node
     key = f"{container}/{name}" if container else name
-    return context.container.get(key, VariableState, lambda: VariableState(name, dtype, as_shape(shape)))
+    return context.container.get(key, VariableState, lambda: VariableState(
+        name, dtype, as_shape(shape), context.container.device(context.device)))
 
 
 def _read_shape(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]:

@@ -95,7 +95,9 @@ class StepRun:
         self.journal, self._send, self._done, self._returned = journal, send, done, returned
         self._recorded = recorded and journal.enabled
         self._tally = Tally(journal)
-        self.values: dict[Tag, dict[Tensor, Any]] = {ROOT: dict(zip(self.plan.program.feeds, feeds))}
+        self._device = instance.device
+        self.values: dict[Tag, dict[Tensor, Any]] = {ROOT: {
+            t: self._device.copy_in(value) for t, value in zip(self.plan.program.feeds, feeds)}}
         self._before_compute, self._hands = before_compute, hands
         self._executor = Executor(nodes)
         self._events: deque[Event] = deque()
@@ -107,7 +109,11 @@ class StepRun:
     def start(self) -> None:
         """Begin; returns when nothing is left to do at once in this thread."""
         self.instance.begin(self.step, self._send)
-        self.post(StepStarted())
+        self._device.event().then(self._start)
+
+    def _start(self, error: BaseException | None) -> None:
+        """The feeds are on the device, or could not be brought there."""
+        self.post(StepStarted() if error is None else StepCancelled(error))
 
     def cancel(self, error: BaseException) -> None:
         """End the step with `error` unless it is over; pending queue and receive attempts are taken back."""
@@ -167,7 +173,7 @@ class StepRun:
         segment = self.plan.segments[action.segment]
         if segment.kind == "compute":
             if segment.light:
-                self.post(self._computed(segment, action.tag))
+                self._post_when_done(self._computed(segment, action.tag))
             elif action.segment in self._turns:
                 self._turns[action.segment].append(action)
             else:
@@ -184,7 +190,7 @@ class StepRun:
     def _give(self, segment: PlanSegment, tag: Tag) -> None:
         def work() -> Callable[[], None]:
             event = self._computed(segment, tag)
-            return lambda: self.post(event)
+            return lambda: self._post_when_done(event)
         self._hands.give(work)
 
     def _next_turn(self, index: int) -> None:
@@ -211,6 +217,16 @@ class StepRun:
         if self._recorded:
             self._record("segment", segment, segment.name, started)
         return SegmentFinished(segment.index, tag)
+
+    def _post_when_done(self, event: Event) -> None:
+        """Post the end of a segment when the device has done what was issued: from then on nobody waits for its values."""
+        def over(error: BaseException | None) -> None:
+            if error is not None and isinstance(event, SegmentFinished):
+                segment = self.plan.segments[event.segment]
+                self.post(SegmentFailed(event.segment, event.tag, run_error(self.plan, error, segment)))
+            else:
+                self.post(event)
+        self._device.event().then(over)
 
     def block(self, segment: PlanSegment, action: RunSegment) -> None:
         op, key = segment.op, (segment.index, action.tag)
@@ -248,22 +264,22 @@ class StepRun:
             if isinstance(value, BaseException):
                 self.post(SegmentFailed(segment.index, action.tag, value))
                 return
-            self.table(action.tag)[op.outputs[0]] = value
+            self.table(action.tag)[op.outputs[0]] = self._device.copy_in(value)
             if self._recorded:
                 self._record("recv", segment, op.attrs["tensor"], started, key, getattr(value, "nbytes", 0))
-            self.post(SegmentFinished(segment.index, action.tag, (dead,)))
+            self._post_when_done(SegmentFinished(segment.index, action.tag, (dead,)))
         self.rendezvous.receive(key, arrived)
 
     def _record(self, kind: str, segment: PlanSegment, name: str, started: float, message: str = "", nbytes: int = 0,
                 detail: str = "") -> None:
-        device = self.instance.device
+        device = self._device.name
         self._tally.add(segment.index, Span(kind, name, task_of(device), device, threading.get_ident(), started,
                                             time.perf_counter(), self.step, message, nbytes, detail, self.plan.executable))
 
     def send(self, segment: PlanSegment, action: RunSegment) -> None:
         assert self._send is not None
         op = segment.op
-        value = np.zeros(0) if action.dead else self._inputs(op, action.tag)[0]
+        value = np.zeros(0) if action.dead else self._device.copy_out(self._inputs(op, action.tag)[0])
         self._send(message_key(self.step, op, self._executor.path(action.tag)), value, action.dead)
         self.post(SegmentFinished(segment.index, action.tag))
 
@@ -274,14 +290,15 @@ class StepRun:
         if op.type == "switch":
             data, pred = self._inputs(op, action.tag)
             table[op.outputs[0]] = table[op.outputs[1]] = data
-            dead = (bool(pred), not bool(pred))
+            chosen = bool(self._device.copy_out(pred))
+            dead = (chosen, not chosen)
         elif op.type == "merge":
-            chosen = op.inputs[action.choice]
-            table[op.outputs[0]] = table[chosen] if chosen in table else self.instance.bound[chosen]
-            table[op.outputs[1]] = np.asarray(action.choice, np.int32)
+            taken = op.inputs[action.choice]
+            table[op.outputs[0]] = table[taken] if taken in table else self.instance.bound[taken]
+            table[op.outputs[1]] = self._device.copy_in(np.asarray(action.choice, np.int32))
         elif op.type not in _MOVING and op.outputs:
             table[op.outputs[0]] = self._inputs(op, action.tag)[0]
-        self.post(SegmentFinished(segment.index, action.tag, dead))
+        self._post_when_done(SegmentFinished(segment.index, action.tag, dead))
 
     def _move(self, action: Move) -> None:
         """The input goes over, not the output: what arrives from the iteration before may still be on its way."""
@@ -314,7 +331,7 @@ class StepRun:
     def _fetched(self, tensor: Tensor) -> Any:
         table = self.values[ROOT]
         if tensor in table:
-            value = table[tensor]
+            value = self._device.copy_out(table[tensor])
             # the caller's own array, or the array of another value
             passed_on = tensor in self.plan.program.feeds or tensor.op.type in CONTROL_FLOW
             return value.copy() if isinstance(value, np.ndarray) and passed_on else value

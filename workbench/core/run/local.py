@@ -5,7 +5,7 @@ import contextlib
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +15,7 @@ from workbench.core import trace
 from workbench.core.compile.instance import Instance
 from workbench.core.compile.partition import Part
 from workbench.core.compile.plan import Plan, compile_plan
+from workbench.core.device.interface import device_types, type_of
 from workbench.core.kernels.options import KernelOptions, using
 from workbench.core.run.crew import Crew, Hands, core_count
 from workbench.core.run.driver import StepRun, nodes_of, run_error
@@ -58,17 +59,23 @@ class Backend(Protocol):
 
 
 class LocalBackend:
-    """This process, with `cpus` virtual CPU devices that share one container of state."""
+    """This process, with virtual devices that share one container of state.
+
+    `counts` is the number of CPUs, or of devices by type; `limits` are the bytes that each device of a type may hold.
+    """
 
     records_steps = False
 
-    def __init__(self, cpus: int = 1, container: Container | None = None, journal: trace.Journal = trace.journal,
+    def __init__(self, counts: int | Mapping[str, int] = 1, container: Container | None = None,
+                 journal: trace.Journal = trace.journal, limits: Mapping[str, int] | None = None,
                  together: int = 0) -> None:
         """`together`: heavy segments of a step that may run at once, 0 for one per core."""
-        if cpus < 1:
-            raise errors.InvalidArgumentError(f"Session: devices is {cpus} but a step needs one; ask for 1 or more")
-        self.devices = tuple(f"/job:localhost/task:0/device:CPU:{i}" for i in range(cpus))
-        self.container = container or Container()
+        numbers = {"CPU": counts} if isinstance(counts, int) else counts
+        if numbers["CPU"] < 1:
+            raise errors.InvalidArgumentError(f"Session: devices is {numbers['CPU']} but a step needs one; ask for 1 or more")
+        self.devices = tuple(f"/job:localhost/task:0/device:{kind}:{i}" for kind, count in numbers.items()
+                             if kind == "CPU" or kind in device_types for i in range(count))
+        self.container = container or Container("", limits)
         self.journal = journal
         self.together = together or max(2, core_count())
         self.arenas, self.crew = Arenas(), Crew()
@@ -76,9 +83,9 @@ class LocalBackend:
 
     def prepare(self, parts: Sequence[Part], name: str, fetches: int, kernels: KernelOptions) -> Runner:
         with using(kernels):
-            plans = [compile_plan(p.program, f"{name}{'' if len(parts) == 1 else p.device}") for p in parts]
-        if len(plans) == 1 and plans[0].single:
-            return _Direct(parts[0].feeds, InstancePool(plans[0], self.container, self.devices[0], self.arenas))
+            plans = [compile_plan(p.program, f"{name}{'' if len(parts) == 1 else p.device}", type_of(p.device)) for p in parts]
+        if len(plans) == 1 and plans[0].single and type_of(parts[0].device) == "CPU":
+            return _Direct(parts[0].feeds, InstancePool(plans[0], self.container, parts[0].device, self.arenas))
         return _Threads(list(zip(parts, plans)), self, fetches)
 
     def close(self) -> None:

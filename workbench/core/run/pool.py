@@ -6,6 +6,7 @@ import weakref
 
 from workbench.core.compile.instance import Arena, Instance
 from workbench.core.compile.plan import Plan
+from workbench.core.device.interface import Memory
 from workbench.core.kernels.threads import adopt_threads
 from workbench.core.state.variables import Container
 
@@ -22,13 +23,15 @@ class Arenas:
         self._all: weakref.WeakSet[Arena] = weakref.WeakSet()
         self._lock = threading.Lock()
 
-    def take(self, nbytes: int) -> Arena:
-        """An arena of at least `nbytes`, locked for the caller: the smallest that fits and is free, else a new one."""
+    def take(self, nbytes: int, counted: Memory, what: str) -> Arena:
+        """An arena of at least `nbytes` that are counted in `counted`, locked for the caller: the smallest that fits and is
+        free, else a new one under the name `what`."""
         with self._lock:
             for arena in sorted(self._all, key=lambda a: a.nbytes):
-                if nbytes <= arena.nbytes <= _SPARE * nbytes and arena.lock.acquire(blocking=False):
+                fits = nbytes <= arena.nbytes <= _SPARE * nbytes and arena.counted is counted
+                if fits and arena.lock.acquire(blocking=False):
                     return arena
-            arena = Arena(nbytes)
+            arena = Arena(nbytes, counted, what)
             arena.lock.acquire()
             if nbytes:
                 self._all.add(arena)
@@ -53,7 +56,9 @@ class InstancePool:
         try:
             instance = self._idle[traced].pop()
         except IndexError:
-            return Instance(self.plan, self.container, self.device, traced, self.arenas.take(self.plan.arena_bytes))
+            memory = self.container.device(self.device).memory
+            arena = self.arenas.take(self.plan.arena_bytes, memory, self.plan.title)
+            return Instance(self.plan, self.container, self.device, traced, arena)
         return instance if instance.arena.lock.acquire(False) else self._next(instance, traced)
 
     def _next(self, busy: Instance, traced: bool) -> Instance:

@@ -13,7 +13,8 @@ from typing import Any
 from workbench import errors
 from workbench.core import trace
 from workbench.core.compile.partition import Part, partition
-from workbench.core.compile.place import place
+from workbench.core.compile.place import Policy, place
+from workbench.core.device.interface import type_of
 from workbench.core.graph.graph import Graph, Operation
 from workbench.core.graph.program import Program
 from workbench.core.graph.shape import Shape
@@ -63,6 +64,7 @@ class Preparation:
     disabled: tuple[str, ...]
     lowered: Callable[[Operation], bool]
     kernels: KernelOptions
+    policy: Policy
 
     def prepare(self, name: str, definition: Definition, shapes: Sequence[Shape], say: Callable[..., None]) -> Executable:
         """All stages for feeds of `shapes`; `say(state, …)` hears of each. `name` is never used twice: tasks may still
@@ -80,7 +82,7 @@ class Preparation:
         _record(lambda: stages.whole("built", "What the fetches need, before any rewrite.", program))
         lowered = lower(program, self.lowered)
         lowered = run_passes(lowered, self.disabled, _rewriting(stages, say, len(lowered.graph.operations)))
-        placement = place(lowered, devices, devices[0])
+        placement = place(lowered, devices, devices[0], self.policy)
         _record(lambda: stages.whole("placed", "Every operation has a device.", lowered, placement))
         parts = partition(lowered, placement)
         self._rewrite_shares(parts, stages)
@@ -101,7 +103,8 @@ class Preparation:
         for part in parts:
             def record(stage: str, note: str, program: Program, device: str = part.device) -> None:
                 found.setdefault(stage, (note, []))[1].append((device, program))
-            part.program = run_passes(part.program, self.disabled, record, DEVICE_PASSES)
+            passes = DEVICE_PASSES if type_of(part.device) == "CPU" else ()      # they make what only CPU libraries serve
+            part.program = run_passes(part.program, self.disabled, record, passes)
         for stage, (note, shares) in found.items():
             _record(lambda s=stage, n=note, p=shares: stages.side_by_side(s, n, p))      # type: ignore[misc]
 

@@ -12,6 +12,8 @@ import numpy as np
 
 from workbench import errors
 from workbench.core import trace
+from workbench.core.compile.place import Policy
+from workbench.core.device.interface import device_types, type_of
 from workbench.core.graph import graph as graphs
 from workbench.core.graph.dtype import feed_array, string
 from workbench.core.graph.fetch import fetch_key, flatten
@@ -62,8 +64,12 @@ class Session:
         disabled = check_passes(disabled_passes)
         self._timeout = (getattr(config, "operation_timeout_in_ms", 0) or 0) / 1000.0 or None
         self._backend: Backend = _backend(target, config, devices)
+        # NOTE: a loop compiled in place computes on one device, and its condition has to be the host's
+        lower_all = lower_all or any(type_of(d) != "CPU" for d in self._backend.devices)
+        policy = Policy(bool(getattr(config, "allow_soft_placement", False)),
+                        bool(getattr(config, "log_device_placement", False)))
         self._preparation = Preparation(self.graph, self._backend, disabled,
-                                        (lambda op: True) if lower_all else must_lower, kernels or KernelOptions())
+                                        (lambda op: True) if lower_all else must_lower, kernels or KernelOptions(), policy)
         self._plans = Plans(settings.plan_bytes)
         self._forms: dict[Any, Form] = {}
         self._steps, self._executables = itertools.count(), itertools.count()
@@ -351,15 +357,16 @@ class _Default:
 def _backend(target: Any, config: Any, devices: int) -> Backend:
     counts = getattr(config, "device_count", None) or {}
     for kind, count in counts.items():
-        if kind not in ("CPU", "GPU") or int(count) < 0:
+        known = ["CPU", "GPU", *(k for k in device_types if k not in ("CPU", "GPU"))]
+        if kind not in known or int(count) < 0:
             raise errors.InvalidArgumentError(f"Session: device_count asks for {count} devices of type {kind!r}; the types are "
-                                              "CPU and GPU, and numbers are not negative")
+                                              f"{' and '.join(known)}, and numbers are not negative")
     threads = getattr(config, "intra_op_parallelism_threads", 0)
     together = getattr(config, "inter_op_parallelism_threads", 0)
     if target is None or target == "":
         if threads:
             set_threads(threads)
-        return LocalBackend(int(counts.get("CPU", devices)), together=together)
+        return LocalBackend({"CPU": devices, **counts}, limits=getattr(config, "device_memory_limit", None), together=together)
     made = getattr(target, "backend", None)
     if made is None:
         raise errors.InvalidArgumentError(f"Session: target {target!r} is not a cluster; pass wb.Cluster(…) or nothing")

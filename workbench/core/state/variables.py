@@ -6,13 +6,15 @@ import itertools
 import operator
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
 
 from workbench import errors
+from workbench.core.device.host import HostDevice
+from workbench.core.device.interface import Device, make_device, type_of
 from workbench.core.graph.dtype import DType, float32
 from workbench.core.graph.shape import Shape
 
@@ -34,8 +36,9 @@ class VariableState:
     next whole update write the spare, while others go on with the old value. `version` grows with every update.
     """
 
-    def __init__(self, name: str, dtype: DType, shape: Shape) -> None:
+    def __init__(self, name: str, dtype: DType, shape: Shape, device: Device | None = None) -> None:
         self.name, self.dtype, self.shape = name, dtype, shape
+        self.device: Device = device or HostDevice("/device:CPU:0")      # its buffers are arrays of that device
         self.version = 0
         self.lock = threading.RLock()
         self._pointer = threading.RLock()
@@ -82,7 +85,7 @@ class VariableState:
         self._check(value)
         with self.lock, self._pointer:
             target = self._target(value.shape, value.dtype)
-            np.copyto(target, value, casting="no")
+            self.device.copy(target, value)
             at_once(*self._publishing(target))
             return target
 
@@ -120,11 +123,12 @@ class VariableState:
         be a `fresh` one."""
         buffer = self._buffer
         if buffer is not None and buffer.shape == shape and buffer.dtype == dtype:
-            if not fresh and self._references("_buffer") <= held and buffer.flags.writeable:
+            if not fresh and self._references("_buffer") <= held and getattr(buffer.flags, "writeable", True):
                 return buffer
             if self._spare is not None and self._spare.shape == shape and self._references("_spare") < 0:
                 return self._spare
-        return np.empty(shape, dtype)
+        made: Array = self.device.empty(shape, dtype, f"variable {self.name!r}")
+        return made
 
     def _references(self, attribute: str) -> int:
         """Holders of a buffer besides this variable and `_target`; how many names count is measured, not assumed."""
@@ -250,10 +254,13 @@ _OWN_REFERENCES = _calibrate()
 
 
 class Container:
-    """Named state of one task: variables, queues, accumulators, generators; shared by all its steps."""
+    """Named state of one task: variables, queues, accumulators, generators; shared by all its steps. It also has the
+    task's devices, on which `limits` (device type -> bytes) of memory may be used."""
 
-    def __init__(self, name: str = "") -> None:
+    def __init__(self, name: str = "", limits: Mapping[str, int] | None = None) -> None:
         self.name = name
+        self._limits = dict(limits or {})                 # device type -> bytes
+        self._devices: dict[str, Device] = {}
         self._items: dict[str, Any] = {}
         self._closed = False
         self._lock = threading.Lock()
@@ -274,6 +281,16 @@ class Container:
         if not isinstance(found, kind):
             raise errors.AlreadyExistsError(f"container {self.name!r}: {name!r} is a {type(found).__name__}, not a "
                                             f"{kind.__name__}; choose another name")
+        return found
+
+    def device(self, name: str) -> Device:
+        """The task's device of that full name, made on first use; NotFoundError where its type is unknown."""
+        found = self._devices.get(name)
+        if found is None:
+            with self._lock:
+                found = self._devices.get(name)
+                if found is None:
+                    found = self._devices[name] = make_device(name, self._limits.get(type_of(name)))
         return found
 
     def variables(self) -> dict[str, VariableState]:

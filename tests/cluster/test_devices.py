@@ -1,0 +1,85 @@
+"""A task whose device is not a CPU: values reach it and leave it by messages, its weights stay there."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests import strict
+from workbench import errors
+from workbench.cluster.chief.cluster import Cluster
+from workbench.core.device.interface import device_types
+from workbench.core.graph.opdef import registry
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60)]
+
+STRICT = "/job:worker/task:0"
+
+
+@pytest.fixture(scope="module")
+def cluster(client) -> Iterator[Cluster]:
+    """A parameter server on a CPU and a worker on a strict device; placement here has to know the kernels too."""
+    client.run(strict.install)
+    strict.install()
+    with Cluster(client, 1, 1, device_types={STRICT: "strict"}) as made:
+        yield made
+    device_types.pop(strict.TYPE, None)
+    for definition in registry.values():
+        definition.kernels.pop(strict.TYPE, None)
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Iterator[wb.Graph]:
+    with wb.Graph().as_default() as made:
+        yield made
+
+
+def test_each_task_has_its_kind_of_device(cluster):
+    with wb.Session(cluster) as s:
+        assert s.list_devices() == ["/job:ps/task:0/device:CPU:0", "/job:worker/task:0/device:STRICT:0"]
+
+
+def test_training_between_a_cpu_and_another_device(cluster):
+    rng = np.random.default_rng(0)
+    data = rng.random((32, 4)).astype(np.float32)
+    wanted = (data @ np.array([[1.0], [-2.0], [0.5], [3.0]], np.float32)).astype(np.float32)
+
+    def losses(target, servers, worker) -> list[float]:
+        with wb.Graph().as_default():
+            x, y = wb.placeholder("float32", [None, 4]), wb.placeholder("float32", [None, 1])
+            with wb.device(servers):
+                w = wb.Variable(np.zeros((4, 1), np.float32))
+            with wb.device(worker):
+                b = wb.Variable(np.zeros(1, np.float32))
+                loss = wb.reduce_mean(wb.square(wb.matmul(x, w) + b - y))
+            step = wb.train.GradientDescentOptimizer(0.1).minimize(loss)
+            with wb.Session(target) as s:
+                s.run(wb.global_variables_initializer())
+                return [float(s.run([loss, step], {x: data, y: wanted})[0]) for _ in range(20)]
+    found = losses(cluster, "/job:ps", "/job:worker")
+    np.testing.assert_allclose(found, losses(None, None, None), rtol=1e-4)
+
+
+def test_what_has_no_kernel_there_is_said_before_anything_runs(cluster):
+    q = wb.FIFOQueue(3, ["float32"], shapes=[[]])
+    with wb.device("/job:worker"):
+        taken = q.dequeue(name="taken")
+    with wb.Session(cluster) as s, pytest.raises(errors.PlacementError) as error:
+        s.run(taken)
+    assert "has no STRICT kernel for" in str(error.value)
+
+
+def test_a_device_for_a_task_that_is_not_there_is_refused(cluster):
+    class Wrong:
+        tasks = cluster.tasks
+        device_types = {"/job:worker/task:9": "GPU"}      # noqa: RUF012
+
+        def backend(self):
+            from workbench.cluster.chief.backend import ClusterBackend
+            return ClusterBackend(self)
+    with pytest.raises(errors.InvalidArgumentError) as error:
+        wb.Session(Wrong())
+    assert str(error.value) == ("Cluster: device_types names '/job:worker/task:9' but the tasks are /job:ps/task:0, "
+                                "/job:worker/task:0; name one of them")

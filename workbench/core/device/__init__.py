@@ -1,0 +1,1 @@
+"""Devices: where arrays live and kernels run; NumPy on the CPU is one of them."""

@@ -1,0 +1,127 @@
+"""What the engine asks of a device: memory, copies to and from the host, kernels to run, and when they are done."""
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from workbench import errors
+
+__all__ = ["Device", "Event", "Memory", "device_types", "make_device", "register_device", "type_of"]
+
+HostArray = np.ndarray[Any, Any]
+
+
+class Event:
+    """The end of everything that was issued before it; may come at once, or later from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._over = threading.Event()
+        self._error: BaseException | None = None
+        self._callbacks: list[Callable[[BaseException | None], None]] = []
+
+    @property
+    def over(self) -> bool:
+        """Has it come?"""
+        return self._over.is_set()
+
+    def complete(self, error: BaseException | None = None) -> None:
+        """Called once by the device, with what went wrong."""
+        with self._lock:
+            self._error = error
+            self._over.set()
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback(error)
+
+    def then(self, callback: Callable[[BaseException | None], None]) -> None:
+        """Call `callback(error)` once: now if it is over, else from the thread that completes it."""
+        with self._lock:
+            if not self._over.is_set():
+                self._callbacks.append(callback)
+                return
+        callback(self._error)
+
+    def wait(self) -> None:
+        """Block until it is over; raises what went wrong."""
+        self._over.wait()
+        if self._error is not None:
+            raise self._error
+
+
+class Memory:
+    """Bytes of one device that plans and variables hold; `limit` None is no limit. Thread-safe."""
+
+    def __init__(self, device: str, limit: int | None = None) -> None:
+        self.device, self.limit, self.used = device, limit, 0
+        self._lock = threading.RLock()      # a finalizer may give back while this thread takes
+
+    def take(self, nbytes: int, what: str) -> None:
+        """Count `nbytes` for `what`; ResourceExhaustedError when the limit does not allow them, and nothing is counted."""
+        with self._lock:
+            if self.limit is not None and self.used + nbytes > self.limit:
+                raise errors.ResourceExhaustedError(
+                    f"{what}: {nbytes} bytes are needed but {self.used} of the {self.limit} bytes of {self.device} are in use; "
+                    "make batches or variables smaller, close other sessions, or raise the device's memory limit")
+            self.used += nbytes
+
+    def give(self, nbytes: int) -> None:
+        with self._lock:
+            self.used -= nbytes
+
+
+class Device(Protocol):
+    """One device of a task. Arrays are the device's own; the host's are NumPy's.
+
+    Arrays have `dtype`, `shape` and `nbytes`, known when a kernel was issued, before it has run.
+    """
+
+    name: str
+    type: str                       # "CPU", "GPU" …: kernels are registered for it
+    memory: Memory
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> Any:
+        """A new array, counted in `memory` under the name `what` until nothing refers to it."""
+
+    def copy_in(self, array: Any) -> Any:
+        """A host array as one of the device; what is there already stays as it is."""
+
+    def copy_out(self, array: Any) -> Any:
+        """An array of the device as one of the host; waits until it is computed."""
+
+    def copy(self, target: Any, source: Any) -> None:
+        """Fill an array of the device with another of the same dtype and shape."""
+
+    def issue(self, kernel: Callable[..., Any], *arguments: Any) -> Any:
+        """Start `kernel(*arguments)`, after what was issued before that it reads; its results may not be computed yet."""
+
+    def event(self) -> Event:
+        """The end of everything issued so far."""
+
+
+Factory = Callable[[str, "int | None"], Device]
+
+device_types: dict[str, Factory] = {}
+"""Device type -> factory(full name, memory limit in bytes or None)."""
+
+
+def register_device(type: str, factory: Factory) -> None:
+    """Make a kind of device known to this process; `type` is what names like "/device:GPU:0" carry, in any case."""
+    device_types[type.upper()] = factory
+
+
+def type_of(name: str) -> str:
+    """The type in a device's full name."""
+    return name.partition("/device:")[2].partition(":")[0].upper() or "CPU"
+
+
+def make_device(name: str, limit: int | None = None) -> Device:
+    """The device of that name; NotFoundError where its type is not known to this process."""
+    factory = device_types.get(type_of(name))
+    if factory is None:
+        raise errors.NotFoundError(f"device: {name!r} is of type {type_of(name)} but this process knows "
+                                   f"{', '.join(sorted(device_types))}; register the type before the session is made")
+    return factory(name, limit)
