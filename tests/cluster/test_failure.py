@@ -17,6 +17,7 @@ from tests.cluster.conftest import kill, our_threads, start
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.link import upgrade
+from workbench.core.trace import journal
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60)]
 
@@ -56,6 +57,8 @@ def test_kill_in_the_middle_of_a_step(doomed, job):
                                       "the newest checkpoint")
         with pytest.raises(errors.UnavailableError, match=f"Cluster: {victim} at {address} is lost; close this"):
             cluster.run_step("h")
+        lost = {record.task: record for record in journal.status.lost}      # what every view shows
+        assert "its worker process died" in lost[victim].cause and "restore the newest checkpoint" in lost[victim].fix
         survivor = next(task for task in cluster.tasks if task != victim)
         assert cluster._members[survivor].ask(upgrade_status(), 5).facts["active"] == "[]"
     assert our_threads() == []
