@@ -61,9 +61,9 @@ test: $(VENV)/.dev chromium variants
 
 # Kernels, rewrites and their seams as other machines see them: processors without AVX-512 and without AVX2, NumPy's BLAS
 # for such a one, and each kernel library alone or none.
-SEAMS := tests/core/kernels tests/core/passes
+SEAMS := tests/core/kernels tests/core/passes tests/core/ops/test_seams.py
 VARIANTS := ONEDNN_MAX_CPU_ISA=SSE41 ONEDNN_MAX_CPU_ISA=AVX2,OPENBLAS_CORETYPE=Haswell \
-	WB_LIBRARIES=numba WB_LIBRARIES=onednn WB_LIBRARIES=
+	WB_LIBRARIES=llvm WB_LIBRARIES=onednn WB_LIBRARIES=
 comma := ,
 variants: $(VENV)/.dev
 	@$(foreach variant,$(VARIANTS),echo '$(SEAMS) with $(subst $(comma), ,$(variant))' && \

@@ -23,7 +23,7 @@ class Rewrite:
         self.tensors: dict[Tensor, Tensor] = {}
         self.operations: dict[Operation, tuple[Operation, ...]] = {}
         self._back_edges: list[tuple[Operation, int, Tensor]] = []
-        self._copied: set[Tensor] = set()      # of which nothing more is known than of the old ones
+        self._copied: dict[Tensor, Tensor] = {}      # of which nothing more is known than of the old ones
 
     def inputs(self, op: Operation) -> list[Tensor]:
         """Where the inputs of `op` went; the first stands in for a back edge until `close_loops`."""
@@ -64,7 +64,7 @@ class Rewrite:
         controls = self.controls(op)
         if attrs is None and all(map(self._alike, op.inputs, inputs)):
             new = self.graph.adopt(op, inputs, controls)
-            self._copied.update(new.outputs)
+            self._copied.update(zip(new.outputs, op.outputs))
             return list(new.outputs)
         new = self.graph.create(op.definition, inputs, op.attrs if attrs is None else attrs, op.name + "/", controls,
                                 device=op.device, colocation=op.colocation, derived=op.derived, source=op.source)
@@ -76,7 +76,7 @@ class Rewrite:
         """Do rules see the same in both? Besides the shape they read the values of integers and of single numbers."""
         if new.shape is not old.shape and new.shape != old.shape:
             return False
-        return new in self._copied or (new.dtype.is_differentiable and new.shape.known and new.shape.rank != 0)
+        return self._copied.get(new) is old or (new.dtype.is_differentiable and new.shape.known and new.shape.rank != 0)
 
     def place(self, op: Operation, inputs: Sequence[Tensor], outputs: Sequence[Tensor] | None = None) -> None:
         """Let `outputs`, by default those of a copy over `inputs`, stand for those of `op` from now on."""
