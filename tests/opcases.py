@@ -86,6 +86,8 @@ case("identity", A, value=lambda x: x)
 case("stop_gradient", A, value=lambda x: x, order=0)
 case("check_numerics", A, value=lambda x: x, attrs={"message": "weights"})
 
+case("print_values", A, ints(1, 2), value=lambda x, d: x, call=lambda x, d: ops.print_values(x, [x, d]))
+
 # arithmetic
 for _name, _function in {"add": np.add, "subtract": np.subtract, "multiply": np.multiply, "maximum": np.maximum,
                          "minimum": np.minimum, "squared_difference": lambda x, y: (x - y) ** 2}.items():

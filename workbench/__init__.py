@@ -44,6 +44,33 @@ from workbench.core.graph.shape import Shape as TensorShape
 from workbench.core.run.session import InteractiveSession, Session
 from workbench.core.trace import journal
 from workbench.nn import image, layers, losses, metrics
+from workbench.nn.checks import (
+    add_check_numerics_ops,
+    assert_equal,
+    assert_greater,
+    assert_greater_equal,
+    assert_integer,
+    assert_less,
+    assert_less_equal,
+    assert_near,
+    assert_negative,
+    assert_non_negative,
+    assert_non_positive,
+    assert_none_equal,
+    assert_positive,
+    assert_proper_iterable,
+    assert_rank,
+    assert_rank_at_least,
+    assert_rank_in,
+    assert_same_float_dtype,
+    assert_scalar,
+    assert_type,
+    assert_variables_initialized,
+    is_non_decreasing,
+    is_numeric_tensor,
+    is_strictly_increasing,
+    verify_tensor_all_finite,
+)
 from workbench.nn.framework import (
     colocate_with,
     control_dependencies,
@@ -129,6 +156,7 @@ from workbench.train.schedules import (
 __version__ = "0.1.0"
 
 Assert = ops.Assert
+Print = ops.Print
 abs = ops.abs
 accumulate_n = ops.accumulate_n
 acos = ops.acos
@@ -282,24 +310,29 @@ zeros = ops.zeros
 zeros_like = ops.zeros_like
 
 __all__ = [
-    "AUTO_REUSE", "Assert", "ConditionalAccumulator", "DType", "FIFOQueue", "FixedLenFeature", "FixedLengthRecordReader",
-    "Graph", "GraphKeys", "IndexedSlices", "InteractiveSession", "Operation", "PaddingFIFOQueue", "PriorityQueue",
-    "QueueBase", "RandomShuffleQueue", "ReaderBase", "Session", "SparseConditionalAccumulator", "SparseTensor",
-    "SparseTensorValue", "TFRecordReader", "Tensor", "TensorShape", "TextLineReader", "VarLenFeature", "Variable",
-    "VariableScope", "WholeFileReader", "abs", "accumulate_n", "acos", "add", "add_n", "add_to_collection", "argmax",
-    "argmin", "as_dtype", "as_string", "asin", "assign", "assign_add", "assign_sub", "atan", "batch_matmul",
-    "bfloat16", "bool", "boolean_mask", "broadcast_to", "case", "cast", "ceil", "check_numerics", "cholesky",
-    "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm", "clip_by_value", "colocate_with", "complex64",
-    "complex128", "concat", "cond", "constant", "constant_initializer", "control_dependencies", "convert_to_tensor",
-    "cos", "cosh", "count_nonzero", "cumprod", "cumsum", "data", "decode_csv", "decode_raw", "device", "diag",
-    "diag_part", "div", "divide", "dynamic_partition", "dynamic_stitch", "edit_distance", "equal", "erf", "erfc",
-    "errors", "exp", "expand_dims", "expm1", "fill", "float16", "float32", "float64", "floor", "floordiv", "floormod",
-    "foldl", "foldr", "gather", "gather_nd", "get_collection", "get_collection_ref", "get_default_graph",
-    "get_default_session", "get_local_variable", "get_variable", "get_variable_scope", "global_norm",
-    "global_variables", "global_variables_initializer", "glorot_normal_initializer", "glorot_uniform_initializer",
-    "gradients", "greater", "greater_equal", "group", "identity", "image", "int8", "int16", "int32", "int64",
-    "invert_permutation", "is_finite", "is_inf", "is_nan", "is_variable_initialized", "journal", "layers", "less",
-    "less_equal", "lin_space", "linspace", "local_variables", "local_variables_initializer", "log", "log1p",
+    "AUTO_REUSE", "Assert", "ConditionalAccumulator", "DType", "FIFOQueue", "FixedLenFeature",
+    "FixedLengthRecordReader", "Graph", "GraphKeys", "IndexedSlices", "InteractiveSession", "Operation",
+    "PaddingFIFOQueue", "Print", "PriorityQueue", "QueueBase", "RandomShuffleQueue", "ReaderBase", "Session",
+    "SparseConditionalAccumulator", "SparseTensor", "SparseTensorValue", "TFRecordReader", "Tensor", "TensorShape",
+    "TextLineReader", "VarLenFeature", "Variable", "VariableScope", "WholeFileReader", "abs", "accumulate_n", "acos",
+    "add", "add_check_numerics_ops", "add_n", "add_to_collection", "argmax", "argmin", "as_dtype", "as_string", "asin",
+    "assert_equal", "assert_greater", "assert_greater_equal", "assert_integer", "assert_less", "assert_less_equal",
+    "assert_near", "assert_negative", "assert_non_negative", "assert_non_positive", "assert_none_equal",
+    "assert_positive", "assert_proper_iterable", "assert_rank", "assert_rank_at_least", "assert_rank_in",
+    "assert_same_float_dtype", "assert_scalar", "assert_type", "assert_variables_initialized", "assign", "assign_add",
+    "assign_sub", "atan", "batch_matmul", "bfloat16", "bool", "boolean_mask", "broadcast_to", "case", "cast", "ceil",
+    "check_numerics", "cholesky", "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm", "clip_by_value",
+    "colocate_with", "complex64", "complex128", "concat", "cond", "constant", "constant_initializer",
+    "control_dependencies", "convert_to_tensor", "cos", "cosh", "count_nonzero", "cumprod", "cumsum", "data",
+    "decode_csv", "decode_raw", "device", "diag", "diag_part", "div", "divide", "dynamic_partition", "dynamic_stitch",
+    "edit_distance", "equal", "erf", "erfc", "errors", "exp", "expand_dims", "expm1", "fill", "float16", "float32",
+    "float64", "floor", "floordiv", "floormod", "foldl", "foldr", "gather", "gather_nd", "get_collection",
+    "get_collection_ref", "get_default_graph", "get_default_session", "get_local_variable", "get_variable",
+    "get_variable_scope", "global_norm", "global_variables", "global_variables_initializer",
+    "glorot_normal_initializer", "glorot_uniform_initializer", "gradients", "greater", "greater_equal", "group",
+    "identity", "image", "int8", "int16", "int32", "int64", "invert_permutation", "is_finite", "is_inf", "is_nan",
+    "is_non_decreasing", "is_numeric_tensor", "is_strictly_increasing", "is_variable_initialized", "journal", "layers",
+    "less", "less_equal", "lin_space", "linspace", "local_variables", "local_variables_initializer", "log", "log1p",
     "logical_and", "logical_not", "logical_or", "logical_xor", "losses", "map_fn", "matching_files", "matmul",
     "matrix_band_part", "matrix_determinant", "matrix_inverse", "maximum", "metrics", "minimum", "mod",
     "model_variables", "multinomial", "multiply", "name_scope", "negative", "nn", "no_op", "norm", "not_equal",
@@ -310,14 +343,14 @@ __all__ = [
     "reduce_min", "reduce_prod", "reduce_sum", "report_uninitialized_variables", "reset_default_graph", "reshape",
     "reverse", "reverse_sequence", "rint", "round", "rsqrt", "scan", "scatter_add", "scatter_nd", "scatter_sub",
     "scatter_update", "segment_sum", "sequence_mask", "set_random_seed", "shape", "sigmoid", "sign", "sin", "sinh",
-    "size", "slice", "sparse_placeholder", "sparse_reduce_sum", "sparse_tensor_dense_matmul",
-    "sparse_tensor_to_dense", "sparse_to_dense", "split", "sqrt", "square", "squared_difference", "squeeze", "stack",
-    "stop_gradient", "strided_slice", "string", "string_join", "string_split", "string_to_number", "subtract",
-    "summary", "tan", "tanh", "tensordot", "tile", "trace", "train", "trainable_variables", "transpose", "truediv",
-    "truncated_normal", "truncated_normal_initializer", "truncatediv", "truncatemod", "tuple", "uint8", "uint16",
-    "uint32", "uint64", "uniform_unit_scaling_initializer", "unique", "unsorted_segment_sum", "unstack",
-    "variable_scope", "variables_initializer", "variance_scaling_initializer", "where", "while_loop", "write_file",
-    "zeros", "zeros_initializer", "zeros_like",
+    "size", "slice", "sparse_placeholder", "sparse_reduce_sum", "sparse_tensor_dense_matmul", "sparse_tensor_to_dense",
+    "sparse_to_dense", "split", "sqrt", "square", "squared_difference", "squeeze", "stack", "stop_gradient",
+    "strided_slice", "string", "string_join", "string_split", "string_to_number", "subtract", "summary", "tan", "tanh",
+    "tensordot", "tile", "trace", "train", "trainable_variables", "transpose", "truediv", "truncated_normal",
+    "truncated_normal_initializer", "truncatediv", "truncatemod", "tuple", "uint8", "uint16", "uint32", "uint64",
+    "uniform_unit_scaling_initializer", "unique", "unsorted_segment_sum", "unstack", "variable_scope",
+    "variables_initializer", "variance_scaling_initializer", "verify_tensor_all_finite", "where", "while_loop",
+    "write_file", "zeros", "zeros_initializer", "zeros_like",
 ]
 
 # Names whose modules load Dask, Bokeh or ipywidgets: found when first used, and therefore not in `import *`.

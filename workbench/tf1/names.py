@@ -9,7 +9,7 @@ from typing import Any
 __all__ = ["DEFAULTS", "NN_DEFAULTS", "rename"]
 
 _FUNCTIONS = """
-    abs=Abs accumulate_n=AccumulateNV2 acos=Acos add=Add add_n=AddN argmax=ArgMax argmin=ArgMin arg_max=ArgMax
+    Print=Print abs=Abs accumulate_n=AccumulateNV2 acos=Acos add=Add add_n=AddN argmax=ArgMax argmin=ArgMin arg_max=ArgMax
     arg_min=ArgMin asin=Asin assign=Assign assign_add=AssignAdd assign_sub=AssignSub atan=Atan
     batch_to_space=BatchToSpace bitcast=Bitcast cast=Cast ceil=Ceil cholesky=Cholesky complex=Complex conj=Conj
     constant=Const cos=Cos count_up_to=CountUpTo cross=Cross cumprod=Cumprod cumsum=Cumsum decode_csv=DecodeCSV

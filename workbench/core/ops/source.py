@@ -1,4 +1,4 @@
-"""Where values enter a graph and pass through it unchanged: constants, placeholders, identities, checks."""
+"""Where values enter a graph and pass through it unchanged: constants, placeholders, identities, finite values."""
 from __future__ import annotations
 
 import numpy as np
@@ -94,15 +94,3 @@ def check_numerics(x, *, message=""):
 @check_numerics.gradient
 def _(node, dy):
     return ops.check_numerics(dy, message=f"gradient of {node.attrs['message']}")
-
-
-@op("condition[] *data? ->", name="Assert", types="bool any ->", stateful=True, differentiable=False)
-def assert_(condition, *data):
-    """Nothing if `condition` holds, else InvalidArgumentError with the values of `data` in its text."""
-    if not condition:
-        raise errors.InvalidArgumentError(f"Assert: the condition is false: {', '.join(map(_shown, data)) or 'no data'}")
-    return ()
-
-
-def _shown(value):
-    return value.item().decode(errors="replace") if value.dtype == object and not value.ndim else str(value.tolist())
