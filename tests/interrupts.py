@@ -47,6 +47,7 @@ def every_interrupt(action: Callable[[], Any], *inside: str) -> Iterator[int]:
         finally:
             sys.setprofile(before)
         if not interrupt.raised:
+            assert number or not inside, f"no function of {', '.join(inside)} was called; the paths are out of date"
             return
         yield number
         number += 1

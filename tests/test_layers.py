@@ -20,7 +20,8 @@ LAYERS = (
     ("shapes", "core.graph.shape"),
     ("array arithmetic", "core.graph.arrays"),
     ("record files", "core.state.tfrecord"),
-    ("state", "core.state.variables core.state.queues core.state.accumulators core.state.readers core.state.datasets"),
+    ("state", "core.state.variables core.state.queues core.state.accumulators core.state.tokens "
+              "core.state.readers core.state.datasets"),
     ("tensor files", "core.state.tensorfile"),
     ("manifests", "core.state.manifest"),
     ("checkpoints", "core.state.checkpoint"),

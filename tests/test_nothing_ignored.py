@@ -31,11 +31,11 @@ def _only_describes(node: ast.FunctionDef) -> bool:
     return not body or (len(body) == 1 and isinstance(body[0], ast.Raise))
 
 
-BEING_MENDED = ("train.monitored", "train.saver", "train.supervisor")
+BEING_MENDED = ("train.saver", "train.supervisor")
 
 # Methods that others call with a fixed list of arguments, of which they need not read all.
 PROTOCOLS = {
-    "after_create_session", "before_run", "after_run", "__exit__",       # hooks and contexts
+    "after_create_session", "before_run", "after_run", "end", "__exit__",       # hooks and contexts
     "fit",                                                               # scikit-learn's transformers
     "_finish", "_outputs", "_rule",                                       # what optimizers and canned models override
 }

@@ -37,7 +37,7 @@ class EchoEngine:
         elif what == "hang":                     # wait for a tensor that never comes
             rendezvous.receive(join_key(step, "never", tasks[0], task), lambda value, dead: done(_result(value)))
         elif what == "stuck":                    # a thread that ends with the step or the engine
-            thread = threading.Thread(target=self.release.wait)
+            thread = threading.Thread(target=lambda: done([self.release.wait()]))
             self.threads.append(thread)
             thread.start()
         else:
@@ -64,6 +64,9 @@ class EchoEngine:
 
     def abort(self, step: int, error: Any) -> None:
         self.release.set()
+
+    def unregister(self, handle: str) -> None:
+        self.programs.pop(handle, None)
 
     def close(self) -> None:
         self.release.set()

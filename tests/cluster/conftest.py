@@ -72,6 +72,17 @@ def open_files(pid: int) -> int:
     return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
+def quiet(cluster: Cluster) -> bool:
+    """Does nothing run, wait or end on any task?"""
+    return all(facts["active"] == facts["aborting"] == "[]" and facts["tables"] == "0"
+               for facts in cluster.status().values())
+
+
+def hosted(client: Client) -> int:
+    """Tasks of ours that live in the workers."""
+    return sum(client.run(lambda dask_worker: len(dask_worker.plugins["workbench"].host.tasks)).values())
+
+
 @pytest.fixture
 def echo(client) -> Iterator:
     """Makes clusters on the shared workers and closes them."""

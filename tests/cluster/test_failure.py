@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.cluster.conftest import kill, our_threads, start
+from tests.cluster.conftest import hosted, kill, our_threads, start
+from tests.eventually import eventually
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.link import upgrade
@@ -34,8 +35,9 @@ def running_step(cluster: Cluster, handle: str, tasks: Sequence[str] = ()) -> tu
 
     thread = threading.Thread(target=run)
     thread.start()
-    while not all(facts["active"] != "[]" for task, facts in cluster.status().items() if task in (tasks or cluster.tasks)):
-        assert thread.is_alive(), outcome
+    eventually(lambda: outcome or all(facts["active"] != "[]" for task, facts in cluster.status().items()
+                                      if task in (tasks or cluster.tasks)))
+    assert thread.is_alive(), outcome
     return thread, outcome
 
 
@@ -60,7 +62,9 @@ def test_kill_in_the_middle_of_a_step(doomed, job):
         lost = {record.task: record for record in journal.status.lost}      # what every view shows
         assert "its worker process died" in lost[victim].cause and "restore the newest checkpoint" in lost[victim].fix
         survivor = next(task for task in cluster.tasks if task != victim)
-        assert cluster._members[survivor].ask(upgrade_status(), 5).facts["active"] == "[]"
+        facts = cluster.status()
+        assert facts[survivor]["active"] == facts[survivor]["aborting"] == "[]"
+        assert "was lost" in facts[victim]["lost"]
     assert our_threads() == []
 
 
@@ -73,19 +77,12 @@ def test_a_step_without_the_killed_task_goes_on():
         cluster.run_step("other")
         thread, outcome = running_step(cluster, "mine", (server, mine))
         kill(cluster.pids[victim])
-        while victim in cluster._members[server].ask(upgrade_status(), 5).facts["inbound"]:
-            pass                                         # until the server has seen it; the test's timeout bounds it
+        eventually(lambda: victim not in cluster.status()[server]["inbound"])
         with pytest.raises((errors.AbortedError, errors.UnavailableError), match=f"{victim} at .* lost"):
             cluster.run_step("other")
-        assert cluster._members[server].ask(upgrade_status(), 5).facts["active"] != "[]" and not outcome
+        assert cluster.status()[server]["active"] != "[]" and not outcome
     thread.join(30)
     assert type(outcome[0][1]) is errors.CancelledError          # by the end of the cluster
-
-
-def upgrade_status():
-    from workbench.cluster.wire.messages import StatusRequest
-
-    return StatusRequest(False)
 
 
 def thread_states(pid: int) -> set[str]:
@@ -100,8 +97,7 @@ def test_a_stopped_process_blows_the_deadline_then_the_heartbeat(doomed):
         cluster.run_step("h")
         _, worker = cluster.tasks
         os.kill(cluster.pids[worker], signal.SIGSTOP)
-        while thread_states(cluster.pids[worker]) != {"T"}:
-            pass                                         # the signal takes effect a moment later
+        eventually(lambda: thread_states(cluster.pids[worker]) == {"T"})      # the signal takes effect a moment later
         try:
             with pytest.raises(errors.DeadlineExceededError, match=f"no answer within 0.3 s from .*{worker} at tcp"):
                 cluster.run_step("h", deadline=0.3)
@@ -124,8 +120,7 @@ def test_the_chief_dies_and_the_tasks_clean_up(client):
     thread.join(5)
     for member in cluster._members.values():
         member.connection.join(5)
-    while any(client.run(lambda dask_worker: len(dask_worker.plugins["workbench"].host.tasks)).values()):
-        pass                                             # every round asks the workers; the timeout bounds it
+    eventually(lambda: hosted(client) == 0)
     cluster.close()
 
 

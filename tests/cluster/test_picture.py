@@ -10,7 +10,7 @@ import pytest
 
 import workbench as wb
 from tests.cluster import softmax
-from workbench.cluster.chief import cluster as chief
+from workbench.cluster.chief import tracker
 from workbench.cluster.chief.cluster import Cluster
 from workbench.core.trace import Journal, Span, journal
 from workbench.viz.accounting import Accounting
@@ -140,7 +140,7 @@ def test_the_placed_graph_names_the_devices_of_all_tasks(run):
 
 
 def test_a_long_step_is_recorded_even_if_it_was_not_chosen(client, monkeypatch):
-    monkeypatch.setattr(chief, "_RECORD_SECONDS", 1e9)
+    monkeypatch.setattr(tracker, "_RECORD_SECONDS", 1e9)
     monkeypatch.setattr("workbench.core.run.session._OP_PERIOD", 1e9)
     records = Journal()
     with wb.Graph().as_default(), Cluster(client, 1, 1, journal=records) as cluster:

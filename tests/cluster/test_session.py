@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.cluster.conftest import quiet
+from tests.eventually import eventually
 from tests.test_bad_input import TABLE
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
@@ -57,8 +59,7 @@ class Background(threading.Thread):
 
 
 def wait_until_a_step_runs(cluster: Cluster, task: str) -> None:
-    while cluster.status()[task]["active"] == "[]":
-        pass                                  # every round asks the task; the test's timeout bounds it
+    eventually(lambda: cluster.status()[task]["active"] != "[]")
 
 
 def test_a_queue_is_shared_between_tasks(cluster):
@@ -157,8 +158,7 @@ def test_ctrl_c_ends_a_step_that_waits(cluster):
         with pytest.raises(KeyboardInterrupt):
             session.run(waiting)
         pressing.result()
-        while any(facts["active"] != "[]" for facts in cluster.status().values()):
-            pass                              # the abort is on its way; the test's timeout bounds it
+        assert quiet(cluster)                              # it was over when it was raised
         session.run(put)
         assert float(session.run(waiting)) == 5.0          # the interrupted step took nothing away
 
@@ -190,8 +190,7 @@ def test_a_loop_that_never_ends_is_stopped_on_its_tasks(client, graph, spread):
     with Cluster(client, 1, 1, step_deadline=1.0) as impatient, wb.Session(impatient, graph=graph) as session:
         with pytest.raises(errors.DeadlineExceededError, match=r"no answer within 1 s from .*/job:worker/task:0 at tcp"):
             session.run(endless)
-        while any(facts["active"] != "[]" or facts["tables"] != "0" for facts in impatient.status().values()):
-            pass                              # the abort is on its way; the test's timeout bounds it
+        assert quiet(impatient)
         assert float(session.run(sum_)) == 3.0
 
 

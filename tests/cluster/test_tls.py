@@ -70,7 +70,7 @@ def test_half_a_connection_is_given_up_in_time(monkeypatch):
 
     async def scene() -> None:
         acceptor = upgrade.Acceptor(lambda hello: None, accept, BufferPool(), timeout=0.01)
-        hello = {"session": 7, "source": "chief", "task": "/job:ps/task:0", "duplex": True, "host": ""}
+        hello = vars(upgrade.Hello(7, "chief", "/job:ps/task:0", True, ""))
         for part, (_, other) in zip(("first", "second"), pairs):         # the second half comes too late
             await acceptor.handle(Calling(), hello, "link", part)
             assert await asyncio.to_thread(other.recv, 1) == b""

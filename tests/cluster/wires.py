@@ -9,16 +9,29 @@ from workbench.cluster.link.connection import Connection
 from workbench.cluster.wire import messages as m
 from workbench.cluster.wire.frames import HEADER, Frame, parse_header
 
-__all__ = ["SESSION", "Wire"]
+__all__ = ["SESSION", "Told", "Wire"]
 
 SESSION = 7
 
 
-def _frame(message: m.Message, step: int) -> Frame:
-    raw = b"".join(bytes(part) for part in m.encode(message, SESSION, 1, step))
+def _frame(message: m.Message, step: int, epoch: int) -> Frame:
+    raw = b"".join(bytes(part) for part in m.encode(message, SESSION, epoch, step))
     header = parse_header(raw)
     body = raw[HEADER.size:]
     return Frame(header, body[:header.meta], bytearray(body[header.meta:]) if header.data else None)
+
+
+class Told:
+    """What a `Member` tells the chief: what tasks say of steps goes to `on_step`, losses are kept."""
+
+    def __init__(self, on_step: Callable[..., Any]) -> None:
+        self.on_step = on_step
+        self.lost: list[Any] = []
+
+    def on_link_lost(self, *what: Any) -> None:
+        self.lost.append(what)
+
+    on_lost = on_link_lost
 
 
 class Wire(Connection):
@@ -33,8 +46,8 @@ class Wire(Connection):
     def start(self, on_frame: Any, on_close: Any, group: Any = None) -> None:
         self._on_frame, self._on_close, self.started = on_frame, on_close, True
 
-    def arrive(self, message: m.Message, step: int = -1) -> None:
-        self._on_frame(self, _frame(message, step))
+    def arrive(self, message: m.Message, step: int = -1, epoch: int = 1) -> None:
+        self._on_frame(self, _frame(message, step, epoch))
 
     def end(self, error: BaseException | None) -> None:
         """As a receiver does when the stream is over."""

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.eventually import eventually
 from workbench import errors
 
 
@@ -19,12 +20,14 @@ def graph():
 class Model:
     """w with a gradient fed per worker: the update is -mean(gradients)."""
 
-    def __init__(self, aggregate: int, total: int) -> None:
+    def __init__(self, aggregate: int, total: int, **options: bool) -> None:
         self.step = wb.train.get_or_create_global_step()
         self.w = wb.Variable([0.0, 0.0], name="w")
-        self.optimizer = wb.train.SyncReplicasOptimizer(wb.train.GradientDescentOptimizer(1.0), aggregate, total)
+        self.optimizer = wb.train.SyncReplicasOptimizer(wb.train.GradientDescentOptimizer(1.0), aggregate, total,
+                                                          **options)
         self.feeds = [wb.placeholder(wb.float32, [2]) for _ in range(total)]
         self.steps = [self.optimizer.apply_gradients([(feed, self.w)], self.step) for feed in self.feeds]
+        self.count = self.optimizer._accumulators[self.w].num_accumulated()
         self.start = [wb.global_variables_initializer(), wb.local_variables_initializer()]
         self.chief = self.optimizer.chief_init_op
         self.apply, = self.optimizer.get_chief_queue_runner().enqueue_ops
@@ -55,7 +58,6 @@ def test_backup_workers_late_gradients_are_dropped():
     with wb.Session() as session:
         session.run(model.start)
         session.run(model.chief)
-        tokens = model.optimizer._queue.size()
         early = [model.send(session, n, [1, 1]) for n in range(2)]
         session.run(model.apply)
         for worker in early:
@@ -63,12 +65,102 @@ def test_backup_workers_late_gradients_are_dropped():
         assert session.run(model.w).tolist() == [-1, -1]
         late = model.send(session, 2, [100, 100])      # of step 0, which is over: dropped, yet it gets a token
         late.join(30)
-        assert not late.is_alive() and int(session.run(tokens)) == 0
+        assert not late.is_alive()
         second = [model.send(session, n, [2, 2]) for n in range(2)]
         session.run(model.apply)
         for worker in second:
             worker.join(30)
         assert session.run(model.w).tolist() == [-3, -3] and int(session.run(model.step)) == 2
+
+
+def test_a_token_that_another_worker_left_behind_is_dropped():
+    """With it a worker would compute a gradient of a step that is over, for the bin."""
+    model = Model(2, 3)
+    with wb.Session() as session:
+        session.run(model.start)
+        session.run(model.chief)
+        for _ in range(4):                             # worker 2 is dead: one token of each step stays
+            workers = [model.send(session, n, [1, 1]) for n in range(2)]
+            session.run(model.apply)
+            for worker in workers:
+                worker.join(30)
+                assert not worker.is_alive()
+        assert session.run(model.w).tolist() == [-4, -4] and int(session.run(model.step)) == 4
+        assert int(session.run(model.optimizer.dropped_gradients)) == 0
+
+
+def test_a_worker_that_is_quick_takes_no_token_from_one_that_is_slow():
+    model = Model(2, 2)
+    with wb.Session() as session:
+        session.run(model.start)
+        session.run(model.chief)
+        slow, quick = model.send(session, 0, [1, 1]), model.send(session, 1, [1, 1])
+        session.run(model.apply)
+        quick.join(30)
+        again = model.send(session, 1, [1, 1])         # of step 1, before the other one has begun it
+        eventually(lambda: int(session.run(model.count)) == 1)
+        slow.join(30)
+        assert not slow.is_alive() and again.is_alive()
+        slow = model.send(session, 0, [1, 1])
+        session.run(model.apply)
+        for worker in (slow, again):
+            worker.join(30)
+            assert not worker.is_alive()
+        assert session.run(model.w).tolist() == [-2, -2]
+
+
+def test_tokens_as_tensorflow_takes_them_on_request():
+    model = Model(2, 3, keep_stale_tokens=True)
+    with wb.Session() as session:
+        session.run(model.start)
+        session.run(model.chief)
+        workers = [model.send(session, n, [1, 1]) for n in range(2)]
+        session.run(model.apply)
+        for worker in workers:
+            worker.join(30)
+        late = model.send(session, 0, [1, 1])          # takes the token that worker 2 left: its step is over
+        late.join(30)
+        assert not late.is_alive() and int(session.run(model.optimizer.dropped_gradients)) == 0
+
+
+def test_a_round_that_waits_for_a_dead_worker_goes_on_without_it():
+    model = Model(3, 3)
+    with wb.Session() as session:
+        session.run(model.start)
+        session.run(model.chief)
+        workers = [model.send(session, n, [3, 3]) for n in range(2)]
+        applying = threading.Thread(target=lambda: session.run(model.apply), daemon=True)
+        applying.start()
+        model.optimizer.lose_workers(session, 1)
+        applying.join(30)
+        for worker in workers:
+            worker.join(30)
+            assert not worker.is_alive()
+        assert session.run(model.w).tolist() == [-3, -3]
+        with pytest.raises(errors.FailedPreconditionError, match="3 of 3 workers are gone; restore the newest checkpoint"):
+            model.optimizer.lose_workers(session, 3)
+        with pytest.raises(errors.InvalidArgumentError, match="follow: the session runs in this process"):
+            model.optimizer.follow(session)
+
+
+def test_a_step_that_is_tried_again_counts_once():
+    """It was aborted after its gradient had arrived and before it had its token."""
+    model = Model(2, 2)
+    with wb.Session() as session:
+        session.run(model.start)
+        session.run(model.chief)
+        first = model.send(session, 0, [1, 1])
+        eventually(lambda: int(session.run(model.count)) == 1)
+        retried = model.send(session, 0, [1, 1])
+        eventually(lambda: int(session.run(model.optimizer.dropped_gradients)) == 1)
+        assert int(session.run(model.count)) == 1
+        other = model.send(session, 1, [3, 3])
+        session.run(model.apply)
+        for thread in (first, other):
+            thread.join(30)
+        assert session.run(model.w).tolist() == [-2, -2]
+        retried.join(30)
+        assert not retried.is_alive()
 
 
 def test_workers_and_chief_run_by_themselves_and_equal_plain_descent():
@@ -126,13 +218,13 @@ def test_sparse_gradients_are_gathered_by_rows():
     optimizer = wb.train.SyncReplicasOptimizer(wb.train.GradientDescentOptimizer(1.0), 1, 1)
     train = optimizer.minimize(wb.reduce_sum(table.gather([1, 1, 3])), step)
     start = [wb.global_variables_initializer(), wb.local_variables_initializer()]
-    tokens = optimizer.get_init_tokens_op()
     apply, = optimizer.get_chief_queue_runner().enqueue_ops
     with wb.Session() as session:
         session.run(start)
-        session.run(tokens)
-        session.run(train)
+        worker = threading.Thread(target=lambda: session.run(train), daemon=True)
+        worker.start()
         session.run(apply)
+        worker.join(30)
         assert session.run(table).tolist() == [[0], [-2], [0], [-1]]
 
 

@@ -11,6 +11,16 @@ from workbench.train.examples import (
     FloatList,
     Int64List,
 )
+from workbench.train.hooks import (
+    CheckpointSaverHook,
+    LoggingTensorHook,
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+    StopAtStepHook,
+    SummarySaverHook,
+)
 from workbench.train.inputs import (
     batch,
     batch_join,
@@ -23,13 +33,7 @@ from workbench.train.inputs import (
     slice_input_producer,
     string_input_producer,
 )
-from workbench.train.monitored import (
-    CheckpointSaverHook,
-    LoggingTensorHook,
-    MonitoredTrainingSession,
-    SessionRunHook,
-    StopAtStepHook,
-)
+from workbench.train.monitored import MonitoredTrainingSession, Scaffold
 from workbench.train.optimizer import Optimizer
 from workbench.train.optimizers import (
     AdadeltaOptimizer,
@@ -61,8 +65,9 @@ __all__ = [
     "CheckpointSaverHook", "ClusterSpec", "Coordinator", "Example", "ExponentialMovingAverage", "Feature",
     "Features", "FloatList", "FtrlOptimizer", "GradientDescentOptimizer", "Int64List", "LoggingTensorHook",
     "LooperThread", "MomentumOptimizer", "MonitoredTrainingSession", "Optimizer", "ProximalAdagradOptimizer",
-    "ProximalGradientDescentOptimizer", "QueueRunner", "RMSPropOptimizer", "Saver", "SessionRunHook",
-    "StopAtStepHook", "Supervisor", "SyncReplicasOptimizer", "Training", "add_queue_runner", "batch",
+    "ProximalGradientDescentOptimizer", "QueueRunner", "RMSPropOptimizer", "Saver", "Scaffold",
+    "SessionRunArgs", "SessionRunContext", "SessionRunHook", "SessionRunValues", "StopAtStepHook", "SummarySaverHook",
+    "Supervisor", "SyncReplicasOptimizer", "Training", "add_queue_runner", "batch",
     "batch_join", "checkpoint_exists", "create_global_step", "exponential_decay", "get_checkpoint_state",
     "get_global_step", "get_or_create_global_step", "global_step", "input_producer", "inverse_time_decay",
     "latest_checkpoint", "limit_epochs", "match_filenames_once", "natural_exp_decay", "piecewise_constant",

@@ -25,7 +25,8 @@ from workbench.nn.variables import (
 from workbench.train import summary
 from workbench.train.coordinator import Coordinator, start_queue_runners
 from workbench.train.data import Dataset
-from workbench.train.monitored import MonitoredTrainingSession, RunContext, SessionRunHook, StopAtStepHook
+from workbench.train.hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues, StopAtStepHook
+from workbench.train.monitored import MonitoredTrainingSession
 from workbench.train.saver import Saver, latest_checkpoint
 from workbench.train.schedules import create_global_step
 
@@ -82,16 +83,17 @@ class _Watch(SessionRunHook):
     def begin(self) -> None:
         self._summaries = summary.merge_all()
 
-    def before_run(self, run_context: RunContext) -> Any:
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
         due = self._every and self._count % self._every == 0
-        return [self._loss, self._summaries] if due and self._summaries is not None else [self._loss]
+        return SessionRunArgs([self._loss, self._summaries] if due and self._summaries is not None else [self._loss])
 
-    def after_run(self, run_context: RunContext, run_values: Any) -> None:
-        if not math.isfinite(float(run_values[0])):
-            raise errors.InvalidArgumentError(f"Estimator: the loss is {float(run_values[0])} after {self._count} steps; lower "
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        loss, *summaries = run_values.results
+        if not math.isfinite(float(loss)):
+            raise errors.InvalidArgumentError(f"Estimator: the loss is {float(loss)} after {self._count} steps; lower "
                                               "the learning rate or check the input")
-        if len(run_values) > 1:
-            self._writer.add_summary(run_values[1], self._count)
+        for line in summaries:
+            self._writer.add_summary(line, self._count)
         self._count += 1
 
 

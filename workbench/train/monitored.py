@@ -1,180 +1,224 @@
-"""A session that initialises or restores, calls hooks around each step, saves, and says when to stop."""
+"""A session that initialises, restores or waits, calls hooks around each step, recovers from lost tasks, and stops."""
 from __future__ import annotations
 
-import os
+import logging
+import threading
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from workbench import errors
 from workbench.core.run.session import Session
+from workbench.nn.arguments import refuse
 from workbench.nn.variables import (
+    global_variables,
     global_variables_initializer,
     local_variables_initializer,
+    report_uninitialized_variables,
 )
+from workbench.train import summary
 from workbench.train.coordinator import Coordinator, start_queue_runners
+from workbench.train.hooks import (
+    CheckpointSaverHook,
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+    SummarySaverHook,
+)
 from workbench.train.saver import Saver, latest_checkpoint
-from workbench.train.schedules import get_global_step
 
-__all__ = ["CheckpointSaverHook", "LoggingTensorHook", "MonitoredTrainingSession", "SessionRunHook", "StopAtStepHook"]
+__all__ = ["MonitoredTrainingSession", "Scaffold"]
 
+logger = logging.getLogger("workbench")
 
-class SessionRunHook:
-    """Called around the steps of a monitored session; override what is needed."""
-
-    def begin(self) -> None:
-        """Before the session exists: add operations here."""
-
-    def after_create_session(self, session: Any, coord: Coordinator | None) -> None:
-        """The variables have their values."""
-
-    def before_run(self, run_context: RunContext) -> Any:
-        """More to fetch in this step, or None."""
-
-    def after_run(self, run_context: RunContext, run_values: Any) -> None:
-        """The step is done; `run_values` is what before_run asked for."""
-
-    def end(self, session: Any) -> None:
-        """The session is about to close without an error."""
+_ATTEMPTS = 10            # recoveries in a row without a single step
+_LOSSES = (errors.AbortedError, errors.UnavailableError)      # what a recovery may help against
 
 
-class RunContext:
-    """What a hook may do in a step."""
+@dataclass
+class Scaffold:
+    """What a monitored session uses instead of what it would make from the graph; None: it makes it."""
 
-    def __init__(self, session: Any) -> None:
-        self.session = session
-        self.stop_requested = False
-
-    def request_stop(self) -> None:
-        """Make should_stop() true after this step."""
-        self.stop_requested = True
-
-
-class StopAtStepHook(SessionRunHook):
-    """Stop after `num_steps` steps of this session, or when the global step is `last_step`."""
-
-    def __init__(self, num_steps: int | None = None, last_step: int | None = None) -> None:
-        if (num_steps is None) == (last_step is None):
-            raise errors.InvalidArgumentError(f"StopAtStepHook: num_steps is {num_steps} and last_step {last_step}; "
-                                              "give exactly one")
-        self._count, self._last = num_steps, last_step
-
-    def begin(self) -> None:
-        self._step = get_global_step()
-        if self._step is None:
-            raise errors.FailedPreconditionError("StopAtStepHook: there is no global step; call "
-                                                 "get_or_create_global_step() and pass it to minimize")
-
-    def after_create_session(self, session: Any, coord: Coordinator | None) -> None:
-        if self._last is None:
-            self._last = int(session.run(self._step)) + (self._count or 0)
-
-    def after_run(self, run_context: RunContext, run_values: Any) -> None:
-        if int(run_context.session.run(self._step)) >= (self._last or 0):
-            run_context.request_stop()
-
-
-class CheckpointSaverHook(SessionRunHook):
-    """Save every `save_secs` seconds or `save_steps` global steps, and at the end."""
-
-    def __init__(self, checkpoint_dir: Any, save_secs: float | None = None, save_steps: int | None = None,
-                 saver: Saver | None = None, checkpoint_basename: str = "model.ckpt") -> None:
-        self._prefix = os.path.join(os.fspath(checkpoint_dir), checkpoint_basename)
-        self._seconds, self._steps, self._saver = save_secs, save_steps, saver
-        self._when, self._saved = time.monotonic(), -1
-
-    def begin(self) -> None:
-        self._saver = self._saver or Saver()
-        self._step = get_global_step()
-
-    def after_run(self, run_context: RunContext, run_values: Any) -> None:
-        step = self._now(run_context.session)
-        due = self._seconds is not None and time.monotonic() - self._when >= self._seconds
-        due |= self._steps is not None and step - max(self._saved, 0) >= self._steps
-        if due:
-            self._save(run_context.session, step)
-
-    def end(self, session: Any) -> None:
-        self._save(session, self._now(session))
-
-    def _now(self, session: Any) -> int:
-        return 0 if self._step is None else int(session.run(self._step))
-
-    def _save(self, session: Any, step: int) -> None:
-        if step != self._saved and self._saver is not None:
-            self._saver.save(session, self._prefix, step)
-            self._when, self._saved = time.monotonic(), step
-
-
-class LoggingTensorHook(SessionRunHook):
-    """Print tensors every `every_n_iter` steps."""
-
-    def __init__(self, tensors: Any, every_n_iter: int = 100) -> None:
-        self._tensors = tensors if isinstance(tensors, dict) else {getattr(t, "name", str(t)): t for t in tensors}
-        self._every, self._count = every_n_iter, 0
-
-    def before_run(self, run_context: RunContext) -> Any:
-        return self._tensors if self._count % self._every == 0 else None
-
-    def after_run(self, run_context: RunContext, run_values: Any) -> None:
-        self._count += 1
-        if run_values is not None:
-            print(", ".join(f"{name} = {value}" for name, value in run_values.items()))
+    init_op: Any = None
+    init_feed_dict: Any = None
+    local_init_op: Any = None
+    saver: Saver | None = None
+    summary_op: Any = None
 
 
 class MonitoredTrainingSession:
-    """Initialises, or restores the newest checkpoint of `checkpoint_dir`; starts queue runners; calls hooks; saves.
+    """The chief initialises, or restores the newest checkpoint of `checkpoint_dir`, and saves there; other workers wait
+    until the variables have values. Both start queue runners and call hooks; one `run` is one step.
 
     Use: `with MonitoredTrainingSession(...) as session: while not session.should_stop(): session.run(train_op)`. The
     end of the input (OutOfRangeError) ends the block without an error.
+
+    Summaries are written to `checkpoint_dir` every `save_summaries_steps` steps (None: not). When a task of a cluster is
+    lost, the chief opens the cluster's tasks anew on the Dask workers that are left, restores the newest checkpoint and
+    runs the step again; without a `checkpoint_dir` there is nothing to go on from and the error is raised.
+    DeadlineExceededError when the chief's variables have no values within `max_wait_secs`.
     """
 
-    def __init__(self, master: Any = None, is_chief: bool = True, checkpoint_dir: Any = None, scaffold: Any = None,
-                 hooks: Sequence[SessionRunHook] = (), chief_only_hooks: Sequence[SessionRunHook] = (),
-                 save_checkpoint_secs: float | None = 600, save_summaries_steps: int | None = None, config: Any = None,
-                 save_checkpoint_steps: int | None = None, **ignored: Any) -> None:
+    def __init__(self, master: Any = None, is_chief: bool = True, checkpoint_dir: Any = None,
+                 scaffold: Scaffold | None = None, hooks: Sequence[SessionRunHook] = (),
+                 chief_only_hooks: Sequence[SessionRunHook] = (), save_checkpoint_secs: float | None = 600,
+                 save_summaries_steps: int | None = None, config: Any = None, save_checkpoint_steps: int | None = None,
+                 stop_grace_period_secs: float = 120, max_wait_secs: float = 7200,
+                 save_summaries_secs: float | None = None, log_step_count_steps: int | None = None) -> None:
+        refuse("MonitoredTrainingSession", "give save_summaries_steps, or a LoggingTensorHook",
+               save_summaries_secs=save_summaries_secs, log_step_count_steps=log_step_count_steps)
+        self._chief, self._folder, self._grace, self._patience = is_chief, checkpoint_dir, stop_grace_period_secs, max_wait_secs
+        self._scaffold = scaffold or Scaffold()
+        has_state = bool(global_variables())
+        self._saver = self._scaffold.saver or (Saver() if checkpoint_dir is not None and has_state else None)
         self._hooks = [*hooks, *(chief_only_hooks if is_chief else ())]
-        saver = Saver() if checkpoint_dir is not None else None
-        if saver is not None and is_chief:
-            seconds = None if save_checkpoint_steps else save_checkpoint_secs
-            self._hooks.append(CheckpointSaverHook(checkpoint_dir, seconds, save_checkpoint_steps, saver))
+        if is_chief and checkpoint_dir is not None:
+            self._hooks += self._services(save_checkpoint_secs, save_checkpoint_steps, save_summaries_steps)
         for hook in self._hooks:
             hook.begin()
-        starts = [global_variables_initializer(), local_variables_initializer()]
+        made = self._scaffold
+        self._init = global_variables_initializer() if made.init_op is None else made.init_op
+        self._local_init = local_variables_initializer() if made.local_init_op is None else made.local_init_op
+        self._missing = report_uninitialized_variables(global_variables())
         self._session = Session(master, config=config)
         self._coord, self._stop = Coordinator(), False
-        self._session.run(starts)
-        newest = latest_checkpoint(checkpoint_dir) if checkpoint_dir is not None else None
-        if newest is not None and saver is not None:
-            saver.restore(self._session, newest)
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+        try:
+            self._prepare()
+        except BaseException:
+            self._session.close()
+            raise
+
+    def _services(self, seconds: float | None, steps: int | None, every: int | None) -> list[SessionRunHook]:
+        """What the chief does besides: save, and write summaries."""
+        services: list[SessionRunHook] = []
+        if self._saver is not None:
+            services.append(CheckpointSaverHook(self._folder, None if steps else seconds, steps, self._saver))
+        merged = self._scaffold.summary_op if self._scaffold.summary_op is not None else summary.merge_all()
+        if every and merged is not None:
+            services.append(SummarySaverHook(summary.FileWriter(self._folder), merged, every))
+        return services
+
+    # the model
+    def _prepare(self) -> None:
+        """Give the variables values, or wait for them, and start what feeds the queues."""
+        newest = latest_checkpoint(self._folder) if self._folder is not None else None
+        if not self._chief:
+            self._await_model()
+        else:
+            self._fill(newest)
+        self._session.run(self._local_init)
         for hook in self._hooks:
             hook.after_create_session(self._session, self._coord)
         self._threads = start_queue_runners(self._session, self._coord)
+
+    def _fill(self, newest: str | None) -> None:
+        if newest is not None and self._saver is not None:
+            self._saver.restore(self._session, newest)
+            if not len(self._session.run(self._missing)):
+                return
+        self._session.run(self._init, self._scaffold.init_feed_dict)
+        if newest is not None and self._saver is not None:      # again, over what the saver does not know
+            self._saver.restore(self._session, newest)
+
+    def _await_model(self) -> None:
+        deadline = time.monotonic() + self._patience
+        while len(missing := self._session.run(self._missing)):
+            left = deadline - time.monotonic()
+            if left < 0:
+                raise errors.DeadlineExceededError(f"MonitoredTrainingSession: {missing[0].decode()!r} and {len(missing) - 1} "
+                                                   f"more variables have no value after {self._patience:g} s; start the chief")
+            self._coord.wait_for_stop(min(0.2, left))
 
     @property
     def graph(self) -> Any:
         """The graph that the session runs."""
         return self._session.graph
 
+    # steps
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """One step, with what the hooks fetch besides."""
-        context = RunContext(self._session)
-        wanted = [hook.before_run(context) for hook in self._hooks]
-        extra = {number: w for number, w in enumerate(wanted) if w is not None}
-        values, more = self._session.run([fetches, extra], feed_dict, options)
+        """One step, with what the hooks fetch and feed besides; after the loss of a task it is run again."""
+        while True:
+            generation = self._generation()
+            try:
+                self._check_threads()
+                return self._run(SessionRunArgs(fetches, feed_dict), options, run_metadata)
+            except _LOSSES as loss:
+                self._recover(generation, loss)
+
+    def _run(self, asked: SessionRunArgs, options: Any, run_metadata: Any) -> Any:
+        context = SessionRunContext(asked, self._session)
+        wanted = {number: args for number, hook in enumerate(self._hooks)
+                  if (args := _checked(hook, hook.before_run(context))) is not None}
+        feeds = dict(asked.feed_dict or {})
+        for number, args in wanted.items():
+            _add_feeds(feeds, args.feed_dict or {}, self._hooks[number])
+        extra = {number: args.fetches for number, args in wanted.items()}
+        values, more = self._session.run([asked.fetches, extra], feeds, options, run_metadata)
         for number, hook in enumerate(self._hooks):
-            hook.after_run(context, more.get(number))
+            hook.after_run(context, SessionRunValues(more.get(number)))
         self._stop |= context.stop_requested
         return values
 
+    # losses
+    def _check_threads(self) -> None:
+        """What a thread that feeds a queue lost is lost for this step too, which might wait for its elements for ever."""
+        if self._coord.should_stop() and self._lost_in_a_thread():
+            self._coord.raise_requested_exception()
+
+    def _lost_in_a_thread(self) -> bool:
+        try:
+            self._coord.raise_requested_exception()
+        except _LOSSES:
+            return self._can_recover()
+        except Exception:      # raised by close()
+            pass
+        return False
+
+    def _can_recover(self) -> bool:
+        cluster = getattr(self._session.backend, "cluster", None)
+        return (self._chief and self._saver is not None and hasattr(cluster, "recover")
+                and latest_checkpoint(self._folder) is not None)
+
+    def _generation(self) -> int:
+        return getattr(getattr(self._session.backend, "cluster", None), "generation", 0)
+
+    def _recover(self, generation: int, loss: errors.Error) -> None:
+        """Open the tasks anew and go on from the newest checkpoint, unless another thread has done so since."""
+        cluster = getattr(self._session.backend, "cluster", None)
+        if not self._can_recover():
+            raise loss
+        with self._lock:
+            if self._generation() != generation:
+                return
+            for _ in range(_ATTEMPTS):
+                logger.warning("workbench: %s; training goes on from the newest checkpoint", loss)
+                try:
+                    self._stop_threads()
+                    cluster.recover()      # type: ignore[union-attr]
+                    self._coord.clear_stop()
+                    self._prepare()
+                    return
+                except _LOSSES as again:                        # a task was lost while it was restored
+                    loss = again
+            raise loss
+
+    def _stop_threads(self) -> None:
+        self._coord.request_stop()
+        for thread in self._threads:
+            thread.join(self._grace)
+
     def should_stop(self) -> bool:
         """Has a hook, or a thread that feeds a queue, asked to stop?"""
-        return self._stop or self._coord.should_stop()
+        return self._stop or (self._coord.should_stop() and not self._lost_in_a_thread())
 
     def close(self) -> None:
         """Stop the threads and close the session; closing twice is fine."""
         self._coord.request_stop()
-        self._coord.join(self._threads, ignore_live_threads=True)
+        self._coord.join(self._threads, self._grace, ignore_live_threads=True)
         self._session.close()
 
     def __enter__(self) -> MonitoredTrainingSession:
@@ -189,3 +233,18 @@ class MonitoredTrainingSession:
         finally:
             self.close()
         return clean and kind is not None
+
+
+def _checked(hook: SessionRunHook, args: Any) -> SessionRunArgs | None:
+    if args is not None and not isinstance(args, SessionRunArgs):
+        raise errors.InvalidArgumentError(f"{type(hook).__name__}.before_run: it returned a {type(args).__name__}; return "
+                                          "SessionRunArgs(fetches, feed_dict) or None")
+    return args
+
+
+def _add_feeds(feeds: dict[Any, Any], more: Any, hook: SessionRunHook) -> None:
+    for tensor, value in more.items():
+        if tensor in feeds:
+            raise errors.InvalidArgumentError(f"{type(hook).__name__}.before_run: it feeds {tensor.name!r}, which is fed "
+                                              "already; feed a tensor once")
+        feeds[tensor] = value

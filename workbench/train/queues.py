@@ -11,7 +11,7 @@ from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.shape import Shape, as_shape
 
 __all__ = ["ConditionalAccumulator", "FIFOQueue", "PaddingFIFOQueue", "PriorityQueue", "QueueBase",
-           "RandomShuffleQueue", "SparseConditionalAccumulator"]
+           "RandomShuffleQueue", "SparseConditionalAccumulator", "StepTokens"]
 
 
 def _listed(value: Any) -> list[Any]:
@@ -172,6 +172,27 @@ class PriorityQueue(QueueBase):
                          shared_name=shared_name or "")
 
 
+class StepTokens:
+    """The tokens of synchronous training: a released step is a token for everybody who has not had it."""
+
+    def __init__(self, dtype: Any, shared_name: str | None = None, name: str = "step_tokens") -> None:
+        self.dtype = as_dtype(dtype)
+        self.tokens_ref: Tensor = ops.step_tokens(shared_name=shared_name or "", name=name)
+        self.name = self.tokens_ref.op.name
+
+    def release(self, step: Any, name: str | None = None) -> Operation:
+        """Everybody may compute for `step` (integer scalar); an older one than the newest changes nothing."""
+        return ops.tokens_release(self.tokens_ref, step, name=name)
+
+    def take(self, newer_than: Any, name: str | None = None) -> Tensor:
+        """The newest step that was released; the step of the graph waits until it is greater than `newer_than`."""
+        return ops.tokens_take(self.tokens_ref, newer_than, dtype=self.dtype, name=name)
+
+    def close(self, name: str | None = None) -> Operation:
+        """No newer step is released; who waits gets OutOfRangeError."""
+        return ops.tokens_close(self.tokens_ref, name=name)
+
+
 class ConditionalAccumulator:
     """Gathers dense gradients of one dtype and shape; those of older steps are dropped (paper §4.4).
 
@@ -193,16 +214,27 @@ class ConditionalAccumulator:
 
     _kind = "conditional_accumulator"
 
-    def apply_grad(self, grad: Any, local_step: Any = 0, name: str | None = None) -> Operation:
-        """Add a gradient computed at `local_step` (int64 scalar); never waits; dropped when a newer step has been taken."""
+    def apply_grad(self, grad: Any, local_step: Any = 0, name: str | None = None, worker: str = "") -> Operation:
+        """Add a gradient computed at `local_step` (int64 scalar); never waits; dropped when a newer step has been taken.
+
+        Of a named `worker` one gradient counts per local step, so that a step that is retried counts once.
+        """
         return ops.accumulator_apply_gradient(
-            self.accumulator_ref, convert(local_step, None), [convert(grad, self.dtype)], name=name)
+            self.accumulator_ref, convert(local_step, None), [convert(grad, self.dtype)], worker=worker, name=name)
 
     def take_grad(self, num_required: Any, name: str | None = None) -> Any:
         """The mean (or sum) of the gathered gradients; the step waits until there are `num_required`. Gathers anew
         from then on."""
         return ops.accumulator_take_gradient(
             self.accumulator_ref, num_required, dtype=self.dtype, shape=self.shape, name=name)
+
+    def set_members(self, members: Any, name: str | None = None) -> Operation:
+        """So many workers are left: takes, also those that wait, ask for no more gradients than that."""
+        return ops.accumulator_set_members(self.accumulator_ref, members, name=name)
+
+    def num_dropped(self, name: str | None = None) -> Tensor:
+        """Gradients that came too late or twice: int64 scalar."""
+        return ops.accumulator_num_dropped(self.accumulator_ref, name=name)
 
     def num_accumulated(self, name: str | None = None) -> Tensor:
         """Gradients gathered since the last take: int32 scalar."""
@@ -218,12 +250,13 @@ class SparseConditionalAccumulator(ConditionalAccumulator):
 
     _kind = "sparse_conditional_accumulator"
 
-    def apply_indexed_slices_grad(self, grad: IndexedSlices, local_step: Any = 0, name: str | None = None) -> Operation:
+    def apply_indexed_slices_grad(self, grad: IndexedSlices, local_step: Any = 0, name: str | None = None,
+                                  worker: str = "") -> Operation:
         """Add a sparse gradient computed at `local_step`."""
-        return self.apply_grad(grad.indices, grad.values, local_step=local_step, name=name)
+        return self.apply_grad(grad.indices, grad.values, local_step=local_step, name=name, worker=worker)
 
     def apply_grad(self, grad_indices: Any, grad_values: Any, grad_shape: Any = None,      # type: ignore[override]
-                   local_step: Any = 0, name: str | None = None) -> Operation:
+                   local_step: Any = 0, name: str | None = None, worker: str = "") -> Operation:
         """Add a sparse gradient given by its parts: ints [n], values [n, row]; `grad_shape`, where it is known while
         building, must fit the accumulator's (ShapeError)."""
         known = None if grad_shape is None else constant_value(convert(grad_shape))
@@ -231,7 +264,7 @@ class SparseConditionalAccumulator(ConditionalAccumulator):
             raise errors.ShapeError(f"sparse_conditional_accumulator: grad_shape is {known.tolist()} but the accumulator has "
                                     f"{self.shape}; pass the shape of the dense gradient")
         parts = [convert(grad_indices), convert(grad_values, self.dtype)]
-        return ops.accumulator_apply_gradient(self.accumulator_ref, local_step, parts, name=name)
+        return ops.accumulator_apply_gradient(self.accumulator_ref, local_step, parts, worker=worker, name=name)
 
     def take_indexed_slices_grad(self, num_required: Any, name: str | None = None) -> IndexedSlices:
         """The mean (or sum) as IndexedSlices; the step waits until there are `num_required` gradients."""

@@ -11,7 +11,7 @@ from workbench.core.graph.graph import Operation
 from workbench.nn.variables import GraphKeys, Variable, group, near, root_graph
 from workbench.train.coordinator import QueueRunner
 from workbench.train.optimizer import Optimizer
-from workbench.train.queues import ConditionalAccumulator, FIFOQueue, SparseConditionalAccumulator
+from workbench.train.queues import ConditionalAccumulator, FIFOQueue, SparseConditionalAccumulator, StepTokens
 
 __all__ = ["SyncReplicasOptimizer", "replica_device_setter"]
 
@@ -22,14 +22,21 @@ class SyncReplicasOptimizer(Optimizer):
 
     Each variable has an accumulator that drops gradients of older steps. The chief (one queue runner,
     `get_chief_queue_runner`) takes the mean of m gradients, applies it with the inner optimizer, adds 1 to the global
-    step and puts max(n, m) tokens with the new step into a queue; a worker's step ends by taking a token, which is the
-    step its next gradient counts for.
+    step and releases the new step; a worker's step ends by taking that token, which is the step its next gradient counts
+    for.
+
+    With m ≤ n a worker has each token once, and only the newest: those that a dead or slow worker leaves behind make
+    nobody compute gradients that are dropped. And of each worker one gradient counts per step, so that a step that was
+    aborted half-way and tried again counts once. With m > n, or on request by `keep_stale_tokens`, max(n, m) tokens a step
+    go through a queue and everything counts, as in TensorFlow 1.x.
+    `lose_workers(session, k)` tells that k of n workers are gone for good: no more gradients than there are workers are
+    waited for. `follow(session)` does so by itself when a cluster loses the task of a worker.
     Run `chief_init_op` and `get_init_tokens_op()` on the chief, `local_step_init_op` on each worker.
     """
 
     def __init__(self, opt: Optimizer, replicas_to_aggregate: int, total_num_replicas: int | None = None,
                  variable_averages: Any = None, variables_to_average: Any = None, use_locking: bool = False,
-                 name: str = "sync_replicas") -> None:
+                 name: str = "sync_replicas", keep_stale_tokens: bool = False) -> None:
         super().__init__(use_locking, name)
         self._opt, self._aggregate = opt, replicas_to_aggregate
         self._total = replicas_to_aggregate if total_num_replicas is None else total_num_replicas
@@ -37,10 +44,13 @@ class SyncReplicasOptimizer(Optimizer):
             raise errors.InvalidArgumentError(f"SyncReplicasOptimizer: replicas_to_aggregate is {self._aggregate}, "
                                               f"total_num_replicas {self._total}; use at least 1 of each")
         self._tokens_per_step = max(self._total, self._aggregate)
+        self._fresh = not keep_stale_tokens and self._aggregate <= self._total
         self._averages, self._averaged = variable_averages, variables_to_average
         self._global_step: Variable | None = None
         self._accumulators: dict[Variable, Any] = {}
         self._local_inits: list[Operation] = []
+        self._workers: list[str] = []             # the device of each worker's gradients
+        self._gone: set[str] = set()              # tasks of a cluster that were lost
 
     def compute_gradients(self, *args: Any, **options: Any) -> list[tuple[Any, Variable]]:
         """The inner optimizer's."""
@@ -60,9 +70,11 @@ class SyncReplicasOptimizer(Optimizer):
             if self._global_step is None:
                 self._make_chief(pairs, global_step)
             local_step = self._make_local_step(pairs[0][0], global_step)
-            sent = [self._send(grad, variable, local_step) for grad, variable in pairs]
+            worker = f"{pairs[0][0].op.device}#{len(self._workers)}" if self._fresh else ""
+            self._workers.append(pairs[0][0].op.device)
+            sent = [self._send(grad, variable, local_step, worker) for grad, variable in pairs]
             with root_graph().control_dependencies(sent), near(global_step):
-                token = self._queue.dequeue()
+                token = self._tokens.take(local_step.value()) if self._fresh else self._tokens.dequeue()
             return local_step.assign(token, name=scope).op
 
     def _make_local_step(self, grad: Any, global_step: Variable) -> Variable:
@@ -76,12 +88,12 @@ class SyncReplicasOptimizer(Optimizer):
         graph.add_to_collection(GraphKeys.LOCAL_INIT_OP, self.local_step_init_op)
         return made
 
-    def _send(self, grad: Any, variable: Variable, local_step: Variable) -> Operation:
+    def _send(self, grad: Any, variable: Variable, local_step: Variable, worker: str) -> Operation:
         with near(variable):
             accumulator = self._accumulators[variable]
             if isinstance(grad, IndexedSlices):
-                return accumulator.apply_indexed_slices_grad(grad, local_step.value())
-            return accumulator.apply_grad(grad, local_step.value())
+                return accumulator.apply_indexed_slices_grad(grad, local_step.value(), worker=worker)
+            return accumulator.apply_grad(grad, local_step.value(), worker=worker)
 
     def _take(self, grad: Any, variable: Variable) -> Any:
         """The mean gradient of `variable`; its accumulator is made beside it."""
@@ -98,16 +110,33 @@ class SyncReplicasOptimizer(Optimizer):
     def _make_chief(self, pairs: Sequence[tuple[Any, Variable]], global_step: Variable) -> None:
         graph, self._global_step = root_graph(), global_step
         with near(global_step):
-            self._queue = FIFOQueue(-1, global_step.dtype, [()], shared_name="sync_token_q", name="sync_token_q")
+            self._tokens: Any = (StepTokens(global_step.dtype, "sync_tokens", "sync_tokens") if self._fresh else
+                                 FIFOQueue(-1, global_step.dtype, [()], shared_name="sync_token_q", name="sync_token_q"))
         update = self._opt.apply_gradients([(self._take(g, v), v) for g, v in pairs], global_step)
         if self._averages is not None:
             with graph.control_dependencies([update]):
                 update = self._averages.apply(self._averaged)
         with graph.control_dependencies([update]), near(global_step):
-            tokens = ops.fill([self._tokens_per_step], global_step.value())
-            release = self._queue.enqueue_many([tokens])
+            release = self._release(self._tokens_per_step, global_step)
         with near(global_step):
-            self._runner = QueueRunner(self._queue, [release])
+            end = self._tokens.close() if self._fresh else None
+            self._runner = QueueRunner(self._tokens, [release], end, end)
+        self._make_membership()
+
+    def _release(self, tokens: int, step: Variable) -> Operation:
+        if self._fresh:
+            return self._tokens.release(step.value())
+        return self._tokens.enqueue_many([ops.fill([tokens], step.value())])
+
+    def _make_membership(self) -> None:
+        self._members = ops.placeholder("int32", [])
+        resizes, dropped = [], []
+        for variable, accumulator in self._accumulators.items():
+            with near(variable):
+                resizes.append(accumulator.set_members(self._members))
+                dropped.append(accumulator.num_dropped())
+        self._resize, self.dropped_gradients = group(*resizes, name="set_members"), ops.add_n(dropped)
+        """int64 scalar: gradients of all variables that came too late or twice."""
 
     @property
     def chief_init_op(self) -> Operation:
@@ -120,13 +149,40 @@ class SyncReplicasOptimizer(Optimizer):
                 resets.append(accumulator.set_global_step(step.value()))
         return group(*resets, *self._local_inits, name="chief_init")
 
+    def lose_workers(self, session: Any, lost: int) -> None:
+        """`lost` of the workers are gone for good; a round that waits for them goes on with those that are left.
+
+        FailedPreconditionError when nobody is.
+        """
+        self._built("lose_workers")
+        if lost >= self._total:
+            raise errors.FailedPreconditionError(f"SyncReplicasOptimizer: {lost} of {self._total} workers are gone; "
+                                                 "restore the newest checkpoint with new ones")
+        session.run(self._resize, {self._members: self._total - lost})
+
+    def follow(self, session: Any) -> None:
+        """From now on, lose a worker when the cluster of `session` loses the task that its gradients come from."""
+        self._built("follow")
+        cluster = getattr(session.backend, "cluster", None)
+        if cluster is None:
+            raise errors.InvalidArgumentError("SyncReplicasOptimizer.follow: the session runs in this process, whose "
+                                              "workers are threads; it is for sessions on a cluster")
+
+        def lost(task: str) -> None:
+            self._gone.add(task)
+            count = sum(worker.partition("/device:")[0] in self._gone for worker in self._workers)
+            if count:
+                self.lose_workers(session, count)
+        cluster.when_lost(lost)
+
     def get_chief_queue_runner(self) -> QueueRunner:
         """Applies the means, step after step; start it on the chief."""
         self._built("get_chief_queue_runner")
         return self._runner
 
     def get_init_tokens_op(self, num_tokens: int = -1) -> Operation:
-        """Puts the first tokens (default: m) into the queue; run once, on the chief."""
+        """Puts the first tokens (default: m) into the queue; run once, on the chief. With m ≤ n it is needed by nobody:
+        workers begin with the step that they are initialised to."""
         step = self._built("get_init_tokens_op")
         count = self._aggregate if num_tokens < 0 else num_tokens
         if count < self._aggregate - self._total:
@@ -136,7 +192,7 @@ class SyncReplicasOptimizer(Optimizer):
         if count == 0:
             return group(name="no_tokens")
         with near(step):
-            return self._queue.enqueue_many([ops.fill([count], step.value())])
+            return self._release(count, step)
 
     def _built(self, where: str) -> Variable:
         if self._global_step is None:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.cluster.conftest import open_files, our_sockets, our_threads
 from workbench import errors
-from workbench.cluster.chief import cluster as chief
+from workbench.cluster.chief import tracker
 from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.link import upgrade
 from workbench.core.trace import Journal
@@ -134,12 +134,12 @@ def test_ctrl_c_ends_the_step_everywhere(echo):
     waits = threading.Event()
     running = threading.Thread(target=lambda: (waits.wait(), os.kill(os.getpid(), signal.SIGINT)))
     running.start()
-    pending_wait = cluster._members_of          # the step is under way once its members were looked up
-    cluster._members_of = lambda handle: (waits.set(), pending_wait(handle))[1]
+    pending_wait = cluster._tracker.members_of          # the step is under way once its members were looked up
+    cluster._tracker.members_of = lambda handle: (waits.set(), pending_wait(handle))[1]
     with pytest.raises(KeyboardInterrupt):
         cluster.run_step("h")
     running.join()
-    cluster._members_of = pending_wait
+    cluster._tracker.members_of = pending_wait
     everywhere(cluster, b"exchange", "again")
     assert float(cluster.run_step("again")[cluster.tasks[0]][0][0]) == 1
     assert all(f["active"] == "[]" for f in cluster.status().values())
@@ -201,7 +201,7 @@ def test_fast_steps_are_sampled_and_asked_for_ones_are_not(echo):
     assert asked in steps
     assert all(sorted(s.task for s in spans) == sorted(cluster.tasks) for spans in steps.values())
     long = [number for number, spans in steps.items() if any(s.end - s.start > 0.02 for s in spans)]
-    assert 1 <= len(steps) <= took / chief._RECORD_SECONDS + len(long) + 2      # the first and the one asked for
+    assert 1 <= len(steps) <= took / tracker._RECORD_SECONDS + len(long) + 2      # the first and the one asked for
     journal.enabled = False
     silent = cluster.next_step()
     cluster.run_step("h", silent, timed=True)

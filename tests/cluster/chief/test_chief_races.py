@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from tests.cluster.chief.test_chief import everywhere
-from tests.cluster.conftest import our_threads
-from tests.cluster.wires import SESSION, Wire
+from tests.cluster.conftest import hosted, our_threads, quiet
+from tests.cluster.wires import SESSION, Told, Wire
+from tests.eventually import eventually
 from tests.interrupts import every_interrupt
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
@@ -23,24 +24,25 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60)]
 
 
 def once(cluster: Cluster, name: str, before: Any) -> None:
-    """Call `before` when the method `name` is called next, then go on."""
-    method = getattr(cluster, name)
+    """Call `before` when the method `name` of the tracker is called next, then go on."""
+    tracker = cluster._tracker
+    method = getattr(tracker, name)
 
     def patched(*arguments: Any) -> Any:
-        delattr(cluster, name)
+        delattr(tracker, name)
         before()
         return method(*arguments)
-    setattr(cluster, name, patched)
+    setattr(tracker, name, patched)
 
 
-@pytest.mark.parametrize("place", ["_trace_level", "_members_of", "_post"])
+@pytest.mark.parametrize("place", ["trace_level", "members_of", "post"])
 def test_a_later_step_on_another_thread_may_overtake_at_any_place(echo, place):
     cluster = everywhere(echo(1, 1), b"exchange")
     once(cluster, place, lambda: cluster.run_step("h"))
     assert float(cluster.run_step("h", deadline=10)[cluster.tasks[0]][0][0]) == 1
 
 
-@pytest.mark.parametrize("place", ["_trace_level", "_members_of", "_post"])
+@pytest.mark.parametrize("place", ["trace_level", "members_of", "post"])
 def test_a_task_lost_between_two_lines_of_a_step_fails_it(echo, place):
     cluster = everywhere(echo(1, 1), b"exchange")
     member = cluster._members[cluster.tasks[1]]
@@ -52,16 +54,16 @@ def test_a_task_lost_between_two_lines_of_a_step_fails_it(echo, place):
     once(cluster, place, lose)
     with pytest.raises((errors.UnavailableError, errors.AbortedError), match=f"{member.task} at .* lost"):
         cluster.run_step("h", deadline=10)
-    assert cluster._pending == {}
+    assert cluster._tracker.pending == {}
 
 
-@pytest.mark.parametrize("place", ["_trace_level", "_members_of", "_post"])
+@pytest.mark.parametrize("place", ["trace_level", "members_of", "post"])
 def test_close_between_two_lines_of_a_step_ends_it(echo, place):
     cluster = everywhere(echo(1, 1), b"exchange")
     once(cluster, place, cluster.close)
     with pytest.raises((errors.FailedPreconditionError, errors.CancelledError), match="closed; start a new one"):
         cluster.run_step("h", deadline=10)
-    assert cluster._pending == {}
+    assert cluster._tracker.pending == {}
 
 
 def test_ctrl_c_at_any_moment_of_a_step_leaves_the_cluster_usable(echo):
@@ -69,16 +71,15 @@ def test_ctrl_c_at_any_moment_of_a_step_leaves_the_cluster_usable(echo):
     places = 0
     for _ in every_interrupt(lambda: cluster.run_step("h", deadline=10), "workbench/cluster/"):
         places += 1
-        assert cluster._pending == {}
+        assert cluster._tracker.pending == {}
         assert float(cluster.run_step("h", deadline=10)[cluster.tasks[0]][0][0]) == 1
     assert places > 30
-    while any(facts["active"] != "[]" or facts["tables"] != "0" for facts in cluster.status().values()):
-        pass                                             # aborts are on their way; the timeout bounds it
+    assert quiet(cluster)
 
 
 def test_ctrl_c_at_any_moment_of_a_registration_leaves_the_cluster_usable(echo):
     cluster = echo(1, 1)
-    for number in every_interrupt(lambda: everywhere(cluster, b"exchange"), "cluster/chief.py", "cluster/transport.py"):
+    for number in every_interrupt(lambda: everywhere(cluster, b"exchange"), "cluster/chief/", "cluster/link/connection.py"):
         everywhere(cluster, b"exchange", f"after {number}")
         assert float(cluster.run_step(f"after {number}", deadline=10)[cluster.tasks[0]][0][0]) == 1
     assert all(member._requests == {} for member in cluster._members.values())
@@ -92,12 +93,11 @@ def test_what_ctrl_c_left_of_close_is_closed_by_the_next(client):
         made[-1].close()
 
     made.append(Cluster(client, 1, 1, engine="echo"))
-    for _ in every_interrupt(start_and_close, "cluster/chief.py"):
+    for _ in every_interrupt(start_and_close, "cluster/chief/"):
         made[-1].close()
         assert set(our_threads()) == before
         made.append(Cluster(client, 1, 1, engine="echo"))
-    while any(client.run(lambda dask_worker: len(dask_worker.plugins["workbench"].host.tasks)).values()):
-        pass                                             # every round asks the workers; the timeout bounds it
+    eventually(lambda: hosted(client) == 0)
 
 
 def test_a_registration_that_fails_leaves_no_request_behind(echo):
@@ -111,14 +111,14 @@ def test_a_registration_that_fails_leaves_no_request_behind(echo):
 def test_the_answer_to_a_request_is_never_taken_for_that_of_a_step():
     """A refusal that comes after its deadline, while a step of whatever number runs."""
     wire, told = Wire(), []
-    member = Member("/job:ps/task:0", "tcp://a", wire, 1, Journal(), lambda *step: told.append(step),
-                    lambda member, error: None, ReceiverGroup("test"))
+    member = Member("/job:ps/task:0", "tcp://a", wire, 1, Journal(), Told(lambda *step: told.append(step)),
+                    ReceiverGroup("test"))
     with pytest.raises(errors.DeadlineExceededError, match="no answer within 0 s"):
         member.ask(m.RegisterPartition("h", b"", {}, {}), 0)
     (number, _), = wire.sent
-    wire.arrive(m.Refused("ShapeError", "a: 3 but 2; fix"), number)
+    wire.arrive(m.Refused("ShapeError", "a: 3 but 2; fix", ""), number)
     assert told == [] and wire.session == SESSION
-    wire.arrive(m.Refused("InternalError", "it could not run"), 5)
+    wire.arrive(m.Refused("InternalError", "it could not run", ""), 5)
     assert [(step, message.error) for _, step, message in told] == [(5, "InternalError")]
 
 
@@ -130,7 +130,7 @@ def test_the_chief_goes_on_when_the_event_loop_of_its_client_is_closed(echo, mon
     dead, reported = asyncio.new_event_loop(), threading.Event()
     dead.close()
     report = cluster._reporter.summary
-    cluster._reporter._client = SimpleNamespace(loop=SimpleNamespace(asyncio_loop=dead))
+    cluster._reporter._client = SimpleNamespace(loop=SimpleNamespace(asyncio_loop=dead), id="mine")
     cluster.run_step("h")
     cluster._reporter.summary = lambda: (report(), reported.set())
     assert reported.wait(5)

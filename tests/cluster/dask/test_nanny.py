@@ -10,7 +10,7 @@ import pytest
 import workbench.cluster.dask.nanny as nanny
 
 ROOT = Path(__file__).resolve().parents[3]
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(90)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
 
 SCRIPT = '''
 import os, signal
@@ -42,7 +42,7 @@ def test_a_script_without_a_guard_runs_once(tmp_path: Path, then: str) -> None:
     script = tmp_path / "plain.py"
     script.write_text(SCRIPT.format(then=then))
     done = subprocess.run([sys.executable, script], cwd=ROOT, env={"PYTHONPATH": str(ROOT), "HOME": str(tmp_path)},
-                          capture_output=True, text=True, timeout=60)
+                          capture_output=True, text=True, timeout=150)
     assert done.stdout.split("\n") == ["begins", "2.0 4.0 plain.py", "ends", ""], done.stderr
     assert done.returncode == 0
     assert "bootstrapping" not in done.stderr

@@ -43,12 +43,17 @@ def test_tasks_have_the_colours_they_have_in_every_view():
 
 def test_workers_with_tasks_are_not_scaled_away():
     plugin = dashboard.WorkbenchScheduler()
-    plugin.members, plugin.rows, plugin.count, plugin.verdict = {}, [], 0, ""
+    plugin.members, plugin.owners, plugin.rows, plugin.count, plugin.verdict = {}, {}, [], 0, ""
     one, two = SimpleNamespace(address="tcp://1"), SimpleNamespace(address="tcp://2")
-    plugin.log_event("workbench", {"session": "s", "members": ["tcp://1"]})
+    plugin.log_event("workbench", {"session": "s", "members": ["tcp://1"], "client": "mine"})
     assert plugin.valid_workers_downscaling(None, [one, two]) == [two]
     plugin.log_event("workbench", {"session": "s", "members": []})
     plugin.log_event("other", {"session": "s", "members": ["tcp://1"]})
+    assert plugin.valid_workers_downscaling(None, [one, two]) == [one, two]
+    plugin.log_event("workbench", {"session": "s", "members": ["tcp://1"], "client": "mine"})
+    plugin.remove_client(None, "another")
+    assert plugin.valid_workers_downscaling(None, [one, two]) == [two]
+    plugin.remove_client(None, "mine")                  # killed: it could not say goodbye
     assert plugin.valid_workers_downscaling(None, [one, two]) == [one, two]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.cluster.wires import Told
 from tests.interrupts import every_interrupt
 from workbench.cluster.chief.member import Member
 from workbench.cluster.link import connection as transport
@@ -108,7 +109,7 @@ def test_an_owner_that_lets_others_receive_hears_of_the_end_once(one_way, crashe
 def test_ctrl_c_at_any_moment_leaves_the_connection_to_others(wait):
     pair = Pair()
     sent: list[bool] = []
-    for _ in every_interrupt(lambda: pair.connection.send([b"x" * 40], wait), "cluster/transport.py"):
+    for _ in every_interrupt(lambda: pair.connection.send([b"x" * 40], wait), "cluster/link/connection.py"):
         thread = threading.Thread(target=lambda: sent.append(pair.connection.send([b"x" * 40], wait)), daemon=True)
         thread.start()
         thread.join(5)
@@ -123,9 +124,9 @@ def test_a_long_transfer_is_a_sign_of_life(monkeypatch, direction):
     ours, other = socket.socketpair(socket.AF_UNIX)
     connection, group = SocketConnection("task", SESSION, ours, ours, BufferPool()), ReceiverGroup("test")
     answered = threading.Event()
-    member = Member("task", "tcp://a", connection, 1, Journal(), lambda *step: answered.set(), lambda *lost: None, group)
+    member = Member("task", "tcp://a", connection, 1, Journal(), Told(lambda *step: answered.set()), group)
     array, counts = np.zeros(30 << 20, np.uint8), []
-    message: m.Message = m.RunStep("h", 0, 0, {"x": array}) if direction == "feed" else m.Done(1.0, [array])
+    message: m.Message = m.RunStep("h", (), 0, {"x": array}) if direction == "feed" else m.Done(1.0, [array])
     data = m.encode(message, SESSION, 1, 1)
     if direction == "feed":
         sending = threading.Thread(target=connection.send, args=(data,), daemon=True)

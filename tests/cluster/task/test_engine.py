@@ -1,7 +1,9 @@
 """The engine of a task with scripted neighbours: whenever an abort comes, the step ends and harms no later one."""
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,13 +11,16 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.eventually import eventually
 from workbench import errors
 from workbench.cluster.chief.backend import ClusterBackend
 from workbench.cluster.task import engine as module
 from workbench.cluster.task.engine import GraphEngine
 from workbench.cluster.task.engines import SILENT, TaskContext
 from workbench.core.compile.instance import Instance
+from workbench.core.graph.build import ops
 from workbench.core.run.rendezvous import LocalRendezvous
+from workbench.core.state.variables import VariableState
 from workbench.core.trace import Journal
 
 pytestmark = pytest.mark.timeout(30)
@@ -37,6 +42,9 @@ class Registered:
 
     def register_all(self, handle: str, programs: Any, targets: Any) -> None:
         self.program = programs[TASK]
+
+    def unregister(self, handles: Any) -> None:
+        """Nothing is kept."""
 
     def run_step(self, handle: str, **options: Any) -> dict[str, list[Any]]:
         return {}
@@ -123,6 +131,93 @@ def test_a_step_that_ends_well_during_its_abort_gives_no_cancelled_instance_back
     steps.abort(1)
     assert steps.answers[1] == [6.0]
     assert all(not instance.cancelled.is_set() for instance in steps.pool._idle[False])
+
+
+@wb.op("x[...] -> [...]", types="T:float -> T")
+def held_up(x: Any) -> Any:
+    """A kernel that says it began and returns when the test lets it."""
+    began.set()
+    assert go_on.wait(20)
+    return x
+
+
+began, go_on = threading.Event(), threading.Event()
+
+
+def test_a_step_that_is_aborted_inside_a_kernel_answers_when_the_kernel_returned():
+    """A plan of one piece cannot be stopped: what it writes must have been written before anybody says it is over."""
+    began.clear()
+    go_on.clear()
+    v = wb.Variable(1.0, name="v")
+    steps = Steps(v.assign_add(ops.held_up(wb.placeholder_with_default(1.0, []))))
+    steps.engine.container.get("v", VariableState, lambda: VariableState("v", wb.float32, wb.TensorShape([]))).assign(
+        np.float32(1))
+    thread = threading.Thread(target=steps.run, args=(1,))
+    thread.start()
+    assert began.wait(5)
+    steps.abort(1)
+    assert 1 not in steps.answers
+    go_on.set()
+    thread.join(5)
+    assert 1 in steps.answers and steps.engine._running == {}
+
+
+def test_a_step_of_several_pieces_answers_when_the_last_one_returned():
+    """Heavy pieces run on threads of their own: a step that was aborted is over when the last of them is."""
+    began.clear()
+    go_on.clear()
+    queue = wb.FIFOQueue(4, ["float32"], shapes=[[20_000]], name="queue")
+    steps = Steps(wb.reduce_sum(ops.held_up(queue.dequeue() * 2.0)))
+    running = threading.Thread(target=lambda: (steps.run(1), put(steps, 20_000, 1.0)))
+    running.start()
+    assert began.wait(5)
+    aborting = threading.Thread(target=steps.abort, args=(1,))
+    aborting.start()
+    aborting.join(0.05)
+    assert 1 not in steps.answers
+    go_on.set()
+    for thread in (running, aborting):
+        thread.join(5)
+    eventually(lambda: 1 in steps.answers)
+    assert isinstance(steps.answers[1], errors.CancelledError) and steps.engine._running == {}
+
+
+def test_what_was_unregistered_is_gone_with_its_memory():
+    steps = Steps(wb.reduce_sum(wb.placeholder_with_default(np.ones(20_000, np.float32), [20_000])))
+    steps.run(1)
+    pool = weakref.ref(steps.pool)
+    del steps.pool
+    steps.engine.unregister("h")
+    gc.collect()
+    assert pool() is None and steps.answers[1] == [20_000.0]
+    steps.run(2)
+    assert isinstance(steps.answers[2], errors.NotFoundError)
+
+
+def test_a_reset_forgets_the_variables_of_a_container_and_what_is_bound_to_them():
+    v = wb.Variable([1.0, 2.0], name="v")
+    steps = Steps(v.value())
+    state = steps.engine.container.get("v", VariableState, lambda: VariableState("v", wb.float32, wb.TensorShape([2])))
+    state.assign(np.float32([1, 2]))
+    steps.run(1)
+    assert steps.answers[1][0].tolist() == [1, 2]
+    steps.engine.reset(["elsewhere"])
+    steps.run(2)
+    assert steps.answers[2][0].tolist() == [1, 2]
+    steps.engine.reset([""])
+    steps.run(3)
+    assert isinstance(steps.answers[3], errors.FailedPreconditionError)
+    assert "never initialised" in steps.answers[3].message
+
+
+@pytest.mark.parametrize("fetch, light", [
+    (lambda: wb.read_file("name"), False), (lambda: wb.constant(1.0) + wb.placeholder_with_default(1.0, []), True),
+    (lambda: wb.Variable(1.0, name="v").assign_add(1.0), True),
+    (lambda: wb.as_string(wb.placeholder_with_default(1.0, [])), False),
+    (lambda: ops.held_up(wb.placeholder_with_default(1.0, [])), False)])
+def test_what_may_take_long_never_runs_where_it_arrives(fetch, light):
+    """Aborts and probes wait behind it: a file on a slow disk would look like a dead task."""
+    assert Steps(fetch()).engine._prepared["h"].light is light
 
 
 def test_closing_ends_what_runs():

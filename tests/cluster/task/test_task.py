@@ -32,15 +32,28 @@ class Scripted:
 
     def __init__(self, context: Any) -> None:
         self.context = context
+        self.unfinished: list[Any] = []        # what tells the task that a step is over
+        self.handles: set[str] = set()
+        self.preparing = lambda: None
 
     def register(self, handle: str, program: bytes) -> None:
-        """Nothing to prepare."""
+        self.preparing()
+        self.handles.add(handle)
+
+    def unregister(self, handle: str) -> None:
+        self.handles.discard(handle)
 
     def run(self, handle: str, step: int, feeds: Any, send: Any, rendezvous: Any, done: Any, trace: int) -> None:
         getattr(self, handle)(step, send, rendezvous, done)
 
     def answer(self, step: int, send: Any, rendezvous: Any, done: Any) -> None:
         done([np.float32(step)])
+
+    def held(self, step: int, send: Any, rendezvous: Any, done: Any) -> None:
+        self.unfinished.append(done)
+
+    def broken(self, step: int, send: Any, rendezvous: Any, done: Any) -> None:
+        done([step / 0])
 
     def too_much(self, step: int, send: Any, rendezvous: Any, done: Any) -> None:
         done([np.zeros(3).view(Unwilling)])
@@ -73,15 +86,19 @@ class Scene:
         self._dialling = dialling
         self.task = Task(HERE, SESSION, self.chief, self._dial, lambda task: None)
         self.task.start()
-        self.chief.arrive(m.OpenTask(HERE, "scripted", {HERE: "tcp://a", THERE: "tcp://b"}, True, 5.0))
+        self.chief.arrive(m.OpenTask(HERE, "scripted", {HERE: "tcp://a", THERE: "tcp://b"}, True, 5.0, 10.0))
 
     def _dial(self, task: Task, target: str, address: str) -> Wire:
         self._dialling()
         self.dialled.append(Wire(target))
         return self.dialled[-1]
 
-    def run(self, handle: str, step: int, oldest: int = 0) -> None:
-        self.chief.arrive(m.RunStep(handle, oldest, 0, {}), step)
+    def run(self, handle: str, step: int, live: tuple[int, ...] = ()) -> None:
+        self.chief.arrive(m.RunStep(handle, live, 0, {}), step)
+
+    @property
+    def engine(self) -> Scripted:
+        return self.task._engine
 
     def answers(self, step: int) -> list[m.Message]:
         return [message for number, message in self.chief.sent if number == step]
@@ -113,10 +130,10 @@ def test_a_step_that_is_over_before_it_begins_is_answered():
     scene = Scene()
     scene.chief.arrive(m.Abort("CancelledError", "stopped"), 2)
     scene.run("answer", 2)
-    scene.run("answer", 7, oldest=7)
-    scene.run("answer", 5, oldest=5)
+    scene.run("answer", 7)
+    scene.run("answer", 5)
     for step in (2, 5):
-        failed, = scene.answers(step)
+        *_, failed = scene.answers(step)
         assert (failed.error, failed.message) == ("AbortedError", f"step {step}: it was over at {HERE} before it began; run "
                                                   "it again with a new number")
     done, = scene.answers(7)
@@ -124,19 +141,98 @@ def test_a_step_that_is_over_before_it_begins_is_answered():
 
 
 def test_one_long_step_does_not_slow_the_others():
-    """While step 1 runs no later step may be forgotten, so looking for what may must become rare."""
+    """While step 1 runs all others come and go, and nothing is kept of them."""
     scene = Scene()
-    scene.run("wide", 1, oldest=1)
-    kept = [scene.task._finished]
+    scene.run("wide", 1)
     for step in range(2, 3000):
-        scene.run("answer", step, oldest=1)
-        if scene.task._finished is not kept[-1]:
-            kept.append(scene.task._finished)
-    assert len(kept) < 10 and len(scene.task._finished) == 2998
+        scene.run("answer", step, live=(1,))
+        assert scene.task.facts()["remembered"] <= 1
+    assert scene.task.facts()["active"] == [1]
+
+
+def test_a_step_that_is_overtaken_on_its_way_still_runs():
+    scene = Scene()
+    scene.run("answer", 3, live=(2,))
+    scene.run("answer", 2, live=())
+    assert [type(message) for message in scene.answers(2) + scene.answers(3)] == [m.Done, m.Done]
+
+
+def test_an_aborted_step_is_over_when_its_last_kernel_returned():
+    """Until then it may write, so nobody may take it for over."""
+    scene = Scene()
+    scene.run("held", 1)
     scene.chief.arrive(m.Abort("CancelledError", "stopped"), 1)
-    for step in range(3000, 9000):
-        scene.run("answer", step, oldest=step)
-    assert len(scene.task._finished) < 600 and scene.task._full == 256
+    assert scene.answers(1) == [] and scene.task.facts()["aborting"] == [1] and scene.task.facts()["active"] == []
+    scene.engine.unfinished.pop()([np.float32(1)])
+    assert scene.answers(1) == [m.Ended()] and scene.task.facts()["aborting"] == []
+    scene.chief.arrive(m.Abort("CancelledError", "stopped"), 1)
+    assert scene.answers(1) == [m.Ended(), m.Ended()]
+
+
+def test_a_step_that_lost_its_peer_is_over_when_its_last_kernel_returned():
+    scene = Scene()
+    scene.chief.arrive(m.RegisterPartition("held", b"", {}, {HERE: "", THERE: ""}), 3)
+    wire = Wire(THERE)
+    scene.task.add_inbound(wire)
+    scene.run("held", 1)
+    wire.end(EOFError("the other end closed the connection"))
+    failed, = scene.answers(1)
+    assert failed.error == "AbortedError" and failed.peer == THERE and not failed.over
+    scene.chief.arrive(m.Abort("AbortedError", failed.message), 1)
+    assert scene.answers(1) == [failed]
+    scene.engine.unfinished.pop()([np.float32(1)])
+    assert scene.answers(1) == [failed, m.Ended()]
+
+
+def test_a_broken_link_is_reported_also_when_no_step_runs():
+    """What the peer sent for a step that is still on its way here went with the link."""
+    scene = Scene()
+    wire = Wire(THERE)
+    scene.task.add_inbound(wire)
+    wire.end(EOFError("the other end closed the connection"))
+    assert scene.chief.sent[-1] == (-1, m.LinkLost(THERE, "the other end closed the connection"))
+
+
+def test_what_is_unregistered_while_it_is_prepared_does_not_stay():
+    scene = Scene()
+    scene.engine.preparing = lambda: scene.chief.arrive(m.Unregister(("answer",)), -1)
+    scene.chief.arrive(m.RegisterPartition("answer", b"", {}, {}), 3)
+    assert scene.engine.handles == set() and scene.task._parties == {}
+
+
+def test_orders_of_another_epoch_are_refused():
+    scene = Scene()
+    scene.chief.arrive(m.OpenTask(HERE, "scripted", {HERE: "tcp://a"}, True, 5.0, 10.0), 4)
+    scene.chief.arrive(m.RunStep("answer", (), 0, {}), 1, epoch=2)
+    again, = scene.answers(4)
+    assert again.error == "AlreadyExistsError"
+    assert again.message == f"{HERE}: it is open in epoch 1, OpenTask came again with epoch 1; open a new task"
+    old, = scene.answers(1)
+    assert old.message == f"{HERE}: RunStep is of epoch 2 but the task is open in epoch 1; its sender was replaced"
+
+
+def test_a_chief_that_falls_silent_is_noticed():
+    scene = Scene()
+    assert all(scene.task.tick(1.0) for _ in range(10)) and not scene.task.tick(1.0)
+    scene.chief.arrive(m.ClockProbe(1.0))
+    assert scene.task.tick(10.0)
+    scene.chief.pieces += 1                  # it is busy with a long tensor
+    assert scene.task.tick(10.0) and not scene.task.tick(1.0)
+
+
+def test_a_task_that_leaves_says_why():
+    scene = Scene()
+    scene.task.leave("its Dask worker stops")
+    assert scene.chief.sent[-1] == (-1, m.Leaving("its Dask worker stops")) and scene.chief.closed
+
+
+def test_the_traceback_of_an_error_that_nobody_expected_travels():
+    scene = Scene()
+    scene.run("broken", 1)
+    failed, = scene.answers(1)
+    assert failed.error == "ZeroDivisionError" and "in broken" in failed.trace
+    scene.run("odd_name", 2)
+    assert scene.answers(2)[0].trace == ""
 
 
 def test_a_connection_that_broke_is_made_anew():

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import random
+import struct
 
 import ml_dtypes
 import msgpack
@@ -16,12 +17,14 @@ from workbench.core.trace import Span
 SPAN = Span("op", "dense/MatMul", "/job:ps/task:0", "/job:ps/task:0/device:CPU:0", 1, 0.5, 0.75, 3, "k", 12, "MatMul")
 
 EXAMPLES = [
-    m.OpenTask("/job:ps/task:0", "graph", {"/job:ps/task:0": "tcp://127.0.0.1:1"}, False, 10.0),
+    m.OpenTask("/job:ps/task:0", "graph", {"/job:ps/task:0": "tcp://127.0.0.1:1"}, False, 10.0, 30.0),
     m.Opened("/job:ps/task:0", 4711), m.Registered("h"),
     m.RegisterPartition("h", b"\x00program", {"/job:worker/task:0": ""}, {"/job:ps/task:0": ""}),
-    m.Refused("ShapeError", "a: 3 but 2; fix"), m.Abort("CancelledError", "stopped"),
-    m.Failed("OutOfRangeError", "queue: empty; stop", ""), m.StatusRequest(True), m.Status({"active": "[3]"}),
+    m.Refused("ShapeError", "a: 3 but 2; fix", ""), m.Abort("CancelledError", "stopped"),
+    m.Failed("OutOfRangeError", "queue: empty; stop", "", True, ""), m.Ended(), m.LinkLost("/job:ps/task:0", "EOF"),
+    m.Unregister(("h", "g")), m.Reset(("", "a")), m.WasReset(), m.StatusRequest(True), m.Status({"active": "[3]"}),
     m.ClockProbe(1.25), m.ClockReply(1.25, 1.5, 1.75), m.SpanBatch(2, (SPAN, SPAN)), m.Close(),
+    m.Leaving("it stops"),
 ]
 
 
@@ -49,7 +52,7 @@ ARRAYS = [np.arange(6).reshape(2, 3).astype(dtype) for dtype in DTYPES.values()]
 def test_arrays_survive(array):
     got = m.decode(frame_of(m.Tensor("k", False, array))).value
     assert got.dtype == array.dtype and got.shape == array.shape and got.tobytes() == array.tobytes()
-    both = m.decode(frame_of(m.RunStep("h", 1, 0, {"x": array, "y": np.int8(1)}))).feeds
+    both = m.decode(frame_of(m.RunStep("h", (1, 2), 0, {"x": array, "y": np.int8(1)}))).feeds
     assert both["x"].tobytes() == array.tobytes() and both["y"] == 1
     assert m.decode(frame_of(m.Done(0.5, [array, None]))).fetches[0].shape == array.shape
 
@@ -82,7 +85,7 @@ def test_objects_do_not_travel():
 def test_empty_arrays_need_no_payload(shape):
     """A feed of nothing but an empty batch, of strings too, comes with no data at all."""
     for array in (np.full(shape, b"", object), np.empty(shape, np.float32)):
-        got = m.decode(frame_of(m.RunStep("h", 1, 0, {"x": array}))).feeds["x"]
+        got = m.decode(frame_of(m.RunStep("h", (1, 2), 0, {"x": array}))).feeds["x"]
         assert got.shape == shape and got.dtype == array.dtype
         assert m.decode(frame_of(m.Done(0.5, [array]))).fetches[0].shape == shape
 
@@ -115,7 +118,7 @@ def header(**changes):
 @pytest.mark.parametrize("changes, text", [
     ({"magic": b"GET "}, r"magic is b'GET ', expected b'WBx\\n'; the peer does not speak workbench"),
     ({"version": 9}, "version is 9, expected 1; install the same workbench everywhere"),
-    ({"meta": 1 << 30}, "meta is 1073741824 bytes, at most 268435456"),
+    ({"meta": 1 << 30}, "meta is 1073741824 bytes, at most 16777216"),
     ({"data": 1 << 60}, "data is 1152921504606846976 bytes, at most"),
 ])
 def test_bad_headers(changes, text):
@@ -129,26 +132,31 @@ def control(body, kind=m.RunStep, data=None):
 
 
 @pytest.mark.parametrize("frame, text", [
-    (Frame(Header(99, 0, 7, 1, 0, 3, 0), b"", None), "kind is 99, expected 1 to 16"),
+    (Frame(Header(99, 0, 7, 1, 0, 3, 0), b"", None), "kind is 99, expected 1 to 22"),
     (Frame(Header(6, 0, 7, 1, 3, 3, 0), b"\xc1\xff\x00", None), "RunStep: .* in a body of 3 bytes"),
     (control({"handle": "h"}), "RunStep: body has dict fields, expected 4"),
     (control(["h", 1]), "RunStep: body has 2 fields, expected 4"),
-    (control([17, 1, 0, []]), "RunStep.handle: 17 is no text of at most 512 characters"),
-    (control(["h", -1, 0, []]), "RunStep.oldest: -1 is no integer between 0"),
-    (control(["h", True, 0, []]), "RunStep.oldest: True is no integer"),
-    (control(["h", 1, 4, []]), "RunStep.trace: 4 is no integer between 0 and 3"),
-    (control(["h", 1, 0, [["x", ["float32", [3], 12]]]]), "RunStep.feeds x: 12 bytes at 0 go beyond the 0 that were sent"),
-    (control(["h", 1, 0, [["x", ["float99", [3], 12]]]], data=bytes(64)), "dtype is 'float99', expected one of bool"),
-    (control(["h", 1, 0, [["x", ["float32", [4], 12]]]], data=bytes(64)), r"float32 of shape \[4\] takes 16 bytes but 12"),
-    (control(["h", 1, 0, [["x", ["float32", [-1], 12]]]], data=bytes(64)), "is no array description"),
-    (control(["h", 1, 0, [["x", ["string", [2], 6]]]], data=b"\x01\0\0\0a" + bytes(59)), "string 1 of 2 ends at byte"),
-    (control(["h", 1, 0, []], data=bytes(64)), "RunStep: uses 0 payload bytes of 64"),
+    (control([17, [1], 0, []]), "RunStep.handle: 17 is no text of at most 512 characters"),
+    (control(["h", [-1], 0, []]), r"RunStep.live: \[-1\] is no list of integer between 0"),
+    (control(["h", [True], 0, []]), r"RunStep.live: \[True\] is no list of integer"),
+    (control(["h", 7, 0, []]), "RunStep.live: 7 is no list of integer"),
+    (control(["h", [1], 4, []]), "RunStep.trace: 4 is no integer between 0 and 3"),
+    (control(["h", [1], 0, [["x", ["float32", [3], 12]]]]), "RunStep.feeds x: 12 bytes at 0 go beyond the 0 that were sent"),
+    (control(["h", [1], 0, [["x", ["float99", [3], 12]]]], data=bytes(64)), "dtype is 'float99', expected one of bool"),
+    (control(["h", [1], 0, [["x", ["float32", [4], 12]]]], data=bytes(64)), r"float32 of shape \[4\] takes 16 bytes but 12"),
+    (control(["h", [1], 0, [["x", ["float32", [-1], 12]]]], data=bytes(64)), "is no array description"),
+    (control(["h", [1], 0, [["x", ["string", [2], 6]]]], data=b"\x01\0\0\0a" + bytes(59)), "string 1 of 2 ends at byte"),
+    (control(["h", [1], 0, []], data=bytes(64)), "RunStep: uses 0 payload bytes of 64"),
     (control([float("nan")], m.ClockProbe), "ClockProbe.sent: nan is no finite number"),
     (control([0, [["op", 1]]], m.SpanBatch), r"SpanBatch.spans: \['op', 1\] is no trace span"),
     (Frame(Header(10, 2, 7, 1, 1, 3, 4), b"k", bytearray(4)), "Tensor k: 4 bytes came with a valueless token"),
     (Frame(Header(10, 63 << 2, 7, 1, 1, 3, 0), b"k", None), "rank 63"),
     (Frame(Header(10, 200 << 8, 7, 1, 1, 3, 0), b"k", None), "dtype code 200 in 1 bytes"),
     (Frame(Header(10, 2, 7, 1, 1, 3, 0), b"\xff", None), "Tensor.key: 'utf-8' codec"),
+    (Frame(Header(10, 2 << 2 | 10 << 8, 7, 1, 17, 3, 0), struct.pack("<2Q", 0, 2**63) + b"k", None),
+     r"k: shape \[0, 9223372036854775808\] has more elements than the"),
+    (Frame(Header(10, 2 << 2 | 15 << 8, 7, 1, 17, 3, 0), struct.pack("<2Q", 0, 2**63) + b"k", None), "has more elements than"),
+    (control(["h", [1], 0, [["x", ["float32", [0, 2**47, 2**47], 0]]]]), "RunStep.feeds x: shape .* has more elements than"),
 ])
 def test_bad_bodies_are_refused_by_name(frame, text):
     with pytest.raises(errors.DataLossError, match=text):
@@ -157,7 +165,7 @@ def test_bad_bodies_are_refused_by_name(frame, text):
 
 def test_random_damage_never_gets_further_than_an_error():
     random.seed(1)
-    arrays = m.RunStep("h", 1, 0, {"x": np.ones(3)}), m.Tensor("k", False, np.ones(3))
+    arrays = m.RunStep("h", (1, 2), 0, {"x": np.ones(3)}), m.Tensor("k", False, np.ones(3))
     frames = [frame_of(message) for message in (*EXAMPLES, *arrays)]
     refused = 0
     for _ in range(3000):
@@ -170,3 +178,12 @@ def test_random_damage_never_gets_further_than_an_error():
         except errors.DataLossError:
             refused += 1
     assert refused > 1000
+
+
+@pytest.mark.parametrize("kind, meta, most", [(m.RunStep.kind, 17 << 20, 16 << 20), (m.Done.kind, 17 << 20, 16 << 20),
+                                              (m.RegisterPartition.kind, 257 << 20, 256 << 20)])
+def test_only_a_program_may_be_long(kind, meta, most):
+    """A small map unpacks to seventy times its bytes: the bound on what a stranger makes us hold is the bound of a body."""
+    with pytest.raises(errors.DataLossError, match=f"meta is {meta} bytes, at most {most} are allowed"):
+        parse_header(HEADER.pack(MAGIC, 1, kind, 0, 7, 1, meta, 3, 0))
+    assert parse_header(HEADER.pack(MAGIC, 1, m.RegisterPartition.kind, 0, 7, 1, 17 << 20, 3, 0)).meta == 17 << 20

@@ -151,3 +151,34 @@ def test_sparse_gradients_give_distinct_rows_and_the_same_mean_as_dense_ones():
 def test_wrong_sparse_gradients_are_refused(indices: list[int], values: Any, text: str):
     with pytest.raises(errors.InvalidArgumentError, match=text):
         SparseAccumulator("s", float32, Shape([5, 2])).apply(0, np.array(indices), values)
+
+
+def test_a_worker_counts_once_per_step_however_often_it_tries():
+    """Its first attempt was aborted after this accumulator and before the next one."""
+    accumulator = make()
+    wanted = take(accumulator, 2)
+    accumulator.apply(0, grad(1, 1), worker="a")
+    accumulator.apply(0, grad(9, 9), worker="a")
+    assert wanted.pending and accumulator.count() == 1 and accumulator.repeated == 1
+    accumulator.apply(0, grad(3, 3), worker="b")
+    assert wanted.values == [[2, 2]]
+    accumulator.apply(1, grad(5, 5), worker="a")
+    assert accumulator.count() == 1
+
+
+def test_nobody_waits_for_workers_that_are_gone():
+    accumulator = make()
+    wanted = take(accumulator, 3)
+    accumulator.apply(0, grad(1, 1))
+    accumulator.apply(0, grad(3, 3))
+    assert wanted.pending
+    accumulator.set_members(2)
+    assert wanted.values == [[2, 2]]
+    again = take(accumulator, 3)
+    accumulator.apply(1, grad(1, 1))
+    assert again.pending
+    accumulator.set_members(5)
+    accumulator.apply(1, grad(1, 1))
+    assert again.pending
+    with pytest.raises(errors.InvalidArgumentError, match="accumulator 'a': 0 workers are left; one is needed"):
+        accumulator.set_members(0)

@@ -1,6 +1,7 @@
-"""A session's steps on a cluster: partitions are registered once, a step is one message per task."""
+"""A session's steps on a cluster: partitions are registered as long as they are used, a step is one message per task."""
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -21,6 +22,7 @@ class Tasks(Protocol):
     device_types: dict[str, str]
 
     def register_all(self, handle: str, programs: Any, targets: Any) -> None: ...
+    def unregister(self, handles: Any) -> None: ...
     def run_step(self, handle: str, *, feeds_by_task: Any, timed: bool, deadline: float | None) -> dict[str, list[Any]]: ...
 
 
@@ -31,6 +33,7 @@ class ClusterBackend:
 
     def __init__(self, cluster: Tasks) -> None:
         self.cluster = cluster
+        self._registered: weakref.WeakSet[_Runner] = weakref.WeakSet()
         types = {task: kind.upper() for task, kind in cluster.device_types.items()}
         for task in types:
             if task not in cluster.tasks:
@@ -47,12 +50,16 @@ class ClusterBackend:
         programs = {_task(p.device): dump(p.program) for p in parts}
         targets = {_task(p.device): sorted({_task(op.attrs["target"]) for op in p.program.graph.operations
                                             if op.type == "send"} - {_task(p.device)}) for p in parts}
+        runner = _Runner(self.cluster, name, [(_task(p.device), p.feeds, p.fetches) for p in parts], fetches)
+        self._registered.add(runner)      # first: tasks that did register must forget it when another refuses
         if programs:
             self.cluster.register_all(name, programs, targets)
-        return _Runner(self.cluster, name, [(_task(p.device), p.feeds, p.fetches) for p in parts], fetches)
+        return runner
 
     def close(self) -> None:
-        """The cluster outlives its sessions; its owner closes it."""
+        """Tasks forget what was registered here; the cluster outlives its sessions, its owner closes it."""
+        for runner in list(self._registered):
+            runner.release()
 
 
 class _Runner:
@@ -60,6 +67,9 @@ class _Runner:
 
     def __init__(self, cluster: Tasks, handle: str, routes: list[tuple[str, list[int], list[int]]], fetches: int) -> None:
         self._cluster, self._handle, self._routes, self._fetches = cluster, handle, routes, fetches
+        self.release = weakref.finalize(self, cluster.unregister, (handle,))
+        """What a session no longer keeps, tasks need not keep either; calling it again does nothing."""
+        self.release.atexit = False
 
     def run(self, feeds: Sequence[Any], step: int, traced: bool = False, deadline: float | None = None,
             journal: Journal | None = None) -> Sequence[Any]:

@@ -6,8 +6,7 @@ import itertools
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from workbench import errors
 from workbench.cluster.link.connection import Connection
@@ -18,8 +17,13 @@ from workbench.core.trace import Journal
 
 __all__ = ["Member"]
 
-StepHandler = Callable[["Member", int, m.Message], None]
-LossHandler = Callable[["Member", "BaseException | None"], None]
+
+class Listener(Protocol):
+    """Who hears what tasks say of steps, and of losses."""
+
+    def on_step(self, member: Member, step: int, message: m.Message) -> None: ...
+    def on_link_lost(self, member: Member, peer: str, why: str) -> None: ...
+    def on_lost(self, member: Member, error: BaseException | None) -> None: ...
 
 
 class _Request:
@@ -38,7 +42,7 @@ class Member:
     """One task of a session as the chief sees it. Thread-safe."""
 
     def __init__(self, task: str, address: str, connection: Connection, epoch: int, journal: Journal,
-                 on_step: StepHandler, on_lost: LossHandler, group: ReceiverGroup) -> None:
+                 listener: Listener, group: ReceiverGroup) -> None:
         self.task, self.address, self.connection = task, address, connection
         self.session, self.epoch = connection.session, epoch
         self.pid = 0
@@ -49,7 +53,7 @@ class Member:
         self.last_seconds = 0.0
         self.lost_spans = 0                        # fell out of the task's bounded records before they were sent
         self._journal = journal
-        self._on_step, self._on_lost = on_step, on_lost
+        self._listener = listener
         self._numbers = itertools.count(-2, -1)    # of requests; those of steps are positive, -1 is none
         self._requests: dict[int, _Request] = {}
         self._lock = threading.Lock()
@@ -125,21 +129,27 @@ class Member:
         message, number = m.decode(frame), frame.header.step
         self.unanswered = 0
         kind = type(message)
-        if kind is m.Done or kind is m.Failed:
-            self._on_step(self, number, message)
+        if kind is m.Done or kind is m.Failed or kind is m.Ended:
+            self._listener.on_step(self, number, message)
         elif kind is m.ClockReply:
             self._on_clock(message)                 # type: ignore[arg-type]
         elif kind is m.SpanBatch:
             offset, bound = self.clock
             self.lost_spans += message.lost         # type: ignore[attr-defined]
             self._journal.merge(self.task, message.spans, offset, bound, message.lost)      # type: ignore[attr-defined]
+        elif kind is m.Leaving:
+            self._listener.on_lost(self, errors.UnavailableError(message.why))      # type: ignore[attr-defined]
+        elif kind is m.LinkLost:
+            self._listener.on_link_lost(self, message.peer, message.why)      # type: ignore[attr-defined]
         else:
             self._on_answer(number, message)
 
     def _on_answer(self, number: int, message: m.Message) -> None:
         if type(message) is m.Refused:
             found: Any = errors.by_name(message.error, message.message)
-        elif type(message) in (m.Opened, m.Registered, m.Status):
+            if message.trace:
+                found.add_note(message.trace)
+        elif type(message) in (m.Opened, m.Registered, m.Status, m.WasReset):
             found = message
         else:
             raise errors.DataLossError(f"{self.task}: sent {type(message).__name__} to the chief; "
@@ -149,10 +159,10 @@ class Member:
         if request is not None:
             request.set(found)
         elif isinstance(found, errors.Error) and number >= 0:        # a step that could not be answered in another way
-            self._on_step(self, number, m.Failed(message.error, message.message, ""))     # type: ignore[attr-defined]
+            self._listener.on_step(self, number, m.Failed(message.error, message.message, "", True, message.trace))     # type: ignore[attr-defined]
 
     def _on_close(self, connection: Connection, error: BaseException | None) -> None:
-        self._on_lost(self, error)
+        self._listener.on_lost(self, error)
         reason = self.lost or errors.CancelledError(f"{self.task}: the cluster was closed; start a new one")
         with self._lock:
             waiting = list(self._requests.values())

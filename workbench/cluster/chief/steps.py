@@ -15,11 +15,11 @@ __all__ = ["PendingStep", "deferred_interrupt"]
 class PendingStep:
     """One step: counts answers, keeps the first failure, wakes its caller once. Thread-safe."""
 
-    __slots__ = ("_latch", "_lock", "_primary", "error", "handle", "missing", "results", "secondary", "step", "trace")
+    __slots__ = ("_latch", "_lock", "_over", "_primary", "error", "handle", "missing", "results", "secondary", "step", "trace")
 
     def __init__(self, step: int, handle: str, tasks: tuple[str, ...], trace: int = 0) -> None:
         self.step, self.handle, self.trace = step, handle, trace
-        self.missing = set(tasks)
+        self.missing = set(tasks)            # that have not said their last word of this step
         self.results: dict[str, list[Any]] = {}
         self.error: errors.Error | None = None
         self.secondary = False               # the error only reports that some peer was lost
@@ -27,13 +27,24 @@ class PendingStep:
         self._latch = threading.Lock()       # held until the step is decided: cheaper than an Event
         self._latch.acquire()
         self._primary: threading.Condition | None = None      # somebody waits for the primary failure
+        self._over: threading.Event | None = None             # somebody waits for the last word of the last task
 
     def done(self, task: str, fetches: list[Any]) -> None:
         with self._lock:
-            self.missing.discard(task)
             self.results[task] = fetches
+            self._strike(task)
             if not self.missing and self.error is None:
                 self._latch.release()
+
+    def over_at(self, task: str) -> None:
+        """Nothing of a step that failed runs at `task` any more."""
+        with self._lock:
+            self._strike(task)
+
+    def _strike(self, task: str) -> None:
+        self.missing.discard(task)
+        if not self.missing and self._over is not None:
+            self._over.set()
 
     def fail(self, error: errors.Error, secondary: bool = False) -> None:
         """Record a failure. A primary one replaces a secondary one, which only names its consequence."""
@@ -51,6 +62,14 @@ class PendingStep:
     def wait(self, timeout: float | None) -> bool:
         """Block until all answered or one failed; False when `timeout` seconds passed."""
         return self._latch.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
+
+    def wait_until_over(self, timeout: float) -> bool:
+        """After a failure: block until nothing of the step runs anywhere; False when `timeout` seconds passed."""
+        with self._lock:
+            if not self.missing:
+                return True
+            self._over = threading.Event()
+        return self._over.wait(timeout)
 
     def wait_for_cause(self, timeout: float) -> None:
         """After a secondary failure: give the primary one a moment to arrive."""

@@ -23,6 +23,7 @@ __all__ = ["choose_workers", "embedded", "install", "install_page", "resolve"]
 logger = logging.getLogger("workbench")
 
 
+_SILENT = 1 << 20      # what counts as the tasks of a worker that does not say how many it has
 _CALM = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "500ms",
          "distributed.admin.system-monitor.interval": "1s"}
 """Dask looks at itself 150 times a second in every process, which small steps feel; see docs/decisions.md."""
@@ -95,21 +96,27 @@ async def install_page(client: Client) -> None:
     try:
         await client.register_plugin(WorkbenchScheduler())
     except Exception as error:
-        logger.info("workbench: no step-time page in the Dask dashboard (%s: %s)", type(error).__name__, error)
+        logger.warning("workbench: the Dask scheduler did not take our plugin (%s: %s); there is no step-time page, and "
+                       "adaptive scaling may stop workers that hold variables", type(error).__name__, error)
 
 
-async def choose_workers(client: Client, tasks: tuple[str, ...], jobs: dict[str, int]) -> dict[str, str]:
+async def choose_workers(client: Client, tasks: tuple[str, ...], jobs: dict[str, int],
+                         answering: bool = False) -> dict[str, str]:
     """task -> address of a Dask worker of its own, those that host fewest tasks first; runs on the client's loop.
 
-    ResourceExhaustedError when there are fewer workers than tasks.
+    With `answering`, workers that do not answer do not count. ResourceExhaustedError when there are fewer workers than
+    tasks.
     """
     info = await client.scheduler.identity(n_workers=-1)
     addresses = sorted(info["workers"], key=lambda a: (str(info["workers"][a].get("name")).zfill(8), a))
+    hosted = await asyncio.gather(*(_hosted(client, address) for address in addresses))
+    if answering:
+        addresses = [address for address, count in zip(addresses, hosted) if count < _SILENT]
+        hosted = [count for count in hosted if count < _SILENT]
     if len(addresses) < len(tasks):
         asked = ", ".join(f"{job}={count}" for job, count in jobs.items())
         raise errors.ResourceExhaustedError(f"Cluster: the cluster has {len(addresses)} workers but {asked} need "
                                             f"{len(tasks)}; start more workers or ask for fewer tasks")
-    hosted = await asyncio.gather(*(_hosted(client, address) for address in addresses))
     ranked = sorted(range(len(addresses)), key=lambda i: (hosted[i], i))
     return dict(zip(tasks, (addresses[i] for i in sorted(ranked[:len(tasks)]))))
 
@@ -122,4 +129,4 @@ async def _hosted(client: Client, address: str) -> int:
         return int(status["hosted"])
     except (OSError, TimeoutError, KeyError, TypeError) as error:
         logger.warning("workbench: worker %s did not say what it hosts (%s); it is used last", address, error)
-        return 1 << 20
+        return _SILENT

@@ -40,7 +40,8 @@ class WorkbenchScheduler(SchedulerPlugin):
 
     async def start(self, scheduler: Any) -> None:
         self.rows: deque[dict[str, Any]] = deque(maxlen=_ROWS)
-        self.members: dict[str, list[str]] = {}
+        self.members: dict[str, list[str]] = {}      # session -> Dask workers that hold its tasks
+        self.owners: dict[str, str] = {}             # session -> Dask's name of the client that drives it
         self.count, self.verdict = 0, ""
         scheduler.workbench = self
         try:
@@ -56,12 +57,22 @@ class WorkbenchScheduler(SchedulerPlugin):
             return
         if "members" in msg:
             self.members[str(msg["session"])] = list(msg["members"])
+            self.owners[str(msg["session"])] = str(msg.get("client", ""))
             if not msg["members"]:
-                self.members.pop(str(msg["session"]))
+                self._release(str(msg["session"]))
         self.verdict = str(msg.get("verdict", self.verdict))
         for one in msg.get("rows", ()):
             self.rows.append(one)
             self.count += 1
+
+    def remove_client(self, scheduler: Any, client: str) -> None:
+        """A chief is gone without a word; its tasks end by themselves and nothing needs their workers any more."""
+        for session in [session for session, owner in self.owners.items() if owner == client]:
+            self._release(session)
+
+    def _release(self, session: str) -> None:
+        self.members.pop(session, None)
+        self.owners.pop(session, None)
 
     def valid_workers_downscaling(self, scheduler: Any, workers: list[Any]) -> list[Any]:
         taken = {address for addresses in self.members.values() for address in addresses}

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import contextlib
 import logging
 import time
 from collections.abc import Mapping
@@ -29,8 +31,15 @@ class Reporter:
 
     def members(self, addresses: Mapping[str, str]) -> None:
         """These Dask workers hold our tasks; adaptive scaling leaves them alone. None of them: the session is over."""
-        self._tell({"session": self._session, "members": list(addresses.values())})
+        self._tell({"session": self._session, "members": list(addresses.values()), "client": self._client.id})
         self._addresses = addresses
+
+    def goodbye(self) -> None:
+        """The session is over. Waits until the scheduler knows, for the client may be closed next."""
+        told = self._tell({"session": self._session, "members": [], "client": self._client.id})
+        if told is not None:
+            with contextlib.suppress(TimeoutError, concurrent.futures.CancelledError):
+                told.result(self._timeout)
 
     def summary(self) -> None:
         """What each task's steps consist of, and the verdict: the numbers of every other view, from the same journal."""
@@ -42,7 +51,7 @@ class Reporter:
             rows = [dashboard.row(self._session, row, self._addresses.get(row.task, ""), time.time()) for row in found.rows]
             self._tell({"rows": rows, "verdict": found.verdict.text})
 
-    def _tell(self, message: dict[str, Any]) -> None:
+    def _tell(self, message: dict[str, Any]) -> Any:
         async def tell() -> None:
             try:
                 async with asyncio.timeout(self._timeout):
@@ -51,7 +60,8 @@ class Reporter:
                 logger.info("workbench: the scheduler did not take a report (%s)", error or type(error).__name__)
         telling = tell()
         try:
-            asyncio.run_coroutine_threadsafe(telling, self._client.loop.asyncio_loop)
+            return asyncio.run_coroutine_threadsafe(telling, self._client.loop.asyncio_loop)
         except RuntimeError as error:                    # its owner closed the client; steps go on without it
             telling.close()
             logger.info("workbench: no report to the scheduler (%s)", error)
+            return None

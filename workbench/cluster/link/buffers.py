@@ -13,31 +13,42 @@ _UNUSED = 2      # references seen by `_is_free`: the pool's list slot and getre
 
 
 class BufferPool:
-    """Byte arrays by size. The first touch of fresh memory costs ten times a copy, so buffers are kept.
+    """Byte arrays by classes of size. The first touch of fresh memory costs ten times a copy, so buffers are kept.
 
     A tensor that was received is a view whose base is its buffer, so the buffer's reference count says whether the
-    engine still holds it: nothing has to be given back. `idle_limit` bounds the bytes kept for nobody.
+    engine still holds it: nothing has to be given back. About `idle_limit` bytes are kept for nobody at most.
     """
 
     def __init__(self, idle_limit: int = 1 << 30) -> None:
         self._lock = threading.Lock()
         self._buffers: dict[int, list[np.ndarray[Any, Any]]] = {}
         self._idle_limit = idle_limit
+        self._nbytes = 0                     # of all buffers, in use or not
+        self._look_at = idle_limit           # from so many bytes on, idle buffers are looked for
 
     def take(self, nbytes: int) -> np.ndarray[Any, Any]:
         """A writable uint8 array of exactly `nbytes`, its content undefined."""
+        size = _class_of(nbytes)
         with self._lock:
-            same = self._buffers.setdefault(nbytes, [])
+            same = self._buffers.setdefault(size, [])
             for index in range(len(same)):
                 if _is_free(same, index):
                     same.append(same.pop(index))      # oldest first, so that a hot edge alternates between two
-                    return same[-1]
-            self._trim(nbytes)
-            fresh = np.empty(nbytes, np.uint8)
-            same.append(fresh)
-            return fresh
+                    return same[-1][:nbytes]
+            if self._nbytes + size > self._look_at:
+                self._trim(size)
+            fresh = np.empty(size, np.uint8)
+            self._buffers[size].append(fresh)
+            self._nbytes += size
+            return fresh[:nbytes]
 
     def _trim(self, coming: int) -> None:
+        """Let idle buffers go; the next look is due when as much has come as may be idle."""
+        self._let_go(coming)
+        self._nbytes = sum(size * len(same) for size, same in self._buffers.items())
+        self._look_at = max(self._idle_limit, self._nbytes + self._idle_limit // 4)
+
+    def _let_go(self, coming: int) -> None:
         idle = sum(size for size, same in self._buffers.items() for i in range(len(same)) if _is_free(same, i))
         for size in list(self._buffers):
             if idle + coming <= self._idle_limit:
@@ -50,6 +61,13 @@ class BufferPool:
     def clear(self) -> None:
         with self._lock:
             self._buffers.clear()
+            self._nbytes, self._look_at = 0, self._idle_limit
+
+
+def _class_of(nbytes: int) -> int:
+    """The size of the buffers that serve `nbytes`: four classes from each power of two to the next."""
+    step = 1 << max((nbytes - 1).bit_length() - 3, 0)
+    return -(-nbytes // step) * step
 
 
 def _is_free(same: list[np.ndarray[Any, Any]], index: int) -> bool:

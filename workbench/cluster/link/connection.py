@@ -119,7 +119,9 @@ class SocketConnection(Connection):
     def _shut_down(self) -> None:
         for sock in self._sockets:
             with contextlib.suppress(OSError):           # it may be gone already
-                sock.shutdown(socket.SHUT_RDWR)
+                # NOTE: not SSLSocket's own shutdown, which forgets its encryption first: what another thread is sending
+                # at that moment would go out in the clear
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
 
     def join(self, timeout: float) -> None:
         if self._handler != threading.get_ident():
@@ -138,7 +140,10 @@ class SocketConnection(Connection):
         self._send_lock.release()
         self._over.set()
         self._log(error)
-        self._on_close(self, None if ours else error or EOFError("the other end closed the connection"))
+        try:
+            self._on_close(self, None if ours else error or EOFError("the other end closed the connection"))
+        except Exception:                                # the thread that runs this may receive for others too
+            logger.exception("workbench: the end of the connection from %s was not handled", self.peer)
 
     def _log(self, error: BaseException | None) -> None:
         if isinstance(error, errors.DataLossError):

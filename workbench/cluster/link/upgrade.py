@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench import errors
+from workbench.cluster.link import admission
 from workbench.cluster.link.buffers import BufferPool
 from workbench.cluster.link.comm import CommConnection
 from workbench.cluster.link.connection import Connection, SocketConnection
@@ -29,16 +30,19 @@ _TOKEN_BYTES = 32
 
 @dataclass(frozen=True)
 class Hello:
-    """Who calls whom, sent through the authenticated Dask comm."""
+    """Who calls whom, sent through the Dask comm. Only the chief shows the cluster's key; tasks prove that they have it."""
 
     session: int
     source: str               # calling task, or "chief"
     task: str                 # called task
     duplex: bool              # False: only the caller sends
     host: str                 # host identity, "" = do not offer a Unix socket
+    key: str = ""             # of the cluster, in hexadecimal digits; from the chief alone
+    operations: str = field(default_factory=admission.operations)
 
     def __post_init__(self) -> None:
-        for name, kind in (("session", int), ("source", str), ("task", str), ("duplex", bool), ("host", str)):
+        for name, kind in (("session", int), ("source", str), ("task", str), ("duplex", bool), ("host", str), ("key", str),
+                           ("operations", str)):
             if type(getattr(self, name)) is not kind:
                 raise errors.DataLossError(f"Hello.{name}: {getattr(self, name)!r} is no {kind.__name__}; "
                                            "the caller has another version")
@@ -86,16 +90,18 @@ def _scheme(address: str) -> str:
 
 # the calling side
 
-async def connect(rpc: Any, address: str, hello: Hello, pool: BufferPool, timeout: float) -> Connection:
+async def connect(rpc: Any, address: str, hello: Hello, pool: BufferPool, timeout: float, key: bytes = b"") -> Connection:
     """A connection to the task `hello.task` at the Dask worker `address`; `rpc` is a Dask connection pool.
+
+    `key` is what a task (not the chief) proves to know.
 
     UnavailableError naming task and address when nobody answers within `timeout` seconds.
     """
     try:
         async with asyncio.timeout(timeout):
-            connection = await _connect(rpc, address, hello, pool)
+            connection = await _connect(rpc, address, hello, pool, key)
             if connection is None:               # the Unix socket was refused: same host, other sandbox
-                connection = await _connect(rpc, address, Hello(**{**vars(hello), "host": ""}), pool)
+                connection = await _connect(rpc, address, Hello(**{**vars(hello), "host": ""}), pool, key)
     except (TimeoutError, OSError) as error:
         if isinstance(error, errors.Error):
             raise
@@ -107,9 +113,9 @@ async def connect(rpc: Any, address: str, hello: Hello, pool: BufferPool, timeou
     return connection
 
 
-async def _connect(rpc: Any, address: str, hello: Hello, pool: BufferPool) -> Connection | None:
+async def _connect(rpc: Any, address: str, hello: Hello, pool: BufferPool, key: bytes) -> Connection | None:
     link = secrets.token_hex(16)
-    comm, answer = await _ask(rpc, address, hello, link, "first")
+    comm, answer = await _ask(rpc, address, hello, link, "first", key)
     how = answer["how"]
     label = f"{hello.source}>{hello.task}"
     if how == "unix":
@@ -127,7 +133,7 @@ async def _connect(rpc: Any, address: str, hello: Hello, pool: BufferPool) -> Co
         return _outgoing(hello, first, pool, leftover, label)
     reader = None
     if hello.duplex:
-        comm, _ = await _ask(rpc, address, hello, link, "second")
+        comm, _ = await _ask(rpc, address, hello, link, "second", key)
         reader, leftover = detach(comm)
         rpc.reuse(address, comm)
     return SocketConnection(hello.task, hello.session, reader, first, pool, leftover, label)
@@ -137,11 +143,14 @@ def _outgoing(hello: Hello, sock: socket.socket, pool: BufferPool, leftover: byt
     return SocketConnection(hello.task, hello.session, sock if hello.duplex else None, sock, pool, leftover, label)
 
 
-async def _ask(rpc: Any, address: str, hello: Hello, link: str, part: str) -> tuple[Any, dict[str, Any]]:
+async def _ask(rpc: Any, address: str, hello: Hello, link: str, part: str, key: bytes) -> tuple[Any, dict[str, Any]]:
     comm = await rpc.connect(address)
     try:
         await comm.write({"op": OP, "hello": vars(hello), "link": link, "part": part, "reply": False})
         answer = await comm.read()
+        if isinstance(answer, dict) and answer.get("how") == "prove":
+            await comm.write({"proof": admission.proof(key, str(answer["challenge"]), hello.source, hello.task)})
+            answer = await comm.read()
     except BaseException:
         comm.abort()
         rpc.reuse(address, comm)
@@ -178,10 +187,11 @@ async def _open_unix(answer: dict[str, Any]) -> socket.socket | None:
 class Acceptor:
     """Answers upgrade requests inside a Dask worker and hands finished connections to `accept`.
 
-    `admit(hello)` raises an `errors.Error` for sessions and tasks that are not here.
+    `admit(hello)` raises an `errors.Error` for sessions and tasks that are not here, and otherwise gives the key that the
+    caller has to prove, or None for a chief, who brings one.
     """
 
-    admit: Callable[[Hello], None]
+    admit: Callable[[Hello], bytes | None]
     accept: Callable[[Hello, Connection], None]
     pool: BufferPool
     timeout: float = 10.0
@@ -192,7 +202,8 @@ class Acceptor:
         from distributed.core import Status
         try:
             caller = Hello(**hello)
-            self.admit(caller)
+            _check_operations(caller)
+            await self._check_proof(comm, caller, self.admit(caller))
         except (errors.Error, TypeError) as error:
             await comm.write({"how": "error", "error": type(error).__name__, "message": str(error)})
             return Status.dont_reply
@@ -202,6 +213,18 @@ class Acceptor:
             if isinstance(connection, CommConnection):
                 await connection.ended()
         return Status.dont_reply
+
+    async def _check_proof(self, comm: Any, hello: Hello, key: bytes | None) -> None:
+        if key is None:
+            return
+        challenge = admission.nonce()
+        await comm.write({"how": "prove", "challenge": challenge})
+        async with asyncio.timeout(self.timeout):
+            answer = await comm.read()
+        shown = answer.get("proof") if isinstance(answer, dict) else None
+        if not admission.proves(shown, key, challenge, hello.source, hello.task):
+            raise errors.FailedPreconditionError(f"{hello.task}: {hello.source} does not know the key of this cluster; only "
+                                               "its own tasks may connect")
 
     async def _upgrade(self, comm: Any, hello: Hello, link: str, part: str) -> Connection | None:
         scheme = _scheme(comm.local_address)
@@ -259,6 +282,13 @@ class Acceptor:
                     if isinstance(answer, dict) and answer.get("connected") is True:
                         return await _admit_unix(listener, token)
         return None
+
+
+def _check_operations(hello: Hello) -> None:
+    if hello.operations != admission.operations():
+        raise errors.FailedPreconditionError(f"{hello.task}: the operations of the caller's workbench are "
+                                             f"{hello.operations or 'unknown'}, here they are {admission.operations()}; "
+                                             "install the same workbench everywhere")
 
 
 async def _admit_unix(listener: socket.socket, token: bytes) -> socket.socket:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,8 @@ import numpy as np
 from workbench import errors
 from workbench.cluster.link.leader import release_receiver
 from workbench.cluster.task.engines import OPERATIONS, SPANS, Send, TaskContext
-from workbench.core.compile.forms import Block, Branch, Loop
+from workbench.cluster.task.weight import is_light
 from workbench.core.compile.plan import Plan, compile_plan
-from workbench.core.compile.values import Local
 from workbench.core.device.interface import type_of
 from workbench.core.graph.serial import load
 from workbench.core.kernels.threads import adopt_threads
@@ -27,8 +26,6 @@ from workbench.core.state.variables import Container
 from workbench.core.trace import Span
 
 __all__ = ["GraphEngine"]
-
-_LIGHT = 1 << 16       # bytes a step may touch and still run on the thread that received it
 
 Done = Callable[["list[Any] | BaseException"], None]
 Cancel = Callable[[errors.Error], None]
@@ -58,7 +55,7 @@ class GraphEngine:
         loaded = load(program)
         device = next((op.device for op in loaded.graph.operations if op.device), self._device)
         plan = compile_plan(loaded, handle, type_of(device))
-        light = type_of(device) == "CPU" and _weight(plan) < _LIGHT and not _loops(plan)
+        light = type_of(device) == "CPU" and is_light(plan)
         self._prepared[handle] = _Prepared(plan, nodes_of(plan), InstancePool(plan, self.container, device, self._arenas),
                                            light, plan.contextual)
 
@@ -99,6 +96,7 @@ class GraphEngine:
         instance = prepared.pool.take(trace >= OPERATIONS)
         if not prepared.light and not self._began(prepared, step, lambda error: instance.cancelled.set()):
             prepared.pool.abandon(instance)
+            done(_aborted(step))
             return
         start = time.perf_counter()
         try:
@@ -138,6 +136,15 @@ class GraphEngine:
             run.start()
         else:
             prepared.pool.abandon(instance)
+            done(_aborted(step))
+
+    def unregister(self, handle: str) -> None:
+        self._prepared.pop(handle, None)
+
+    def reset(self, containers: Sequence[str]) -> None:
+        self.container.clear(containers)
+        for prepared in list(self._prepared.values()):      # their instances are bound to what was forgotten
+            prepared.pool = InstancePool(prepared.plan, self.container, prepared.pool.device, self._arenas)
 
     def abort(self, step: int, error: errors.Error) -> None:
         with self._lock:
@@ -163,22 +170,5 @@ def _announced(error: errors.Error) -> None:
     """Nothing to cancel yet: the step has not begun."""
 
 
-def _loops(plan: Plan) -> bool:
-    """May a step take any time, whatever the bytes it touches?"""
-    return any(_has_loop(code.block) for code in plan.codes) or any(
-        op.type == "next_iteration" for segment in plan.segments for op in segment.operations)
-
-
-def _has_loop(block: Block) -> bool:
-    return any(isinstance(line, Loop) or (
-        isinstance(line, Branch) and (_has_loop(line.then) or _has_loop(line.otherwise)))
-               for line in block.lines)
-
-
-def _weight(plan: Plan) -> int:
-    """Bytes a step touches, as far as shapes tell; unknown shapes count as heavy."""
-    total = plan.arena_bytes
-    for value in plan.values:
-        if isinstance(value, Local) and value.dtype != object:
-            total += value.spec.nbytes if value.shape is not None else _LIGHT
-    return total
+def _aborted(step: int) -> errors.AbortedError:
+    return errors.AbortedError(f"step {step}: it was aborted before it began; run it again")

@@ -1,7 +1,7 @@
 """The seam between tasks and engines: what a task calls, what it tells, and the engines known by name."""
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -29,7 +29,8 @@ class Engine(Protocol):
 
     def run(self, handle: str, step: int, feeds: dict[str, np.ndarray[Any, Any]], send: Send, rendezvous: Rendezvous,
             done: Callable[[Result], None], trace: int) -> None:
-        """Start a step; `done` is called once with the fetches or an error, from any thread, now or later.
+        """Start a step; `done` is called once with the fetches or an error, from any thread, now or later, when
+        the last kernel of the step has returned, also after `abort`.
 
         From `trace` SPANS on, what the step does goes to the journal; the task itself records steps and sends.
 
@@ -37,7 +38,13 @@ class Engine(Protocol):
         """
 
     def abort(self, step: int, error: errors.Error) -> None:
-        """The step is over; its rendezvous gives `error` to whoever waits. `done` is ignored from now on."""
+        """End the step soon; its rendezvous gives `error` to whoever waits. `done` still tells when nothing of it runs."""
+
+    def unregister(self, handle: str) -> None:
+        """Forget what was registered under `handle`, if anything; steps that run go on."""
+
+    def reset(self, containers: Sequence[str]) -> None:
+        """Forget the state in `containers`; "" means what is in none."""
 
     def close(self) -> None:
         """Release threads and memory; no call follows."""

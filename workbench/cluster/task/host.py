@@ -11,6 +11,7 @@ from distributed.diagnostics.plugin import WorkerPlugin
 
 from workbench import errors
 from workbench.cluster.link import upgrade
+from workbench.cluster.link.admission import KEY_BYTES
 from workbench.cluster.link.buffers import BufferPool
 from workbench.cluster.link.connection import Connection
 from workbench.cluster.link.upgrade import Acceptor, Hello
@@ -22,6 +23,7 @@ __all__ = ["TaskHost", "WorkbenchWorker"]
 
 logger = logging.getLogger("workbench")
 
+_TICK = 1.0                  # seconds between two looks at tasks whose chief may be gone
 _SWITCH_INTERVAL = 2e-4      # seconds; the default of 5 ms delays a receiver behind a computing thread (dask #6325)
 
 
@@ -34,17 +36,24 @@ class WorkbenchWorker(WorkerPlugin):
 
     def setup(self, worker: Any) -> None:
         define_engine("graph", GraphEngine)
-        sys.setswitchinterval(_SWITCH_INTERVAL)
         self.host = TaskHost(worker)
         worker.handlers[upgrade.OP] = self.host.acceptor.handle
         worker.handlers["wb_status"] = self.host.status
 
     def teardown(self, worker: Any) -> None:
         if self.host is not None:
-            self.host.close()
+            self.host.close(_why(worker))
             self.host = None
         for name in (upgrade.OP, "wb_status"):
             worker.handlers.pop(name, None)
+
+
+def _why(worker: Any) -> str:
+    stream = worker.batched_stream
+    if stream is None or stream.comm is None or stream.comm.closed():
+        return (f"its Dask worker lost the Dask scheduler at {worker.scheduler.address}, and a worker stops with its "
+                "scheduler")
+    return "its Dask worker stops: it was retired, restarted or closed"
 
 
 class TaskHost:
@@ -56,9 +65,11 @@ class TaskHost:
         self._lock = threading.Lock()
         self.pool = BufferPool()
         self.tasks: dict[tuple[int, str], Task] = {}
+        self._ticking = False
+        self._switch_interval = sys.getswitchinterval()
         self.acceptor = Acceptor(self._admit, self._accept, self.pool)
 
-    def _admit(self, hello: Hello) -> None:
+    def _admit(self, hello: Hello) -> bytes | None:
         known = (hello.session, hello.task) in self.tasks
         if hello.source == "chief" and known:
             raise errors.AlreadyExistsError(f"{hello.task}: session {hello.session:016x} runs here already; "
@@ -67,6 +78,12 @@ class TaskHost:
             raise errors.UnavailableError(f"{hello.task}: session {hello.session:016x} is not at "
                                           f"{self._worker.address}; "
                                           "the task was closed or its worker restarted")
+        if hello.source != "chief":
+            return self.tasks[hello.session, hello.task].key
+        if len(hello.key) != 2 * KEY_BYTES:
+            raise errors.DataLossError(f"{hello.task}: the chief's key has {len(hello.key) // 2} bytes, expected {KEY_BYTES}; "
+                                       "the caller has another version")
+        return None
 
     def _accept(self, hello: Hello, connection: Connection) -> None:
         key = (hello.session, hello.task)
@@ -77,22 +94,29 @@ class TaskHost:
             else:
                 task.add_inbound(connection)
             return
-        task = Task(hello.task, hello.session, connection, self._dial, self._forget)
+        task = Task(hello.task, hello.session, connection, self._dial, self._forget, bytes.fromhex(hello.key))
         with self._lock:
+            if not self.tasks:
+                self._switch_interval = sys.getswitchinterval()
+                sys.setswitchinterval(_SWITCH_INTERVAL)
             self.tasks[key] = task
+            idle, self._ticking = not self._ticking, True
+        if idle:
+            self._loop.call_later(_TICK, self._tick)
         task.start()
 
     def _dial(self, task: Task, target: str, address: str) -> Connection:
         """Called on a task's thread: connect through the worker's own pool, on its loop."""
         hello = Hello(task.session, task.name, target, False, upgrade.host_identity() if task.unix else "")
-        coroutine = upgrade.connect(self._worker.rpc, address, hello, self.pool, task.timeout)
+        coroutine = upgrade.connect(self._worker.rpc, address, hello, self.pool, task.timeout, task.key)
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(task.timeout + 5)
 
     def _forget(self, task: Task) -> None:
         with self._lock:
-            self.tasks.pop((task.session, task.name), None)
-            if not self.tasks:
+            known = self.tasks.pop((task.session, task.name), None)
+            if known is not None and not self.tasks:
                 self.pool.clear()
+                sys.setswitchinterval(self._switch_interval)      # the process is its other users' again
 
     def status(self) -> dict[str, Any]:
         """Dask handler: what this worker hosts."""
@@ -100,6 +124,25 @@ class TaskHost:
             tasks = list(self.tasks.values())
         return {"hosted": len(tasks), "tasks": [{k: str(v) for k, v in task.facts().items()} for task in tasks]}
 
-    def close(self) -> None:
+    def wait_for_end(self, session: int, task: str) -> None:
+        """Block until the task has ended; at once if it is not here."""
+        found = self.tasks.get((session, task))
+        if found is not None:
+            found.over.wait()
+
+    def _tick(self) -> None:
+        """Once a second on the worker's loop, as long as there are tasks."""
+        with self._lock:
+            tasks = list(self.tasks.values())
+            self._ticking = bool(tasks)
+        for task in tasks:
+            if not task.tick(_TICK):
+                logger.error("workbench: %s heard nothing from its chief for too long; it ends", task.name)
+                self._loop.run_in_executor(None, task.close)
+        if tasks:
+            self._loop.call_later(_TICK, self._tick)
+
+    def close(self, why: str) -> None:
+        """End all tasks, whose chiefs hear why."""
         for task in list(self.tasks.values()):
-            task.close()
+            task.leave(why)

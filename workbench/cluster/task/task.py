@@ -7,13 +7,15 @@ import logging
 import os
 import threading
 import time
+import traceback
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from workbench import errors
 from workbench.cluster.link.connection import Connection, release_receiver
 from workbench.cluster.link.group import ReceiverGroup
 from workbench.cluster.task.engines import LONG, SPANS, Engine, Result, TaskContext, make_engine
+from workbench.cluster.task.steps import Active, Broken, Steps
 from workbench.cluster.wire import messages as m
 from workbench.cluster.wire.frames import TENSOR, Frame, decode_tensor, encode_tensor
 from workbench.core.run.rendezvous import LocalRendezvous, target_of, task_of
@@ -25,27 +27,19 @@ logger = logging.getLogger("workbench")
 
 _BATCH = 4000          # spans per message
 _GOODBYE = 1.0         # seconds to wait for receiver threads
-_KEEP = 256            # finished steps remembered before they are first pruned
 _LONG_STEP = 0.02      # seconds from which a step is recorded even if it was not chosen
-
-
-class _Active(NamedTuple):
-    """A step that runs here."""
-
-    started: float
-    handle: str
-    trace: int
 
 
 class Task:
     """Created when the chief connects; lives until the chief closes the session or disappears.
 
-    `dial(task, address, unix, timeout)` opens a connection to another task; `forget(self)` removes this one.
+    `dial(task, target, address)` opens a connection to another task, `forget(self)` removes this one; `key` is what
+    tasks of one cluster know each other by.
     """
 
     def __init__(self, name: str, session: int, control: Connection,
-                 dial: Callable[[Task, str, str], Connection], forget: Callable[[Task], None]) -> None:
-        self.name, self.session = name, session
+                 dial: Callable[[Task, str, str], Connection], forget: Callable[[Task], None], key: bytes = b"") -> None:
+        self.name, self.session, self.key = name, session, key
         self.control = control
         self.tasks: dict[str, str] = {}
         self.unix, self.timeout = True, 10.0
@@ -55,20 +49,19 @@ class Task:
         self._epoch = 0
         self._lock = threading.Lock()
         self._dial_lock, self._ship_lock = threading.Lock(), threading.Lock()
-        self._tables: dict[int, LocalRendezvous] = {}      # steps that run here or whose tensors came early
-        self._active: dict[int, _Active] = {}
-        self._finished: set[int] = set()
+        self.steps = Steps()
         self._parties: dict[str, frozenset[str]] = {}      # handle -> tasks that have a part in its steps
-        self._full = _KEEP
-        self._oldest = 0
+        self._registering: dict[str, bool] = {}            # handle -> is it still wanted
         self._links: dict[str, Connection] = {}            # we send on these
         self._inbound: list[Connection] = []               # we receive on these
         self._group = ReceiverGroup(f"{name}")
+        self._silence, self._unheard, self._pieces = 0.0, 0.0, 0
         self._cursor = 0
-        self._closed = False
+        self._closed, self.over = False, threading.Event()
         self._answers: dict[type[m.Message], Callable[[int, Any], None]] = {
             m.RunStep: self._run, m.Abort: self._abort, m.RegisterPartition: self._register, m.ClockProbe: self._probe,
-            m.StatusRequest: self._status, m.OpenTask: self._open, m.Close: lambda step, message: self.close()}
+            m.StatusRequest: self._status, m.OpenTask: self._open, m.Unregister: self._unregister, m.Reset: self._reset,
+            m.Close: lambda step, message: self.close()}
 
     def start(self) -> None:
         self.control.start(self._on_control, lambda connection, error: self.close(), self._group)
@@ -76,18 +69,30 @@ class Task:
     # control
     def _on_control(self, connection: Connection, frame: Frame) -> None:
         message, number = m.decode(frame), frame.header.step
+        self._unheard = 0.0
         answer = self._answers.get(type(message))
         if answer is None:
             raise errors.DataLossError(f"{self.name}: got {type(message).__name__} from the chief; "
                                        "the stream is damaged or the peer has another version")
-        if type(message) is m.OpenTask:
-            self._epoch = frame.header.epoch
         try:
+            self._check_epoch(message, frame.header.epoch)
             answer(number, message)
         except Exception as error:
             if not isinstance(error, errors.Error):
                 logger.exception("workbench: %s could not answer %s", self.name, type(message).__name__)
-            self._reply(m.Refused(type(error).__name__, _text(error)), number)
+            self._reply(m.Refused(type(error).__name__, _text(error), _traceback(error)), number)
+
+    def _check_epoch(self, message: m.Message, epoch: int) -> None:
+        """The first frame opens the task and names its epoch; a task serves one, so that no older order is obeyed."""
+        if type(message) is not m.OpenTask:
+            if epoch != self._epoch and self._engine is not None:
+                raise errors.AbortedError(f"{self.name}: {type(message).__name__} is of epoch {epoch} but the task is open "
+                                          f"in epoch {self._epoch}; its sender was replaced")
+        elif self._engine is not None:
+            raise errors.AlreadyExistsError(f"{self.name}: it is open in epoch {self._epoch}, OpenTask came again with epoch "
+                                            f"{epoch}; open a new task")
+        else:
+            self._epoch = epoch
 
     def _reply(self, message: m.Message, number: int) -> None:
         with contextlib.suppress(errors.UnavailableError):     # the chief is gone; its close handler ends us
@@ -95,18 +100,38 @@ class Task:
 
     def _open(self, number: int, message: m.OpenTask) -> None:
         self.tasks, self.unix, self.timeout = dict(message.tasks), message.unix, message.timeout
+        self._silence = message.silence
         self.journal.enabled = True                            # the chief says step by step what is recorded
         context = TaskContext(self.name, tuple(self.tasks), self.session, self.journal)
         self._engine = make_engine(message.engine, context)
         self._reply(m.Opened(self.name, os.getpid()), number)
 
     def _register(self, number: int, message: m.RegisterPartition) -> None:
+        self._registering[message.handle] = True
         release_receiver()                                     # compiling and connecting take their time
-        self._ready_engine().register(message.handle, message.program)
-        self._parties[message.handle] = frozenset(message.parties)
-        for target in message.targets:
-            self._link(target)
+        try:
+            self._ready_engine().register(message.handle, message.program)
+            self._parties[message.handle] = frozenset(message.parties)
+            for target in message.targets:
+                self._link(target)
+        finally:
+            if not self._registering.pop(message.handle):
+                self._forget_handle(message.handle)
         self._reply(m.Registered(message.handle), number)
+
+    def _unregister(self, number: int, message: m.Unregister) -> None:
+        for handle in message.handles:
+            if handle in self._registering:                    # it was given up while another thread prepares it
+                self._registering[handle] = False
+            self._forget_handle(handle)
+
+    def _forget_handle(self, handle: str) -> None:
+        self._parties.pop(handle, None)
+        self._ready_engine().unregister(handle)
+
+    def _reset(self, number: int, message: m.Reset) -> None:
+        self._ready_engine().reset(message.containers)
+        self._reply(m.WasReset(), number)
 
     def _ready_engine(self) -> Engine:
         if self._engine is None:
@@ -136,26 +161,17 @@ class Task:
     def facts(self) -> dict[str, Any]:
         """What this task holds, for people and for leak checks."""
         with self._lock:
-            waiting = [key for table in self._tables.values() for key in table.pending]
-            return {"task": self.name, "session": f"{self.session:016x}", "pid": os.getpid(),
-                    "active": sorted(self._active), "waiting": waiting, "tables": len(self._tables),
+            return {"task": self.name, "session": f"{self.session:016x}", "pid": os.getpid(), **self.steps.facts(),
                     "links": sorted(self._links), "inbound": sorted(c.peer for c in self._inbound),
                     "threads": threading.active_count()}
 
     # steps
     def _run(self, step: int, message: m.RunStep) -> None:
-        engine, started = self._ready_engine(), time.perf_counter()
-        with self._lock:
-            self._prune(message.oldest)
-            table = None
-            if step not in self._finished and step >= self._oldest:
-                table = self._tables.get(step)
-                if table is None:
-                    table = self._tables[step] = LocalRendezvous()
-                self._active[step] = _Active(started, message.handle, message.trace)
+        engine = self._ready_engine()
+        table = self.steps.begin(step, message.live, Active(time.perf_counter(), message.handle, message.trace))
         if table is None:                                      # whoever aborted it does not listen any more
-            self._reply(m.Failed("AbortedError", f"step {step}: it was over at {self.name} before it began; run it again "
-                                                 "with a new number", ""), step)
+            self._reply(_failed(errors.AbortedError(f"step {step}: it was over at {self.name} before it began; run it again "
+                                                    "with a new number")), step)
             return
         done = functools.partial(self._done, step)
         try:
@@ -166,22 +182,11 @@ class Task:
                 logger.exception("workbench: %s failed in step %d", self.name, step)
             done(error)
 
-    def _prune(self, oldest: int) -> None:
-        self._oldest = max(self._oldest, oldest)
-        if len(self._finished) > self._full:
-            self._finished = {step for step in self._finished if step >= self._oldest}
-            self._full = max(_KEEP, 2 * len(self._finished))   # one that takes long keeps all later ones: look less often
-            for step in [s for s in self._tables if s < self._oldest and s not in self._active]:
-                del self._tables[step]
-
-    def _end(self, step: int) -> tuple[LocalRendezvous | None, _Active | None]:
-        """Strike the step off; whoever gets an active step back is the one that ended it."""
-        with self._lock:
-            self._finished.add(step)
-            return self._tables.pop(step, None), self._active.pop(step, None)
-
     def _done(self, step: int, result: Result) -> None:
-        table, active = self._end(step)
+        """The engine is through with the step: nothing of it runs here any more."""
+        active, awaited, table = self.steps.done(step)
+        if awaited:
+            self._reply(m.Ended(), step)
         if active is None:
             return
         ended = time.perf_counter()
@@ -191,7 +196,7 @@ class Task:
             self.journal.span(Span("step", _session_of(active.handle), self.name, f"{self.name}/device:CPU:0", 0,
                                    active.started, ended, step, detail=failure, executable=active.handle))
         if isinstance(result, BaseException):
-            self._reply(m.Failed(type(result).__name__, _text(result), ""), step)
+            self._reply(_failed(result), step)
         else:
             self._reply_fetches(step, seconds, result)
         if table is not None:
@@ -202,21 +207,23 @@ class Task:
             reply: m.Message = m.Done(seconds, fetches)
             buffers = m.encode(reply, self.session, self._epoch, step)
         except Exception as error:                             # whatever it is: the chief waits for an answer
-            buffers = m.encode(m.Failed(type(error).__name__, _text(error), ""), self.session, self._epoch, step)
+            buffers = m.encode(_failed(error), self.session, self._epoch, step)
         with contextlib.suppress(errors.UnavailableError):
             self.control.send(buffers)
 
     def _abort(self, step: int, message: m.Abort) -> None:
-        self._break(step, errors.by_name(message.error, message.message))
+        if not self._break(step, errors.by_name(message.error, message.message), awaited=True).runs:
+            self._reply(m.Ended(), step)
 
-    def _break(self, step: int, error: errors.Error) -> bool:
-        """End a step from outside; True when it was running."""
-        table, active = self._end(step)
-        if table is not None:
-            table.abort(error)
-        if active is not None and self._engine is not None:
+    def _break(self, step: int, error: errors.Error, awaited: bool = False) -> Broken:
+        """End a step from outside. Its kernels go on until the engine says `done`; if the chief waits for that
+        (`awaited`) it is told then."""
+        broken = self.steps.abort(step, awaited)
+        if broken.table is not None:
+            broken.table.abort(error)
+        if broken.active and self._engine is not None:
             self._engine.abort(step, error)
-        return active is not None
+        return broken
 
     # tensors
     def _send(self, step: int, table: LocalRendezvous, recorded: bool, key: str, value: Any,
@@ -236,7 +243,7 @@ class Task:
             raise
         if recorded:
             tensor, source = key.split("|")[1:3]
-            active = self._active.get(step)
+            active = self.steps.active().get(step)
             self.journal.span(Span("send", tensor, self.name, source, threading.get_ident(), started,
                                    time.perf_counter(), step, key, getattr(value, "nbytes", 0), "",
                                    active.handle if active else ""))
@@ -249,18 +256,20 @@ class Task:
                                        f"{TENSOR}, a tensor; "
                                        "the stream is damaged or the peer has another version")
         (key, value, dead), step = decode_tensor(frame), header.step
-        with self._lock:
-            if header.epoch != self._epoch or step in self._finished or step < self._oldest:
-                return                                         # late: its step is over
-            table = self._tables.get(step)
-            if table is None:
-                table = self._tables[step] = LocalRendezvous()
+        table = self.steps.table(step) if header.epoch == self._epoch else None
+        if table is None:
+            return                                             # late: its step is over
         try:
             table.send(key, value, dead)
         except Exception as error:                             # an engine's callback failed: not the wire's fault
             if not isinstance(error, errors.Error):
                 logger.exception("workbench: %s failed in step %d", self.name, step)
-            self._done(step, error)
+            self._fail(step, error)
+
+    def _fail(self, step: int, error: Exception) -> None:
+        shown = error if isinstance(error, errors.Error) else errors.InternalError(f"{type(error).__name__}: {error}")
+        if self._break(step, shown).active:
+            self._reply(_failed(error, over=False), step)
 
     # connections
     def _link(self, target: str) -> Connection:
@@ -310,14 +319,29 @@ class Task:
 
     def _lost(self, peer: str, error: BaseException) -> None:
         """A peer went away: every step in flight that it has a part in ends, and the chief hears why."""
-        with self._lock:
-            active = [step for step, run in self._active.items() if peer in self._parties.get(run.handle, (peer,))]
+        self._reply(m.LinkLost(peer, _text(error)), -1)
+        active = [step for step, run in self.steps.active().items() if peer in self._parties.get(run.handle, (peer,))]
         for step in active:
             aborted = errors.AbortedError(f"step {step}: {self.name} lost its connection to {peer} at "
                                           f"{self.tasks.get(peer, '?')} ({_text(error)}); that task's process may "
                                           "have died")
-            if self._break(step, aborted):
-                self._reply(m.Failed("AbortedError", aborted.message, peer), step)
+            if self._break(step, aborted).active:
+                self._reply(_failed(aborted, peer, over=False), step)
+
+    def tick(self, seconds: float) -> bool:
+        """So many seconds passed for this process; False when the chief was silent for too long.
+
+        Counted in ticks, not by the clock, so that a computer that slept has not waited.
+        """
+        if self.control.pieces != self._pieces:                # a long tensor is on its way
+            self._pieces, self._unheard = self.control.pieces, 0.0
+        self._unheard += seconds
+        return not self._silence or self._unheard <= self._silence
+
+    def leave(self, why: str) -> None:
+        """End everything and tell the chief why."""
+        self._reply(m.Leaving(why), -1)
+        self.close()
 
     def close(self) -> None:
         """End everything; safe to call from any thread and again."""
@@ -325,8 +349,7 @@ class Task:
             if self._closed:
                 return
             self._closed = True
-            steps = list(self._tables)
-        for step in steps:
+        for step in self.steps.known():
             self._break(step, errors.CancelledError(f"step {step}: the session was closed; nothing to do"))
         if self._engine is not None:
             try:
@@ -334,6 +357,7 @@ class Task:
             except Exception:
                 logger.exception("workbench: the engine of %s did not close", self.name)
         self._forget(self)
+        self.over.set()
         others = [*self._links.values(), *self._inbound]
         if self._group.leadership.mine:
             self._group.finish_others(self.control)
@@ -349,6 +373,16 @@ class Task:
 def _session_of(handle: str) -> str:
     """Sessions number their executables: "session_0_3" is the fourth of "session_0"."""
     return handle.rpartition("_")[0] or handle
+
+
+def _failed(error: BaseException, peer: str = "", over: bool = True) -> m.Failed:
+    return m.Failed(type(error).__name__, _text(error), peer, over, _traceback(error))
+
+
+def _traceback(error: BaseException) -> str:
+    """Where an exception came from that no operation reports; ours say all that is needed."""
+    expected = isinstance(error, errors.Error) or error.__traceback__ is None
+    return "" if expected else _clipped("".join(traceback.format_exception(error)))
 
 
 def _text(error: BaseException) -> str:

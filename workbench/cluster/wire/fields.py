@@ -11,7 +11,7 @@ from workbench import errors
 from workbench.cluster.wire.frames import MAX_RANK, array_from, describe, padding
 from workbench.core.trace import Span
 
-__all__ = ["Array", "Arrays", "Blob", "Codec", "Flag", "Number", "Payload", "Real", "Sequence", "Spans", "Table",
+__all__ = ["Array", "Arrays", "Blob", "Codec", "Flag", "Number", "Numbers", "Payload", "Real", "Sequence", "Spans", "Table",
            "Text", "Texts"]
 
 
@@ -106,6 +106,15 @@ class Number(Codec):
 
     def accepts(self, value: Any) -> bool:
         return type(value) is int and self.low <= value <= self.high
+
+
+class Numbers(Number):
+    """A tuple of integers."""
+
+    def unpack(self, value: Any, payload: Payload, where: str) -> tuple[int, ...]:
+        if type(value) is not list or not all(self.accepts(item) for item in value):
+            raise _wrong(where, value, f"list of {self.wanted}")
+        return tuple(value)
 
 
 class Real(Codec):

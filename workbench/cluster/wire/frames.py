@@ -10,14 +10,18 @@ import numpy as np
 
 from workbench import errors
 
-__all__ = ["ALIGNMENT", "DTYPES", "HEADER", "MAGIC", "MAX_DATA", "MAX_META", "TENSOR", "VERSION", "Frame", "Header",
-           "array_from", "decode_tensor", "describe", "encode_tensor", "padding", "parse_header"]
+__all__ = ["ALIGNMENT", "DTYPES", "HEADER", "MAGIC", "MAX_DATA", "MAX_META", "MAX_PROGRAM", "PROGRAM", "TENSOR", "VERSION",
+           "Frame", "Header", "array_from", "decode_tensor", "describe", "encode_tensor", "padding", "parse_header"]
 
 MAGIC: Final = b"WBx\n"
 VERSION: Final = 1
 HEADER: Final = struct.Struct("<4sBBHQIIqQ")
 """magic, version, kind, flags, session, epoch, meta bytes, step, data bytes: 40 bytes, little endian."""
-MAX_META: Final = 256 << 20
+MAX_META: Final = 16 << 20
+MAX_PROGRAM: Final = 256 << 20
+"""What a body may have: little, for an unpacked one takes many times its bytes; only the one with a program is large."""
+PROGRAM: Final = 3
+"""The kind of frame that carries a program."""
 MAX_DATA: Final = 1 << 38
 ALIGNMENT: Final = 64
 MAX_RANK: Final = 32
@@ -59,22 +63,23 @@ class Frame(NamedTuple):
 def parse_header(buffer: Any, offset: int = 0) -> Header:
     """Read and check a header; DataLossError names the field that cannot be right."""
     fields = HEADER.unpack_from(buffer, offset)
-    if fields[0] != MAGIC or fields[1] != VERSION or fields[6] > MAX_META or fields[8] > MAX_DATA:
+    if (fields[0] != MAGIC or fields[1] != VERSION or fields[8] > MAX_DATA
+            or (fields[6] > MAX_META and (fields[2] != PROGRAM or fields[6] > MAX_PROGRAM))):
         _refuse(fields)
     return Header(*fields[2:])
 
 
 def _refuse(fields: tuple[Any, ...]) -> NoReturn:
-    magic, version, _, _, _, _, meta, _, data = fields
+    magic, version, kind, _, _, _, meta, _, data = fields
+    most = MAX_PROGRAM if kind == PROGRAM else MAX_META
     if magic != MAGIC:
         raise errors.DataLossError(f"frame: magic is {magic!r}, expected {MAGIC!r}; the peer does not speak "
                                    "workbench")
     if version != VERSION:
         raise errors.DataLossError(f"frame: version is {version}, expected {VERSION}; "
                                    "install the same workbench everywhere")
-    if meta > MAX_META:
-        raise errors.DataLossError(f"frame: meta is {meta} bytes, at most {MAX_META} are allowed; the stream is "
-                                   "damaged")
+    if meta > most:
+        raise errors.DataLossError(f"frame: meta is {meta} bytes, at most {most} are allowed; the stream is damaged")
     raise errors.DataLossError(f"frame: data is {data} bytes, at most {MAX_DATA} are allowed; the stream is damaged")
 
 
@@ -123,6 +128,9 @@ def _pack_strings(array: np.ndarray[Any, Any], where: str) -> bytes:
 
 def array_from(name: str, shape: tuple[int, ...], nbytes: int, data: Any, offset: int, where: str) -> Any:
     """The array stored in `data` at `offset`; it shares that memory. DataLossError when the counts disagree."""
+    if math.prod(max(dim, 1) for dim in shape) > MAX_DATA:      # one dimension of 0 would hide any others from the counts
+        raise errors.DataLossError(f"{where}: shape {list(shape)} has more elements than the {MAX_DATA} bytes that may "
+                                   "travel; the stream is damaged")
     if name == "string":
         return _unpack_strings(shape, memoryview(b"" if data is None else data)[offset:offset + nbytes], where)
     dtype = DTYPES.get(name)

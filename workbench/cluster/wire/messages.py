@@ -8,12 +8,25 @@ from typing import Annotated, Any, get_type_hints
 import msgpack
 
 from workbench import errors
-from workbench.cluster.wire.fields import Arrays, Blob, Flag, Number, Payload, Real, Sequence, Spans, Table, Text
-from workbench.cluster.wire.frames import HEADER, MAGIC, TENSOR, VERSION, Frame, decode_tensor, encode_tensor
+from workbench.cluster.wire.fields import (
+    Arrays,
+    Blob,
+    Flag,
+    Number,
+    Numbers,
+    Payload,
+    Real,
+    Sequence,
+    Spans,
+    Table,
+    Text,
+    Texts,
+)
+from workbench.cluster.wire.frames import HEADER, MAGIC, PROGRAM, TENSOR, VERSION, Frame, decode_tensor, encode_tensor
 
-__all__ = ["Abort", "ClockProbe", "ClockReply", "Close", "Done", "Failed", "Message", "OpenTask", "Opened", "Refused",
-           "RegisterPartition", "Registered", "RunStep", "SpanBatch", "Status", "StatusRequest", "Tensor",
-           "decode", "encode"]
+__all__ = ["Abort", "ClockProbe", "ClockReply", "Close", "Done", "Ended", "Failed", "Leaving", "LinkLost", "Message",
+           "OpenTask", "Opened", "Refused", "RegisterPartition", "Registered", "Reset", "RunStep", "SpanBatch", "Status",
+           "StatusRequest", "Tensor", "Unregister", "WasReset", "decode", "encode"]
 
 Name = Annotated[str, Text(512)]
 Long = Annotated[str, Text(1 << 20)]
@@ -39,7 +52,10 @@ class Message:
 
 @dataclass(frozen=True)
 class OpenTask(Message):
-    """Chief -> worker: be `task`; `tasks` maps every task of the session to its Dask address."""
+    """Chief -> worker: be `task`; `tasks` maps every task of the session to its Dask address.
+
+    A task that hears nothing from the chief for `silence` seconds ends by itself.
+    """
 
     kind = 1
     task: Name
@@ -47,6 +63,7 @@ class OpenTask(Message):
     tasks: Names
     unix: Truth
     timeout: Seconds
+    silence: Seconds
 
 
 @dataclass(frozen=True)
@@ -63,7 +80,7 @@ class RegisterPartition(Message):
     """Chief -> task: keep `program` under `handle`; `targets` (task -> "") are the tasks it sends to, `parties` (the
     same) all that have a part in the step."""
 
-    kind = 3
+    kind = PROGRAM
     handle: Name
     program: Annotated[bytes, Blob()]
     targets: Names
@@ -80,23 +97,27 @@ class Registered(Message):
 
 @dataclass(frozen=True)
 class Refused(Message):
-    """Task -> chief: a request (header's step is its number) failed with the error named `error`."""
+    """Task -> chief: a request (header's step is its number) failed with the error named `error`.
+
+    `trace` is the traceback of an exception that nobody expected, "" for one of ours.
+    """
 
     kind = 5
     error: Name
     message: Long
+    trace: Long
 
 
 @dataclass(frozen=True)
 class RunStep(Message):
-    """Chief -> task: run `handle` as the header's step. Steps below `oldest` are over everywhere.
+    """Chief -> task: run `handle` as the header's step. Earlier steps are over everywhere, except those in `live`.
 
     `trace` says what of it is recorded (`engines.SILENT` and so on), the same on all tasks, so that sends meet receives.
     """
 
     kind = 6
     handle: Name
-    oldest: Count
+    live: Annotated[tuple[int, ...], Numbers()]
     trace: Level
     feeds: NamedArrays
 
@@ -112,17 +133,22 @@ class Done(Message):
 
 @dataclass(frozen=True)
 class Failed(Message):
-    """Task -> chief: the step failed; `peer` names the task whose loss caused it, "" for an own error."""
+    """Task -> chief: the step failed; `peer` names the task whose loss caused it, "" for an own error.
+
+    `over`: none of its kernels runs any more. `trace` as in Refused.
+    """
 
     kind = 8
     error: Name
     message: Long
     peer: Name
+    over: Truth
+    trace: Long
 
 
 @dataclass(frozen=True)
 class Abort(Message):
-    """Chief -> task: end the header's step with the error named `error`."""
+    """Chief -> task: end the header's step with the error named `error`; answered by Ended, or a Done on its way."""
 
     kind = 9
     error: Name
@@ -190,6 +216,53 @@ class Close(Message):
     """Chief -> task: the session is over; leave nothing behind."""
 
     kind = 16
+
+
+@dataclass(frozen=True)
+class Ended(Message):
+    """Task -> chief: the header's step was aborted and its last kernel has returned: nothing of it is to come."""
+
+    kind = 17
+
+
+@dataclass(frozen=True)
+class LinkLost(Message):
+    """Task -> chief: a connection with the task `peer` broke; what travelled on it may be gone."""
+
+    kind = 18
+    peer: Name
+    why: Long
+
+
+@dataclass(frozen=True)
+class Unregister(Message):
+    """Chief -> task: forget these handles and the memory of their plans; there is no answer."""
+
+    kind = 19
+    handles: Annotated[tuple[str, ...], Texts(512)]
+
+
+@dataclass(frozen=True)
+class Reset(Message):
+    """Chief -> task: forget the variables, queues and other state in these containers ("": those in none)."""
+
+    kind = 20
+    containers: Annotated[tuple[str, ...], Texts(512)]
+
+
+@dataclass(frozen=True)
+class WasReset(Message):
+    """Task -> chief: the containers are empty. The header's step is the request number."""
+
+    kind = 21
+
+
+@dataclass(frozen=True)
+class Leaving(Message):
+    """Task -> chief: the last word of a task that ends for a reason of its own."""
+
+    kind = 22
+    why: Long
 
 
 def _fields(kind: type[Message]) -> tuple[tuple[str, str, Any], ...]:

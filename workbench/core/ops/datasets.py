@@ -17,8 +17,7 @@ STATE: dict[str, Any] = {"context": True, "stateful": True, "differentiable": Fa
 def dataset_iterator(context, *, shared_name="", container=""):
     """The handle of an iterator over a dataset."""
     name = shared_name or context.node
-    return context.container.get(f"{container}/{name}" if container else name, DatasetIterator,
-                                 lambda: DatasetIterator(name))
+    return context.container.get(name, DatasetIterator, lambda: DatasetIterator(name), container)
 
 
 @op("handle[] *sources? ->", types="resource any ->", keeps=True, **STATE)

@@ -66,8 +66,7 @@ def check_rows(rows, *, message):
 def file_reader(context, *, kind, options=(), shared_name="", container=""):
     """The handle of a reader of lines, whole files, records of fixed length or TFRecords."""
     name = shared_name or context.node
-    return context.container.get(f"{container}/{name}" if container else name, Reader,
-                                 lambda: Reader(name, kind, tuple(options)))
+    return context.container.get(name, Reader, lambda: Reader(name, kind, tuple(options)), container)
 
 
 @op("reader[] queue[] -> [] []", types="resource resource -> string string", blocking=True, **READER)

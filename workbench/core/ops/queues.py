@@ -13,6 +13,7 @@ from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.state.accumulators import Accumulator, SparseAccumulator
 from workbench.core.state.queues import Fifo, PaddingQueue, Priority, Queue, Shuffle
+from workbench.core.state.tokens import Tokens
 from workbench.core.state.variables import Context
 
 Array = np.ndarray[Any, Any]
@@ -26,7 +27,7 @@ BLOCKING: dict[str, Any] = {"context": True, "stateful": True, "blocking": True,
 
 def _resource(context: Context, shared_name: str, container: str, kind: type[R], make: Callable[[str], R]) -> R:
     name = shared_name or context.node
-    return context.container.get(f"{container}/{name}" if container else name, kind, lambda: make(name))
+    return context.container.get(name, kind, lambda: make(name), container)
 
 
 def _shapes(shapes: Any) -> list[Shape] | None:
@@ -140,6 +141,35 @@ def queue_is_closed(handle: Queue) -> Array:
     return np.asarray(handle.closed)
 
 
+# tokens
+
+@op("-> []", **HANDLE)
+def step_tokens(context: Context, *, shared_name: str = "", container: str = "") -> Tokens:
+    """The handle of the tokens of synchronous training: the newest step that was released."""
+    return _resource(context, shared_name, container, Tokens, Tokens)
+
+
+@op("handle[] step[] ->", types="resource int ->", stateful=True, differentiable=False)
+def tokens_release(handle: Tokens, step: Array) -> tuple[()]:
+    """Everybody may compute for `step`; an older one than the newest changes nothing."""
+    handle.release(int(step))
+    return ()
+
+
+@op("handle[] newer_than[] -> []", types="resource int -> @dtype", **BLOCKING)
+def tokens_take(context: Context, handle: Tokens, newer_than: Array, *, dtype: Any) -> None:
+    """The newest step that was released, once it is greater than `newer_than`; waits for it."""
+    kind = as_dtype(dtype).numpy
+    context.on_cancel(handle.take(int(newer_than), lambda step: context.done(np.asarray(step, kind)), context.fail))
+
+
+@op("handle[] ->", types="resource ->", stateful=True, differentiable=False)
+def tokens_close(handle: Tokens) -> tuple[()]:
+    """No newer step is released; who waits gets OutOfRangeError."""
+    handle.close()
+    return ()
+
+
 # accumulators
 
 @op("-> []", **HANDLE)
@@ -159,9 +189,12 @@ def sparse_conditional_accumulator(context: Context, *, dtype: Any, shape: Any =
 
 
 @op("handle[] local_step[] *gradient? ->", types="resource int any ->", stateful=True, differentiable=False)
-def accumulator_apply_gradient(handle: Accumulator, local_step: Array, *gradient: Array) -> tuple[()]:
-    """Add a gradient (dense, or indices and values); dropped when `local_step` is older than the global step."""
-    handle.apply(int(local_step), *gradient)
+def accumulator_apply_gradient(handle: Accumulator, local_step: Array, *gradient: Array, worker: str = "") -> tuple[()]:
+    """Add a gradient (dense, or indices and values); dropped when `local_step` is older than the global step.
+
+    Of a named worker only one gradient counts for each local step, so that a step that is retried counts once.
+    """
+    handle.apply(int(local_step), *gradient, worker=worker)
     return ()
 
 
@@ -194,6 +227,19 @@ def accumulator_set_global_step(handle: Accumulator, new_global_step: Array) -> 
     """Drop gradients older than this step from now on."""
     handle.set_global_step(int(new_global_step))
     return ()
+
+
+@op("handle[] members[] ->", types="resource int ->", stateful=True, differentiable=False)
+def accumulator_set_members(handle: Accumulator, members: Array) -> tuple[()]:
+    """So many workers are left to send gradients: no more than that are waited for."""
+    handle.set_members(int(members))
+    return ()
+
+
+@op("handle[] -> []", types="resource -> int64", stateful=True, differentiable=False)
+def accumulator_num_dropped(handle: Accumulator) -> Array:
+    """Gradients that came too late, or twice, since the accumulator was made."""
+    return np.asarray(handle.dropped + handle.repeated, np.int64)
 
 
 @op("handle[] -> []", types="resource -> int32", stateful=True, differentiable=False)

@@ -86,9 +86,8 @@ def variable(context: Context, *, dtype: Any, shape: Any, shared_name: str = "",
     Handles of one `shared_name` (default: the operation's name) and `container` are the same variable.
     """
     name = shared_name or context.node
-    key = f"{container}/{name}" if container else name
-    return context.container.get(key, VariableState, lambda: VariableState(
-        name, dtype, as_shape(shape), context.container.device(context.device)))
+    return context.container.get(name, VariableState, lambda: VariableState(
+        name, dtype, as_shape(shape), context.container.device(context.device)), container)
 
 
 def _read_shape(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]:

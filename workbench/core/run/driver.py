@@ -84,7 +84,7 @@ class StepRun:
     Events are handled by whichever thread brings them, one at a time, and with them what is quick: light segments,
     attempts at queues, sends. Heavy segments go to `hands`: those that are ready together run together, but none twice
     at the same time, since its buffers and kernels are bound. `done(results, error)` is called once, from the thread
-    that brought the last event; after a good end `returned(instance)` before.
+    that brought the last event, when nothing of the step runs any more; after a good end `returned(instance)` before.
     """
 
     def __init__(self, instance: Instance, nodes: Sequence[Node], feeds: Sequence[Any], step: int,
@@ -102,9 +102,10 @@ class StepRun:
         self._executor = Executor(nodes)
         self._events: deque[Event] = deque()
         self._lock = threading.Lock()
-        self._busy = self._over = self._given_up = False
+        self._busy = self._over = self._given_up = self._told = False
         self._undo: dict[tuple[int, Tag], Callable[[], None]] = {}
         self._turns: dict[int, deque[RunSegment]] = {}      # heavy segments that run -> their runs that wait
+        self._failure: BaseException | None = None          # why the step ended, while heavy segments of it still run
 
     def start(self) -> None:
         """Begin; returns when nothing is left to do at once in this thread."""
@@ -151,6 +152,9 @@ class StepRun:
     def _handle(self, event: Event) -> None:
         if isinstance(event, SegmentFinished | SegmentFailed) and event.segment in self._turns:
             self._next_turn(event.segment)
+        if self._failure is not None:
+            self._settle()
+            return
         try:
             actions = self._executor.handle(event)
         except errors.Error as error:
@@ -195,7 +199,7 @@ class StepRun:
 
     def _next_turn(self, index: int) -> None:
         waiting = self._turns[index]
-        if waiting:
+        if waiting and self._failure is None:
             self._give(self.plan.segments[index], waiting.popleft().tag)
         else:
             del self._turns[index]
@@ -317,7 +321,8 @@ class StepRun:
             self.instance.cancelled.set()
             for undo in list(self._undo.values()):
                 undo()
-            self._done(None, action.error)
+            self._failure = action.error
+            self._settle()
             return
         try:
             results = [self._fetched(t) for t in self.plan.program.fetches]
@@ -327,6 +332,12 @@ class StepRun:
         if clean:
             self._returned(self.instance)
         self._done(results, None)
+
+    def _settle(self) -> None:
+        """After a failure the step is over when its last heavy segment has returned: until then it may write variables."""
+        if not self._turns and not self._told:
+            self._told = True
+            self._done(None, self._failure)
 
     def _fetched(self, tensor: Tensor) -> Any:
         table = self.values[ROOT]

@@ -38,6 +38,9 @@ class Accumulator:
         self.name, self.dtype, self.shape, self.mean = name, dtype, shape, mean
         self.global_step = 0
         self.dropped = 0                          # stale gradients, for the views
+        self.repeated = 0                         # gradients that a worker sent twice for one step
+        self._sent: dict[str, int] = {}           # worker -> newest local step that it sent a gradient for
+        self._members: int | None = None          # workers that are left, when somebody said how many
         self._count = 0
         self._sum: Any = None
         self._takes: deque[_Take] = deque()
@@ -48,13 +51,22 @@ class Accumulator:
         with self._lock:
             return self._count
 
-    def apply(self, local_step: int, *gradient: Array) -> None:
-        """Add a gradient that was computed from the variables of step `local_step`."""
+    def apply(self, local_step: int, *gradient: Array, worker: str = "") -> None:
+        """Add a gradient that was computed from the variables of step `local_step`.
+
+        Of a named `worker` one gradient counts per local step: the second one is that of a step which was aborted
+        between two accumulators and tried again.
+        """
         self._check(*gradient)
         with self._lock:
             if local_step < self.global_step:
                 self.dropped += 1
                 return
+            if worker:
+                if local_step <= self._sent.get(worker, -1):
+                    self.repeated += 1
+                    return
+                self._sent[worker] = local_step
             self._add(*gradient)
             self._count += 1
             calls = self._flush()
@@ -71,6 +83,15 @@ class Accumulator:
             calls = self._flush()
         _make(calls)
         return lambda: self._withdraw(attempt)
+
+    def set_members(self, members: int) -> None:
+        """Only so many workers are left: takes that wait, and later ones, ask for no more gradients than that."""
+        if members < 1:
+            raise errors.InvalidArgumentError(f"accumulator {self.name!r}: {members} workers are left; one is needed")
+        with self._lock:
+            self._members = members
+            calls = self._flush()
+        _make(calls)
 
     def set_global_step(self, step: int) -> None:
         """Drop gradients older than `step` from now on; an older step changes nothing."""
@@ -96,7 +117,7 @@ class Accumulator:
 
     def _flush(self) -> list[Call]:
         calls: list[Call] = []
-        while self._takes and self._count >= self._takes[0].wanted:
+        while self._takes and self._count >= min(self._takes[0].wanted, self._members or self._takes[0].wanted):
             attempt = self._takes.popleft()
             calls.append(_giving(attempt, self._result(self._count if self.mean else 1)))
             self._sum, self._count = None, 0

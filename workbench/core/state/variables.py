@@ -262,22 +262,27 @@ class Container:
         self._limits = dict(limits or {})                 # device type -> bytes
         self._devices: dict[str, Device] = {}
         self._items: dict[str, Any] = {}
+        self._parts: dict[str, set[str]] = {}      # name of a part -> its keys
         self._closed = False
         self._lock = threading.Lock()
 
-    def get(self, name: str, kind: type[R], make: Callable[[], R]) -> R:
-        """The resource `name`, made on first use; AlreadyExistsError when it is of another kind.
+    def get(self, name: str, kind: type[R], make: Callable[[], R], part: str = "") -> R:
+        """The resource `name` of a part of this container (`container=` of the operation), made on first use.
+
+        AlreadyExistsError when it is of another kind.
 
         FailedPreconditionError after `close`: a step that comes late must not wait on a queue that nobody else has.
         """
-        found = self._items.get(name)
+        key = f"{part}/{name}" if part else name
+        found = self._items.get(key)
         if found is None:
             with self._lock:
                 if self._closed:
                     raise errors.FailedPreconditionError(f"container {self.name!r}: it is closed, {name!r} is gone; make a "
                                                          "new session")
-                found = self._items.setdefault(name, None) or make()
-                self._items[name] = found
+                found = self._items.setdefault(key, None) or make()
+                self._items[key] = found
+                self._parts.setdefault(part, set()).add(key)
         if not isinstance(found, kind):
             raise errors.AlreadyExistsError(f"container {self.name!r}: {name!r} is a {type(found).__name__}, not a "
                                             f"{kind.__name__}; choose another name")
@@ -299,15 +304,25 @@ class Container:
     def names(self) -> list[str]:
         return sorted(self._items)
 
+    def clear(self, parts: Sequence[str]) -> None:
+        """Forget what is in these parts ("": what is in none); who waits there gets CancelledError."""
+        with self._lock:
+            items = [self._items.pop(key) for part in parts for key in self._parts.pop(part, ())]
+        _close(items)
+
     def close(self) -> None:
         """Forget everything for good; blocked queues are closed so that nobody waits for ever."""
         with self._lock:
             self._closed = True
             items, self._items = list(self._items.values()), {}
-        for item in items:
-            close = getattr(item, "close", None)
-            if close is not None:
-                close(cancel_pending=True)
+        _close(items)
+
+
+def _close(items: Sequence[Any]) -> None:
+    for item in items:
+        close = getattr(item, "close", None)
+        if close is not None:
+            close(cancel_pending=True)
 
 
 @dataclass

@@ -1,0 +1,157 @@
+"""Steps as the chief tracks them, over scripted wires: when one fails it is over everywhere before anybody hears of it."""
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from tests.cluster.wires import SESSION, Wire
+from workbench import errors
+from workbench.cluster.chief.member import Member
+from workbench.cluster.chief.tracker import EPOCH, Tracker
+from workbench.cluster.link.group import ReceiverGroup
+from workbench.cluster.wire import messages as m
+from workbench.core.trace import Journal
+
+pytestmark = pytest.mark.timeout(30)
+
+A, B = "/job:ps/task:0", "/job:worker/task:0"
+
+
+class Scene:
+    """A tracker with two tasks that say what the test makes them say."""
+
+    def __init__(self, heartbeat: float = 20.0) -> None:
+        self.members: dict[str, Member] = {}
+        self.tracker = Tracker(SESSION, self.members, heartbeat, Journal())
+        self.wires = {task: Wire(task) for task in (A, B)}
+        for task, wire in self.wires.items():
+            self.members[task] = Member(task, "tcp://x", wire, EPOCH, Journal(), self.tracker, ReceiverGroup("test"))
+        self.tracker.add("h", (A, B))
+        self.error: BaseException | None = None
+        self.result: Any = None
+
+    def begin(self, limit: float | None = None) -> threading.Thread:
+        """Run a step on a thread of its own, as far as both tasks have it."""
+        arrived = threading.Semaphore(0)
+        for wire in self.wires.values():
+            wire._on_send = lambda message: arrived.release() if type(message) in (m.RunStep, m.Abort) else None
+
+        def run() -> None:
+            try:
+                self.result = self.tracker.run("h", None, {}, limit, False)
+            except errors.Error as error:
+                self.error = error
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        for _ in self.wires:
+            assert arrived.acquire(timeout=5)
+        self.arrived = arrived
+        return thread
+
+    def sent(self, task: str) -> list[str]:
+        return [type(message).__name__ for _, message in self.wires[task].sent]
+
+
+def failed(error: str = "OutOfRangeError", peer: str = "", over: bool = True) -> m.Failed:
+    return m.Failed(error, "it is empty; stop", peer, over, "")
+
+
+def test_the_user_hears_of_a_failure_when_the_step_is_over_everywhere():
+    scene = Scene()
+    thread = scene.begin()
+    scene.wires[A].arrive(failed(), 1)
+    assert scene.arrived.acquire(timeout=5)                   # B is told to end it
+    assert scene.sent(A) == ["RunStep"] and scene.sent(B) == ["RunStep", "Abort"]
+    assert thread.is_alive() and 1 in scene.tracker.pending
+    scene.wires[B].arrive(m.Ended(), 1)
+    thread.join(5)
+    assert isinstance(scene.error, errors.OutOfRangeError) and scene.tracker.pending == {}
+
+
+def test_an_answer_on_its_way_counts_as_the_end():
+    scene = Scene()
+    thread = scene.begin()
+    scene.wires[A].arrive(failed(), 1)
+    scene.wires[B].arrive(m.Done(0.1, []), 1)
+    thread.join(5)
+    assert isinstance(scene.error, errors.OutOfRangeError)
+
+
+def test_a_task_that_does_not_end_a_step_is_lost():
+    scene = Scene(heartbeat=0.05)
+    thread = scene.begin(limit=0.0)
+    thread.join(5)
+    assert isinstance(scene.error, errors.DeadlineExceededError)
+    for task in (A, B):
+        assert "step 1 was aborted and still runs there after 0.05 s" in str(scene.members[task].lost)
+    with pytest.raises(errors.UnavailableError, match=f"{A} at tcp://x is lost"):
+        scene.tracker.run("h", None, {}, None, False)
+
+
+def test_the_loss_of_a_task_is_the_end_of_its_steps():
+    scene = Scene()
+    thread = scene.begin()
+    scene.wires[A].end(EOFError("gone"))
+    assert scene.arrived.acquire(timeout=5)
+    assert thread.is_alive()
+    scene.wires[B].arrive(m.Ended(), 1)
+    thread.join(5)
+    assert scene.error.message.startswith(f"step 1: {A} at tcp://x was lost (EOFError: gone)")
+
+
+def test_a_lost_link_fails_the_steps_that_both_its_ends_have_a_part_in():
+    """A sent and is done; B has not begun, so nobody but the chief knows that B will wait for ever."""
+    scene = Scene()
+    scene.tracker.add("alone", (B,))
+    thread = scene.begin()
+    scene.wires[A].arrive(m.Done(0.1, []), 1)
+    scene.wires[B].arrive(m.LinkLost(A, "reset by peer"))
+    assert scene.arrived.acquire(timeout=5)
+    scene.wires[B].arrive(m.Ended(), 1)
+    thread.join(5)
+    assert scene.error.message == (f"step 1: {B} lost its connection to {A} (reset by peer); that task's process may have "
+                                   "died")
+    alone = threading.Thread(target=lambda: scene.tracker.run("alone", None, {}, 5, False), daemon=True)
+    alone.start()
+    assert scene.arrived.acquire(timeout=5)
+    scene.wires[B].arrive(m.LinkLost(A, "reset by peer"))
+    assert not scene.tracker.pending[2].error                  # A has no part in it
+    scene.wires[B].arrive(m.Done(0.1, []), 2)
+    alone.join(5)
+    assert not alone.is_alive()
+
+
+def test_close_ends_what_waits_for_the_end_of_a_step():
+    scene = Scene()
+    thread = scene.begin()
+    scene.wires[A].arrive(failed(), 1)
+    assert scene.arrived.acquire(timeout=5)
+    scene.tracker.close()
+    thread.join(5)
+    assert isinstance(scene.error, errors.OutOfRangeError)
+
+
+def test_an_unexpected_error_brings_its_traceback():
+    scene = Scene()
+    thread = scene.begin()
+    scene.wires[A].arrive(m.Failed("ZeroDivisionError", "by zero", "", True, "Traceback: line 7"), 1)
+    scene.wires[B].arrive(m.Done(0.1, []), 1)
+    thread.join(5)
+    assert scene.error.__notes__ == [f"raised in step 1 on {A} at tcp://x", "Traceback: line 7"]
+
+
+def test_tasks_forget_what_nobody_uses():
+    scene = Scene()
+    scene.tracker.remove(["h", "unknown"])
+    assert scene.wires[A].sent == scene.wires[B].sent == [(-1, m.Unregister(("h",)))]
+    with pytest.raises(errors.NotFoundError, match="nothing is registered as 'h'"):
+        scene.tracker.run("h", None, {}, None, False)
+
+
+def test_a_failed_registration_is_taken_back_where_it_was_new():
+    scene = Scene()
+    scene.tracker.add("g", (A,))
+    scene.tracker.withdraw("g", (A, B))
+    assert scene.wires[A].sent == [] and scene.wires[B].sent == [(-1, m.Unregister(("g",)))]

@@ -1,0 +1,46 @@
+"""Receive buffers: used again by what is about as large, and never more kept for nobody than was allowed."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from workbench.cluster.link.buffers import BufferPool, _class_of
+
+
+def test_a_buffer_is_used_again_when_nobody_looks_at_it():
+    pool = BufferPool()
+    first = pool.take(100_000)
+    view = np.ndarray((100,), np.float32, first, 64)
+    place, held = first.ctypes.data, first.base
+    del first, held
+    assert pool.take(100_000).ctypes.data != place             # the view still looks at it
+    del view
+    assert {pool.take(100_000).ctypes.data for _ in range(2)} >= {place}
+
+
+@pytest.mark.parametrize("nbytes", [1, 2, 3, 31, 1 << 15, (1 << 15) + 1, 10**6, 10**9 + 7])
+def test_classes_fit_and_waste_little(nbytes: int):
+    size = _class_of(nbytes)
+    assert nbytes <= size <= max(1.25 * nbytes, nbytes + 1) and _class_of(size) == size
+
+
+def test_thousands_of_sizes_share_few_buffers():
+    """Batches of ragged rows and sparse gradients hardly ever have the same size twice."""
+    pool = BufferPool(idle_limit=1 << 24)
+    for nbytes in range(33_000, 33_000 + 4_000 * 97, 97):
+        assert len(pool.take(nbytes)) == nbytes
+    assert len(pool._buffers) <= 20
+    assert pool._nbytes == sum(len(buffer) for same in pool._buffers.values() for buffer in same) <= 1 << 24
+
+
+def test_no_more_is_kept_idle_than_allowed():
+    pool = BufferPool(idle_limit=1 << 20)
+    for power in range(15, 20):
+        kept = [pool.take(1 << power) for _ in range(8)]
+        del kept
+    pool.take(700_001)                                         # the first that finds none: the pool looks what is idle
+    assert sum(len(buffer) for same in pool._buffers.values() for buffer in same) <= 2 << 20
+    held = [pool.take(1 << 19) for _ in range(8)]              # what is in use is no waste
+    assert all(len(buffer) == 1 << 19 for buffer in held)
+    pool.clear()
+    assert pool._buffers == {} and pool._nbytes == 0

@@ -1,0 +1,118 @@
+"""Tasks that die while a monitored session trains: training goes on from the newest checkpoint, to the same end."""
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.cluster.conftest import hosted, kill, our_threads, start
+from tests.eventually import eventually
+from workbench import errors
+from workbench.cluster.chief.cluster import Cluster
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+SERVER, WORKER = "/job:ps/task:0", "/job:worker/task:0"
+TARGET = np.float32([3, -1])
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Iterator[wb.Graph]:
+    with wb.Graph().as_default() as made:
+        yield made
+
+
+def model() -> tuple[Any, Any]:
+    with wb.device(SERVER):
+        step = wb.train.get_or_create_global_step()
+        w = wb.Variable(np.zeros(2, np.float32), name="w")
+    with wb.device(WORKER):
+        loss = wb.reduce_sum(wb.square(w - TARGET))
+        gradient, = wb.gradients(loss, [w])
+    return w, wb.train.MomentumOptimizer(0.05, 0.5).apply_gradients([(gradient, w)], step)
+
+
+def expected(steps: int) -> np.ndarray:
+    w, speed = np.zeros(2), np.zeros(2)
+    for _ in range(steps):
+        speed = 0.5 * speed + 2 * (w - TARGET)
+        w = w - 0.05 * speed
+    return w
+
+
+class Killer(wb.train.SessionRunHook):
+    """Strikes once, after step 25 of the session."""
+
+    def __init__(self, strike: Any) -> None:
+        self._strike, self._count = strike, 0
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        self._count += 1
+        if self._count == 25:
+            self._strike()
+
+
+@pytest.mark.parametrize("victim", [SERVER, WORKER])
+def test_training_ends_as_if_nobody_had_died(tmp_path: Path, victim: str):
+    w, minimize = model()
+    client_threads = our_threads()
+    with Cluster(None, 1, 1) as cluster:
+        before = (cluster.session, cluster.pids[victim])
+        hooks = [Killer(lambda: kill(cluster.pids[victim])), wb.train.StopAtStepHook(last_step=60)]
+        with wb.train.MonitoredTrainingSession(cluster, checkpoint_dir=tmp_path, hooks=hooks,
+                                               save_checkpoint_steps=10) as session:
+            steps = 0
+            while not session.should_stop():
+                session.run(minimize)
+                steps += 1
+            found = session.run(w)
+        np.testing.assert_allclose(found, expected(60), rtol=1e-4)
+        assert cluster.generation == 1 and cluster.session != before[0] and cluster.pids[victim] != before[1]
+        assert 60 < steps <= 75                                # the steps since the checkpoint were done again
+    assert our_threads() == client_threads
+
+
+def test_a_task_that_comes_back_from_the_dead_is_nobodys(tmp_path: Path):
+    """It hung, was given up, and goes on: nothing of it reaches the tasks that took its place."""
+    w, minimize = model()
+    dask, client = start(3)
+    with dask, client, Cluster(client, 1, 1, heartbeat=2.0) as cluster:
+        hung = cluster.pids[SERVER]
+        hooks = [Killer(lambda: os.kill(hung, signal.SIGSTOP)), wb.train.StopAtStepHook(last_step=40)]
+        try:
+            with wb.train.MonitoredTrainingSession(cluster, checkpoint_dir=tmp_path, hooks=hooks,
+                                                   save_checkpoint_steps=10) as session:
+                while not session.should_stop():
+                    session.run(minimize)
+                assert cluster.pids[SERVER] != hung
+                os.kill(hung, signal.SIGCONT)
+                eventually(lambda: hosted(client) == 2, 60)    # its task found that it is nobody's and ended
+                np.testing.assert_allclose(session.run(w), expected(40), rtol=1e-4)
+        finally:
+            os.kill(hung, signal.SIGCONT)
+
+
+def test_without_a_checkpoint_there_is_nothing_to_go_on_from(doomed):
+    _, minimize = model()
+    lost = (errors.AbortedError, errors.UnavailableError)
+    with (Cluster(doomed, 1, 1) as cluster, pytest.raises(lost, match=f"{SERVER} at .* lost"),
+          wb.train.MonitoredTrainingSession(cluster, hooks=[Killer(lambda: kill(cluster.pids[SERVER]))]) as session):
+        for _ in range(40):
+            session.run(minimize)
+
+
+def test_a_cluster_without_enough_workers_says_so_in_the_end():
+    dask, client = start(2)
+    with dask, client, Cluster(client, 1, 1) as cluster:
+        client.retire_workers([cluster.addresses[WORKER]])
+        eventually(lambda: len(client.scheduler_info(n_workers=-1)["workers"]) == 1)
+        with pytest.raises(errors.ResourceExhaustedError, match="the cluster has 1 workers but ps=1, worker=1 need 2"):
+            cluster.recover(patience=0.5)
+        with pytest.raises(errors.UnavailableError, match=f"{SERVER} at .* is lost"):
+            cluster.register(SERVER, "h", b"")

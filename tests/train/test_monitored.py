@@ -1,0 +1,153 @@
+"""Monitored sessions: what hooks fetch costs no step, workers wait for their chief, nothing that is given is ignored."""
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import workbench as wb
+from tests.eventually import eventually
+from workbench import errors, train
+from workbench.core.run.local import LocalBackend
+from workbench.core.state.variables import Container
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Iterator[wb.Graph]:
+    with wb.Graph().as_default() as graph:
+        yield graph
+
+
+def model() -> tuple[Any, Any]:
+    step = train.get_or_create_global_step()
+    w = wb.Variable(10.0, name="w")
+    return w, train.GradientDescentOptimizer(0.1).minimize(w * w, step)
+
+
+class Process:
+    """What two sessions run on that are to share their variables, as the processes of a cluster do."""
+
+    def __init__(self) -> None:
+        self.container, self.steps = Container(), 0
+
+    def backend(self) -> Any:
+        shared = self
+
+        class Backend(LocalBackend):
+            def prepare(self, *arguments: Any) -> Any:
+                runner = super().prepare(*arguments)
+                run = runner.run
+
+                def counted(*values: Any) -> Any:
+                    shared.steps += 1
+                    return run(*values)
+                runner.run = counted
+                return runner
+
+            def close(self) -> None:
+                """The other session goes on."""
+        return Backend(container=self.container)
+
+
+def test_hooks_add_no_steps_to_training(tmp_path: Path):
+    _, minimize = model()
+    process = Process()
+    hooks = [train.StopAtStepHook(last_step=100), train.LoggingTensorHook({"step": train.get_global_step()}, 50)]
+    with train.MonitoredTrainingSession(process, checkpoint_dir=tmp_path, hooks=hooks, save_checkpoint_steps=1000) as session:
+        before = process.steps
+        for _ in range(50):
+            session.run(minimize)
+        assert process.steps - before == 50
+        while not session.should_stop():
+            session.run(minimize)
+        assert process.steps - before <= 102                   # the last step is looked at again
+    assert train.latest_checkpoint(tmp_path).endswith("model.ckpt-100")
+
+
+def test_a_worker_waits_for_its_chief_and_wipes_nothing():
+    w, minimize = model()
+    process = Process()
+    entered = threading.Event()
+    values: list[float] = []
+
+    def work(graph: wb.Graph) -> None:
+        with graph.as_default(), train.MonitoredTrainingSession(process, is_chief=False) as session:
+            entered.set()
+            values.append(float(session.run(w)))
+
+    worker = threading.Thread(target=work, args=(wb.get_default_graph(),), daemon=True)
+    worker.start()
+    eventually(lambda: process.steps >= 3)                     # it asks and asks
+    assert not entered.is_set()                                # for the variables have no values yet
+    with train.MonitoredTrainingSession(process) as session:
+        session.run(minimize)
+        worker.join(30)
+        assert values and values[0] in (10.0, 8.0)
+        assert float(session.run(w)) == 8.0
+
+
+def test_a_worker_without_a_chief_gives_up_in_time():
+    model()
+    with pytest.raises(errors.DeadlineExceededError, match="'global_step' and 1 more variables have no value after 0 s; start"):
+        train.MonitoredTrainingSession(Process(), is_chief=False, max_wait_secs=0)
+
+
+def test_what_hooks_feed_reaches_the_step():
+    x = wb.placeholder(wb.float32, [])
+
+    class Feeds(train.SessionRunHook):
+        got: Any = None
+
+        def before_run(self, run_context: Any) -> Any:
+            return train.SessionRunArgs([x * 2.0], {x: 4.0})
+
+        def after_run(self, run_context: Any, run_values: Any) -> None:
+            self.got, self.asked = run_values.results, run_context.original_args
+
+    hook = Feeds()
+    with train.MonitoredTrainingSession(hooks=[hook]) as session:
+        assert float(session.run(x + 1.0)) == 5.0
+        assert [float(v) for v in hook.got] == [8.0] and hook.asked.feed_dict is None
+        with pytest.raises(errors.InvalidArgumentError, match=r"Feeds.before_run: it feeds 'placeholder:0', which is fed alr"):
+            session.run(x + 1.0, {x: 1.0})
+
+
+def test_a_hook_that_returns_something_else_is_told():
+    class Old(train.SessionRunHook):
+        def before_run(self, run_context: Any) -> Any:
+            return [1]
+
+    wanted = r"Old\.before_run: it returned a list; return SessionRunArgs"
+    with train.MonitoredTrainingSession(hooks=[Old()]) as session, pytest.raises(errors.InvalidArgumentError, match=wanted):
+        session.run(wb.constant(1.0))
+
+
+def test_summaries_are_written_from_the_step_itself(tmp_path: Path):
+    w, minimize = model()
+    wb.summary.scalar("w", w)
+    with train.MonitoredTrainingSession(checkpoint_dir=tmp_path, save_summaries_steps=2,
+                                        hooks=[train.StopAtStepHook(num_steps=4)]) as session:
+        while not session.should_stop():
+            session.run(minimize)
+    text = b"".join(path.read_bytes() for path in tmp_path.iterdir() if path.suffix in (".jsonl", ".json", ".log") or
+                    "summar" in path.name or "events" in path.name)
+    assert text.count(b'"tag": "w"') == 2
+
+
+def test_a_scaffold_replaces_what_would_be_made():
+    w, _ = model()
+    other = w.assign(3.0)
+    scaffold = train.Scaffold(init_op=wb.group(wb.global_variables_initializer(), name="init"), local_init_op=other.op)
+    with train.MonitoredTrainingSession(scaffold=scaffold) as session:
+        assert float(session.run(w)) == 3.0
+
+
+def test_what_has_no_meaning_is_refused():
+    with pytest.raises(errors.UnimplementedError, match="MonitoredTrainingSession: save_summaries_secs=3 has no meaning here; "
+                                                        "give save_summaries_steps, or a LoggingTensorHook"):
+        train.MonitoredTrainingSession(save_summaries_secs=3)
+    with pytest.raises(TypeError, match="nonsense"):
+        train.MonitoredTrainingSession(nonsense=1)

@@ -1,0 +1,59 @@
+"""Opening tasks: Dask workers are found for them, connected to, and told what they are; again after a loss."""
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from workbench import errors
+from workbench.cluster.dask import launch
+from workbench.cluster.link.buffers import BufferPool
+from workbench.cluster.link.connection import Connection
+from workbench.cluster.link.upgrade import Hello, connect
+
+__all__ = ["connect_tasks"]
+
+logger = logging.getLogger("workbench")
+
+_AGAIN_SECONDS = 0.1      # between two looks for workers that are being started again
+
+
+async def connect_tasks(client: Any, jobs: Mapping[str, int], hellos: Mapping[str, Hello], pool: BufferPool, timeout: float,
+                        patience: float = 0.0) -> dict[str, tuple[str, Connection]]:
+    """task -> (address of its Dask worker, connection), on the client's loop; `hellos` are by task.
+
+    With `patience` (seconds) only workers that answer are taken, and more are waited for when there are too few.
+    """
+    await launch.install(client)
+    await launch.install_page(client)
+    addresses = await _find(client, tuple(hellos), jobs, patience)
+    _warn_of_plain_text(client.scheduler.address)
+    calls = (connect(client.rpc, addresses[task], hello, pool, timeout) for task, hello in hellos.items())
+    found = await asyncio.gather(*calls, return_exceptions=True)
+    broken = [one for one in found if isinstance(one, BaseException)]
+    if broken:
+        for one in found:
+            if isinstance(one, Connection):
+                one.close()
+        raise broken[0]
+    return {task: (addresses[task], one) for task, one in zip(hellos, found)}      # type: ignore[misc]
+
+
+async def _find(client: Any, tasks: tuple[str, ...], jobs: Mapping[str, int], patience: float) -> dict[str, str]:
+    until = time.monotonic() + patience
+    while True:
+        try:
+            return await launch.choose_workers(client, tasks, dict(jobs), answering=patience > 0)
+        except errors.ResourceExhaustedError:
+            if time.monotonic() > until:
+                raise
+        await asyncio.sleep(_AGAIN_SECONDS)
+
+
+def _warn_of_plain_text(address: str) -> None:
+    scheme, _, place = address.partition("://")
+    if scheme not in ("tls", "inproc") and not place.startswith(("127.", "localhost", "[::1]")):
+        logger.warning("workbench: the Dask cluster at %s has no TLS; whoever reaches its scheduler can run programs on its "
+                       "workers and read what they compute", address)

@@ -1,0 +1,245 @@
+"""The steps in flight of one cluster: begun on their tasks, answered, ended everywhere when one part fails."""
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from workbench import errors
+from workbench.cluster.chief.member import Member
+from workbench.cluster.chief.steps import PendingStep, deferred_interrupt
+from workbench.cluster.task.engines import LONG, OPERATIONS, SILENT, SPANS
+from workbench.cluster.wire import messages as m
+from workbench.core.trace import Journal
+
+__all__ = ["EPOCH", "Tracker"]
+
+logger = logging.getLogger("workbench")
+
+EPOCH = 1
+_RECORD_SECONDS = 0.005   # between two steps of one executable that are recorded
+_CAUSE_SECONDS = 0.5      # how long a consequence waits for its cause
+
+Feeds = Mapping[str, Mapping[str, Any]]
+
+
+class Tracker:
+    """Numbers steps, sends them to their tasks and waits for the answers. Thread-safe.
+
+    `members` is the cluster's own table of tasks. A step that failed, was stopped or timed out is over when `run` raises:
+    every task has said that its last kernel returned, or is lost. One that has not said so within `heartbeat` seconds is.
+    """
+
+    def __init__(self, session: int, members: Mapping[str, Member], heartbeat: float, journal: Journal) -> None:
+        self.members, self.heartbeat, self.closed = members, heartbeat, False
+        self.handles: dict[str, dict[str, None]] = {}          # handle -> its tasks, in order of registration
+        self.pending: dict[int, PendingStep] = {}
+        self.session = session
+        self.mourners: list[Callable[[str], None]] = []         # who wants to hear of lost tasks
+        self._journal = journal
+        self._recorded: dict[str, float] = {}                   # handle -> when its newest recorded step began
+        self._numbers = itertools.count(1)
+        self._numbering = threading.Lock()
+
+    # registered handles
+    def add(self, handle: str, tasks: Iterable[str]) -> None:
+        """`handle` is registered on `tasks` from now on, besides those it was."""
+        self.handles.setdefault(handle, {}).update(dict.fromkeys(tasks))
+
+    def remove(self, handles: Iterable[str]) -> None:
+        """Forget handles, here and on their tasks; steps in flight go on. Never blocks, for collectors call it."""
+        by_task: dict[str, list[str]] = {}
+        for handle in handles:
+            self._recorded.pop(handle, None)
+            for task in self.handles.pop(handle, {}):
+                by_task.setdefault(task, []).append(handle)
+        for task, gone in by_task.items():
+            self._tell(task, m.Unregister(tuple(gone)))
+
+    def withdraw(self, handle: str, tasks: Iterable[str]) -> None:
+        """A registration failed: tasks that had no part in `handle` before have none now."""
+        for task in tasks:
+            if task not in self.handles.get(handle, ()):
+                self._tell(task, m.Unregister((handle,)))
+
+    def _tell(self, task: str, message: m.Message) -> None:
+        member = self.members.get(task)
+        if member is not None and member.lost is None and not self.closed:
+            member.post_soon(message, -1)
+
+    def check_open(self) -> None:
+        if self.closed:
+            raise errors.FailedPreconditionError("Cluster: it is closed; start a new one")
+
+    def member(self, task: str) -> Member:
+        """The usable task called `task`; NotFoundError, or UnavailableError when it is lost."""
+        self.check_open()
+        member = self.members.get(task)
+        if member is None:
+            raise errors.NotFoundError(f"Cluster: there is no task {task}, only {', '.join(self.members)}; check the name")
+        if member.lost is not None:
+            raise errors.UnavailableError(f"Cluster: {task} at {member.address} is lost; close this cluster, start a new one "
+                                          "and restore the newest checkpoint") from member.lost
+        return member
+
+    def next_step(self) -> int:
+        """A step number nobody had before; numbers must grow."""
+        return next(self._numbers)
+
+    # one step
+    def run(self, handle: str, step: int | None, feeds: Feeds, limit: float | None, timed: bool) -> dict[str, list[Any]]:
+        """One step of `handle`, to its end: the fetches by task. See `Cluster.run_step`."""
+        pending, members, number, level = None, {}, 0, self.trace_level(handle, timed)
+        try:
+            with self._numbering:      # no later step may count this one as over before it counts as pending
+                number = next(self._numbers) if step is None else step
+                pending = self.pending[number] = PendingStep(number, handle, tuple(self.handles.get(handle, ())), level)
+            members = self.members_of(handle)       # NOTE: only now, so that what is lost or closed from here on fails it
+            if feeds:
+                with deferred_interrupt():                      # a large frame must not be cut by Ctrl-C
+                    self.post(pending, members, feeds)
+            else:
+                self.post(pending, members, {})
+            if not pending.wait(limit):
+                self._blame_late(pending, members, limit or 0.0)
+            pending.wait_for_cause(_CAUSE_SECONDS)
+            if pending.error is not None:
+                raise pending.error
+            return pending.results
+        except BaseException as stopped:
+            with deferred_interrupt():
+                if pending is not None:
+                    self._abort(pending, members, pending.error or errors.CancelledError(f"step {number}: stopped by "
+                                f"{type(stopped).__name__}; variables keep what was applied, run again to go on"))
+            if members and pending is not None and not pending.wait_until_over(self.heartbeat):
+                self._give_up(pending, members)
+            raise
+        finally:
+            self.pending.pop(number, None)
+
+    def trace_level(self, handle: str, timed: bool) -> int:
+        """Fast steps are sampled, or their spans would flood us; one that takes long is recorded anyhow."""
+        if not self._journal.enabled:
+            return SILENT
+        now = time.perf_counter()
+        if not timed and now - self._recorded.get(handle, 0.0) < _RECORD_SECONDS:
+            return LONG
+        self._recorded[handle] = now
+        return OPERATIONS if timed else SPANS
+
+    def members_of(self, handle: str) -> dict[str, Member]:
+        """The tasks that `handle` is registered on."""
+        tasks = self.handles.get(handle)
+        self.check_open()
+        if tasks is None:
+            raise errors.NotFoundError(f"run_step: nothing is registered as {handle!r}; call register first")
+        return {task: self.member(task) for task in tasks}
+
+    def post(self, pending: PendingStep, members: Mapping[str, Member], feeds: Feeds) -> None:
+        """Send the step to its tasks."""
+        with self._numbering:
+            live = tuple(number for number in self.pending if number < pending.step)
+        for task in feeds:
+            if task not in members:
+                raise errors.InvalidArgumentError(f"run_step: feeds name {task} but {pending.handle!r} runs on "
+                                                  f"{', '.join(members)}; feed one of these")
+        common = (pending.handle, live, pending.trace)
+        plain = m.encode(m.RunStep(*common, {}), self.session, EPOCH, pending.step)
+        for task, member in members.items():
+            fed = feeds.get(task)
+            try:
+                member.connection.send(plain if not fed else m.encode(
+                    m.RunStep(*common, fed), self.session, EPOCH, pending.step))      # type: ignore[arg-type]
+            except errors.UnavailableError as error:
+                self.on_lost(member, error)
+                pending.fail(member.lost or error)              # it may be lost since before this step began
+                pending.over_at(task)
+
+    def _blame_late(self, pending: PendingStep, members: Mapping[str, Member], limit: float) -> None:
+        late = ", ".join(f"{task} at {members[task].address}" for task in sorted(pending.missing))
+        pending.fail(errors.DeadlineExceededError(f"step {pending.step}: no answer within {limit:g} s from {late}; "
+                                                  "a task is stopped, overloaded or waits for another: see "
+                                                  "Cluster.status(), or allow more with step_deadline"))
+
+    def _abort(self, pending: PendingStep, members: Mapping[str, Member], error: errors.Error) -> None:
+        message = m.Abort(type(error).__name__, error.message)
+        for task in list(pending.missing):
+            member = members.get(task)
+            if member is not None and member.lost is None:
+                member.post_soon(message, pending.step)
+            else:
+                pending.over_at(task)                           # it never began there, or nothing is left of it
+
+    def _give_up(self, pending: PendingStep, members: Mapping[str, Member]) -> None:
+        """What does not end a step cannot be told apart from one that will write into the state of later ones."""
+        for task in list(pending.missing):
+            self.on_lost(members[task], errors.DeadlineExceededError(
+                f"step {pending.step} was aborted and still runs there after {self.heartbeat:g} s"))
+
+    # events, on receiver threads
+    def on_step(self, member: Member, step: int, message: m.Message) -> None:
+        """A task said something of a step."""
+        pending = self.pending.get(step)
+        if pending is None:
+            return                                              # nobody waits for its end any more
+        if isinstance(message, m.Done):
+            member.record(message.seconds)
+            pending.done(member.task, message.fetches)
+        elif isinstance(message, m.Failed):
+            error = errors.by_name(message.error, message.message)
+            error.add_note(f"raised in step {step} on {member.task} at {member.address}")
+            if message.trace:
+                error.add_note(message.trace)
+            pending.fail(error, secondary=bool(message.peer))
+            if message.over:
+                pending.over_at(member.task)
+        else:
+            pending.over_at(member.task)
+
+    def on_link_lost(self, member: Member, peer: str, why: str) -> None:
+        """What travelled between two tasks may be gone, so steps on both may wait for it for ever."""
+        both = {member.task, peer}
+        for step, pending in list(self.pending.items()):
+            if both <= self.handles.get(pending.handle, {}).keys():
+                pending.fail(errors.AbortedError(f"step {step}: {member.task} lost its connection to {peer} ({why}); that "
+                                                 "task's process may have died"), secondary=True)
+
+    def on_lost(self, member: Member, error: BaseException | None) -> None:
+        """A task is gone: steps that it has a part in fail."""
+        if self.closed or self.members.get(member.task) is not member:      # it was replaced
+            return
+        why = f"{type(error).__name__}: {error}" if error is not None else "connection closed"
+        first = member.lost is None
+        if first:
+            member.lose(why)
+            logger.error("workbench: %s", member.lost)
+        for step, pending in list(self.pending.items()):
+            if member.task in self.handles.get(pending.handle, ()):
+                pending.fail(errors.AbortedError(
+                    f"step {step}: {member.task} at {member.address} was lost ({why}); its variables are gone, so close this "
+                    "cluster, start a new one and restore the newest checkpoint"))
+            pending.over_at(member.task)
+        member.connection.close()
+        for mourner in self.mourners if first else ():          # NOTE: on a thread, for it may run steps and we receive
+            threading.Thread(target=mourner, args=(member.task,), daemon=True, name="workbench-lost").start()
+
+    def begin_anew(self, session: int, why: errors.Error) -> None:
+        """All tasks are given up: steps in flight fail with `why`, and so do those that begin before there are new ones."""
+        for member in self.members.values():
+            member.lost = member.lost or why
+        for pending in list(self.pending.values()):
+            pending.fail(errors.AbortedError(f"step {pending.step}: {why.message}"))
+            for task in list(pending.missing):
+                pending.over_at(task)
+        self.session = session
+
+    def close(self) -> None:
+        """No step begins any more; those in flight end with CancelledError."""
+        self.closed = True
+        for pending in list(self.pending.values()):
+            pending.fail(errors.CancelledError(f"step {pending.step}: the cluster was closed; start a new one"))
+            for task in list(pending.missing):
+                pending.over_at(task)
