@@ -383,6 +383,38 @@ case("cholesky", reals(2, 2), small=False, rtol=1e-3, label="product",
      call=lambda x: ops.cholesky(ops.matmul(x, x, transpose_b=True) + np.eye(2)),
      value=lambda x: np.linalg.cholesky(x @ x.T + np.eye(2)))
 
+_BATCH = np.stack([_SQUARE, _SQUARE.T + 1])
+_RIGHT = reals(2, 3, 2, seed=6)
+case("cross", A, B, value=lambda a, b: np.stack([np.linalg.det(np.stack([e * np.ones_like(a), a, b], 1))
+                                                for e in np.eye(3)], 1))
+case("cross", ints(1, 0, 0), ints(0, 1, 0), value=lambda a, b: ints(0, 0, 1), label="int")
+for _adjoint in (False, True):
+    _turned = _BATCH.swapaxes(1, 2) if _adjoint else _BATCH
+    case("matrix_solve", _BATCH, _RIGHT, attrs={"adjoint": _adjoint}, small=False, rtol=1e-3, label=str(_adjoint),
+         value=lambda a, b, t=_turned: np.linalg.inv(t) @ b)
+    for _lower in (False, True):
+        _triangle = np.tril(_BATCH) if _lower else np.triu(_BATCH)
+        _triangle = _triangle.swapaxes(1, 2) if _adjoint else _triangle
+        case("matrix_triangular_solve", _BATCH, _RIGHT, attrs={"lower": _lower, "adjoint": _adjoint}, small=False,
+             rtol=1e-3, label=f"{_lower}{_adjoint}", value=lambda a, b, t=_triangle: np.linalg.inv(t) @ b)
+case("matrix_diag", A, value=lambda x: x[:, None] * np.eye(3))
+case("matrix_diag", TRUTH[0], value=lambda x: np.array([[1, 0, 0], [0, 0, 0], [0, 0, 1]], bool), label="bool")
+case("matrix_diag_part", reals(2, 3, 2), value=lambda x: np.stack([x[:, 0, 0], x[:, 1, 1]], 1))
+case("matrix_set_diag", reals(2, 3, 2), reals(2, 2, seed=1),
+     value=lambda x, d: x * (1 - np.eye(3, 2)) + np.eye(3, 2) * d[:, None])
+case("eye", value=lambda: np.float32([[1, 0], [0, 1]]), call=lambda: ops.eye(2))
+case("eye", ints(2, 1), value=lambda b: np.ones((2, 1, 1, 1)) * np.float64([[1, 0, 0], [0, 1, 0]]), label="batch",
+     call=lambda b: ops.eye(2, 3, b, "float64"))
+case("contract", A, reals(3, 2), value=lambda a, b: a @ b, call=lambda *v: ops.einsum("ij, jk -> ik", *v))
+case("contract", A, reals(3, 2), value=lambda a, b: (a @ b).T, call=lambda *v: ops.einsum("kj,ji", *v), label="implicit")
+case("contract", A, reals(4), value=lambda a, b: a.sum(1) * b.sum(), call=lambda *v: ops.einsum("ij,k->i", *v), label="alone")
+case("contract", T, COLUMN, ONE, value=lambda a, b, c: c * (a * b[:, :, None]).sum((0, 1)), label="three",
+     call=lambda a, b, c: ops.einsum("ijk,im,->k", a, b, c))
+case("contract", A, value=lambda a: a.T, call=lambda a: ops.einsum("ij->ji", a), label="transpose")
+case("meshgrid", ROW, reals(2), value=lambda x, y: [np.stack([x, x]), np.stack([y, y, y], 1)])
+case("meshgrid", ROW, reals(2), value=lambda x, y: [np.stack([x, x], 1), np.stack([y, y, y])], attrs={"indexing": "ij"},
+     label="ij")
+
 
 # convolution, checked against sums written out
 def direct(x: Array, f: Array, strides: Any, pads: Any, dilations: Any = (1, 1)) -> Array:

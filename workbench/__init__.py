@@ -182,6 +182,7 @@ constant = ops.constant
 cos = ops.cos
 cosh = ops.cosh
 count_nonzero = ops.count_nonzero
+cross = ops.cross
 cumprod = ops.cumprod
 cumsum = ops.cumsum
 decode_csv = ops.decode_csv
@@ -192,12 +193,14 @@ div = ops.div
 divide = ops.divide
 dynamic_partition = ops.dynamic_partition
 dynamic_stitch = ops.dynamic_stitch
+einsum = ops.einsum
 equal = ops.equal
 erf = ops.erf
 erfc = ops.erfc
 exp = ops.exp
 expand_dims = ops.expand_dims
 expm1 = ops.expm1
+eye = ops.eye
 fill = ops.fill
 floor = ops.floor
 floordiv = ops.floordiv
@@ -228,8 +231,15 @@ matching_files = ops.matching_files
 matmul = ops.matmul
 matrix_band_part = ops.matrix_band_part
 matrix_determinant = ops.matrix_determinant
+matrix_diag = ops.matrix_diag
+matrix_diag_part = ops.matrix_diag_part
 matrix_inverse = ops.matrix_inverse
+matrix_set_diag = ops.matrix_set_diag
+matrix_solve = ops.matrix_solve
+matrix_transpose = ops.matrix_transpose
+matrix_triangular_solve = ops.matrix_triangular_solve
 maximum = ops.maximum
+meshgrid = ops.meshgrid
 minimum = ops.minimum
 mod = ops.mod
 multinomial = ops.multinomial
@@ -323,18 +333,19 @@ __all__ = [
     "assign_sub", "atan", "batch_matmul", "bfloat16", "bool", "boolean_mask", "broadcast_to", "case", "cast", "ceil",
     "check_numerics", "cholesky", "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm", "clip_by_value",
     "colocate_with", "complex64", "complex128", "concat", "cond", "constant", "constant_initializer",
-    "control_dependencies", "convert_to_tensor", "cos", "cosh", "count_nonzero", "cumprod", "cumsum", "data",
+    "control_dependencies", "convert_to_tensor", "cos", "cosh", "count_nonzero", "cross", "cumprod", "cumsum", "data",
     "decode_csv", "decode_raw", "device", "diag", "diag_part", "div", "divide", "dynamic_partition", "dynamic_stitch",
-    "edit_distance", "equal", "erf", "erfc", "errors", "exp", "expand_dims", "expm1", "fill", "float16", "float32",
-    "float64", "floor", "floordiv", "floormod", "foldl", "foldr", "gather", "gather_nd", "get_collection",
-    "get_collection_ref", "get_default_graph", "get_default_session", "get_local_variable", "get_variable",
-    "get_variable_scope", "global_norm", "global_variables", "global_variables_initializer",
+    "edit_distance", "einsum", "equal", "erf", "erfc", "errors", "exp", "expand_dims", "expm1", "eye", "fill",
+    "float16", "float32", "float64", "floor", "floordiv", "floormod", "foldl", "foldr", "gather", "gather_nd",
+    "get_collection", "get_collection_ref", "get_default_graph", "get_default_session", "get_local_variable",
+    "get_variable", "get_variable_scope", "global_norm", "global_variables", "global_variables_initializer",
     "glorot_normal_initializer", "glorot_uniform_initializer", "gradients", "greater", "greater_equal", "group",
     "identity", "image", "int8", "int16", "int32", "int64", "invert_permutation", "is_finite", "is_inf", "is_nan",
     "is_non_decreasing", "is_numeric_tensor", "is_strictly_increasing", "is_variable_initialized", "journal", "layers",
     "less", "less_equal", "lin_space", "linspace", "local_variables", "local_variables_initializer", "log", "log1p",
     "logical_and", "logical_not", "logical_or", "logical_xor", "losses", "map_fn", "matching_files", "matmul",
-    "matrix_band_part", "matrix_determinant", "matrix_inverse", "maximum", "metrics", "minimum", "mod",
+    "matrix_band_part", "matrix_determinant", "matrix_diag", "matrix_diag_part", "matrix_inverse", "matrix_set_diag",
+    "matrix_solve", "matrix_transpose", "matrix_triangular_solve", "maximum", "meshgrid", "metrics", "minimum", "mod",
     "model_variables", "multinomial", "multiply", "name_scope", "negative", "nn", "no_op", "norm", "not_equal",
     "one_hot", "ones", "ones_initializer", "ones_like", "op", "ops", "orthogonal_initializer", "pad", "parse_example",
     "parse_single_example", "placeholder", "placeholder_with_default", "pow", "random_crop", "random_normal",

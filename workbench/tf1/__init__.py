@@ -74,6 +74,7 @@ arg_max, arg_min = argmax, argmin
 # first arguments that TensorFlow calls otherwise
 expand_dims = _renamed(_ops.expand_dims, "input", dim="axis")
 identity = _first(_ops.identity, "input")
+matrix_transpose = _first(_ops.matrix_transpose, "a")
 pad = _first(_ops.pad, "tensor")
 rank = _first(_ops.rank, "input")
 reshape = _first(_ops.reshape, "tensor")

@@ -21,6 +21,7 @@ _FUNCTIONS = """
     lgamma=Lgamma lin_space=LinSpace linspace=LinSpace log=Log log1p=Log1p logical_and=LogicalAnd logical_not=LogicalNot
     logical_or=LogicalOr logical_xor=LogicalXor matching_files=MatchingFiles matmul=MatMul
     matrix_band_part=MatrixBandPart matrix_determinant=MatrixDeterminant matrix_diag=MatrixDiag
+    matrix_diag_part=MatrixDiagPart matrix_set_diag=MatrixSetDiag matrix_triangular_solve=MatrixTriangularSolve
     matrix_inverse=MatrixInverse matrix_solve=MatrixSolve maximum=Maximum minimum=Minimum mod=FloorMod mul=Mul
     multiply=Mul multinomial=multinomial/Multinomial neg=Neg negative=Neg no_op=NoOp not_equal=NotEqual pad=Pad
     parse_example=ParseExample placeholder=Placeholder placeholder_with_default=PlaceholderWithDefault pow=Pow qr=Qr

@@ -1,0 +1,60 @@
+"""Linear algebra given what it cannot take: the text says which axes or numbers disagree."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from tests.evaluate import evaluate
+from workbench import errors
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with wb.Graph().as_default() as graph:
+        yield graph
+
+
+def zeros(*shape):
+    return wb.placeholder("float32", list(shape))
+
+
+@pytest.mark.parametrize(("build", "text"), [
+    (lambda: wb.cross(zeros(2, 3), zeros(3)), "cross: a and b: [2,3] and [3] cannot be the same shape"),
+    (lambda: wb.cross(zeros(2), zeros(2)), "cross: a axis 0 is 2 but 3 is needed"),
+    (lambda: wb.matrix_solve(zeros(2, 3), zeros(2, 1)), "matrix_solve: matrix axis 0 is 2 but matrix axis 1 is 3"),
+    (lambda: wb.matrix_solve(zeros(2, 2), zeros(2)), "matrix_solve: rhs has rank 1"),
+    (lambda: wb.matrix_triangular_solve(zeros(2, 2), zeros(3, 1)), "matrix axis 0 is 2 but rhs axis 0 is 3"),
+    (lambda: wb.matrix_diag_part(zeros(2)), "matrix_diag_part: input has rank 1 (shape [2]) but rank >= 2 is needed"),
+    (lambda: wb.matrix_set_diag(zeros(2, 3), zeros(3)),
+     "matrix_set_diag: the diagonals of input and diagonal: [2] and [3] cannot be the same shape"),
+    (lambda: wb.einsum("ij,jk", zeros(2, 3)), "einsum: 'ij,jk' has 2 terms but 1 inputs are given"),
+    (lambda: wb.einsum("ij,jk->il", zeros(2, 3), zeros(3, 2)), "einsum: 'ij,jk->il' has 'l' in its result alone"),
+    (lambda: wb.einsum("ii->i", zeros(2, 2)), "einsum: 'ii' of 'ii->i' names an axis twice"),
+    (lambda: wb.einsum("i...->i", zeros(2, 2)), "einsum: 'i...->i' is no equation; write letters"),
+    (lambda: wb.einsum("ij,jk", zeros(2, 3), zeros(4, 2)), "einsum: axis 'j' of 'ij,jk->ik' is 3 but 4 in inputs[1]"),
+    (lambda: wb.einsum("ij->i", zeros(2)), "einsum: inputs[0] has rank 1 (shape [2]) but its term is 'ij'"),
+    (lambda: wb.meshgrid([1, 2], indexing="yx"), "meshgrid: indexing is 'yx'; use 'xy' or 'ij'")])
+def test_what_is_wrong_is_refused_while_building(build, text):
+    with pytest.raises(errors.InvalidArgumentError) as caught:
+        build()
+    assert text in str(caught.value)
+
+
+def test_what_is_wrong_is_refused_in_the_step():
+    x, y = wb.placeholder("float64", None), wb.placeholder("float64", None)
+    for op, left, right, text in (
+            (wb.cross, np.zeros((2, 3)), np.zeros(3), r"cross: a has shape \[2, 3\] but b \[3\]"),
+            (wb.matrix_solve, np.ones((2, 2)), np.ones((2, 1)), r"matrix_solve: matrix of shape \[2, 2\] is singular"),
+            (wb.matrix_triangular_solve, np.zeros((2, 2)), np.ones((2, 1)), "matrix_triangular_solve: .* is singular"),
+            (wb.matrix_solve, np.ones((3, 2, 2)), np.ones((2, 1)), "all axes but the last two must agree"),
+            (wb.matrix_set_diag, np.zeros((2, 2)), np.zeros(3), r"diagonal has shape \[3\] but .* has diagonals \[2\]")):
+        with pytest.raises(errors.InvalidArgumentError, match=text):
+            evaluate([op(x, y)], {x: left, y: right})
+
+
+def test_empty_and_special_values():
+    assert evaluate([wb.matrix_diag(np.zeros((2, 0)))])[0].shape == (2, 0, 0)
+    assert evaluate([wb.eye(0)])[0].shape == (0, 0)
+    assert evaluate([wb.einsum("ij->j", np.zeros((0, 2)))])[0].tolist() == [0, 0]
+    assert np.isnan(evaluate([wb.cross([np.nan, 1.0, 0.0], [1.0, 1.0, 1.0])])[0]).tolist() == [False, True, True]
