@@ -194,3 +194,36 @@ def test_reshaping_on_request(tmp_path: Path):
     with wb.Session() as session:
         wb.train.Saver([flat], reshape=True).restore(session, path)
         assert session.run(flat).tolist() == [1, 2, 3, 4]
+
+
+def test_sharded_savers_write_a_file_for_each_device(tmp_path: Path):
+    with wb.device("/cpu:0"):
+        w, n = wb.Variable([1.0], name="w"), wb.Variable([2.0], name="n")
+    other = wb.Variable([3.0], name="other")
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        path = wb.train.Saver(sharded=True).save(session, tmp_path / "model.ckpt")
+        assert len(list(tmp_path.glob("*.safetensors"))) == 2
+        session.run([v.assign([0.0]) for v in (w, n, other)])
+        wb.train.Saver().restore(session, path)
+        assert [float(v[0]) for v in session.run([w, n, other])] == [1, 2, 3]
+
+
+def test_an_empty_saver_is_allowed_where_it_is_asked_for(tmp_path: Path):
+    saver = wb.train.Saver(allow_empty=True)
+    with wb.Session() as session:
+        assert saver.save(session, tmp_path / "model.ckpt") is None and list(tmp_path.iterdir()) == []
+        saver.restore(session, tmp_path / "model.ckpt")
+
+
+def test_what_a_saver_cannot_mean_is_refused(tmp_path: Path):
+    variables()
+    with pytest.raises(errors.UnimplementedError, match="Saver: pad_step_number=True has no meaning here"):
+        wb.train.Saver(pad_step_number=True)
+    with pytest.raises(TypeError, match="max_to_kep"):
+        wb.train.Saver(max_to_kep=3)
+    with wb.Session() as session, pytest.raises(errors.UnimplementedError, match="write_state=False"):
+        wb.train.Saver().save(session, tmp_path / "model.ckpt", write_state=False)
+    with pytest.raises(errors.UnimplementedError, match="latest_filename='other'"):
+        wb.train.latest_checkpoint(tmp_path, "other")
+    assert wb.train.latest_checkpoint(tmp_path, "checkpoint") is None

@@ -147,3 +147,10 @@ def test_a_cluster_is_described():
 def test_wrong_descriptions_are_named(action, text: str):
     with pytest.raises(errors.InvalidArgumentError, match=re.escape(text)):
         action(ClusterSpec({"ps": ["a:1"]}))
+
+
+def test_a_chief_that_waits_for_a_checkpoint_says_when_none_comes(tmp_path):
+    wb.Variable(1.0, name="v")
+    supervisor = wb.train.Supervisor(logdir=str(tmp_path), recovery_wait_secs=0.01, summary_writer=None)
+    with pytest.raises(errors.DeadlineExceededError, match=r"there was no checkpoint in .* within 0\.05 s"):
+        supervisor.prepare_or_wait_for_session(wait_for_checkpoint=True, max_wait_secs=0.05)

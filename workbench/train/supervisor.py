@@ -102,11 +102,14 @@ class Supervisor:
     def prepare_or_wait_for_session(self, master: Any = "", config: Any = None, wait_for_checkpoint: bool = False,
                                     max_wait_secs: float = 7200, start_standard_services: bool = True) -> Session:
         """A session with a model that is ready, restored when `logdir` holds a checkpoint. Starts queue runners and, for
-        the chief, the threads that save. DeadlineExceededError when others are not ready after `max_wait_secs`."""
+        the chief, the threads that save. With `wait_for_checkpoint` the chief begins once `logdir` holds one.
+        DeadlineExceededError when it, or others, are not ready after `max_wait_secs`."""
         self.coord.clear_stop()
         session = Session(master, graph=self.graph, config=config)
         try:
             if self.is_chief:
+                if wait_for_checkpoint:
+                    self._await_checkpoint(max_wait_secs)
                 self._prepare(session)
             else:
                 self._await_model(session, max_wait_secs)
@@ -119,6 +122,14 @@ class Supervisor:
         elif not self.is_chief:
             self.start_queue_runners(session)
         return session
+
+    def _await_checkpoint(self, most: float) -> None:
+        deadline = time.monotonic() + most
+        while self._logdir is None or latest_checkpoint(self._logdir) is None:
+            if time.monotonic() > deadline or self._logdir is None:
+                raise errors.DeadlineExceededError(f"Supervisor: there was no checkpoint in {self._logdir!r} within {most} s; "
+                                                   "leave wait_for_checkpoint out, or give the folder of one")
+            self.coord.wait_for_stop(min(self._wait, max(0.0, deadline - time.monotonic())))
 
     def _prepare(self, session: Session) -> None:
         newest = latest_checkpoint(self._logdir) if self._logdir is not None else None

@@ -6,6 +6,7 @@ from typing import Any
 
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
+from workbench.nn.arguments import refuse
 from workbench.train.cluster_spec import ClusterSpec
 
 __all__ = ["Server"]
@@ -24,6 +25,8 @@ class Server:
 
     def __init__(self, server_or_cluster_def: Any, job_name: str | None = None, task_index: int | None = None,
                  protocol: str | None = None, config: Any = None, start: bool = True, client: Any = None) -> None:
+        refuse("Server", "give the options to the Session, and Dask's client decides what carries them", config=config,
+               protocol=None if protocol == "grpc" else protocol)
         self.cluster = ClusterSpec(server_or_cluster_def)
         self.job_name = job_name or (self.cluster.jobs[0] if len(self.cluster.jobs) == 1 else "")
         self.task_index = int(task_index or 0)
@@ -34,24 +37,27 @@ class Server:
         if self.job_name == "worker" and self.task_index:
             raise errors.UnimplementedError(f"Server: worker {self.task_index} has no process of its own here; start "
                                             "worker 0 alone and build all towers there")
-        self._client = client
+        self._client, self._open = client, start
         self._made: Cluster | None = None
         self._lock = threading.Lock()
+
+    def start(self) -> None:
+        """Allow `target`, for a server made with start=False."""
+        self._open = True
 
     @property
     def target(self) -> Any:
         """The running cluster, started on first use; FailedPreconditionError for a parameter server."""
         if self.job_name == "ps":
             raise errors.FailedPreconditionError("Server: a parameter server runs no session; use worker 0's target")
+        if not self._open:
+            raise errors.FailedPreconditionError("Server: it was made with start=False; call start() first")
         with self._lock:
             if self._made is None:
                 servers, workers = (self.cluster.num_tasks(job) if job in self.cluster.jobs else 0
                                     for job in ("ps", "worker"))
                 self._made = Cluster(self._client, servers, workers)
             return self._made
-
-    def start(self) -> None:
-        """Accepted for old programs: tasks start with the first session."""
 
     def join(self) -> None:
         """Returns at once: the chief's process holds the tasks."""
