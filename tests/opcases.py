@@ -289,6 +289,31 @@ case("diag_part", reals(3, 3), value=lambda x: x[[0, 1, 2], [0, 1, 2]])
 case("matrix_band_part", reals(2, 3, 3), value=lambda x: np.tril(np.triu(x, -1), 0),
      attrs={"num_lower": 1, "num_upper": 0})
 
+# blocks of space
+_GRID = reals(2, 4, 6, 3)
+_BLOCKS = lambda x: np.concatenate([x[:, i::2, j::3] for i in range(2) for j in range(3)])      # noqa: E731
+case("space_to_batch_nd", _GRID, ints(2, 3), ints([0, 0], [0, 0]), value=lambda x, b, p: _BLOCKS(x))
+case("space_to_batch_nd", reals(2, 3, 4), ints(2), ints([2, 1]), label="padded",
+     value=lambda x, b, p: (lambda w: np.concatenate([w[:, ::2], w[:, 1::2]]))(np.pad(x, ((0, 0), (2, 1), (0, 0)))))
+case("batch_to_space_nd", reals(6, 2, 2, 1), ints(3), ints([1, 2]),
+     value=lambda x, b, c: x.reshape(3, 2, 2, 2, 1).transpose(1, 2, 0, 3, 4).reshape(2, 6, 2, 1)[:, 1:4])
+case("space_to_batch", reals(1, 2, 3, 1), attrs={"paddings": [[0, 0], [1, 0]], "block_size": 2},
+     value=lambda x: (lambda w: np.concatenate([w[:, i::2, j::2] for i in (0, 1) for j in (0, 1)]))(
+         np.pad(x, ((0, 0), (0, 0), (1, 0), (0, 0)))))
+case("batch_to_space", reals(4, 2, 3, 1), attrs={"crops": [[0, 1], [2, 0]], "block_size": 2},
+     value=lambda x: np.stack([np.stack([x[2 * (i % 2) + j % 2, i // 2, j // 2] for j in range(6)]) for i in range(4)])[
+         None, :-1, 2:])
+_DEEP = lambda x: np.concatenate([x[:, i::2, j::2] for i in (0, 1) for j in (0, 1)], 3)      # noqa: E731
+case("space_to_depth", _GRID, attrs={"block_size": 2}, value=_DEEP)
+case("space_to_depth", _GRID.transpose(0, 3, 1, 2), attrs={"block_size": 2, "data_format": "NCHW"}, label="nchw",
+     value=lambda x: _DEEP(x.transpose(0, 2, 3, 1)).transpose(0, 3, 1, 2))
+case("depth_to_space", reals(1, 2, 3, 8), attrs={"block_size": 2},
+     value=lambda x: np.stack([np.stack([x[0, i // 2, j // 2, 4 * (i % 2) + 2 * (j % 2):][:2] for j in range(6)])
+                               for i in range(4)])[None])
+case("required_space_to_batch_paddings", ints(5, 6), ints(2, 3), value=lambda n, b: [ints([0, 1], [0, 0])] * 2)
+case("required_space_to_batch_paddings", ints(5, 6), ints(4, 4), attrs={"base_paddings": [[1, 0], [0, 3]]}, label="base",
+     value=lambda n, b: [ints([1, 2], [0, 6]), ints([0, 2], [0, 3])])
+
 # parts by position
 case("slice", T, ints(0, 1, 0), ints(2, -1, 1), value=lambda x, b, s: x[0:2, 1:, 0:1])
 case("strided_slice", T, ints(0, 2), ints(2, 0), ints(1, -1), value=lambda x, b, e, s: x[0:2, 2:0:-1])
@@ -456,6 +481,28 @@ _NCHW = {"data_format": "NCHW", "strides": [1, 1, 2, 2], "padding": "SAME"}
 case("conv2d", X.transpose(0, 3, 1, 2), F, attrs=_NCHW, label="nchw",
      value=lambda x, f: direct(x.transpose(0, 2, 3, 1), f, (2, 2), ((1, 1), (0, 0))).transpose(0, 3, 1, 2))
 case("conv2d", X[:0], F, value=lambda x, f: np.zeros((0, 5, 4, 3)), label="no images", attrs={"strides": 1})
+_PATCH = {"ksizes": [1, 3, 2, 1], "strides": [1, 2, 1, 1], "rates": [1, 1, 2, 1], "padding": "VALID"}
+_patches = lambda x: np.stack([np.stack([x[:, i:i + 3, j:j + 3:2].reshape(len(x), -1) for j in range(2)], 1)      # noqa: E731
+                               for i in (0, 2)], 1)
+case("image_patches", X, value=_patches, attrs=_PATCH, call=lambda x, **a: ops.extract_image_patches(x, **a))
+case("image_patches", X, call=lambda x: ops.extract_image_patches(x, [1, 3, 3, 1], [1, 1, 1, 1], [1, 1, 1, 1], "SAME"),
+     value=lambda x: direct(x, np.eye(18).reshape(3, 3, 2, 18), (1, 1), ((1, 1), (1, 1))), label="same")
+case("image_patches_grad", reals(2, 2, 2, 12), ints(2, 5, 4, 2),
+     attrs={"ksize": (3, 2), "strides": (2, 1), "dilations": (1, 2), "padding": "VALID"},
+     value=lambda dy, s: derivative(_patches, X, dy))
+_DEPTH = reals(3, 2, 2, 3, seed=3)
+_each = lambda x, f, *a: np.concatenate([direct(x[..., c:c + 1], f[:, :, c:c + 1], *a) for c in range(2)], 3)      # noqa: E731
+case("depthwise_conv2d", X, _DEPTH, attrs={"strides": [1, 2, 2, 1], "padding": "SAME"},
+     value=lambda x, f: _each(x, f, (2, 2), ((1, 1), (0, 0))))
+case("depthwise_conv2d", X, _DEPTH, attrs={"strides": [1, 1, 1, 1], "padding": "VALID", "rate": [2, 2]}, label="rate",
+     value=lambda x, f: _each(x, f, (1, 1), ((0, 0), (0, 0)), (2, 2)))
+case("depthwise_conv2d_native", X.transpose(0, 3, 1, 2), _DEPTH, label="nchw",
+     attrs={"strides": [1, 1, 1, 1], "padding": "VALID", "data_format": "NCHW"},
+     value=lambda x, f: _each(x.transpose(0, 2, 3, 1), f, (1, 1), ((0, 0), (0, 0))).transpose(0, 3, 1, 2))
+case("separable_conv2d", X, _DEPTH, reals(1, 1, 6, 4, seed=4), attrs={"strides": [1, 2, 2, 1], "padding": "SAME"},
+     value=lambda x, f, p: _each(x, f, (2, 2), ((1, 1), (0, 0))) @ p[0, 0])
+case("atrous_conv2d", X, F, attrs={"rate": 2, "padding": "VALID"},
+     value=lambda x, f: direct(x, f, (1, 1), ((0, 0), (0, 0)), (2, 2)))
 case("fused_conv2d", X, F, reals(3), attrs={"strides": (1, 1), "padding": "SAME", "activation": "relu"},
      value=lambda x, f, b: np.maximum(direct(x, f, (1, 1), ((1, 1), (0, 1))) + b, 0))
 case("conv2d_transpose", reals(1, 2, 2, 3), F, attrs={"output_shape": [1, 4, 4, 2], "strides": [1, 2, 2, 1]},

@@ -168,6 +168,8 @@ as_string = ops.as_string
 asin = ops.asin
 atan = ops.atan
 batch_matmul = ops.batch_matmul
+batch_to_space = ops.batch_to_space
+batch_to_space_nd = ops.batch_to_space_nd
 boolean_mask = ops.boolean_mask
 broadcast_to = ops.broadcast_to
 case = ops.case
@@ -187,6 +189,7 @@ cumprod = ops.cumprod
 cumsum = ops.cumsum
 decode_csv = ops.decode_csv
 decode_raw = ops.decode_raw
+depth_to_space = ops.depth_to_space
 diag = ops.diag
 diag_part = ops.diag_part
 div = ops.div
@@ -200,6 +203,7 @@ erfc = ops.erfc
 exp = ops.exp
 expand_dims = ops.expand_dims
 expm1 = ops.expm1
+extract_image_patches = ops.extract_image_patches
 eye = ops.eye
 fill = ops.fill
 floor = ops.floor
@@ -271,6 +275,7 @@ reduce_mean = ops.reduce_mean
 reduce_min = ops.reduce_min
 reduce_prod = ops.reduce_prod
 reduce_sum = ops.reduce_sum
+required_space_to_batch_paddings = ops.required_space_to_batch_paddings
 reshape = ops.reshape
 reverse = ops.reverse
 reverse_sequence = ops.reverse_sequence
@@ -288,6 +293,9 @@ sin = ops.sin
 sinh = ops.sinh
 size = ops.size
 slice = ops.slice
+space_to_batch = ops.space_to_batch
+space_to_batch_nd = ops.space_to_batch_nd
+space_to_depth = ops.space_to_depth
 sparse_to_dense = ops.sparse_to_dense
 split = ops.split
 sqrt = ops.sqrt
@@ -330,15 +338,16 @@ __all__ = [
     "assert_near", "assert_negative", "assert_non_negative", "assert_non_positive", "assert_none_equal",
     "assert_positive", "assert_proper_iterable", "assert_rank", "assert_rank_at_least", "assert_rank_in",
     "assert_same_float_dtype", "assert_scalar", "assert_type", "assert_variables_initialized", "assign", "assign_add",
-    "assign_sub", "atan", "batch_matmul", "bfloat16", "bool", "boolean_mask", "broadcast_to", "case", "cast", "ceil",
-    "check_numerics", "cholesky", "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm", "clip_by_value",
-    "colocate_with", "complex64", "complex128", "concat", "cond", "constant", "constant_initializer",
-    "control_dependencies", "convert_to_tensor", "cos", "cosh", "count_nonzero", "cross", "cumprod", "cumsum", "data",
-    "decode_csv", "decode_raw", "device", "diag", "diag_part", "div", "divide", "dynamic_partition", "dynamic_stitch",
-    "edit_distance", "einsum", "equal", "erf", "erfc", "errors", "exp", "expand_dims", "expm1", "eye", "fill",
-    "float16", "float32", "float64", "floor", "floordiv", "floormod", "foldl", "foldr", "gather", "gather_nd",
-    "get_collection", "get_collection_ref", "get_default_graph", "get_default_session", "get_local_variable",
-    "get_variable", "get_variable_scope", "global_norm", "global_variables", "global_variables_initializer",
+    "assign_sub", "atan", "batch_matmul", "batch_to_space", "batch_to_space_nd", "bfloat16", "bool", "boolean_mask",
+    "broadcast_to", "case", "cast", "ceil", "check_numerics", "cholesky", "clip_by_average_norm",
+    "clip_by_global_norm", "clip_by_norm", "clip_by_value", "colocate_with", "complex64", "complex128", "concat",
+    "cond", "constant", "constant_initializer", "control_dependencies", "convert_to_tensor", "cos", "cosh",
+    "count_nonzero", "cross", "cumprod", "cumsum", "data", "decode_csv", "decode_raw", "depth_to_space", "device",
+    "diag", "diag_part", "div", "divide", "dynamic_partition", "dynamic_stitch", "edit_distance", "einsum", "equal",
+    "erf", "erfc", "errors", "exp", "expand_dims", "expm1", "extract_image_patches", "eye", "fill", "float16",
+    "float32", "float64", "floor", "floordiv", "floormod", "foldl", "foldr", "gather", "gather_nd", "get_collection",
+    "get_collection_ref", "get_default_graph", "get_default_session", "get_local_variable", "get_variable",
+    "get_variable_scope", "global_norm", "global_variables", "global_variables_initializer",
     "glorot_normal_initializer", "glorot_uniform_initializer", "gradients", "greater", "greater_equal", "group",
     "identity", "image", "int8", "int16", "int32", "int64", "invert_permutation", "is_finite", "is_inf", "is_nan",
     "is_non_decreasing", "is_numeric_tensor", "is_strictly_increasing", "is_variable_initialized", "journal", "layers",
@@ -351,10 +360,11 @@ __all__ = [
     "parse_single_example", "placeholder", "placeholder_with_default", "pow", "random_crop", "random_normal",
     "random_normal_initializer", "random_shuffle", "random_uniform", "random_uniform_initializer", "range", "rank",
     "read_file", "reciprocal", "reduce_all", "reduce_any", "reduce_logsumexp", "reduce_max", "reduce_mean",
-    "reduce_min", "reduce_prod", "reduce_sum", "report_uninitialized_variables", "reset_default_graph", "reshape",
-    "reverse", "reverse_sequence", "rint", "round", "rsqrt", "scan", "scatter_add", "scatter_nd", "scatter_sub",
-    "scatter_update", "segment_sum", "sequence_mask", "set_random_seed", "shape", "sigmoid", "sign", "sin", "sinh",
-    "size", "slice", "sparse_placeholder", "sparse_reduce_sum", "sparse_tensor_dense_matmul", "sparse_tensor_to_dense",
+    "reduce_min", "reduce_prod", "reduce_sum", "report_uninitialized_variables", "required_space_to_batch_paddings",
+    "reset_default_graph", "reshape", "reverse", "reverse_sequence", "rint", "round", "rsqrt", "scan", "scatter_add",
+    "scatter_nd", "scatter_sub", "scatter_update", "segment_sum", "sequence_mask", "set_random_seed", "shape",
+    "sigmoid", "sign", "sin", "sinh", "size", "slice", "space_to_batch", "space_to_batch_nd", "space_to_depth",
+    "sparse_placeholder", "sparse_reduce_sum", "sparse_tensor_dense_matmul", "sparse_tensor_to_dense",
     "sparse_to_dense", "split", "sqrt", "square", "squared_difference", "squeeze", "stack", "stop_gradient",
     "strided_slice", "string", "string_join", "string_split", "string_to_number", "subtract", "summary", "tan", "tanh",
     "tensordot", "tile", "trace", "train", "trainable_variables", "transpose", "truediv", "truncated_normal",

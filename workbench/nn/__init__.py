@@ -16,11 +16,14 @@ from workbench.nn.rnn import bidirectional_dynamic_rnn, dynamic_rnn, static_bidi
 from workbench.nn.sampled import compute_accidental_hits, nce_loss, sampled_softmax_loss
 from workbench.nn.sparse import embedding_lookup_sparse
 
+atrous_conv2d = ops.atrous_conv2d
 avg_pool = ops.avg_pool
 batch_normalization = ops.batch_normalization
 bias_add = ops.bias_add
 conv2d = ops.conv2d
 conv2d_transpose = ops.conv2d_transpose
+depthwise_conv2d = ops.depthwise_conv2d
+depthwise_conv2d_native = ops.depthwise_conv2d_native
 dropout = ops.dropout
 elu = ops.elu
 in_top_k = ops.in_top_k
@@ -37,6 +40,7 @@ relu = ops.relu
 relu6 = ops.relu6
 relu_layer = ops.relu_layer
 selu = ops.selu
+separable_conv2d = ops.separable_conv2d
 sigmoid = ops.sigmoid
 sigmoid_cross_entropy_with_logits = ops.sigmoid_cross_entropy_with_logits
 softmax = ops.softmax
@@ -52,13 +56,14 @@ xw_plus_b = ops.xw_plus_b
 zero_fraction = ops.zero_fraction
 
 __all__ = [
-    "avg_pool", "batch_norm_with_global_normalization", "batch_normalization", "bias_add",
+    "atrous_conv2d", "avg_pool", "batch_norm_with_global_normalization", "batch_normalization", "bias_add",
     "bidirectional_dynamic_rnn", "compute_accidental_hits", "conv1d", "conv2d", "conv2d_transpose", "crelu",
-    "dropout", "dynamic_rnn", "elu", "embedding_lookup", "embedding_lookup_sparse", "in_top_k", "l2_loss",
-    "l2_normalize", "leaky_relu", "local_response_normalization", "log_poisson_loss", "log_softmax",
-    "log_uniform_candidate_sampler", "lrn", "max_pool", "moments", "nce_loss", "normalize_moments", "relu", "relu6",
-    "relu_layer", "rnn_cell", "sampled_softmax_loss", "selu", "sigmoid", "sigmoid_cross_entropy_with_logits",
-    "softmax", "softmax_cross_entropy_with_logits", "softmax_cross_entropy_with_logits_v2", "softplus", "softsign",
-    "sparse_softmax_cross_entropy_with_logits", "static_bidirectional_rnn", "static_rnn", "sufficient_statistics",
-    "tanh", "top_k", "uniform_candidate_sampler", "weighted_cross_entropy_with_logits", "xw_plus_b", "zero_fraction",
+    "depthwise_conv2d", "depthwise_conv2d_native", "dropout", "dynamic_rnn", "elu", "embedding_lookup",
+    "embedding_lookup_sparse", "in_top_k", "l2_loss", "l2_normalize", "leaky_relu", "local_response_normalization",
+    "log_poisson_loss", "log_softmax", "log_uniform_candidate_sampler", "lrn", "max_pool", "moments", "nce_loss",
+    "normalize_moments", "relu", "relu6", "relu_layer", "rnn_cell", "sampled_softmax_loss", "selu", "separable_conv2d",
+    "sigmoid", "sigmoid_cross_entropy_with_logits", "softmax", "softmax_cross_entropy_with_logits",
+    "softmax_cross_entropy_with_logits_v2", "softplus", "softsign", "sparse_softmax_cross_entropy_with_logits",
+    "static_bidirectional_rnn", "static_rnn", "sufficient_statistics", "tanh", "top_k", "uniform_candidate_sampler",
+    "weighted_cross_entropy_with_logits", "xw_plus_b", "zero_fraction",
 ]

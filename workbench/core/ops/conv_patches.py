@@ -1,0 +1,140 @@
+"""Patches of images, and the convolutions made of them: depthwise, separable and dilated ones."""
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.graph.build import constant_shape, convert, ops
+from workbench.core.graph.opdef import op
+from workbench.core.graph.shape import Shape
+from workbench.core.ops.conv_windows import extents_of, options_of, scatter, views, window
+
+
+def _cut(inputs, attrs):
+    if inputs[0].shape.dims is None:
+        return [Shape([None] * 4)]
+    n, h, w, c = inputs[0].shape.dims
+    (oh, *_), (ow, *_) = extents_of((h, w), attrs["ksize"], attrs)
+    return [Shape([n, oh, ow, None if c is None else math.prod(attrs["ksize"]) * c])]
+
+
+@op("images[n,h,w,c] -> ?", types="T:number -> T", shape=_cut)
+def image_patches(images, *, ksize, strides, padding, dilations):
+    """[n, rows, columns, height · width · c]: the window of `ksize` at each place, laid out flat; zeros outside."""
+    attrs = {"strides": strides, "padding": padding, "dilations": dilations}
+    found = views(images, ksize, attrs)
+    return found.reshape(*found.shape[:3], math.prod(found.shape[3:]))
+
+
+@image_patches.gradient
+def _(node, dy):
+    return ops.image_patches_grad(dy, ops.shape(node.inputs[0]), **node.attrs)
+
+
+@op("dy[n,h,w,k] input_shape[4] -> ?", types="T:number int -> T",
+    shape=lambda inputs, attrs: [constant_shape(inputs[1]).merge(Shape([None] * 4), "image_patches_grad: input_shape")])
+def image_patches_grad(dy, input_shape, *, ksize, strides, padding, dilations):
+    """The patches dy added up where they lay in images of `input_shape`."""
+    attrs = {"strides": strides, "padding": padding, "dilations": dilations}
+    _, h, w, c = input_shape.tolist()
+    return scatter(dy.reshape(*dy.shape[:3], *ksize, c), (h, w), ksize, attrs)
+
+
+@image_patches_grad.gradient
+def _(node, ddx):
+    return ops.image_patches(ddx, **node.attrs), None
+
+
+def _known_size(where, x):
+    if x.shape.rank != 4:
+        raise errors.ShapeError(f"{where}: the images have shape {x.shape} but rank 4 is needed; reshape them or use set_shape")
+    return x
+
+
+def extract_image_patches(images, ksizes, strides, rates, padding, name=None):
+    """[n, rows, columns, height · width · depth]: the patches of images [n, height, width, depth], each laid out flat.
+
+    `ksizes`, `strides` and `rates` (distances between the elements of a patch) are [1, rows, columns, 1]; `padding` is
+    "SAME" or "VALID". Raises ShapeError where the window is larger than the image.
+    """
+    where = "extract_image_patches"
+    options = options_of(where, strides, padding, "NHWC", rates)
+    del options["data_format"]
+    return ops.image_patches(_known_size(where, convert(images)), ksize=window(where, "ksizes", ksizes, "NHWC"), name=name,
+                             **options)
+
+
+ops.define("extract_image_patches", extract_image_patches)
+
+
+# convolutions of each channel by itself
+
+def _depthwise(where, input, filter, strides, padding, rate, data_format, name):
+    data_format = data_format or "NHWC"
+    options = options_of(where, strides, padding, data_format, 1 if rate is None else tuple(rate))
+    if max(options["strides"]) > 1 and max(options["dilations"]) > 1:
+        raise errors.InvalidArgumentError(f"{where}: strides are {list(options['strides'])} and rate is "
+                                          f"{list(options['dilations'])}; one of them must be 1")
+    x, kernel = _known_size(where, convert(input)), convert(filter)
+    if kernel.shape.rank != 4:
+        raise errors.ShapeError(f"{where}: filter has shape {kernel.shape} but rank 4 is needed, [height, width, channels, "
+                                "multiplier]; reshape it or use set_shape")
+    if not kernel.shape.known:
+        raise errors.InvalidArgumentError(f"{where}: the shape {kernel.shape} of filter is known only at run time but the "
+                                          "graph needs it now; use set_shape")
+    height, width, channels, times = kernel.shape.static
+    own = x.shape.dims[1 if data_format == "NCHW" else 3]
+    if own not in (None, channels):
+        raise errors.ShapeError(f"{where}: input has {own} channels but filter axis 2 is {channels}; make them equal")
+    x = ops.transpose(x, [0, 2, 3, 1]) if options.pop("data_format") == "NCHW" else x
+    patches = ops.image_patches(x, ksize=(height, width), **options)
+    lead = ops.getitem(ops.shape(patches), slice(3))
+    parts = ops.reshape(patches, ops.concat([lead, [height * width, channels]], 0))
+    mixed = ops.einsum("nhwkc,kcm->nhwcm", parts, ops.reshape(kernel, [height * width, channels, times]))
+    shape = ops.concat([lead, [channels * times]], 0)
+    if data_format == "NHWC":
+        return ops.reshape(mixed, shape, name=name)
+    return ops.transpose(ops.reshape(mixed, shape), [0, 3, 1, 2], name=name)
+
+
+def depthwise_conv2d(input, filter, strides, padding, rate=None, name=None, data_format=None):
+    """[n, rows, columns, channels · multiplier]: channel c of the images [n, height, width, channels] with each of its own
+    filters [height, width, c, multiplier].
+
+    `strides` is [1, s, s, 1], `rate` (rows, columns) the distance between the elements of a filter; one of both is 1.
+    `data_format` "NCHW" puts channels second. ShapeError where the channels differ.
+    """
+    return _depthwise("depthwise_conv2d", input, filter, strides, padding, rate, data_format, name)
+
+
+def depthwise_conv2d_native(input, filter, strides, padding, data_format="NHWC", name=None):
+    """depthwise_conv2d without a rate."""
+    return _depthwise("depthwise_conv2d_native", input, filter, strides, padding, None, data_format, name)
+
+
+def separable_conv2d(input, depthwise_filter, pointwise_filter, strides, padding, rate=None, name=None, data_format=None):
+    """depthwise_conv2d, then a convolution by `pointwise_filter` [1, 1, channels · multiplier, outputs] that mixes channels.
+
+    Raises ShapeError where the filters do not fit each other.
+    """
+    point, depth = convert(pointwise_filter), convert(depthwise_filter)
+    if point.shape.rank == depth.shape.rank == 4 and point.shape.known and depth.shape.known:
+        wanted = [1, 1, depth.shape.static[2] * depth.shape.static[3]]
+        if list(point.shape.static[:3]) != wanted:
+            raise errors.ShapeError(f"separable_conv2d: pointwise_filter has shape {point.shape} but depthwise_filter "
+                                    f"{depth.shape}; the first must be {wanted[:-1]} and {wanted[-1]} channels deep")
+    mixed = _depthwise("separable_conv2d", input, depth, strides, padding, rate, data_format, None)
+    return ops.conv2d(mixed, point, 1, "VALID", data_format=data_format or "NHWC", name=name)
+
+
+def atrous_conv2d(value, filters, rate, padding, name=None):
+    """conv2d of images [n, height, width, channels] whose filters' elements lie `rate` pixels apart, with stride 1."""
+    if not isinstance(rate, (int, np.integer)) or rate < 1:
+        raise errors.InvalidArgumentError(f"atrous_conv2d: rate is {rate!r}; use a whole number from 1")
+    return ops.conv2d(value, filters, 1, padding, dilations=int(rate), name=name)
+
+
+for _function in (depthwise_conv2d, depthwise_conv2d_native, separable_conv2d, atrous_conv2d):
+    ops.define(_function.__name__, _function)
