@@ -1,6 +1,8 @@
 """The tour runs from top to bottom in a real kernel, learns, finds the slow worker, and is stored without outputs."""
 from __future__ import annotations
 
+import ast
+import importlib
 import json
 import os
 from collections.abc import Iterator
@@ -19,8 +21,8 @@ spans = wb.journal.spans_since(0)[2]
 print(json.dumps({
     "softmax": float(softmax_accuracy), "async": run.progress.accuracy, "blocking": progress.accuracy,
     "sync": synchronous.accuracy, "steps": [run.progress.step, progress.step, synchronous.step],
-    "slow": [row.task for row in slow[1]], "slow_ms": [row.median_ms for row in slow[1]],
-    "slow_share": slow[1][0].share, "rates": [free[0].steps_per_second, slow[0].steps_per_second],
+    "slow": [row.task for row in slow[1]], "slow_ms": [row.work for row in slow[1]],
+    "slow_share": slow[1][0].cost, "rates": [free[0].steps_per_second, slow[0].steps_per_second],
     "tasks": sorted({span.task for span in spans}), "kinds": sorted({span.kind for span in spans}),
     "drawn": picture.svg.count("<g "), "stages": {stage: len(record.nodes) for stage, record in stages.items()},
     "rewritten": [len(small.operations), len(program.graph.operations)],
@@ -35,6 +37,14 @@ def test_nothing_a_run_made_is_stored(path: Path) -> None:
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert code and all(cell["outputs"] == [] and cell["execution_count"] is None for cell in code)
     assert notebook["metadata"].keys() == {"kernelspec", "language_info"}
+
+
+@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.stem)
+def test_every_name_that_a_cell_imports_exists(path: Path) -> None:
+    cells = [cell.source for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"]
+    imported = [node for cell in cells for node in ast.walk(ast.parse(cell)) if isinstance(node, ast.ImportFrom)]
+    assert [f"{node.module}.{alias.name}" for node in imported for alias in node.names
+            if not hasattr(importlib.import_module(str(node.module)), alias.name)] == []
 
 
 @pytest.fixture(scope="module")
