@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.core.kernels import onednn_format, onednn_guard
-from workbench.core.kernels.choice import Choice, Spec, selectors
+from workbench.core.kernels import fallback, onednn_format
 from workbench.core.kernels.onednn_api import Api, load
-from workbench.core.kernels.onednn_guard import finite, serve
+from workbench.core.kernels.onednn_guard import finite
 from workbench.settings import settings
 
 RUNTIME_ERROR, OUT_OF_MEMORY = 5, 1
@@ -37,9 +36,9 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
     """`broken(function, status, after)` breaks the loaded library; what it made before is forgotten, what it makes too."""
     api = load()
     assert isinstance(api, Api)
-    monkeypatch.setattr(settings, "libraries", ("numba", "onednn"))      # whatever this run of the tests may use
+    monkeypatch.setattr(settings, "libraries", ("llvm", "onednn"))      # whatever this run of the tests may use
     monkeypatch.setattr(onednn_format, "_primitives", type(onednn_format._primitives)())
-    monkeypatch.setattr(onednn_guard, "_announced", set())
+    monkeypatch.setattr(fallback, "_announced", set())
 
     def fail(name: str, status: int, after: int = 0) -> None:
         stub = Failing(api.library, name, status, after)
@@ -85,21 +84,6 @@ def test_a_failing_library_costs_time_only(function: str, status: int, after: in
     said = [record.getMessage().split(":")[0] for record in caplog.records if "oneDNN failed" in record.getMessage()]
     assert said and len(said) == len(set(said))
     assert f"onednn: {function} returned {'runtime_error' if status == RUNTIME_ERROR else 'out_of_memory'}" in caplog.text
-
-
-def test_a_selector_that_raises_declines_and_says_so_once(caplog: pytest.LogCaptureFixture,
-                                                          monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(onednn_guard, "_announced", set())
-    monkeypatch.setitem(selectors, ("sinh", "CPU"), [])
-
-    def raising(*arguments: Any) -> Choice | None:
-        raise ZeroDivisionError("no rows")
-    chosen = serve("sinh")(raising)
-    spec = Spec((2,), np.dtype(np.float32))
-    with caplog.at_level(logging.WARNING):
-        assert chosen({}, [spec], [spec], [False]) is None and chosen({}, [spec], [spec], [False]) is None
-    assert [record.getMessage() for record in caplog.records] == [
-        "oneDNN failed at sinh: no rows; another kernel serves it from here on"]
 
 
 def test_what_is_finite() -> None:

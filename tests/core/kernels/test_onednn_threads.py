@@ -169,3 +169,13 @@ def test_too_late_once_numpy_is_imported(tmp_path: Path, monkeypatch: pytest.Mon
     modern.write_text(AVX512)
     assert not threads.prepare_environment(modern)
     assert "OPENBLAS_CORETYPE" not in os.environ
+
+
+@pytest.mark.parametrize("asked", [None, "10"])
+def test_blas_threads_stop_looking_for_work_soon(asked: str | None) -> None:
+    """By default a thread of OpenBLAS takes a core for 30 ms after each product; what the user asks for holds."""
+    environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_THREAD_TIMEOUT"}
+    done = subprocess.run([sys.executable, "-c", "import os, workbench; print(os.environ['OPENBLAS_THREAD_TIMEOUT'])"],
+                          env={**environment, **({"OPENBLAS_THREAD_TIMEOUT": asked} if asked else {})}, text=True,
+                          check=True, capture_output=True, timeout=120)
+    assert done.stdout.strip() == (asked or threads.BLAS_SPINS)

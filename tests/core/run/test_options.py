@@ -1,6 +1,9 @@
 """Options of sessions and runs do what they say, or are refused."""
 from __future__ import annotations
 
+import os
+import re
+import subprocess
 import sys
 import threading
 import time
@@ -203,3 +206,22 @@ def test_a_callable_does_less_than_run(monkeypatch):
         for _ in range(2):
             assert step(one, one) == s.run(z, {x: one, y: one}) == [2.0, 1.0]
         assert _opcodes(lambda: step(one, one)) < 0.9 * _opcodes(lambda: s.run(z, {x: one, y: one}))
+
+
+@pytest.mark.parametrize("named, advice", [("onedn", "did you mean onednn?"), ("zebra", "leave it out")])
+def test_a_kernel_library_that_does_not_exist_is_refused(named: str, advice: str) -> None:
+    wanted = (rf"^KernelOptions: libraries names '{named}' but the kernel libraries are llvm, onednn\b.*; {re.escape(advice)} "
+              r"\(Session\(kernels=\.\.\.\), settings\.libraries and WB_LIBRARIES name them\)$")
+    with pytest.raises(errors.InvalidArgumentError, match=wanted):
+        KernelOptions(libraries=("llvm", named))
+    script = "import workbench as wb\nwith wb.Graph().as_default():\n    wb.Session().run(wb.constant(1.0))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120,
+                          env={**os.environ, "WB_LIBRARIES": f"llvm,{named}"})
+    assert done.returncode == 1
+    assert re.match(wanted, done.stderr.splitlines()[-1].partition(": ")[2])
+
+
+def test_kernel_libraries_are_a_tuple_of_names() -> None:
+    with pytest.raises(errors.InvalidArgumentError, match=r"^KernelOptions: libraries is the text 'llvm', expected a tuple of "
+                                                          r"names; write \('llvm',\)$"):
+        KernelOptions(libraries="llvm")      # type: ignore[arg-type]

@@ -14,6 +14,7 @@ from workbench.core.compile.values import Alias, Buffer, Constant, Handle, Local
 from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.program import topological
 from workbench.core.kernels.choice import Choice, Layout, Select, Spec, reorders, selectors
+from workbench.core.kernels.fallback import ask
 from workbench.core.kernels.options import kernel_options
 
 __all__ = ["Selector"]
@@ -117,7 +118,7 @@ class _Scope:
 
     # forms
     def choose(self, op: Operation) -> bool:
-        """Ask the kernel libraries in order; False when all decline or a shape is unknown."""
+        """Ask the kernel libraries in order; False when all decline or fail, or a shape is unknown."""
         offers = [(name, s) for name, s in self.selector.offers(op.type) if name in kernel_options().libraries]
         if not offers or not all(t.shape.known for t in (*op.inputs, *op.outputs)):
             return False
@@ -127,7 +128,7 @@ class _Scope:
         specs = [v.spec for v in inputs]
         targets = [Spec(t.shape.static, t.dtype.numpy) for t in op.outputs]
         for library, select in offers:
-            choice = select(op.attrs, specs, targets, [self.free(t, library) for t in op.outputs])
+            choice = ask(library, select, op.type, op.attrs, specs, targets, [self.free(t, library) for t in op.outputs])
             if choice is not None:
                 self.use(op, choice, inputs)
                 return True
@@ -253,7 +254,8 @@ def _matmul_descent(scope: _Scope, op: Operation) -> None:
         for library, select in scope.selector.offers("matmul_update"):
             if library not in kernel_options().libraries:
                 continue
-            choice = select({**op.attrs, "sign": -1.0}, [weight, a.spec, b.spec, rate.spec], [weight], [False])
+            choice = ask(library, select, "matmul_update", {**op.attrs, "sign": -1.0},
+                         [weight, a.spec, b.spec, rate.spec], [weight], [False])
             if choice is not None and choice.inputs[0] is None and choice.outputs[0] is None:
                 ready = [scope.version(v, layout) for v, layout in zip((a, b, rate), choice.inputs[1:])]
                 value = scope.local(out)

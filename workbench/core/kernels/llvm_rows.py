@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core.kernels.choice import Choice, Kernel, Select, Spec, register
+from workbench.core.kernels.fallback import announce
 from workbench.core.kernels.llvm import HEAVY, Program, bind, library_source, usable
 from workbench.core.state.variables import updates
 from workbench.settings import settings
@@ -104,16 +105,22 @@ def _serves(old: Any, grad: Any, out: Any) -> bool:
 
 
 @functools.lru_cache(maxsize=256)
-def _update(name: str, size: int) -> Kernel:
-    return bind(_program(name), (size,), size > HEAVY)
+def _update(name: str, size: int) -> Kernel | None:
+    """The kernel of an update rule; None, said once, where it cannot be compiled."""
+    try:
+        return bind(_program(name), (size,), size > HEAVY)
+    except Exception as error:      # a compiler may fail in any way; NumPy's rule serves
+        announce("llvm", name, error)
+        return None
 
 
 _numpy_descend = updates.get("apply_gradient_descent")
 
 
 def _gradient_descent(old: Any, lr: Any, grad: Any, out: Any) -> None:
-    if _serves(old, grad, out):
-        _update("descend", old.size)(old, np.asarray(lr, np.float32), grad, out)
+    kernel = _update("descend", old.size) if _serves(old, grad, out) else None
+    if kernel is not None:
+        kernel(old, np.asarray(lr, np.float32), grad, out)
     else:
         _numpy_descend(old, lr, grad, out)      # type: ignore[misc]
 
@@ -123,13 +130,14 @@ _numpy_adam = updates.get("apply_adam")
 
 def _adam(old: Any, old_m: Any, old_v: Any, beta1_power: Any, beta2_power: Any, lr: Any, beta1: Any, beta2: Any,
           epsilon: Any, grad: Any, out: Any, m: Any, v: Any) -> None:
-    if not (out is old and m is old_m and v is old_v and m.flags.c_contiguous
-            and _serves(old, grad, v)):
+    own = out is old and m is old_m and v is old_v and m.flags.c_contiguous and _serves(old, grad, v)
+    kernel = _update("adam", old.size) if own else None
+    if kernel is None:
         _numpy_adam(old, old_m, old_v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad, out, m, v)      # type: ignore[misc]
         return
     rate = float(lr) * float(np.sqrt(1 - float(beta2_power))) / (1 - float(beta1_power))
     numbers = np.array([rate, 1 - float(beta1), 1 - float(beta2), float(epsilon)], np.float32)
-    _update("adam", old.size)(old, m, v, grad, numbers)
+    kernel(old, m, v, grad, numbers)
 
 
 if _numpy_descend is not None:

@@ -6,6 +6,7 @@ from typing import Any
 
 from workbench.core.kernels import onednn_conv, onednn_elementwise, onednn_matmul, onednn_pool
 from workbench.core.kernels.choice import Choice, Spec, reorders
+from workbench.core.kernels.fallback import referring, rescued
 from workbench.core.kernels.onednn_api import Argument
 from workbench.core.kernels.onednn_format import (
     Desc,
@@ -16,7 +17,6 @@ from workbench.core.kernels.onednn_format import (
     primitive,
     stripped,
 )
-from workbench.core.kernels.onednn_guard import referring, rescued
 from workbench.core.kernels.onednn_program import Builder, Place
 from workbench.core.kernels.onednn_view import read, write
 from workbench.errors import InternalError, UnimplementedError
@@ -40,7 +40,7 @@ def reorder(source: Spec, target: Spec) -> Choice:
     try:
         made = primitive("reorder", _described(source, axes), _described(target, axes))
     except InternalError as error:
-        return referring("reorder", error, (source.layout,), (target.layout,), refer)
+        return referring("onednn", "reorder", error, (source.layout,), (target.layout,), refer)
     if made is None:
         raise UnimplementedError(f"reorder: onednn cannot copy {source.layout} to {target.layout} for shape "
                                  f"{source.shape}; set WB_LIBRARIES without onednn")

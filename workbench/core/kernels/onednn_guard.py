@@ -1,4 +1,4 @@
-"""What oneDNN does not do right is left to the reference kernel: special values, and a library that fails.
+"""What oneDNN does not do right is left to the reference kernel: special values, and private formats when it fails.
 
 The library's maximum passes over a NaN, and Winograd's tiles mix what the filter does not reach. Both are right for
 finite values, so their kernels look whether an input holds anything else, which costs one reading of it.
@@ -6,7 +6,6 @@ finite values, so their kernels look whether an input holds anything else, which
 from __future__ import annotations
 
 import functools
-import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -15,16 +14,11 @@ from typing import Any
 import numpy as np
 
 from workbench.core.graph.opdef import registry
-from workbench.core.kernels.choice import Choice, Kernel, Layout, Select, Spec, register
+from workbench.core.kernels.choice import Choice, Kernel, Select, Spec, register
+from workbench.core.kernels.fallback import Refer, rescued
 from workbench.core.kernels.onednn_view import read, write
-from workbench.errors import InternalError
 
-__all__ = ["Refer", "finite", "floats", "guarded", "referred", "referring", "rescued", "serve"]
-
-logger = logging.getLogger(__name__)
-Refer = Callable[[Sequence[Any]], None]
-"""Computes the outputs from the arguments of a kernel, in the formats of its choice."""
-_announced: set[str] = set()
+__all__ = ["finite", "floats", "guarded", "referred", "serve"]
 
 
 def floats(array: Any, count: int) -> Any:
@@ -66,52 +60,12 @@ def referred(op: str, attributes: Mapping[str, Any], choice: Choice, inputs: Seq
 
 
 def serve(op: str) -> Callable[[Select], Select]:
-    """Decorator: `select` serves `op` for oneDNN; where it or its kernels fail, the next library or the reference does."""
+    """Decorator: `select` serves `op` for oneDNN; where its kernels fail, the reference does."""
     def add(select: Select) -> Select:
         @functools.wraps(select)
         def chosen(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
                    free: Sequence[bool]) -> Choice | None:
-            try:
-                choice = select(attributes, inputs, outputs, free)
-            except Exception as error:
-                _announce(op, error)
-                return None
+            choice = select(attributes, inputs, outputs, free)
             return choice and rescued(op, choice, referred(op, attributes, choice, inputs, outputs[0]))
         return register("onednn", op)(chosen)
     return add
-
-
-def rescued(op: str, choice: Choice, refer: Refer) -> Choice:
-    """`choice`, whose kernels are replaced by `refer` from the first call on in which the library fails."""
-    def make(static: tuple[bool, ...]) -> Kernel:
-        try:
-            kernel = choice.make(static)
-        except InternalError as error:
-            return referring(op, error, choice.inputs, choice.outputs, refer).make(static)
-
-        def kept(*arrays: Any) -> None:
-            nonlocal kernel
-            try:
-                kernel(*arrays)
-            except InternalError as error:
-                kernel = referring(op, error, choice.inputs, choice.outputs, refer).make(static)
-                kernel(*arrays)
-        return kept
-    return replace(choice, make=make)
-
-
-def referring(op: str, error: Exception, inputs: Sequence[Layout | None], outputs: Sequence[Layout | None],
-              refer: Refer) -> Choice:
-    """`refer` as a choice, after `error` of the library."""
-    _announce(op, error)
-
-    def kernel(*arrays: Any) -> None:
-        refer(arrays)
-    return Choice("onednn", tuple(inputs), tuple(outputs), lambda static: kernel, note="reference")
-
-
-def _announce(op: str, error: Exception) -> None:
-    """Once per operation: a library that fails, fails in every step."""
-    if op not in _announced:
-        _announced.add(op)
-        logger.warning("oneDNN failed at %s: %s; another kernel serves it from here on", op, error)

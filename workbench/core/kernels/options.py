@@ -2,11 +2,14 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-from workbench.settings import settings
+from workbench.core.kernels.choice import selectors
+from workbench.errors import InvalidArgumentError
+from workbench.settings import Settings, settings
 
 __all__ = ["KernelOptions", "kernel_options", "using"]
 
@@ -21,6 +24,20 @@ class KernelOptions:
     """Winograd's algorithm where it pays: 3x3 and 5x5 filters, stride 1; relative error about 1e-5 instead of 1e-6."""
     keep_positions: bool = True
     """Keep the positions of the maxima behind a pooling's output instead of finding them again for the gradient."""
+
+    def __post_init__(self) -> None:
+        """InvalidArgumentError for a library that does not exist; user libraries exist once they are registered."""
+        if isinstance(self.libraries, str):
+            raise InvalidArgumentError(f"KernelOptions: libraries is the text {self.libraries!r}, expected a tuple of names; "
+                                       f"write ({self.libraries!r},)")
+        known = [*Settings.libraries, *(library for offers in selectors.values() for library, _ in offers)]
+        for name in self.libraries:
+            if name not in known:
+                near = difflib.get_close_matches(name, known, 1)
+                raise InvalidArgumentError(
+                    f"KernelOptions: libraries names {name!r} but the kernel libraries are "
+                    f"{', '.join(dict.fromkeys(known))}; " + (f"did you mean {near[0]}?" if near else "leave it out") +
+                    " (Session(kernels=...), settings.libraries and WB_LIBRARIES name them)")
 
 
 _in_force: ContextVar[KernelOptions | None] = ContextVar("kernel options", default=None)

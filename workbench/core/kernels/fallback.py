@@ -1,0 +1,88 @@
+"""A kernel library that fails costs time only: the next one or the reference kernel serves, and that is said once."""
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from workbench.core.graph.opdef import registry
+from workbench.core.kernels.choice import Choice, Kernel, Layout, Select, Spec
+from workbench.errors import InternalError
+
+__all__ = ["Refer", "announce", "ask", "referring", "rescued"]
+
+logger = logging.getLogger(__name__)
+Refer = Callable[[Sequence[Any]], None]
+"""Computes the outputs from the arguments of a kernel, in the formats of its choice."""
+NAMES = {"llvm": "LLVM", "onednn": "oneDNN"}
+_announced: set[tuple[str, str]] = set()
+
+
+def announce(library: str, op: str, error: Exception) -> None:
+    """Once per library and operation: a library that fails, fails in every step."""
+    if (library, op) not in _announced:
+        _announced.add((library, op))
+        logger.warning("%s failed at %s: %s; another kernel serves it from here on", NAMES.get(library, library), op,
+                       str(error) or type(error).__name__)
+
+
+def ask(library: str, select: Select, op: str, attributes: Mapping[str, Any], inputs: Sequence[Spec],
+        outputs: Sequence[Spec], free: Sequence[bool]) -> Choice | None:
+    """What `select` chooses; None where it declines or raises. A choice whose kernel cannot be made gets the reference.
+
+    Where the reference cannot stand in, because an argument lies in a private format, the error of `make` is raised.
+    """
+    try:
+        choice = select(attributes, inputs, outputs, free)
+    except Exception as error:      # whatever is wrong in a library: the operation can be computed without it
+        announce(library, op, error)
+        return None
+    if choice is None or op not in registry or any(layout is not None for layout in (*choice.inputs, *choice.outputs)):
+        return choice
+    return _made_anyhow(op, choice, attributes, len(inputs))
+
+
+def _made_anyhow(op: str, choice: Choice, attributes: Mapping[str, Any], count: int) -> Choice:
+    """`choice`, whose kernel is the reference of `op` with `count` inputs where the library cannot make its own."""
+    def make(static: tuple[bool, ...]) -> Kernel:
+        try:
+            return choice.make(static)
+        except Exception as error:      # a compiler may fail in any way
+            announce(choice.library, op, error)
+            return reference
+    def reference(*arrays: Any) -> None:
+        results = registry[op].reference(*arrays[:count], **attributes)
+        several = len(choice.outputs) > 1
+        for array, result in zip(arrays[count:], results if several else (results,)):
+            array[...] = result
+    return replace(choice, make=make)
+
+
+def rescued(op: str, choice: Choice, refer: Refer) -> Choice:
+    """`choice`, whose kernels are replaced by `refer` from the first call on in which the library fails."""
+    def make(static: tuple[bool, ...]) -> Kernel:
+        try:
+            kernel = choice.make(static)
+        except Exception as error:
+            return referring(choice.library, op, error, choice.inputs, choice.outputs, refer).make(static)
+
+        def kept(*arrays: Any) -> None:
+            nonlocal kernel
+            try:
+                kernel(*arrays)
+            except InternalError as error:
+                kernel = referring(choice.library, op, error, choice.inputs, choice.outputs, refer).make(static)
+                kernel(*arrays)
+        return kept
+    return replace(choice, make=make)
+
+
+def referring(library: str, op: str, error: Exception, inputs: Sequence[Layout | None],
+              outputs: Sequence[Layout | None], refer: Refer) -> Choice:
+    """`refer` as a choice, after `error` of the library."""
+    announce(library, op, error)
+
+    def kernel(*arrays: Any) -> None:
+        refer(arrays)
+    return Choice(library, tuple(inputs), tuple(outputs), lambda static: kernel, note="reference")
