@@ -29,6 +29,7 @@ LAYERS = (
     ("device names", "core.graph.device"),
     ("scopes", "core.graph.scopes"),
     ("graph records", "core.graph.graph"),
+    ("calls of operations", "core.graph.calling"),
     ("graph building", "core.graph.build"),
     ("programs", "core.graph.program"),
     ("fetches, text, bytes, checks", "core.graph.fetch core.graph.text core.graph.serial core.graph.check core.graph.stages"),

@@ -8,12 +8,14 @@ from workbench import errors
 from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.dtype import variant
 from workbench.core.graph.graph import Operation, Subgraph, Tensor, get_default_graph
+from workbench.core.graph.opdef import composed
 
 __all__ = ["gradients"]
 
 Grad = Tensor | IndexedSlices | None
 
 
+@composed
 def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients",
               stop_gradients: Sequence[Tensor] = ()) -> list[Grad]:
     """Symbolic derivatives of sum(ys) with respect to each of xs (paper §4.1).
@@ -164,6 +166,3 @@ def _between(sources: list[Operation], targets: list[Operation]) -> set[Operatio
         if op not in reached and any([t.op in reached for t in op.inputs]):
             reached.add(op)
     return reached
-
-
-ops.define("gradients", gradients)      # for gradients of bodies: families reach it as ops.gradients

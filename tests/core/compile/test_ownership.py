@@ -31,7 +31,6 @@ def graph() -> Iterator[wb.Graph]:
         yield graph
     for name in set(registry) - before:
         del registry[name]
-        vars(ops).pop(name, None)
 
 
 def defined(function: Callable[..., Any], signature: str = "x[a,b] -> [a,b]", **options: Any) -> Any:

@@ -3,17 +3,18 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.calling import arguments, call_signature, documentation
 from workbench.core.graph.dtype import DType, as_dtype, to_array
 from workbench.core.graph.graph import Graph, Operation, Tensor, canonical, get_default_graph
-from workbench.core.graph.opdef import REQUIRED, OpDef, registry, type_terms
+from workbench.core.graph.opdef import OpDef, compositions, registry, type_terms
 from workbench.core.graph.shape import Shape
 
-__all__ = ["IndexedSlices", "constant", "constant_shape", "constant_value", "convert", "ops"]
+__all__ = ["IndexedSlices", "check_fronts", "constant", "constant_shape", "constant_value", "convert", "front", "ops", "raw"]
 
 
 class IndexedSlices:
@@ -50,12 +51,7 @@ class IndexedSlices:
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "constant") -> Tensor:
-    """A tensor with a fixed value: a number, a nested list or an array, as `dtype` (default: that of the value).
-
-    `shape` repeats a single value or arranges as many as it holds. Python numbers become float32, int32 (int64 where
-    needed) or bool. Raises DtypeError when the value does not fit the dtype, ShapeError when it does not fill the
-    shape.
-    """
+    """What `ops.constant` makes; it stands here because every conversion of an argument needs it."""
     wanted = None if dtype is None else as_dtype(dtype)
     array = to_array(value, wanted, "constant")
     if shape is not None:
@@ -93,63 +89,80 @@ def _flat(value: Any) -> list[Any]:
     return [v for item in value for v in (_flat(item) if isinstance(item, (list, tuple)) else [item])]
 
 
+Builder = Callable[..., Any]
+P = ParamSpec("P")
+R = TypeVar("R")
+fronts: dict[str, Callable[..., Any]] = {}
+"""The functions that users call in place of the builder of the operation of the same name."""
+
+
 class Ops:
-    """Every registered operation as a function: `ops.matmul(a, b, name="product")`."""
+    """Every operation and composition as a function: `ops.matmul(a, b, name="product")`.
+
+    Found by name at each use, so that it does not matter which of an operation and its front was defined first.
+    """
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        definition = registry.find(name)
-
-        def build(*args: Any, name: str | None = None, **options: Any) -> Any:
-            return _build(definition, args, options, name)
-        build.__name__ = build.__qualname__ = name
-        build.__doc__ = documentation(definition)
-        build.__signature__ = call_signature(definition)      # type: ignore[attr-defined]
-        setattr(self, name, build)
-        return build
+        return compositions.get(name) or fronts.get(name) or raw(name)
 
     def __dir__(self) -> list[str]:
-        return sorted(registry)
-
-    def define(self, name: str, function: Callable[..., Any]) -> None:
-        """Add a function that is written with operations (densify, dropout) to the namespace."""
-        setattr(self, name, function)
+        return sorted({*registry, *compositions})
 
 
 ops = Ops()
 
 
-def documentation(definition: OpDef) -> str:
-    """The operation's own line, then its rules of shape and dtype in the notation of `op`."""
-    rules = []
-    if isinstance(definition.signature, str) and "[" in definition.signature:
-        rules.append(f"Shapes: {definition.signature}")
-    if not callable(definition.types):
-        rules.append(f"Dtypes: {definition.types or 'T -> T'}")
-    if not rules or not (definition.inputs or definition.variadic):
-        return definition.doc
-    return (f"{definition.doc}\n\n{'. '.join(rules)} (the notation is that of wb.op).\n"
-            "Raises ShapeError or DtypeError, kinds of InvalidArgumentError, at the call that breaks a rule.")
+def raw(name: str) -> Builder:
+    """What adds the operation `name` to the graph, even where it has a front; UnimplementedError for an unknown name."""
+    definition = registry.find(name)
+    if definition.builder is None:
+        definition.builder = _builder(definition)
+    return definition.builder
 
 
-def call_signature(definition: OpDef) -> inspect.Signature:
-    """How the operation is called, for help() and editors: inputs, then attributes, then a name for the node."""
-    names = [*definition.inputs, *([definition.variadic] if definition.variadic else [])]
-    defaults = dict.fromkeys(names, inspect.Parameter.empty)
-    defaults |= {key: inspect.Parameter.empty if value is REQUIRED else value for key, value in definition.attrs.items()}
-    kind: Any = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    parameters: list[inspect.Parameter] = []
-    for key, default in {**defaults, "name": None}.items():
-        if default is inspect.Parameter.empty and parameters and parameters[-1].default is not default:
-            kind = inspect.Parameter.KEYWORD_ONLY      # Python wants what has no default before what has one
-        parameters.append(inspect.Parameter(key, kind, default=default))
-    return inspect.Signature(parameters)
+def _builder(definition: OpDef) -> Builder:
+    def build(*args: Any, name: str | None = None, **options: Any) -> Any:
+        return _build(definition, args, options, name)
+    build.__name__ = build.__qualname__ = definition.name
+    build.__doc__ = documentation(definition)
+    build.__signature__ = call_signature(definition)      # type: ignore[attr-defined]
+    return build
+
+
+def front(name: str) -> Callable[[Callable[Concatenate[Builder, P], R]], Callable[P, R]]:
+    """Decorator: `ops.<name>(...)` calls the function, whose first argument is the operation's own builder.
+
+    For defaults that follow from the arguments, and for calls that need no operation. AlreadyExistsError for a second
+    front of one operation; `check_fronts` finds fronts without one.
+    """
+    def define(function: Callable[Concatenate[Builder, P], R]) -> Callable[P, R]:
+        def call(*args: P.args, **options: P.kwargs) -> R:
+            return function(raw(name), *args, **options)
+        if name in fronts:
+            raise errors.AlreadyExistsError(f"@front: {name!r} has a front already; keep one")
+        signature = inspect.signature(function)
+        call.__name__ = call.__qualname__ = name
+        call.__module__, call.__doc__ = function.__module__, inspect.getdoc(function)
+        call.__signature__ = signature.replace(      # type: ignore[attr-defined]
+            parameters=list(signature.parameters.values())[1:])
+        fronts[name] = call
+        return call
+    return define
+
+
+def check_fronts() -> None:
+    """UnimplementedError where a front has no operation behind it: for when all families are loaded."""
+    for name in fronts:
+        if name not in registry:
+            raise errors.UnimplementedError(f"@front: there is no operation {name!r} behind it; define it with @op, or "
+                                            "use @composed")
 
 
 def _build(definition: OpDef, args: Sequence[Any], options: dict[str, Any], name: str | None) -> Any:
     most = len(definition.inputs) + bool(definition.variadic) + len(definition.attrs)
     if name is None and len(args) == most + 1 and isinstance(args[-1], str):
         *args, name = args      # the name may also come last by position, as TensorFlow 1.x allows
-    values, given = _arguments(definition, list(args), dict(options))
+    values, given = arguments(definition, list(args), dict(options))
     late = next((key for key, value in given.items() if key in definition.late and _late(value)), None)
     if late is not None:
         return definition.late[late](*values, **given, name=name)
@@ -169,36 +182,6 @@ def returns_list(rule: Callable[..., Any]) -> Callable[..., Any]:
     """Marks a shape rule whose operation returns a list even when it has one element (split, unstack)."""
     rule.returns_list = True      # type: ignore[attr-defined]
     return rule
-
-
-def _arguments(definition: OpDef, args: list[Any], options: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
-    values: list[Any] = []
-    for parameter in definition.inputs:
-        if args:
-            values.append(args.pop(0))
-        elif parameter in options:
-            values.append(options.pop(parameter))
-        else:
-            raise errors.InvalidArgumentError(f"{definition.name}: input {parameter!r} is missing; "
-                                              f"call {definition.name}({', '.join(definition.inputs)}, …)")
-    if definition.variadic:
-        given = args.pop(0) if args else options.pop(definition.variadic, ())
-        if isinstance(given, Tensor) or not isinstance(given, (list, tuple)):
-            given = [given]
-        values += given
-    attrs = {}
-    for key, default in definition.attrs.items():
-        if args:
-            attrs[key] = args.pop(0)
-        else:
-            attrs[key] = options.pop(key, default)
-        if attrs[key] is REQUIRED:
-            raise errors.InvalidArgumentError(f"{definition.name}: attribute {key!r} is missing; pass {key}=…")
-    if args or options:
-        extra = ", ".join([repr(a) for a in args] + list(options))
-        raise errors.InvalidArgumentError(f"{definition.name}: unknown arguments {extra}; it takes "
-                                          f"{', '.join((*definition.inputs, *definition.attrs)) or 'none'}")
-    return values, attrs
 
 
 def _late(value: Any) -> bool:

@@ -5,13 +5,13 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from workbench import errors
 from workbench.core.graph.dtype import DType, as_dtype
 from workbench.core.graph.shape import Dim, Shape, broadcast
 
-__all__ = ["OpDef", "Registry", "op", "registry"]
+__all__ = ["OpDef", "Registry", "composed", "op", "registry"]
 
 ShapeRule = Callable[..., Any]
 
@@ -67,6 +67,7 @@ class OpDef:
     variadic: str | None = None
     attrs: dict[str, Any] = field(default_factory=dict)      # name -> default, or REQUIRED
     doc: str = ""
+    builder: Callable[..., Any] | None = field(default=None, repr=False, compare=False)      # made at the first call
     kernels: dict[str, list[DeviceKernel]] = field(default_factory=dict)      # by device type, beside the reference
 
     def kernel(self, device: str, dtypes: Sequence[Any] | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -144,6 +145,19 @@ class Registry(dict[str, OpDef]):
 
 
 registry = Registry()
+compositions: dict[str, Callable[..., Any]] = {}
+"""The functions of `ops` that are written with operations and have none of their own (densify, dropout)."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def composed(function: Function) -> Function:
+    """Decorator: `ops.<name of the function>` is the function; AlreadyExistsError for a name that is taken."""
+    name = function.__name__
+    if name in registry or name in compositions:
+        raise errors.AlreadyExistsError(f"@composed: {name!r} is defined already; rename one")
+    compositions[name] = function
+    return function
 
 
 def op(signature: str | Callable[..., str], *, name: str | None = None, **options: Any) -> Callable[..., OpDef]:
@@ -163,6 +177,8 @@ def op(signature: str | Callable[..., str], *, name: str | None = None, **option
         _read_parameters(definition)
         if definition.name in registry:
             raise errors.AlreadyExistsError(f"@op: operation {definition.name!r} is defined twice; rename one")
+        if definition.name in compositions:
+            raise errors.AlreadyExistsError(f"@op: {definition.name!r} is a function composed of operations; rename one")
         registry[definition.name] = definition
         return definition
     return define

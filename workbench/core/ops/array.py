@@ -4,9 +4,9 @@ from __future__ import annotations
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.build import constant_shape, constant_value, convert, ops, returns_list
+from workbench.core.graph.build import constant_shape, constant_value, convert, front, ops, returns_list
 from workbench.core.graph.dtype import as_dtype
-from workbench.core.graph.opdef import op
+from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
 
 
@@ -41,12 +41,10 @@ def rank(x):
     return np.asarray(x.ndim, np.int32)
 
 
+@composed
 def shape_vector(x):
     """The shape of x as an int32 vector: a constant when it is known, else read at run time."""
     return ops.constant(np.asarray(x.shape.static, np.int32)) if x.shape.known else ops.shape(x)
-
-
-ops.define("shape_vector", shape_vector)
 
 
 def _reshaped(inputs, attrs):
@@ -198,16 +196,11 @@ def _(node, dy):
     return ops.unbroadcast(dy, node.inputs[0], node.outputs[0]), None
 
 
-_broadcast_to = ops.broadcast_to
-
-
-def broadcast_unless_equal(x, shape, name=None):
+@front("broadcast_to")
+def _(broadcast_to, x, shape, name=None):
     """x repeated along dimensions of size 1 to fill `shape`; x itself when it is known to have that shape."""
     x, shape = convert(x), convert(shape)
-    return x if x.shape.known and constant_shape(shape) == x.shape else _broadcast_to(x, shape, name=name)
-
-
-ops.define("broadcast_to", broadcast_unless_equal)
+    return x if x.shape.known and constant_shape(shape) == x.shape else broadcast_to(x, shape, name=name)
 
 
 # joining and splitting

@@ -5,7 +5,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.graph.build import convert, ops
-from workbench.core.graph.opdef import op
+from workbench.core.graph.opdef import composed, op
 
 
 @op("axis[] rank[] -> []", types="int32 int32 -> int32", differentiable=False)
@@ -16,6 +16,7 @@ def axis_at(axis, rank):
     return np.asarray(axis % rank, np.int32)
 
 
+@composed
 def block(x, axis):
     """(x as [before, axis, after], the dimensions before, those after) for a scalar `axis`, a number or a tensor."""
     x = convert(x)
@@ -25,6 +26,7 @@ def block(x, axis):
     return ops.reshape(x, ops.stack([ops.reduce_prod(before), dims[at], ops.reduce_prod(after)])), before, after
 
 
+@composed
 def unblock(y, before, after, rank=None, name=None):
     """A block [before, n, after] with the dimensions `before`, n and `after` again."""
     y = ops.reshape(y, ops.concat([before, ops.shape(y)[1:2], after], 0), name=name)
@@ -33,6 +35,7 @@ def unblock(y, before, after, rank=None, name=None):
     return y
 
 
+@composed
 def scalars(axes):
     """The scalar tensors in a tensor of one axis or of several; ShapeError where their number is unknown."""
     axes = ops.cast(convert(axes), "int32")
@@ -44,6 +47,7 @@ def scalars(axes):
     return ops.unstack(axes)
 
 
+@composed
 def along(build):
     """How `build(block)`, which works along axis 1 and keeps it, is done for the one or several axes of a tensor."""
     def function(x, axis, name=None):
@@ -53,9 +57,3 @@ def along(build):
             y = unblock(build(made), before, after, y.shape.rank)
         return ops.identity(y, name=name)
     return function
-
-
-ops.define("block", block)
-ops.define("unblock", unblock)
-ops.define("scalars", scalars)
-ops.define("along", along)

@@ -7,8 +7,8 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.graph.arrays import multiplied
-from workbench.core.graph.build import constant_shape, convert, ops
-from workbench.core.graph.opdef import op
+from workbench.core.graph.build import constant_shape, convert, front, ops, raw
+from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.ops.conv_windows import (
     back,
@@ -62,18 +62,15 @@ def _convolution_gradients(node, dy):
 
 
 conv2d_.gradient(_convolution_gradients)
-_conv2d = ops.conv2d
 
 
-def conv2d(x, filter, strides=1, padding="SAME", use_cudnn_on_gpu=True, data_format="NHWC", dilations=1, name=None):
+@front("conv2d")
+def _(conv2d, x, filter, strides=1, padding="SAME", use_cudnn_on_gpu=True, data_format="NHWC", dilations=1, name=None):
     """Cross-correlation of float images [batch, height, width, c] with filter [height, width, c, channels out].
 
     strides, dilations: a number, (height, width) or [1, height, width, 1]; padding: SAME, VALID or ((top, bottom), …).
     """
-    return _conv2d(x, filter, **options_of("conv2d", strides, padding, data_format, dilations), name=name)
-
-
-ops.define("conv2d", conv2d)
+    return conv2d(x, filter, **options_of("conv2d", strides, padding, data_format, dilations), name=name)
 
 
 def _image_gradient(inputs, attrs):
@@ -106,7 +103,7 @@ def _(node, ddx):
     filter, dy = node.inputs
     options = {k: v for k, v in node.attrs.items() if k != "input_shape"}
     return (ops.conv2d_backprop_filter(ddx, dy, filter_shape=filter.shape.static, **options),
-            _conv2d(ddx, filter, **options))
+            raw("conv2d")(ddx, filter, **options))
 
 
 @conv2d_backprop_input.at_run_time("input_shape")
@@ -127,7 +124,7 @@ def conv2d_backprop_images(filter, dy, input_shape, *, strides, padding, data_fo
 def _(node, ddx):
     filter, dy, _ = node.inputs
     return (ops.conv2d_backprop_filter(ddx, dy, filter_shape=filter.shape.static, **node.attrs),
-            _conv2d(ddx, filter, **node.attrs), None)
+            raw("conv2d")(ddx, filter, **node.attrs), None)
 
 
 def _filter_gradient(inputs, attrs):
@@ -156,7 +153,7 @@ def _(node, ddf):
     x, dy = node.inputs
     options = {k: v for k, v in node.attrs.items() if k != "filter_shape"}
     return (ops.conv2d_backprop_input(ddf, dy, input_shape=image_shape(x), **options),
-            _conv2d(x, ddf, **options))
+            raw("conv2d")(x, ddf, **options))
 
 
 @op(image_text("x", filter="filter[i,j,c,o] bias[o]"), types="T:float -> T", shape=_convolved)
@@ -177,6 +174,7 @@ def _(node, dy):
     return (*_convolution_gradients(node, dy), ops.bias_add_grad(dy, node.attrs["data_format"]))
 
 
+@composed
 def conv2d_transpose(value, filter, output_shape, strides, padding="SAME", data_format="NHWC", name=None):
     """The transpose of conv2d, with filter [height, width, channels out, channels in]: float images of `output_shape`."""
     wanted = convert(output_shape)
@@ -184,6 +182,3 @@ def conv2d_transpose(value, filter, output_shape, strides, padding="SAME", data_
     late = shape.dims is None or None in shape.dims[1:]
     return ops.conv2d_backprop_input(filter, value, input_shape=wanted if late else shape.dims,
                                      **options_of("conv2d_transpose", strides, padding, data_format), name=name)
-
-
-ops.define("conv2d_transpose", conv2d_transpose)

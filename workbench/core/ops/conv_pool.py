@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from workbench.core.graph.arrays import reduced, wide
-from workbench.core.graph.build import constant_shape, ops
+from workbench.core.graph.build import constant_shape, front, ops, raw
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape
 from workbench.core.ops.conv_windows import (
@@ -144,7 +144,7 @@ def avg_pool_grad(dy, *, input_shape, ksize, strides, padding, data_format="NHWC
 
 @avg_pool_grad.gradient
 def _(node, ddx):
-    return _avg_pool(ddx, **{k: v for k, v in node.attrs.items() if k != "input_shape"})
+    return raw("avg_pool")(ddx, **{k: v for k, v in node.attrs.items() if k != "input_shape"})
 
 
 @avg_pool_grad.at_run_time("input_shape")
@@ -163,32 +163,27 @@ def avg_pool_images(dy, input_shape, *, ksize, strides, padding, data_format="NH
 
 @avg_pool_images.gradient
 def _(node, ddx):
-    return _avg_pool(ddx, **node.attrs), None
+    return raw("avg_pool")(ddx, **node.attrs), None
 
 
-_max_pool, _avg_pool = ops.max_pool, ops.avg_pool
-
-
-def max_pool(value, ksize, strides, padding, data_format="NHWC", name=None):
+@front("max_pool")
+def _(max_pool, value, ksize, strides, padding, data_format="NHWC", name=None):
     """The largest element of each window of images [batch, height, width, channels], or [batch, channels, height,
     width].
 
     ksize and strides: a number, (height, width) or [1, height, width, 1]; padding: "SAME", "VALID" or explicit, never
     the largest.
     """
-    return _pool("max_pool", _max_pool, value, ksize, strides, padding, data_format, name)
+    return _pool("max_pool", max_pool, value, ksize, strides, padding, data_format, name)
 
 
-def avg_pool(value, ksize, strides, padding, data_format="NHWC", name=None):
+@front("avg_pool")
+def _(avg_pool, value, ksize, strides, padding, data_format="NHWC", name=None):
     """The mean of each window of float images, as max_pool takes them; padding does not count."""
-    return _pool("avg_pool", _avg_pool, value, ksize, strides, padding, data_format, name)
+    return _pool("avg_pool", avg_pool, value, ksize, strides, padding, data_format, name)
 
 
-def _pool(where, primitive, value, ksize, strides, padding, data_format, name):
+def _pool(where, builder, value, ksize, strides, padding, data_format, name):
     options = options_of(where, strides, padding, data_format)
     del options["dilations"]
-    return primitive(value, ksize=window(where, "ksize", ksize, data_format), **options, name=name)
-
-
-ops.define("max_pool", max_pool)
-ops.define("avg_pool", avg_pool)
+    return builder(value, ksize=window(where, "ksize", ksize, data_format), **options, name=name)

@@ -7,9 +7,9 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.graph.arrays import add_rows, reduced
-from workbench.core.graph.build import constant_shape, constant_value, convert, ops
+from workbench.core.graph.build import constant_shape, constant_value, convert, front, ops
 from workbench.core.graph.dtype import as_dtype
-from workbench.core.graph.opdef import op
+from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape, as_shape
 
 _LARGEST_CONSTANT = 1024     # elements; larger fills are computed, so that graphs stay small
@@ -50,18 +50,16 @@ def _uniform(shape, value, dtype, name):
     return ops.fill(dims, ops.constant(filler, dtype), name=name)
 
 
+@composed
 def zeros(shape, dtype="float32", name=None):
     """Zeros of `shape` (ints or an int vector tensor) and `dtype`."""
     return _uniform(shape, 0, dtype, name)
 
 
+@composed
 def ones(shape, dtype="float32", name=None):
     """Ones of `shape` (ints or an int vector tensor) and `dtype`."""
     return _uniform(shape, 1, dtype, name)
-
-
-ops.define("zeros", zeros)
-ops.define("ones", ones)
 
 
 def _zeros_into(x, out):
@@ -84,27 +82,22 @@ def ones_like_(x):
     return np.ones(x.shape, x.dtype)
 
 
-_zeros_like, _ones_like = ops.zeros_like, ops.ones_like
-
-
-def zeros_like(tensor, dtype=None, name=None):
+@front("zeros_like")
+def _(zeros_like, tensor, dtype=None, name=None):
     """Zeros in the shape of `tensor`, in its dtype or the one given; no gradient goes back to `tensor`."""
     tensor = convert(tensor)
     if dtype is None or as_dtype(dtype) is tensor.dtype:
-        return _zeros_like(tensor, name=name)
+        return zeros_like(tensor, name=name)
     return zeros(ops.shape_vector(tensor), dtype, name)
 
 
-def ones_like(tensor, dtype=None, name=None):
+@front("ones_like")
+def _(ones_like, tensor, dtype=None, name=None):
     """Ones in the shape of `tensor`, in its dtype or the one given; no gradient goes back to `tensor`."""
     tensor = convert(tensor)
     if dtype is None or as_dtype(dtype) is tensor.dtype:
-        return _ones_like(tensor, name=name)
+        return ones_like(tensor, name=name)
     return ones(ops.shape_vector(tensor), dtype, name)
-
-
-ops.define("zeros_like", zeros_like)
-ops.define("ones_like", ones_like)
 
 
 def _counted(inputs, attrs):
@@ -127,10 +120,8 @@ def range_(start, limit, delta):
     return _steps(start, limit, delta).astype(start.dtype)
 
 
-_range = ops.range
-
-
-def counted(start, limit=None, delta=1, dtype=None, name=None):
+@front("range")
+def _(counted, start, limit=None, delta=1, dtype=None, name=None):
     """[n]: numbers from `start` (0 when only one bound is given) up to, not including, `limit`.
 
     The arguments are numbers or scalar tensors. `dtype` is by default that of the first tensor, else float32 when a
@@ -141,11 +132,8 @@ def counted(start, limit=None, delta=1, dtype=None, name=None):
     if dtype is None:
         floating = any(np.asarray(v).dtype.kind == "f" for v in (start, limit, delta) if not hasattr(v, "op"))
         dtype = given[0].dtype if given else as_dtype("float32" if floating else "int32")
-    return _range(*(ops.cast(v, dtype) if hasattr(v, "op") else convert(v, dtype) for v in (start, limit, delta)),
-                  name=name)
-
-
-ops.define("range", counted)
+    return counted(*(ops.cast(v, dtype) if hasattr(v, "op") else convert(v, dtype) for v in (start, limit, delta)),
+                   name=name)
 
 
 @op("start[] stop[] -> ?", types="T:float -> T", shape=lambda inputs, attrs: [Shape([attrs["num"]])])
@@ -161,7 +149,10 @@ def _(node, dy):
     return ops.subtract(ops.reduce_sum(dy), up), up
 
 
-ops.define("lin_space", ops.linspace)
+@composed
+def lin_space(start, stop, num, name=None):
+    """As linspace: `num` evenly spaced values from start to stop, float scalars of one dtype, both included: [num]."""
+    return ops.linspace(start, stop, num, name=name)
 
 
 # repeating and padding

@@ -8,6 +8,7 @@ from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.dtype import DType
 from workbench.core.graph.graph import Graph, Operation, Subgraph, Tensor
+from workbench.core.graph.opdef import composed
 from workbench.core.ops.flow_nest import Structure, analyze
 
 __all__ = ["capture_constant", "claim", "copy_body", "copy_operation", "extend", "finish", "reachable", "trace", "unify",
@@ -156,6 +157,7 @@ def _move(graph: Graph, moved: Sequence[Operation], target: Operation) -> None:
 
 # constants that turn out to be variable
 
+@composed
 def capture_constant(constant: Tensor) -> None:
     """Make `constant` an input of every branch and loop of its graph that holds copies of it.
 
@@ -197,6 +199,3 @@ def _replace(body: Subgraph, old: set[Tensor], new: Tensor) -> None:
             if isinstance(value, Subgraph):
                 value.captures = [(new if outer in old else outer, inner) for outer, inner in value.captures]
     body.results = [new if t in old else t for t in body.results]
-
-
-ops.define("capture_constant", capture_constant)

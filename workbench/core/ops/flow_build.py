@@ -8,6 +8,7 @@ from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.dtype import DType, bool_, int32
 from workbench.core.graph.graph import Operation, Subgraph, Tensor, get_default_graph
+from workbench.core.graph.opdef import composed
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.ops.flow_body import claim, finish, trace, unify, waits
 from workbench.core.ops.flow_nest import Structure, analyze, flatten_up_to, pack
@@ -15,6 +16,7 @@ from workbench.core.ops.flow_nest import Structure, analyze, flatten_up_to, pack
 __all__ = ["case", "cond", "while_loop"]
 
 
+@composed
 def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], name: str | None = None) -> Any:
     """What `true_fn()` returns if `pred` (bool scalar) holds, else what `false_fn()` returns; only one of them runs.
 
@@ -83,6 +85,7 @@ def _name(leaf: Any) -> str:
     return getattr(leaf, "name", repr(leaf))
 
 
+@composed
 def case(pred_fn_pairs: Any, default: Callable[[], Any] | None = None, exclusive: bool = False, strict: bool = False,
          name: str = "case") -> Any:
     """What the function beside the first true predicate returns, or `default()`; a chain of cond.
@@ -204,6 +207,7 @@ class _Loop:
             self.body_graph.results.append(count + 1)
 
 
+@composed
 def while_loop(cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Any, shape_invariants: Any = None,
                parallel_iterations: int = 10, back_prop: bool = True, swap_memory: bool = False,
                name: str | None = None, maximum_iterations: Any = None, return_same_structure: bool = False) -> Any:
@@ -249,7 +253,3 @@ def _positive(count: Any, where: str) -> int:
     if int(count) < 1:
         raise errors.InvalidArgumentError(f"{where}: parallel_iterations is {count}; pass 1 or more")
     return int(count)
-
-
-for _function in (cond, case, while_loop):
-    ops.define(_function.__name__, _function)

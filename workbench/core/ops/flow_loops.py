@@ -8,6 +8,7 @@ from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Tensor, get_default_graph
+from workbench.core.graph.opdef import composed
 from workbench.core.graph.shape import Shape
 from workbench.core.ops.flow_nest import analyze, flatten_up_to, pack
 
@@ -57,6 +58,7 @@ class _Stacks:
                 for rest, dtype, shape in zip(lists, dtypes, self.shapes)]
 
 
+@composed
 def map_fn(fn: Callable[[Any], Any], elems: Any, dtype: Any = None, parallel_iterations: int = 10,
            back_prop: bool = True, swap_memory: bool = False, infer_shape: bool = True, name: str = "map") -> Any:
     """`fn` of each element along the first axis of `elems` (nested tensors [n, ...]), stacked to [n, ...].
@@ -81,6 +83,7 @@ def map_fn(fn: Callable[[Any], Any], elems: Any, dtype: Any = None, parallel_ite
         return pack(structure, stacks.stack(outs, dtypes, False, rows.static))
 
 
+@composed
 def foldl(fn: Callable[[Any, Any], Any], elems: Any, initializer: Any = None, parallel_iterations: int = 10,
           back_prop: bool = True, swap_memory: bool = False, name: str = "foldl") -> Any:
     """fn(…fn(fn(initializer, elems[0]), elems[1])…, elems[n-1]); without `initializer` it begins with elems[0]."""
@@ -88,6 +91,7 @@ def foldl(fn: Callable[[Any, Any], Any], elems: Any, initializer: Any = None, pa
     return _fold(fn, elems, initializer, False, options, name)
 
 
+@composed
 def foldr(fn: Callable[[Any, Any], Any], elems: Any, initializer: Any = None, parallel_iterations: int = 10,
           back_prop: bool = True, swap_memory: bool = False, name: str = "foldr") -> Any:
     """As foldl, from the last element to the first."""
@@ -119,6 +123,7 @@ def _begin(rows: _Rows, initializer: Any) -> tuple[list[Tensor], int, Any]:
     return lists, 1, first
 
 
+@composed
 def scan(fn: Callable[[Any, Any], Any], elems: Any, initializer: Any = None, parallel_iterations: int = 10,
          back_prop: bool = True, swap_memory: bool = False, infer_shape: bool = True, reverse: bool = False,
          name: str = "scan") -> Any:
@@ -141,7 +146,3 @@ def scan(fn: Callable[[Any, Any], Any], elems: Any, initializer: Any = None, par
         outs = ops.while_loop(lambda i, *_: i < count, body, (start, lists, first, outs), back_prop=back_prop,
                               parallel_iterations=parallel_iterations)[3]
         return pack(structure, stacks.stack(outs, [leaf.dtype for leaf in leaves], reverse, rows.static))
-
-
-for _function in (map_fn, foldl, foldr, scan):
-    ops.define(_function.__name__, _function)

@@ -5,8 +5,8 @@ import math
 
 import numpy as np
 
-from workbench.core.graph.build import convert, ops
-from workbench.core.graph.opdef import op
+from workbench.core.graph.build import convert, front, ops, raw
+from workbench.core.graph.opdef import composed, op
 
 UNARY = "x[...] -> [...]"
 NUMBER, REAL, INEXACT, FLOAT = "T:number -> T", "T:real -> T", "T:differentiable -> T", "T:float -> T"
@@ -160,16 +160,17 @@ def round_(x):
     return np.rint(x)
 
 
-ops.define("rint", ops.round)
+@composed
+def rint(x, name=None):
+    """The nearest integer to each float, halves to the even one; DtypeError for integers."""
+    return raw("round")(x, name=name)
 
 
-def round_any(x, name=None):
+@front("round")
+def _(nearest, x, name=None):
     """The nearest integer, halves to the even one; integers stay as they are."""
     x = convert(x)
-    return x if x.dtype.is_integer else ops.rint(x, name=name)
-
-
-ops.define("round", round_any)
+    return x if x.dtype.is_integer else nearest(x, name=name)
 
 
 _ERF = np.frompyfunc(math.erf, 1, 1)

@@ -8,7 +8,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.build import constant_shape, ops
 from workbench.core.graph.dtype import as_dtype
-from workbench.core.graph.opdef import op
+from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
 
 # resizing: each output row is a weighted sum of input rows, and each column of columns
@@ -185,47 +185,39 @@ def encode_image(image, *, format, quality=95):
     return np.asarray(file.getvalue(), dtype=object)
 
 
-_decode, _encode = ops.decode_image, ops.encode_image
-
-
 def _checked_channels(where, channels, known):
     if channels not in known:
         raise errors.InvalidArgumentError(f"{where}: channels is {channels}; use {', '.join(map(str, known))}")
     return channels
 
 
+@composed
 def decode_jpeg(contents, channels=0, ratio=1, fancy_upscaling=True, try_recover_truncated=False,
                 acceptable_fraction=1.0, dct_method="", name=None):
     """A JPEG (or PNG or BMP) file, a string scalar, as uint8 [height, width, channels]; `channels` is 0, 1 or 3."""
     if try_recover_truncated:
         raise errors.UnimplementedError("decode_jpeg: damaged files are not recovered; pass whole ones")
-    return _decode(contents, channels=_checked_channels("decode_jpeg", channels, (0, 1, 3)), ratio=ratio, name=name)
+    return ops.decode_image(contents, channels=_checked_channels("decode_jpeg", channels, (0, 1, 3)), ratio=ratio, name=name)
 
 
+@composed
 def decode_png(contents, channels=0, dtype="uint8", name=None):
     """A PNG (or JPEG or BMP) file, a string scalar, as uint8 [height, width, channels]; `channels` is 0, 1, 3 or 4."""
     if as_dtype(dtype).name != "uint8":
         raise errors.UnimplementedError(f"decode_png: dtype {as_dtype(dtype).name} is not decoded to; use uint8")
-    return _decode(contents, channels=_checked_channels("decode_png", channels, (0, 1, 3, 4)), name=name)
+    return ops.decode_image(contents, channels=_checked_channels("decode_png", channels, (0, 1, 3, 4)), name=name)
 
 
-def decode_any(contents, channels=0, name=None):
-    """A JPEG, PNG or BMP file, a string scalar, as uint8 [height, width, channels]; `channels` is 0, 1, 3 or 4."""
-    return _decode(contents, channels=_checked_channels("decode_image", channels, (0, 1, 3, 4)), name=name)
-
-
+@composed
 def encode_png(image, compression=-1, name=None):
     """uint8 [height, width, channels] as a PNG file: string scalar."""
-    return _encode(image, format="PNG", name=name)
+    return ops.encode_image(image, format="PNG", name=name)
 
 
+@composed
 def encode_jpeg(image, format="", quality=95, name=None):
     """uint8 [height, width, 1 or 3] as a JPEG file: string scalar."""
-    return _encode(image, format="JPEG", quality=quality, name=name)
-
-
-for _function in (decode_jpeg, decode_png, encode_jpeg, encode_png):
-    ops.define(_function.__name__, _function)
+    return ops.encode_image(image, format="JPEG", quality=quality, name=name)
 
 
 # colours

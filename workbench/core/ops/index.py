@@ -10,8 +10,8 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.graph.arrays import check_rows
-from workbench.core.graph.build import IndexedSlices, constant_shape, constant_value, convert, ops
-from workbench.core.graph.opdef import op
+from workbench.core.graph.build import IndexedSlices, constant_shape, constant_value, convert, front, ops
+from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
 
 
@@ -152,19 +152,14 @@ def _(node, dy):
     return ops.strided_slice_grad(ops.shape_vector(x), *vectors, dy, **node.attrs), None, None, None
 
 
-_strided_slice = ops.strided_slice
-
-
-def strided_slice_open(x, begin, end, strides=None, begin_mask=0, end_mask=0, ellipsis_mask=0, new_axis_mask=0,
-                       shrink_axis_mask=0, name=None):
+@front("strided_slice")
+def _(strided_slice, x, begin, end, strides=None, begin_mask=0, end_mask=0, ellipsis_mask=0, new_axis_mask=0,
+      shrink_axis_mask=0, name=None):
     """x[begin:end:strides] with the bit masks of TensorFlow; strides are 1 when not given."""
     begin = convert(begin)
     strides = ops.ones_like(begin) if strides is None else strides
-    return _strided_slice(x, begin, end, strides, begin_mask, end_mask, ellipsis_mask, new_axis_mask,
-                          shrink_axis_mask, name=name)
-
-
-ops.define("strided_slice", strided_slice_open)
+    return strided_slice(x, begin, end, strides, begin_mask, end_mask, ellipsis_mask, new_axis_mask,
+                         shrink_axis_mask, name=name)
 
 
 @op("shape[n] begin[r] end[r] strides[r] dy? -> ?", types="int I:int I I T -> T",
@@ -183,6 +178,7 @@ def _(node, ddx):
     return None, None, None, None, ops.strided_slice(ddx, *node.inputs[1:4], **node.attrs)
 
 
+@composed
 def getitem(x, key, name=None):
     """x[key] for integers, slices, scalar tensors, Ellipsis and None, as NumPy understands them."""
     begin, end, strides, masks = [], [], [], [0, 0, 0, 0, 0]
@@ -219,9 +215,6 @@ def _index(item):
 
 def _vector(values):
     return ops.constant(np.asarray(values, np.int32)) if all(isinstance(v, int) for v in values) else convert(values)
-
-
-ops.define("getitem", getitem)
 
 
 # rows by index
@@ -298,6 +291,7 @@ def _rows_of(dy, params, indices):
 _DENSE_WARNING = 100_000_000      # elements; TensorFlow 1.x warns from the same size on
 
 
+@composed
 def densify(slices, name=None):
     """The dense tensor of an IndexedSlices; duplicates add up. Warns when that is large or of unknown size."""
     if not isinstance(slices, IndexedSlices):
@@ -314,6 +308,3 @@ def densify(slices, name=None):
     dense = ops.unsorted_segment_sum(slices.values, slices.indices, count, name=name)
     dense.set_shape(shape)
     return dense
-
-
-ops.define("densify", densify)

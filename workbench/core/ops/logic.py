@@ -4,9 +4,9 @@ from __future__ import annotations
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.build import convert, ops
+from workbench.core.graph.build import convert, front, ops
 from workbench.core.graph.dtype import as_dtype
-from workbench.core.graph.opdef import op
+from workbench.core.graph.opdef import composed, op
 
 COMPARE = "x[...] y[...] -> [...]"
 UNARY = "x[...] -> [...]"
@@ -110,6 +110,7 @@ def _(node, dy):
     return None, ops.unbroadcast(dx, x, condition, y), ops.unbroadcast(dz, y, condition, x)
 
 
+@composed
 def where(condition, x=None, y=None, name=None):
     """select(condition, x, y), a condition of rank 1 choosing rows; without x and y the indices of true elements."""
     if x is None and y is None:
@@ -128,9 +129,6 @@ def _rank(value):
     return convert(value).shape.rank if hasattr(value, "op") or hasattr(value, "__tensor__") else np.ndim(value)
 
 
-ops.define("where", where)
-
-
 def _cast_into(x, out, *, dtype):
     np.copyto(out, x.real if x.dtype.kind == "c" and not dtype.is_complex else x, casting="unsafe")
 
@@ -147,20 +145,15 @@ def _(node, dy):
     return ops.cast(dy, dtype) if dtype.is_differentiable else None
 
 
-def cast(x, dtype, name=None):
+@front("cast")
+def _(cast, x, dtype, name=None):
     """x in another dtype, x itself when it has that dtype already."""
     x = convert(x)
-    return x if x.dtype is as_dtype(dtype) else _cast(x, dtype, name=name)
+    return x if x.dtype is as_dtype(dtype) else cast(x, dtype, name=name)
 
 
-_cast = ops.cast
-ops.define("cast", cast)
-
-
+@composed
 def zero_fraction(value, name=None):
     """The part of elements that are zero: a float32 scalar."""
     value = convert(value)
     return ops.reduce_mean(ops.cast(ops.equal(value, ops.zeros_like(value)), "float32"), name=name)
-
-
-ops.define("zero_fraction", zero_fraction)

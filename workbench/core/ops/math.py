@@ -4,8 +4,8 @@ from __future__ import annotations
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.build import convert, ops
-from workbench.core.graph.opdef import op
+from workbench.core.graph.build import convert, front, ops, raw
+from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
 
 BINARY = "x[...] y[...] -> [...]"
@@ -67,22 +67,33 @@ def _(node, dy):
     return _both(node, dx, ops.negative(ops.multiply(dx, z)))
 
 
-ops.define("realdiv", ops.divide)
+@composed
+def realdiv(x, y, name=None):
+    """x / y of two floats of one dtype, with broadcasting; DtypeError for integers."""
+    return raw("divide")(x, y, name=name)
 
 
-def truediv(x, y, name=None):
+@front("divide")
+def _(divide, x, y, name=None):
     """x / y as Python 3 divides: 8- and 16-bit integers become float32, wider ones float64."""
     x, y = _pair(x, y)
     if x.dtype.is_integer:
         wide = "float32" if x.dtype.size <= 2 else "float64"
         x, y = ops.cast(x, wide), ops.cast(y, wide)
-    return ops.realdiv(x, y, name=name)
+    return divide(x, y, name=name)
 
 
+@composed
+def truediv(x, y, name=None):
+    """As divide: x / y as Python 3 divides: 8- and 16-bit integers become float32, wider ones float64."""
+    return ops.divide(x, y, name=name)
+
+
+@composed
 def div(x, y, name=None):
     """x / y as Python 2 divides: integers are rounded towards minus infinity."""
     x, y = _pair(x, y)
-    return (ops.floordiv if x.dtype.is_integer else ops.realdiv)(x, y, name=name)
+    return (ops.floordiv if x.dtype.is_integer else ops.divide)(x, y, name=name)
 
 
 def _pair(x, y):
@@ -92,11 +103,6 @@ def _pair(x, y):
         return x, convert(y, None if hasattr(y, "op") else x.dtype)
     y = convert(y)
     return convert(x, y.dtype), y
-
-
-ops.define("truediv", truediv)
-ops.define("divide", truediv)
-ops.define("div", div)
 
 
 def _no_zero(where, x, y):
@@ -138,7 +144,10 @@ def _(node, dy):
     return _both(node, dy, ops.negative(ops.multiply(dy, ops.floordiv(*node.inputs))))
 
 
-ops.define("mod", ops.floormod)
+@composed
+def mod(x, y, name=None):
+    """floormod by the name of Python's operator: the remainder with the sign of y, of numbers of one dtype that broadcast."""
+    return ops.floormod(x, y, name=name)
 
 
 @op(BINARY, types="T:int -> T", differentiable=False)
@@ -206,12 +215,10 @@ def _choose(node, first, dy):
     return _both(node, ops.select(first, dy, 0), ops.select(first, 0, dy))
 
 
+@composed
 def clip_by_value(t, clip_value_min, clip_value_max, name=None):
     """t limited to [min, max], which are numbers or tensors that broadcast; gradients pass where t lies inside."""
     return ops.maximum(ops.minimum(t, clip_value_max), clip_value_min, name=name)
-
-
-ops.define("clip_by_value", clip_by_value)
 
 
 def _squared_difference_into(x, y, out):
@@ -259,4 +266,7 @@ def _(node, dy):
     return [dy] * len(node.inputs)
 
 
-ops.define("accumulate_n", ops.add_n)
+@composed
+def accumulate_n(values, name=None):
+    """As add_n: the sum of a list of tensors of one shape and dtype."""
+    return ops.add_n(values, name=name)

@@ -5,8 +5,8 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.graph.arrays import multiplied, wide
-from workbench.core.graph.build import convert, ops
-from workbench.core.graph.opdef import op
+from workbench.core.graph.build import convert, front, ops
+from workbench.core.graph.opdef import composed, op
 
 
 def _product(out, lead=""):
@@ -58,10 +58,8 @@ def _(node, dy):
     return ops.unbroadcast(da, a, b), ops.unbroadcast(db, b, a)
 
 
-_matmul = ops.matmul
-
-
-def matmul(a, b, transpose_a=False, transpose_b=False, name=None):
+@front("matmul")
+def _(matmul, a, b, transpose_a=False, transpose_b=False, name=None):
     """The matrix product a · b of [m, k] and [k, n]: [m, n]; `transpose_a` and `transpose_b` turn an argument first.
 
     With more axes the last two are matrices and the others count them: [..., m, k] · [..., k, n], the leading axes
@@ -73,10 +71,7 @@ def matmul(a, b, transpose_a=False, transpose_b=False, name=None):
     a = convert(a, None if hasattr(a, "dtype") else b.dtype) if first is None else first
     plain = a.shape.rank == 2 if b.shape.rank is None else b.shape.rank == 2 and a.shape.rank in (2, None)
     small = None not in (a.shape.rank, b.shape.rank) and max(a.shape.rank, b.shape.rank) <= 2
-    return (_matmul if plain or small else ops.batch_matmul)(a, b, transpose_a, transpose_b, name=name)
-
-
-ops.define("matmul", matmul)
+    return (matmul if plain or small else ops.batch_matmul)(a, b, transpose_a, transpose_b, name=name)
 
 
 _ACTIVATIONS = ("none", "relu")
@@ -137,6 +132,7 @@ def _(node, dy):
     return dy, da, db, ops.reduce_sum(ops.multiply(signed, ops.matmul(a, b, *turns)))
 
 
+@composed
 def tensordot(a, b, axes, name=None):
     """Sums of products over the last `axes` axes of a and the first of b, or over axes=(axes of a, axes of b).
 
@@ -172,9 +168,6 @@ def _dims(x, axes):
     return ops.gather(ops.shape_vector(x), np.asarray(axes, np.int32))
 
 
-ops.define("tensordot", tensordot)
-
-
 @op("x? -> []", types="T:float -> T")
 def l2_loss(x):
     """Σ x² / 2, a scalar."""
@@ -187,6 +180,7 @@ def _(node, dy):
     return ops.multiply(node.inputs[0], dy)
 
 
+@composed
 def norm(x, ord="euclidean", axis=None, keepdims=False, name=None):
     """The vector norm of x over `axis` (None = all): "euclidean", np.inf, or a positive number p for (Σ |x|ᵖ)^(1/p).
 
@@ -204,13 +198,10 @@ def norm(x, ord="euclidean", axis=None, keepdims=False, name=None):
     return ops.sqrt(ops.reduce_sum(ops.square(x), axis, keepdims), name=name)
 
 
+@composed
 def trace(x, name=None):
     """The sum of the diagonal of each matrix of the last two axes: [..., m, n] to [...]."""
     return ops.reduce_sum(ops.matrix_band_part(x, 0, 0), (-2, -1), name=name)
-
-
-ops.define("norm", norm)
-ops.define("trace", trace)
 
 
 def _matrix_transpose_into(x, out):

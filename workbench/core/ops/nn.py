@@ -6,7 +6,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.arrays import reduced
 from workbench.core.graph.build import constant_value, convert, ops
-from workbench.core.graph.opdef import op
+from workbench.core.graph.opdef import composed, op
 
 UNARY, FLOAT = "x[...] -> [...]", "T:float -> T"
 
@@ -55,19 +55,17 @@ def _(node, dy):
     return ops.multiply(dy, ops.add(ops.minimum(y, 0), 1))
 
 
+@composed
 def relu6(x, name=None):
     """min(max(x, 0), 6); its gradient at 6 is 0."""
     return ops.minimum(6, ops.relu(x), name=name)
 
 
+@composed
 def leaky_relu(x, alpha=0.2, name=None):
     """x where it is positive, else alpha · x, for a number alpha."""
     x = convert(x)
     return ops.select(ops.greater(x, 0), x, ops.multiply(x, alpha), name=name)
-
-
-ops.define("relu6", relu6)
-ops.define("leaky_relu", leaky_relu)
 
 
 _SCALE, _SCALE_ALPHA = 1.0507009873554805, 1.7580993408473768
@@ -138,18 +136,16 @@ def _(node, ddb):
     return ops.broadcast_to(ddb, ops.shape_vector(dy))
 
 
+@composed
 def xw_plus_b(x, weights, biases, name=None):
     """x · weights + biases: [n, k] · [k, m] + [m]."""
     return ops.bias_add(ops.matmul(x, weights), biases, name=name)
 
 
+@composed
 def relu_layer(x, weights, biases, name=None):
     """relu(x · weights + biases): [n, k] · [k, m] + [m]."""
     return ops.relu(xw_plus_b(x, weights, biases), name=name)
-
-
-ops.define("xw_plus_b", xw_plus_b)
-ops.define("relu_layer", relu_layer)
 
 
 # normalisation and dropout
@@ -166,6 +162,7 @@ def _(node, dy):
     return ops.window_sum(dy, node.attrs["radius"])
 
 
+@composed
 def lrn(x, depth_radius=5, bias=1.0, alpha=1.0, beta=0.5, name=None):
     """x / (bias + alpha · Σ x²)^beta, the sum over at most `depth_radius` channels on either side (Krizhevsky et al.
     2012).
@@ -176,6 +173,7 @@ def lrn(x, depth_radius=5, bias=1.0, alpha=1.0, beta=0.5, name=None):
     return ops.multiply(x, ops.pow(energy, -beta), name=name)
 
 
+@composed
 def l2_normalize(x, axis=None, epsilon=1e-12, name=None):
     """x divided by its Euclidean norm over `axis` (None = all), in the shape of x; the norm counts as at least √epsilon."""
     x = convert(x)
@@ -183,6 +181,7 @@ def l2_normalize(x, axis=None, epsilon=1e-12, name=None):
     return ops.multiply(x, ops.rsqrt(energy), name=name)
 
 
+@composed
 def moments(x, axes, shift=None, name=None, keep_dims=False):
     """[mean, variance] of float x over `axes`, which go away or stay with size 1 (`keep_dims`); `shift` is accepted
     and not needed."""
@@ -193,6 +192,7 @@ def moments(x, axes, shift=None, name=None, keep_dims=False):
     return [mean if keep_dims else ops.squeeze(mean, axes), variance]
 
 
+@composed
 def batch_normalization(x, mean, variance, offset, scale, variance_epsilon, name=None):
     """scale · (x - mean) / √(variance + variance_epsilon) + offset, floats that broadcast; offset and scale may be
     None.
@@ -206,6 +206,7 @@ def batch_normalization(x, mean, variance, offset, scale, variance_epsilon, name
     return ops.add(ops.multiply(x, factor), shift if offset is None else ops.add(offset, shift), name=name)
 
 
+@composed
 def dropout(x, keep_prob, noise_shape=None, seed=None, name=None):
     """Each element of float x: x / keep_prob with probability `keep_prob`, else 0, drawn anew at every step.
 
@@ -222,10 +223,3 @@ def dropout(x, keep_prob, noise_shape=None, seed=None, name=None):
     noise = ops.random_uniform(ops.shape_vector(x) if noise_shape is None else noise_shape, dtype=x.dtype, seed=seed)
     kept = ops.floor(ops.add(noise, keep))
     return ops.multiply(ops.realdiv(x, keep), kept, name=name)
-
-
-ops.define("lrn", lrn)
-ops.define("l2_normalize", l2_normalize)
-ops.define("moments", moments)
-ops.define("batch_normalization", batch_normalization)
-ops.define("dropout", dropout)

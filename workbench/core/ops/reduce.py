@@ -6,7 +6,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.arrays import accumulated, reduced, wide
 from workbench.core.graph.build import constant_shape, convert, ops
-from workbench.core.graph.opdef import op
+from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
 
 
@@ -247,13 +247,11 @@ def _numpy(dtype):
     return getattr(dtype, "numpy", dtype)
 
 
+@composed
 def count_nonzero(x, axis=None, keepdims=False, dtype="int64", name=None):
     """How many elements over `axis` differ from zero."""
     x = convert(x)
     return ops.reduce_sum(ops.cast(ops.not_equal(x, ops.zeros_like(x)), dtype), axis, keepdims, name=name)
-
-
-ops.define("count_nonzero", count_nonzero)
 
 
 # running sums
@@ -342,6 +340,7 @@ def _(node, dy):
     return ops.broadcast_to(dy, ops.shape_vector(node.inputs[0])), None
 
 
+@composed
 def unbroadcast(dy, x, *others):
     """`dy`, which has the broadcast shape of x and `others`, summed to the shape of x; `dy` itself if it fits.
 
@@ -364,6 +363,3 @@ def unbroadcast(dy, x, *others):
     if lead:
         dy = ops.reduce_sum(dy, tuple(range(lead)))
     return ops.reduce_sum(dy, tuple(inner), True) if inner else dy
-
-
-ops.define("unbroadcast", unbroadcast)

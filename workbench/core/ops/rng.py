@@ -4,16 +4,17 @@ from __future__ import annotations
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.build import constant_shape, convert, ops
+from workbench.core.graph.build import constant_shape, convert, front, ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import get_default_graph
-from workbench.core.graph.opdef import op
+from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
 
 _DEFAULT_GRAPH_SEED = 87654321      # TensorFlow's: pairs with a seed given to one operation only
 
 
-def seeds(seed=None):
+@composed
+def random_seeds(seed=None):
     """(graph seed, operation seed) of a new operation; (0, 0) means that every session draws differently.
 
     With only the graph's seed set, the operation's own follows from its place in the graph, so that all differ.
@@ -35,9 +36,6 @@ def _place(graph):
 def _nonzero(first, second):
     first, second = int(first) % 2**64, int(second) % 2**64
     return (first, second) if (first, second) != (0, 0) else (0, 2**31 - 1)
-
-
-ops.define("random_seeds", seeds)
 
 
 def _generator(context, seed, seed2):
@@ -109,17 +107,15 @@ def _dims(shape):
 def _scaled(kind, shape, low, high, names, combine, dtype, seed, name):
     """A draw with number arguments as attributes; tensor arguments scale a standard draw."""
     dtype = as_dtype(dtype)
-    seed, seed2 = seeds(seed)
+    seed, seed2 = random_seeds(seed)
     if not (hasattr(low, "op") or hasattr(high, "op")):
         return kind(_dims(shape), **{names[0]: low, names[1]: high}, dtype=dtype, seed=seed, seed2=seed2, name=name)
     return combine(kind(_dims(shape), dtype=dtype, seed=seed, seed2=seed2), convert(low, None if hasattr(low, "op")
                    else dtype), convert(high, None if hasattr(high, "op") else dtype))
 
 
-_uniform, _normal, _truncated = ops.random_uniform, ops.random_normal, ops.truncated_normal
-
-
-def random_uniform(shape, minval=0, maxval=None, dtype="float32", seed=None, name=None):
+@front("random_uniform")
+def _(random_uniform, shape, minval=0, maxval=None, dtype="float32", seed=None, name=None):
     """Numbers of `shape` drawn evenly from [minval, maxval), anew at every step; the same ones in every run with a
     `seed`.
 
@@ -132,26 +128,23 @@ def random_uniform(shape, minval=0, maxval=None, dtype="float32", seed=None, nam
     maxval = 1.0 if maxval is None else maxval
     if not as_dtype(dtype).is_integer:
         minval, maxval = (v if hasattr(v, "op") else float(v) for v in (minval, maxval))
-    return _scaled(_uniform, shape, minval, maxval, ("minval", "maxval"),
+    return _scaled(random_uniform, shape, minval, maxval, ("minval", "maxval"),
                    lambda u, low, high: ops.add(ops.multiply(u, ops.subtract(high, low)), low), dtype, seed, name)
 
 
-def random_normal(shape, mean=0.0, stddev=1.0, dtype="float32", seed=None, name=None):
+@front("random_normal")
+def _(random_normal, shape, mean=0.0, stddev=1.0, dtype="float32", seed=None, name=None):
     """Floats of `shape` from the normal distribution, anew at every step; `mean` and `stddev` are numbers or tensors
     that broadcast."""
-    return _scaled(_normal, shape, mean, stddev, ("mean", "stddev"),
+    return _scaled(random_normal, shape, mean, stddev, ("mean", "stddev"),
                    lambda u, mean, stddev: ops.add(ops.multiply(u, stddev), mean), dtype, seed, name)
 
 
-def truncated_normal(shape, mean=0.0, stddev=1.0, dtype="float32", seed=None, name=None):
+@front("truncated_normal")
+def _(truncated_normal, shape, mean=0.0, stddev=1.0, dtype="float32", seed=None, name=None):
     """As random_normal, but what lies further than 2 `stddev` from `mean` is drawn again."""
-    return _scaled(_truncated, shape, mean, stddev, ("mean", "stddev"),
+    return _scaled(truncated_normal, shape, mean, stddev, ("mean", "stddev"),
                    lambda u, mean, stddev: ops.add(ops.multiply(u, stddev), mean), dtype, seed, name)
-
-
-ops.define("random_uniform", random_uniform)
-ops.define("random_normal", random_normal)
-ops.define("truncated_normal", truncated_normal)
 
 
 @op("logits[n,c] -> ?", name="multinomial", types="T:float -> int64", **DRAWN,
@@ -206,47 +199,48 @@ def candidate_sampler_(context, true_classes, *, num_sampled, unique, range_max,
     return drawn, expected(true_classes), expected(drawn)
 
 
-_multinomial, _permutation = ops.multinomial, ops.random_permutation
-
-
-def multinomial(logits, num_samples, seed=None, name=None):
+@front("multinomial")
+def _(multinomial, logits, num_samples, seed=None, name=None):
     """int64 [n, num_samples]: classes drawn with probability softmax(logits[i]) from float logits [n, classes]."""
-    first, second = seeds(seed)
-    return _multinomial(logits, num_samples, first, second, name=name)
+    first, second = random_seeds(seed)
+    return multinomial(logits, num_samples, first, second, name=name)
 
 
-def _sampler(distribution):
-    def sample(true_classes, num_true, num_sampled, unique, range_max, seed=None, name=None):
-        """[classes int64 [num_sampled], expected counts of true_classes, expected counts of the classes]."""
-        if unique and num_sampled > range_max:
-            raise errors.InvalidArgumentError(f"{distribution}_candidate_sampler: {num_sampled} different classes are "
-                                              f"wanted of {range_max}; sample fewer")
-        return ops.candidate_sampler(true_classes, num_sampled, unique, range_max, distribution, *seeds(seed),
-                                     name=name)
-    return sample
+@composed
+def uniform_candidate_sampler(true_classes, num_true, num_sampled, unique, range_max, seed=None, name=None):
+    """[classes int64 [num_sampled] drawn evenly, expected counts of true_classes, expected counts of the classes]."""
+    return _sampled("uniform", true_classes, num_sampled, unique, range_max, seed, name)
 
 
+@composed
+def log_uniform_candidate_sampler(true_classes, num_true, num_sampled, unique, range_max, seed=None, name=None):
+    """As uniform_candidate_sampler, but class k is drawn with probability log((k + 2) / (k + 1)) / log(range_max + 1)."""
+    return _sampled("log_uniform", true_classes, num_sampled, unique, range_max, seed, name)
+
+
+def _sampled(distribution, true_classes, num_sampled, unique, range_max, seed, name):
+    if unique and num_sampled > range_max:
+        raise errors.InvalidArgumentError(f"{distribution}_candidate_sampler: {num_sampled} different classes are "
+                                          f"wanted of {range_max}; sample fewer")
+    return ops.candidate_sampler(true_classes, num_sampled, unique, range_max, distribution, *random_seeds(seed), name=name)
+
+
+@composed
 def random_shuffle(value, seed=None, name=None):
     """The rows of `value` [n, ...] in random order, another one at every step."""
     value = convert(value)
-    first, second = seeds(seed)
-    order = _permutation(ops.getitem(ops.shape_vector(value), 0), first, second)
+    first, second = random_seeds(seed)
+    order = ops.random_permutation(ops.getitem(ops.shape_vector(value), 0), first, second)
     shuffled = ops.gather(value, order, name=name)
     shuffled.set_shape(value.shape)
     return shuffled
 
 
+@composed
 def random_crop(value, size, seed=None, name=None):
     """A block of shape `size` (int vector, one number an axis) from a random place of `value`, another one at every step."""
     value, size = convert(value), convert(size)
     room = ops.add(ops.subtract(ops.shape_vector(value), size), 1)
-    unit = random_uniform(ops.shape(size), dtype="float64", seed=seed)
+    unit = ops.random_uniform(ops.shape(size), dtype="float64", seed=seed)
     begin = ops.cast(ops.floor(ops.multiply(unit, ops.cast(room, "float64"))), "int32")
     return ops.slice(value, begin, size, name=name)
-
-
-ops.define("multinomial", multinomial)
-ops.define("uniform_candidate_sampler", _sampler("uniform"))
-ops.define("log_uniform_candidate_sampler", _sampler("log_uniform"))
-ops.define("random_shuffle", random_shuffle)
-ops.define("random_crop", random_crop)

@@ -5,8 +5,8 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.graph.arrays import add_rows, reduced
-from workbench.core.graph.build import constant_shape, convert, ops, returns_list
-from workbench.core.graph.opdef import op
+from workbench.core.graph.build import constant_shape, convert, front, ops, returns_list
+from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
 
 
@@ -50,10 +50,8 @@ def _(indices, depth, on_value, off_value, axis, dtype, name):
     return ops.transpose(codes, [*order[:axis], len(order), *order[axis:]], name=name)
 
 
-_one_hot = ops.one_hot
-
-
-def one_hot_defaults(indices, depth, on_value=None, off_value=None, axis=-1, dtype=None, name=None):
+@front("one_hot")
+def _(one_hot, indices, depth, on_value=None, off_value=None, axis=-1, dtype=None, name=None):
     """One-hot codes of integers [...]: [..., depth], or with the new axis at `axis`; an index outside is all off.
 
     Values default to 1 and 0, the dtype to that of `on_value` or float32. Raises ShapeError for an `axis` out of
@@ -62,11 +60,8 @@ def one_hot_defaults(indices, depth, on_value=None, off_value=None, axis=-1, dty
     if dtype is None:
         given = next((v for v in (on_value, off_value) if v is not None), 1.0)
         dtype = given.dtype if hasattr(given, "dtype") else convert(given).dtype
-    return _one_hot(indices, depth, 1 if on_value is None else on_value, 0 if off_value is None else off_value,
-                    -1 if axis is None else axis, dtype, name=name)
-
-
-ops.define("one_hot", one_hot_defaults)
+    return one_hot(indices, depth, 1 if on_value is None else on_value, 0 if off_value is None else off_value,
+                   -1 if axis is None else axis, dtype, name=name)
 
 
 @op("condition? -> ?", types="bool -> int64", differentiable=False,
@@ -76,6 +71,7 @@ def where_indices(condition):
     return np.argwhere(condition).astype(np.int64, order="C")
 
 
+@composed
 def boolean_mask(tensor, mask, axis=None, name=None):
     """The slices of `tensor` whose place in `mask` (bool) is true, in order; the mask covers axes from `axis` (0) on.
 
@@ -95,9 +91,6 @@ def boolean_mask(tensor, mask, axis=None, name=None):
     return ops.gather(flat, rows, axis, name=name)
 
 
-ops.define("boolean_mask", boolean_mask)
-
-
 @op("x[n] -> [_] [n]", types="any -> int32 int32", name="unique_positions", differentiable=False,
     shape=lambda inputs, attrs: [Shape([None]), inputs[0].shape])
 def unique_positions_(x):
@@ -107,15 +100,13 @@ def unique_positions_(x):
     return first[order].astype(np.int32), np.argsort(order)[inverse.reshape(-1)].astype(np.int32)
 
 
+@composed
 def unique(x, name=None):
     """[y, idx] of a vector x [n]: its different elements in order of first occurrence, and int32 idx [n] with x[i] =
     y[idx[i]]."""
     x = convert(x)
     first, position = ops.unique_positions(x, name=name)
     return [ops.gather(x, first), position]
-
-
-ops.define("unique", unique)
 
 
 @op("x[n] -> [n]", types="T:int -> T", differentiable=False)
@@ -183,20 +174,15 @@ def _(node, dy):
     return [None] * half + [ops.gather(dy, indices) for indices in node.inputs[:half]]
 
 
-_dynamic_stitch = ops.dynamic_stitch
-
-
-def dynamic_stitch(indices, data, name=None):
+@front("dynamic_stitch")
+def _(dynamic_stitch, indices, data, name=None):
     """A tensor whose row indices[m][i] is data[m][i]; where indices repeat, the last one wins."""
     if len(indices) != len(data):
         raise errors.InvalidArgumentError(f"dynamic_stitch: {len(indices)} indices but {len(data)} data; pass as "
                                           "many of each")
     rows = [convert(d) for d in data]
     places = [convert(i, None if hasattr(i, "dtype") else "int32") for i in indices]
-    return _dynamic_stitch(places + rows, rows[0].dtype, name=name)
-
-
-ops.define("dynamic_stitch", dynamic_stitch)
+    return dynamic_stitch(places + rows, rows[0].dtype, name=name)
 
 
 # the largest
@@ -286,6 +272,7 @@ def _(node, dy):
     return ops.scatter_nd(indices, dy, ops.cast(ops.shape_vector(params), indices.dtype)), None
 
 
+@composed
 def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0, validate_indices=True, name=None):
     """A tensor of `output_shape` with the values at the given positions and `default_value` elsewhere.
 
@@ -308,17 +295,12 @@ def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0
     return ops.sparse_fill(places, values, shape, default, validate_indices=validate_indices, name=name)
 
 
-ops.define("sparse_to_dense", sparse_to_dense)
-
-
+@composed
 def sequence_mask(lengths, maxlen=None, dtype="bool", name=None):
     """mask[..., j] is j < lengths[...]; `maxlen` is the largest length when not given."""
     lengths = convert(lengths)
     steps = ops.range(ops.reduce_max(lengths) if maxlen is None else ops.cast(convert(maxlen), lengths.dtype))
     return ops.cast(ops.less(steps, ops.expand_dims(lengths, -1), name=name), dtype)
-
-
-ops.define("sequence_mask", sequence_mask)
 
 
 @op("indices[...,d] updates? shape[r] -> ?", types="I:int T I -> T",

@@ -6,7 +6,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.arrays import check_rows, reduced, wide
 from workbench.core.graph.build import convert, ops
-from workbench.core.graph.opdef import op
+from workbench.core.graph.opdef import composed, op
 
 
 def _softmax_into(x, out, *, axis):
@@ -126,6 +126,7 @@ def _named(where, sentinel, labels, logits):
     return labels, logits
 
 
+@composed
 def softmax_cross_entropy_with_logits_v2(_sentinel=None, labels=None, logits=None, dim=-1, name=None, axis=None):
     """Cross entropy -Σ labels · log softmax(logits) along the last axis, or along `axis`.
 
@@ -151,6 +152,7 @@ def softmax_cross_entropy_with_logits_v2(_sentinel=None, labels=None, logits=Non
     return ops.reshape(loss, ops.getitem(shape, slice(None, -1)), name=name)
 
 
+@composed
 def softmax_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None, dim=-1, name=None):
     """As softmax_cross_entropy_with_logits_v2, [n, classes] twice to [n], but the labels are constants to `gradients`."""
     labels, logits = _named("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
@@ -158,6 +160,7 @@ def softmax_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None, 
     return softmax_cross_entropy_with_logits_v2(labels=labels, logits=logits, dim=dim, name=name)
 
 
+@composed
 def sparse_softmax_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None, name=None):
     """Cross entropy of softmax(logits) with class numbers: float logits [..., classes], int labels [...], to [...].
 
@@ -190,15 +193,10 @@ def _(node, dy):
     return ops.unbroadcast(dlogits, logits, labels), ops.unbroadcast(dlabels, labels, logits)
 
 
+@composed
 def sigmoid_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None, name=None):
     """Cross entropy of sigmoid(logits) with `labels` of the same shape, element by element."""
     labels, logits = _named("sigmoid_cross_entropy_with_logits", _sentinel, labels, logits)
     labels = convert(labels, None if hasattr(labels, "dtype") else logits.dtype)
     logits.shape.merge(labels.shape, "sigmoid_cross_entropy_with_logits: logits and labels")
     return ops.sigmoid_xent(logits, labels, name=name)
-
-
-ops.define("softmax_cross_entropy_with_logits", softmax_cross_entropy_with_logits)
-ops.define("softmax_cross_entropy_with_logits_v2", softmax_cross_entropy_with_logits_v2)
-ops.define("sparse_softmax_cross_entropy_with_logits", sparse_softmax_cross_entropy_with_logits)
-ops.define("sigmoid_cross_entropy_with_logits", sigmoid_cross_entropy_with_logits)

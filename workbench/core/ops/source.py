@@ -5,7 +5,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.graph import build
-from workbench.core.graph.build import ops
+from workbench.core.graph.build import front, ops
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import as_shape
 
@@ -16,7 +16,15 @@ def constant(*, value, dtype):
     return value
 
 
-ops.define("constant", build.constant)
+@front("constant")
+def _(_builder, value, dtype=None, shape=None, name="constant"):
+    """A tensor with a fixed value: a number, a nested list or an array, as `dtype` (default: that of the value).
+
+    `shape` repeats a single value or arranges as many as it holds. Python numbers become float32, int32 (int64 where
+    needed) or bool. Raises DtypeError when the value does not fit the dtype, ShapeError when it does not fill the
+    shape.
+    """
+    return build.constant(value, dtype, shape, name)      # a builder would make a tuple of the array, as of any attribute
 
 
 def _declared(inputs, attrs):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.build import convert, ops, returns_list
+from workbench.core.graph.build import convert, front, returns_list
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape, as_shape
@@ -217,13 +217,8 @@ def _variable(lists, dtype):
     return [np.array(places, np.int64).reshape(-1, 2), values, np.array([len(lists), longest], np.int64)]
 
 
-_split, _csv = ops.string_split, ops.decode_csv
-
-
-def decode_csv_(records, record_defaults, field_delim=",", use_quote_delim=True, name=None, na_value=""):
+@front("decode_csv")
+def _(decode_csv, records, record_defaults, field_delim=",", use_quote_delim=True, name=None, na_value=""):
     """A tensor for each column of lines of comma-separated values; `record_defaults` has a list of 0 or 1 for each."""
-    return _csv(convert(records, "string"), list(record_defaults), field_delim=field_delim, use_quote_delim=use_quote_delim,
-                na_value=na_value, name=name)
-
-
-ops.define("decode_csv", decode_csv_)
+    return decode_csv(convert(records, "string"), list(record_defaults), field_delim=field_delim,
+                      use_quote_delim=use_quote_delim, na_value=na_value, name=name)
