@@ -8,7 +8,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.graph.build import convert, ops
-from workbench.core.graph.opdef import op
+from workbench.core.graph.opdef import composed, op
 
 
 @op("condition[] *data? ->", name="Assert", types="bool any ->", stateful=True, differentiable=False)
@@ -77,13 +77,11 @@ def _element(value):
     return f"{float(value):.6g}" if short else str(value)
 
 
-def print_(input_, data, message=None, first_n=None, summarize=None, name=None):
+@composed
+def Print(input_, data, message=None, first_n=None, summarize=None, name=None):
     """`input_` unchanged; each time it is computed, a line "message[values][values]" goes to standard error of its task.
 
     `data` is a list of tensors of any dtype, of which the first `summarize` (3; -1 for all) elements are written; after
     `first_n` lines (None: never) it falls silent. Gradients pass through.
     """
     return ops.print_values(convert(input_), list(data), message, first_n, summarize, name=name)
-
-
-ops.define("Print", print_)

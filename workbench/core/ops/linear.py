@@ -7,7 +7,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.graph.build import convert, ops
-from workbench.core.graph.opdef import op
+from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape, as_shape
 
 
@@ -136,6 +136,7 @@ def _(node, dy):
     return ops.matrix_set_diag(dy, ops.zeros_like(node.inputs[1])), ops.matrix_diag_part(dy)
 
 
+@composed
 def eye(num_rows, num_columns=None, batch_shape=None, dtype="float32", name=None):
     """[*batch_shape, num_rows, num_columns]: ones on the diagonals, zeros elsewhere; square without `num_columns`.
 
@@ -148,9 +149,6 @@ def eye(num_rows, num_columns=None, batch_shape=None, dtype="float32", name=None
     if num_columns is None:
         return ops.matrix_diag(short, name=name)
     return ops.matrix_set_diag(ops.zeros(ops.concat([lead, ops.stack([rows, columns])], 0), dtype), short, name=name)
-
-
-ops.define("eye", eye)
 
 
 # sums by index
@@ -222,6 +220,7 @@ def _(node, dy):
     return tuple(slopes)
 
 
+@composed
 def einsum(equation, *inputs, name=None):
     """The sum of products that `equation` describes: einsum("ij,jk->ik", a, b) is the matrix product.
 
@@ -233,9 +232,7 @@ def einsum(equation, *inputs, name=None):
     return ops.contract(list(inputs), equation=",".join(terms) + "->" + result, name=name)
 
 
-ops.define("einsum", einsum)
-
-
+@composed
 def meshgrid(*args, indexing="xy", name=None):
     """A list of as many tensors as vectors are given: each vector repeated along the axes of the others.
 
@@ -251,6 +248,3 @@ def meshgrid(*args, indexing="xy", name=None):
     return [ops.broadcast_to(ops.reshape(x, [-1 if i == at else 1 for i in order]), dims,
                              name=None if name is None else f"{name}_{at}")
             for at, x in enumerate(vectors)]
-
-
-ops.define("meshgrid", meshgrid)
