@@ -12,7 +12,8 @@ from workbench import errors
 from workbench.core.graph.build import IndexedSlices, constant_value, convert, ops
 from workbench.core.graph.dtype import resource, variant
 from workbench.core.graph.graph import Graph, Operation, Subgraph, Tensor, get_default_graph
-from workbench.core.graph.opdef import registry, selective
+from workbench.core.graph.opdef import selective
+from workbench.core.ops.flow import if_
 from workbench.core.ops.flow_body import claim, copy_body, extend, reachable, unify
 
 __all__ = ["GradientBody", "body_gradients", "carries", "dense_shape_as", "outside", "zero", "zero_as"]
@@ -250,4 +251,4 @@ def _placeholder(tensor: Tensor) -> Tensor:
     return ops.zeros(dims, tensor.dtype)      # type: ignore[no-any-return]
 
 
-registry["if"].gradient(_if_gradient)
+if_.gradient(_if_gradient)

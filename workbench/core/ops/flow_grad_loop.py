@@ -8,8 +8,9 @@ from workbench import errors
 from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.dtype import int32, resource, variant
 from workbench.core.graph.graph import Operation, Subgraph, Tensor, get_default_graph
-from workbench.core.graph.opdef import registry, selective
+from workbench.core.graph.opdef import selective
 from workbench.core.graph.shape import Shape
+from workbench.core.ops.flow import while_
 from workbench.core.ops.flow_body import claim, copy_body, extend, reachable
 from workbench.core.ops.flow_grad import GradientBody, body_gradients, carries, dense_shape_as, outside, zero, zero_as
 
@@ -237,4 +238,4 @@ class _Sum:
         return IndexedSlices(values, indices, dense_shape_as(self.grad, self.outer))
 
 
-registry["while"].gradient(_while_gradient)
+while_.gradient(_while_gradient)
