@@ -217,4 +217,3 @@ def test_a_users_kernel_for_another_type_of_device():
             mine.kernel("cpu")
     finally:
         del registry["mine_there"]
-        vars(ops).pop("mine_there", None)

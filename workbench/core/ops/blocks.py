@@ -7,6 +7,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.graph.build import constant_value, convert, ops
+from workbench.core.graph.opdef import composed
 from workbench.core.graph.shape import Shape
 
 
@@ -55,6 +56,7 @@ def _arguments(where, input, block_shape, pairs, name):
     return x, blocks, flat[::2], flat[1::2]
 
 
+@composed
 def space_to_batch_nd(input, block_shape, paddings, name=None):
     """[batch · Π blocks, sizes / blocks, …]: blocks of the axes after the first, zero-padded, become entries of the batch.
 
@@ -74,6 +76,7 @@ def space_to_batch_nd(input, block_shape, paddings, name=None):
     return ops.reshape(ops.transpose(cut, order), _vector([dims[0] * math.prod(blocks), *small, *others]), name=name)
 
 
+@composed
 def batch_to_space_nd(input, block_shape, crops, name=None):
     """[batch / Π blocks, sizes · blocks - crops, …]: the inverse of space_to_batch_nd; `crops` int [m, 2] are cut off.
 
@@ -100,16 +103,19 @@ def _vector(dims):
         hasattr(d, "op") for d in dims) else "int32")
 
 
+@composed
 def space_to_batch(input, paddings, block_size, name=None):
     """space_to_batch_nd of images [batch, height, width, depth] with square blocks; `paddings` int [2, 2]."""
     return space_to_batch_nd(input, [block_size, block_size], paddings, name)
 
 
+@composed
 def batch_to_space(input, crops, block_size, name=None):
     """batch_to_space_nd of images [batch, height, width, depth] with square blocks; `crops` int [2, 2]."""
     return batch_to_space_nd(input, [block_size, block_size], crops, name)
 
 
+@composed
 def required_space_to_batch_paddings(input_shape, block_shape, base_paddings=None, name=None):
     """(paddings, crops), both int [m, 2]: the least padding at the ends beyond `base_paddings` that makes the sizes
     `input_shape` [m] multiples of `block_shape` [m], and the crops that undo it."""
@@ -140,6 +146,7 @@ def _finished(x, dims, data_format, name):
     return ops.transpose(ops.reshape(x, _vector(dims)), [0, 3, 1, 2], name=name)
 
 
+@composed
 def space_to_depth(input, block_size, name=None, data_format="NHWC"):
     """[batch, height / b, width / b, b² · depth] of images [batch, height, width, depth]: each block of b = `block_size`
     becomes one place, row by row. ShapeError where a size is no multiple of b."""
@@ -151,6 +158,7 @@ def space_to_depth(input, block_size, name=None, data_format="NHWC"):
     return _finished(cut, [n, h, w, b * b * depth], data_format, name)
 
 
+@composed
 def depth_to_space(input, block_size, name=None, data_format="NHWC"):
     """[batch, height · b, width · b, depth / b²] of images [batch, height, width, depth]: the inverse of space_to_depth.
     ShapeError where the depth is no multiple of b²."""
@@ -160,8 +168,3 @@ def depth_to_space(input, block_size, name=None, data_format="NHWC"):
     kept = _shared(where, "the depth", depth, b * b)
     laid = ops.transpose(ops.reshape(x, _vector([n, h, w, b, b, kept])), [0, 1, 3, 2, 4, 5])
     return _finished(laid, [n, h * b, w * b, kept], data_format, name)
-
-
-for _function in (space_to_batch_nd, batch_to_space_nd, space_to_batch, batch_to_space, required_space_to_batch_paddings,
-                  space_to_depth, depth_to_space):
-    ops.define(_function.__name__, _function)

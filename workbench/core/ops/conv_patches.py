@@ -7,7 +7,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.graph.build import constant_shape, convert, ops
-from workbench.core.graph.opdef import op
+from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
 from workbench.core.ops.conv_windows import extents_of, options_of, scatter, views, window
 
@@ -53,6 +53,7 @@ def _known_size(where, x):
     return x
 
 
+@composed
 def extract_image_patches(images, ksizes, strides, rates, padding, name=None):
     """[n, rows, columns, height · width · depth]: the patches of images [n, height, width, depth], each laid out flat.
 
@@ -64,9 +65,6 @@ def extract_image_patches(images, ksizes, strides, rates, padding, name=None):
     del options["data_format"]
     return ops.image_patches(_known_size(where, convert(images)), ksize=window(where, "ksizes", ksizes, "NHWC"), name=name,
                              **options)
-
-
-ops.define("extract_image_patches", extract_image_patches)
 
 
 # convolutions of each channel by itself
@@ -99,6 +97,7 @@ def _depthwise(where, input, filter, strides, padding, rate, data_format, name):
     return ops.transpose(ops.reshape(mixed, shape), [0, 3, 1, 2], name=name)
 
 
+@composed
 def depthwise_conv2d(input, filter, strides, padding, rate=None, name=None, data_format=None):
     """[n, rows, columns, channels · multiplier]: channel c of the images [n, height, width, channels] with each of its own
     filters [height, width, c, multiplier].
@@ -109,11 +108,13 @@ def depthwise_conv2d(input, filter, strides, padding, rate=None, name=None, data
     return _depthwise("depthwise_conv2d", input, filter, strides, padding, rate, data_format, name)
 
 
+@composed
 def depthwise_conv2d_native(input, filter, strides, padding, data_format="NHWC", name=None):
     """depthwise_conv2d without a rate."""
     return _depthwise("depthwise_conv2d_native", input, filter, strides, padding, None, data_format, name)
 
 
+@composed
 def separable_conv2d(input, depthwise_filter, pointwise_filter, strides, padding, rate=None, name=None, data_format=None):
     """depthwise_conv2d, then a convolution by `pointwise_filter` [1, 1, channels · multiplier, outputs] that mixes channels.
 
@@ -129,12 +130,9 @@ def separable_conv2d(input, depthwise_filter, pointwise_filter, strides, padding
     return ops.conv2d(mixed, point, 1, "VALID", data_format=data_format or "NHWC", name=name)
 
 
+@composed
 def atrous_conv2d(value, filters, rate, padding, name=None):
     """conv2d of images [n, height, width, channels] whose filters' elements lie `rate` pixels apart, with stride 1."""
     if not isinstance(rate, (int, np.integer)) or rate < 1:
         raise errors.InvalidArgumentError(f"atrous_conv2d: rate is {rate!r}; use a whole number from 1")
     return ops.conv2d(value, filters, 1, padding, dilations=int(rate), name=name)
-
-
-for _function in (depthwise_conv2d, depthwise_conv2d_native, separable_conv2d, atrous_conv2d):
-    ops.define(_function.__name__, _function)
