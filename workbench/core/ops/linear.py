@@ -21,7 +21,8 @@ def cross(a, b):
     if a.shape != b.shape:
         raise errors.ShapeError(f"cross: a has shape {list(a.shape)} but b {list(b.shape)}; make them equal")
     one, two = [1, 2, 0], [2, 0, 1]
-    return a[..., one] * b[..., two] - a[..., two] * b[..., one]
+    product = a[..., one] * b[..., two] - a[..., two] * b[..., one]
+    return np.ascontiguousarray(product)      # NumPy lays out what lists of columns choose by columns
 
 
 @cross.gradient
@@ -201,7 +202,7 @@ def contract(*inputs, equation):
     """Σ of the products of the inputs over the letters that the result leaves out."""
     small = inputs[0].dtype.itemsize == 2
     exact = [x.astype(np.float32) for x in inputs] if small else inputs
-    return np.asarray(np.einsum(equation, *exact, optimize=len(inputs) > 1)).astype(inputs[0].dtype)
+    return np.asarray(np.einsum(equation, *exact, optimize=len(inputs) > 1)).astype(inputs[0].dtype, order="C")
 
 
 @contract.gradient
