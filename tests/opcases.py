@@ -357,6 +357,10 @@ case("boolean_mask", np.zeros((2, 0)), np.array([True, False]), value=lambda x, 
 case("boolean_mask", T, np.array([True, False, True]), value=lambda x, m: x[:, [0, 2]], attrs={"axis": 1},
      partial=True, label="axis")
 case("unique", ints(4, 1, 4, 2), value=lambda x: [ints(4, 1, 2), ints(0, 1, 0, 2)], partial=True)
+case("unique_with_counts", ints(4, 1, 4, 2), value=lambda x: [ints(4, 1, 2), ints(0, 1, 0, 2), ints(2, 1, 1)], partial=True)
+case("list_diff", ints(1, 2, 3, 2, 5), ints(3, 1, 7), value=lambda x, y: [ints(2, 2, 5), ints(1, 3, 4)], partial=True)
+case("list_diff", np.array([0.5, np.nan]), np.array([np.nan, 1]), value=lambda x, y: [x, ints(0, 1, dtype=np.int64)],
+     attrs={"dtype": "int64"}, partial=True, order=0, label="nan")
 case("unique_positions", ints(4, 1, 4, 2), value=lambda x: [ints(0, 1, 3), ints(0, 1, 0, 2)], partial=True)
 case("invert_permutation", ints(2, 0, 1), value=lambda x: ints(1, 2, 0))
 case("dynamic_partition", reals(4, 2), ints(1, 0, 1, 1), value=lambda d, p: [d[[1]], d[[0, 2, 3]]],

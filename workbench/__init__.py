@@ -286,6 +286,7 @@ scan = ops.scan
 scatter_nd = ops.scatter_nd
 segment_sum = ops.segment_sum
 sequence_mask = ops.sequence_mask
+setdiff1d = ops.setdiff1d
 shape = ops.shape
 sigmoid = ops.sigmoid
 sign = ops.sign
@@ -319,6 +320,7 @@ truncated_normal = ops.truncated_normal
 truncatediv = ops.truncatediv
 truncatemod = ops.truncatemod
 unique = ops.unique
+unique_with_counts = ops.unique_with_counts
 unsorted_segment_sum = ops.unsorted_segment_sum
 unstack = ops.unstack
 where = ops.where
@@ -362,16 +364,16 @@ __all__ = [
     "read_file", "reciprocal", "reduce_all", "reduce_any", "reduce_logsumexp", "reduce_max", "reduce_mean",
     "reduce_min", "reduce_prod", "reduce_sum", "report_uninitialized_variables", "required_space_to_batch_paddings",
     "reset_default_graph", "reshape", "reverse", "reverse_sequence", "rint", "round", "rsqrt", "scan", "scatter_add",
-    "scatter_nd", "scatter_sub", "scatter_update", "segment_sum", "sequence_mask", "set_random_seed", "shape",
-    "sigmoid", "sign", "sin", "sinh", "size", "slice", "space_to_batch", "space_to_batch_nd", "space_to_depth",
-    "sparse_placeholder", "sparse_reduce_sum", "sparse_tensor_dense_matmul", "sparse_tensor_to_dense",
-    "sparse_to_dense", "split", "sqrt", "square", "squared_difference", "squeeze", "stack", "stop_gradient",
-    "strided_slice", "string", "string_join", "string_split", "string_to_number", "subtract", "summary", "tan", "tanh",
-    "tensordot", "tile", "trace", "train", "trainable_variables", "transpose", "truediv", "truncated_normal",
-    "truncated_normal_initializer", "truncatediv", "truncatemod", "tuple", "uint8", "uint16", "uint32", "uint64",
-    "uniform_unit_scaling_initializer", "unique", "unsorted_segment_sum", "unstack", "variable_scope",
-    "variables_initializer", "variance_scaling_initializer", "verify_tensor_all_finite", "where", "while_loop",
-    "write_file", "zeros", "zeros_initializer", "zeros_like",
+    "scatter_nd", "scatter_sub", "scatter_update", "segment_sum", "sequence_mask", "set_random_seed", "setdiff1d",
+    "shape", "sigmoid", "sign", "sin", "sinh", "size", "slice", "space_to_batch", "space_to_batch_nd",
+    "space_to_depth", "sparse_placeholder", "sparse_reduce_sum", "sparse_tensor_dense_matmul",
+    "sparse_tensor_to_dense", "sparse_to_dense", "split", "sqrt", "square", "squared_difference", "squeeze", "stack",
+    "stop_gradient", "strided_slice", "string", "string_join", "string_split", "string_to_number", "subtract",
+    "summary", "tan", "tanh", "tensordot", "tile", "trace", "train", "trainable_variables", "transpose", "truediv",
+    "truncated_normal", "truncated_normal_initializer", "truncatediv", "truncatemod", "tuple", "uint8", "uint16",
+    "uint32", "uint64", "uniform_unit_scaling_initializer", "unique", "unique_with_counts", "unsorted_segment_sum",
+    "unstack", "variable_scope", "variables_initializer", "variance_scaling_initializer", "verify_tensor_all_finite",
+    "where", "while_loop", "write_file", "zeros", "zeros_initializer", "zeros_like",
 ]
 
 # Names whose modules load Dask, Bokeh or ipywidgets: found when first used, and therefore not in `import *`.

@@ -36,6 +36,7 @@ _FUNCTIONS = """
     string_split=StringSplit string_to_number=StringToNumber sub=Sub subtract=Sub svd=Svd tan=Tan tanh=Tanh
     tensordot=Tensordot tile=Tile to_bfloat16=ToBFloat16 to_double=ToDouble to_float=ToFloat to_int32=ToInt32
     to_int64=ToInt64 truncatediv=TruncateDiv truncatemod=TruncateMod unique=Unique
+    unique_with_counts=UniqueWithCounts setdiff1d=ListDiff
     unsorted_segment_sum=UnsortedSegmentSum where=Where write_file=WriteFile global_variables_initializer=init
     initialize_all_variables=init
 """

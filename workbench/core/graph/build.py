@@ -171,6 +171,8 @@ def _build(definition: OpDef, args: Sequence[Any], options: dict[str, Any], name
     node = get_default_graph().create(definition, inputs, attrs, name)
     if not node.outputs:
         return node
+    if definition.results is not None:
+        return definition.results(*node.outputs)
     return node.outputs[0] if len(node.outputs) == 1 and not _returns_list(definition, node) else list(node.outputs)
 
 

@@ -61,6 +61,7 @@ class OpDef:
     context: bool = False                    # reference kernel's first parameter is the step's Context
     keeps: bool | None = None                # keeps its inputs after it returned; None: it does if it has a context
     fresh: bool = False                      # its results are new arrays that nothing else refers to
+    results: Callable[..., Any] | None = None    # what its outputs are handed out as: the class of a named tuple
     differentiable: bool = True              # False: gradients stop here (argmax, comparisons)
     late: dict[str, Callable[..., Any]] = field(default_factory=dict)     # attribute -> how to build it by a tensor's value
     inputs: tuple[str, ...] = ()

@@ -1,6 +1,8 @@
 """Choices by value: one-hot codes, true positions, unique elements, partitions, the largest k, n-d scatter."""
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from workbench import errors
@@ -100,13 +102,57 @@ def unique_positions_(x):
     return first[order].astype(np.int32), np.argsort(order)[inverse.reshape(-1)].astype(np.int32)
 
 
+class Unique(NamedTuple):
+    """The different elements `y` of a vector, and for each element the place `idx` of its own in y."""
+
+    y: Any
+    idx: Any
+
+
+class UniqueWithCounts(NamedTuple):
+    """As Unique, and how often each of `y` occurs: `count`."""
+
+    y: Any
+    idx: Any
+    count: Any
+
+
+class Difference(NamedTuple):
+    """The elements `out` of a vector that another has not, and their positions `idx`."""
+
+    out: Any
+    idx: Any
+
+
 @composed
-def unique(x, name=None):
-    """[y, idx] of a vector x [n]: its different elements in order of first occurrence, and int32 idx [n] with x[i] =
-    y[idx[i]]."""
+def unique(x, out_idx="int32", name=None):
+    """(y, idx) of a vector x [n]: its different elements in order of first occurrence, and idx [n] of dtype `out_idx` with
+    x[i] = y[idx[i]]."""
     x = convert(x)
     first, position = ops.unique_positions(x, name=name)
-    return [ops.gather(x, first), position]
+    return Unique(ops.gather(x, first), ops.cast(position, out_idx))
+
+
+@composed
+def unique_with_counts(x, out_idx="int32", name=None):
+    """(y, idx, count) of a vector x [n]: as unique, and how often each element of y occurs, of dtype `out_idx`."""
+    y, idx = unique(x, out_idx, name)
+    return UniqueWithCounts(y, idx, ops.unsorted_segment_sum(ops.ones_like(idx), idx, ops.size(y)))
+
+
+@op("x[n] y[m] -> [_] [_]", types="T T -> T @dtype", shape=lambda inputs, attrs: [Shape([None])] * 2,
+    results=Difference, differentiable=False)
+def list_diff(x, y, *, dtype="int32"):
+    """(out, idx): the elements of x that y has not, in order and as often as in x, and their positions as `dtype`."""
+    kept = np.flatnonzero(~np.isin(x, y))
+    return x[kept], kept.astype(dtype.numpy)
+
+
+@composed
+def setdiff1d(x, y, index_dtype="int32", name=None):
+    """(out, idx) of vectors x and y of one dtype: the elements of x that y has not, in order and as often as x has them, and
+    their positions in x. DtypeError where the dtypes differ."""
+    return ops.list_diff(x, y, dtype=index_dtype, name=name)
 
 
 @op("x[n] -> [n]", types="T:int -> T", differentiable=False)
@@ -197,9 +243,16 @@ def _top(inputs, attrs):
     return [Shape([*dims[:-1], attrs["k"]])] * 2
 
 
-@op("x? -> ? ?", types="T:real -> T int32", shape=_top)
+class TopK(NamedTuple):
+    """The largest `values` of the last axis, and their positions there, `indices`."""
+
+    values: Any
+    indices: Any
+
+
+@op("x? -> ? ?", types="T:real -> T int32", shape=_top, results=TopK)
 def top_k(x, *, k=1, sorted=True):
-    """[values, positions], both [..., k]: the k largest of the last axis, falling; of equals the first comes first."""
+    """(values, indices), both [..., k]: the k largest of the last axis, falling; of equals the first comes first."""
     order = (x.shape[-1] - 1 - np.argsort(x[..., ::-1], -1, kind="stable"))[..., ::-1][..., :k]
     return np.take_along_axis(x, order, -1), order.astype(np.int32)
 
@@ -213,7 +266,7 @@ def _(x, k, sorted, name):
                                 "use set_shape")
     dims, start = ops.shape(x), np.zeros(x.shape.rank, np.int32)
     size = ops.concat([dims[:-1], ops.reshape(ops.cast(k, "int32"), [1])], 0)
-    return [ops.slice(part, start, size) for part in ops.top_k(x, x.shape[-1].value, sorted)]
+    return TopK(*(ops.slice(part, start, size) for part in ops.top_k(x, x.shape[-1].value, sorted)))
 
 
 @top_k.gradient
