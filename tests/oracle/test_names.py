@@ -22,8 +22,9 @@ ELSEWHERE = {
         VariableScope bfloat16 bool complex64 complex128 float16 float32 float64 int8 int16 int32 int64 string uint8 uint16
         uint32 uint64 as_dtype initializers layers losses metrics nn train train.Optimizer nn.rnn_cell
         losses.Reduction""",
-    "places and names, which TensorFlow keeps otherwise": """colocate_with get_default_graph get_default_session
-        get_collection_ref get_local_variable op_scope variable_op_scope reset_default_graph model_variables
+    "places and names, which TensorFlow keeps otherwise": """assert_variables_initialized colocate_with
+        get_default_graph get_default_session get_collection_ref get_local_variable op_scope
+        variable_op_scope reset_default_graph model_variables
         losses.add_loss losses.get_losses
         losses.get_regularization_losses train.create_global_step train.get_global_step train.global_step""",
     "older names of compared ones": """all_variables initialize_all_variables initialize_local_variables
