@@ -74,8 +74,13 @@ def tour(processes: Watched, server: Server, lab: Lab) -> Lab:
     return lab
 
 
-def run_all(lab: Lab) -> None:
+def activate(lab: Lab) -> None:
+    """Make the notebook the one that commands are for."""
     lab.page.evaluate(f"() => {{ window.jupyterapp.shell.activateById({BOOK}.id); return null; }}")
+
+
+def run_all(lab: Lab) -> None:
+    activate(lab)
     lab.command("notebook:run-all-cells")
 
 
@@ -94,8 +99,10 @@ def seen_while_training(lab: Lab) -> float:
     lab.wait(BEYOND, first[0] + 200)
     lab.wait(f"before => ({UPDATES})() > before + 3", first[1])
     lab.wait(f"names => names.every(name => ({LEGEND})().includes(name))", ["worker:0", "worker:1"])
+    lab.page.evaluate(ANSWER, ["Pause", "paused"])        # the kernel may be quicker than this page takes pictures
     lab.picture("tour-training")
     close_up(lab)
+    lab.page.evaluate(ANSWER, ["Resume", "running"])
     return first[2]
 
 
@@ -196,18 +203,27 @@ def look_at(lab: Lab, source: str) -> None:
 
 
 def reloaded(lab: Lab) -> None:
-    """A page reload finds the state of the kernel again."""
+    """A page reload finds the state of the kernel again, in the panel and in the notebook's widgets.
+
+    The notebook is saved first. Or what the page finds depends on when JupyterLab last saved it by itself, every two
+    minutes: nothing, or views of widgets that were closed since, which are errors in the console.
+    """
+    activate(lab)
+    lab.command("docmanager:save")
+    lab.wait(f"() => !{BOOK}.context.model.dirty")
     before = lab.page.evaluate(f"() => {STEP}")
     lab.page.reload()
     lab.panel_state("ready")
     lab.page.wait_for_selector(".wb-Graph-view g.node")
     lab.wait(f"before => {STEP} === before", before)
+    look_at(lab, "picture.show(asdict")
+    lab.page.wait_for_selector(".wb-widget svg g.node")      # the notebook has asked the kernel for its widgets
     lab.picture("tour-reloaded")
 
 
 def restarted(lab: Lab) -> None:
     """A restarted kernel has an empty panel, and fills it again."""
-    lab.page.evaluate(f"() => {{ window.jupyterapp.shell.activateById({BOOK}.id); return null; }}")
+    activate(lab)
     lab.command("notebook:restart-kernel")
     lab.page.locator(".jp-Dialog .jp-mod-accept").click()
     lab.panel_state("empty")

@@ -1,13 +1,18 @@
 """Scripts without a main guard: their cluster's processes must not run them again, at the start and after a restart."""
 from __future__ import annotations
 
+import atexit
+import logging
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
+import psutil
 import pytest
 
 import workbench.cluster.dask.nanny as nanny
+from workbench.cluster.dask.launch import embedded
 
 ROOT = Path(__file__).resolve().parents[3]
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
@@ -55,3 +60,18 @@ def test_the_main_module_is_only_hidden_while_a_process_starts() -> None:
         assert shown is not main and shown.__spec__ is None and not hasattr(shown, "__file__")
         assert {name for name in vars(main) if not name.startswith("__")} <= {n for n in dir(main) if hasattr(shown, n)}
     assert sys.modules["__main__"] is main
+
+
+def _needs_long_to_end() -> None:
+    atexit.register(threading.Event().wait, 6.0)
+
+
+def test_a_worker_that_needs_long_to_end_is_nothing_to_warn_of(caplog: pytest.LogCaptureFixture) -> None:
+    """On a loaded machine each of them does; Dask would kill it after 4 s and say so in the notebook."""
+    client, cluster = embedded(1, None)
+    client.run(_needs_long_to_end)
+    [process] = [psutil.Process(nanny.pid) for nanny in cluster.workers.values()]
+    with caplog.at_level(logging.WARNING):
+        client.close()
+        cluster.close()
+    assert "still alive" not in caplog.text and not process.is_running()

@@ -12,6 +12,8 @@ from distributed import Nanny
 
 __all__ = ["ScriptlessNanny"]
 
+GOODBYE_SECONDS = 20.0
+"""How long a worker may take to end before it is killed, about; Dask's 4 s are short on a loaded machine."""
 _lock = threading.Lock()
 _starting = 0
 
@@ -57,3 +59,7 @@ class ScriptlessNanny(Nanny):
     async def instantiate(self) -> Any:
         with _without_script():
             return await super().instantiate()
+
+    async def kill(self, timeout: float = 5, reason: str = "nanny-kill") -> None:
+        """End the worker; one that only needs long is neither killed nor warned of, which a notebook would show."""
+        await super().kill(max(timeout, GOODBYE_SECONDS), reason)
