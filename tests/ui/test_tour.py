@@ -99,11 +99,17 @@ def seen_while_training(lab: Lab) -> float:
     lab.wait(BEYOND, first[0] + 200)
     lab.wait(f"before => ({UPDATES})() > before + 3", first[1])
     lab.wait(f"names => names.every(name => ({LEGEND})().includes(name))", ["worker:0", "worker:1"])
-    lab.page.evaluate(ANSWER, ["Pause", "paused"])        # the kernel may be quicker than this page takes pictures
+    answer(lab, "Pause", "paused")        # the kernel may be quicker than this page takes pictures
     lab.picture("tour-training")
     close_up(lab)
-    lab.page.evaluate(ANSWER, ["Resume", "running"])
+    answer(lab, "Resume", "running")
     return first[2]
+
+
+def answer(lab: Lab, label: str, state: str) -> float:
+    """Milliseconds from a click on this button, as soon as the panel offers it, until the panel shows the state."""
+    lab.page.wait_for_selector(f".wb-Tools button:text-is('{label}')")
+    return float(lab.page.evaluate(ANSWER, [label, state]))
 
 
 def close_up(lab: Lab) -> None:
@@ -122,17 +128,20 @@ def close_up(lab: Lab) -> None:
 
 
 def pauses(lab: Lab, rounds: int = 5) -> list[float]:
-    """Answer times in milliseconds of Pause while a cell trains; the counter stands still until Resume."""
+    """Answer times in milliseconds of Pause while a cell trains; the counter stands still until Resume.
+
+    As many rounds as fit into the first half of the cell's 500 steps: beside load the kernel may outrun the page.
+    """
     lab.wait(f"() => ({CELL})('for progress in fit').prompt === 'running'", timeout=WHOLE_TOUR)
     lab.panel_state("running")
-    times = []
-    for _ in range(rounds):
-        times.append(lab.page.evaluate(ANSWER, ["Pause", "paused"]))
+    times: list[float] = []
+    while not times or len(times) < rounds and lab.page.evaluate(f"() => {STEP}") < 250:
+        times.append(answer(lab, "Pause", "paused"))
         stood = standing_step(lab)
         assert lab.page.evaluate(f"() => ({CELL})('for progress in fit').prompt") == "running"
         lab.picture("tour-paused")
         assert lab.page.evaluate(f"() => {STEP}") == stood
-        lab.page.evaluate(ANSWER, ["Resume", "running"])
+        answer(lab, "Resume", "running")
         lab.wait(BEYOND, stood + 10)
     return times
 
