@@ -135,7 +135,7 @@ def pauses(lab: Lab, rounds: int = 5) -> list[float]:
     lab.wait(f"() => ({CELL})('for progress in fit').prompt === 'running'", timeout=WHOLE_TOUR)
     lab.panel_state("running")
     times: list[float] = []
-    while not times or len(times) < rounds and lab.page.evaluate(f"() => {STEP}") < 250:
+    while not times or (len(times) < rounds and lab.page.evaluate(f"() => {STEP}") < 250):
         times.append(answer(lab, "Pause", "paused"))
         stood = standing_step(lab)
         assert lab.page.evaluate(f"() => ({CELL})('for progress in fit').prompt") == "running"
