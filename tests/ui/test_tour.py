@@ -212,21 +212,12 @@ def look_at(lab: Lab, source: str) -> None:
 
 
 def reloaded(lab: Lab) -> None:
-    """A page reload finds the state of the kernel again, in the panel and in the notebook's widgets.
-
-    The notebook is saved first. Or what the page finds depends on when JupyterLab last saved it by itself, every two
-    minutes: nothing, or views of widgets that were closed since, which are errors in the console.
-    """
-    activate(lab)
-    lab.command("docmanager:save")
-    lab.wait(f"() => !{BOOK}.context.model.dirty")
+    """A page reload finds the state of the kernel again."""
     before = lab.page.evaluate(f"() => {STEP}")
     lab.page.reload()
     lab.panel_state("ready")
     lab.page.wait_for_selector(".wb-Graph-view g.node")
     lab.wait(f"before => {STEP} === before", before)
-    look_at(lab, "picture.show(asdict")
-    lab.page.wait_for_selector(".wb-widget svg g.node")      # the notebook has asked the kernel for its widgets
     lab.picture("tour-reloaded")
 
 
