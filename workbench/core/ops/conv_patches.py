@@ -13,11 +13,25 @@ from workbench.core.ops.conv_windows import extents_of, options_of, scatter, vie
 
 
 def _cut(inputs, attrs):
-    if inputs[0].shape.dims is None:
-        return [Shape([None] * 4)]
-    n, h, w, c = inputs[0].shape.dims
+    return [_patches_of(inputs[0].shape, attrs)]
+
+
+def _patches_of(images, attrs):
+    if images.dims is None:
+        return Shape([None] * 4)
+    n, h, w, c = images.dims
     (oh, *_), (ow, *_) = extents_of((h, w), attrs["ksize"], attrs)
-    return [Shape([n, oh, ow, None if c is None else math.prod(attrs["ksize"]) * c])]
+    return Shape([n, oh, ow, None if c is None else math.prod(attrs["ksize"]) * c])
+
+
+def _put_back(inputs, attrs):
+    where = "image_patches_grad"
+    images = constant_shape(inputs[1]).merge(Shape([None] * 4), f"{where}: input_shape")
+    if inputs[0].shape.dims is not None:
+        batch = Shape([inputs[0].shape.dims[0], None, None, None])
+        images = images.merge(batch, f"{where}: input_shape and the number of dy")
+    _patches_of(images, attrs).merge(inputs[0].shape, f"{where}: the patches of {images} and dy")
+    return [images]
 
 
 @op("images[n,h,w,c] -> ?", types="T:number -> T", shape=_cut)
@@ -33,8 +47,7 @@ def _(node, dy):
     return ops.image_patches_grad(dy, ops.shape(node.inputs[0]), **node.attrs)
 
 
-@op("dy[n,h,w,k] input_shape[4] -> ?", types="T:number int -> T",
-    shape=lambda inputs, attrs: [constant_shape(inputs[1]).merge(Shape([None] * 4), "image_patches_grad: input_shape")])
+@op("dy[n,h,w,k] input_shape[4] -> ?", types="T:number int -> T", shape=_put_back)
 def image_patches_grad(dy, input_shape, *, ksize, strides, padding, dilations):
     """The patches dy added up where they lay in images of `input_shape`."""
     attrs = {"strides": strides, "padding": padding, "dilations": dilations}
