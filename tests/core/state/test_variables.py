@@ -234,3 +234,10 @@ def test_a_container_makes_one_resource_for_all_threads():
     for thread in threads:
         thread.join()
     assert len({id(v) for v in found}) == 1
+
+
+def test_what_makes_a_resource_may_ask_its_container_for_a_device():
+    container = Container()
+    found = container.get("v", VariableState, lambda: VariableState(
+        "v", float32, Shape(()), container.device("/job:localhost/task:0/device:CPU:0")))
+    assert isinstance(found, VariableState)

@@ -264,7 +264,7 @@ class Container:
         self._items: dict[str, Any] = {}
         self._parts: dict[str, set[str]] = {}      # name of a part -> its keys
         self._closed = False
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()      # what makes a resource may ask for its device
 
     def get(self, name: str, kind: type[R], make: Callable[[], R], part: str = "") -> R:
         """The resource `name` of a part of this container (`container=` of the operation), made on first use.
