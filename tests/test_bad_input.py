@@ -154,7 +154,7 @@ TABLE: dict[str, tuple[Action, type[errors.Error], str]] = {
     "infeasible device": (
         far("/gpu:3"), errors.PlacementError,
         "place: 'far' asks for /device:GPU:3 but there are only {cpus}; ask for one of them or start the session with "
-        "more devices\n  built at: HERE"),
+        "more devices, or with ConfigProto(allow_soft_placement=True)\n  built at: HERE"),
     "infeasible job": (
         far("/job:ps/task:1"), errors.PlacementError,
         "place: 'far' asks for /job:ps/task:1 but there are only {cpus}; ask for one of them or start the session with "

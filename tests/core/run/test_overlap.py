@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
 
 import workbench as wb
+from tests.openmp import openmp_threads
 from workbench import errors
 from workbench.core.graph.build import ops
 from workbench.core.kernels.threads import set_threads
@@ -57,9 +57,8 @@ def through(kernel: Callable[[Any], Any], x: Any) -> Any:
     return ops.hooked(x, hook=number)
 
 
-def openmp_threads(x: Any) -> Any:
-    found = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "openmp"]
-    return np.full_like(x, max(found))
+def openmp_number(x: Any) -> Any:
+    return np.full_like(x, openmp_threads())
 
 
 def test_two_devices_compute_at_the_same_time():
@@ -149,7 +148,7 @@ def test_every_thread_that_runs_kernels_keeps_to_the_number_of_threads(threads):
     found = []
     for i in range(2):
         with wb.device(f"/cpu:{i}"):
-            found.append(through(openmp_threads, through(met.join, x)))
+            found.append(through(openmp_number, through(met.join, x)))
     before = set_threads(threads)
     try:
         with wb.Session(devices=2) as s:
