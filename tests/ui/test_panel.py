@@ -89,10 +89,11 @@ def test_an_empty_panel_becomes_a_live_one(lab: Lab, notebook: Notebook) -> None
     assert max(strengths) == pytest.approx(56) and min(strengths) < 30
     assert lab.page.locator(".wb-Steps .wb-Legend li[title]").count() == 2
     verdict = lab.page.locator(".wb-Verdict.wb-mod-alarm").inner_text()
-    assert verdict.startswith("worker:1 costs ") and "its own work takes" in verdict
+    # the program pauses 20 ms after each step; who is slow beside the other is seen in the tour, where one waits for it
+    assert verdict.startswith("Input costs ") and "between two steps" in verdict and "Make batches ahead" in verdict
     assert lab.page.locator(".wb-Stragglers .wb-Parts i[data-part='work']").count() == 2
     assert lab.page.locator(".wb-Loss-head b").all_inner_texts() == ["loss", "accuracy"]
-    lab.page.wait_for_selector(".wb-Stragglers tbody tr.wb-mod-slow th:has-text('worker:1')")
+    lab.page.wait_for_selector(".wb-Stragglers tbody th:has-text('worker:1')")
     assert "running · step" in lab.page.locator(".wb-Status").inner_text()
     lab.picture("running")
     assert lab.errors == []
