@@ -108,7 +108,8 @@ def test_every_view_has_the_same_account_of_each_task(run):
     assert set(rows) == set(TASKS)
     for row in rows.values():
         parts = row.work + row.transfer + row.input + row.wait + row.uncovered
-        assert row.work > 0 and row.wait > 0 and parts == pytest.approx(row.whole, rel=0.5)      # medians, each its own
+        assert row.work > 0 and row.wait >= 0 and parts == pytest.approx(row.whole, rel=0.5)      # medians, each its own
+    assert sum(row.wait + row.uncovered for row in rows.values()) > 0      # nobody works all the time; a median wait may be 0
     lines = {row["task"]: row for row in run.frame["steps"]["tasks"]}
     shown = {row["task"]: row for row in run.frame["stragglers"]["rows"]}
     assert set(lines) == set(shown) == set(TASKS)
