@@ -18,6 +18,13 @@ from workbench.core.kernels.cache import Cache
 from workbench.core.kernels.llvm import Program, bind, load
 from workbench.settings import settings
 
+
+@pytest.fixture(autouse=True)
+def _both_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests are about libraries that are there, whatever this run of the tests may use."""
+    monkeypatch.setattr(settings, "libraries", ("onednn", "llvm"))
+    monkeypatch.delenv("WB_LIBRARIES", raising=False)
+
 SOURCE = "def kernel(x: floats32, y: floats32, n: int64):\n    for i in independent(n):\n        y[i] = x[i] + {}.0\n"
 
 

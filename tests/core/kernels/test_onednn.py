@@ -12,6 +12,14 @@ from workbench.core.kernels import onednn, onednn_winograd
 from workbench.core.kernels.choice import Choice, Spec, reorders, selectors
 from workbench.core.kernels.onednn_conv import Window
 from workbench.core.kernels.options import KernelOptions, using
+from workbench.settings import settings
+
+
+@pytest.fixture(autouse=True)
+def _both_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """These tests are about libraries that are there, whatever this run of the tests may use."""
+    monkeypatch.setattr(settings, "libraries", ("onednn", "llvm"))
+    monkeypatch.delenv("WB_LIBRARIES", raising=False)
 
 FLOAT32 = np.dtype(np.float32)
 Value = tuple[tuple[int, ...], Any, Any]
