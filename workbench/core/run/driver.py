@@ -36,7 +36,7 @@ from workbench.core.run.executor import (
     StepStarted,
     Tag,
 )
-from workbench.core.run.rendezvous import Rendezvous
+from workbench.core.run.rendezvous import Rendezvous, join_key, task_of
 from workbench.core.run.tally import Tally
 from workbench.core.trace import Journal, Span
 
@@ -361,11 +361,7 @@ _ROLES: dict[str, Callable[[StepRun, PlanSegment, RunSegment], None]] = {
 def message_key(step: int, op: Operation, path: str) -> str:
     """Identity of one transfer, the same at both ends: step|tensor|source|target|frames and iterations."""
     a = op.attrs
-    return f"{step}|{a['tensor']}|{a['source']}|{a['target']}|{path}"
-
-
-def task_of(device: str) -> str:
-    return device.partition("/device:")[0]
+    return join_key(step, a["tensor"], a["source"], a["target"], path)
 
 
 def run_error(plan: Plan, error: BaseException, segment: PlanSegment | None = None) -> BaseException:
