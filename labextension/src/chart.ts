@@ -1,4 +1,5 @@
 /** A small canvas line chart: axes with units, hover and arrow keys, colours of the theme. */
+import { format, labels } from './kit/text';
 
 export interface Line {
   name: string;
@@ -23,7 +24,7 @@ interface Mark {
 }
 
 const MARGIN = { right: 10, top: 8, bottom: 36 };
-const LEFT = 46;      // room for the labels of the vertical axis; more where they are longer
+const LEFT = 46; // room for the labels of the vertical axis; more where they are longer
 
 /** From so many points a line gets a running median. */
 export const CROWDED = 60;
@@ -111,9 +112,10 @@ export class Chart {
   private _marks(height: number): Mark[] {
     const { y0, y1 } = this._range;
     const values = ticks(y0, y1, Math.max(2, Math.floor((height - MARGIN.bottom - MARGIN.top) / 28)));
-    return labels(values).map((text, i) => (
-      { value: values[i], text: i === values.length - 1 ? `${text} ${this._options.unit}`.trim() : text }
-    ));
+    return labels(values).map((text, i) => ({
+      value: values[i],
+      text: i === values.length - 1 ? `${text} ${this._options.unit}`.trim() : text
+    }));
   }
 
   private _scale(width: number, height: number): void {
@@ -135,7 +137,13 @@ export class Chart {
     return all[Math.floor(0.95 * (all.length - 1))] ?? 1;
   }
 
-  private _drawAxes(pen: CanvasRenderingContext2D, style: CSSStyleDeclaration, width: number, height: number, marks: Mark[]): void {
+  private _drawAxes(
+    pen: CanvasRenderingContext2D,
+    style: CSSStyleDeclaration,
+    width: number,
+    height: number,
+    marks: Mark[]
+  ): void {
     const text = style.getPropertyValue('--jp-ui-font-color1').trim() || style.color;
     const grid = style.getPropertyValue('--jp-border-color2').trim() || 'gray';
     const bottom = height - MARGIN.bottom;
@@ -159,7 +167,9 @@ export class Chart {
     pen.textAlign = 'center';
     const right = width - MARGIN.right;
     const name = this._options.across;
-    const places = ticks(x0, x1, Math.max(2, Math.floor(width / 90))).filter(tick => name === 'seconds' || Number.isInteger(tick));
+    const places = ticks(x0, x1, Math.max(2, Math.floor(width / 90))).filter(
+      tick => name === 'seconds' || Number.isInteger(tick)
+    );
     labels(places).forEach((label, i) => {
       pen.fillText(label, Math.min(this._x(places[i]), width - pen.measureText(label).width / 2), bottom + 6);
     });
@@ -265,14 +275,21 @@ export class Chart {
       const row = document.createElement('div');
       const key = document.createElement('i');
       key.style.background = color;
-      row.append(key, `${name} `, Object.assign(document.createElement('b'), {
-        textContent: i < 0 ? '–' : `${format(ys[i], 4)} ${this._options.unit}`
-      }));
+      row.append(
+        key,
+        `${name} `,
+        Object.assign(document.createElement('b'), {
+          textContent: i < 0 ? '–' : `${format(ys[i], 4)} ${this._options.unit}`
+        })
+      );
       return row;
     });
-    this._tip.replaceChildren(Object.assign(document.createElement('div'), {
-      textContent: this._options.across === 'step' ? `step ${format(cursor, 9)}` : `at ${cursor.toFixed(2)} s`
-    }), ...rows);
+    this._tip.replaceChildren(
+      Object.assign(document.createElement('div'), {
+        textContent: this._options.across === 'step' ? `step ${format(cursor, 9)}` : `at ${cursor.toFixed(2)} s`
+      }),
+      ...rows
+    );
     const x = this._x(cursor);
     const leftHalf = x < this._canvas.clientWidth / 2;
     this._tip.style.left = leftHalf ? `${x + 10}px` : '';
@@ -324,31 +341,6 @@ export function ticks(low: number, high: number, count: number): number[] {
   const step = power * ([1, 2, 5, 10].find(factor => factor * power >= rough) ?? 10);
   const first = Math.ceil(low / step);
   return Array.from({ length: Math.floor(high / step) - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)));
-}
-
-/** Numbers in three digits, or in as many as it takes to tell them apart. */
-export function labels(values: number[]): string[] {
-  const texts = [3, 5, 7, 9].map(digits => values.map(value => format(value, digits)));
-  return texts.find(made => new Set(made).size === values.length) ?? values.map(String);
-}
-
-/** Milliseconds in the unit that reads best, as the report writes them: "870 µs", "9.8 ms", "1.25 s". */
-export function duration(milliseconds: number): string {
-  if (Math.abs(milliseconds) >= 1000) {
-    return `${format(milliseconds / 1000)} s`;
-  }
-  return Math.abs(milliseconds) >= 1 || milliseconds === 0 ? `${format(milliseconds)} ms` : `${format(1000 * milliseconds)} µs`;
-}
-
-export function format(value: number, digits = 3): string {
-  if (!Number.isFinite(value)) {
-    return '–';
-  }
-  const size = Math.abs(value);
-  if (size !== 0 && (size < 1e-4 || size >= 1e7)) {
-    return value.toExponential(1);
-  }
-  return size >= 10 ** digits ? Math.round(value).toLocaleString('en') : String(Number(value.toPrecision(digits)));
 }
 
 function disc(pen: CanvasRenderingContext2D, x: number, y: number, radius: number): void {

@@ -57,11 +57,14 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
         app.shell.activateById(panel.id);
       }
     };
-    const ready = registry?.load(PLUGIN).then(loaded => {
-      settings = loaded;
-      loaded.changed.connect(apply);
-      apply();
-    }).catch(reason => console.error('workbench: settings could not be loaded', reason));
+    const ready = registry
+      ?.load(PLUGIN)
+      .then(loaded => {
+        settings = loaded;
+        loaded.changed.connect(apply);
+        apply();
+      })
+      .catch(reason => console.error('workbench: settings could not be loaded', reason));
 
     app.commands.addCommand(CommandIDs.open, {
       label: args => (args.isLauncher ? 'Workbench' : 'Open Workbench'),

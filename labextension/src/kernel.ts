@@ -4,7 +4,17 @@ import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
 import {
-  Command, CONTRACT, Frame, GraphView, SeriesView, Status, StepView, StragglerView, TARGET, unpack, VERSION
+  Command,
+  CONTRACT,
+  Frame,
+  GraphView,
+  SeriesView,
+  Status,
+  StepView,
+  StragglerView,
+  TARGET,
+  unpack,
+  VERSION
 } from './contract';
 
 /** Everything the latest frames said, merged. */
@@ -88,7 +98,8 @@ export class LiveLink implements IDisposable {
     this._adopt(comm);
     const { v: version, contract } = message.content.data as { v?: number; contract?: string };
     if (version !== VERSION || contract !== CONTRACT) {
-      this._trouble = `This panel speaks version ${VERSION} (${CONTRACT}), the kernel's workbench ${version} (${contract}). ` +
+      this._trouble =
+        `This panel speaks version ${VERSION} (${CONTRACT}), the kernel's workbench ${version} (${contract}). ` +
         'Update the older one, then reload the page and restart the kernel.';
       this._changed.emit();
     }

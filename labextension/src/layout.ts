@@ -14,7 +14,8 @@ export class Layouter {
     return new Promise((resolve, reject) => {
       const worker = this._worker ?? (this._worker = spawn());
       const timer = setTimeout(
-        () => this.cancel(`The layout took longer than ${deadline / 1000} s. Collapse scopes, or allow more time in the settings.`),
+        () =>
+          this.cancel(`The layout took longer than ${deadline / 1000} s. Collapse scopes, or allow more time in the settings.`),
         deadline
       );
       this._giveUp = reason => {

@@ -23,7 +23,7 @@ export const ILive = new Token<ILive>('workbench-lab:ILive', 'The live state of 
 class Live implements ILive {
   get link(): LiveLink | null {
     const kernel = this._context?.session?.kernel;
-    return kernel ? this._links.get(kernel.id) ?? null : null;
+    return kernel ? (this._links.get(kernel.id) ?? null) : null;
   }
 
   get name(): string {

@@ -2,25 +2,38 @@
 import { Message } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 
-import { duration } from './chart';
 import { State, Status, StragglerView } from './contract';
 import { workbenchIcon } from './icon';
+import { duration, sentence, steps } from './kit/text';
 import { ILive } from './live';
 import { GraphSection } from './panels/graph';
 import { LossSection } from './panels/loss';
 import { button } from './panels/section';
-import { steps, StepsSection } from './panels/steps';
+import { StepsSection } from './panels/steps';
 import { StragglerSection } from './panels/stragglers';
 
 const WORDS: Record<State, string> = {
-  empty: 'Waiting', ready: 'Ready', building: 'Building', rewriting: 'Rewriting', compiling: 'Compiling', running: 'Running',
-  paused: 'Paused', waiting: 'Waiting', recovering: 'Recovering', finished: 'Finished', stopped: 'Stopped', failed: 'Failed'
+  empty: 'Waiting',
+  ready: 'Ready',
+  building: 'Building',
+  rewriting: 'Rewriting',
+  compiling: 'Compiling',
+  running: 'Running',
+  paused: 'Paused',
+  waiting: 'Waiting',
+  recovering: 'Recovering',
+  finished: 'Finished',
+  stopped: 'Stopped',
+  failed: 'Failed'
 };
 /** States in which something goes on that Stop can end. */
 const BUSY: State[] = ['building', 'rewriting', 'compiling', 'running', 'paused', 'waiting', 'recovering'];
 
 export class WorkbenchPanel extends Widget {
-  constructor(private _live: ILive, private _tour: () => void) {
+  constructor(
+    private _live: ILive,
+    private _tour: () => void
+  ) {
     super();
     this.id = 'workbench-panel';
     this.addClass('wb-Panel');
@@ -128,7 +141,12 @@ export class WorkbenchPanel extends Widget {
     const running = status.state === 'running';
     const rate = running ? this._rate(status.step) : '';
     const part = status.parts ? `${status.part} of ${status.parts}` : '';
-    const long = running && status.counted ? '' : BUSY.includes(status.state) && status.seconds >= 1 ? `for ${duration(1000 * status.seconds)}` : '';
+    const long =
+      running && status.counted
+        ? ''
+        : BUSY.includes(status.state) && status.seconds >= 1
+          ? `for ${duration(1000 * status.seconds)}`
+          : '';
     const inside = status.what ? (running ? `in ${status.what}` : status.what) : '';
     const lost = status.records_lost ? `${status.records_lost.toLocaleString('en')} records lost` : '';
     const facts = [steps(status), rate, part, inside, long, lost, this._live.name];
@@ -150,7 +168,10 @@ export class WorkbenchPanel extends Widget {
   private _showTrouble(status: Status | null, trouble: string, silence: number): void {
     const lines: [string, string][] = trouble ? [[trouble, '']] : [];
     if (silence) {
-      lines.push([`No word from the kernel for ${Math.round(silence)} s.`, 'It is stopped, or busy in a library call; what is shown below is what it said last.']);
+      lines.push([
+        `No word from the kernel for ${Math.round(silence)} s.`,
+        'It is stopped, or busy in a library call; what is shown below is what it said last.'
+      ]);
     }
     if (status?.state === 'failed' || (status?.state === 'stopped' && status.cause)) {
       lines.push([`${WORDS[status.state]} at ${steps(status)}: ${status.cause}.`, sentence(status.fix)]);
@@ -163,11 +184,13 @@ export class WorkbenchPanel extends Widget {
     this._trouble.classList.toggle('wb-mod-bad', status?.state === 'failed' || !!status?.lost.length || !!silence);
     if (text !== this._troubleText) {
       this._troubleText = text;
-      this._trouble.replaceChildren(...lines.map(([fact, fix]) => {
-        const line = document.createElement('p');
-        line.append(Object.assign(document.createElement('b'), { textContent: fact }), fix ? ` ${fix}` : '');
-        return line;
-      }));
+      this._trouble.replaceChildren(
+        ...lines.map(([fact, fix]) => {
+          const line = document.createElement('p');
+          line.append(Object.assign(document.createElement('b'), { textContent: fact }), fix ? ` ${fix}` : '');
+          return line;
+        })
+      );
     }
   }
 
@@ -180,7 +203,9 @@ export class WorkbenchPanel extends Widget {
     if (text !== this._verdict.title) {
       this._verdict.title = text;
       this._verdict.replaceChildren(
-        Object.assign(document.createElement('b'), { textContent: verdict?.text ?? '' }), ` ${verdict?.action ?? ''}`);
+        Object.assign(document.createElement('b'), { textContent: verdict?.text ?? '' }),
+        ` ${verdict?.action ?? ''}`
+      );
     }
   }
 
@@ -244,11 +269,16 @@ export class WorkbenchPanel extends Widget {
 }
 
 const EMPTY = {
-  nothing: ['No kernel is running', 'Open a notebook that uses workbench and start its kernel, or begin with the tour: it builds a graph, trains it and shows it here.'],
-  linked: ['No workbench program is running in this kernel yet', 'Run the tour, or run a cell that imports workbench and starts a session. The graph, step times and loss appear here by themselves.'],
-  started: ['Workbench is loaded; no session has run yet', 'Run a cell that calls Session.run. The graph, step times and loss appear here by themselves.']
+  nothing: [
+    'No kernel is running',
+    'Open a notebook that uses workbench and start its kernel, or begin with the tour: it builds a graph, trains it and shows it here.'
+  ],
+  linked: [
+    'No workbench program is running in this kernel yet',
+    'Run the tour, or run a cell that imports workbench and starts a session. The graph, step times and loss appear here by themselves.'
+  ],
+  started: [
+    'Workbench is loaded; no session has run yet',
+    'Run a cell that calls Session.run. The graph, step times and loss appear here by themselves.'
+  ]
 } as const;
-
-function sentence(text: string): string {
-  return text ? `${text[0].toUpperCase()}${text.slice(1)}.` : '';
-}

@@ -1,12 +1,12 @@
 /** The dataflow graph: hue is the device, strength is the time; scopes open and close. */
-import { duration } from '../chart';
 import { GraphNode, GraphView } from '../contract';
+import { duration, shortDevice, taskOf } from '../kit/text';
 import { Layouter } from '../layout';
 import { button, Section } from './section';
 
 const FAINT = 14;
 const STRONG = 56;
-const SMALLEST = 0.005;     // 36,000 operations opened out still fit
+const SMALLEST = 0.005; // 36,000 operations opened out still fit
 const REMEMBERED = 24;
 const CLUSTER = 'cluster_';
 
@@ -159,7 +159,9 @@ export class GraphSection extends Section {
     if (!cluster) {
       this._shapes.set(id, group);
     }
-    const stroke = group.querySelector(':scope > :is(path, polygon, ellipse), :scope > g :is(path, polygon, ellipse)')?.getAttribute('stroke');
+    const stroke = group
+      .querySelector(':scope > :is(path, polygon, ellipse), :scope > g :is(path, polygon, ellipse)')
+      ?.getAttribute('stroke');
     if (stroke && !cluster) {
       group.style.setProperty('--wb-device', stroke.slice(0, 7));
     }
@@ -227,12 +229,16 @@ export class GraphSection extends Section {
       }
     });
     this._view.addEventListener('keydown', event => this._key(event));
-    this._view.addEventListener('wheel', event => {
-      if (event.ctrlKey || event.metaKey) {
-        event.preventDefault();
-        this._zoomBy(event.deltaY < 0 ? 1.1 : 1 / 1.1);
-      }
-    }, { passive: false });
+    this._view.addEventListener(
+      'wheel',
+      event => {
+        if (event.ctrlKey || event.metaKey) {
+          event.preventDefault();
+          this._zoomBy(event.deltaY < 0 ? 1.1 : 1 / 1.1);
+        }
+      },
+      { passive: false }
+    );
     this._view.addEventListener('pointerdown', event => this._drag(event));
     this._sizes.observe(this._view);
   }
@@ -326,14 +332,14 @@ export class GraphSection extends Section {
   private _cancel = button('Cancel', 'Cancel the layout', () => undefined);
   private _lost = new Set<string>();
   private _choice = document.createElement('select');
-  private _shown = '';          // of the graph that is shown
+  private _shown = ''; // of the graph that is shown
   private _layouter = new Layouter();
   private _sizes = new ResizeObserver(() => this._touched || this._fit());
   private _known = new Map<string, SVGSVGElement>();
   private _shapes = new Map<string, SVGGElement>();
   private _graph: GraphView | null = null;
   private _drawn = '';
-  private _trouble = '';      // why the newest graph is not drawn
+  private _trouble = ''; // why the newest graph is not drawn
   private _busy = false;
   private _touched = false;
   private _dragged = false;
@@ -363,15 +369,4 @@ function describe(node: GraphNode | undefined, id: string, milliseconds?: number
   const where = node.device ? `, on ${shortDevice(node.device)}` : '';
   const time = milliseconds === undefined ? '' : `, ${duration(milliseconds)}`;
   return what + where + time;
-}
-
-function taskOf(device: string): string {
-  return device.split('/device:')[0];
-}
-
-/** "/job:ps/replica:0/task:1/device:CPU:0" reads better as "ps:1 CPU:0". */
-export function shortDevice(device: string): string {
-  const parts = /(?:\/job:([^/]+))?(?:\/replica:\d+)?(?:\/task:(\d+))?(?:\/(?:device:)?([a-z]+:\d+|\*))?$/i.exec(device);
-  const words = parts ? [parts[1] && `${parts[1]}:${parts[2] ?? 0}`, parts[3]].filter(Boolean).join(' ') : '';
-  return words || device || 'not placed';
 }

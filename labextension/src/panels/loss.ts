@@ -1,10 +1,9 @@
 /** Loss, accuracy and every other recorded series: one small chart each. */
-import { Chart, format } from '../chart';
+import { Chart } from '../chart';
 import { Series, SeriesView } from '../contract';
+import { INKS } from '../kit/colour';
+import { format } from '../kit/text';
 import { Section } from './section';
-
-/** Colours of series; those of tasks come with the tasks. */
-const INKS = ['#3b82d6', '#e07b1a', '#2f9e5b', '#b05cc9', '#d1495b', '#1a9fb0', '#8a8f2a', '#8d6e63'];
 
 interface Cell {
   node: HTMLElement;
@@ -20,7 +19,11 @@ export class LossSection extends Section {
 
   show(view: SeriesView | null): void {
     const series = view?.series ?? [];
-    this.note(series.length ? '' : 'Nothing recorded yet. The trainers of workbench record loss and accuracy; a loop of your own does it by wb.journal.point("loss", step, value).');
+    this.note(
+      series.length
+        ? ''
+        : 'Nothing recorded yet. The trainers of workbench record loss and accuracy; a loop of your own does it by wb.journal.point("loss", step, value).'
+    );
     const names = series.map(one => one.name);
     if (names.join('\n') !== [...this._cells.keys()].join('\n')) {
       this._arrange(series);
@@ -29,7 +32,10 @@ export class LossSection extends Section {
       const cell = this._cells.get(one.name)!;
       const last = one.values[one.values.length - 1];
       cell.value.textContent = `${format(last, 4)}${one.unit ? ` ${one.unit}` : ''}`;
-      cell.chart.set([{ name: one.name, color: INKS[i % INKS.length], xs: one.steps, ys: one.values }], `Latest ${cell.value.textContent}`);
+      cell.chart.set(
+        [{ name: one.name, color: INKS[i % INKS.length], xs: one.steps, ys: one.values }],
+        `Latest ${cell.value.textContent}`
+      );
     });
   }
 
@@ -51,7 +57,11 @@ export class LossSection extends Section {
       head.className = 'wb-Loss-head';
       head.append(Object.assign(document.createElement('b'), { textContent: one.name }), value);
       const chart = new Chart({
-        label: `${one.name}${one.unit ? ` in ${one.unit}` : ''} by step`, across: 'step', unit: one.unit, fromZero: false, height: 130
+        label: `${one.name}${one.unit ? ` in ${one.unit}` : ''} by step`,
+        across: 'step',
+        unit: one.unit,
+        fromZero: false,
+        height: 130
       });
       node.append(head, chart.node);
       this._cells.set(one.name, { node, value, chart });

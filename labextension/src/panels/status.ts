@@ -3,11 +3,14 @@ import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application'
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { Widget } from '@lumino/widgets';
 
+import { steps } from '../kit/text';
 import { ILive } from '../live';
-import { steps } from './steps';
 
 class StatusItem extends Widget {
-  constructor(private _live: ILive, open: () => void) {
+  constructor(
+    private _live: ILive,
+    open: () => void
+  ) {
     super({ node: document.createElement('div') });
     this.addClass('jp-StatusBar-TextItem');
     this.addClass('wb-Status');
@@ -22,7 +25,7 @@ class StatusItem extends Widget {
   private _refresh(): void {
     const status = this._live.link?.snapshot.status;
     const silence = this._live.link?.silence ?? 0;
-    const state = silence ? 'silent' : status?.lost.length ? 'task lost' : status?.state ?? 'empty';
+    const state = silence ? 'silent' : status?.lost.length ? 'task lost' : (status?.state ?? 'empty');
     const text = state === 'empty' || !status ? 'Workbench: no program' : `Workbench: ${state} · ${steps(status)}`;
     if (text !== this._button.textContent) {
       this._button.textContent = text;

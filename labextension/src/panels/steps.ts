@@ -1,6 +1,7 @@
 /** The work of every task step by step: one line each, with median and 95th percentile. */
-import { Chart, CROWDED, duration } from '../chart';
-import { Status, StepView } from '../contract';
+import { Chart, CROWDED } from '../chart';
+import { StepView } from '../contract';
+import { duration, shortTask } from '../kit/text';
 import { Section } from './section';
 
 /** Tasks in the legend; more would push everything else off the screen. */
@@ -17,9 +18,14 @@ export class StepsSection extends Section {
     const tasks = view?.tasks ?? [];
     this.note(tasks.length ? '' : 'No step has finished yet.');
     const lines = tasks.map(task => ({
-      name: shortTask(task.task), color: task.device_color, xs: task.ends, ys: task.times
+      name: shortTask(task.task),
+      color: task.device_color,
+      xs: task.ends,
+      ys: task.times
     }));
-    const words = tasks.map(task => `${shortTask(task.task)}: median ${duration(task.median)}, 95th percentile ${duration(task.p95)}`);
+    const words = tasks.map(
+      task => `${shortTask(task.task)}: median ${duration(task.median)}, 95th percentile ${duration(task.p95)}`
+    );
     this._chart.set(lines, words.join('; '));
     const hint = document.createElement('li');
     hint.className = 'wb-Legend-hint';
@@ -31,17 +37,22 @@ export class StepsSection extends Section {
     const unseen = tasks.length - listed.length + (view?.more ?? 0);
     more.textContent = `and ${unseen} more tasks`;
     more.hidden = !unseen;
-    this._legend.replaceChildren(...listed.map(task => {
-      const entry = document.createElement('li');
-      entry.title = task.task;
-      entry.classList.toggle('wb-mod-lost', lost.has(task.task));
-      const key = document.createElement('i');
-      key.style.background = task.device_color;
-      const numbers = [`median ${duration(task.median)},`, `95 % below ${duration(task.p95)}`].map(textContent =>
-        Object.assign(document.createElement('span'), { textContent }));
-      entry.append(key, Object.assign(document.createElement('b'), { textContent: shortTask(task.task) }), ...numbers);
-      return entry;
-    }), more, hint);
+    this._legend.replaceChildren(
+      ...listed.map(task => {
+        const entry = document.createElement('li');
+        entry.title = task.task;
+        entry.classList.toggle('wb-mod-lost', lost.has(task.task));
+        const key = document.createElement('i');
+        key.style.background = task.device_color;
+        const numbers = [`median ${duration(task.median)},`, `95 % below ${duration(task.p95)}`].map(textContent =>
+          Object.assign(document.createElement('span'), { textContent })
+        );
+        entry.append(key, Object.assign(document.createElement('b'), { textContent: shortTask(task.task) }), ...numbers);
+        return entry;
+      }),
+      more,
+      hint
+    );
   }
 
   restyle(): void {
@@ -53,19 +64,11 @@ export class StepsSection extends Section {
   }
 
   private _chart = new Chart({
-    label: 'Work per task and step in milliseconds', across: 'seconds', unit: 'ms', fromZero: true, height: 180
+    label: 'Work per task and step in milliseconds',
+    across: 'seconds',
+    unit: 'ms',
+    fromZero: true,
+    height: 180
   });
   private _legend = document.createElement('ul');
-}
-
-/** "step 1,200 of 2,000" */
-export function steps(status: Status): string {
-  const of = status.of ? ` of ${status.of.toLocaleString('en')}` : '';
-  return `step ${status.step.toLocaleString('en')}${of}`;
-}
-
-/** "/job:worker/task:1" reads better as "worker:1". */
-export function shortTask(task: string): string {
-  const parts = /job:([^/]+)\/(?:replica:\d+\/)?task:(\d+)/.exec(task);
-  return parts ? `${parts[1]}:${parts[2]}` : task;
 }

@@ -1,8 +1,7 @@
 /** Where a step of each task goes: work, transfer, input, waiting and for whom; what it costs the others. */
-import { duration, format } from '../chart';
 import { Straggler, StragglerView } from '../contract';
+import { duration, format, shortTask } from '../kit/text';
 import { Section } from './section';
-import { shortTask } from './steps';
 
 const PARTS = [
   ['median_ms', 'work', 'works'],
@@ -40,11 +39,13 @@ export class StragglerSection extends Section {
       this._draw();
     });
     this._keys.className = 'wb-Legend';
-    this._keys.append(...PARTS.map(([, name, words]) => {
-      const key = document.createElement('li');
-      key.append(part(name), words);
-      return key;
-    }));
+    this._keys.append(
+      ...PARTS.map(([, name, words]) => {
+        const key = document.createElement('li');
+        key.append(part(name), words);
+        return key;
+      })
+    );
     this.body.append(table, this._more, this._keys);
   }
 
@@ -66,7 +67,11 @@ export class StragglerSection extends Section {
     this._rows.replaceChildren(...kept.map(row => this._row(row, most, named.includes(row.task))));
     const unseen = rows.length - kept.length + (this._view?.more ?? 0);
     this._more.hidden = rows.length <= SHOWN;
-    this._more.textContent = this._all ? (this._view?.more ? `Fewer (${this._view.more} more keep pace)` : 'Fewer') : `${unseen} more tasks keep pace`;
+    this._more.textContent = this._all
+      ? this._view?.more
+        ? `Fewer (${this._view.more} more keep pace)`
+        : 'Fewer'
+      : `${unseen} more tasks keep pace`;
   }
 
   private _row(row: Straggler, most: number, named: boolean): HTMLTableRowElement {
@@ -90,7 +95,13 @@ export class StragglerSection extends Section {
     const where = document.createElement('td');
     where.append(bar);
     const waits = row.wait > 0.05 * row.whole ? `${row.waits_for} ${duration(row.wait)}` : '–';
-    line.append(task, where, cell(duration(row.median_ms)), cell(waits), cell(row.share ? `${format(100 * row.share, 2)} %` : '–'));
+    line.append(
+      task,
+      where,
+      cell(duration(row.median_ms)),
+      cell(waits),
+      cell(row.share ? `${format(100 * row.share, 2)} %` : '–')
+    );
     return line;
   }
 

@@ -1,0 +1,79 @@
+/** Numbers, units and names as people read them: the only place where text is made of values. */
+
+export function format(value: number, digits = 3): string {
+  if (!Number.isFinite(value)) {
+    return '–';
+  }
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 1e-4 || size >= 1e7)) {
+    return value.toExponential(1);
+  }
+  return size >= 10 ** digits ? Math.round(value).toLocaleString('en') : String(Number(value.toPrecision(digits)));
+}
+
+/** Milliseconds in the unit that reads best, as the report writes them: "870 µs", "9.8 ms", "1.25 s". */
+export function duration(milliseconds: number): string {
+  if (Math.abs(milliseconds) >= 1000) {
+    return `${format(milliseconds / 1000)} s`;
+  }
+  return Math.abs(milliseconds) >= 1 || milliseconds === 0 ? `${format(milliseconds)} ms` : `${format(1000 * milliseconds)} µs`;
+}
+
+/** "40 B", "31 kB", "1.2 GB". */
+export function bytes(count: number): string {
+  const power = Math.min(4, Math.max(0, Math.floor(Math.log10(Math.max(1, count)) / 3)));
+  return `${format(count / 1000 ** power)} ${['B', 'kB', 'MB', 'GB', 'TB'][power]}`;
+}
+
+/** "1 operation", "1,200 operations". */
+export function count(number: number, thing: string): string {
+  return `${number.toLocaleString('en')} ${thing}${number === 1 ? '' : 's'}`;
+}
+
+/** Numbers in three digits, or in as many as it takes to tell them apart. */
+export function labels(values: number[]): string[] {
+  const texts = [3, 5, 7, 9].map(digits => values.map(value => format(value, digits)));
+  return texts.find(made => new Set(made).size === values.length) ?? values.map(String);
+}
+
+/** "step 1,200 of 2,000" */
+export function steps(status: { step: number; of: number }): string {
+  const of = status.of ? ` of ${status.of.toLocaleString('en')}` : '';
+  return `step ${status.step.toLocaleString('en')}${of}`;
+}
+
+/** "/job:worker/task:1" reads better as "worker:1". */
+export function shortTask(task: string): string {
+  const parts = /job:([^/]+)\/(?:replica:\d+\/)?task:(\d+)/.exec(task);
+  return parts ? `${parts[1]}:${parts[2]}` : task;
+}
+
+/** "/job:ps/replica:0/task:1/device:CPU:0" reads better as "ps:1 CPU:0". */
+export function shortDevice(device: string): string {
+  const parts = /(?:\/job:([^/]+))?(?:\/replica:\d+)?(?:\/task:(\d+))?(?:\/(?:device:)?([a-z]+:\d+|\*))?$/i.exec(device);
+  const words = parts ? [parts[1] && `${parts[1]}:${parts[2] ?? 0}`, parts[3]].filter(Boolean).join(' ') : '';
+  return words || device || 'not placed';
+}
+
+/** The task of a device. */
+export function taskOf(device: string): string {
+  return device.split('/device:')[0];
+}
+
+/** "A sentence." of "a sentence". */
+export function sentence(text: string): string {
+  return text ? `${text[0].toUpperCase()}${text.slice(1)}.` : '';
+}
+
+/** As much of `text` as `width` has room for, by `measure`. */
+export function clipped(text: string, width: number, measure: (text: string) => number): string {
+  if (measure(text) <= width) {
+    return text;
+  }
+  let [low, high] = [0, text.length];
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    measure(`${text.slice(0, middle)}…`) <= width ? (low = middle) : (high = middle - 1);
+  }
+  return low ? `${text.slice(0, low)}…` : '';
+}

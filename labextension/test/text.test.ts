@@ -1,0 +1,38 @@
+import { describe, expect, it } from 'vitest';
+import { bytes, clipped, count, duration, format, labels, sentence, shortDevice, shortTask, taskOf } from '../src/kit/text';
+
+describe('numbers', () => {
+  it('keeps three digits and the unit that reads best', () => {
+    expect([0.00087, 0.87, 9.8, 1250].map(duration)).toEqual(['0.87 µs', '870 µs', '9.8 ms', '1.25 s']);
+    expect([0, 40, 31360, 1.2e9].map(bytes)).toEqual(['0 B', '40 B', '31.4 kB', '1.2 GB']);
+    expect([format(NaN), format(1e-7), format(12345)]).toEqual(['–', '1.0e-7', '12,345']);
+  });
+
+  it('tells neighbours on an axis apart', () => {
+    expect(labels([1000, 1000.5, 1001])).toEqual(['1000', '1000.5', '1001']);
+  });
+
+  it('counts in English', () => {
+    expect([count(1, 'operation'), count(36000, 'operation')]).toEqual(['1 operation', '36,000 operations']);
+  });
+});
+
+describe('names', () => {
+  it('shortens tasks and devices, and leaves what it does not know', () => {
+    expect(shortTask('/job:worker/replica:0/task:12')).toBe('worker:12');
+    expect(shortTask('me')).toBe('me');
+    expect(shortDevice('/job:ps/replica:0/task:1/device:CPU:0')).toBe('ps:1 CPU:0');
+    expect(shortDevice('')).toBe('not placed');
+    expect(taskOf('/job:ps/task:1/device:CPU:0')).toBe('/job:ps/task:1');
+  });
+
+  it('clips at the end, and says so', () => {
+    expect(clipped('gradients', 5, text => text.length)).toBe('grad…');
+    expect(clipped('add', 5, text => text.length)).toBe('add');
+    expect(clipped('add', 0, text => text.length)).toBe('');
+  });
+
+  it('makes sentences', () => {
+    expect([sentence('run it again'), sentence('')]).toEqual(['Run it again.', '']);
+  });
+});
