@@ -20,7 +20,7 @@ help:
 	@echo 'make lab    JupyterLab with the tour (LAB_ARGS=--no-browser to only serve)'
 	@echo 'make demo   train MNIST on a local cluster, progress in the terminal, picture in report.html'
 	@echo 'make test   all tests     make variants   kernels as other processors and without libraries'
-	@echo 'make tiny   the ten-second ones     make lint   ruff, mypy, biome and tsc'
+	@echo 'make tiny   the ten-second ones     make lint   ruff, mypy, eslint, tsc'
 	@echo 'make bench  benchmarks    make front  rebuild the lab extension     make clean   remove .venv and outputs'
 
 $(VENV)/bin/python:
