@@ -22,8 +22,10 @@ LAYERS = (
     ("record files", "core.state.tfrecord"),
     ("state", "core.state.variables core.state.queues core.state.accumulators core.state.tokens "
               "core.state.readers core.state.datasets"),
+    ("storage", "core.state.storage"),
     ("tensor files", "core.state.tensorfile"),
     ("manifests", "core.state.manifest"),
+    ("shards", "core.state.shards"),
     ("checkpoints", "core.state.checkpoint"),
     ("operation definitions", "core.graph.opdef"),
     ("device names", "core.graph.device"),
@@ -91,7 +93,8 @@ OWNERS = (
     ("graphviz pygraphviz", "viz.*"),
     ("PIL", "core.ops.images"),
     ("pooch requests sklearn", "io.*"),
-    ("safetensors", "core.state.tensorfile core.state.manifest io.*"),
+    ("safetensors", ""),      # tests read with it what we write
+    ("fsspec upath", "core.state.storage"),
     ("msgpack", "core.graph.serial cluster.*"),
     ("rich", "commands.* cli"),
     ("typer click", "cli"),

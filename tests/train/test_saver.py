@@ -209,6 +209,66 @@ def test_sharded_savers_write_a_file_for_each_device(tmp_path: Path):
         assert [float(v[0]) for v in session.run([w, n, other])] == [1, 2, 3]
 
 
+def parts_of(table: np.ndarray, sizes: list[int]) -> list[wb.Variable]:
+    ends = np.cumsum(sizes)
+    return [wb.Variable(table[end - size:end], name=f"part_{i}") for i, (size, end) in enumerate(zip(sizes, ends))]
+
+
+def test_parts_of_a_tensor_come_back_as_any_other_parts(tmp_path: Path):
+    table = np.random.default_rng(1).standard_normal((11, 3)).astype(np.float32)
+    path = None
+    for sizes in ([3, 3, 3, 2], [6, 5], [11], [1, 4, 6]):
+        with wb.Graph().as_default(), wb.Session() as session:
+            parts = parts_of(table if path is None else np.zeros_like(table), sizes)
+            saver = wb.train.Saver({"table": parts})
+            if path is None:
+                session.run(wb.global_variables_initializer())
+            else:
+                saver.restore(session, path)
+            assert np.concatenate(session.run(parts)).tobytes() == table.tobytes()
+            path = saver.save(session, tmp_path / f"m{len(sizes)}")
+    with wb.Graph().as_default(), wb.Session() as session:
+        whole = wb.Variable(np.zeros_like(table), name="table")
+        wb.train.Saver([whole]).restore(session, path)
+        assert session.run(whole).tobytes() == table.tobytes()
+
+
+def test_parts_must_be_those_of_one_tensor(tmp_path: Path):
+    parts = [wb.Variable(np.zeros((2, 3))), wb.Variable(np.zeros((2, 4)))]
+    with pytest.raises(errors.InvalidArgumentError, match=r"Saver: 'table' has parts of shapes \[2,3\] and \[2,4\]; parts of"):
+        wb.train.Saver({"table": parts})
+    path = saved(tmp_path)
+    rows = [wb.Variable(np.zeros((2, 2), np.float32)), wb.Variable(np.zeros((1, 2), np.float32))]
+    text = r"is float32\[3,2\] but the checkpoint .* holds float32\[2,2\]; build the model"
+    with wb.Session() as session, pytest.raises(errors.InvalidArgumentError, match=text):
+        wb.train.Saver({"w": rows}).restore(session, path)
+
+
+def test_a_url_holds_checkpoints_as_a_folder_does(tmp_path: Path):
+    w, _ = variables()
+    saver = wb.train.Saver(max_to_keep=2)
+    folder = f"memory://{tmp_path.name}"
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        paths = [saver.save(session, f"{folder}/m", step) for step in range(3)]
+        assert paths[2] == f"{folder}/m-2" == wb.train.latest_checkpoint(folder)
+        assert wb.train.get_checkpoint_state(folder).all_model_checkpoint_paths == paths[1:]
+        assert not wb.train.checkpoint_exists(paths[0]) and wb.train.checkpoint_exists(paths[1])
+        session.run(w.assign(np.zeros((2, 2), np.float32)))
+        saver.restore(session, paths[1])
+        assert session.run(w).tolist() == [[1, 2], [3, 4]]
+
+
+def test_a_folder_is_meant_from_where_this_process_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    variables()
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        assert wb.train.Saver().save(session, "m", 1) == "m-1"
+        wb.train.Saver().restore(session, "m-1")
+    assert (tmp_path / "m-1.manifest.json").exists()
+
+
 def test_an_empty_saver_is_allowed_where_it_is_asked_for(tmp_path: Path):
     saver = wb.train.Saver(allow_empty=True)
     with wb.Session() as session:

@@ -21,7 +21,7 @@ from workbench.settings import settings
 __all__ = ["Finding", "findings", "report"]
 
 NEEDED = ("anywidget", "bokeh", "dask", "distributed", "ipywidgets", "jupyterlab", "ml_dtypes", "msgpack", "numpy",
-          "pooch", "rich", "safetensors", "scikit-learn", "typer")
+          "pooch", "rich", "scikit-learn", "typer", "universal-pathlib")
 SHOWN = ("numpy", "dask", "jupyterlab", "bokeh")
 STYLES = {"ok": "green", "missing": "bold red", "optional": "yellow"}
 

@@ -20,6 +20,7 @@ HINTS = {
     "num_threads": "elements come in the same order from any number of threads",
     "partition_info": "an initializer is called with the shape that it fills",
     "restore_sequentially": "all variables are assigned in one step",
+    "sharded": "every saver writes a file for each device, beside its variables",
     "save_relative_paths": "the state file always names checkpoints relative to its folder",
     "support_reverse": "a vocabulary can always be read backwards",
     "swap_memory": "the memory plan keeps what gradients need",

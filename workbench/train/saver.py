@@ -1,15 +1,15 @@
 """Saver: variables to checkpoints and back, through Session.run alone; which checkpoints to keep (paper §4.3)."""
 from __future__ import annotations
 
+import itertools
+import json
+import math
 import os
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from workbench import errors
 from workbench.core.graph.build import ops
@@ -30,39 +30,70 @@ class CheckpointState:
     all_model_checkpoint_paths: list[str] = field(default_factory=list)
 
 
-class Saver:
-    """Saves and restores `var_list` (default: all global variables; a dictionary gives names in the checkpoint).
+@dataclass(frozen=True)
+class _Piece:
+    """One variable of a saver: a whole tensor of the checkpoint, or the block of it that begins at `start`."""
 
-    The newest `max_to_keep` checkpoints stay (0 or None: all), and besides one for every
-    `keep_checkpoint_every_n_hours`. With `sharded` the variables of each device asked for have a file of their own;
-    with `allow_empty` a saver without variables saves and restores nothing. Reads and assignments are ordinary graph,
-    made here: make the saver before the graph is finalized.
+    key: str
+    variable: Variable
+    start: tuple[int, ...] | None = None
+    whole: tuple[int, ...] = ()
+
+    @property
+    def part(self) -> tuple[Any, ...]:
+        """As the operation `save` wants it."""
+        return (self.key,) if self.start is None else (self.key, self.start, self.whole)
+
+
+class Saver:
+    """Saves and restores `var_list` (default: all global variables).
+
+    A dictionary gives names in the checkpoint; a list of variables there is one tensor, cut along its first axis, which can
+    be restored into any other number of parts. The newest `max_to_keep` checkpoints stay (0 or None: all), and besides one
+    for every `keep_checkpoint_every_n_hours`. With `reshape` a variable may have another shape than what was saved; with
+    `allow_empty` a saver without variables saves and restores nothing.
+
+    Each task writes and reads the variables that it holds, a file for each device asked for; no value passes through this
+    process. So all tasks must see the folder; it may be a URL that fsspec knows. What does it is ordinary graph, made here:
+    make the saver before the graph is finalized.
     """
 
-    def __init__(self, var_list: Iterable[Variable] | Mapping[str, Variable] | None = None, reshape: bool = False,
-                 sharded: bool = False, max_to_keep: int | None = 5, keep_checkpoint_every_n_hours: float = 10000.0,
-                 name: str = "save", restore_sequentially: bool = False, saver_def: Any = None, builder: Any = None,
-                 defer_build: bool = False, allow_empty: bool = False, write_version: Any = None,
-                 pad_step_number: bool = False, save_relative_paths: bool = False, filename: str | None = None) -> None:
+    def __init__(self, var_list: Any = None, reshape: bool = False, sharded: bool = False, max_to_keep: int | None = 5,
+                 keep_checkpoint_every_n_hours: float = 10000.0, name: str = "save", restore_sequentially: bool = False,
+                 saver_def: Any = None, builder: Any = None, defer_build: bool = False, allow_empty: bool = False,
+                 write_version: Any = None, pad_step_number: bool = False, save_relative_paths: bool = False,
+                 filename: str | None = None) -> None:
         refuse("Saver", "leave it out", saver_def=saver_def, builder=builder, defer_build=defer_build,
                pad_step_number=pad_step_number, filename=filename)
-        self._variables = _named(global_variables() if var_list is None else var_list)
-        devices = sorted({v.op.device for v in self._variables.values()})
-        self._shards = {key: devices.index(v.op.device) for key, v in self._variables.items()} if sharded else None
-        if not self._variables and not allow_empty:
+        self._pieces = _pieces(global_variables() if var_list is None else var_list)
+        if not self._pieces and not allow_empty:
             raise errors.InvalidArgumentError("Saver: there are 0 variables to save; make variables first or pass "
                                               "var_list")
         self._max, self._hours, self._reshape = max_to_keep or 0, keep_checkpoint_every_n_hours, reshape
         self._kept: list[tuple[str, float]] = []
         self._lock = threading.Lock()
         self._next_forever = time.time() + self._hours * 3600
-        self._feeds: dict[str, Tensor] = {}
-        self._assigns: dict[str, Tensor] = {}
         with root_graph().name_scope(name):
-            for key, variable in self._variables.items():
-                with near(variable):
-                    self._feeds[key] = ops.placeholder(variable.dtype, variable.shape)
-                    self._assigns[key] = variable.assign(self._feeds[key])
+            self._build()
+
+    def _build(self) -> None:
+        groups: dict[str, list[_Piece]] = {}
+        for piece in self._pieces:
+            groups.setdefault(piece.variable.op.device, []).append(piece)
+        self._base = ops.placeholder("string", [])
+        self._records: list[Tensor] = []
+        read: list[tuple[list[_Piece], list[Tensor]]] = []
+        for index, group in enumerate(groups.values()):
+            with near(group[0].variable):
+                self._records.append(ops.save(self._base, [p.variable.handle for p in group], index=index, count=len(groups),
+                                              parts=tuple(p.part for p in group)))
+                read.append((group, ops.restore(
+                    self._base, tensors=tuple(p.key for p in group), dtypes=tuple(p.variable.dtype for p in group),
+                    shapes=tuple(p.variable.shape for p in group), starts=tuple(p.start for p in group),
+                    reshape=self._reshape)))
+        # nothing is assigned anywhere before everything was read and found whole
+        with root_graph().control_dependencies([values[0] for _, values in read]):
+            self._assigns = [piece.variable.assign(value).op for group, values in read for piece, value in zip(group, values)]
 
     # saving
     def save(self, sess: Any, save_path: Any, global_step: Any = None, latest_filename: str | None = None,
@@ -70,20 +101,22 @@ class Saver:
         """Write a checkpoint and return its path, `save_path` with "-step" when `global_step` (int or variable) is
         given; None where there is nothing to save.
 
-        All variables are read in one step. Older checkpoints are removed only after the new one is complete. UnimplementedError
-        for another `latest_filename` than "checkpoint" and for `write_state=False`: the folder always says what is newest.
+        Variables of one device are of one moment; between devices, steps that run meanwhile may be in one and not in
+        another. Older checkpoints are removed only after the new one is complete. UnimplementedError for another
+        `latest_filename` than "checkpoint" and for `write_state=False`: the folder always says what is newest.
+        FailedPreconditionError for a folder that cannot be written, or that not all tasks see.
         """
         _state_file("Saver.save", latest_filename)
         refuse("Saver.save", "the folder always says which checkpoint is newest", **{"write_state=False": not write_state})
-        if not self._variables:
+        if not self._pieces:
             return None
         step = global_step if global_step is None or isinstance(global_step, int) else int(sess.run(global_step))
+        base = checkpoint.base_of(save_path, step)
         with self._lock:      # a supervisor's thread and the program itself may save the same step
-            values = sess.run(list(self._variables.values()))
-            arrays = {k: np.asarray(value, v.dtype.numpy) for (k, v), value in zip(self._variables.items(), values)}
-            path = checkpoint.write(os.fspath(save_path), step, arrays, shards=self._shards)
-            self._keep(str(path))
-        return str(path)
+            records = sess.run(self._records, {self._base: _absolute(base)})
+            checkpoint.publish(base, step, [json.loads(record) for record in records])
+            self._keep(str(base))
+        return str(base)
 
     def _keep(self, path: str) -> None:
         now = time.time()
@@ -113,36 +146,60 @@ class Saver:
         Raises NotFoundError (no such checkpoint, or a variable it does not hold), DataLossError (damaged, and where)
         and InvalidArgumentError (other dtype or shape); then no variable has changed.
         """
-        if not self._variables:
+        if not self._pieces:
             return
         if save_path is None:
             raise errors.InvalidArgumentError("Saver.restore: the path is None; latest_checkpoint() found none, so "
                                               "train and save first")
-        found = checkpoint.read(os.fspath(save_path), list(self._variables)).tensors
-        values = {key: self._fitting(key, found[key], save_path) for key in self._variables}
-        sess.run([tensor.op for tensor in self._assigns.values()], {self._feeds[k]: v for k, v in values.items()})
+        found = checkpoint.contents(save_path)
+        for piece in self._pieces:
+            self._check(piece, found)
+        sess.run(self._assigns, {self._base: _absolute(found.path)})
 
-    def _fitting(self, key: str, value: Any, path: Any) -> Any:
-        variable = self._variables[key]
-        if self._reshape and variable.shape.known and value.size == variable.shape.num_elements():
-            value = value.reshape(variable.shape.static)
-        if value.dtype != variable.dtype.numpy or not variable.shape.compatible(Shape(value.shape)):
+    def _check(self, piece: _Piece, found: checkpoint.Contents) -> None:
+        """Whether the checkpoint holds what the variable takes: errors before anything runs."""
+        variable = piece.variable
+        if piece.key not in found.tensors:
+            raise errors.NotFoundError(f"checkpoint {found.path}: it holds no tensor {piece.key!r} but "
+                                       f"{', '.join(map(repr, list(found.tensors)[:8]))}; ask for one of these")
+        dtype, shape = found.tensors[piece.key]
+        wanted = variable.shape if piece.start is None else Shape(piece.whole)
+        same_size = self._reshape and wanted.known and wanted.num_elements() == math.prod(shape)
+        if dtype != variable.dtype.name or not (same_size or wanted.compatible(Shape(shape))):
             raise errors.InvalidArgumentError(
-                f"Saver.restore: variable {variable.op.name!r} is {variable.dtype.name}{variable.shape} but the "
-                f"checkpoint {path} holds {value.dtype}{Shape(value.shape)}; build the model that was saved")
-        return value
+                f"Saver.restore: variable {variable.op.name!r} is {variable.dtype.name}{wanted} but the checkpoint "
+                f"{found.path} holds {dtype}{Shape(shape)}; build the model that was saved")
 
 
-def _named(variables: Iterable[Variable] | Mapping[str, Variable]) -> dict[str, Variable]:
+def _pieces(variables: Any) -> list[_Piece]:
     if isinstance(variables, Mapping):
-        return dict(variables)
+        return [piece for key, value in variables.items()
+                for piece in (_parts(key, value) if isinstance(value, (list, tuple)) else [_Piece(key, value)])]
     found: dict[str, Variable] = {}
     for variable in variables:
         if variable.op.name in found and found[variable.op.name] is not variable:
             raise errors.InvalidArgumentError(f"Saver: two variables are called {variable.op.name!r}; pass a "
                                               "dictionary of distinct names")
         found[variable.op.name] = variable
-    return found
+    return [_Piece(key, variable) for key, variable in found.items()]
+
+
+def _parts(key: str, variables: Sequence[Variable]) -> list[_Piece]:
+    """Variables that are one tensor, cut along its first axis."""
+    for variable in variables:
+        first = variables[0]
+        if not variable.shape.known or not variable.shape.rank or variable.shape.static[1:] != first.shape.static[1:]:
+            raise errors.InvalidArgumentError(f"Saver: {key!r} has parts of shapes {first.shape} and {variable.shape}; parts "
+                                              "of one tensor have known shapes that differ in the first axis alone")
+    ends = list(itertools.accumulate(variable.shape.static[0] for variable in variables))
+    whole = (ends[-1] if ends else 0, *variables[0].shape.static[1:])
+    rest = (0,) * (len(whole) - 1)
+    return [_Piece(key, variable, (end - variable.shape.static[0], *rest), whole) for variable, end in zip(variables, ends)]
+
+
+def _absolute(base: Any) -> str:
+    """Tasks have other working folders than this process."""
+    return str(base.absolute())
 
 
 def _state_file(where: str, name: str | None) -> None:
@@ -151,10 +208,8 @@ def _state_file(where: str, name: str | None) -> None:
 
 
 def latest_checkpoint(checkpoint_dir: Any, latest_filename: str | None = None) -> str | None:
-    """The newest good checkpoint of a folder, None when there is none (or no folder)."""
+    """The newest good checkpoint of a folder (or URL), None when there is none (or no folder)."""
     _state_file("latest_checkpoint", latest_filename)
-    if not Path(checkpoint_dir).is_dir():
-        return None
     found = checkpoint.latest(checkpoint_dir)
     return None if found is None else str(found)
 
@@ -170,5 +225,5 @@ def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None
 
 def checkpoint_exists(checkpoint_prefix: Any) -> bool:
     """Is there a good checkpoint at this path?"""
-    path = Path(checkpoint_prefix)
+    path = checkpoint.base_of(checkpoint_prefix, None)
     return any(info.path.name == path.name and not info.problem for info in checkpoint.list_checkpoints(path.parent))

@@ -21,7 +21,20 @@ from safetensors.numpy import load_file
 
 from workbench import errors
 from workbench.core.state import checkpoint
-from workbench.core.state.checkpoint import Part, latest, list_checkpoints, prune, publish, read, verify, write, write_shard
+from workbench.core.state.checkpoint import (
+    Part,
+    base_of,
+    contents,
+    latest,
+    list_checkpoints,
+    prune,
+    publish,
+    read,
+    read_part,
+    verify,
+    write,
+    write_shard,
+)
 
 SAMPLES = {
     "layer/weights:0": np.arange(6, dtype=np.float32).reshape(2, 3),
@@ -110,12 +123,70 @@ def test_parts_written_by_several_writers_become_whole_tensors(tmp_path):
     words = np.array(["a", "bc", "d"], object)
     halves = [{"w": Part(whole[:2], (0, 0), (5, 4)), "s": Part(words[:1], (0,), (3,))},
               {"w": Part(whole[2:], (2, 0), (5, 4)), "s": Part(words[1:], (1,), (3,))}]
-    records = [write_shard(tmp_path / "p", 9, half, i, 2) for i, half in enumerate(halves)]
+    records = [write_shard(base_of(tmp_path / "p", 9), list(half.items()), i, 2) for i, half in enumerate(halves)]
     records = json.loads(json.dumps(records))        # they cross the wire as plain data
     assert latest(tmp_path) is None, "shards alone are no checkpoint"
-    found = read(publish(tmp_path / "p", 9, records)).tensors
+    found = read(publish(base_of(tmp_path / "p", 9), 9, records)).tensors
     same(found["w"], whole)
     assert found["s"].tolist() == [b"a", b"bc", b"d"]
+
+
+def test_any_block_of_a_tensor_is_read_from_the_parts_that_hold_some_of_it(tmp_path):
+    whole, words = np.arange(60, dtype=np.float32).reshape(5, 4, 3), np.array(list("abcdefg"), object)
+    cuts = [slice(0, 2), slice(2, 4), slice(4, 5)]
+    records = [write_shard(base_of(tmp_path / "p", 9), [("w", Part(whole[cut], (cut.start, 0, 0), whole.shape)),
+                                                        *([("s", words)] if i == 0 else [])], i, 3)
+               for i, cut in enumerate(cuts)]
+    path = publish(base_of(tmp_path / "p", 9), 9, records)
+    assert contents(path).tensors == {"w": ("float32", (5, 4, 3)), "s": ("string", (7,))}
+    for start, shape in [((0, 0, 0), (5, 4, 3)), ((1, 0, 0), (3, 4, 3)), ((2, 0, 0), (2, 4, 3)), ((3, 1, 1), (2, 2, 2)),
+                         ((4, 3, 2), (1, 1, 1)), ((5, 0, 0), (0, 4, 3)), ((0, 0, 0), (0, 4, 3))]:
+        same(read_part(path, "w", start, shape), whole[tuple(slice(a, a + n) for a, n in zip(start, shape))])
+    assert read_part(path, "s", (2,), (3,)).tolist() == [b"c", b"d", b"e"]
+    next(tmp_path.glob("*-00000-of-*.safetensors")).unlink()
+    same(read_part(path, "w", (2, 0, 0), (3, 4, 3)), whole[2:])
+    with pytest.raises(errors.DataLossError, match="is missing but its"):
+        read_part(path, "w", (1, 0, 0), (2, 4, 3))
+    with pytest.raises(errors.InvalidArgumentError, match=r"\[2, 4, 3\] at \[4, 0, 0\] is wanted of 'w', whose shape"):
+        read_part(path, "w", (4, 0, 0), (2, 4, 3))
+
+
+def test_a_damaged_byte_outside_the_block_is_found_too(tmp_path):
+    path = write(tmp_path / "p", 1, {"w": np.arange(8.0)})
+    shard, = tmp_path.glob("*.safetensors")
+    shard.write_bytes(shard.read_bytes()[:-1] + b"!")
+    with pytest.raises(errors.DataLossError, match=r"tensor 'w' in .* has crc32"):
+        read_part(path, "w", (0,), (2,))
+
+
+def test_a_url_is_as_good_as_a_folder(tmp_path):
+    """Memory stands for object stores: there is no rename, a file appears when it is complete."""
+    folder = f"memory://{tmp_path.name}/run"
+    assert latest(folder) is None
+    for step in (1, 2, 3):
+        path = write(f"{folder}/m", step, SAMPLES, shards={"half": 1})
+    assert str(path) == f"{folder}/m-3" and str(latest(folder, verified=True)) == str(path)
+    for name, array in SAMPLES.items():
+        same(read(path).tensors[name], array)
+    assert [str(p) for p in prune(folder, 2)] == [f"{folder}/m-1"]
+    assert len(list(path.parent.iterdir())) == 2 * 3 + 1
+    next(path.parent.glob("m-3.*-00001-*")).write_bytes(b"")
+    assert str(latest(folder)) == f"{folder}/m-2"
+    with pytest.raises(errors.DataLossError, match=f"the newest good checkpoint is {folder}/m-2$"):
+        read(path)
+    assert write(f"{folder}/", 4, SMALL).name == "ckpt-4"
+
+
+def test_a_url_that_nothing_serves_is_refused():
+    with pytest.raises(errors.InvalidArgumentError, match=r"checkpoint: nobody://x/m cannot be reached .*; install what"):
+        write("nobody://x/m", 1, SMALL)
+
+
+def test_a_shard_that_the_publisher_does_not_see_is_no_damage(tmp_path):
+    """Written on another machine, whose disk is its own."""
+    record = write_shard(base_of(tmp_path / "there" / "m", 1), list(SMALL.items()))
+    with pytest.raises(errors.FailedPreconditionError, match="must see one folder, so give a shared one, or a URL such as"):
+        publish(base_of(tmp_path / "here" / "m", 1), 1, [record])
 
 
 @pytest.mark.parametrize(("parts", "text"), [
@@ -124,17 +195,17 @@ def test_parts_written_by_several_writers_become_whole_tensors(tmp_path):
     ([((0,), 2), ((3,), 2)], r"include \[2\] at \[3\], outside its shape \[4\]"),
 ])
 def test_parts_must_tile_the_tensor(tmp_path, parts, text):
-    records = [write_shard(tmp_path / "p", 1, {"w": Part(np.zeros(n), start, (4,))}, i, 2)
+    records = [write_shard(base_of(tmp_path / "p", 1), [("w", Part(np.zeros(n), start, (4,)))], i, 2)
                for i, (start, n) in enumerate(parts)]
     with pytest.raises(errors.InvalidArgumentError, match=rf"p-1: the parts of tensor 'w' {text}; write each"):
-        publish(tmp_path / "p", 1, records)
+        publish(base_of(tmp_path / "p", 1), 1, records)
 
 
 def test_parts_must_agree(tmp_path):
-    records = [write_shard(tmp_path / "p", 1, {"w": Part(np.zeros(2, t), (2 * i,), (4,))}, i, 2)
+    records = [write_shard(base_of(tmp_path / "p", 1), [("w", Part(np.zeros(2, t), (2 * i,), (4,)))], i, 2)
                for i, t in enumerate((np.float32, np.float64))]
     with pytest.raises(errors.InvalidArgumentError, match=r"is of float32\[4\], another of float64\[4\]; "):
-        publish(tmp_path / "p", 1, records)
+        publish(base_of(tmp_path / "p", 1), 1, records)
 
 
 def test_folder_prefixes_and_missing_steps(tmp_path):

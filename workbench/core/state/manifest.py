@@ -1,24 +1,20 @@
-"""A checkpoint's manifest: names on disk, what it must say, reading it checked and replacing it atomically."""
+"""A checkpoint's manifest: names on disk, what it must say, and reading it checked."""
 from __future__ import annotations
 
-import errno
 import json
 import math
 import os
 import re
-import secrets
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-
 from workbench import errors
+from workbench.core.state.storage import Place, PlaceLike, is_folder, place
 
-__all__ = ["DRAFT_NAME", "MANIFEST", "SHARD_NAME", "base_of", "disk", "gather", "manifest_of", "prefix_and_step",
-           "read_manifest", "replace", "seal"]
+__all__ = ["DRAFT_NAME", "MANIFEST", "SHARD_NAME", "base_of", "gather", "manifest_of", "prefix_and_step", "read_manifest",
+           "seal"]
 
 VERSION = 1
 MANIFEST = ".manifest.json"
@@ -26,10 +22,6 @@ DEFAULT_PREFIX = "ckpt"
 SHARD_NAME = re.compile(r"(?P<base>.+)\.[0-9a-f]{12}-\d{5}-of-\d{5}\.safetensors")
 DRAFT_NAME = re.compile(r"(.+\.manifest\.json|checkpoint)\.[0-9a-f]{12}\.tmp")
 FIRST_LINE = re.compile(rb'\{"crc32": "([0-9a-f]{8})",\n')
-NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-
-PathLike = str | os.PathLike[str]
-Observe = Callable[[str], None]
 
 
 def prefix_and_step(name: str) -> tuple[str, int]:
@@ -37,30 +29,33 @@ def prefix_and_step(name: str) -> tuple[str, int]:
     return (match[1], int(match[2])) if match else (name, -1)
 
 
-def base_of(prefix: PathLike, step: int | None) -> Path:
-    text = os.fspath(prefix)
-    path = Path(text) / DEFAULT_PREFIX if text.endswith(os.sep) or os.path.isdir(text) else Path(text)
+def base_of(prefix: PlaceLike, step: int | None) -> Place:
+    """Where the checkpoint of `step` is: `<prefix>-<step>`, in a folder `ckpt-<step>`; without a step, no number."""
+    path = place(prefix)
+    if str(prefix).endswith(("/", os.sep)) or is_folder(path):
+        path = path / DEFAULT_PREFIX
     if step is not None and step < 0:
         raise errors.InvalidArgumentError(f"checkpoint {path}: the step is {step} but steps count from 0; "
                                           "pass one from 0 on")
     return path if step is None else path.with_name(f"{path.name}-{step}")
 
 
-def manifest_of(base: Path) -> Path:
+def manifest_of(base: Place) -> Place:
     return base.with_name(base.name + MANIFEST)
 
 
-def gather(base: Path, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def gather(base: Place, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Slices of all shards by tensor; each tensor must be covered exactly once."""
     tensors: dict[str, Any] = {}
     for record in records:
-        for name, piece in record["tensors"].items():
+        for piece in record["pieces"]:
+            name = piece["name"]
             known = tensors.setdefault(name, {"dtype": piece["dtype"], "shape": piece["global_shape"], "slices": []})
             if [piece["dtype"], piece["global_shape"]] != [known["dtype"], known["shape"]]:
                 raise errors.InvalidArgumentError(
                     f"checkpoint {base}: one part of tensor {name!r} is of {known['dtype']}{known['shape']}, "
                     f"another of {piece['dtype']}{piece['global_shape']}; parts of one tensor must agree")
-            known["slices"].append({key: piece[key] for key in ("file", "start", "shape", "crc32")})
+            known["slices"].append({key: piece[key] for key in ("file", "key", "start", "shape", "crc32")})
     for name, tensor in tensors.items():
         if fault := _cover_fault(tensor):
             raise errors.InvalidArgumentError(f"checkpoint {base}: the parts of tensor {name!r} {fault}; "
@@ -93,7 +88,7 @@ def seal(body: Mapping[str, Any]) -> bytes:
     return b'{"crc32": "%08x",\n' % zlib.crc32(rest) + rest
 
 
-def read_manifest(base: Path) -> dict[str, Any]:
+def read_manifest(base: Place) -> dict[str, Any]:
     """The checked manifest of the checkpoint at `base`; NotFoundError or DataLossError."""
     path = manifest_of(base)
     where = f"checkpoint {base}: {path.name}"
@@ -137,40 +132,6 @@ def _check_manifest(body: Mapping[str, Any]) -> None:
             raise ValueError(f"the parts of {name!r} {fault}")
         if math.prod(tensor["shape"]) > largest:
             raise ValueError(f"{name!r} has more elements than the shards have bytes")
-        if not all(piece["file"] in body["shards"] and isinstance(piece["crc32"], str) for piece in tensor["slices"]):
+        if not all(piece["file"] in body["shards"] and isinstance(piece["crc32"], str) and isinstance(piece["key"], str)
+                   for piece in tensor["slices"]):
             raise ValueError(f"a part of {name!r} lies in no shard")
-
-
-@contextmanager
-def disk(path: Path) -> Iterator[None]:
-    """Failures of the file system, said our way."""
-    try:
-        yield
-    except (OSError, SafetensorError) as problem:
-        code = getattr(problem, "errno", None)
-        if code in NO_SPACE or any(f"os error {known})" in str(problem) for known in NO_SPACE):
-            raise errors.ResourceExhaustedError(f"checkpoint: {path} cannot be written, the disk is full "
-                                                f"({problem}); free some space or choose another folder") from problem
-        raise errors.FailedPreconditionError(f"checkpoint: {path} cannot be written ({problem}); "
-                                             "choose another folder") from problem
-
-
-def replace(path: Path, content: bytes, observe: Observe = lambda event: None) -> None:
-    """Give `path` this content durably, in one step: a reader sees the old or the new, never a mixture."""
-    with disk(path):
-        draft = path.with_name(f"{path.name}.{secrets.token_hex(6)}.tmp")
-        try:
-            with draft.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            observe("manifest prepared")
-            draft.replace(path)
-        except BaseException:
-            draft.unlink(missing_ok=True)
-            raise
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

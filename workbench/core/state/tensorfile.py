@@ -3,36 +3,66 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import zlib
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, BinaryIO
+from collections.abc import Callable, Mapping
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
-from safetensors.numpy import save_file
 
 from workbench import errors
 from workbench.core.graph.dtype import as_dtype, complex128, string
+from workbench.core.state.storage import Place, new_file
 
-__all__ = ["Array", "File", "decode", "encode", "file_header", "save"]
+__all__ = ["Array", "File", "Saved", "decode", "encode", "file_header", "save"]
 
 Array = np.ndarray[Any, Any]
 
 LONGEST_HEADER = 100_000_000     # bytes; the limit that the safetensors library sets itself
+CHUNK = 16 << 20                 # bytes written or read at a time: between two of them a writer can be told to stop
+
+_CODES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32",
+          "int16": "I16", "int8": "I8", "uint64": "U64", "uint32": "U32", "uint16": "U16", "uint8": "U8", "bool": "BOOL",
+          "complex64": "C64"}      # what the format calls our element types
 
 
-def save(path: Path, tensors: Mapping[str, Array]) -> dict[str, str]:
-    """Write `tensors` (as `encode` gives them) durably to a new file; returns the crc32 of each one's bytes."""
-    stored = {name: np.ascontiguousarray(array).reshape(array.shape) for name, array in tensors.items()}
-    save_file(stored, path)
-    with path.open("rb+") as file:
-        os.fsync(file.fileno())
-    return {name: checksum(array) for name, array in stored.items()}
+class Saved(NamedTuple):
+    """What was written: bytes of the file, and the crc32 of its header and of each tensor's bytes."""
+
+    nbytes: int
+    header_crc32: str
+    crc32: dict[str, str]
 
 
-def checksum(array: Array) -> str:
-    return f"{zlib.crc32(array.reshape(-1).view(np.uint8).data if array.size else b''):08x}"
+def save(path: Place, tensors: Mapping[str, Array], check: Callable[[], None] = lambda: None) -> Saved:
+    """Write `tensors` (as `encode` gives them) durably to a new file, from where they lie, without another copy.
+
+    `check` is called every few megabytes and may raise to give up; then no file is left.
+    """
+    order = sorted(tensors, key=lambda name: -tensors[name].itemsize)      # so that every tensor lies aligned
+    entries: dict[str, Any] = {}
+    end = 0
+    for name in order:
+        begin, end = end, end + tensors[name].nbytes
+        entries[name] = {"dtype": _CODES[tensors[name].dtype.name], "shape": list(tensors[name].shape),
+                         "data_offsets": [begin, end]}
+    text = json.dumps(entries, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    header = len(text).to_bytes(8, "little") + text
+    with new_file(path) as file:
+        file.write(header)
+        sums = {name: _write(file, tensors[name], check) for name in order}
+    return Saved(len(header) + end, f"{zlib.crc32(header):08x}", sums)
+
+
+def _write(file: Any, array: Array, check: Callable[[], None]) -> str:
+    crc32 = 0
+    flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    for start in range(0, len(flat), CHUNK):
+        check()
+        piece = flat[start:start + CHUNK].data
+        crc32 = zlib.crc32(piece, crc32)
+        file.write(piece)
+    return f"{crc32:08x}"
 
 
 def encode(where: str, name: str, array: Array) -> tuple[str, Array]:
@@ -98,10 +128,11 @@ def file_header(file: BinaryIO, nbytes: int) -> bytes:
 class File:
     """A safetensors file open for reading; `header_crc32` lets a manifest vouch for names, types and offsets."""
 
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("rb")
+    def __init__(self, path: Place) -> None:
+        self._file: Any = path.open("rb")
         try:
-            self.nbytes = os.fstat(self._file.fileno()).st_size
+            self.nbytes = self._file.seek(0, 2)
+            self._file.seek(0)
             raw = file_header(self._file, self.nbytes)
             self.header_crc32 = f"{zlib.crc32(raw):08x}"
             self._start = len(raw)
@@ -117,15 +148,31 @@ class File:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def raw(self, key: str) -> Array:
-        """The bytes of one tensor as a fresh uint8 vector; ValueError, KeyError or TypeError when it is not there."""
+    def raw(self, key: str, start: int = 0, stop: int | None = None) -> tuple[Array, str]:
+        """(bytes `start` to `stop` of one tensor as a fresh uint8 vector, the crc32 of all of its bytes).
+
+        ValueError, KeyError or TypeError when it is not there.
+        """
         if self._entries is None:
             self._entries = json.loads(self._header)
         begin, end = self._entries[key]["data_offsets"]
         if not 0 <= begin <= end <= self.nbytes - self._start:
             raise ValueError(f"bytes {begin} to {end} lie outside the file of {self.nbytes}")
-        out = np.empty(end - begin, np.uint8)
+        stop = end - begin if stop is None else stop
+        if not 0 <= start <= stop <= end - begin:
+            raise ValueError(f"bytes {start} to {stop} are wanted of {end - begin}")
+        out = np.empty(stop - start, np.uint8)
         self._file.seek(self._start + begin)
-        if self._file.readinto(out.data) != len(out):
-            raise ValueError(f"bytes {begin} to {end} could not be read in full")
-        return out
+        crc32 = self._read(0, start, None, 0)
+        crc32 = self._read(start, stop, out, crc32)
+        return out, f"{self._read(stop, end - begin, None, crc32):08x}"
+
+    def _read(self, start: int, stop: int, out: Array | None, crc32: int) -> int:
+        """Read on, into `out` or past it, a chunk at a time; the crc32 so far."""
+        for at in range(start, stop, CHUNK):
+            size = min(CHUNK, stop - at)
+            piece = np.empty(size, np.uint8) if out is None else out[at - start:at - start + size]
+            if self._file.readinto(piece.data) != size:
+                raise ValueError(f"bytes {at} to {at + size} could not be read in full")
+            crc32 = zlib.crc32(piece.data, crc32)
+        return crc32

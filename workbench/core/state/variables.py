@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import itertools
 import operator
 import sys
@@ -18,7 +19,7 @@ from workbench.core.device.interface import Device, make_device, type_of
 from workbench.core.graph.dtype import DType, float32
 from workbench.core.graph.shape import Shape
 
-__all__ = ["Container", "Context", "VariableState", "at_once", "update_together", "updates"]
+__all__ = ["Container", "Context", "VariableState", "at_once", "snapshot_together", "update_together", "updates"]
 
 Array = np.ndarray[Any, Any]
 R = TypeVar("R")
@@ -161,6 +162,18 @@ def at_once(*calls: Call) -> None:
     Ctrl-C is heard by the interpreter alone: it comes before all of them or after.
     """
     collections.deque(itertools.starmap(operator.call, calls), maxlen=0)
+
+
+def snapshot_together(states: Sequence[VariableState]) -> list[tuple[int, Array]]:
+    """(version, value) of each, of one moment: an update of several variables is in all of them or in none.
+
+    NOTE: call it on a thread of its own: in the main thread Ctrl-C may come between a lock and the `with` that frees it,
+    and there may be too many locks for one `with` in another.
+    """
+    with contextlib.ExitStack() as held:
+        for state in sorted(states, key=id):
+            held.enter_context(state._pointer)
+        return [state.snapshot() for state in states]
 
 
 def update_together(states: Sequence[VariableState], kernel: Callable[..., None], *arguments: Any,

@@ -1,0 +1,89 @@
+"""Checkpoints of a cluster: written and read by the tasks that hold the variables, on any number of them."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench import errors
+from workbench.cluster.chief.cluster import Cluster
+from workbench.cluster.link.buffers import BufferPool
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+
+ROWS = 30_000      # of 16 float32: 1.9 MB, no frame of the protocol itself is as large
+TABLE = np.random.default_rng(1).standard_normal((ROWS, 16)).astype(np.float32)
+
+
+@pytest.fixture
+def received(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Bytes of every buffer that this process, the chief, takes for what is too large for a connection's own."""
+    taken: list[int] = []
+    take = BufferPool.take
+
+    def counted(self: BufferPool, nbytes: int) -> Any:
+        taken.append(nbytes)
+        return take(self, nbytes)
+    monkeypatch.setattr(BufferPool, "take", counted)
+    return taken
+
+
+def parts(servers: int) -> Iterator[wb.Variable]:
+    for number, rows in enumerate(np.array_split(np.arange(ROWS), servers)):
+        with wb.device(f"/job:ps/task:{number}"):
+            yield wb.Variable(lambda rows=rows: wb.zeros([len(rows), 16]), name=f"part_{number}")
+
+
+def model(servers: int) -> tuple[list[wb.Variable], wb.Variable, wb.train.Saver]:
+    table = list(parts(servers))
+    with wb.device(f"/job:ps/task:{servers - 1}"):
+        step = wb.train.get_or_create_global_step()
+    return table, step, wb.train.Saver({"table": table, "step": step}, sharded=True)
+
+
+def test_no_value_passes_through_the_chief_and_any_number_of_servers_goes_on(client, received, tmp_path: Path):
+    path = None
+    for servers in (3, 1, 2):
+        with Cluster(client, servers, 1) as cluster, wb.Graph().as_default(), wb.Session(cluster) as session:
+            table, step, saver = model(servers)
+            if path is None:
+                session.run(wb.global_variables_initializer())
+                for part, value in zip(table, np.array_split(TABLE, servers)):
+                    part.load(value, session)
+                session.run(step.assign(41))
+            received.clear()
+            if path is not None:
+                saver.restore(session, path)
+            path = saver.save(session, tmp_path / f"m{servers}", step)
+            assert sum(received) < TABLE.nbytes / servers / 2
+            values = session.run(table)
+            assert sum(received) >= TABLE.nbytes                # what is fetched does pass, and is counted
+            assert path == str(tmp_path / f"m{servers}-41") and len(list(tmp_path.glob(f"m{servers}-*.safetensors"))) == servers
+            assert np.concatenate(values).tobytes() == TABLE.tobytes()
+            assert int(session.run(step)) == 41
+
+
+def test_damage_on_one_server_changes_no_variable_on_any(client, tmp_path: Path):
+    with Cluster(client, 2, 1) as cluster, wb.Graph().as_default(), wb.Session(cluster) as session:
+        table, _, saver = model(2)
+        session.run(wb.global_variables_initializer())
+        path = saver.save(session, tmp_path / "m", 0)
+        session.run([part.assign_add(wb.ones(part.shape)) for part in table])
+        shard = next(tmp_path.glob("*-00001-of-00002.safetensors"))
+        shard.write_bytes(shard.read_bytes()[:-1] + b"!")
+        with pytest.raises(errors.DataLossError, match=r"tensor 'table' in m-0\S+ has crc32 .* no good checkpoint is left in"):
+            saver.restore(session, path)
+        assert all((part == 1).all() for part in session.run(table))
+
+
+def test_a_folder_of_one_task_alone_is_refused(client, tmp_path: Path):
+    """Memory is each process's own, as is the disk of a machine without a shared folder."""
+    with Cluster(client, 1, 1) as cluster, wb.Graph().as_default(), wb.Session(cluster) as session:
+        _, _, saver = model(1)
+        session.run(wb.global_variables_initializer())
+        with pytest.raises(errors.FailedPreconditionError, match="all tasks and this process must see one folder, so give a"):
+            saver.save(session, f"memory://{tmp_path.name}/m", 0)

@@ -1,0 +1,86 @@
+"""Checkpoints as operations: the task that holds variables writes them, and reads them back (paper §4.3)."""
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.graph.build import returns_list
+from workbench.core.graph.dtype import as_dtype, string
+from workbench.core.graph.opdef import op
+from workbench.core.graph.shape import Shape, as_shape
+from workbench.core.state import checkpoint
+from workbench.core.state.checkpoint import Part
+from workbench.core.state.variables import snapshot_together
+
+STATE: dict[str, Any] = {"stateful": True, "differentiable": False}
+
+
+def _text(value):
+    raw = value.item() if isinstance(value, np.ndarray) else value
+    return raw.decode("utf-8", "surrogateescape") if isinstance(raw, bytes) else str(raw)
+
+
+@op("base[] *handles[] -> []", types="string resource -> string", context=True, blocking=True, **STATE)
+def save(context, base, *handles, parts, index=0, count=1):
+    """Write the variables into shard `index` of `count` of the checkpoint at `base`, beside them; gives the shard's record
+    as JSON, for whoever publishes the checkpoint.
+
+    `parts` has (name,) for each variable, or (name, start, shape) for one that is a block of a larger tensor. All are of
+    one moment: an update is in all of them or in none. Nothing waits for the disk but this step. Raises
+    FailedPreconditionError for a variable without a value or a folder that cannot be written, ResourceExhaustedError when
+    the disk is full.
+    """
+    stop = threading.Event()
+    context.on_cancel(stop.set)
+
+    def check():
+        if stop.is_set():
+            raise errors.CancelledError(f"save: the step was stopped while {_text(base)} was written; save again")
+
+    def write():
+        try:
+            pinned = snapshot_together(handles)
+            tensors = [(name, _part(block, handle.device.copy_out(value)))
+                       for (name, *block), handle, (_, value) in zip(parts, handles, pinned)]
+            record = checkpoint.write_shard(_text(base), tensors, index, count, check)
+            context.done(np.asarray(json.dumps(record).encode(), object))
+        except BaseException as error:
+            context.fail(error)
+    threading.Thread(target=write, daemon=True, name="workbench-save").start()
+
+
+def _part(block, value):
+    return Part(value, *block) if block else value
+
+
+def _restored(inputs, attrs):
+    return [as_shape(shape) for shape in attrs["shapes"]]
+
+
+@op("path[] -> ?", types="string ->", dtypes=lambda dtypes, attrs: [as_dtype(t) for t in attrs["dtypes"]],
+    shape=returns_list(_restored), **STATE)
+def restore(path, *, tensors, dtypes, shapes, starts=(), reshape=False):
+    """Tensors of a checkpoint by name, each of the dtype and shape (may be partly unknown) announced for it.
+
+    `starts` may tell for each where the block of its shape begins in the whole tensor, None for a whole one. With
+    `reshape` a whole tensor may have another shape of as many elements. Raises NotFoundError (no such checkpoint, or a name
+    that it does not hold), DataLossError (damaged, and where), InvalidArgumentError (another dtype or shape).
+    """
+    base = _text(path)
+    known = checkpoint.contents(base)
+    found = []
+    for name, dtype, shape, start in zip(tensors, dtypes, shapes, starts or (None,) * len(tensors)):
+        wanted = as_shape(shape)
+        value = checkpoint.read_part(known.path, name, start, wanted.static if start is not None else ())
+        if reshape and start is None and wanted.known and value.size == wanted.num_elements():
+            value = value.reshape(wanted.static)
+        if value.dtype != as_dtype(dtype).numpy or not wanted.compatible(Shape(value.shape)):
+            raise errors.InvalidArgumentError(f"restore: {name!r} is announced as {as_dtype(dtype).name}{wanted} but the "
+                                              f"checkpoint {known.path} holds {value.dtype}{Shape(value.shape)}; build the "
+                                              "model that was saved")
+        found.append(value if as_dtype(dtype) is not string else np.asarray(value, object))
+    return found if len(found) > 1 else found[0]
