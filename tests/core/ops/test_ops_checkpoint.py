@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 from pathlib import Path
@@ -137,10 +138,10 @@ READ_ONLY = """
     import numpy as np
     import workbench as wb
     from workbench import errors
-    os.setuid(65534)                 # whoever runs the tests: permissions hold for nobody
     w = wb.Variable(np.ones(3), name="w")
     with wb.Session() as session:
         session.run(w.initializer)
+        os.setuid(65534)                 # whoever runs the tests: permissions hold for nobody
         try:
             wb.train.Saver().save(session, sys.argv[1])
         except errors.FailedPreconditionError as problem:
@@ -149,15 +150,14 @@ READ_ONLY = """
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody without permissions")
-def test_a_read_only_folder_is_one_clear_error(tmp_path: Path):
-    folder = tmp_path / "kept"
-    folder.mkdir(mode=0o555)
-    for parent in [tmp_path, *tmp_path.parents][:3]:
-        parent.chmod(0o755)
-    done = subprocess.run([sys.executable, "-c", textwrap.dedent(READ_ONLY), str(folder / "m")], capture_output=True, text=True,
-                          timeout=60, check=False)
+def test_a_read_only_folder_is_one_clear_error():
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o555)
+        done = subprocess.run([sys.executable, "-c", textwrap.dedent(READ_ONLY), f"{folder}/m"], capture_output=True, text=True,
+                              timeout=60, check=False)
+        left = os.listdir(folder)
     assert f"checkpoint: {folder}/m." in done.stdout and "Permission denied" in done.stdout, done.stderr
-    assert "choose another folder, or make thistable" in done.stdout and list(folder.iterdir()) == []
+    assert "choose another folder, or make this one writable" in done.stdout and left == []
 
 
 def test_a_writer_that_is_told_to_stop_leaves_no_file(tmp_path: Path):
