@@ -74,7 +74,6 @@ class Writer:
 
     def __init__(self, function: Function, liveness: Liveness, marks: list[Marked] | None, count: int) -> None:
         self.function, self.liveness, self.marks, self._kernels = function, liveness, marks, count
-        self._defined: dict[int, set[int]] = {}
         self._loop = -1                        # number of the mark of the loop being written
 
     # names
@@ -121,15 +120,9 @@ class Writer:
         """Drop locals after their last use: a variable's buffer is free for in-place updates once nobody holds it."""
         dead = [v.symbol for v in dict.fromkeys((*line.inputs, *line.outputs)) if isinstance(v, Local)
                 and self.liveness.last_line.get(v.key) == (block, position) and v not in block.results
-                and v.key in self._defined_in(block)]
+                and self.liveness.made_in.get(v.key) is block]
         if dead:
             self.put(depth, " = ".join(dead) + " = None")
-
-    def _defined_in(self, block: Block) -> set[int]:
-        if id(block) not in self._defined:
-            self._defined[id(block)] = {v.key for line in block.lines if isinstance(line, Instruction)
-                                        for v in line.outputs}
-        return self._defined[id(block)]
 
     def branch(self, line: Branch, depth: int) -> None:
         for word, block in ((f"if {self.symbol(line.pred)}:", line.then), ("else:", line.otherwise)):
@@ -230,13 +223,13 @@ def _in_parts(code: SegmentCode, liveness: Liveness, marks: list[Marked] | None,
 def _crossing(code: SegmentCode, starts: list[int]) -> list[list[str]]:
     """For each part the locals that it or a later one reads and that exist before it."""
     lines = code.block.lines
-    made = [{v.symbol for v in _made(line)} for line in lines]
     live = {v.symbol for v in code.block.results if isinstance(v, Local)}
     found: list[list[str]] = []
-    for position in reversed(range(len(lines))):
-        live = (live - made[position]) | {v.symbol for v in _read(lines[position]) if isinstance(v, Local)}
-        if position in starts:
-            found.append(sorted(live))
+    for start, end in reversed(list(zip(starts, [*starts[1:], len(lines)]))):
+        for line in reversed(lines[start:end]):
+            live.difference_update([v.symbol for v in _made(line)])
+            live.update([v.symbol for v in _read(line) if isinstance(v, Local)])
+        found.append(sorted(live))
     found[-1] = [v.symbol for v in code.inputs]
     return found[::-1]
 

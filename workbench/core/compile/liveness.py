@@ -17,6 +17,7 @@ class Liveness:
         self.last: dict[int, int] = {}
         self.clock = 0
         self.last_line: dict[int, tuple[Block, int]] = {}    # local -> where it is read last
+        self.made_in: dict[int, Block] = {}                  # what an instruction makes -> the block it stands in
         self._overwrites: list[tuple[int, int, int]] = []    # (time, buffer written, buffer it may be written over)
 
     def block(self, block: Block) -> None:
@@ -33,6 +34,7 @@ class Liveness:
             for value in line.values:
                 self.use(value)
                 self.last_line[value.key] = (block, position)
+            self.made_in.update((value.key, block) for value in line.outputs)
             self._note_overwrite(line)
             return
         nested = (line.then, line.otherwise) if isinstance(line, Branch) else (line.condition, line.body)

@@ -12,7 +12,7 @@ from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.program import Program, is_back_edge, topological
 from workbench.core.ops.flow import set_back_edge
 from workbench.core.passes.lower import ambient
-from workbench.core.passes.rewrite import rewrite
+from workbench.core.passes.rewrite import copied
 
 __all__ = ["Frames", "Path", "share_frames", "steers"]
 
@@ -58,7 +58,7 @@ def share_frames(program: Program, placement: Mapping[str, str]) -> Frames:
     """
     if not any(op.type == "enter" for op in program.graph.operations) or len(set(placement.values())) < 2:
         return Frames(program, dict(placement))
-    program = rewrite(program, lambda op, inputs, state: None)
+    program = copied(program)
     frames = Frames(program, dict(placement))
     inside = _paths(program, frames.paths)
     wanted = _receivers(program, placement, frames.paths)

@@ -1,10 +1,9 @@
 """Which segments are heavy, and which may therefore run at the same time and must not share memory."""
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-
-import numpy as np
 
 from workbench.core.compile.forms import Block, Branch, Instruction
 from workbench.core.compile.memory import ALIGNMENT, Layout, assign_offsets
@@ -36,7 +35,7 @@ def _weight(block: Block) -> int:
 
 def _bytes(value: object) -> int:
     shape, dtype = value.shape, value.dtype      # type: ignore[attr-defined]
-    return LIGHT if shape is None else int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    return LIGHT if shape is None else math.prod(shape) * dtype.itemsize
 
 
 def regions(light: Sequence[bool], before: Sequence[Iterable[int]], repeated: bool) -> list[int]:

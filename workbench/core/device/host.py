@@ -1,6 +1,7 @@
 """The CPU as a device: NumPy arrays, kernels that have run when they return."""
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +22,7 @@ class HostDevice:
         self.name, self.memory = name, Memory(name, limit)
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], what: str) -> HostArray:
-        nbytes = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        nbytes = math.prod(shape) * dtype.itemsize
         self.memory.take(nbytes, what)
         try:
             array: HostArray = np.empty(shape, dtype)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -56,7 +57,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "cons
     array = to_array(value, wanted, "constant")
     if shape is not None:
         target = tuple(int(d) for d in shape)
-        if array.size not in (1, int(np.prod(target))):
+        if array.size not in (1, math.prod(target)):
             raise errors.ShapeError(f"constant: {array.size} values do not fill shape {list(target)}; give one value "
                                     "or as many as the shape holds")
         array = np.broadcast_to(array.reshape(()), target) if array.size == 1 else array.reshape(target)

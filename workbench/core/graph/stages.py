@@ -79,10 +79,20 @@ class Stages:
 
 
 def _same(before: Operation, op: Operation) -> bool:
-    """Would the records of both be equal, apart from the device?"""
-    return before is op or (
-        before.definition is op.definition and before.device == op.device and before.source == op.source
-        and len(before.inputs) == len(op.inputs)
-        and [c.name for c in before.control_inputs] == [c.name for c in op.control_inputs]
-        and all(a.index == b.index and a.op.name == b.op.name for a, b in zip(before.inputs, op.inputs))
-        and [(t.dtype, t.shape) for t in before.outputs] == [(t.dtype, t.shape) for t in op.outputs])
+    """Would the records of both be equal, apart from the device? Asked of every node of every stage."""
+    if before is op:
+        return True
+    if (before.definition is not op.definition or before.device != op.device or before.source != op.source
+            or len(before.inputs) != len(op.inputs) or len(before.outputs) != len(op.outputs)
+            or len(before.control_inputs) != len(op.control_inputs)):
+        return False
+    for a, b in zip(before.inputs, op.inputs):
+        if a.op.name != b.op.name or a.index != b.index:
+            return False
+    for first, second in zip(before.control_inputs, op.control_inputs):
+        if first.name != second.name:
+            return False
+    for a, b in zip(before.outputs, op.outputs):
+        if a.dtype is not b.dtype or (a.shape is not b.shape and a.shape != b.shape):
+            return False
+    return True

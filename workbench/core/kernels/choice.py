@@ -1,6 +1,7 @@
 """How the planner talks to kernel libraries: specs in, a choice out, bound once, called every step."""
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -33,7 +34,7 @@ class Spec:
     def nbytes(self) -> int:
         if self.layout is not None:
             return self.layout.nbytes
-        return int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        return math.prod(self.shape) * self.dtype.itemsize
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -36,7 +37,7 @@ def _plain(specs: Sequence[Spec], dtype: str = "float32") -> bool:
 
 
 def _elements(spec: Spec) -> int:
-    return int(np.prod(spec.shape, dtype=np.int64))
+    return math.prod(spec.shape)
 
 
 def _rowwise(name: str) -> Select:
@@ -78,7 +79,7 @@ def _select_sum(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Seque
         name, terms = "sum_rows", shape[-1]
         sizes = (_elements(outputs[0]), terms)
     elif axes == tuple(range(len(axes))):
-        terms = int(np.prod(shape[:len(axes)]))
+        terms = math.prod(shape[:len(axes)])
         name, sizes = "sum_columns", (terms, _elements(outputs[0]))
     else:
         return None

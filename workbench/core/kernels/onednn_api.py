@@ -113,6 +113,8 @@ class Api:
             raise UnimplementedError(f"onednn: {path.name} has version {self.version} but 3 is needed; install the "
                                      "wheel onednn-cpu-gomp, or set WB_LIBRARIES without onednn")
         self.engine = self._out("dnnl_engine_create", CPU, ctypes.c_size_t(0))
+        # In order, and without state on the CPU, where a call returns when its work is done: one serves all threads.
+        self.stream = self._out("dnnl_stream_create", self.engine, ctypes.c_uint(1))
         self.openmp = self._openmp()
 
     def _openmp(self) -> Callable[[int], None]:
@@ -142,10 +144,6 @@ class Api:
         made = Pointer()
         self.check(getattr(self.library, name)(ctypes.byref(made), *arguments), name)
         return made
-
-    def stream(self) -> Pointer:
-        """A new in-order stream; on the CPU a call returns when its work is done."""
-        return self._out("dnnl_stream_create", self.engine, ctypes.c_uint(1))
 
     # Memory descriptors
 
@@ -280,12 +278,9 @@ class Api:
     def destroy_memory(self, memory: Pointer) -> None:
         self.check(self.library.dnnl_memory_destroy(memory), "dnnl_memory_destroy")
 
-    def destroy_stream(self, stream: Pointer) -> None:
-        self.check(self.library.dnnl_stream_destroy(stream), "dnnl_stream_destroy")
-
-    def prepared(self, primitive: Pointer, stream: Pointer, arguments: Any) -> partial[int]:
+    def prepared(self, primitive: Pointer, arguments: Any) -> partial[int]:
         """A callable without parameters that runs `primitive` on `arguments` and returns the status."""
-        return partial(self.execute, primitive, stream, ctypes.c_int(len(arguments)), arguments)
+        return partial(self.execute, primitive, self.stream, ctypes.c_int(len(arguments)), arguments)
 
 
 def find() -> Path | None:

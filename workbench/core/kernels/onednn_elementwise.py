@@ -5,6 +5,7 @@ vector. Padding inside a format is zero and stays zero: ReLU and sums map zeros 
 """
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -55,7 +56,7 @@ class Alike:
             for spec, one in zip(specs, formats))
         count = specs[0].nbytes // 4 if self.format is None else self.format.nbytes // 4
         if self.format is None:
-            count = int(np.prod(specs[0].shape, dtype=np.int64))
+            count = math.prod(specs[0].shape)
         self.vector = contiguous((count,), (0,))
 
 
@@ -137,7 +138,7 @@ class Channels:
     def __init__(self, attributes: Mapping[str, Any], spec: Spec, free: bool, rows: bool = False) -> None:
         first = attributes.get("data_format", "NHWC") == "NCHW" and len(spec.shape) == 4
         self.channels = spec.shape[1 if first else -1]
-        self.shape: tuple[int, ...] = (int(np.prod(spec.shape, dtype=np.int64)) // self.channels, self.channels)
+        self.shape: tuple[int, ...] = (math.prod(spec.shape) // self.channels, self.channels)
         self.wanted: Layout | None = None
         self.format: Format | None = None
         if not first:

@@ -37,11 +37,9 @@ class Step(NamedTuple):
     places: tuple[tuple[int, Place], ...]
 
 
-def _free(library: Api, streams: list[Pointer], memories: list[Pointer]) -> None:
+def _free(library: Api, memories: list[Pointer]) -> None:
     for memory in memories:
         library.destroy_memory(memory)
-    for stream in streams:
-        library.destroy_stream(stream)
 
 
 class Program:
@@ -53,7 +51,6 @@ class Program:
         library = api()
         self._set = library.set_handle
         self._steps = steps      # they keep the primitives alive
-        streams = [library.stream()]
         memories: list[Pointer] = []
         self._pending: list[tuple[Pointer, int, int]] = []
         self._moving: list[tuple[Pointer, int, int]] = []
@@ -72,8 +69,8 @@ class Program:
                 arguments[index] = ExecuteArgument(argument, memory.value)
                 fixed = place.position < len(static) and static[place.position]
                 (self._pending if fixed else self._moving).append((memory, *place))
-            self._runs.append(library.prepared(step.primitive.pointer, streams[0], arguments))
-        weakref.finalize(self, _free, library, streams, memories)
+            self._runs.append(library.prepared(step.primitive.pointer, arguments))
+        weakref.finalize(self, _free, library, memories)
 
     def _point(self, handles: Sequence[tuple[Pointer, int, int]], arrays: Sequence[Any]) -> None:
         place = self._set

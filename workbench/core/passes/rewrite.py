@@ -8,7 +8,7 @@ from typing import Any
 from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.program import Program, is_back_edge, needed, topological
 
-__all__ = ["Rewrite", "rewrite"]
+__all__ = ["Rewrite", "copied", "rewrite"]
 
 
 class Rewrite:
@@ -114,8 +114,27 @@ Visit = Callable[[Operation, list[Tensor], Rewrite], "list[Tensor] | None"]
 def rewrite(program: Program, visit: Visit) -> Program:
     """Copy `program`, asking `visit(op, new inputs, state)` for each operation's replacement outputs (None = copy).
 
-    Controls on a replaced operation move to the producers of its replacement. What nobody needs is left behind.
+    Controls on a replaced operation move to the producers of its replacement. What nobody needs is left behind. Where
+    nothing is replaced or left behind the result is `program` itself.
     """
+    kept = True
+
+    def noting(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
+        nonlocal kept
+        outputs = visit(op, inputs, state)
+        kept = kept and outputs is None
+        return outputs
+
+    new = _walked(program, noting)
+    return program if kept and len(new.graph.operations) == len(program.graph.operations) else new
+
+
+def copied(program: Program) -> Program:
+    """The same program in a graph of its own, which may be changed in place."""
+    return _walked(program, lambda op, inputs, state: None)
+
+
+def _walked(program: Program, visit: Visit) -> Program:
     state = Rewrite(op.name for op in program.graph.operations)
     for op in topological(needed([*program.roots, *(t.op for t in program.feeds)])):
         inputs = state.inputs(op)
