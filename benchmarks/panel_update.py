@@ -1,4 +1,9 @@
-"""What the kernel pays for the live views: CPU and bytes per update, at 8, 64 and 256 tasks; prints, asserts nothing."""
+"""What the kernel pays for the live views: CPU and bytes per update, at 8, 64 and 256 tasks; prints, asserts nothing.
+
+    python -m benchmarks.panel_update [TOPIC ...]
+
+One look at the journal and one page's update, packed; then the look alone, and what seven more pages add to one.
+"""
 from __future__ import annotations
 
 import json
@@ -11,7 +16,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from workbench.core.trace import Journal, Span
-from workbench.viz.live import LiveModel
+from workbench.viz.hub import Hub
+from workbench.viz.views import VIEWS
 from workbench.widgets.wire import pack
 
 UPDATES, STEPS = 60, 2      # updates measured, and new steps in each: twenty steps a second
@@ -35,32 +41,42 @@ def step(journal: Journal, number: int, start: float, workers: int, servers: int
         journal.span(Span("segment", "apply", f"/job:ps/task:{i}", "", 0, end - 0.002, end, number, executable="session_0_1"))
 
 
-def measure(workers: int) -> tuple[list[float], list[int]]:
-    """(milliseconds of CPU, bytes) of each update."""
+def measure(workers: int, topics: list[str], pages: int = 1) -> tuple[list[float], list[float], list[int]]:
+    """(milliseconds of CPU of the look, of telling all pages, bytes for one page) of each update."""
     journal = Journal(capacity=500_000)
     journal.enabled = True
-    model, costs, sizes = LiveModel(journal), [], []
-    number = 0
+    hub = Hub(journal)
+    watchers = [hub.watcher() for _ in range(pages)]
+    for watcher in watchers:
+        watcher.watch(dict.fromkeys(topics))
+    looks, tells, sizes, number = [], [], [], 0
     for _ in range(UPDATES):
         for _ in range(STEPS):
             step(journal, number, time.perf_counter() - 1.0, workers)
             number += 1
         began = time.thread_time()
-        frame = model.frame()
-        data, buffers = pack(frame) if frame is not None else ({}, [])
-        costs.append(1e3 * (time.thread_time() - began))
-        sizes.append(len(json.dumps(data)) + sum(map(len, buffers)))
+        hub.look()
+        looked, packed = time.thread_time(), []
+        for watcher in watchers:
+            watcher.take(time.monotonic(), lambda update, packed=packed: packed.append(pack(update)))
+        told = time.thread_time()
+        looks.append(1e3 * (looked - began))
+        tells.append(1e3 * (told - looked))
+        sizes.append(sum(len(json.dumps(data)) + sum(map(len, buffers)) for data, buffers in packed[:1]))
         time.sleep(0.1)
-    return costs, sizes
+    return looks, tells, sizes
 
 
 def main() -> None:
-    print("   CPU in milliseconds and kB, per update")
-    print(f"{'tasks':>6}  {'mean':>8}  {'median':>8}  {'longest':>8}  {'mean kB':>8}  {'largest kB':>10}")
+    topics = sys.argv[1:] or list(VIEWS)
+    print(f"   {', '.join(topics)}: CPU in milliseconds and kB, per update")
+    print(f"{'tasks':>6}  {'mean':>8}  {'median':>8}  {'longest':>8}  {'7 more':>8}  {'mean kB':>8}  {'largest kB':>10}")
     for workers in (4, 60, 252):
-        costs, sizes = measure(workers)
+        looks, tells, sizes = measure(workers, topics)
+        costs = [look + tell for look, tell in zip(looks, tells)]
+        more = statistics.fmean(measure(workers, topics, 8)[1]) - statistics.fmean(tells)
         print(f"{workers + 4:6}  {statistics.fmean(costs):8.2f}  {statistics.median(costs):8.2f}  {max(costs[1:]):8.2f}  "
-              f"{statistics.fmean(sizes) / 1e3:8.1f}  {max(sizes) / 1e3:10.1f}")
+              f"{more:8.2f}  {statistics.fmean(sizes) / 1e3:8.1f}  {max(sizes) / 1e3:10.1f}")
 
 
 if __name__ == "__main__":

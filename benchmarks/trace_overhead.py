@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,7 +20,10 @@ import workbench as wb
 from benchmarks import convnets, softmax_step
 from benchmarks.harness import compare, report
 from workbench.core.trace import journal
-from workbench.viz.live import LiveModel
+from workbench.viz.hub import Hub
+from workbench.viz.schema import Update
+from workbench.viz.views import VIEWS
+from workbench.widgets.wire import pack
 
 FRAME = 0.1      # seconds between two frames of a panel
 BAR = 1.03
@@ -31,14 +35,21 @@ class Panel:
     def __init__(self) -> None:
         self.frames = 0
         self.open, self._ended = threading.Event(), threading.Event()
-        self._model = LiveModel(journal)
+        self._hub = Hub(journal)
+        self._watcher = self._hub.watcher()
+        self._watcher.watch(dict.fromkeys(VIEWS))
         self._thread = threading.Thread(target=self._draw, name="panel", daemon=True)
         self._thread.start()
 
     def _draw(self) -> None:
         while not self._ended.wait(FRAME):
-            if self.open.is_set() and self._model.frame() is not None:
-                self.frames += 1
+            if self.open.is_set():
+                self._hub.look()
+                self._watcher.take(time.monotonic(), self._send)
+
+    def _send(self, update: Update) -> None:
+        pack(update)
+        self.frames += 1
 
     def close(self) -> None:
         self._ended.set()

@@ -103,7 +103,7 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
       app.commands.addCommand(CommandIDs[name], {
         label: `Workbench: ${name[0].toUpperCase()}${name.slice(1)} Training`,
         isEnabled: () => live.link?.connected ?? false,
-        execute: () => live.link?.send(name)
+        execute: () => live.link?.command(name)
       });
     }
     live.changed.connect(() => {

@@ -1,16 +1,21 @@
 /** What crosses the wire: the generated records, and how binary columns come out of a message. */
 export * from './generated';
-import { GraphView } from './generated';
+import { GraphChoice, GraphView } from './generated';
 
 export const TARGET = 'workbench.live';
 
-/** Sent instead of a GraphView while only the timings changed. */
-export type GraphTimings = Pick<GraphView, 'key' | 'stats' | 'note' | 'graphs'>;
+/** A graph as it is drawn, and those that can be drawn instead. */
+export interface GraphState extends GraphView {
+  graphs: GraphChoice[];
+}
 
-/** Put binary number lists (`{"#f4": index}`, `{"#f8": index}`) back where they belong; records have no inherited names. */
-export function unpack(data: unknown, buffers: (ArrayBuffer | ArrayBufferView)[]): unknown {
+/**
+ * Put binary number lists (`{"#f4": index}`, `{"#f8": index}`) and deflated JSON (`{"#z": index}`) back where they belong;
+ * records have no inherited names.
+ */
+export async function unpack(data: unknown, buffers: (ArrayBuffer | ArrayBufferView)[]): Promise<unknown> {
   if (Array.isArray(data)) {
-    return data.map(item => unpack(item, buffers));
+    return Promise.all(data.map(item => unpack(item, buffers)));
   }
   if (data === null || typeof data !== 'object') {
     return data;
@@ -22,9 +27,13 @@ export function unpack(data: unknown, buffers: (ArrayBuffer | ArrayBufferView)[]
   if (typeof record['#f8'] === 'number') {
     return new Float64Array(bytes(buffers[record['#f8']]));
   }
+  if (typeof record['#z'] === 'number') {
+    const inflated = new Blob([bytes(buffers[record['#z']])]).stream().pipeThrough(new DecompressionStream('deflate'));
+    return new Response(inflated).json();
+  }
   const made: Record<string, unknown> = Object.create(null);
   for (const [name, item] of Object.entries(record)) {
-    made[name] = unpack(item, buffers);
+    made[name] = await unpack(item, buffers);
   }
   return made;
 }

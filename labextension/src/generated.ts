@@ -1,7 +1,7 @@
-/** Written from workbench/viz/schema.py by _build/contract.py; never edited. */
+/** Written from workbench/viz/schema.py and workbench/viz/views/ by _build/contract.py; never edited. */
 
-export const VERSION = 2;
-export const CONTRACT = '72663fd3495f';
+export const VERSION = 3;
+export const CONTRACT = 'e914d004407e';
 
 export type State =
   | 'empty'
@@ -16,7 +16,7 @@ export type State =
   | 'finished'
   | 'stopped'
   | 'failed';
-export type Command = 'pause' | 'resume' | 'stop' | 'expand' | 'collapse' | 'show' | 'ack';
+export type Command = 'watch' | 'ack' | 'pause' | 'resume' | 'stop';
 
 export interface TaskRecord {
   time: number;
@@ -46,6 +46,38 @@ export interface Status {
   records_lost: number;
 }
 
+export interface Hello {
+  v: number;
+  contract: string;
+  kind: string;
+}
+
+export interface Request {
+  v: number;
+  id: number;
+  command: Command;
+  run: string;
+  argument: unknown;
+}
+
+export interface Answer {
+  id: number;
+  ok: boolean;
+  error: string;
+  status: Partial<Status>;
+  v: number;
+  kind: string;
+}
+
+export interface Update {
+  seq: number;
+  status: Partial<Status>;
+  topics: Partial<Topics>;
+  faults: Record<string, string>;
+  v: number;
+  kind: string;
+}
+
 export interface GraphNode {
   id: string;
   label: string;
@@ -72,7 +104,26 @@ export interface GraphView {
   devices: DeviceColor[];
   stats: Record<string, number>;
   note: string;
-  graphs: GraphChoice[];
+}
+
+export interface Picture {
+  dot: string;
+  nodes: GraphNode[];
+  devices: DeviceColor[];
+}
+
+export interface GraphUpdate {
+  key: string;
+  picture: Picture | null;
+  times: ArrayLike<number>;
+  note: string;
+  graphs: GraphChoice[] | null;
+}
+
+export interface GraphParameters {
+  key?: string;
+  opened?: string[];
+  closed?: string[];
 }
 
 export interface TaskSteps {
@@ -84,11 +135,19 @@ export interface TaskSteps {
   p95: number;
   count: number;
   ends: ArrayLike<number>;
+  fresh: boolean;
+}
+
+export interface Cut {
+  start: number;
+  end: number;
 }
 
 export interface StepView {
   tasks: TaskSteps[];
   more: number;
+  window: number;
+  cuts: Cut[];
 }
 
 export interface Series {
@@ -97,10 +156,12 @@ export interface Series {
   steps: ArrayLike<number>;
   values: ArrayLike<number>;
   count: number;
+  fresh: boolean;
 }
 
 export interface SeriesView {
   series: Series[];
+  names: string[];
 }
 
 export interface Straggler {
@@ -132,14 +193,26 @@ export interface StragglerView {
   more: number;
 }
 
-export interface Frame {
-  seq: number;
-  status: Status;
-  graph: GraphView | null;
-  steps: StepView | null;
-  series: SeriesView | null;
-  stragglers: StragglerView | null;
-  lost: Record<string, number>;
-  v: number;
-  kind: string;
+export interface _Sent {
+  version: number;
+  executables: string[];
+  newest: Record<string, number>;
 }
+
+/** What travels under each topic. */
+export interface Topics {
+  graph: GraphUpdate;
+  series: SeriesView;
+  steps: StepView;
+  work: StragglerView;
+}
+
+/** What a page may say of each topic that it watches. */
+export interface Parameters {
+  graph: GraphParameters;
+  series: Record<string, never>;
+  steps: Record<string, never>;
+  work: Record<string, never>;
+}
+
+export type Topic = keyof Topics;

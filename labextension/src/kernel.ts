@@ -1,32 +1,13 @@
-/** One live link per kernel: frames in, commands out, found again after a reload or a restart. */
+/** One live link per kernel: updates in, requests out and answered, found again after a reload or a restart. */
 import { Kernel, KernelMessage } from '@jupyterlab/services';
 import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 
-import {
-  Command,
-  CONTRACT,
-  Frame,
-  GraphView,
-  SeriesView,
-  Status,
-  StepView,
-  StragglerView,
-  TARGET,
-  unpack,
-  VERSION
-} from './contract';
+import { Notification } from '@jupyterlab/apputils';
 
-/** Everything the latest frames said, merged. */
-export interface Snapshot {
-  status: Status | null;
-  graph: GraphView | null;
-  steps: StepView | null;
-  series: SeriesView | null;
-  stragglers: StragglerView | null;
-}
+import { Answer, Command, CONTRACT, GraphParameters, Hello, TARGET, Topic, unpack, Update, VERSION } from './contract';
+import { merge, NOTHING, Snapshot } from './store';
 
-const NOTHING: Snapshot = { status: null, graph: null, steps: null, series: null, stragglers: null };
 const PATIENCE = 1000;
 /** Milliseconds without a word from a kernel that speaks once a second, from which this is said. */
 const SILENT = 3000;
@@ -88,22 +69,64 @@ export class LiveLink implements IDisposable {
     Signal.clearData(this);
   }
 
-  /** Say something to the kernel; answered at once even while a cell is running. */
-  send(command: Command, argument: unknown = null): void {
-    void this._route.then(subshell => this._post(subshell, command, argument));
+  /** Hear of these topics from now on, of none: only the status, once a second. */
+  watch(topics: Topic[]): void {
+    if (topics.join() !== this._topics.join()) {
+      this._topics = topics;
+      this._watch();
+    }
+  }
+
+  /** Pause, resume or stop the run that is shown; what cannot be done is said. */
+  async command(command: 'pause' | 'resume' | 'stop'): Promise<void> {
+    const answer = await this._ask(command, null, this._snapshot.status?.session);
+    if (!answer.ok) {
+      Notification.warning(answer.error, { autoClose: 6000 });
+    }
+  }
+
+  /** Open or close a scope of the graph, or show another graph. */
+  scope(action: 'expand' | 'collapse' | 'show', argument: string): void {
+    const without = (ids?: string[]) => (ids ?? []).filter(id => id !== argument);
+    const { key, opened, closed } = this._graph;
+    this._graph =
+      action === 'show'
+        ? { key: argument }
+        : action === 'expand'
+          ? { key, opened: [...without(opened), argument], closed: without(closed) }
+          : { key, opened: without(opened), closed: [...without(closed), argument] };
+    this._watch();
+  }
+
+  private _watch(): void {
+    if (this._comm) {
+      void this._ask('watch', Object.fromEntries(this._topics.map(topic => [topic, topic === 'graph' ? this._graph : {}])));
+    }
+  }
+
+  /** Answered at once even while a cell is running. */
+  private async _ask(command: Command, argument: unknown, run = ''): Promise<Answer> {
+    const id = ++this._asked;
+    const answer = new Promise<Answer>(resolve => this._waiting.set(id, resolve));
+    this._send({ id, command, argument, run });
+    return answer;
+  }
+
+  private _send(request: { id: number; command: Command; argument: unknown; run: string }): void {
+    void this._route.then(subshell => this._post(subshell, { v: VERSION, ...request }));
   }
 
   /** The kernel announced itself. */
   private _opened(comm: Kernel.IComm, message: KernelMessage.ICommOpenMsg): void {
     this._adopt(comm);
-    const { v: version, contract } = message.content.data as { v?: number; contract?: string };
+    const { v: version, contract } = message.content.data as Partial<Hello>;
     if (version !== VERSION || contract !== CONTRACT) {
       this._trouble =
         `This panel speaks version ${VERSION} (${CONTRACT}), the kernel's workbench ${version} (${contract}). ` +
         'Update the older one, then reload the page and restart the kernel.';
       this._changed.emit();
     }
-    this.send('ack', 0);
+    this._watch();
   }
 
   /** Look for a kernel that announced itself before this page was loaded. */
@@ -120,6 +143,7 @@ export class LiveLink implements IDisposable {
       this._adopt(comm);
       await this._route;
       comm.open({ v: VERSION });
+      this._watch();
     }
   }
 
@@ -171,7 +195,7 @@ export class LiveLink implements IDisposable {
     return content?.subshell_id ?? null;
   }
 
-  private _post(subshellId: string | null, command: Command, argument: unknown): void {
+  private _post(subshellId: string | null, request: object): void {
     const comm = this._comm;
     if (!comm || comm.isDisposed || this.kernel.isDisposed || this.kernel.status === 'dead') {
       return;
@@ -182,29 +206,33 @@ export class LiveLink implements IDisposable {
       username: this.kernel.username,
       session: this.kernel.clientId,
       subshellId,
-      content: { comm_id: comm.commId, data: { v: VERSION, command, argument } as any }
+      content: { comm_id: comm.commId, data: request as any }
     });
     this.kernel.sendShellMessage(message, false, true);
   }
 
+  /** Messages are unpacked one after the other: an update that takes longer is not overtaken. */
   private _received(comm: Kernel.IComm, message: KernelMessage.ICommMsgMsg): void {
-    const frame = unpack(message.content.data, message.buffers ?? []) as Frame;
-    if (this._comm !== comm || frame.kind !== 'frame') {
-      return;
-    }
-    this.send('ack', frame.seq);
     this._heard = performance.now();
-    if (frame.v !== VERSION) {
-      this._trouble = `This panel speaks version ${VERSION}, the kernel's workbench version ${frame.v}: update the older one.`;
+    this._order = this._order
+      .then(() => unpack(message.content.data, message.buffers ?? []))
+      .then(said => this._comm === comm && this._take(said as Update | Answer))
+      .catch(reason => console.error('workbench: a message of the kernel could not be read', reason));
+  }
+
+  private _take(said: Update | Answer): void {
+    if (said.v !== VERSION) {
+      this._trouble = `This panel speaks version ${VERSION}, the kernel's workbench version ${said.v}: update the older one.`;
+    } else if (said.kind === 'answer') {
+      const answer = said as Answer;
+      this._waiting.get(answer.id)?.(answer);
+      this._waiting.delete(answer.id);
+      this._snapshot = merge(this._snapshot, { ...answer, seq: 0, topics: {}, faults: {} });
+    } else {
+      const update = said as Update;
+      this._send({ id: 0, command: 'ack', argument: update.seq, run: '' });
+      this._snapshot = merge(this._snapshot, update);
     }
-    const before = this._snapshot;
-    this._snapshot = {
-      status: frame.status,
-      graph: frame.graph ? ({ ...before.graph, ...frame.graph } as GraphView) : before.graph,
-      steps: frame.steps ?? before.steps,
-      series: frame.series ?? before.series,
-      stragglers: frame.stragglers ?? before.stragglers
-    };
     this._changed.emit();
   }
 
@@ -218,6 +246,11 @@ export class LiveLink implements IDisposable {
     this._comm = null;
     this._trouble = '';
     this._snapshot = NOTHING;
+    this._graph = {};
+    this._waiting.forEach((resolve, id) =>
+      resolve({ id, ok: false, error: 'The kernel has gone; start it again', status: {}, v: VERSION, kind: 'answer' })
+    );
+    this._waiting.clear();
     if (!this._isDisposed) {
       this._changed.emit();
     }
@@ -229,6 +262,11 @@ export class LiveLink implements IDisposable {
   private _wasSilent = false;
   private _route: Promise<string | null> = Promise.resolve(null);
   private _snapshot: Snapshot = NOTHING;
+  private _topics: Topic[] = [];
+  private _graph: GraphParameters = {};
+  private _asked = 0;
+  private _waiting = new Map<number, (answer: Answer) => void>();
+  private _order: Promise<unknown> = Promise.resolve();
   private _trouble = '';
   private _isDisposed = false;
   private _changed = new Signal<this, void>(this);

@@ -2,8 +2,9 @@
 import { Message } from '@lumino/messaging';
 import { Widget } from '@lumino/widgets';
 
-import { State, Status, StragglerView } from './contract';
+import { State, Status, StragglerView, Topic } from './contract';
 import { workbenchIcon } from './icon';
+import { LiveLink } from './kernel';
 import { duration, sentence, steps } from './kit/text';
 import { ILive } from './live';
 import { GraphSection } from './panels/graph';
@@ -28,6 +29,9 @@ const WORDS: Record<State, string> = {
 };
 /** States in which something goes on that Stop can end. */
 const BUSY: State[] = ['building', 'rewriting', 'compiling', 'running', 'paused', 'waiting', 'recovering'];
+
+/** What the panel watches while it can be seen. */
+const TOPICS: Topic[] = ['graph', 'steps', 'series', 'work'];
 
 export class WorkbenchPanel extends Widget {
   constructor(
@@ -54,6 +58,7 @@ export class WorkbenchPanel extends Widget {
     this._verdict.setAttribute('aria-live', 'polite');
     this.node.append(this._header, this._trouble, this._verdict, this._empty, this._body);
     _live.changed.connect(this._changed, this);
+    document.addEventListener('visibilitychange', this._attend);
     this.update();
   }
 
@@ -73,15 +78,40 @@ export class WorkbenchPanel extends Widget {
       return;
     }
     this._live.changed.disconnect(this._changed, this);
+    document.removeEventListener('visibilitychange', this._attend);
+    this._watched?.watch([]);
     this._graph.dispose();
     this._steps.dispose();
     this._loss.dispose();
     super.dispose();
   }
 
+  protected onAfterAttach(_: Message): void {
+    this._attend();
+  }
+
   protected onAfterShow(_: Message): void {
+    this._attend();
     this.update();
   }
+
+  protected onAfterHide(_: Message): void {
+    this._attend();
+  }
+
+  protected onAfterDetach(_: Message): void {
+    this._attend();
+  }
+
+  /** Watch the kernel that is shown while one can see it: a hidden panel costs the kernel nothing. */
+  private _attend = (): void => {
+    const link = this.isVisible && !document.hidden ? this._live.link : null;
+    if (link !== this._watched) {
+      this._watched?.watch([]);
+      this._watched = link;
+    }
+    link?.watch(TOPICS);
+  };
 
   protected onActivateRequest(_: Message): void {
     (this.node.querySelector<HTMLElement>('button:not([disabled]):not([hidden])') ?? this.node).focus();
@@ -111,6 +141,7 @@ export class WorkbenchPanel extends Widget {
 
   /** The state shows at once, the pictures with the next repaint. */
   private _changed(): void {
+    this._attend();
     const status = this._live.link?.snapshot.status;
     if (status && status.state !== this.node.dataset.state && !this._header.hidden) {
       this.node.dataset.state = status.state;
@@ -176,7 +207,10 @@ export class WorkbenchPanel extends Widget {
     if (status?.state === 'failed' || (status?.state === 'stopped' && status.cause)) {
       lines.push([`${WORDS[status.state]} at ${steps(status)}: ${status.cause}.`, sentence(status.fix)]);
     }
-    for (const lost of status?.lost ?? []) {
+    for (const [topic, why] of Object.entries(this._live.link?.snapshot.faults ?? {}).filter(([, why]) => why)) {
+      lines.push([`The view "${topic}" cannot be shown.`, why]);
+    }
+    for (const lost of status?.lost.filter(one => one.cause) ?? []) {
       lines.push([`${lost.cause}.`, lost.fix]);
     }
     const text = lines.flat().join('\n');
@@ -245,7 +279,10 @@ export class WorkbenchPanel extends Widget {
 
   private _asks(pause: boolean): void {
     this._asked = pause;
-    this._live.link?.send(pause ? 'pause' : 'resume');
+    void this._live.link?.command(pause ? 'pause' : 'resume').then(() => {
+      this._asked = null;
+      this.update();
+    });
     this.update();
   }
 
@@ -259,13 +296,18 @@ export class WorkbenchPanel extends Widget {
   private _pill = document.createElement('span');
   private _facts = document.createElement('span');
   private _pause = button('Pause', 'Pause training', () => this._asks(this._pauses));
-  private _stop = button('Stop', 'Stop training: the next step raises CancelledError', () => this._live.link?.send('stop'));
-  private _graph = new GraphSection((command, argument) => this._live.link?.send(command, argument));
+  private _stop = button(
+    'Stop',
+    'Stop training: the next step raises CancelledError',
+    () => void this._live.link?.command('stop')
+  );
+  private _graph = new GraphSection((action, argument) => this._live.link?.scope(action, argument));
   private _steps = new StepsSection();
   private _loss = new LossSection();
   private _stragglers = new StragglerSection();
   private _history: { time: number; step: number }[] = [];
   private _asked: boolean | null = null;
+  private _watched: LiveLink | null = null;
 }
 
 const EMPTY = {

@@ -2,21 +2,30 @@ import { describe, expect, it } from 'vitest';
 import { unpack } from '../src/contract';
 
 describe('unpack', () => {
-  it('puts columns back where they belong, whatever their place in the buffer', () => {
+  it('puts columns back where they belong, whatever their place in the buffer', async () => {
     const raw = new Uint8Array(12);
     raw.set(new Uint8Array(new Float32Array([1, 2]).buffer), 3);
-    const made = unpack({ a: { times: { '#f4': 0 } }, b: [{ '#f8': 1 }] }, [
+    const made = (await unpack({ a: { times: { '#f4': 0 } }, b: [{ '#f8': 1 }] }, [
       new DataView(raw.buffer, 3, 8),
       new Float64Array([0.1]).buffer
-    ]) as any;
+    ])) as any;
     expect([...made.a.times]).toEqual([1, 2]);
     expect([...made.b[0]]).toEqual([0.1]);
   });
 
-  it.each(['f4', 'constructor', '__proto__', 'toString', '<img>', 'a\\b', 'שלום'])('an operation may be called %s', name => {
-    const stats = unpack(JSON.parse(`{${JSON.stringify(name)}: 1.5}`), []) as Record<string, number>;
-    expect(Object.keys(stats)).toEqual([name]);
-    expect(stats[name]).toBe(1.5);
-    expect((unpack({}, []) as any)[name]).toBeUndefined();
+  it('inflates what travels deflated', async () => {
+    const deflated = new Blob(['{"dot":"digraph {}","nodes":[]}']).stream().pipeThrough(new CompressionStream('deflate'));
+    const buffer = await new Response(deflated).arrayBuffer();
+    expect(await unpack({ picture: { '#z': 0 } }, [buffer])).toEqual({ picture: { dot: 'digraph {}', nodes: [] } });
   });
+
+  it.each(['f4', 'constructor', '__proto__', 'toString', '<img>', 'a\\b', 'שלום'])(
+    'an operation may be called %s',
+    async name => {
+      const stats = (await unpack(JSON.parse(`{${JSON.stringify(name)}: 1.5}`), [])) as Record<string, number>;
+      expect(Object.keys(stats)).toEqual([name]);
+      expect(stats[name]).toBe(1.5);
+      expect(((await unpack({}, [])) as any)[name]).toBeUndefined();
+    }
+  );
 });

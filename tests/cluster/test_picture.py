@@ -16,7 +16,7 @@ from workbench.core.trace import Journal, Span, journal
 from workbench.viz.accounting import Accounting
 from workbench.viz.chrome import to_chrome
 from workbench.viz.graph_view import choose_graph
-from workbench.viz.live import LiveModel
+from workbench.viz.hub import Hub
 from workbench.viz.verdict import judge
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60)]
@@ -34,7 +34,7 @@ def run(client, request) -> Iterator[SimpleNamespace]:
     """
     before = journal.enabled, journal.spans_since()[0], journal.graphs_since()[0]
     journal.enabled = True
-    live, doubt, merge = LiveModel(journal), dict.fromkeys(TASKS, 0.0), journal.merge
+    hub, doubt, merge = Hub(journal), dict.fromkeys(TASKS, 0.0), journal.merge
 
     def noting(task: str, spans: Sequence[Span], offset: float = 0.0, error: float = 0.0,
                lost: int = 0) -> None:
@@ -51,9 +51,12 @@ def run(client, request) -> Iterator[SimpleNamespace]:
                 for replica in script.start_async(session, 50):
                     replica.join(30)
             cluster.flush()
-            frame = live.frame()
+            watcher = hub.watcher()
+            watcher.watch({"steps": {}, "work": {}})
+            hub.look()
         spans = [s for s in journal.spans_since(before[1])[2] if s.step >= 0]
-        yield SimpleNamespace(spans=spans, graphs=journal.graphs_since(before[2])[2], frame=frame, doubt=doubt,
+        yield SimpleNamespace(spans=spans, graphs=journal.graphs_since(before[2])[2], doubt=doubt,
+                              steps=hub.whole("steps"), work=hub.whole("work"), status=hub.status(),
                               session=session.name, lost=cluster.lost_spans, mode=request.param)
     journal.enabled = before[0]
 
@@ -110,13 +113,13 @@ def test_every_view_has_the_same_account_of_each_task(run):
         parts = row.work + row.transfer + row.input + row.wait + row.uncovered
         assert row.work > 0 and row.wait >= 0 and parts == pytest.approx(row.whole, rel=0.5)      # medians, each its own
     assert sum(row.wait + row.uncovered for row in rows.values()) > 0      # nobody works all the time; a median wait may be 0
-    lines = {row["task"]: row for row in run.frame["steps"]["tasks"]}
-    shown = {row["task"]: row for row in run.frame["stragglers"]["rows"]}
+    lines = {row.task: row for row in run.steps.tasks}
+    shown = {row.task: row for row in run.work.rows}
     assert set(lines) == set(shown) == set(TASKS)
-    assert len({row["device_color"] for row in lines.values()}) == 4
-    assert run.frame["stragglers"]["verdict"]["text"]
-    assert set(run.frame["status"]["tasks"]) == set(TASKS)
-    assert run.frame["status"]["session"] == run.session
+    assert len({row.device_color for row in lines.values()}) == 4
+    assert run.work.verdict.text
+    assert set(run.status["tasks"]) == set(TASKS)
+    assert run.status["session"] == run.session
 
 
 def test_the_trace_opens_in_perfetto_with_arrows(run):

@@ -14,7 +14,7 @@ from workbench.viz.graph_view import graph_view
 from workbench.viz.html import Markup, tag
 from workbench.viz.pass_view import pass_view
 from workbench.viz.placement_view import placement_view
-from workbench.viz.schema import Frame, GraphNode, plain
+from workbench.viz.schema import GraphNode, Update, plain
 from workbench.viz.series_view import DRAWN, SeriesModel, thin
 from workbench.viz.units import amount, ms, number
 
@@ -161,8 +161,8 @@ def test_a_layout_in_its_own_process_is_the_same():
 
 # contract, text
 def test_records_become_json_values():
-    frame = Frame(3, {"tasks": ("a",), "x": math.inf})
-    assert plain(frame)["status"] == {"tasks": ["a"], "x": None} and plain(frame)["v"] == 2
+    update = Update(3, {"tasks": ("a",), "x": math.inf})
+    assert plain(update)["status"] == {"tasks": ["a"], "x": None} and plain(update)["v"] == 3
     assert plain([GraphNode("a", "a", "op", "", 1, "")])[0]["id"] == "a"
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import queue
 import time
 import uuid
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,12 +17,13 @@ from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
 from workbench.viz.contract import digest
-from workbench.viz.schema import VERSION
+from workbench.viz.schema import VERSION, Picture
 from workbench.widgets import bridge
 from workbench.widgets.wire import pack
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 30
+TOPICS = ("graph", "steps", "series", "work")
 START = """
 from tests.ui.records import train
 from workbench.widgets import bridge
@@ -30,19 +33,25 @@ import workbench
 
 
 class FrontEnd:
-    """A front end made of a Jupyter client: one comm, its frames, and what it chooses to answer."""
+    """A front end made of a Jupyter client: one comm, what it hears, and what it chooses to answer."""
 
     def __init__(self, client: BlockingKernelClient) -> None:
         self.client = client
         self.comm = ""
+        self.status: dict[str, Any] = {}
 
-    def say(self, command: str, argument: Any = None, subshell: str | None = None) -> None:
-        data = {"v": 1, "command": command, "argument": argument}
+    def say(self, command: str, argument: Any = None, subshell: str | None = None, run: str = "", id: int = 0) -> None:
+        data = {"v": VERSION, "id": id, "command": command, "argument": argument, "run": run}
         self._send("comm_msg", {"comm_id": self.comm, "data": data}, subshell)
 
     def open(self) -> None:
+        """Open a comm and watch everything."""
         self.comm = uuid.uuid4().hex
-        self._send("comm_open", {"comm_id": self.comm, "target_name": bridge.TARGET, "data": {"v": 1}}, None)
+        self._send("comm_open", {"comm_id": self.comm, "target_name": bridge.TARGET, "data": {"v": VERSION}}, None)
+        self.watch(*TOPICS)
+
+    def watch(self, *topics: str) -> None:
+        self.say("watch", dict.fromkeys(topics))
 
     def _send(self, kind: str, content: dict[str, Any], subshell: str | None) -> None:
         message = self.client.session.msg(kind, content)
@@ -58,12 +67,16 @@ class FrontEnd:
             if message["msg_type"] in kinds:
                 return message
 
-    def frame(self, timeout: float = PATIENCE) -> tuple[dict[str, Any], list[Any]]:
-        """The next frame on our comm."""
+    def said(self, kind: str = "update", timeout: float = PATIENCE) -> tuple[dict[str, Any], list[Any]]:
+        """The next update, or answer, on our comm; the status of all that was said is kept."""
+        end = time.monotonic() + timeout
         while True:
-            message = self.message("comm_msg", timeout=timeout)
+            message = self.message("comm_msg", timeout=end - time.monotonic())
             if message["content"]["comm_id"] == self.comm:
-                return message["content"]["data"], message["buffers"]
+                data = message["content"]["data"]
+                self.status |= data["status"]
+                if data["kind"] == kind:
+                    return data, message["buffers"]
 
     def subshell(self) -> str:
         request = self.client.session.msg("create_subshell_request", {})
@@ -87,92 +100,82 @@ def front(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FrontEnd]
         manager.shutdown_kernel(now=True)
 
 
-def test_the_kernel_announces_itself_and_a_frame_follows_the_answer(front: FrontEnd) -> None:
+def test_the_kernel_announces_itself_and_an_update_follows_the_answer(front: FrontEnd) -> None:
     front.client.execute(START)
     hello = front.message("comm_open")["content"]
     assert hello["target_name"] == bridge.TARGET
     assert hello["data"] == {"v": VERSION, "contract": digest(), "kind": "hello"}
     front.comm = hello["comm_id"]
-    front.say("ack", 0)
-    frame, _ = front.frame()
-    assert (frame["v"], frame["kind"], frame["seq"]) == (VERSION, "frame", 1)
-    assert frame["status"]["state"] == "empty"
+    front.watch()
+    update, _ = front.said()
+    assert (update["v"], update["kind"], update["seq"], update["topics"]) == (VERSION, "update", 1, {})
+    assert front.status["state"] == "empty"
 
 
-def test_at_most_two_frames_wait_for_an_answer_and_the_next_one_carries_everything(front: FrontEnd) -> None:
+def test_at_most_two_updates_wait_for_an_answer_and_the_next_one_carries_everything(front: FrontEnd) -> None:
     front.client.execute(START, reply=True, timeout=PATIENCE)
     front.open()
     front.client.execute("train(60)")
-    first, _ = front.frame()
-    second, _ = front.frame()
-    assert (first["seq"], second["seq"]) == (1, 2)
+    assert [front.said()[0]["seq"] for _ in range(2)] == [1, 2]
     with pytest.raises(queue.Empty):
-        front.frame(timeout=1.0)
+        front.said(timeout=1.0)
     front.say("ack", 2)
-    third, _ = front.frame()
+    third, _ = front.said()
     assert third["seq"] == 3
-    assert third["status"]["step"] == 59
-    assert [series["name"] for series in third["series"]["series"]] == ["loss", "accuracy"]
-    while third["steps"] is None:      # they are accounted for within a second
+    assert front.status["step"] == 59
+    assert third["topics"]["series"]["names"] == ["loss", "accuracy"]
+    while "steps" not in third["topics"]:      # they are accounted for within a second
         front.say("ack", third["seq"])
-        third, _buffers = front.frame()
-    assert [task["task"] for task in third["steps"]["tasks"]] == ["/job:worker/task:0", "/job:worker/task:1"]
+        third, _buffers = front.said()
+    assert [task["task"] for task in third["topics"]["steps"]["tasks"]] == ["/job:worker/task:0", "/job:worker/task:1"]
 
 
-def test_frames_come_at_most_ten_times_a_second(front: FrontEnd) -> None:
+def test_updates_come_at_most_ten_times_a_second(front: FrontEnd) -> None:
     front.client.execute(START, reply=True, timeout=PATIENCE)
     front.open()
     front.client.execute("train(100)")
     subshell = front.subshell()
-    began, count, step = time.monotonic(), 0, 0
-    while step < 99:
-        frame, _ = front.frame()
-        front.say("ack", frame["seq"], subshell)
-        count, step = count + 1, frame["status"]["step"]
+    began, count = time.monotonic(), 0
+    while front.status.get("step", 0) < 99:
+        update, _ = front.said()
+        front.say("ack", update["seq"], subshell)
+        count += 1
     # two may have been under way when the clock was started, and one more falls on either end
     assert 2 < count <= 10 * (time.monotonic() - began) + 4
 
 
-def test_pause_is_answered_while_a_cell_blocks_even_on_a_comm_a_cell_has_used(front: FrontEnd) -> None:
+def test_requests_are_answered_while_a_cell_blocks_even_on_a_comm_a_cell_has_used(front: FrontEnd) -> None:
     front.client.execute(START)
     front.comm = front.message("comm_open")["content"]["comm_id"]
     subshell = front.subshell()
-    front.say("ack", 0, subshell)
+    front.say("watch", {"series": {}}, subshell, id=1)
+    assert front.said("answer")[0]["ok"]
     front.client.execute("train(1000000)")
-    while front.frame()[0]["status"]["state"] != "running":
+    while front.status.get("state") != "running":
+        front.said()
         front.say("ack", 1, subshell)
-    front.say("ack", 99, subshell)
-    front.say("pause", None, subshell)
-    while front.frame()[0]["status"]["state"] != "paused":      # the cell would go on for hours
-        front.say("ack", 99, subshell)
-    front.say("stop", None, subshell)
+    front.say("pause", None, subshell, id=2)
+    paused, _ = front.said("answer")      # the cell would go on for hours
+    assert (paused["id"], paused["ok"], paused["error"], front.status["state"]) == (2, True, "", "paused")
+    front.say("stop", None, subshell, run="session_77", id=3)
+    refused, _ = front.said("answer")
+    assert refused["ok"] is False and refused["error"].startswith("stop: session_77 is over, ")
+    front.say("watch", {"weather": {}}, subshell, id=4)
+    assert front.said("answer")[0]["error"].startswith("watch: 'weather' is no topic; there are graph, ")
+    front.say("stop", None, subshell, id=5)
     assert front.message("error")["content"]["ename"] == "CancelledError"
 
 
-def test_only_timings_travel_while_the_layout_holds(front: FrontEnd) -> None:
+def test_a_page_that_watches_nothing_hears_only_that_the_kernel_lives(front: FrontEnd) -> None:
     front.client.execute(START, reply=True, timeout=PATIENCE)
     front.open()
-    front.client.execute("train(100)")
+    front.watch()
     subshell = front.subshell()
-    graphs = []
-    while len(graphs) < 3:
-        frame, _ = front.frame()
-        front.say("ack", frame["seq"], subshell)
-        if frame["graph"]:
-            graphs.append(frame["graph"])
-    assert "digraph" in graphs[0]["dot"]
-    assert set(graphs[-1]) == {"key", "stats", "note", "graphs"}
-    assert graphs[-1]["stats"]["layer0/matmul"] > 0
-
-
-def test_when_nothing_changes_the_kernel_only_says_that_it_lives(front: FrontEnd) -> None:
-    front.client.execute(START, reply=True, timeout=PATIENCE)
-    front.open()
-    frame, _ = front.frame()
-    for _ in range(3):      # a heartbeat a second says that the kernel lives, and nothing else
-        front.say("ack", frame["seq"])
-        frame, buffers = front.frame()
-        assert [name for name in bridge.PARTS if frame[name] is not None] == [] and buffers == []
+    front.client.execute("train(150)", reply=True, timeout=PATIENCE)
+    for _ in range(3):
+        update, buffers = front.said()
+        front.say("ack", update["seq"], subshell)
+        assert update["topics"] == {} and buffers == []
 
 
 def test_numbers_travel_as_buffers_and_survive() -> None:
@@ -185,6 +188,13 @@ def test_numbers_travel_as_buffers_and_survive() -> None:
     assert np.frombuffer(buffers[1], "<f8").tolist() == big
     assert np.isnan(np.frombuffer(buffers[2], "<f4")[0])
     assert data["nested"][0] == {"text": "ok", "array": {"#f4": 3}}
+
+
+def test_a_long_picture_travels_deflated() -> None:
+    view = Picture("digraph " * 1000, [], [])
+    data, buffers = pack({"picture": view, "short": Picture("digraph {}", [], [])})
+    assert data == {"picture": {"#z": 0}, "short": {"dot": "digraph {}", "nodes": [], "devices": []}}
+    assert json.loads(zlib.decompress(buffers[0])) == {"dot": view.dot, "nodes": [], "devices": []}
 
 
 def test_outside_a_kernel_nothing_starts() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -12,12 +13,11 @@ import pytest
 from tests.viz import fixtures
 from workbench.core.run.gate import Gate
 from workbench.core.trace import Journal
-from workbench.viz.live import LiveModel
+from workbench.viz.hub import Hub, hub_of
 from workbench.widgets.base import columns, reply_at_once
 from workbench.widgets.graph import GraphWidget
 from workbench.widgets.live import LiveView
 from workbench.widgets.series import LossWidget
-from workbench.widgets.source import Source
 from workbench.widgets.steps import StepTimesWidget
 
 
@@ -28,18 +28,22 @@ def journal() -> Journal:
 
 @pytest.fixture
 def frame(journal):
-    return LiveModel(journal).frame()
+    hub = Hub(journal)
+    watcher = hub.watcher()
+    watcher.watch({"graph": {}, "steps": {}, "series": {}})
+    hub.look()
+    return {topic: asdict(hub.whole(topic)) for topic in watcher.topics}
 
 
 class Seen:
-    """Collects frames and says when one is there."""
+    """A sink that counts, and says when it was served."""
 
     def __init__(self) -> None:
-        self.frames: list[dict] = []
+        self.count = 0
         self.came = threading.Event()
 
-    def take(self, frame: dict) -> None:
-        self.frames.append(frame)
+    def serve(self, now: float) -> None:
+        self.count += 1
         self.came.set()
 
 
@@ -134,44 +138,53 @@ def test_scripts_are_small_and_text():
 
 
 # the thread
-def test_a_source_hands_on_changes_and_stops(journal):
-    seen = Seen()
-    source = Source(LiveModel(journal), seen.take)
-    source.start()
+def test_the_hub_serves_until_it_is_told_not_to(journal):
+    hub, seen = hub_of(journal), Seen()
+    hub.attach(seen)
     assert seen.came.wait(10)
-    source.stop()
-    source.stop()
-    assert not source.running and len(seen.frames) == 1
+    hub.detach(seen)
+    thread = hub._thread
+    if thread is not None:
+        thread.join(10)
+    assert hub._thread is None
 
 
-def test_a_source_whose_receiver_is_gone_ends_by_itself(journal):
-    seen = Seen()
-    source = Source(LiveModel(journal), seen.take)
-    reference, thread = weakref.ref(seen), source._thread
-    source.start()
+def test_a_sink_that_is_gone_is_forgotten(journal):
+    hub, seen = hub_of(journal), Seen()
+    reference = weakref.ref(seen)
+    hub.attach(seen)
+    thread = hub._thread
     assert seen.came.wait(10)
     del seen
     gc.collect()
+    hub.wake()
     thread.join(10)
     assert reference() is None and not thread.is_alive()
 
 
-def test_a_fault_in_a_receiver_is_reported_and_does_not_end_the_thread(journal, caplog):
+def test_a_fault_in_a_sink_is_reported_and_does_not_end_the_thread(journal, caplog):
     class Faulty(Seen):
-        def take(self, frame: dict) -> None:
-            super().take(frame)
-            if len(self.frames) == 1:
+        def serve(self, now: float) -> None:
+            super().serve(now)
+            if self.count == 1:
                 raise ValueError("no")
 
-    seen = Faulty()
-    source = Source(LiveModel(journal), seen.take)
-    source.start()
+    hub, seen = hub_of(journal), Faulty()
+    hub.attach(seen)
     assert seen.came.wait(10)
     seen.came.clear()
-    journal.point("loss", 10, 1.0)
+    hub.wake()
     assert seen.came.wait(10)
-    source.stop()
-    assert len(seen.frames) == 2 and "a frame could not be made or sent" in caplog.text
+    hub.detach(seen)
+    assert seen.count >= 2 and "'Faulty' could not be served" in caplog.text
+
+
+def test_views_of_one_journal_share_a_hub_and_its_thread(view, journal):
+    other = LiveView(journal, Gate(journal))
+    wait_for(other.status, "value", lambda text: "step" in text)
+    assert other._hub is view._hub is hub_of(journal)
+    assert sum(thread.name == "workbench-hub" and thread is view._hub._thread for thread in threading.enumerate()) == 1
+    other.close()
 
 
 # the whole
@@ -183,18 +196,28 @@ def test_the_view_shows_what_the_journal_holds(view):
 def test_buttons_reach_the_gate_at_once(view, journal):
     assert [view.buttons[n].disabled for n in ("pause", "resume", "stop")] == [False, True, False]
     view.buttons["pause"].click()
-    assert view._model._gate.closed and journal.status.state == "paused"
+    assert view._gate.closed and journal.status.state == "paused"
     wait_for(view.buttons["resume"], "disabled", lambda off: not off)
     assert "Paused" in view.status.value
     view.buttons["resume"].click()
-    assert not view._model._gate.closed
+    assert not view._gate.closed
     view.buttons["stop"].click()
-    assert view._model._gate.stopped
+    assert view._gate.stopped
 
 
-def test_a_click_on_a_scope_opens_it(view):
+def test_a_click_on_a_scope_opens_and_closes_it(view):
     view.graph._heard(view.graph, {"command": "expand", "argument": "gradients"}, [])
     wait_for(view.graph, "svg", lambda svg: "gradients/matmul" in svg)
+    view.graph._heard(view.graph, {"command": "collapse", "argument": "gradients"}, [])
+    wait_for(view.graph, "svg", lambda svg: "gradients/matmul" not in svg)
+
+
+def test_a_button_that_comes_too_late_says_why(view, journal):
+    journal.inside.clear()
+    journal.set_status(state="finished")
+    view.buttons["stop"].click()
+    wait_for(view.status, "value", lambda text: "stop: nothing is running" in text)
+    assert not view._gate.closed
 
 
 def test_a_picture_stays_beside_the_widget_and_after_it(view, journal):

@@ -56,11 +56,10 @@ class _Bundle:
 class GraphPicture:
     """One graph record and which of its scopes are open; remembers its view until that changes."""
 
-    def __init__(self, record: GraphRecord) -> None:
+    def __init__(self, record: GraphRecord, tree: ScopeTree | None = None) -> None:
         self.record = record
-        self.tree = ScopeTree(record)
+        self.tree = tree or ScopeTree(record)
         self._opened = dict.fromkeys(self.tree.default_open(FIRST))  # in the order of opening
-        self.touched = False  # did anybody open or close a scope?
         self._owners: dict[str, str] = {}
         self._view: GraphView | None = None
 
@@ -70,7 +69,7 @@ class GraphPicture:
             return False
         for scope in reversed(self.tree.ancestors(id)):
             self._opened.setdefault(scope)
-        self.touched, self._view = True, None
+        self._view = None
         return True
 
     def collapse(self, id: str) -> bool:
@@ -78,13 +77,8 @@ class GraphPicture:
         if id not in self._opened:
             return False
         del self._opened[id]
-        self.touched, self._view = True, None
+        self._view = None
         return True
-
-    def follow(self, other: GraphPicture) -> None:
-        """Open the scopes that are open in `other`, the picture of an earlier stage of the same graph."""
-        self._opened = {id: None for id in other._opened if id in self.tree.scopes}
-        self.touched, self._view = True, None
 
     def view(self, limit: int = LIMIT) -> GraphView:
         """The drawing without timings."""

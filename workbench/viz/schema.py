@@ -1,7 +1,13 @@
-"""The wire contract between kernel and screen, version 2: view models as records, and the commands that come back.
+"""The wire contract between kernel and screen, version 3: what is said, and the records of the views.
 
-Its twin `labextension/src/generated.ts` is written from it (`python _build/contract.py`). All times
-are milliseconds, all numbers finite: `plain` turns a record into the JSON value that travels.
+Its twin `labextension/src/generated.ts` is written from it (`python _build/contract.py`), with the records of all views of
+`workbench/viz/views/`. All times are milliseconds, all numbers finite: `plain` turns a record into the JSON value that
+travels.
+
+How page and kernel speak, over one comm each: the kernel says Hello, the page asks (Request), each request but "ack" is
+answered (Answer). "watch" names the topics that the page wants to hear of from now on, with their parameters; what it
+named before and does not name now is over. The kernel then says Update: first the whole of a topic, later what changed.
+A page that watches nothing hears the status once a second. Each update is acknowledged; no more than two are under way.
 """
 
 from __future__ import annotations
@@ -14,24 +20,75 @@ from typing import Any
 __all__ = [
     "COMMANDS",
     "VERSION",
+    "Answer",
+    "Cut",
     "DeviceColor",
-    "Frame",
     "GraphChoice",
     "GraphNode",
+    "GraphParameters",
+    "GraphUpdate",
     "GraphView",
+    "Hello",
     "Judgement",
+    "Picture",
+    "Request",
     "Series",
     "SeriesView",
     "StepView",
     "Straggler",
     "StragglerView",
     "TaskSteps",
+    "Update",
     "plain",
 ]
 
-VERSION = 2
-COMMANDS = ("pause", "resume", "stop", "expand", "collapse", "show")
-"""What a screen may ask for. `expand` and `collapse` carry the id of a scope, `show` the key of a graph."""
+VERSION = 3
+COMMANDS = ("watch", "ack", "pause", "resume", "stop")
+"""What a page may ask for. "watch" carries {topic: parameters}, "ack" the number of an update; the others name a run."""
+
+
+@dataclass(slots=True)
+class Hello:
+    """The kernel announces itself; another contract means that page and kernel are of different versions."""
+
+    v: int
+    contract: str
+    kind: str = "hello"
+
+
+@dataclass(slots=True)
+class Request:
+    """What a page asks for."""
+
+    v: int
+    id: int  # chosen by the page, comes back in the answer
+    command: str  # one of COMMANDS
+    run: str = ""  # the run that is meant (`Status.session`), "" = whichever runs
+    argument: Any = None
+
+
+@dataclass(slots=True)
+class Answer:
+    """What became of a request."""
+
+    id: int
+    ok: bool
+    error: str = ""  # the fact, then what to do
+    status: Mapping[str, Any] = field(default_factory=dict)  # what changed with it
+    v: int = VERSION
+    kind: str = "answer"
+
+
+@dataclass(slots=True)
+class Update:
+    """What changed; a topic that is not named has not."""
+
+    seq: int
+    status: Mapping[str, Any]  # the fields that changed; all of them in the first update
+    topics: Mapping[str, Any] = field(default_factory=dict)
+    faults: Mapping[str, str] = field(default_factory=dict)  # topic -> why it cannot be shown
+    v: int = VERSION
+    kind: str = "update"
 
 
 @dataclass(slots=True)
@@ -60,13 +117,43 @@ class GraphChoice:
 
 @dataclass(slots=True)
 class GraphView:
+    """A drawing of a graph, for pictures that do not move."""
+
     key: str  # identifies the executable
     dot: str
     nodes: list[GraphNode]
     devices: list[DeviceColor]
     stats: dict[str, float] = field(default_factory=dict)  # node id -> milliseconds in the newest recorded step
     note: str = ""  # what is not drawn, "" when everything is
-    graphs: list[GraphChoice] = field(default_factory=list)  # the run's graphs, the one that is shown among them
+
+
+@dataclass(slots=True)
+class Picture:
+    """What is laid out."""
+
+    dot: str
+    nodes: list[GraphNode]
+    devices: list[DeviceColor]
+
+
+@dataclass(slots=True)
+class GraphUpdate:
+    """The topic "graph"."""
+
+    key: str  # of the graph that is shown
+    picture: Picture | None  # None: as before
+    times: Sequence[float | None]  # of each node of the picture, milliseconds in the newest recorded step; NaN unknown
+    note: str  # what is not drawn, "" when everything is
+    graphs: list[GraphChoice] | None = None  # the run's graphs, the one that is shown among them; None: as before
+
+
+@dataclass(slots=True)
+class GraphParameters:
+    """Which graph, and which of its scopes: what is not named is as the kernel finds best."""
+
+    key: str = ""
+    opened: tuple[str, ...] = ()  # in the order of opening
+    closed: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -74,17 +161,30 @@ class TaskSteps:
     task: str
     device_color: str
     times: Sequence[float]  # milliseconds of work, one per entry of `steps` and of `ends`
-    steps: Sequence[int]  # numbers that tell runs apart; for people there is `Frame.status["step"]`
-    median: float
+    steps: Sequence[int]  # the session's own numbers; for people there is `Status.step`
+    median: float  # since the last cut
     p95: float
     count: int = 0  # steps seen since the start; `times` holds the newest of them
     ends: Sequence[float] = ()  # seconds from the journal's beginning to the end of each step, ascending
+    fresh: bool = True  # False: these points come after those that the page has
+
+
+@dataclass(slots=True)
+class Cut:
+    """Nothing stepped for a while: lines end before it and begin anew after it."""
+
+    start: float  # seconds, as `TaskSteps.ends`
+    end: float
 
 
 @dataclass(slots=True)
 class StepView:
+    """The topic "steps"."""
+
     tasks: list[TaskSteps]
     more: int = 0  # tasks that are not shown, those that work least
+    window: int = 0  # points of each task to keep, the newest ones
+    cuts: list[Cut] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -94,11 +194,15 @@ class Series:
     steps: Sequence[int]
     values: Sequence[float | None]  # None where the value is not finite
     count: int = 0  # points the drawn ones stand for
+    fresh: bool = True  # False: these points come after those that the page has
 
 
 @dataclass(slots=True)
 class SeriesView:
-    series: list[Series]
+    """The topic "series"."""
+
+    series: list[Series]  # those with news
+    names: list[str] = field(default_factory=list)  # of all, in the order in which they appeared
 
 
 @dataclass(slots=True)
@@ -132,26 +236,11 @@ class Judgement:
 
 @dataclass(slots=True)
 class StragglerView:
+    """The topic "work"."""
+
     rows: list[Straggler]  # the most expensive task first
     verdict: Judgement
     more: int = 0  # tasks beyond the rows; they cost less
-
-
-@dataclass(slots=True)
-class Frame:
-    """One update; a part that is None has not changed."""
-
-    seq: int
-    status: Mapping[str, Any]
-    graph: GraphView | None = None
-    steps: StepView | None = None
-    series: SeriesView | None = None
-    stragglers: StragglerView | None = None
-    lost: Mapping[str, int] = field(
-        default_factory=dict
-    )  # records that fell out of the journal before this view saw them
-    v: int = VERSION
-    kind: str = "frame"
 
 
 def plain(value: Any) -> Any:

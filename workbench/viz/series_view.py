@@ -45,16 +45,19 @@ class _Growing:
         self.steps: list[int] = []
         self.values: list[float] = []
         self.count = 0
+        self.shape = 0  # how often points that were there have gone
 
     def add(self, step: int, value: float) -> None:
         """A step far below the ones before it begins a new run: the series starts anew."""
         if self.steps and step < self.steps[-1] // 2 - RESTART:
             self.steps, self.values, self.count = [], [], 0
+            self.shape += 1
         self.steps.append(step)
         self.values.append(value)
         self.count += 1
         if len(self.values) >= 2 * DRAWN:
             self.steps, self.values = thin(self.steps, self.values, DRAWN)
+            self.shape += 1
 
 
 class SeriesModel:
@@ -76,9 +79,19 @@ class SeriesModel:
 
     def view(self) -> SeriesView:
         """Series in the order in which they appeared; `count` says how many points the drawn ones stand for."""
-        return SeriesView(
-            [
-                Series(name, s.unit, list(s.steps), [v if math.isfinite(v) else None for v in s.values], s.count)
-                for name, s in self._series.items()
-            ]
-        )
+        return SeriesView([self.since(name, None) for name in self._series], self.names())
+
+    def names(self) -> list[str]:
+        return list(self._series)
+
+    def place(self, name: str) -> tuple[int, int]:
+        """Where a series stands; what `since` takes later."""
+        return self._series[name].shape, len(self._series[name].values)
+
+    def since(self, name: str, place: tuple[int, int] | None) -> Series:
+        """What came after `place`; all points when those before it are no longer the same ones."""
+        series = self._series[name]
+        follows = place is not None and place[0] == series.shape
+        first = place[1] if place is not None and follows else 0
+        values = [v if math.isfinite(v) else None for v in series.values[first:]]
+        return Series(name, series.unit, series.steps[first:], values, series.count, not follows)

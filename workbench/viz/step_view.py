@@ -8,21 +8,24 @@ from dataclasses import dataclass, field
 
 from workbench.viz.accounting import Step
 from workbench.viz.palette import color_of, device_order
-from workbench.viz.schema import StepView, TaskSteps
+from workbench.viz.schema import Cut, StepView, TaskSteps
 
 __all__ = ["POINTS", "WINDOW", "StepTimes"]
 
 WINDOW = 500  # steps shown per task, fewer where there are many tasks:
-POINTS = 4000  # of all tasks together, so that an update stays small
+POINTS = 3000  # of all tasks together, so that an update stays small
 LINES = 32  # tasks that travel, those that work longest
+STILL = 1.0  # seconds without a step, and this many times the usual distance of two steps,
+LONG = 10  # from which a line is cut
+CUTS = 50  # remembered
 
 
 @dataclass(slots=True)
 class _Lines:
-    """One executable of one run: (end, number, milliseconds of work) per task."""
+    """One executable of one run: (end, number, milliseconds of work, serial number) per task."""
 
     run: str
-    tasks: dict[str, deque[tuple[float, int, float]]] = field(default_factory=dict)
+    tasks: dict[str, deque[tuple[float, int, float, int]]] = field(default_factory=dict)
     counts: Counter[str] = field(default_factory=Counter)
     pieces: dict[str, int] = field(default_factory=dict)
 
@@ -34,20 +37,38 @@ class StepTimes:
         self._origin = origin  # seconds on the clock of the spans, from which `ends` counts
         self._window = window
         self._lines: dict[str, _Lines] = {}  # executable -> its steps
+        self._shown: dict[str, list[tuple[float, int, float, int]]] = {}  # of the newest view
+        self._cuts: deque[Cut] = deque(maxlen=CUTS)
+        self._last = float("-inf")  # end of the newest step
+        self._usual = 0.0  # seconds between the ends of two steps
+        self._serial = 0
 
     def feed(self, steps: Iterable[Step]) -> bool:
         """Take in `steps`; True when there was one."""
         seen = False
         for step in steps:
             seen = True
+            self._cut(step)
             lines = self._lines.setdefault(step.executable, _Lines(step.run))
+            self._serial += 1
             for task, account in step.accounts.items():
                 if task not in lines.tasks:
                     lines.tasks[task] = deque(maxlen=self._window)
-                lines.tasks[task].append((step.end, step.number, 1e3 * account.work))
+                lines.tasks[task].append((step.end, step.number, 1e3 * account.work, self._serial))
                 lines.counts[task] += 1
                 lines.pieces[task] = max(lines.pieces.get(task, 0), account.pieces)
         return seen
+
+    def _cut(self, step: Step) -> None:
+        """Note when nothing had stepped for long before this step: reading between two cells is no course of steps."""
+        still, distance = step.start - self._last, step.end - self._last
+        if self._last > float("-inf") and distance > 0:
+            if still > STILL and still > LONG * self._usual:
+                self._cuts.append(Cut(self._last - self._origin, step.start - self._origin))
+                self._usual = 0.0
+            else:
+                self._usual = distance if self._usual == 0.0 else 0.9 * self._usual + 0.1 * distance
+        self._last = max(self._last, step.end)
 
     def view(self, executables: Iterable[str]) -> StepView:
         """Tasks by name over what `executables` step, steps as they ended, milliseconds of work.
@@ -60,17 +81,37 @@ class StepTimes:
             for task, pieces in lines.pieces.items():
                 most[task] = max(most.get(task, 0), pieces)
         newest = max(8, min(self._window, POINTS // max(1, min(LINES, len(most)))))
-        made = []
         longest = sorted(most, key=lambda task: -self._recent(task, chosen))[:LINES]
+        self._shown, made = {}, []
         for task in sorted(longest, key=device_order):
             own = [lines for lines in chosen if task in lines.tasks and 2 * lines.pieces[task] >= most[task]]
             points = sorted(point for lines in own for point in list(lines.tasks[task])[-newest:])[-newest:]
-            ends, numbers, times = (list(column) for column in zip(*points))
-            ordered = sorted(times)
-            made.append(TaskSteps(task, color_of(task), times, numbers, ordered[len(ordered) // 2],
-                                  ordered[int(0.95 * (len(ordered) - 1))], sum(lines.counts[task] for lines in own),
-                                  [end - self._origin for end in ends]))
-        return StepView(made, len(most) - len(longest))
+            self._shown[task] = points
+            made.append(self._task(task, points, sum(lines.counts[task] for lines in own)))
+        first = min((task.ends[0] for task in made), default=0.0)
+        return StepView(made, len(most) - len(longest), newest, [cut for cut in self._cuts if cut.end > first])
+
+    def _task(self, task: str, points: list[tuple[float, int, float, int]], count: int) -> TaskSteps:
+        ends, numbers, times, _ = (list(column) for column in zip(*points))
+        ends = [end - self._origin for end in ends]
+        cut = self._cuts[-1].end if self._cuts else float("-inf")
+        ordered = sorted(time for time, end in zip(times, ends) if end > cut) or sorted(times)
+        return TaskSteps(task, color_of(task), times, numbers, ordered[len(ordered) // 2],
+                         ordered[int(0.95 * (len(ordered) - 1))], count, ends)
+
+    def newest(self, task: str) -> int:
+        """Serial number of the newest point that the last view showed of `task`."""
+        return max((serial for *_, serial in self._shown[task]), default=0)
+
+    def after(self, task: str, serial: int) -> int | None:
+        """How many points the last view shows of `task` after the one numbered `serial`; None when others lie between."""
+        later = 0
+        for *_, number in reversed(self._shown[task]):
+            if number <= serial:
+                break
+            later += 1
+        rest = self._shown[task][: len(self._shown[task]) - later]
+        return later if all(number <= serial for *_, number in rest) else None
 
     @staticmethod
     def _recent(task: str, chosen: Iterable[_Lines]) -> float:

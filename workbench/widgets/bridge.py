@@ -1,10 +1,10 @@
-"""The kernel end of the lab extension: frames out to every front end, commands in, over one comm each.
+"""The kernel end of the lab extension: updates out to every page, requests in and answered, over one comm each.
 
-A daemon thread owns the view model. It wakes at most `RATE` times a second, asks for what changed, and sends each
-front end ("peer") one message with the parts it has not seen. A peer acknowledges every frame and never has more
-than `WINDOW` unacknowledged ones, so a slow browser sees fewer frames instead of late ones.
+The hub's thread calls `Bridge.serve` after each look at the journal; each page ("peer") then gets one message with what
+it has not heard. A peer acknowledges every update and never has more than `WINDOW` unacknowledged ones, so a slow or
+slept browser sees fewer updates, the newest, instead of late ones.
 
-Commands run on whatever thread the message arrives on. Front ends send them to a subshell, so they are answered
+Requests are carried out on whatever thread the message arrives on. Pages send them to a subshell, so they are answered
 while a cell keeps the main thread busy.
 """
 from __future__ import annotations
@@ -13,40 +13,39 @@ import logging
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any
 
-from workbench.core.trace import journal
+from workbench import errors
+from workbench.core.run.gate import Gate
+from workbench.core.run.gate import gate as process_gate
+from workbench.core.trace import Journal, journal
 from workbench.viz.contract import digest
-from workbench.viz.live import LiveModel
-from workbench.viz.schema import VERSION
+from workbench.viz.hub import Hub, hub_of
+from workbench.viz.schema import VERSION, Answer, Hello, Update
+from workbench.widgets.commands import carry_out
 from workbench.widgets.wire import LiveComm, busy_sign, pack
 
 __all__ = ["Bridge", "bridge", "start_if_kernel"]
 
 TARGET = "workbench.live"
-RATE = 10.0              # frames per second and peer, at most
-WINDOW = 2               # unacknowledged frames per peer, at most
-HEARTBEAT = 1.0          # seconds after which a peer hears of us although there is no news
+WINDOW = 2               # unacknowledged updates per peer, at most
 SILENT = 2.0             # seconds without an expected acknowledgement after which a peer counts as gone
 PATIENCE = 30.0          # seconds, the longest pause between two announcements nobody answers
-PARTS = ("graph", "steps", "series", "stragglers")
 
 log = logging.getLogger(__name__)
 
 
 class Peer:
-    """One front end: its comm, what it has not seen yet, and which frames it still owes an answer for."""
+    """One page: its comm, what it watches, and which updates it still owes an answer for."""
 
-    def __init__(self, comm: LiveComm, answered: bool) -> None:
+    def __init__(self, comm: LiveComm, hub: Hub, answered: bool) -> None:
         self.comm = comm
+        self.watcher = hub.watcher()
         self.answered = answered             # False: announced by us, nobody has answered yet
-        self.unseen = {"status", *PARTS}
         self.sequence = 0
         self.acknowledged = 0
-        self.layout = ""                     # identity of the graph layout it already has
         self.heard = time.monotonic()
-        self.told = 0.0                      # when it heard of us last
-        self._sending = threading.Lock()     # frames leave in the order of their numbers, whichever thread sends
 
     @property
     def ready(self) -> bool:
@@ -61,58 +60,37 @@ class Peer:
         self.acknowledged = max(self.acknowledged, sequence)
         self.heard = time.monotonic()
 
-    def send(self, state: dict[str, Any]) -> None:
-        """Send the unseen parts of `state` as one message."""
-        with self._sending:
-            parts = {name: state.get(name) if name in self.unseen else None for name in PARTS}
-            parts["graph"] = self._lighter(parts["graph"])
-            self.unseen.clear()
-            self._post(state["status"], parts)
+    def serve(self, now: float) -> None:
+        """Send what it has not heard, or that we live."""
+        self.watcher.take(now, self._update)
 
-    def tell(self, status: dict[str, Any]) -> None:
-        """Send the status alone, also to a peer that owes answers: what a command did must not wait for pictures."""
-        with self._sending:
-            self._post(status, dict.fromkeys(PARTS))
-
-    def _post(self, status: dict[str, Any], parts: dict[str, Any]) -> None:
+    def _update(self, update: Update) -> None:
         if self.sequence == self.acknowledged:
-            self.heard = time.monotonic()    # the clock of "overdue" starts with the first open frame
-        self.sequence += 1
-        self.told = time.monotonic()
-        data, buffers = pack({"v": VERSION, "kind": "frame", "seq": self.sequence, "status": status, **parts})
-        self.comm.send(data, buffers=buffers)
+            self.heard = time.monotonic()    # the clock of "overdue" starts with the first open update
+        self.sequence = update.seq
+        self.say(update)
 
-    def _lighter(self, graph: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Timings alone while the layout the peer has still holds."""
-        if graph is None:
-            return None
-        layout, self.layout = self.layout, graph["dot"]
-        return {name: graph.get(name) for name in ("key", "stats", "note", "graphs")} if graph["dot"] == layout else graph
+    def say(self, message: Any) -> None:
+        data, buffers = pack(message)
+        self.comm.send(data, buffers=buffers)
 
 
 class Bridge:
     """Connects this process's journal and gate to every JupyterLab page that watches this kernel."""
 
-    def __init__(self, model: LiveModel | None = None) -> None:
-        self._model = model or LiveModel(journal)
-        self._state: dict[str, Any] = {}
+    def __init__(self, source: Journal | None = None, gate: Gate | None = None) -> None:
+        self._journal, self._gate = source or journal, gate or process_gate
+        self._hub = hub_of(self._journal)
         self._peers: dict[str, Peer] = {}
         self._lock = threading.Lock()
-        self._wake = threading.Event()
-        self._thread: threading.Thread | None = None
-        self._stopping = False
-        self._commanded = False              # a command was carried out that no frame has told of yet
         self._pause = SILENT
         self._announce_at = 0.0
-
-    @property
-    def running(self) -> bool:
-        return self._thread is not None
+        self.running = False
 
     def start(self) -> None:
         """Announce this kernel to its front ends and keep them up to date; a second call changes nothing."""
         with self._lock:
-            if self._thread is not None:
+            if self.running:
                 return
             from comm import get_comm_manager
             from IPython import get_ipython
@@ -121,71 +99,66 @@ class Bridge:
             shell = get_ipython()
             if shell is not None:
                 busy_sign.watch(shell)
-            self._stopping = False
-            self._thread = threading.Thread(target=self._run, name="workbench-bridge", daemon=True)
-        self._thread.start()
+            self.running = True
+        self._hub.attach(self)
 
     def stop(self) -> None:
-        """Close every comm and end the thread."""
+        """Close every comm; nothing is sent any more."""
         with self._lock:
-            thread, self._thread = self._thread, None
-        if thread is None:
-            return
-        self._stopping = True
-        self._wake.set()
-        thread.join()
+            if not self.running:
+                return
+            self.running = False
+            peers = list(self._peers.values())
+            self._peers.clear()
+        self._hub.detach(self)
         from comm import get_comm_manager
 
         get_comm_manager().unregister_target(TARGET, self._opened)
-        for peer in self._peers.values():
+        for peer in peers:
             peer.comm.close()
-        self._peers.clear()
 
-    # what front ends say; on their subshell's thread
+    # what pages say; on their subshell's thread
     def _opened(self, given: Any, message: dict[str, Any]) -> None:
         peer = self._adopt(LiveComm.instead_of(given), answered=True)
-        log.debug("front end %s connected", peer.comm.comm_id)
-        self._wake.set()
+        log.debug("page %s connected", peer.comm.comm_id)
+        self._hub.wake()
 
     def _adopt(self, comm: LiveComm, answered: bool) -> Peer:
-        peer = Peer(comm, answered)
+        peer = Peer(comm, self._hub, answered)
         comm.on_msg(lambda message: self._heard(peer, message["content"]["data"]))
         comm.on_close(lambda message: self._forget(peer))
         with self._lock:
             self._peers[comm.comm_id] = peer
         return peer
 
-    def _heard(self, peer: Peer, data: dict[str, Any]) -> None:
-        command, argument = data.get("command"), data.get("argument")
+    def _heard(self, peer: Peer, data: Mapping[str, Any]) -> None:
+        command, argument = str(data.get("command")), data.get("argument")
         if command == "ack":
             peer.acknowledge(int(argument or 0))
             self._pause = SILENT
-            if self._commanded:              # the answer may have waited for this acknowledgement
-                self._wake.set()
-        else:
-            self._model.command(str(command), argument)
-            if command in ("pause", "resume"):
-                peer.tell(self._model.status())
-            self._commanded = True
-            self._wake.set()
+            return
+        answer = Answer(int(data.get("id") or 0), True)
+        try:
+            if command == "watch":
+                peer.answered = True
+                peer.watcher.watch(argument if isinstance(argument, Mapping) else {})
+            else:
+                carry_out(command, str(data.get("run") or ""), self._journal, self._gate)
+        except errors.Error as refused:
+            answer.ok, answer.error = False, refused.message
+        peer.watcher.answer(answer, peer.say)      # what a command did must not wait for pictures
+        self._hub.wake()
 
     def _forget(self, peer: Peer) -> None:
         with self._lock:
             self._peers.pop(peer.comm.comm_id, None)
 
-    # our own thread
-    def _run(self) -> None:
-        while not self._stopping:
-            started = time.monotonic()
-            try:
-                self._tick(started)
-            except Exception:      # a fault in one view must end neither the link nor the training; it is reported
-                log.exception("workbench live link: a frame could not be built or sent")
-            self._wake.wait(max(0.0, 1 / RATE - (time.monotonic() - started)))
-            self._wake.clear()
-
-    def _tick(self, now: float) -> None:
+    # the hub's thread
+    def serve(self, now: float) -> None:
+        """Send every page what it has not heard; announce ourselves while none listens."""
         with self._lock:
+            if not self.running:
+                return
             peers = list(self._peers.values())
         for peer in [peer for peer in peers if peer.lost(now)]:
             self._drop(peer)
@@ -193,22 +166,9 @@ class Bridge:
             self._pause, self._announce_at = SILENT, 0.0
         if not any(peer.answered for peer in peers):
             self._announce(now)
-        elif any(peer.ready for peer in peers):
-            self._send(peers)
-
-    def _send(self, peers: list[Peer]) -> None:
-        frame = self._model.frame()
-        if frame is not None:
-            fresh = {name for name in PARTS if frame.get(name) is not None}
-            self._state.update({name: frame[name] for name in fresh}, status=frame["status"])
-            for peer in peers:
-                peer.unseen |= {"status", *fresh}
-        self._commanded = False
         for peer in peers:
-            if peer.unseen and peer.ready and self._state:
-                peer.send({**self._state, "status": self._model.status()})    # a frame takes a while; the newest state
-            elif peer.ready and time.monotonic() - peer.told > HEARTBEAT:
-                peer.tell(self._model.status())
+            if peer.ready:
+                peer.serve(now)
 
     def _announce(self, now: float) -> None:
         """Tell front ends that may be listening about us, ever more rarely while none answers."""
@@ -220,7 +180,8 @@ class Bridge:
             unanswered = list(self._peers.values())
         for peer in unanswered:
             self._drop(peer)
-        self._adopt(LiveComm(target_name=TARGET, data={"v": VERSION, "contract": digest(), "kind": "hello"}), answered=False)
+        hello = Hello(VERSION, digest())
+        self._adopt(LiveComm(target_name=TARGET, data=pack(hello)[0]), answered=False)
 
     def _drop(self, peer: Peer) -> None:
         """Forget a peer without a word: nobody is there, and a page that knows no such comm would complain."""

@@ -3,34 +3,43 @@
 from __future__ import annotations
 
 import html
+import threading
+from dataclasses import asdict
 from typing import Any
 
 import ipywidgets
 
+from workbench import errors
 from workbench.core.run.gate import Gate
+from workbench.core.run.gate import gate as process_gate
 from workbench.core.trace import Journal, journal
-from workbench.viz.live import LiveModel
+from workbench.viz.hub import RATE, hub_of
+from workbench.viz.schema import GraphParameters
 from workbench.widgets.base import reply_at_once
+from workbench.widgets.commands import IDLE, carry_out
 from workbench.widgets.graph import GraphWidget
 from workbench.widgets.series import LossWidget
-from workbench.widgets.source import RATE, Source
 from workbench.widgets.steps import StepTimesWidget
 
 __all__ = ["LiveView"]
 
-_BUSY = ("running", "paused", "building", "rewriting", "compiling", "waiting", "recovering")
 _WORDS = {"empty": "Nothing ran yet"}
 
 
 class LiveView(ipywidgets.VBox):
     """Shows what the journal records while it is recorded; the last expression of a cell is enough to display it.
 
-    A thread of its own asks for changes at most `rate` times a second; training never waits for it. When a run ends,
-    and when the view is closed, a picture of it is left in the notebook for readers without a kernel.
+    The journal's hub calls it when there is news, at most `rate` times a second; training never waits for it. When a run
+    ends, and when the view is closed, a picture of it is left in the notebook for readers without a kernel.
     """
 
     def __init__(self, source: Journal | None = None, gate: Gate | None = None, rate: float = RATE) -> None:
-        self._model = LiveModel(source or journal, gate)
+        self._journal, self._gate = source or journal, gate or process_gate
+        self._hub = hub_of(self._journal)
+        self._watcher = self._hub.watcher()
+        self._scopes = GraphParameters()
+        self._shown: dict[str, Any] = {}  # topic -> version of what is shown
+        self._period, self._served = 1.0 / min(rate, RATE), 0.0
         self.graph = GraphWidget(self._ask)
         self.steps = StepTimesWidget()
         self.series = LossWidget()
@@ -44,13 +53,15 @@ class LiveView(ipywidgets.VBox):
             )
         }
         self._display: Any = None
-        self._state = ""
-        self._second = ""
+        self._state = self._notice = ""
+        self.running = False  # does it follow the journal?
+        self._serving = threading.RLock()
         super().__init__([self._header(), self.graph, self._charts()], layout={"width": "100%"})
         for widget in self._members():
             reply_at_once(widget)
-        self._source = Source(self._model, self._receive, rate)
-        self._source.start()
+        self._watcher.watch(dict.fromkeys(("graph", "steps", "series", "work")))
+        self._hub.attach(self)
+        self.running = True
 
     def _header(self) -> ipywidgets.HBox:
         buttons = ipywidgets.HBox(list(self.buttons.values()), layout={"flex": "0 0 auto"})  # they wrap together
@@ -73,37 +84,62 @@ class LiveView(ipywidgets.VBox):
 
     def _ask(self, name: str, argument: str | None = None) -> None:
         """A command from the page, on whichever thread it came; the gate is shut before this returns."""
-        self._model.command(name, argument)
-        self._source.poke()
+        if name in ("expand", "collapse"):
+            self._scope(name == "expand", str(argument))
+        else:
+            try:
+                carry_out(name, "", self._journal, self._gate)
+            except errors.FailedPreconditionError as refused:
+                self._notice = refused.message
+        self._hub.wake()
 
-    # the source's thread
-    def _receive(self, frame: dict[str, Any]) -> None:
-        for widget, part in ((self.graph, "graph"), (self.steps, "steps"), (self.series, "series")):
-            if frame[part] is not None:
-                widget.show(frame[part])
-        self._show_status(frame)
-        state = frame["status"]["state"]
-        ended = self._state in _BUSY and state not in _BUSY
-        self._state = state
+    def _scope(self, opens: bool, scope: str) -> None:
+        before = self._scopes
+        opened = tuple(one for one in before.opened if one != scope) + ((scope,) if opens else ())
+        closed = tuple(one for one in before.closed if one != scope) + (() if opens else (scope,))
+        self._scopes = GraphParameters(before.key, opened, closed)
+
+    # the hub's thread
+    def serve(self, now: float) -> None:
+        """Show what changed."""
+        with self._serving:
+            if self.running and now - self._served >= self._period:
+                self._served = now
+                self._serve()
+
+    def _serve(self) -> None:
+        for widget, topic, params in ((self.steps, "steps", None), (self.series, "series", None),
+                                      (self.graph, "graph", self._scopes)):
+            version = self._hub.version(topic, params)
+            if version != self._shown.get(topic):
+                self._shown[topic] = version
+                whole = self._hub.whole(topic, params)
+                if whole is not None:
+                    widget.show(asdict(whole))
+        status = self._hub.status()
+        self._show_status(status)
+        ended = self._state not in ("", *IDLE) and status["state"] in IDLE
+        self._state = status["state"]
         if ended:
             self._refresh(self._bundle())
 
-    def _show_status(self, frame: dict[str, Any]) -> None:
-        status, lost = frame["status"], frame["status"]["records_lost"]
+    def _show_status(self, status: dict[str, Any]) -> None:
+        lost = status["records_lost"]
         facts = [f"<b>{_WORDS.get(status['state'], html.escape(status['state'].capitalize()))}</b>"]
         of = f" of {status['of']:,}" if status["of"] else ""
         facts += [f"step {status['step']:,}{of}"] if status["state"] != "empty" else []
         facts += [html.escape(status[name]) for name in ("what", "cause", "fix") if status[name]]
-        facts += [html.escape(f"{task['cause']}. {task['fix']}") for task in status["lost"]]
+        facts += [html.escape(f"{task['cause']}. {task['fix']}") for task in status["lost"] if task["cause"]]
         facts += [f"{lost:,} records were lost to the journal's bound"] if lost else []
-        if frame["stragglers"] is not None:
-            verdict = frame["stragglers"]["verdict"]
-            self._second = " ".join(filter(None, (verdict["text"], verdict["action"])))
+        facts += [html.escape(self._notice)] if self._notice else []
+        self._notice = ""
+        work = self._hub.whole("work")
+        second = " ".join(filter(None, (work.verdict.text, work.verdict.action))) if work is not None else ""
         words = " · ".join(facts)
         self.status.value = (
-            f'<div role="status" style="line-height:1.45">{words}<br><small>{html.escape(self._second)}</small></div>'
+            f'<div role="status" style="line-height:1.45">{words}<br><small>{html.escape(second)}</small></div>'
         )
-        busy = status["state"] in _BUSY
+        busy = status["state"] not in IDLE
         for name, on in (
             ("pause", busy and status["state"] != "paused"),
             ("resume", status["state"] == "paused"),
@@ -136,16 +172,12 @@ class LiveView(ipywidgets.VBox):
             data, metadata = bundle
             self._display.update(data, metadata=metadata, raw=True)
 
-    @property
-    def running(self) -> bool:
-        """Is the thread alive?"""
-        return self._source.running
-
     def close(self) -> None:
-        """End the thread and the widgets; the picture stays in the notebook. Closing twice is fine."""
-        source = getattr(self, "_source", None)
-        if source is not None and self.comm is not None:
-            source.stop()
+        """Stop following and close the widgets; the picture stays in the notebook. Closing twice is fine."""
+        if getattr(self, "running", False) and self.comm is not None:
+            with self._serving:      # what is being shown is shown to its end
+                self.running = False
+            self._hub.detach(self)
             picture = self.static_html()
             if picture:
                 self._refresh(({"text/html": picture, "text/plain": "workbench live view (closed)"}, {}))

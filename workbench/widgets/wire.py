@@ -1,19 +1,26 @@
-"""How frames travel: a comm that is answered on a subshell, and number lists as binary buffers."""
+"""How updates travel: a comm that is answered on a subshell, number lists as binary buffers, long texts compressed."""
 from __future__ import annotations
 
 import asyncio
+import json
 import math
 import threading
+import zlib
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
 from comm import get_comm_manager
 from comm.base_comm import BaseComm
 
+from workbench.viz.schema import Picture
+
 __all__ = ["BusySign", "LiveComm", "busy_sign", "pack"]
 
 SHORT = 16               # lists of fewer numbers stay JSON
 EXACT = 1e-5             # of what a list spans: what rounding to float32 may cost
+LONG = 4000              # characters of JSON from which a picture is deflated
 
 
 def _publish(kind: str, content: dict[str, Any], **options: Any) -> None:
@@ -101,15 +108,28 @@ class LiveComm(BaseComm):
 
 
 def pack(value: Any) -> tuple[Any, list[bytes]]:
-    """JSON data and buffers: lists of numbers become `{"#f4": index}` or `{"#f8": index}` (no operation or task can
-    have such a name), None in them NaN."""
+    """JSON data and buffers. Lists of numbers become `{"#f4": index}` or `{"#f8": index}` (no operation or task can have
+    such a name), None in them NaN; a long picture becomes `{"#z": index}`: its JSON, deflated.
+    """
     buffers: list[bytes] = []
     return _packed(value, buffers), buffers
 
 
+def _short(value: Any, buffers: list[bytes]) -> Any:
+    """A value that is long as JSON goes into a buffer of its own."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    if len(text) < LONG:
+        return value
+    buffers.append(zlib.compress(text.encode(), 1))
+    return {"#z": len(buffers) - 1}
+
+
 def _packed(value: Any, buffers: list[bytes]) -> Any:
-    if isinstance(value, dict):
-        return {name: _packed(item, buffers) for name, item in value.items()}
+    if is_dataclass(value):
+        made = {one.name: _packed(getattr(value, one.name), buffers) for one in fields(value)}
+        return _short(made, buffers) if isinstance(value, Picture) else made
+    if isinstance(value, Mapping):
+        return {str(name): _packed(item, buffers) for name, item in value.items()}
     if isinstance(value, np.ndarray) or (isinstance(value, (list, tuple)) and _numbers(value)):
         return _binary(np.asarray(value, dtype=np.float64), buffers)
     if isinstance(value, (list, tuple)):

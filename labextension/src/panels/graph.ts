@@ -1,5 +1,5 @@
 /** The dataflow graph: hue is the device, strength is the time; scopes open and close. */
-import { GraphNode, GraphView } from '../contract';
+import { GraphNode, GraphState } from '../contract';
 import { duration, shortDevice, taskOf } from '../kit/text';
 import { Layouter } from '../layout';
 import { button, Section } from './section';
@@ -40,7 +40,7 @@ export class GraphSection extends Section {
   }
 
   /** What lies on a `lost` task is marked. */
-  show(graph: GraphView | null, lost = new Set<string>()): void {
+  show(graph: GraphState | null, lost = new Set<string>()): void {
     this._graph = graph;
     this._lost = lost;
     this.note(graph?.dot ? '' : 'The graph appears with the first step.');
@@ -62,7 +62,7 @@ export class GraphSection extends Section {
   }
 
   /** The run's graphs, when there is more than one. */
-  private _choose(graph: GraphView): void {
+  private _choose(graph: GraphState): void {
     const text = graph.graphs.map(one => one.label).join('\n');
     if (text !== this._choice.dataset.shown) {
       this._choice.dataset.shown = text;
@@ -199,7 +199,7 @@ export class GraphSection extends Section {
     this._showLegend(graph);
   }
 
-  private _showLegend(graph: GraphView): void {
+  private _showLegend(graph: GraphState): void {
     const text = graph.devices.map(device => device.name + device.color + this._lost.has(taskOf(device.name))).join();
     if (text === this._legend.dataset.shown) {
       return;
@@ -337,7 +337,7 @@ export class GraphSection extends Section {
   private _sizes = new ResizeObserver(() => this._touched || this._fit());
   private _known = new Map<string, SVGSVGElement>();
   private _shapes = new Map<string, SVGGElement>();
-  private _graph: GraphView | null = null;
+  private _graph: GraphState | null = null;
   private _drawn = '';
   private _trouble = ''; // why the newest graph is not drawn
   private _busy = false;

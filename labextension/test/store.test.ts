@@ -1,0 +1,61 @@
+import { describe, expect, it } from 'vitest';
+import { Status, TaskSteps, Update } from '../src/contract';
+import { merge, NOTHING } from '../src/store';
+
+const UPDATE: Update = { seq: 1, status: {}, topics: {}, faults: {}, v: 3, kind: 'update' };
+const LINE: TaskSteps = {
+  task: 'w',
+  device_color: '#000000',
+  times: [1, 2],
+  steps: [0, 1],
+  ends: [0.5, 1.5],
+  median: 1,
+  p95: 2,
+  count: 2,
+  fresh: true
+};
+
+describe('merge', () => {
+  it('keeps what an update does not name', () => {
+    const first = merge(NOTHING, { ...UPDATE, status: { state: 'running', step: 3 } as Status });
+    const second = merge(first, { ...UPDATE, status: { step: 4 } });
+    expect(second.status).toEqual({ state: 'running', step: 4 });
+    expect(second.graph).toBeNull();
+  });
+
+  it('puts new points behind the ones it has, the newest within the window', () => {
+    const view = { more: 0, window: 3, cuts: [] };
+    let now = merge(NOTHING, { ...UPDATE, topics: { steps: { ...view, tasks: [LINE] } } });
+    const news = { ...LINE, times: [3, 4], steps: [2, 3], ends: [2.5, 3.5], count: 4, fresh: false };
+    now = merge(now, { ...UPDATE, topics: { steps: { ...view, tasks: [news] } } });
+    expect([...(now.steps!.tasks[0].times as Float64Array)]).toEqual([2, 3, 4]);
+    now = merge(now, { ...UPDATE, topics: { steps: { ...view, tasks: [LINE] } } });
+    expect(now.steps!.tasks[0].times).toEqual([1, 2]);
+  });
+
+  it('appends to the series with news and keeps the others; no number is NaN', () => {
+    const curve = { name: 'loss', unit: '', steps: [0], values: [1], count: 1, fresh: true };
+    const other = { ...curve, name: 'accuracy' };
+    let now = merge(NOTHING, { ...UPDATE, topics: { series: { series: [curve, other], names: ['loss', 'accuracy'] } } });
+    const news = { ...curve, steps: [1], values: [null] as unknown as number[], count: 2, fresh: false };
+    now = merge(now, { ...UPDATE, topics: { series: { series: [news], names: ['loss', 'accuracy'] } } });
+    expect(now.series!.series.map(one => [...Array.from(one.values)])).toEqual([[1, NaN], [1]]);
+  });
+
+  it('gives times to the nodes of the picture it has, whatever their names', () => {
+    const node = { label: '', kind: 'op', device: '', count: 1, title: '' };
+    const picture = {
+      dot: 'digraph {}',
+      nodes: [
+        { ...node, id: 'constructor' },
+        { ...node, id: 'a' }
+      ],
+      devices: []
+    };
+    const graph = { key: 'k', picture, times: [2, NaN], note: '', graphs: [{ key: 'k', label: 'k' }] };
+    let now = merge(NOTHING, { ...UPDATE, topics: { graph } });
+    now = merge(now, { ...UPDATE, topics: { graph: { ...graph, picture: null, graphs: null, times: [3, 1] } } });
+    expect({ ...now.graph!.stats }).toEqual({ constructor: 3, a: 1 });
+    expect([now.graph!.dot, now.graph!.graphs.length]).toEqual(['digraph {}', 1]);
+  });
+});

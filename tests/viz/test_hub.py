@@ -1,0 +1,341 @@
+"""The hub: one look for all who watch, what each has not heard, and that a page which merges it has the whole picture."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.viz import fixtures
+from workbench import errors
+from workbench.core.trace import Journal, Span
+from workbench.viz import views
+from workbench.viz.hub import Hub, Watcher, hub_of
+from workbench.viz.schema import Answer, Update, plain
+from workbench.widgets.wire import pack
+
+pytestmark = pytest.mark.tiny
+ALL = {"graph": {}, "steps": {}, "series": {}, "work": {}}
+
+
+@pytest.fixture
+def journal() -> Journal:
+    return fixtures.build(20, slow=1.8)
+
+
+class Page:
+    """What a page does: watches, merges, and remembers what it was sent."""
+
+    def __init__(self, hub: Hub, **topics: Any) -> None:
+        self.hub = hub
+        self.watcher: Watcher = hub.watcher()
+        self.watcher.watch(topics or ALL)
+        self.updates: list[Update] = []
+        self.status: dict[str, Any] = {}
+        self.lines: dict[str, dict[str, Any]] = {}
+        self.curves: dict[str, dict[str, Any]] = {}
+        self.now = 0.0
+
+    def take(self, seconds: float = 0.1) -> Update | None:
+        """The next update, `seconds` after the one before."""
+        self.now += seconds
+        before = len(self.updates)
+        self.watcher.take(self.now, self.updates.append)
+        if len(self.updates) == before:
+            return None
+        update = self.updates[-1]
+        self.status |= update.status
+        self._merge(update)
+        return update
+
+    def look(self, seconds: float = 0.1) -> Update | None:
+        self.hub.look()
+        return self.take(seconds)
+
+    def _merge(self, update: Update) -> None:
+        if "steps" in update.topics:
+            view = update.topics["steps"]
+            self.lines = {t.task: _joined(self.lines.get(t.task), plain(t), ("times", "steps", "ends"), view.window)
+                          for t in view.tasks}
+        for one in update.topics["series"].series if "series" in update.topics else []:
+            self.curves[one.name] = _joined(self.curves.get(one.name), plain(one), ("steps", "values"), 1 << 30)
+
+
+def _joined(before: dict[str, Any] | None, news: dict[str, Any], columns: tuple[str, ...], window: int) -> dict[str, Any]:
+    if not news["fresh"] and before is not None:
+        for name in columns:
+            news[name] = [*before[name], *news[name]][-window:]
+    return {**news, "fresh": True}
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps are accounted for at once."""
+    monkeypatch.setattr("workbench.viz.books.JUDGED", 0.0)
+    monkeypatch.setattr("workbench.viz.accounting.SETTLED", 0.0)
+
+
+def test_the_first_update_holds_everything(journal):
+    page = Page(hub_of(journal))
+    update = page.look()
+    assert update.seq == 1 and update.faults == {}
+    assert json.loads(json.dumps(plain(update), allow_nan=False))["kind"] == "update"
+    assert page.status["state"] == "running" and page.status["tasks"] == list(fixtures.TASKS)
+    assert [task.task for task in update.topics["steps"].tasks] == list(fixtures.TASKS)
+    assert update.topics["series"].names == ["loss", "accuracy"]
+    assert update.topics["work"].rows[0].task == "/job:worker/task:1"
+    graph = update.topics["graph"]
+    times = dict(zip([node.id for node in graph.picture.nodes], graph.times, strict=True))
+    assert times["softmax/matmul"] > times["softmax/add"] > 0
+
+
+def test_nothing_new_is_silence_then_a_heartbeat(journal):
+    page = Page(hub_of(journal))
+    page.look()
+    assert page.look() is None
+    beat = page.look(1.0)
+    assert beat.topics == {} and beat.seq == 2 and set(beat.status) <= {"seconds"}
+
+
+def test_only_what_changed_travels(journal):
+    page = Page(hub_of(journal))
+    page.look()
+    journal.point("loss", 20, 0.5)
+    update = page.look()
+    assert list(update.topics) == ["series"]
+    (loss,) = update.topics["series"].series
+    assert (loss.fresh, list(loss.steps), loss.values, loss.count) == (False, [20], [0.5], 21)
+    journal.set_status(what="saving")
+    update = page.look()
+    assert update.topics == {} and update.status["what"] == "saving" and "tasks" not in update.status
+
+
+def test_the_merged_deltas_are_the_whole_picture(journal, hurried):
+    hub = hub_of(journal)
+    pages, now = [Page(hub), Page(hub)], journal.origin + 1
+    for number in range(20, 400):
+        now = fixtures.write_step(journal, number, now + (30.0 if number == 200 else 0.0))
+        hub.look()
+        pages[0].take()
+        if number % 37 == 0:      # a slow page sees fewer updates, the newest
+            pages[1].take()
+    for page in pages:
+        page.look()
+        assert page.lines == {task.task: plain(task) for task in hub.whole("steps").tasks}
+        assert page.curves == {one.name: plain(one) for one in hub.whole("series").series}
+    assert [round(cut.end - cut.start) for cut in hub.whole("steps").cuts] == [30]
+    appended = [task for update in pages[0].updates[5:] if "steps" in update.topics for task in update.topics["steps"].tasks]
+    assert appended and not any(task.fresh for task in appended) and max(len(task.times) for task in appended) < 5
+
+
+def test_a_series_that_is_thinned_comes_whole_again(journal):
+    page = Page(hub_of(journal), series={})
+    for step in range(20, 3000):
+        journal.point("loss", step, float(step))
+        if step % 100 == 0:
+            page.look()
+    page.look()
+    assert page.curves["loss"] == plain(page.hub.whole("series").series[0]) and page.curves["loss"]["count"] == 3000
+
+
+def test_many_series_come_in_several_updates(journal):
+    page = Page(hub_of(journal), series={})
+    for name in range(40):
+        for step in range(1500):
+            journal.point(f"norm/{name}", step, float(step))
+    sizes = []
+    while (update := page.look()) is not None:
+        data, buffers = pack(update)
+        sizes.append(len(json.dumps(data)) + sum(map(len, buffers)))
+    assert len(page.curves) == 42 and len(sizes) > 5 and max(sizes) <= 64_000
+
+
+def test_an_update_is_small_whatever_the_graph_and_however_many_tasks(hurried):
+    journal = Journal(capacity=100_000)
+    journal.enabled = True
+    journal.graph(fixtures.dense_graph(40, key="s_0"))
+    tasks = [f"/job:worker/task:{i}" for i in range(256)]
+    for number in range(60):
+        for task in tasks:
+            journal.span(Span("segment", "work", task, task, 0, number, number + 0.5, number, executable="s_0"))
+    page = Page(hub_of(journal))
+    data, buffers = pack(page.look())
+    assert len(json.dumps(data)) + sum(map(len, buffers)) <= 64_000
+    assert {"graph", "steps", "work"} <= set(page.updates[0].topics)
+
+
+def test_what_nobody_watches_is_not_read(journal):
+    hub = hub_of(journal)
+    page = Page(hub, work={})
+    page.look()
+    page.watcher.watch({})
+    before = journal.spans_since(0)[0]
+    for number in range(20, 40):
+        fixtures.write_step(journal, number, journal.origin + number)
+    hub.look()
+    assert hub._books.spans._cursor == before and page.take(1.0).topics == {}
+    assert hub.status()["records_lost"] == 0
+
+
+def test_eight_pages_read_the_journal_once(journal):
+    hub = hub_of(journal)
+    reads = []
+    since = journal.spans_since
+    hub._books.spans._since = lambda cursor: reads.append(cursor) or since(cursor)
+    pages = [Page(hub, work={}, steps={}) for _ in range(8)]
+    hub.look()
+    assert all(page.take().topics["work"] is pages[0].updates[0].topics["work"] for page in pages)
+    assert len(reads) == 1
+
+
+def test_a_topic_that_is_watched_again_comes_whole(journal):
+    page = Page(hub_of(journal))
+    page.look()
+    page.watcher.watch({})
+    page.take()
+    page.watcher.watch({"series": {}})
+    update = page.look()
+    assert list(update.topics) == ["series"] and all(one.fresh for one in update.topics["series"].series)
+
+
+def test_what_the_journal_lost_while_somebody_watched_is_said():
+    journal = Journal(capacity=100)
+    page = Page(hub_of(journal))
+    page.look()
+    for step in range(250):
+        journal.point("loss", step, 1.0)
+    page.look()
+    assert page.status["records_lost"] == 150 and page.curves["loss"]["count"] == 100
+
+
+def test_a_view_that_fails_says_so_and_leaves_the_others_live(journal, monkeypatch, caplog):
+    hub = hub_of(journal)
+
+    def broken(*_: Any) -> None:
+        raise ValueError("no picture today")
+    page = Page(hub)
+    monkeypatch.setattr(hub._views["graph"], "delta", broken)
+    update = page.look()
+    assert update.faults == {"graph": "ValueError: no picture today"} and {"steps", "series", "work"} == set(update.topics)
+    journal.point("loss", 20, 0.5)
+    assert page.look().faults == {} and caplog.text.count("the view 'graph' could not be made") == 1
+    page.watcher.watch({"series": {}})
+    page.watcher.watch(ALL)      # who asks again gets another try
+    update = page.look()
+    assert update.faults == {"graph": ""} and "graph" in update.topics
+
+
+def test_unknown_topics_and_parameters_are_refused_by_name(journal):
+    page = Page(hub_of(journal))
+    for topics, words in (({"weather": {}}, "watch: 'weather' is no topic; there are graph, "),
+                          ({"graph": {"depth": 3}}, "watch: 'graph' has no parameter 'depth'; it has key, opened, closed"),
+                          ({"graph": {"opened": "loss"}}, "watch: opened of 'graph' is 'loss'; it must be like"),
+                          ({"graph": 7}, "watch: the parameters of 'graph' are 7; give them by name"),
+                          ({"work": {"rows": 3}}, "watch: 'work' has no parameter 'rows'; it has none")):
+        with pytest.raises(errors.InvalidArgumentError, match=words):
+            page.watcher.watch(topics)
+    assert set(page.watcher.topics) == set(ALL)
+
+
+def test_every_page_has_scopes_of_its_own(journal):
+    hub = hub_of(journal)
+    one, other = Page(hub, graph={"opened": ["gradients"]}), Page(hub, graph={})
+    ids = [{node.id for node in page.look().topics["graph"].picture.nodes} for page in (one, other)]
+    assert "gradients/matmul" in ids[0] and "gradients" in ids[1]
+    one.watcher.watch({"graph": {"closed": ["gradients", "no such scope"]}})
+    assert "gradients" in {node.id for node in one.look().topics["graph"].picture.nodes}
+    assert other.look() is None
+    one.watcher.watch({"graph": {"opened": ["gradients"]}})
+    one.look()
+    journal.graph(fixtures.mnist_graph())      # the next stage of the same graph
+    hub.look()
+    assert "gradients/matmul" in hub.whole("graph", one.watcher.topics["graph"]).dot
+
+
+def test_only_times_travel_while_the_picture_holds(journal):
+    page = Page(hub_of(journal), graph={})
+    page.look()
+    fixtures.write_step(journal, 20, journal.origin + 5)
+    graph = page.look().topics["graph"]
+    assert graph.picture is None and graph.graphs is None and max(t for t in graph.times if t is not None) > 0
+
+
+def test_every_graph_of_the_run_can_be_shown(journal):
+    page = Page(hub_of(journal), graph={})
+    assert [one.key for one in page.look().topics["graph"].graphs] == ["session_0"]
+    journal.graph(fixtures.dense_graph(2, key="session_7"))
+    journal.graph(fixtures.dense_graph(1, key="session_8"))
+    graph = page.look().topics["graph"]
+    assert [one.key for one in graph.graphs] == ["session_7", "session_0", "session_8"] and graph.key == "session_7"
+    assert graph.graphs[1].label.endswith("operations on ps:0, ps:1, worker:0")
+    page.watcher.watch({"graph": {"key": "session_8"}})
+    assert page.look().topics["graph"].key == "session_8"
+    journal.graph(fixtures.dense_graph(3, key="session_9"))
+    assert page.look().topics["graph"].key == "session_8"      # what was asked for stays
+
+
+def test_times_are_those_of_the_graph_that_is_shown(journal):
+    page = Page(hub_of(journal), graph={})
+    page.look()
+    name, task = "softmax/matmul", fixtures.TASKS[2]
+    journal.graph(fixtures.mnist_graph())
+    before = page.look()
+    journal.span(Span("op", name, task, task, 0, 1.0, 9.0, 3, executable="another_run_1"))
+    assert page.look() is None, before
+
+
+def test_a_new_session_is_shown_in_place_of_the_old_one(journal):
+    page = Page(hub_of(journal), graph={})
+    page.look()
+    journal.graph(fixtures.dense_graph(2, key="next_0"))
+    journal.set_status(session="next")
+    assert page.look().topics["graph"].key == "next_0"
+
+
+def test_the_step_is_the_newest_also_between_two_changes_of_the_status(journal):
+    page = Page(hub_of(journal), work={})
+    page.look()
+    journal.ran = ("session", 40)
+    page.look()
+    assert page.status["step"] == 40
+    journal.ran = ("another session", 99)
+    page.look()
+    assert page.status["step"] == 19
+
+
+def test_a_training_loop_s_own_number_is_the_one_that_is_shown(journal):
+    page = Page(hub_of(journal), work={})
+    journal.count(7, 100)
+    journal.ran = ("session", 40)
+    journal.set_status(state="running", step=40)
+    page.look()
+    assert (page.status["state"], page.status["step"], page.status["of"]) == ("running", 7, 100)
+    journal.set_status(session="next", state="ready")
+    page.look()
+    assert (page.status["step"], page.status["of"]) == (0, 0)
+
+
+def test_an_answer_is_not_overtaken_by_an_older_status(journal):
+    page = Page(hub_of(journal), work={})
+    page.look()
+    page.hub.look()
+    journal.set_status(state="paused")
+    answers: list[Answer] = []
+    page.watcher.answer(Answer(1, True), answers.append)
+    assert answers[0].status["state"] == "paused"
+    later = page.take(1.0)
+    assert later is not None and "state" not in later.status
+
+
+def test_an_empty_journal_says_so_and_nothing_else():
+    page = Page(hub_of(Journal(capacity=10)))
+    update = page.look()
+    assert page.status["state"] == "empty" and update.topics == {}
+
+
+def test_every_topic_is_one_file_and_part_of_the_contract():
+    from workbench.viz.contract import text
+
+    for topic, kind in views.VIEWS.items():
+        assert kind.__module__.startswith("workbench.viz.views.") and f"  {topic}: {kind.record.__name__};" in text()

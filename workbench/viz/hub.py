@@ -1,0 +1,269 @@
+"""One hub per journal: reads what is new once, however many watch, and tells each watcher what it has not heard yet."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, fields
+from typing import Any, Protocol
+
+from workbench.core.trace import Journal, StatusRecord
+from workbench.viz.books import Books
+from workbench.viz.schema import Answer, Update
+from workbench.viz.views import VIEWS, View, parameters
+
+__all__ = ["HEARTBEAT", "RATE", "Hub", "Sink", "Watcher", "hub_of"]
+
+RATE = 10.0  # updates per second, at most
+HEARTBEAT = 1.0  # seconds between two looks while nobody watches anything
+DESCRIBED = 20  # lost tasks whose cause and fix travel; of the others the name
+
+log = logging.getLogger(__name__)
+
+
+class Sink(Protocol):
+    """Who is called on the hub's thread after each look at the journal, and takes what its watchers have not heard."""
+
+    def serve(self, now: float) -> None: ...
+
+
+class Watcher:
+    """One who watches: its topics with their parameters, and what it has of each.
+
+    `take` belongs to one thread at a time; `watch` and `answer` may be called from any and wait for no picture.
+    """
+
+    def __init__(self, hub: Hub) -> None:
+        self._hub = hub
+        self._taking, self._telling = threading.Lock(), threading.Lock()
+        self.topics: dict[str, Any] = {}
+        self._sent: dict[str, Any] = {}
+        self._faults: dict[str, str] = {}
+        self._status: dict[str, Any] = {}
+        self._sequence = 0
+        self._told = 0.0  # when it was told something last
+
+    def watch(self, topics: Mapping[str, Any]) -> None:
+        """From now on these topics, {topic: parameters}, and no others; a topic that stays keeps what was sent.
+
+        Raises InvalidArgumentError for what is no topic or parameter; then nothing changes.
+        """
+        wanted = {topic: parameters(topic, given) for topic, given in topics.items()}
+        self._hub.revive(wanted.keys() - self.topics.keys())
+        self.topics = wanted
+        self._hub.wake()
+
+    def answer(self, answer: Answer, say: Callable[[Answer], None]) -> None:
+        """Say `answer` with what changed of the status; no update with an older status can come after it."""
+        with self._telling:
+            answer.status = self._changed()
+            say(answer)
+
+    def take(self, now: float, say: Callable[[Update], None]) -> None:
+        """Say what this watcher has not heard yet; nothing when that is nothing and it has been told within a second."""
+        with self._taking:
+            topics, faults = self._news(self.topics)
+            status = self._hub.said
+            with self._telling:
+                moved = any(status[name] != self._status.get(name, _NOTHING) for name in status if name != "seconds")
+                if topics or faults or moved or now - self._told >= HEARTBEAT:
+                    self._sequence += 1
+                    self._told = now
+                    say(Update(self._sequence, self._changed(), topics, faults))
+
+    def _changed(self) -> dict[str, Any]:
+        """What changed of the status since it was told last, and how long the state has lasted."""
+        status = self._hub.status()
+        changed = {name: value for name, value in status.items() if self._status.get(name, _NOTHING) != value}
+        self._status = status
+        return changed
+
+    def _news(self, wanted: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+        topics, faults = {}, {}
+        self._sent = {topic: self._sent.get(topic) for topic in wanted}
+        for topic, params in wanted.items():
+            news, self._sent[topic], fault = self._hub.news(topic, self._sent[topic], params)
+            if news is not None:
+                topics[topic] = news
+            if fault != self._faults.get(topic, ""):
+                faults[topic] = self._faults[topic] = fault
+        return topics, faults
+
+
+_NOTHING = object()
+
+
+class Hub:
+    """The views of one journal. `look` belongs to the hub's thread, which runs while there is a sink; the rest to all."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.journal = journal
+        self._lock = threading.RLock()
+        self._books = Books(journal)
+        self._views: dict[str, View] = {topic: kind(journal, self._books) for topic, kind in VIEWS.items()}
+        self._faults: dict[str, str] = {}
+        self._watchers: weakref.WeakSet[Watcher] = weakref.WeakSet()
+        self._sinks: list[weakref.ref[Sink]] = []
+        self._thread: threading.Thread | None = None
+        self._wake = threading.Event()
+        self.said = self.status()  # the status at the last look
+
+    # watching
+    def watcher(self) -> Watcher:
+        """Somebody new, who watches nothing yet; it is forgotten when nobody holds it."""
+        made = Watcher(self)
+        with self._lock:
+            self._watchers.add(made)
+        return made
+
+    @property
+    def watched(self) -> set[str]:
+        with self._lock:
+            return {topic for watcher in self._watchers for topic in tuple(watcher.topics)}
+
+    def status(self) -> dict[str, Any]:
+        """What the run says now, as JSON data; `seconds`: how long the state has lasted."""
+        record = self.journal.current()
+        status = {one.name: getattr(record, one.name) for one in fields(StatusRecord)}
+        status["tasks"] = list(record.tasks)
+        status["lost"] = [{**asdict(lost), **({} if i < DESCRIBED else {"cause": "", "fix": ""})}
+                          for i, lost in enumerate(record.lost)]
+        status["records_lost"] = self._lost()
+        status["seconds"] = round(time.perf_counter() - record.since, 1)
+        return status
+
+    def _lost(self) -> int:
+        """Records that a view should have seen and did not: its own, and those that tasks could not keep."""
+        own = [self._books.spans.lost, *(sum(r.lost for r in view.readers) for view in self._views.values())]
+        return max(own) + sum(self.journal.lost_elsewhere.values())
+
+    # looking
+    def look(self, now: float | None = None) -> None:
+        """Read what is new, once for all views that somebody watches."""
+        now = time.perf_counter() if now is None else now
+        with self._lock:
+            watched = self.watched
+            self._account(any(VIEWS[topic].accounts for topic in watched))
+            for topic, view in self._views.items():
+                if view.always or topic in watched:
+                    self._advance(topic, view, now)
+                else:
+                    for reader in view.readers:
+                        reader.rest()
+            self.said = self.status()
+
+    def _account(self, wanted: bool) -> None:
+        if not wanted:
+            self._books.spans.rest()
+            return
+        try:
+            self._books.advance()
+        except Exception as fault:
+            for topic, view in self._views.items():
+                if view.accounts and topic not in self._faults:
+                    self._failed(topic, fault)
+
+    def _advance(self, topic: str, view: View, now: float) -> None:
+        if topic not in self._faults:
+            try:
+                view.advance(now)
+            except Exception as fault:
+                self._failed(topic, fault)
+
+    def _failed(self, topic: str, fault: Exception) -> None:
+        """One view that fails ends neither the others nor the training; it is said once, here and on screen."""
+        log.exception("the view %r could not be made", topic)
+        self._faults[topic] = f"{type(fault).__name__}: {fault}"
+
+    def revive(self, topics: Iterable[str]) -> None:
+        """Somebody begins to watch these: one that failed is tried anew."""
+        with self._lock:
+            for topic in topics:
+                if self._faults.pop(topic, ""):
+                    self._views[topic] = VIEWS[topic](self.journal, self._books)
+
+    def news(self, topic: str, sent: Any, params: Any) -> tuple[Any, Any, str]:
+        """(record or None, what the watcher has then, why it cannot be shown or "")."""
+        with self._lock:
+            fault = self._faults.get(topic, "")
+            if not fault:
+                try:
+                    return *self._views[topic].delta(sent, params), ""
+                except Exception as raised:
+                    self._failed(topic, raised)
+            return None, sent, self._faults[topic]
+
+    def whole(self, topic: str, params: Any = None) -> Any:
+        """The whole picture of a topic as its record, for those who live in this process; None before there is one."""
+        with self._lock:
+            return self._views[topic].whole(VIEWS[topic].params() if params is None else params)
+
+    def version(self, topic: str, params: Any = None) -> Any:
+        """What changes whenever `whole` does."""
+        with self._lock:
+            return self._views[topic].version(VIEWS[topic].params() if params is None else params)
+
+    # the thread
+    def attach(self, sink: Sink) -> None:
+        """Call `sink.serve` after each look, until it is detached or thrown away."""
+        with self._lock:
+            self._sinks = [*(one for one in self._sinks if one() is not None), weakref.ref(sink)]
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=_run, args=(weakref.ref(self), self._wake), name="workbench-hub",
+                                                daemon=True)
+                self._thread.start()
+
+    def detach(self, sink: Sink) -> None:
+        """`serve` is not called again; it may be within a call."""
+        with self._lock:
+            self._sinks = [one for one in self._sinks if one() not in (None, sink)]
+        self.wake()
+
+    def wake(self) -> None:
+        """Look now."""
+        self._wake.set()
+
+    def tick(self) -> float | None:
+        """One look and one call of each sink; the seconds until the next, None when nobody is left to serve."""
+        began = time.monotonic()
+        with self._lock:
+            sinks = [sink for one in self._sinks if (sink := one()) is not None]
+            if not sinks:
+                self._thread = None
+                return None
+        self.look()
+        for sink in sinks:
+            try:
+                sink.serve(time.monotonic())
+            except Exception:
+                log.exception("workbench live: %r could not be served", type(sink).__name__)
+        pause = 1 / RATE if self.watched else HEARTBEAT
+        return max(0.0, pause - (time.monotonic() - began))
+
+
+def _run(reference: weakref.ref[Hub], wake: threading.Event) -> None:
+    """The thread. It holds the hub only while it looks."""
+    while True:
+        hub = reference()
+        pause = hub.tick() if hub is not None else None
+        del hub
+        if pause is None:
+            return
+        wake.wait(pause)
+        wake.clear()
+
+
+_hubs: weakref.WeakValueDictionary[int, Hub] = weakref.WeakValueDictionary()
+_making = threading.Lock()
+
+
+def hub_of(journal: Journal) -> Hub:
+    """The hub of `journal`, one for all who hold it."""
+    with _making:
+        found = _hubs.get(id(journal))
+        if found is None or found.journal is not journal:
+            found = _hubs[id(journal)] = Hub(journal)
+        return found

@@ -1,0 +1,164 @@
+"""The topic "graph": one of the run's graphs, its scopes as the watcher opened them, and the newest times on it."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Hashable, Iterable
+from typing import Any
+
+from workbench.core.trace import GraphRecord, Journal, Span
+from workbench.viz.books import Books
+from workbench.viz.graph_view import GraphPicture, choose_graph
+from workbench.viz.palette import natural, short_task, task_of
+from workbench.viz.reader import CATCH_UP, Reader
+from workbench.viz.schema import GraphChoice, GraphParameters, GraphUpdate, GraphView, Picture
+from workbench.viz.scopes import ScopeTree
+from workbench.viz.views.base import View, view
+
+__all__ = ["Graphs"]
+
+CHOICES = 100  # graphs that a screen may choose from
+REMEMBERED = 64  # executables
+DRAWN = 16  # drawings kept: of several watchers, and so that opening and closing a scope again costs nothing
+SPARING = 5.0  # a new stage is looked at when this many times the cost of the last one has passed
+
+
+@view("graph", GraphUpdate, GraphParameters)
+class Graphs(View):
+    """The graph asked for, else the largest of the current session; of each executable the stage it has come to."""
+
+    def __init__(self, journal: Journal, books: Books) -> None:
+        super().__init__(journal, books)
+        self._spans, self._records = Reader(journal.spans_since, CATCH_UP), Reader(journal.graphs_since)
+        self.readers = (self._spans, self._records)
+        self._newest: dict[str, GraphRecord] = {}  # key -> its newest whole-graph stage
+        self._taken: dict[str, GraphRecord] = {}  # the stages that are drawn
+        self._taking = 0  # how often they changed
+        self._next = 0.0  # when another stage may be drawn
+        self._trees: OrderedDict[str, ScopeTree] = OrderedDict()
+        self._pictures: OrderedDict[Hashable, GraphPicture] = OrderedDict()
+        self._times: dict[str, _Times] = {}
+        self._session = ""
+        self._mine: list[GraphRecord] = []
+        self._choices: list[GraphChoice] = []
+
+    def advance(self, now: float) -> None:
+        for record in self._records.new():
+            if not record.split:
+                self._newest.pop(record.key, None)
+                self._newest[record.key] = record
+                if len(self._newest) > REMEMBERED:
+                    del self._newest[next(iter(self._newest))]
+        self._feed(self._spans.new())
+        session = self.journal.status.session
+        stale = session != self._session or any(self._taken.get(key) is not r for key, r in self._newest.items())
+        if stale and (now >= self._next or self._newest.keys() != self._taken.keys()):
+            self._session, self._taken = session, dict(self._newest)
+            self._taking += 1
+            self._mine = self._of_session()
+            self._choices = [GraphChoice(record.key, _label(record)) for record in self._mine[:CHOICES]]
+
+    def _feed(self, spans: Iterable[Span]) -> None:
+        for span in spans:
+            if span.kind == "op" and span.end >= span.start:
+                times = self._times.get(span.executable)
+                if times is None:
+                    times = self._times[span.executable] = _Times()
+                    if len(self._times) > REMEMBERED:
+                        del self._times[next(iter(self._times))]
+                times.add(span)
+
+    def _of_session(self) -> list[GraphRecord]:
+        """The graphs of the current session, the largest first; of all sessions when it has none."""
+        mine = [r for r in self._taken.values() if self._session and r.key.startswith(f"{self._session}_")]
+        return sorted(mine or self._taken.values(), key=lambda r: (-len(r.nodes), natural(r.key)))
+
+    def _chosen(self, params: GraphParameters) -> GraphRecord | None:
+        wanted = next((record for record in self._mine if record.key == params.key), None)
+        return wanted or choose_graph(self._taken.values(), self._session)
+
+    def _picture(self, record: GraphRecord, params: GraphParameters) -> GraphPicture:
+        known = (record.key, params.opened, params.closed)
+        picture = self._pictures.get(known)
+        if picture is None or picture.record is not record:
+            picture = self._pictures[known] = GraphPicture(record, self._tree(record))
+            for scope in params.opened:
+                picture.expand(scope)
+            for scope in params.closed:
+                picture.collapse(scope)
+            picture.view()
+            if len(self._pictures) > DRAWN:
+                self._pictures.popitem(last=False)
+        self._pictures.move_to_end(known)
+        return picture
+
+    def _tree(self, record: GraphRecord) -> ScopeTree:
+        tree = self._trees.pop(record.key, None)
+        if tree is None or tree.record is not record:
+            began = time.perf_counter()
+            tree = ScopeTree(record)
+            ended = time.perf_counter()
+            self._next = ended + SPARING * (ended - began)
+        self._trees[record.key] = tree
+        if len(self._trees) > DRAWN:
+            self._trees.popitem(last=False)
+        return tree
+
+    def _timed(self, record: GraphRecord) -> _Times:
+        return self._times.get(record.key) or self._times.get("") or _NEVER
+
+    def version(self, params: Any) -> Hashable:
+        record = self._chosen(params)
+        if record is None:
+            return None
+        return record.key, self._taking, params.opened, params.closed, self._timed(record).version
+
+    def whole(self, params: Any) -> GraphView | None:
+        record = self._chosen(params)
+        if record is None:
+            return None
+        picture = self._picture(record, params)
+        view = picture.view()
+        stats = picture.stats(self._timed(record).milliseconds)
+        return GraphView(view.key, view.dot, view.nodes, view.devices, stats, view.note)
+
+    def delta(self, sent: Any, params: Any) -> tuple[GraphUpdate | None, Any]:
+        version = self.version(params)
+        record = self._chosen(params)
+        if record is None or (sent is not None and version == sent[0]):
+            return None, sent
+        picture = self._picture(record, params)
+        view = picture.view()
+        dot, choices = sent[1:] if sent is not None else ("", None)
+        stats = picture.stats(self._timed(record).milliseconds)
+        drawing = Picture(view.dot, view.nodes, view.devices) if dot != view.dot else None
+        graphs = self._choices if choices != self._choices else None
+        times = [stats.get(node.id) for node in view.nodes]
+        return GraphUpdate(view.key, drawing, times, view.note, graphs), (version, view.dot, self._choices)
+
+
+class _Times:
+    """The newest time of each operation of one executable; one that ran more than once in a step has the sum."""
+
+    def __init__(self) -> None:
+        self.milliseconds: dict[str, float] = {}
+        self.version = 0
+        self._step: dict[str, int] = {}
+
+    def add(self, span: Span) -> None:
+        length = 1e3 * (span.end - span.start)
+        again = self._step.get(span.name) == span.step
+        self.milliseconds[span.name] = length + (self.milliseconds[span.name] if again else 0.0)
+        self._step[span.name] = span.step
+        self.version += 1
+
+
+_NEVER = _Times()
+
+
+def _label(record: GraphRecord) -> str:
+    """Where a graph computes, and how large it is: replicas of one program differ in their first worker."""
+    counts = Counter(short_task(task_of(node.device)) for node in record.nodes if node.device and not node.stateful)
+    where = ", ".join(sorted(counts, key=natural)[:3]) + (f" and {len(counts) - 3} more" if len(counts) > 3 else "")
+    return f"{record.key}: {len(record.nodes):,} operations" + (f" on {where}" if where else "")
