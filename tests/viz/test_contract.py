@@ -18,8 +18,9 @@ def test_the_file_is_current():
 
 
 def test_every_record_has_its_fields_and_the_hash_travels():
-    for words in ("export interface Update {", "export interface Judgement {", "  lost: TaskRecord[];", "  state: State;",
-                  "  topics: Partial<Topics>;", "  graph: GraphParameters;", "  opened?: string[];", f"CONTRACT = '{digest()}'"):
+    for words in ("export interface Update {", "export interface Judgement {", "  lost: TaskRecord[];",
+                  "  state: State;", "  topics: Partial<Topics>;", "  graph: GraphParameters;", "  opened?: string[];",
+                  f"CONTRACT = '{digest()}'"):
         assert words in text()
 
 

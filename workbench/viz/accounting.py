@@ -147,11 +147,11 @@ class Accounting:
     def settle(self, everything: bool = False, budget: float = float("inf")) -> list[Step]:
         """Account for the steps whose spans have come, all of them with `everything`; the new ones.
 
-        After `budget` seconds the rest is left unaccounted: of many like steps a sample says as much.
+        After `budget` seconds of this thread's CPU time the rest is left unaccounted: of many like steps a sample says as much.
         """
         ready = [key for key, opened in self._open.items() if everything or self._newest - opened.end > SETTLED]
         found = sorted(((key, self._open.pop(key)) for key in ready), key=lambda item: item[1].end)
-        until, made = time.perf_counter() + budget, list[Step]()
+        until, made = time.thread_time() + budget, list[Step]()
         found = [(key, opened) for key, opened in found if self._told(opened)]
         for _, opened in found:
             self._remember(opened)
@@ -159,7 +159,7 @@ class Accounting:
             before = self._before.get(run)
             gap = max(0.0, opened.start - before[1]) if before is not None and before[0] + 1 == number else 0.0
             self._before[run] = (number, opened.end)
-            if time.perf_counter() < until:
+            if time.thread_time() < until or not made:
                 made.append(Step(run, opened.executable, number, opened.start, opened.end, self._accounts(opened), gap))
         self.steps.extend(made)
         self.count += len(made)
