@@ -188,6 +188,10 @@ class StepTokens:
         """The newest step that was released; the step of the graph waits until it is greater than `newer_than`."""
         return ops.tokens_take(self.tokens_ref, newer_than, dtype=self.dtype, name=name)
 
+    def begin(self, step: Any, name: str | None = None) -> Operation:
+        """Training begins at `step`, perhaps anew: then who still waits gets AbortedError."""
+        return ops.tokens_begin(self.tokens_ref, step, name=name)
+
     def close(self, name: str | None = None) -> Operation:
         """No newer step is released; who waits gets OutOfRangeError."""
         return ops.tokens_close(self.tokens_ref, name=name)
@@ -239,6 +243,14 @@ class ConditionalAccumulator:
     def num_accumulated(self, name: str | None = None) -> Tensor:
         """Gradients gathered since the last take: int32 scalar."""
         return ops.accumulator_num_accumulated(self.accumulator_ref, name=name)
+
+    def begin(self, step: Any, name: str | None = None) -> Operation:
+        """Training begins at `step`, perhaps anew: then what an earlier life of it left here is forgotten."""
+        return ops.accumulator_begin(self.accumulator_ref, step, name=name)
+
+    def close(self, name: str | None = None) -> Operation:
+        """Who waits for gradients, or will, gets CancelledError until training begins anew."""
+        return ops.accumulator_close(self.accumulator_ref, name=name)
 
     def set_global_step(self, new_global_step: Any, name: str | None = None) -> Operation:
         """Drop gradients older than this step from now on."""

@@ -9,7 +9,8 @@ from workbench.core.graph import device as devices
 from workbench.core.graph.build import IndexedSlices, ops
 from workbench.core.graph.graph import Operation
 from workbench.nn.variables import GraphKeys, Variable, group, near, root_graph
-from workbench.train.coordinator import QueueRunner
+from workbench.train.coordinator import Coordinator, QueueRunner
+from workbench.train.hooks import SessionRunHook
 from workbench.train.optimizer import Optimizer
 from workbench.train.queues import ConditionalAccumulator, FIFOQueue, SparseConditionalAccumulator, StepTokens
 
@@ -119,9 +120,16 @@ class SyncReplicasOptimizer(Optimizer):
         with graph.control_dependencies([update]), near(global_step):
             release = self._release(self._tokens_per_step, global_step)
         with near(global_step):
-            end = self._tokens.close() if self._fresh else None
-            self._runner = QueueRunner(self._tokens, [release], end, end)
+            self._runner = QueueRunner(self._tokens, [release], self._make_end(), self._make_end())
         self._make_membership()
+
+    def _make_end(self) -> Operation:
+        """Training is over: workers need not wait for a token, nor the chief for gradients."""
+        closing = [self._tokens.close()]
+        for variable, accumulator in self._accumulators.items():
+            with near(variable):
+                closing.append(accumulator.close())
+        return group(*closing, name="end")
 
     def _release(self, tokens: int, step: Variable) -> Operation:
         if self._fresh:
@@ -144,9 +152,12 @@ class SyncReplicasOptimizer(Optimizer):
         restore."""
         step = self._built("chief_init_op")
         resets = []
+        if self._fresh:
+            with near(step):
+                resets.append(self._tokens.begin(step.value()))
         for variable, accumulator in self._accumulators.items():
             with near(variable):
-                resets.append(accumulator.set_global_step(step.value()))
+                resets.append(accumulator.begin(step.value()))
         return group(*resets, *self._local_inits, name="chief_init")
 
     def lose_workers(self, session: Any, lost: int) -> None:
@@ -174,6 +185,11 @@ class SyncReplicasOptimizer(Optimizer):
             if count:
                 self.lose_workers(session, count)
         cluster.when_lost(lost)
+
+    def make_session_run_hook(self, is_chief: bool, num_tokens: int = -1) -> SessionRunHook:
+        """For MonitoredTrainingSession: on the chief it starts what applies the means, on each worker the worker's steps.
+        `num_tokens` as in get_init_tokens_op."""
+        return _SyncHook(self, is_chief, num_tokens)
 
     def get_chief_queue_runner(self) -> QueueRunner:
         """Applies the means, step after step; start it on the chief."""
@@ -211,6 +227,27 @@ class SyncReplicasOptimizer(Optimizer):
     def variables(self) -> list[Variable]:
         """The inner optimizer's."""
         return self._opt.variables()
+
+
+class _SyncHook(SessionRunHook):
+    """What makes a worker's session take part in synchronous training."""
+
+    def __init__(self, optimizer: SyncReplicasOptimizer, is_chief: bool, num_tokens: int) -> None:
+        self._optimizer, self._chief, self._tokens = optimizer, is_chief, num_tokens
+
+    def begin(self) -> None:
+        if self._chief:
+            self._init, self._first = self._optimizer.chief_init_op, self._optimizer.get_init_tokens_op(self._tokens)
+            self._runner = self._optimizer.get_chief_queue_runner()
+        else:
+            self._optimizer.get_chief_queue_runner()            # refuses an optimizer without a training step
+            self._init = self._optimizer.local_step_init_op
+
+    def after_create_session(self, session: Any, coord: Coordinator | None) -> None:
+        session.run(self._init)
+        if self._chief:
+            session.run(self._first)
+            self._runner.create_threads(session, coord, daemon=True, start=True)
 
 
 _STATE = ("variable",)

@@ -129,10 +129,10 @@ def test_the_chief_goes_on_when_the_event_loop_of_its_client_is_closed(echo, mon
     cluster = everywhere(echo(1, 1), b"exchange")
     dead, reported = asyncio.new_event_loop(), threading.Event()
     dead.close()
-    report = cluster._reporter.summary
-    cluster._reporter._client = SimpleNamespace(loop=SimpleNamespace(asyncio_loop=dead), id="mine")
+    report = cluster._place.reporter.summary
+    cluster._place.reporter._client = SimpleNamespace(loop=SimpleNamespace(asyncio_loop=dead), id="mine")
     cluster.run_step("h")
-    cluster._reporter.summary = lambda: (report(), reported.set())
+    cluster._place.reporter.summary = lambda: (report(), reported.set())
     assert reported.wait(5)
     reported.clear()
     assert reported.wait(5) and crashes == []            # the watcher came by again

@@ -1,45 +1,178 @@
-"""Server: a program in the style of TensorFlow 1.x on a real cluster, and the roles that have nothing to do here."""
+"""Server: tasks of a ClusterSpec that find each other, share variables, and say in a sentence what does not fit."""
 from __future__ import annotations
 
+import logging
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
 import pytest
 
 import workbench as wb
 import workbench.tf1 as tf
+from tests.cluster.conftest import our_threads
+from tests.cluster.test_programs import free_ports
+from tests.eventually import eventually
 from workbench import errors
 
-SPEC = {"ps": ["localhost:2222"], "worker": ["localhost:2223"]}
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60)]
 
 
-@pytest.mark.cluster
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
-def test_the_usual_distributed_program(tmp_path):
-    cluster = tf.train.ClusterSpec(SPEC)
-    server = tf.train.Server(cluster, job_name="worker", task_index=0)
-    with wb.Graph().as_default():
-        with tf.device(tf.train.replica_device_setter(worker_device="/job:worker/task:0", cluster=cluster)):
-            w = tf.Variable(0.0, name="w")
-            global_step = tf.train.get_or_create_global_step()
-            train_op = tf.train.GradientDescentOptimizer(0.1).minimize(tf.square(w - 3.0), global_step=global_step)
-        assert w.device == "/job:ps/task:0"
-        hooks = [tf.train.StopAtStepHook(last_step=30)]
-        with tf.train.MonitoredTrainingSession(master=server.target, is_chief=True, checkpoint_dir=str(tmp_path),
-                                               hooks=hooks) as session:
-            while not session.should_stop():
-                value = session.run([train_op, w])[1]
-        assert value > 2.9
-    assert server.target is server.target
-    server.close()
-    server.close()
+@pytest.fixture
+def serve() -> Iterator[Any]:
+    """Makes servers in this process; closes them, workers first."""
+    made: list[Any] = []
+
+    def make(spec: Any, job: str, index: int = 0, **options: Any) -> Any:
+        made.append(tf.train.Server(spec, job, index, **options))
+        return made[-1]
+    yield make
+    for server in sorted(made, key=lambda one: one.job_name == "ps"):
+        server.close()
+    assert our_threads() == []
 
 
-def test_other_roles():
-    tf.train.Server(SPEC, job_name="ps", task_index=0).join()
-    with pytest.raises(errors.FailedPreconditionError, match="a parameter server runs no session; use worker 0's target"):
-        _ = tf.train.Server(SPEC, job_name="ps").target
-    spec = {**SPEC, "worker": ["a:1", "b:1"]}
-    with pytest.raises(errors.UnimplementedError, match="worker 1 has no process of its own here; start worker 0 alone"):
-        tf.train.Server(spec, job_name="worker", task_index=1)
-    with pytest.raises(errors.InvalidArgumentError, match="Server: the jobs are 'evaluator'; use ps and worker"):
-        tf.train.Server({"evaluator": ["a:1"]}, "evaluator")
+def spec_of(servers: int = 1, workers: int = 2) -> dict[str, list[str]]:
+    addresses = [f"localhost:{port}" for port in free_ports(servers + workers)]
+    return {"ps": addresses[:servers], "worker": addresses[servers:]}
+
+
+def counter(worker: int) -> tuple[wb.Graph, Any, Any]:
+    """A worker's own graph: a variable in the parameter server, and a step of this worker that adds to it."""
+    with wb.Graph().as_default() as graph:
+        with tf.device("/job:ps/task:0"):
+            total = tf.get_variable("total", [3], initializer=tf.zeros_initializer())
+        with tf.device(f"/job:worker/task:{worker}"):
+            share = tf.placeholder_with_default(np.float32([1, 2, 3]), [3]) * 2.0
+        return graph, total, tf.assign_add(total, share)
+
+
+def test_sessions_of_several_processes_share_variables_by_name(serve):
+    spec = spec_of()
+    ps, first, second = serve(spec, "ps"), serve(spec, "worker", 0), serve(spec, "worker", 1)
+    (graph, total, add), (other, its_total, its_add) = counter(0), counter(1)
+    with tf.Session(first.target, graph) as one, tf.Session(second.target, other) as two:
+        one.run(total.initializer)
+        one.run(add)
+        two.run(its_add)
+        np.testing.assert_array_equal(one.run(total), [4, 8, 12])
+        one.run(total.initializer)
+        np.testing.assert_array_equal(two.run(its_total), 0)
+        first.target.reset([""])                               # what one clears is cleared for the other's compiled steps, too
+        with pytest.raises(errors.FailedPreconditionError, match=r"'total'.* never initialised"):
+            two.run(its_add)
+        one.run(total.initializer)
+        two.run(its_add)
+    assert ps.target is ps.target and first.target.home == "/job:worker/task:0"
+    with tf.Session(second.target, other) as again:             # variables outlive sessions
+        np.testing.assert_array_equal(again.run(its_total), [2, 4, 6])
+
+
+def test_a_session_needs_the_tasks_of_its_graph_only(serve):
+    spec = spec_of(workers=3)                                  # nobody starts workers 1 and 2
+    serve(spec, "ps")
+    graph, total, add = counter(0)
+    with tf.Session(serve(spec, "worker").target, graph) as session:
+        session.run(total.initializer)
+        session.run(add)
+        np.testing.assert_array_equal(session.run(total), [2, 4, 6])
+
+
+def test_who_is_missing_is_said_while_it_is_waited_for(serve, caplog):
+    spec = spec_of()
+    worker = serve(spec, "worker")
+    worker.target._timeout = 0.2
+    graph, total, _ = counter(0)
+    with tf.Session(worker.target, graph) as session, caplog.at_level(logging.WARNING, "workbench"):
+        running = threading.Thread(target=session.run, args=(total.initializer,))
+        running.start()
+        eventually(lambda: f"/job:worker/task:0 waits for /job:ps/task:0 at tcp://{spec['ps'][0]}, for" in caplog.text)
+        serve(spec, "ps")
+        running.join()
+        np.testing.assert_array_equal(session.run(total), 0)
+
+
+def test_who_never_comes_is_named(serve):
+    spec = spec_of()
+    graph, total, _ = counter(0)
+    with tf.Session(serve(spec, "worker", patience=0.3).target, graph) as session, pytest.raises(
+            errors.UnavailableError, match=f"Server: /job:worker/task:0 waited 0 s for /job:ps/task:0, and nobody answers at "
+                                           f"tcp://{spec['ps'][0]}; start that process, with the same ClusterSpec"):
+        session.run(total.initializer)
+
+
+def test_specs_that_disagree(serve):
+    spec = spec_of()
+    serve(spec, "ps")
+    moved = {**spec, "worker": [spec["worker"][0], "localhost:1"]}
+    graph, total, _ = counter(0)
+    with tf.Session(serve(moved, "worker").target, graph) as session, pytest.raises(
+            errors.InvalidArgumentError, match=r"Server: /job:worker/task:1 is at localhost:1 in the ClusterSpec of /job:"
+            rf"worker/task:0 but at {spec['worker'][1]} in that of /job:ps/task:0; start every process with the same"):
+        session.run(total.initializer)
+    more = {"ps": [*spec["ps"], "localhost:1"], "worker": spec["worker"]}
+    with tf.Session(serve(more, "worker", 1).target, graph) as session, pytest.raises(
+            errors.InvalidArgumentError, match=r"/job:ps/task:1 is at localhost:1 in .* but at no address in that of /job"):
+        session.run(total.initializer)
+
+
+def test_an_address_of_another_task(serve):
+    spec = spec_of()
+    serve(spec, "worker", 1)
+    crossed = {"ps": [spec["worker"][1]], "worker": [spec["worker"][0]]}
+    graph, total, _ = counter(0)
+    with tf.Session(serve(crossed, "worker").target, graph) as session, pytest.raises(
+            errors.InvalidArgumentError, match="takes this process for /job:ps/task:0 but it is /job:worker/task:1"):
+        session.run(total.initializer)
+
+
+def test_addresses_that_cannot_be_listened_at(serve):
+    spec = spec_of()
+    serve(spec, "ps")
+    with pytest.raises(errors.AlreadyExistsError, match=r"port of tcp://127.0.0.1:[0-9]+ is in use, so /job:ps/task:0 cannot"):
+        serve(spec, "ps")
+    with pytest.raises(errors.InvalidArgumentError, match="start it on the machine that its ClusterSpec names"):
+        serve({"ps": ["192.0.2.1:2222"]}, "ps")
+    with pytest.raises(errors.InvalidArgumentError, match="the address 'here'; write it as host:port"):
+        serve({"ps": ["here"]}, "ps")
+    with pytest.raises(errors.InvalidArgumentError, match=r"'no\.such\.host\.invalid:1', which is not known here"):
+        serve({"ps": ["no.such.host.invalid:1"]}, "ps")
     with pytest.raises(errors.InvalidArgumentError, match="job 'ps' has no task 3"):
-        tf.train.Server(SPEC, "ps", 3)
+        serve(spec, "ps", 3)
+    with pytest.raises(errors.InvalidArgumentError, match="protocol is 'verbs'; use grpc, tcp or tls"):
+        serve(spec, "ps", protocol="verbs")
+
+
+def test_a_server_that_is_not_started_has_no_target(serve):
+    server = serve(spec_of(), "worker", start=False)
+    with pytest.raises(errors.FailedPreconditionError, match="made with start=False; call start"):
+        _ = server.target
+    server.start()
+    assert server.target is server.target
+
+
+def test_a_local_server_is_one_process(serve):
+    server = tf.train.Server.create_local_server()
+    with wb.Graph().as_default(), tf.Session(server.target) as session:
+        assert session.run(tf.constant(3) + 4) == 7
+    server.close()
+    server.close()
+
+
+def test_join_ends_with_the_job(serve):
+    """The chief left in order and so did the other worker: nobody is served any more."""
+    spec = spec_of()
+    ps, first, second = serve(spec, "ps"), serve(spec, "worker", 0), serve(spec, "worker", 1)
+    joined = threading.Thread(target=ps.join)
+    joined.start()
+    for worker, server in enumerate((first, second)):
+        graph, total, add = counter(worker)
+        with tf.Session(server.target, graph) as session:
+            session.run([total.initializer])
+            session.run(add)
+    first.close()
+    assert joined.is_alive()
+    second.close()
+    joined.join(30)
+    assert not joined.is_alive()

@@ -19,6 +19,7 @@ class Tasks(Protocol):
     """What is used of a cluster: its tasks, registering partitions, running steps."""
 
     tasks: tuple[str, ...]
+    home: str
     device_types: dict[str, str]
 
     def register_all(self, handle: str, programs: Any, targets: Any) -> None: ...
@@ -27,7 +28,7 @@ class Tasks(Protocol):
 
 
 class ClusterBackend:
-    """`Backend` over a `wb.Cluster`: one device per task; what asks for no device goes to the first worker."""
+    """`Backend` over a `wb.Cluster`: one device per task; what asks for no device goes to its home, or the first worker."""
 
     records_steps = True       # each task records its share of a step
 
@@ -40,7 +41,8 @@ class ClusterBackend:
                 raise errors.InvalidArgumentError(f"Cluster: device_types names {task!r} but the tasks are "
                                                   f"{', '.join(cluster.tasks)}; name one of them")
         # the CPUs of workers are home before other devices: every operation has a kernel there
-        ordered = sorted(cluster.tasks, key=lambda task: (task in types, not task.startswith("/job:worker")))
+        ordered = sorted(cluster.tasks, key=lambda task: (task in types, task != cluster.home,
+                                                          not task.startswith("/job:worker")))
         self.devices = tuple(f"{task}/device:{types.get(task, 'CPU')}:0" for task in ordered)
 
     def prepare(self, parts: Sequence[Part], name: str, fetches: int, kernels: KernelOptions) -> Runner:

@@ -9,22 +9,18 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
 from workbench import errors
 from workbench.cluster.chief.backend import ClusterBackend
 from workbench.cluster.chief.member import Member
-from workbench.cluster.chief.opening import connect_tasks
+from workbench.cluster.chief.places import DaskWorkers, Place
 from workbench.cluster.chief.steps import deferred_interrupt
 from workbench.cluster.chief.tracker import EPOCH, Tracker
-from workbench.cluster.dask import launch
-from workbench.cluster.dask.leases import Leases
-from workbench.cluster.dask.reports import Reporter
 from workbench.cluster.link.admission import KEY_BYTES
 from workbench.cluster.link.buffers import BufferPool
-from workbench.cluster.link.connection import Connection
 from workbench.cluster.link.group import ReceiverGroup
 from workbench.cluster.link.upgrade import Hello, host_identity
 from workbench.cluster.wire import messages as m
@@ -55,72 +51,70 @@ class Cluster:
                  heartbeat: float = 30.0, step_deadline: float | None = None, connect_timeout: float = 10.0,
                  dashboard_address: str | None = "127.0.0.1:0", unix: bool = True,
                  device_types: Mapping[str, str] | None = None, journal: Journal = journal) -> None:
-        self._jobs = {"ps": ps, "worker": worker}
-        for job, count in self._jobs.items():
+        jobs = {"ps": ps, "worker": worker}
+        for job, count in jobs.items():
             if type(count) is not int or count < 0:
                 raise errors.InvalidArgumentError(f"Cluster: {job}={count!r} is no number of tasks; pass 0, 1, 2, …")
-        self.tasks = tuple(f"/job:{job}/task:{i}" for job, count in self._jobs.items() for i in range(count))
-        if not self.tasks:
+        tasks = tuple(f"/job:{job}/task:{i}" for job, count in jobs.items() for i in range(count))
+        if not tasks:
             raise errors.InvalidArgumentError("Cluster: ps=0 and worker=0 make no task; ask for at least one")
+        self._prepare(tasks, "", engine, heartbeat, step_deadline, connect_timeout, unix, device_types or {}, journal)
+        self._place: Place = DaskWorkers(client, jobs, dashboard_address, connect_timeout)
+        self._begin(tasks)
+
+    def _prepare(self, tasks: tuple[str, ...], home: str, engine: str, heartbeat: float, step_deadline: float | None,
+                 connect_timeout: float, unix: bool, device_types: Mapping[str, str], journal: Journal) -> None:
+        self.tasks, self.home = tasks, home                     # home: where operations go that ask for nothing, "" any worker
         self.session, self._key = secrets.randbits(63), secrets.token_bytes(KEY_BYTES)      # a name, and a secret
         self.heartbeat, self.step_deadline = heartbeat, step_deadline
-        self._engine_name, self._timeout, self.device_types = engine, connect_timeout, dict(device_types or {})
+        self._engine_name, self._timeout, self.device_types = engine, connect_timeout, dict(device_types)
         self._host = host_identity() if unix else ""
         self._journal, self._pool, self._group = journal, BufferPool(), ReceiverGroup("chief")
         self._members: dict[str, Member] = {}
         self.generation = 0                                     # how often all tasks were opened anew
         self._programs: dict[str, tuple[dict[str, bytes], dict[str, Iterable[str]]]] = {}      # what recover() registers again
         self._tracker = Tracker(self.session, self._members, heartbeat, journal)
-        self._closing, self._stopping = threading.RLock(), threading.Event()
+        self._closing, self._opening, self._stopping = threading.RLock(), threading.RLock(), threading.Event()
         self._over = False
         self._process = os.getpid()
-        self._local: Any = None
         self._watcher: threading.Thread | None = None
-        self._owns_client = True
-        if client is None:
-            self.client, self._local = launch.embedded(len(self.tasks), dashboard_address)
-        else:
-            self.client, self._owns_client = launch.resolve(client, connect_timeout)
+        self._patience = 0.0                                    # seconds that tasks which are not there yet are waited for
+
+    # opening
+    def _begin(self, tasks: tuple[str, ...]) -> None:
+        """Open these tasks now; others when a program is registered on them."""
+        self._at_once = tasks
         try:
-            self._open()
+            self._open_tasks(tasks, self._patience)
+            self._watcher = threading.Thread(target=self._watch, daemon=True, name="workbench-chief")
+            self._watcher.start()
         except BaseException:
             self.close()
             raise
         atexit.register(self.close)
 
-    # opening
-    def _open(self) -> None:
-        self._open_tasks(0.0)
-        self._watcher = threading.Thread(target=self._watch, daemon=True, name="workbench-chief")
-        self._watcher.start()
+    def _need(self, tasks: Iterable[str]) -> None:
+        """Open those of these tasks that are not yet."""
+        if any(task in self.tasks and task not in self._members for task in tasks):
+            with self._opening:
+                self._open_tasks([task for task in tasks if task in self.tasks and task not in self._members], self._patience)
 
-    def _open_tasks(self, patience: float) -> None:
-        found = self._connected(patience)
+    def _open_tasks(self, tasks: Sequence[str], patience: float) -> None:
+        if not tasks:
+            return
+        hellos = {task: Hello(self.session, "chief", task, True, self._host, self._key.hex()) for task in tasks}
+        found = self._place.connect(hellos, self._pool, self._timeout, patience)
         addresses = {task: address for task, (address, _) in found.items()}
         for task, (address, connection) in found.items():
             self._members[task] = Member(task, address, connection, EPOCH, self._journal, self._tracker, self._group)
-        asked = {task: self._members[task].begin(m.OpenTask(task, self._engine_name, addresses, bool(self._host),
-                                                            self._timeout, self.heartbeat)) for task in self.tasks}
+        everybody = {**self._place.addresses, **addresses}
+        asked = {task: self._members[task].begin(m.OpenTask(task, self._engine_name, everybody, bool(self._host),
+                                                            self._timeout, self.heartbeat)) for task in tasks}
         for task, number in asked.items():
             self._members[task].pid = self._members[task].answer_to(number, self._timeout).pid     # type: ignore[attr-defined]
         for _ in range(4):                                      # a first idea of every clock
             self._probe_all()
-        self._reporter = Reporter(self.client, self.session, self._timeout, self._journal)
-        self._reporter.members(addresses)
-        self._leases = Leases(self.client, self.session)
-        self._leases.take(addresses)
-
-    def _connected(self, patience: float) -> dict[str, tuple[str, Connection]]:
-        hellos = {task: Hello(self.session, "chief", task, True, self._host, self._key.hex()) for task in self.tasks}
-        limit = 4 * self._timeout + patience
-        try:
-            return self.client.sync(connect_tasks, self.client, self._jobs, hellos, self._pool, self._timeout, patience,
-                                    callback_timeout=limit)
-        except TimeoutError as error:
-            if isinstance(error, errors.Error):
-                raise
-            raise errors.UnavailableError(f"Cluster: the workers of {self.client.scheduler.address} did not answer within "
-                                          f"{limit:g} s; a worker may be stopped") from error
+        self._place.opened(self.session, addresses, self._timeout, self._journal)
 
     def recover(self, patience: float = 60.0) -> None:
         """After a loss: open all tasks anew, on the Dask workers that answer, waiting `patience` seconds for enough of them.
@@ -146,10 +140,10 @@ class Cluster:
         self.session, self._key = secrets.randbits(63), secrets.token_bytes(KEY_BYTES)
         self._tracker.begin_anew(self.session, errors.UnavailableError(
             "Cluster: its tasks are opened anew after a loss; restore the newest checkpoint and run again"))
-        self._leases.close()
-        self._reporter.members({})
+        self._place.gone()
         self._dismiss(list(self._members.values()))
-        self._open_tasks(patience)
+        self._members.clear()
+        self._open_tasks(self._at_once, patience)
         for handle, (programs, targets) in list(self._programs.items()):
             self._send_programs(handle, programs, targets, 300.0)
 
@@ -191,6 +185,11 @@ class Cluster:
     def lost_spans(self) -> dict[str, int]:
         """Task -> trace spans it could not keep until they were sent; fast steps record only a part of them."""
         return {task: member.lost_spans for task, member in self._members.items()}
+
+    @property
+    def client(self) -> Any:
+        """The Dask client; None for a cluster without Dask."""
+        return self._place.client
 
     @property
     def dashboard_link(self) -> str:
@@ -239,6 +238,7 @@ class Cluster:
 
     def _send_programs(self, handle: str, programs: Mapping[str, bytes], targets: Mapping[str, Iterable[str]],
                        timeout: float) -> None:
+        self._need(programs)
         members = {task: self._tracker.member(task) for task in programs}
         parties = dict.fromkeys([*programs, *(target for each in targets.values() for target in each)], "")
         asked = {}
@@ -270,6 +270,7 @@ class Cluster:
         Later steps find variables that were never initialised. UnavailableError for a lost task.
         """
         request = m.Reset(tuple(containers))
+        self._need(self.tasks)
         members = [self._tracker.member(task) for task in self.tasks]
         asked = [(member, member.begin(request)) for member in members]
         for member, number in asked:
@@ -302,14 +303,14 @@ class Cluster:
                 logger.exception("workbench: the chief could not look after its tasks; it tries again")
 
     def _look_after(self) -> None:
-        for member in self._members.values():
+        for member in list(self._members.values()):
             if member.lost is None and member.unanswered * _PROBE_SECONDS > self.heartbeat:
                 self._tracker.on_lost(member, errors.DeadlineExceededError(f"no sign of life for {self.heartbeat:g} s"))
         self._probe_all()
-        self._reporter.summary()
+        self._place.summary()
 
     def _probe_all(self) -> None:
-        for member in self._members.values():
+        for member in list(self._members.values()):
             if member.lost is None:
                 with contextlib.suppress(errors.UnavailableError):       # its close handler reports it
                     member.post_backlog()
@@ -338,13 +339,7 @@ class Cluster:
         if self._watcher is not None:
             self._watcher.join(_GOODBYE_SECONDS)
         self._pool.clear()
-        if self._watcher is not None and self.client.status == "running" and self._local is None:
-            self._leases.close()
-            self._reporter.goodbye()
-        if self._owns_client:
-            self.client.close()
-        if self._local is not None:
-            self._local.close()
+        self._place.close()
 
     def __enter__(self) -> Cluster:
         return self

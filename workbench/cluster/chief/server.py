@@ -1,70 +1,135 @@
-"""Server: the task of a program in the style of TensorFlow 1.x, mapped to a cluster that one process drives."""
+"""Server: one process of a program that is started once per task, as TensorFlow 1.x writes it (paper §3.3)."""
 from __future__ import annotations
 
+import atexit
+import socket
 import threading
 from typing import Any
 
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
+from workbench.cluster.chief.places import Addresses
+from workbench.cluster.task.program import Listener, ProgramHost
+from workbench.core.trace import journal
 from workbench.nn.arguments import refuse
 from workbench.train.cluster_spec import ClusterSpec
 
 __all__ = ["Server"]
 
+_PROTOCOLS = {None: "tcp", "grpc": "tcp", "tcp": "tcp", "tls": "tls"}
+_HEARTBEAT = 30.0      # seconds
+
 
 class Server:
-    """The chief of a cluster with the jobs "ps" and "worker"; `target` is what a Session takes.
+    """The task `job_name`:`task_index` of a cluster whose processes all run this program; `target` is what a Session takes.
 
-    Old programs run one process per task. Here one process, the one of worker 0, starts all tasks itself (the addresses
-    are not used: `client` is what workbench.Cluster takes, by default processes on this host) and its graph runs on all
-    of them. A process that plays a parameter server has nothing to do: its `join()` returns at once. Other workers
-    raise UnimplementedError: place their towers with tf.device in the one process, or use
-    workbench.train.replicas.replicate.
-    InvalidArgumentError for other jobs or numbers of tasks that do not exist.
+    Every process makes a Server of the same ClusterSpec, which listens at the address that the spec gives it. A session of
+    any process runs on all tasks: what its graph places on /job:ps runs in the processes of that job, whose variables and
+    queues all sessions share by name. A session connects to a task when a graph first needs it, and waits up to `patience`
+    seconds for a process that has not started, saying so. `join()` serves the others until the job is over.
+
+    `protocol` is "grpc" (as old programs say) or "tcp", or "tls" with the certificates that Dask's configuration names.
+    InvalidArgumentError for tasks that do not exist and addresses of other machines, AlreadyExistsError for a port in use;
+    a session raises InvalidArgumentError when the ClusterSpecs of two processes disagree.
     """
 
     def __init__(self, server_or_cluster_def: Any, job_name: str | None = None, task_index: int | None = None,
-                 protocol: str | None = None, config: Any = None, start: bool = True, client: Any = None) -> None:
-        refuse("Server", "give the options to the Session, and Dask's client decides what carries them", config=config,
-               protocol=None if protocol == "grpc" else protocol)
+                 protocol: str | None = None, config: Any = None, start: bool = True, patience: float = 7200.0) -> None:
+        refuse("Server", "give the options to the Session", config=config)
+        if protocol not in _PROTOCOLS:
+            raise errors.InvalidArgumentError(f"Server: protocol is {protocol!r}; use grpc, tcp or tls")
         self.cluster = ClusterSpec(server_or_cluster_def)
         self.job_name = job_name or (self.cluster.jobs[0] if len(self.cluster.jobs) == 1 else "")
         self.task_index = int(task_index or 0)
-        other = sorted({*self.cluster.jobs, self.job_name} - {"ps", "worker"})
-        if other:
-            raise errors.InvalidArgumentError(f"Server: the jobs are {', '.join(map(repr, other))}; use ps and worker")
-        self.cluster.task_address(self.job_name, self.task_index)
-        if self.job_name == "worker" and self.task_index:
-            raise errors.UnimplementedError(f"Server: worker {self.task_index} has no process of its own here; start "
-                                            "worker 0 alone and build all towers there")
-        self._client, self._open = client, start
-        self._made: Cluster | None = None
+        self._address = self.cluster.task_address(self.job_name, self.task_index)
+        self._scheme, self._patience = _PROTOCOLS[protocol], patience
         self._lock = threading.Lock()
+        self._listener: Listener | None = None
+        self._made: Cluster | None = None
+        if start:
+            self.start()
+
+    @staticmethod
+    def create_local_server(config: Any = None, start: bool = True) -> Server:
+        """A server for one process alone, at a free port: job "localhost", task 0."""
+        return Server({"localhost": ["localhost:0"]}, config=config, start=start)
 
     def start(self) -> None:
-        """Allow `target`, for a server made with start=False."""
-        self._open = True
+        """Listen; for a server made with start=False. Starting twice is fine."""
+        with self._lock:
+            if self._listener is None:
+                name, spec = self.name, _named(self.cluster)
+                self._listener = Listener(name, f"{self._scheme}://{_resolved(name, self._address)}")
+                self._host = ProgramHost(self._listener, name, spec, _chief(self.cluster))
+                atexit.register(self.close)
+
+    @property
+    def name(self) -> str:
+        """The task that this process is, as devices name it."""
+        return f"/job:{self.job_name}/task:{self.task_index}"
 
     @property
     def target(self) -> Any:
-        """The running cluster, started on first use; FailedPreconditionError for a parameter server."""
-        if self.job_name == "ps":
-            raise errors.FailedPreconditionError("Server: a parameter server runs no session; use worker 0's target")
-        if not self._open:
-            raise errors.FailedPreconditionError("Server: it was made with start=False; call start() first")
+        """What a Session takes; FailedPreconditionError before `start`."""
         with self._lock:
+            if self._listener is None:
+                raise errors.FailedPreconditionError("Server: it was made with start=False; call start() first")
             if self._made is None:
-                servers, workers = (self.cluster.num_tasks(job) if job in self.cluster.jobs else 0
-                                    for job in ("ps", "worker"))
-                self._made = Cluster(self._client, servers, workers)
+                self._made = _ProgramCluster(self._listener, self.name, self.cluster, self._scheme, self._patience)
             return self._made
 
     def join(self) -> None:
-        """Returns at once: the chief's process holds the tasks."""
+        """Serve the other processes until the job is over: the chief (task 0 of job "chief", else of "worker") has ended in
+        order and so have the other workers; those that never came are waited for one minute more."""
+        _ = self.target                                         # refuses a server that was not started
+        self._host.over.wait()
 
     def close(self) -> None:
-        """End the tasks; closing twice is fine."""
+        """End what runs here, with the state of this task; closing twice is fine."""
         with self._lock:
-            if self._made is not None:
-                self._made.close()
-            self._made = None
+            made, self._made, listener, self._listener = self._made, None, self._listener, None
+        if made is not None:
+            made.close()
+        if listener is not None:
+            self._host.close(f"the process of {self.name} ended")
+            listener.close()
+            atexit.unregister(self.close)
+
+
+class _ProgramCluster(Cluster):
+    """The tasks of a ClusterSpec as a session of one process sees them; opened when a graph first needs them."""
+
+    def __init__(self, listener: Listener, name: str, spec: ClusterSpec, scheme: str, patience: float) -> None:
+        named = _named(spec)
+        tasks = (name, *(task for task in named if task != name))
+        addresses = {**{task: f"{scheme}://{address}" for task, address in named.items()}, name: listener.address}
+        self._prepare(tasks, name, "graph", _HEARTBEAT, None, 10.0, True, {}, journal)
+        self._patience = patience
+        self._place = Addresses(listener, addresses, name, named)
+        self._begin(())
+
+
+def _named(spec: ClusterSpec) -> dict[str, str]:
+    return {f"/job:{job}/task:{index}": spec.task_address(job, index)
+            for job in spec.jobs for index in spec.task_indices(job)}
+
+
+def _chief(spec: ClusterSpec) -> str:
+    """The task that initialises and ends the job."""
+    named = _named(spec)
+    drivers = [task for task in named if not task.startswith("/job:ps/")] or list(named)
+    return min(drivers, key=lambda task: (not task.startswith(("/job:chief/", "/job:master/")),
+                                          not task.startswith("/job:worker/"), int(task.rpartition(":")[2])))
+
+
+def _resolved(name: str, address: str) -> str:
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise errors.InvalidArgumentError(f"Server: {name} has the address {address!r}; write it as host:port")
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), int(port), socket.AF_UNSPEC, socket.SOCK_STREAM)
+    except OSError as error:
+        raise errors.InvalidArgumentError(f"Server: {name} has the address {address!r}, which is not known here ({error}); "
+                                          "check the name of the machine") from error
+    family, *_, place = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+    return f"{place[0]}:{port}" if family == socket.AF_INET else f"[{place[0]}]:{port}"

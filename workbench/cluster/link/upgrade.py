@@ -39,10 +39,12 @@ class Hello:
     host: str                 # host identity, "" = do not offer a Unix socket
     key: str = ""             # of the cluster, in hexadecimal digits; from the chief alone
     operations: str = field(default_factory=admission.operations)
+    caller: str = ""          # the task that the chief's process is itself, and
+    spec: str = ""            # all tasks and their addresses, as JSON, where a program is started once per task
 
     def __post_init__(self) -> None:
         for name, kind in (("session", int), ("source", str), ("task", str), ("duplex", bool), ("host", str), ("key", str),
-                           ("operations", str)):
+                           ("operations", str), ("caller", str), ("spec", str)):
             if type(getattr(self, name)) is not kind:
                 raise errors.DataLossError(f"Hello.{name}: {getattr(self, name)!r} is no {kind.__name__}; "
                                            "the caller has another version")

@@ -41,10 +41,12 @@ class _Prepared:
 
 
 class GraphEngine:
-    """Runs one task's device graphs; its variables live in `container` until the session closes."""
+    """Runs one task's device graphs; its variables live in `container` until the session closes, or longer when it is
+    shared with other engines."""
 
     def __init__(self, context: TaskContext) -> None:
-        self.context, self.container = context, Container(context.task)
+        self.context, self.container = context, context.container or Container(context.task)
+        self._cleared = self.container.cleared
         self._device = f"{context.task}/device:CPU:0"
         self._prepared: dict[str, _Prepared] = {}
         self._arenas, self._crew, self._helpers = Arenas(), Crew(), max(1, core_count() - 1)
@@ -66,6 +68,8 @@ class GraphEngine:
             done(errors.NotFoundError(f"{self.context.task}: program {handle!r} was never registered here; the chief "
                                       "registers before it runs"))
             return
+        if self._cleared != self.container.cleared:
+            self._bind_anew()
         values = [feeds[str(i)] for i in range(len(feeds))]
         if not prepared.light:
             self._running[step] = _announced
@@ -143,7 +147,11 @@ class GraphEngine:
 
     def reset(self, containers: Sequence[str]) -> None:
         self.container.clear(containers)
-        for prepared in list(self._prepared.values()):      # their instances are bound to what was forgotten
+
+    def _bind_anew(self) -> None:
+        """Somebody cleared the container: instances of plans are bound to what was forgotten."""
+        self._cleared = self.container.cleared
+        for prepared in list(self._prepared.values()):
             prepared.pool = InstancePool(prepared.plan, self.container, prepared.pool.device, self._arenas)
 
     def abort(self, step: int, error: errors.Error) -> None:
@@ -157,7 +165,8 @@ class GraphEngine:
             self.abort(step, errors.CancelledError(f"{self.context.task}: the session was closed"))
         self._prepared.clear()
         self._crew.close()
-        self.container.close()
+        if self.context.container is None:
+            self.container.close()
 
 
 def _computing() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.run.rendezvous import Rendezvous
+from workbench.core.state.variables import Container
 from workbench.core.trace import Journal
 
 __all__ = ["LONG", "OPERATIONS", "SILENT", "SPANS", "Engine", "Result", "Send", "TaskContext", "define_engine", "make_engine"]
@@ -58,6 +59,7 @@ class TaskContext:
     tasks: tuple[str, ...]
     session: int
     journal: Journal           # spans recorded here reach the chief within a second
+    container: Container | None = None      # the state that the task shares with others; None: it is its own
 
 
 _engines: dict[str, Callable[[TaskContext], Engine]] = {}

@@ -18,6 +18,7 @@ from workbench.cluster.link.upgrade import Acceptor, Hello
 from workbench.cluster.task.engine import GraphEngine
 from workbench.cluster.task.engines import define_engine
 from workbench.cluster.task.task import Task
+from workbench.core.state.variables import Container
 
 __all__ = ["TaskHost", "WorkbenchWorker"]
 
@@ -57,7 +58,12 @@ def _why(worker: Any) -> str:
 
 
 class TaskHost:
-    """The tasks of one worker process, by session and name."""
+    """The tasks of one worker process, by session and name.
+
+    Each has variables of its own, unless the process has a `container` for all.
+    """
+
+    container: Container | None = None
 
     def __init__(self, worker: Any) -> None:
         self._worker = worker
@@ -94,7 +100,8 @@ class TaskHost:
             else:
                 task.add_inbound(connection)
             return
-        task = Task(hello.task, hello.session, connection, self._dial, self._forget, bytes.fromhex(hello.key))
+        task = Task(hello.task, hello.session, connection, self._dial, self._forget, bytes.fromhex(hello.key),
+                    self.container)
         with self._lock:
             if not self.tasks:
                 self._switch_interval = sys.getswitchinterval()

@@ -19,6 +19,7 @@ from workbench.cluster.task.steps import Active, Broken, Steps
 from workbench.cluster.wire import messages as m
 from workbench.cluster.wire.frames import TENSOR, Frame, decode_tensor, encode_tensor
 from workbench.core.run.rendezvous import LocalRendezvous, target_of, task_of
+from workbench.core.state.variables import Container
 from workbench.core.trace import Journal, Span
 
 __all__ = ["Task"]
@@ -34,17 +35,18 @@ class Task:
     """Created when the chief connects; lives until the chief closes the session or disappears.
 
     `dial(task, target, address)` opens a connection to another task, `forget(self)` removes this one; `key` is what
-    tasks of one cluster know each other by.
+    tasks of one cluster know each other by; `container` holds the state, if that is not the task's alone.
     """
 
     def __init__(self, name: str, session: int, control: Connection,
-                 dial: Callable[[Task, str, str], Connection], forget: Callable[[Task], None], key: bytes = b"") -> None:
+                 dial: Callable[[Task, str, str], Connection], forget: Callable[[Task], None], key: bytes = b"",
+                 container: Container | None = None) -> None:
         self.name, self.session, self.key = name, session, key
         self.control = control
         self.tasks: dict[str, str] = {}
         self.unix, self.timeout = True, 10.0
         self.journal = Journal()
-        self._dial, self._forget = dial, forget
+        self._dial, self._forget, self._container = dial, forget, container
         self._engine: Engine | None = None
         self._epoch = 0
         self._lock = threading.Lock()
@@ -61,7 +63,7 @@ class Task:
         self._answers: dict[type[m.Message], Callable[[int, Any], None]] = {
             m.RunStep: self._run, m.Abort: self._abort, m.RegisterPartition: self._register, m.ClockProbe: self._probe,
             m.StatusRequest: self._status, m.OpenTask: self._open, m.Unregister: self._unregister, m.Reset: self._reset,
-            m.Close: lambda step, message: self.close()}
+            m.Close: lambda step, message: self.close(dismissed=True)}
 
     def start(self) -> None:
         self.control.start(self._on_control, lambda connection, error: self.close(), self._group)
@@ -102,7 +104,7 @@ class Task:
         self.tasks, self.unix, self.timeout = dict(message.tasks), message.unix, message.timeout
         self._silence = message.silence
         self.journal.enabled = True                            # the chief says step by step what is recorded
-        context = TaskContext(self.name, tuple(self.tasks), self.session, self.journal)
+        context = TaskContext(self.name, tuple(self.tasks), self.session, self.journal, self._container)
         self._engine = make_engine(message.engine, context)
         self._reply(m.Opened(self.name, os.getpid()), number)
 
@@ -343,12 +345,12 @@ class Task:
         self._reply(m.Leaving(why), -1)
         self.close()
 
-    def close(self) -> None:
-        """End everything; safe to call from any thread and again."""
+    def close(self, dismissed: bool = False) -> None:
+        """End everything; safe to call from any thread and again. `dismissed`: because the chief said goodbye."""
         with self._lock:
             if self._closed:
                 return
-            self._closed = True
+            self._closed, self.dismissed = True, dismissed
         for step in self.steps.known():
             self._break(step, errors.CancelledError(f"step {step}: the session was closed; nothing to do"))
         if self._engine is not None:

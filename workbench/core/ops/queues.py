@@ -163,6 +163,13 @@ def tokens_take(context: Context, handle: Tokens, newer_than: Array, *, dtype: A
     context.on_cancel(handle.take(int(newer_than), lambda step: context.done(np.asarray(step, kind)), context.fail))
 
 
+@op("handle[] step[] ->", types="resource int ->", stateful=True, differentiable=False)
+def tokens_begin(handle: Tokens, step: Array) -> tuple[()]:
+    """Training begins at `step`, perhaps anew: then who still waits gets AbortedError."""
+    handle.begin(int(step))
+    return ()
+
+
 @op("handle[] ->", types="resource ->", stateful=True, differentiable=False)
 def tokens_close(handle: Tokens) -> tuple[()]:
     """No newer step is released; who waits gets OutOfRangeError."""
@@ -226,6 +233,20 @@ def sparse_accumulator_take_gradient(context: Context, handle: SparseAccumulator
 def accumulator_set_global_step(handle: Accumulator, new_global_step: Array) -> tuple[()]:
     """Drop gradients older than this step from now on."""
     handle.set_global_step(int(new_global_step))
+    return ()
+
+
+@op("handle[] step[] ->", types="resource int ->", stateful=True, differentiable=False)
+def accumulator_begin(handle: Accumulator, step: Array) -> tuple[()]:
+    """Training begins at `step`, perhaps anew: then what an earlier life of it left here is forgotten."""
+    handle.begin(int(step))
+    return ()
+
+
+@op("handle[] ->", types="resource ->", stateful=True, differentiable=False)
+def accumulator_close(handle: Accumulator) -> tuple[()]:
+    """Who waits for gradients, or will, gets CancelledError until training begins anew."""
+    handle.close()
     return ()
 
 

@@ -44,6 +44,7 @@ class Accumulator:
         self._count = 0
         self._sum: Any = None
         self._takes: deque[_Take] = deque()
+        self._begun = self._closed = False
         self._lock = threading.Lock()
 
     def count(self) -> int:
@@ -63,6 +64,9 @@ class Accumulator:
                 self.dropped += 1
                 return
             if worker:
+                if self._begun and local_step > self.global_step:
+                    raise errors.AbortedError(f"accumulator {self.name!r}: {worker} sends a gradient of step {local_step} but "
+                                              f"training began anew and is at step {self.global_step}; begin anew, too")
                 if local_step <= self._sent.get(worker, -1):
                     self.repeated += 1
                     return
@@ -79,9 +83,13 @@ class Accumulator:
                                               "more")
         attempt = _Take(wanted, done, fail)
         with self._lock:
-            self._takes.append(attempt)
+            closed = self._closed
+            if not closed:
+                self._takes.append(attempt)
             calls = self._flush()
         _make(calls)
+        if closed:
+            self._fail([attempt])
         return lambda: self._withdraw(attempt)
 
     def set_members(self, members: int) -> None:
@@ -98,11 +106,28 @@ class Accumulator:
         with self._lock:
             self.global_step = max(self.global_step, step)
 
-    def close(self, cancel_pending: bool = True) -> None:
-        """Fail whoever waits; called when the state of the task is cleared."""
+    def begin(self, step: int) -> None:
+        """Training begins at `step`, or begins anew: then what an earlier life of it left here is forgotten, and named
+        workers that are still ahead get AbortedError."""
         with self._lock:
+            waiting: list[_Take] = []
+            if self._begun:
+                waiting, self._takes = list(self._takes), deque()
+                self._sum, self._count, self._members, self._closed = None, 0, None, False
+                self._sent.clear()
+            self.global_step = step if self._begun else max(self.global_step, step)
+            self._begun = True
+        self._fail(waiting)
+
+    def close(self, cancel_pending: bool = True) -> None:
+        """Fail whoever waits, now and later, until training begins anew."""
+        with self._lock:
+            self._closed = True
             waiting = list(self._takes)
             self._takes.clear()
+        self._fail(waiting)
+
+    def _fail(self, waiting: Sequence[_Take]) -> None:
         for attempt in waiting:
             attempt.fail(errors.CancelledError(f"accumulator {self.name!r}: it was closed while {attempt.wanted} "
                                                "gradients were awaited; start the session again"))

@@ -42,6 +42,17 @@ class Tokens:
         for take in served:
             take.done(newest)
 
+    def begin(self, step: int) -> None:
+        """Training begins at `step`, or begins anew: who waits since an earlier life of it gets AbortedError."""
+        with self._lock:
+            anew = self.newest is not None
+            self.newest, self.closed = step, False
+            waiting = self._waiting if anew else []
+            self._waiting = [] if anew else self._waiting
+        for take in waiting:
+            take.fail(errors.AbortedError(f"tokens {self.name!r}: training began anew at step {step} while one newer than "
+                                          f"{take.newer_than} was awaited; begin anew, too"))
+
     def take(self, newer_than: int, done: Callable[[int], None], fail: Callable[[BaseException], None]) -> Call:
         """Call `done(newest step)` once that is greater than `newer_than`; returns what takes the attempt back.
 

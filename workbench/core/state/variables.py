@@ -276,6 +276,7 @@ class Container:
         self._devices: dict[str, Device] = {}
         self._items: dict[str, Any] = {}
         self._parts: dict[str, set[str]] = {}      # name of a part -> its keys
+        self.cleared = 0                           # how often something here was forgotten
         self._closed = False
         self._lock = threading.RLock()      # what makes a resource may ask for its device
 
@@ -321,6 +322,7 @@ class Container:
         """Forget what is in these parts ("": what is in none); who waits there gets CancelledError."""
         with self._lock:
             items = [self._items.pop(key) for part in parts for key in self._parts.pop(part, ())]
+            self.cleared += 1
         _close(items)
 
     def close(self) -> None:

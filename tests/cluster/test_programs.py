@@ -1,0 +1,126 @@
+"""Programs as TensorFlow 1.x writes them: one process per task, variables in the parameter servers, each its own session."""
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_digits
+
+from tests.cluster.conftest import kill
+from tests.cluster.program import batch
+from workbench.core.state import checkpoint
+from workbench.train import latest_checkpoint
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+class Job:
+    """The processes of one program."""
+
+    def __init__(self, folder: Path, servers: int, workers: int, *flags: str) -> None:
+        addresses = [f"127.0.0.1:{port}" for port in free_ports(servers + workers)]
+        self.spec = {"ps": addresses[:servers], "worker": addresses[servers:]}
+        self._flags, self.folder = [*flags, "--folder", str(folder)], folder
+        self.processes: dict[str, Any] = {}
+        for job, tasks in self.spec.items():
+            for index in range(len(tasks)):
+                self.start(job, index)
+
+    def start(self, job: str, index: int) -> None:
+        command = [sys.executable, "-m", "tests.cluster.program", json.dumps(self.spec), job, str(index), *self._flags]
+        self.processes[f"{job}{index}"] = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def line(self, name: str, text: str) -> None:
+        """Wait until a process says so."""
+        assert self.processes[name].stdout.readline().strip() == text
+
+    def end(self, name: str) -> str:
+        """Wait for the end of a process, which must be a good one; what it said last."""
+        said, log = self.processes[name].communicate(timeout=120)
+        assert self.processes[name].returncode == 0, log
+        return said.splitlines()[-1]
+
+    def taken(self) -> list[int]:
+        return [json.loads(self.end(f"worker{index}"))["taken"] for index in range(len(self.spec["worker"]))]
+
+    def result(self) -> dict[str, np.ndarray]:
+        return checkpoint.read(latest_checkpoint(self.folder)).tensors
+
+
+@pytest.fixture
+def jobs(tmp_path: Path) -> Iterator[Any]:
+    made: list[Job] = []
+
+    def start(*args: Any) -> Job:
+        made.append(Job(tmp_path / "checkpoints", *args))
+        return made[-1]
+    yield start
+    for job in made:
+        for process in job.processes.values():
+            process.kill()
+            process.communicate()
+
+
+def accuracy(w: np.ndarray, b: np.ndarray) -> float:
+    images, labels = load_digits(return_X_y=True)
+    return float(np.mean(np.argmax(images / 16 @ w + b, 1) == labels))
+
+
+def one_process(steps: int) -> dict[str, np.ndarray]:
+    """The same training without a cluster: each step takes the examples of both workers."""
+    images, labels = load_digits(return_X_y=True)
+    images, w, b = images / 16, np.zeros((64, 10)), np.zeros(10)
+    for step in range(steps):
+        rows = np.concatenate([batch(0, step), batch(1, step)])
+        scores = images[rows] @ w + b
+        error = np.exp(scores) / np.exp(scores).sum(1, keepdims=True) - np.eye(10)[labels[rows]]
+        w, b = w - 0.5 * images[rows].T @ error / len(rows), b - 0.5 * error.mean(0)
+    return {"w": w, "b": b}
+
+
+def test_asynchronous_training(jobs: Any):
+    job = jobs(2, 2, "--steps", "300")
+    taken = job.taken()
+    assert [job.end("ps0"), job.end("ps1")] == ["the job is over"] * 2
+    found = job.result()
+    assert min(taken) > 0 and 300 <= found["global_step"] <= sum(taken)      # each saw its own end; nobody's step was lost
+    assert sum(taken) <= 302 and accuracy(found["w"], found["b"]) > 0.9
+
+
+def test_synchronous_training_equals_one_process(jobs: Any):
+    job = jobs(1, 2, "--steps", "60", "--sync")
+    assert job.taken() == [60, 60] and job.end("ps0") == "the job is over"
+    found, expected = job.result(), one_process(60)
+    assert found["global_step"] == 60
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-6)
+
+
+def test_a_worker_that_is_killed_and_started_again_goes_on(jobs: Any):
+    """Its variables are in the parameter server; and the others never stopped."""
+    job = jobs(1, 2, "--steps", "2000")
+    job.line("worker1", "trains")
+    kill(job.processes["worker1"].pid)
+    job.processes.pop("worker1").communicate()
+    job.start("worker", 1)
+    taken = job.taken()
+    assert job.end("ps0") == "the job is over"
+    assert min(taken) > 0 and job.result()["global_step"] >= 2000

@@ -1,0 +1,153 @@
+"""Where the tasks of a cluster live: on Dask workers, or in processes at known addresses; reached and looked after here."""
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from workbench import errors
+from workbench.cluster.chief.opening import connect_tasks
+from workbench.cluster.dask import launch
+from workbench.cluster.dask.leases import Leases
+from workbench.cluster.dask.reports import Reporter
+from workbench.cluster.link.buffers import BufferPool
+from workbench.cluster.link.connection import Connection
+from workbench.cluster.link.upgrade import Hello, connect
+from workbench.cluster.task.program import Listener
+from workbench.core.trace import Journal
+
+__all__ = ["Addresses", "DaskWorkers", "Place"]
+
+logger = logging.getLogger("workbench")
+
+Found = dict[str, tuple[str, Connection]]      # task -> (address of its process, connection)
+
+
+class Place(Protocol):
+    """What a cluster asks of where its tasks live."""
+
+    client: Any
+    addresses: dict[str, str]
+    """task -> address, of those that are known without looking."""
+
+    def connect(self, hellos: Mapping[str, Hello], pool: BufferPool, timeout: float, patience: float) -> Found:
+        """A connection to each task of `hellos`; `patience` seconds are waited for what is not there yet."""
+
+    def opened(self, session: int, addresses: Mapping[str, str], timeout: float, journal: Journal) -> None:
+        """The tasks of a session exist."""
+
+    def summary(self) -> None:
+        """Twice a second: tell whoever watches."""
+
+    def gone(self) -> None:
+        """The tasks of the session are given up."""
+
+    def close(self) -> None:
+        """The cluster is over."""
+
+
+class DaskWorkers:
+    """The workers of a Dask cluster; `client` as workbench.Cluster takes it, None for `count` embedded ones."""
+
+    def __init__(self, client: Any, jobs: Mapping[str, int], dashboard_address: str | None, timeout: float) -> None:
+        self._local: Any = None
+        self._jobs, self._owns_client, self._taken = jobs, True, False
+        self.addresses: dict[str, str] = {}
+        if client is None:
+            self.client, self._local = launch.embedded(sum(jobs.values()), dashboard_address)
+        else:
+            self.client, self._owns_client = launch.resolve(client, timeout)
+
+    def connect(self, hellos: Mapping[str, Hello], pool: BufferPool, timeout: float, patience: float) -> Found:
+        limit = 4 * timeout + patience
+        try:
+            found: Found = self.client.sync(connect_tasks, self.client, self._jobs, hellos, pool, timeout, patience,
+                                            callback_timeout=limit)
+            return found
+        except TimeoutError as error:
+            if isinstance(error, errors.Error):
+                raise
+            raise errors.UnavailableError(f"Cluster: the workers of {self.client.scheduler.address} did not answer within "
+                                          f"{limit:g} s; a worker may be stopped") from error
+
+    def opened(self, session: int, addresses: Mapping[str, str], timeout: float, journal: Journal) -> None:
+        self.reporter = Reporter(self.client, session, timeout, journal)
+        self.reporter.members(addresses)
+        self._leases = Leases(self.client, session)
+        self._leases.take(addresses)
+        self._taken = True
+
+    def summary(self) -> None:
+        self.reporter.summary()
+
+    def gone(self) -> None:
+        self._leases.close()
+        self.reporter.members({})
+
+    def close(self) -> None:
+        if self._taken and self.client.status == "running" and self._local is None:
+            self._leases.close()
+            self.reporter.goodbye()
+        if self._owns_client:
+            self.client.close()
+        if self._local is not None:
+            self._local.close()
+
+
+class Addresses:
+    """The processes of a program that is started once per task, each at its address (task -> "tcp://host:port").
+
+    `caller` is the task that this process is itself; `spec` (task -> address as written) is what all have to agree on.
+    """
+
+    client = None
+
+    def __init__(self, listener: Listener, addresses: Mapping[str, str], caller: str, spec: Mapping[str, str]) -> None:
+        self._listener, self.addresses, self._caller = listener, dict(addresses), caller
+        self._spec = json.dumps(dict(spec))
+
+    def connect(self, hellos: Mapping[str, Hello], pool: BufferPool, timeout: float, patience: float) -> Found:
+        return self._listener.call(self._connect(hellos, pool, timeout, patience))
+
+    async def _connect(self, hellos: Mapping[str, Hello], pool: BufferPool, timeout: float, patience: float) -> Found:
+        calls = (self._reach(hello, pool, timeout, patience) for hello in hellos.values())
+        found = await asyncio.gather(*calls, return_exceptions=True)
+        broken = [one for one in found if isinstance(one, BaseException)]
+        if broken:
+            for one in found:
+                if isinstance(one, Connection):
+                    one.close()
+            raise broken[0]
+        return {task: (self.addresses[task], one) for task, one in zip(hellos, found)}      # type: ignore[misc]
+
+    async def _reach(self, hello: Hello, pool: BufferPool, timeout: float, patience: float) -> Connection:
+        """A process that is not there yet is waited for, and who is waited for is said."""
+        began, address = time.monotonic(), self.addresses[hello.task]
+        asked = Hello(**{**vars(hello), "caller": self._caller, "spec": self._spec})
+        while True:
+            left = patience - (time.monotonic() - began)
+            try:
+                return await connect(self._listener.rpc, address, asked, pool, max(0.1, min(timeout, left)))
+            except errors.UnavailableError as error:
+                waited = time.monotonic() - began
+                if waited >= patience:
+                    raise errors.UnavailableError(f"Server: {self._caller} waited {waited:.0f} s for {hello.task}, and nobody "
+                                                  f"answers at {address}; start that process, with the same ClusterSpec"
+                                                  ) from error
+                logger.warning("workbench: %s waits for %s at %s, for %.0f s so far; start that process", self._caller,
+                               hello.task, address, waited)
+
+    def opened(self, session: int, addresses: Mapping[str, str], timeout: float, journal: Journal) -> None:
+        """They look after themselves."""
+
+    def summary(self) -> None:
+        """Nobody watches besides the views."""
+
+    def gone(self) -> None:
+        """The processes notice it by themselves."""
+
+    def close(self) -> None:
+        """The listener is the process's, not the cluster's."""
