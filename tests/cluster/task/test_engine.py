@@ -37,7 +37,7 @@ def graph() -> Iterator[wb.Graph]:
 class Registered:
     """Stands for a cluster of one task: keeps what a session registers and runs nothing."""
 
-    tasks = (TASK,)
+    tasks, home = (TASK,), ""
     device_types: dict[str, str] = {}      # noqa: RUF012
 
     def register_all(self, handle: str, programs: Any, targets: Any) -> None:
