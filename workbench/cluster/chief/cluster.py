@@ -142,7 +142,8 @@ class Cluster:
             "Cluster: its tasks are opened anew after a loss; restore the newest checkpoint and run again"))
         self._place.gone()
         self._dismiss(list(self._members.values()))
-        self._members.clear()
+        for task in [task for task in self._members if task not in self._at_once]:
+            del self._members[task]
         self._open_tasks(self._at_once, patience)
         for handle, (programs, targets) in list(self._programs.items()):
             self._send_programs(handle, programs, targets, 300.0)
