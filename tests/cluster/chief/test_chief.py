@@ -56,7 +56,7 @@ def test_a_refused_unix_socket_falls_back_to_the_port(echo, monkeypatch):
 
     monkeypatch.setattr(upgrade, "_open_unix", refused)
     cluster = everywhere(echo(1, 1), b"exchange")
-    assert all(member.connection.reader.family != socket.AF_UNIX for member in cluster._members.values())
+    assert all(member.connection.watched.family != socket.AF_UNIX for member in cluster._members.values())
     assert float(cluster.run_step("h")[cluster.tasks[0]][0][0]) == 1
 
 

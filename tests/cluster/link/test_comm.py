@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from tests.cluster.conftest import our_threads
 from tests.cluster.wires import SESSION
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
+from workbench.cluster.link import comm as comm_module
 from workbench.cluster.link.comm import CommConnection
 from workbench.cluster.wire import messages as m
 
@@ -40,6 +42,74 @@ def test_steps_between_workers_of_one_process():
     assert our_threads() == []
 
 
+class Stopped:
+    """A Dask comm whose other end neither reads nor writes until it is let go; `written` are its messages."""
+
+    def __init__(self, frames: Sequence[bytes] = ()) -> None:
+        self.written: list[Any] = []
+        self.let_go, self._aborted = asyncio.Event(), asyncio.Event()
+        self.left = list(frames)
+
+    async def read(self) -> Any:
+        if self.left:
+            return {"frame": self.left.pop()}
+        await self._aborted.wait()
+        raise OSError("aborted")
+
+    async def write(self, message: Any) -> None:
+        await self.let_go.wait()
+        self.written.append(message)
+
+    def abort(self) -> None:
+        self._aborted.set()
+
+
+def test_a_peer_that_does_not_read_is_waited_for(monkeypatch):
+    monkeypatch.setattr(comm_module, "LIMIT", 100)
+
+    async def scene() -> None:
+        comm = Stopped()
+        connection = CommConnection("peer", SESSION, comm, asyncio.get_running_loop())
+        connection.start(lambda connection, frame: None, lambda connection, error: None)
+        frame = m.encode(m.Close(), SESSION)
+        while connection.send(frame, wait=False):
+            pass
+        assert 100 < connection._unsent < 200
+        sending = asyncio.create_task(asyncio.to_thread(connection.send, frame))
+        comm.let_go.set()
+        assert await sending
+        while len(comm.written) < 4:
+            await asyncio.sleep(0)
+        connection.close()
+        await connection.ended()
+        connection.join(5)
+
+    asyncio.run(scene())
+
+
+def test_a_peer_that_sends_more_than_is_handled_waits(monkeypatch):
+    monkeypatch.setattr(comm_module, "LIMIT", 100)
+    handled, go_on = [], threading.Semaphore(0)
+
+    async def scene() -> None:
+        comm = Stopped([b"".join(m.encode(m.Close(), SESSION))] * 10)
+        connection = CommConnection("peer", SESSION, comm, asyncio.get_running_loop())
+        connection.start(lambda connection, frame: (handled.append(go_on.acquire(timeout=5))), lambda connection, error: None)
+        while connection._unread <= 100:
+            await asyncio.sleep(0)
+        assert len(comm.left) >= 6
+        for _ in range(10):
+            go_on.release()
+        while len(handled) < 10:
+            await asyncio.sleep(0)
+        connection.close()
+        await connection.ended()
+        connection.join(5)
+
+    asyncio.run(scene())
+    assert handled == [True] * 10
+
+
 class OneFrame:
     """A Dask comm with one message to read, then silence until it is aborted."""
 
@@ -57,7 +127,10 @@ class OneFrame:
 
 
 @pytest.mark.parametrize("frame, kind", [(b"".join(m.encode(m.Close(), SESSION)), ZeroDivisionError), ("text", TypeError),
-                                         (b"x" * 60, errors.DataLossError)], ids=["good", "text", "garbage"])
+                                         (b"x" * 60, errors.DataLossError),
+                                         (b"".join(m.encode(m.Close(), SESSION + 1)), errors.DataLossError),
+                                         (b"".join(m.encode(m.Close(), SESSION)) + b"x", errors.DataLossError)],
+                         ids=["good", "text", "garbage", "of another session", "too long"])
 def test_a_handler_that_fails_ends_the_connection(frame, kind):
     """As with sockets: the owner hears of it, or its steps would wait for ever."""
     closed: list[Any] = []

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from tests.cluster.wires import Told
+from tests.eventually import eventually
 from tests.interrupts import every_interrupt
 from workbench.cluster.chief.member import Member
-from workbench.cluster.link import connection as transport
+from workbench.cluster.link import connection as connections
+from workbench.cluster.link import sender
 from workbench.cluster.link.buffers import BufferPool
 from workbench.cluster.link.connection import SocketConnection, release_receiver
 from workbench.cluster.link.group import ReceiverGroup
@@ -109,7 +111,7 @@ def test_an_owner_that_lets_others_receive_hears_of_the_end_once(one_way, crashe
 def test_ctrl_c_at_any_moment_leaves_the_connection_to_others(wait):
     pair = Pair()
     sent: list[bool] = []
-    for _ in every_interrupt(lambda: pair.connection.send([b"x" * 40], wait), "cluster/link/connection.py"):
+    for _ in every_interrupt(lambda: pair.connection.send([b"x" * 40], wait), "cluster/link/sender.py"):
         thread = threading.Thread(target=lambda: sent.append(pair.connection.send([b"x" * 40], wait)), daemon=True)
         thread.start()
         thread.join(5)
@@ -120,7 +122,8 @@ def test_ctrl_c_at_any_moment_leaves_the_connection_to_others(wait):
 @pytest.mark.parametrize("direction", ["feed", "fetch"])
 def test_a_long_transfer_is_a_sign_of_life(monkeypatch, direction):
     """A task that takes or gives gigabytes cannot answer probes meanwhile; it is not lost as long as bytes move."""
-    monkeypatch.setattr(transport, "_PIECE", 1 << 20)
+    monkeypatch.setattr(sender, "PIECE", 1 << 20)
+    monkeypatch.setattr(connections, "PIECE", 1 << 20)
     ours, other = socket.socketpair(socket.AF_UNIX)
     connection, group = SocketConnection("task", SESSION, ours, ours, BufferPool()), ReceiverGroup("test")
     answered = threading.Event()
@@ -148,3 +151,39 @@ def test_a_long_transfer_is_a_sign_of_life(monkeypatch, direction):
     other.close()
     connection.join(5)
     group.close()
+
+
+def test_a_group_watches_the_end_of_connections_that_only_send():
+    """Without threads of their own, however many there are."""
+    group, pairs = ReceiverGroup("test"), [Pair(one_way=True) for _ in range(10)]
+    before = threading.active_count()
+    for pair in pairs:
+        pair.start(group)
+    assert threading.active_count() <= before + 1
+    for pair in pairs:
+        pair.other.close()
+    for pair in pairs:
+        pair.connection.join(5)
+    assert [[type(error) for error in pair.closed] for pair in pairs] == [[EOFError]] * 10
+    group.close()
+    group.join(5)
+
+
+def test_after_a_large_frame_a_connection_goes_back_to_its_group(monkeypatch):
+    monkeypatch.setattr(connections, "_CALM_MILLISECONDS", 1)
+    pair, group = Pair(), ReceiverGroup("test")
+    pair.start(group)
+    before = threading.active_count()
+    large = b"".join(map(bytes, m.encode(m.RunStep("h", (), 0, {"x": np.zeros(1 << 17, np.uint8)}), SESSION, 1, 3)))
+    for turn in range(3):
+        sending = threading.Thread(target=pair.other.sendall, args=(large,))
+        sending.start()
+        sending.join(5)
+        eventually(lambda turn=turn: len(pair.frames) == 2 * turn + 1)
+        eventually(lambda: threading.active_count() <= before)
+        pair.other.sendall(raw(m.StatusRequest(True)))
+        eventually(lambda turn=turn: len(pair.frames) == 2 * turn + 2)
+        assert threading.active_count() <= before
+    pair.end()
+    group.close()
+    group.join(5)

@@ -276,3 +276,23 @@ def test_a_flush_waits_for_spans_that_another_thread_is_sending():
     flushing.join(5)
     kinds = [type(message) for _, message in scene.chief.sent]
     assert kinds.index(m.SpanBatch) < kinds.index(m.Status)
+
+
+def test_connections_to_many_peers_are_made_at_the_same_time():
+    """Each of them may take until its time limit."""
+    together = threading.Barrier(3)
+    scene = Scene(dialling=lambda: together.wait(5))
+    peers = {f"/job:worker/task:{number}": "tcp://b" for number in range(3)}
+    scene.task.tasks.update(peers)
+    scene.chief.arrive(m.RegisterPartition("tell", b"", dict.fromkeys(peers, ""), {}), 3)
+    assert scene.answers(3) == [m.Registered("tell")] and sorted(wire.peer for wire in scene.dialled) == sorted(peers)
+
+
+def test_one_peer_that_cannot_be_reached_fails_the_registration():
+    def dialling() -> None:
+        raise errors.UnavailableError("/job:worker/task:1: no connection")
+    scene = Scene(dialling=dialling)
+    scene.task.tasks.update({f"/job:worker/task:{number}": "tcp://b" for number in range(3)})
+    scene.chief.arrive(m.RegisterPartition("tell", b"", {"/job:worker/task:0": "", "/job:worker/task:1": ""}, {}), 3)
+    refused, = scene.answers(3)
+    assert refused.error == "UnavailableError"

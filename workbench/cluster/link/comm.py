@@ -2,16 +2,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import queue
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench import errors
 from workbench.cluster.link.connection import CloseHandler, Connection, FrameHandler
 from workbench.cluster.link.group import ReceiverGroup
-from workbench.cluster.wire.frames import HEADER, Frame, parse_header
+from workbench.cluster.link.leader import release_receiver
+from workbench.cluster.link.outbox import LIMIT
+from workbench.cluster.wire.frames import HEADER, Frame, Header, parse_header
 
 __all__ = ["CommConnection"]
 
@@ -29,6 +32,8 @@ class CommConnection(Connection):
         self._thread: threading.Thread | None = None
         self._error: BaseException | None = None
         self._ended = asyncio.Event()
+        self._room, self._unsent = threading.Condition(), 0      # bytes on their way to the comm
+        self._read, self._unread = asyncio.Event(), 0            # bytes that came and nobody looked at
 
     async def ended(self) -> None:
         """Wait until the comm is done with; Dask would read from it otherwise. Call on the comm's loop."""
@@ -46,7 +51,11 @@ class CommConnection(Connection):
         try:
             while True:
                 message = await self._comm.read()
+                self._unread += len(message["frame"])
                 self._incoming.put(message["frame"])
+                while self._unread > LIMIT:                  # the peer waits, rather than that memory grows
+                    self._read.clear()
+                    await self._read.wait()
         except (OSError, KeyError, TypeError) as error:
             self._error = error
         finally:
@@ -62,12 +71,19 @@ class CommConnection(Connection):
                 self._comm.abort()
                 return
             await self._comm.write({"frame": frame})
+            self.pieces += 1
+            with self._room:
+                self._unsent -= len(frame)
+                self._room.notify_all()
 
     def _receive(self) -> None:
         error: BaseException | None = None
         while (raw := self._incoming.get()) is not None:
             try:
                 header = parse_header(raw)
+                self._check(header, len(raw))
+                self.pieces += 1
+                self._call(self._was_read, len(raw))
                 body = bytearray(raw[HEADER.size:])
                 self._on_frame(self, Frame(header, bytes(body[:header.meta]), body[header.meta:]))
             except errors.DataLossError as damage:
@@ -80,20 +96,46 @@ class CommConnection(Connection):
                 break
         ours = self.closed
         self.close()
+        self._call(self._was_read, self._unread)         # nobody will
         self._on_close(self, None if ours else error or self._error)
+
+    def _check(self, header: Header, nbytes: int) -> None:
+        if header.session != self.session:
+            raise errors.DataLossError(f"frame: session is {header.session:x}, this connection belongs to "
+                                       f"{self.session:x}; the stream is damaged")
+        said = HEADER.size + header.meta + header.data
+        if nbytes != said:
+            raise errors.DataLossError(f"frame: {nbytes} bytes came, its header says {said}; the stream is damaged")
 
     def send(self, buffers: Sequence[Any], wait: bool = True) -> bool:
         if self.closed:
             raise errors.UnavailableError(f"{self.peer}: the connection is closed; start the cluster again")
-        frame = b"".join(bytes(part) for part in buffers)
-        self._loop.call_soon_threadsafe(self._outgoing.put_nowait, frame)
+        frame = b"".join(buffers)
+        with self._room:
+            if self._unsent > LIMIT and not wait:
+                return False
+            if self._unsent > LIMIT:
+                release_receiver()
+                self._room.wait_for(lambda: self._unsent <= LIMIT or self.closed)
+            self._unsent += len(frame)
+        self._call(self._outgoing.put_nowait, frame)
         return True
+
+    def _was_read(self, nbytes: int) -> None:
+        self._unread -= nbytes
+        self._read.set()
+
+    def _call(self, what: Callable[..., None], argument: Any) -> None:
+        """On the comm's loop, which ends before its connections when a process does."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(what, argument)
 
     def close(self) -> None:
         if not self.closed:
             self.closed = True
-            if not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(self._outgoing.put_nowait, None)
+            with self._room:
+                self._room.notify_all()
+            self._call(self._outgoing.put_nowait, None)
 
     def join(self, timeout: float) -> None:
         if self._thread is not None and self._thread is not threading.current_thread():

@@ -14,6 +14,7 @@ from workbench import errors
 from workbench.cluster.link.buffers import BufferPool
 from workbench.cluster.link.group import ReceiverGroup
 from workbench.cluster.link.leader import Leadership, receiving, release_receiver
+from workbench.cluster.link.sender import PIECE, Sender
 from workbench.cluster.wire.frames import HEADER, Frame, Header, parse_header
 
 __all__ = ["Connection", "SocketConnection", "release_receiver"]
@@ -24,9 +25,8 @@ FrameHandler = Callable[["Connection", Frame], None]
 CloseHandler = Callable[["Connection", "BaseException | None"], None]
 
 _SCRATCH = 1 << 16
+_CALM_MILLISECONDS = 1000
 _SEND_BUFFER = 1 << 20 # of a Unix socket: a batch of examples fits, a long tensor goes in fewer turns
-_PIECE = 1 << 27      # bytes after which a long transfer shows that it goes on
-_SAFE_SEND = 4096      # bytes that fit into any socket that select() calls writable
 
 
 class Connection:
@@ -53,6 +53,14 @@ class Connection:
         """
         raise NotImplementedError
 
+    def post(self, buffers: Sequence[Any], owner: Any = None) -> None:
+        """As `send`, but without waiting for the peer unless it is many bytes behind: they wait here and go out later.
+
+        An `owner` whose memory nobody writes while somebody refers to it is referred to, else what waits is copied. What
+        was posted may be lost with the connection, whose end is then reported as not ours.
+        """
+        self.send(buffers)
+
     def close(self) -> None:
         """Drop the connection now; returns at once, threads end by themselves. May be called again."""
         raise NotImplementedError
@@ -66,19 +74,21 @@ class SocketConnection(Connection):
     """A connection over a socket: `reader` and `writer` are one socket for both directions, or None for a missing one.
 
     An SSL socket must not be read and written by two threads at once, so TLS has a socket per direction. Small frames
-    may share a `ReceiverGroup`'s thread; without a group, and from the first large frame on, a connection has its own.
+    may share a `ReceiverGroup`'s thread; without a group, and from a large frame on until nothing comes for a second, a
+    connection has its own. One that only sends needs none: the group notices its end.
     """
 
     def __init__(self, peer: str, session: int, reader: socket.socket | None, writer: socket.socket | None,
                  pool: BufferPool, leftover: bytes = b"", label: str = "") -> None:
         super().__init__(peer, session)
-        self._reader, self._writer = reader, writer
+        self._reader = reader
         self._sockets = [sock for sock in dict.fromkeys((reader, writer)) if sock is not None]
         self._plain = not isinstance(self._sockets[0], ssl.SSLSocket)
         self._poll: select.poll | None = None
-        if reader is writer and self._sockets[0].family == socket.AF_UNIX:
+        self._unix = reader is writer and self._sockets[0].family == socket.AF_UNIX
+        if reader is not None and self._plain:
             self._poll = select.poll()       # a Unix socket wakes its blocked reader for each frame sent, poll does not
-            self._poll.register(self._sockets[0], select.POLLIN)
+            self._poll.register(reader, select.POLLIN)
         if writer is not None and writer.family == socket.AF_UNIX:
             writer.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
         self._pool = pool
@@ -86,9 +96,10 @@ class SocketConnection(Connection):
         self._scratch[:len(leftover)] = leftover
         self._view = memoryview(self._scratch)
         self._begin, self._end = 0, len(leftover)
-        self._send_lock = threading.RLock()      # knows its owner, see send()
+        self._sender = Sender(self, writer, self._plain, pool, label) if writer is not None else None
         self._leadership = Leadership(self._turn if reader is not None else self._watch, label)
         self._handler = 0                    # thread that handles a frame of ours right now
+        self._group: ReceiverGroup | None = None
         self._started = self._large = False
         self._over = threading.Event()
 
@@ -96,11 +107,15 @@ class SocketConnection(Connection):
     def start(self, on_frame: FrameHandler, on_close: CloseHandler, group: ReceiverGroup | None = None) -> None:
         self._on_frame, self._on_close = on_frame, on_close
         self._started = True
-        # NOTE: what came before the socket was ours shows on no poll, so a group would never look at it
-        grouped = (group is not None and self._plain and self._reader is not None and self._end == 0
-                   and group.add(self, self._reader))
-        if not grouped:
+        if self._plain or self._reader is None:          # TLS reads ahead, which a group would not see
+            self._group = group
+        if not self._joins():
             self._leadership.start()
+
+    def _joins(self) -> bool:
+        """Leave receiving to the group, if there is one and nothing was read ahead, which it would never look at."""
+        return (self._group is not None and self._begin == self._end
+                and self._group.add(self, self.watched, self._reader is not None))
 
     def close(self) -> None:
         self.closed = True
@@ -111,10 +126,9 @@ class SocketConnection(Connection):
             self._shut_down()                            # else the receiver, which is us, ends it after this handler
 
     @property
-    def reader(self) -> socket.socket:
+    def watched(self) -> socket.socket:
         """The socket a group waits on."""
-        assert self._reader is not None
-        return self._reader
+        return self._sockets[0]
 
     def _shut_down(self) -> None:
         for sock in self._sockets:
@@ -127,21 +141,22 @@ class SocketConnection(Connection):
         if self._handler != threading.get_ident():
             self._over.wait(timeout)
         self._leadership.join(timeout)
+        if self._sender is not None:
+            self._sender.join(timeout)
 
     def finish(self, error: BaseException | None) -> None:
         """Called once by the receiver: release the sockets and tell the owner."""
-        ours, self.closed = self.closed, True
+        failure = self._sender.failure if self._sender is not None else None
+        ours, self.closed = self.closed and failure is None, True
         self._leadership.end()
-        if not self._send_lock.acquire(blocking=False):
-            self._shut_down()                            # wakes whoever is blocked in a send
-            self._send_lock.acquire()
+        if self._sender is not None:
+            self._sender.end(self._shut_down)
         for sock in self._sockets:
             sock.close()
-        self._send_lock.release()
         self._over.set()
         self._log(error)
         try:
-            self._on_close(self, None if ours else error or EOFError("the other end closed the connection"))
+            self._on_close(self, None if ours else error or failure or EOFError("the other end closed the connection"))
         except Exception:                                # the thread that runs this may receive for others too
             logger.exception("workbench: the end of the connection from %s was not handled", self.peer)
 
@@ -156,6 +171,10 @@ class SocketConnection(Connection):
         """Read and handle one frame on a thread of our own; False at the end."""
         error: BaseException | None = None
         try:
+            if self._calm():
+                self._leadership.rest()
+                if self._joins():
+                    return False
             frame = None if self.closed else self._read_frame()
             if frame is not None and self._handle(frame, self._leadership):
                 return True
@@ -172,6 +191,8 @@ class SocketConnection(Connection):
         try:
             if self._over.is_set():
                 return False
+            if self._reader is None:
+                raise EOFError("the other end closed the connection")
             if fresh and not self._receive_available():
                 raise EOFError("the other end closed the connection")
             if not self.closed:
@@ -231,7 +252,14 @@ class SocketConnection(Connection):
     def _leave_group(self, group: ReceiverGroup) -> None:
         """A large frame comes: it must not keep the others waiting."""
         group.remove(self._sockets[0])
+        self._large = False
         self._leadership.start()
+
+    def _calm(self) -> bool:
+        """Did nothing come for so long that a thread of our own is a waste?"""
+        if self._group is None or self._poll is None or self.closed or self._begin != self._end:
+            return False
+        return not self._poll.poll(_CALM_MILLISECONDS)
 
     def _receive_available(self) -> int:
         self._make_room(_SCRATCH // 2)
@@ -261,7 +289,7 @@ class SocketConnection(Connection):
         """Have at least `wanted` (≤ scratch) bytes in the scratch; False at a clean end of the stream."""
         self._make_room(wanted)
         while self._end - self._begin < wanted:
-            if self._poll is not None:
+            if self._poll is not None and self._unix:
                 self._poll.poll()
             got = self._reader.recv_into(self._view[self._end:])       # type: ignore[union-attr]
             if got == 0:
@@ -290,7 +318,7 @@ class SocketConnection(Connection):
         view[:have] = self._view[self._begin:self._begin + have]
         self._begin += have
         while have < nbytes:
-            got = self._recv_all(view[have:have + _PIECE])
+            got = self._recv_all(view[have:have + PIECE])
             if got == 0:
                 raise errors.DataLossError(f"frame: ended after {have} of {nbytes} bytes; the sender stopped in the "
                                            "middle")
@@ -313,67 +341,9 @@ class SocketConnection(Connection):
 
     # sending
     def send(self, buffers: Sequence[Any], wait: bool = True) -> bool:
-        try:
-            if not self._send_lock.acquire(blocking=False):
-                if not wait:
-                    return False
-                release_receiver()                       # another thread's large tensor may take a while
-                self._send_lock.acquire()
-            if self.closed:
-                raise errors.UnavailableError(f"{self.peer}: the connection is closed; start the cluster again")
-            if not wait and not _writable(self._sockets[-1]):
-                return False
-            for buffer in buffers:
-                self._transmit(buffer)
-            return True
-        except OSError as broken:
-            self.close()
-            if isinstance(broken, errors.Error):
-                raise
-            raise errors.UnavailableError(f"{self.peer}: the connection broke while sending ({broken}); "
-                                          "the task's process may have died") from broken
-        except BaseException:
-            if len(buffers) > 1 or len(buffers[0]) > _SAFE_SEND:      # an interrupt may have cut the frame in the middle
-                self.close()
-            raise
-        finally:
-            # NOTE: Ctrl-C may have come right after acquire, so only the lock knows whether we hold it; and suppress(), a
-            # call before release, would let another one in
-            try:                                         # noqa: SIM105
-                self._send_lock.release()
-            except RuntimeError:
-                pass
+        assert self._sender is not None
+        return self._sender.send(buffers, wait)
 
-    def _transmit(self, buffer: Any) -> None:
-        writer = self._writer
-        assert writer is not None
-        if not receiving():
-            self._send_all(writer, buffer)
-            return
-        if not self._plain:
-            if len(buffer) > _SAFE_SEND or not _writable(writer):
-                release_receiver()
-            self._send_all(writer, buffer)
-            return
-        try:
-            sent = writer.send(buffer, socket.MSG_DONTWAIT)
-        except BlockingIOError:
-            sent = 0
-        if sent < len(buffer):
-            release_receiver()                           # never block while the peer may be blocked on us
-            self._send_all(writer, memoryview(buffer)[sent:])
-
-    def _send_all(self, writer: socket.socket, buffer: Any) -> None:
-        if len(buffer) <= _PIECE:
-            writer.sendall(buffer)
-            return
-        for start in range(0, len(buffer), _PIECE):
-            writer.sendall(buffer[start:start + _PIECE])
-            self.pieces += 1
-
-
-def _writable(sock: socket.socket) -> bool:
-    """Does a little fit into its buffer right now? Not select(), which refuses descriptors from 1024 on."""
-    poll = select.poll()
-    poll.register(sock, select.POLLOUT)
-    return bool(poll.poll(0))
+    def post(self, buffers: Sequence[Any], owner: Any = None) -> None:
+        assert self._sender is not None
+        self._sender.post(buffers, owner)

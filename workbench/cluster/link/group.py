@@ -20,7 +20,7 @@ class Grouped(Protocol):
     closed: bool
 
     @property
-    def reader(self) -> socket.socket: ...
+    def watched(self) -> socket.socket: ...
 
     def take_turn(self, group: ReceiverGroup, fresh: bool) -> bool | None: ...
     def finish(self, error: BaseException | None) -> None: ...
@@ -41,12 +41,13 @@ class ReceiverGroup:
             self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
             self._epoll.register(self._wake, select.EPOLLIN)
 
-    def add(self, connection: Grouped, sock: socket.socket) -> bool:
+    def add(self, connection: Grouped, sock: socket.socket, reads: bool = True) -> bool:
+        """Wait on `sock` too, for frames or (without `reads`) for its end alone."""
         with self._lock:
             if self._epoll is None or self._closing:
                 return False
             self._connections[sock.fileno()] = connection
-            self._epoll.register(sock, select.EPOLLIN | select.EPOLLRDHUP)
+            self._epoll.register(sock, select.EPOLLIN * reads | select.EPOLLRDHUP)
             if not self._started:
                 self._started = True
                 self.leadership.start()
@@ -64,7 +65,7 @@ class ReceiverGroup:
         for connection in list(self._connections.values()):
             if connection is not keep:
                 connection.closed = True
-                self.remove(connection.reader)
+                self.remove(connection.watched)
                 connection.finish(None)
 
     def close(self) -> None:

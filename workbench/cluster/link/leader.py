@@ -36,12 +36,13 @@ class Leadership:
         self._changed = threading.Condition()
         self._parked = 0                 # threads that nobody called yet
         self._calls = 0                  # hand-overs that a parked thread has not yet taken up
-        self._over = False
+        self._over = self._resting = False
         self._threads: list[threading.Thread] = []
 
     def start(self) -> None:
         thread = threading.Thread(target=self._run, daemon=True, name=f"workbench-receive-{self._label}")
         with self._changed:
+            self._resting = False
             self._threads = [*filter(threading.Thread.is_alive, self._threads), thread]
             thread.start()
 
@@ -72,14 +73,21 @@ class Leadership:
     def _park(self) -> bool:
         """Wait to become the leader again; False when this thread should end."""
         with self._changed:
-            if self._parked or self._over:
+            if self._parked or self._over or self._resting:
                 return False
             self._parked = 1
-            self._changed.wait_for(lambda: self._over or self._calls)
-            if self._over:
-                return False
-            self._calls -= 1
-            return True
+            self._changed.wait_for(lambda: self._over or self._calls or self._resting)
+            if self._calls and not self._over:
+                self._calls -= 1
+                return True
+            self._parked -= 1
+            return False
+
+    def rest(self) -> None:
+        """No turns for a while: parked threads end, until `start` is called again."""
+        with self._changed:
+            self._resting = True
+            self._changed.notify_all()
 
     def end(self) -> None:
         """Nobody is needed any more: parked threads end, and who calls this on the receiving thread hands over no more."""

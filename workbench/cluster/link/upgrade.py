@@ -8,6 +8,7 @@ import logging
 import os
 import secrets
 import socket
+import struct
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,6 +27,7 @@ logger = logging.getLogger("workbench")
 
 OP = "wb_upgrade"
 _TOKEN_BYTES = 32
+_WELCOME = b"+"           # what a caller over a Unix socket hears when it is let in
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,16 @@ def detach(comm: Any) -> tuple[socket.socket, bytes]:
         sock = stream.socket.dup()
         comm.abort()
     sock.setblocking(True)
+    _be_patient(sock)
     return sock, leftover
+
+
+def _be_patient(sock: socket.socket) -> None:
+    """A peer that does not read is behind, not dead; who is dead, heartbeats and the kernel's own probes find out."""
+    if sock.family in (socket.AF_INET, socket.AF_INET6):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):              # Dask's 30 s would end the connection meanwhile
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 0)
 
 
 async def _flush(comm: Any) -> None:
@@ -176,6 +187,8 @@ async def _open_unix(answer: dict[str, Any]) -> socket.socket | None:
     try:
         await loop.sock_connect(sock, "\0" + answer["name"])
         await loop.sock_sendall(sock, bytes.fromhex(answer["token"]))
+        if await loop.sock_recv(sock, 1) != _WELCOME:
+            raise OSError("it was not let in")
     except OSError:
         sock.close()
         return None
@@ -278,11 +291,14 @@ class Acceptor:
             listener.listen(4)
             listener.setblocking(False)
             await comm.write({"how": "unix", "name": name, "token": token.hex()})
+            admitted = asyncio.ensure_future(_admit_unix(listener, token))
             with contextlib.suppress(TimeoutError, OSError):
                 async with asyncio.timeout(self.timeout):
                     answer = await comm.read()
                     if isinstance(answer, dict) and answer.get("connected") is True:
-                        return await _admit_unix(listener, token)
+                        return await admitted
+            if not admitted.cancel() and not admitted.cancelled():
+                admitted.result().close()                # let in, but its caller did not say so in time
         return None
 
 
@@ -294,19 +310,54 @@ def _check_operations(hello: Hello) -> None:
 
 
 async def _admit_unix(listener: socket.socket, token: bytes) -> socket.socket:
+    """The first caller that shows the token; strangers, who may say nothing at all, hold nobody up."""
     loop = asyncio.get_running_loop()
-    while True:
-        sock, _ = await loop.sock_accept(listener)
-        shown = b""
-        while len(shown) < len(token):
-            part = await loop.sock_recv(sock, len(token) - len(shown))
-            if not part:
-                break
-            shown += part
-        if hmac.compare_digest(shown, token):
+    found: asyncio.Future[socket.socket] = loop.create_future()
+    checks: set[asyncio.Task[None]] = set()
+
+    async def accept() -> None:
+        while True:
+            sock, _ = await loop.sock_accept(listener)
+            checks.add(loop.create_task(_check_unix(sock, token, found)))
+
+    checks.add(loop.create_task(accept()))
+    try:
+        return await found
+    finally:
+        for check in checks:
+            check.cancel()
+
+
+async def _check_unix(sock: socket.socket, token: bytes, found: asyncio.Future[socket.socket]) -> None:
+    try:
+        shown = await _shown(sock, len(token)) if _is_ours(sock) else b""
+        if hmac.compare_digest(shown, token) and not found.done():
+            await asyncio.get_running_loop().sock_sendall(sock, _WELCOME)
             sock.setblocking(True)
-            return sock
-        sock.close()
-        logger.error("workbench: dropped a Unix connection with a wrong token (%d bytes); it was not one of our "
-                     "tasks",
+            found.set_result(sock)
+            return
+        logger.error("workbench: dropped a Unix connection with a wrong token (%d bytes); it was not one of our tasks",
                      len(shown))
+    except OSError as error:
+        logger.error("workbench: dropped a Unix connection that broke (%s)", error)
+    finally:
+        if not found.done() or found.cancelled() or found.result() is not sock:
+            sock.close()
+
+
+async def _shown(sock: socket.socket, count: int) -> bytes:
+    shown = b""
+    while len(shown) < count:
+        part = await asyncio.get_running_loop().sock_recv(sock, count - len(shown))
+        if not part:
+            break
+        shown += part
+    return shown
+
+
+def _is_ours(sock: socket.socket) -> bool:
+    """Is the other end a process of our user, where the system can say?"""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
+    _, user, _ = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    return user == os.geteuid()

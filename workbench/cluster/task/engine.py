@@ -1,6 +1,7 @@
 """The engine inside a task: registered programs become plans, a RUN message becomes a step of one."""
 from __future__ import annotations
 
+import functools
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -27,6 +28,7 @@ from workbench.core.trace import Span
 
 __all__ = ["GraphEngine"]
 
+_COPIED = 1 << 16      # bytes that are copied sooner than their owner is looked for
 Done = Callable[["list[Any] | BaseException"], None]
 Cancel = Callable[[errors.Error], None]
 
@@ -71,6 +73,7 @@ class GraphEngine:
         if self._cleared != self.container.cleared:
             self._bind_anew()
         values = [feeds[str(i)] for i in range(len(feeds))]
+        send = functools.partial(self._send, send)
         if not prepared.light:
             self._running[step] = _announced
             release_receiver()                         # from here on an abort may come, on another thread
@@ -82,6 +85,9 @@ class GraphEngine:
         except BaseException:
             self._over(step)
             raise
+
+    def _send(self, send: Send, key: str, value: Any, dead: bool = False) -> None:
+        send(key, value, dead, getattr(value, "nbytes", 0) > _COPIED and not self._arenas.hold(value))
 
     def _began(self, prepared: _Prepared, step: int, cancel: Cancel) -> bool:
         """Tell abort() how to end the step; False when it was aborted since it was announced."""

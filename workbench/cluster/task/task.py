@@ -7,14 +7,17 @@ import logging
 import os
 import threading
 import time
-import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
+
+import numpy as np
 
 from workbench import errors
 from workbench.cluster.link.connection import Connection, release_receiver
 from workbench.cluster.link.group import ReceiverGroup
 from workbench.cluster.task.engines import LONG, SPANS, Engine, Result, TaskContext, make_engine
+from workbench.cluster.task.failures import clipped, failed, text_of, traced
 from workbench.cluster.task.steps import Active, Broken, Steps
 from workbench.cluster.wire import messages as m
 from workbench.cluster.wire.frames import TENSOR, Frame, decode_tensor, encode_tensor
@@ -27,6 +30,7 @@ __all__ = ["Task"]
 logger = logging.getLogger("workbench")
 
 _BATCH = 4000          # spans per message
+_DIALS = 32            # connections that are made at the same time
 _GOODBYE = 1.0         # seconds to wait for receiver threads
 _LONG_STEP = 0.02      # seconds from which a step is recorded even if it was not chosen
 
@@ -50,7 +54,8 @@ class Task:
         self._engine: Engine | None = None
         self._epoch = 0
         self._lock = threading.Lock()
-        self._dial_lock, self._ship_lock = threading.Lock(), threading.Lock()
+        self._ship_lock = threading.Lock()
+        self._dialling: dict[str, threading.Lock] = {}     # target -> held while a connection to it is made
         self.steps = Steps()
         self._parties: dict[str, frozenset[str]] = {}      # handle -> tasks that have a part in its steps
         self._registering: dict[str, bool] = {}            # handle -> is it still wanted
@@ -82,7 +87,7 @@ class Task:
         except Exception as error:
             if not isinstance(error, errors.Error):
                 logger.exception("workbench: %s could not answer %s", self.name, type(message).__name__)
-            self._reply(m.Refused(type(error).__name__, _text(error), _traceback(error)), number)
+            self._reply(m.Refused(type(error).__name__, text_of(error), traced(error)), number)
 
     def _check_epoch(self, message: m.Message, epoch: int) -> None:
         """The first frame opens the task and names its epoch; a task serves one, so that no older order is obeyed."""
@@ -114,8 +119,7 @@ class Task:
         try:
             self._ready_engine().register(message.handle, message.program)
             self._parties[message.handle] = frozenset(message.parties)
-            for target in message.targets:
-                self._link(target)
+            self._link_all(message.targets)
         finally:
             if not self._registering.pop(message.handle):
                 self._forget_handle(message.handle)
@@ -158,7 +162,7 @@ class Task:
         if message.flush:
             release_receiver()
             self.ship_spans()
-        self._reply(m.Status({name: _clipped(str(value)) for name, value in self.facts().items()}), number)
+        self._reply(m.Status({name: clipped(str(value)) for name, value in self.facts().items()}), number)
 
     def facts(self) -> dict[str, Any]:
         """What this task holds, for people and for leak checks."""
@@ -172,7 +176,7 @@ class Task:
         engine = self._ready_engine()
         table = self.steps.begin(step, message.live, Active(time.perf_counter(), message.handle, message.trace))
         if table is None:                                      # whoever aborted it does not listen any more
-            self._reply(_failed(errors.AbortedError(f"step {step}: it was over at {self.name} before it began; run it again "
+            self._reply(failed(errors.AbortedError(f"step {step}: it was over at {self.name} before it began; run it again "
                                                     "with a new number")), step)
             return
         done = functools.partial(self._done, step)
@@ -198,7 +202,7 @@ class Task:
             self.journal.span(Span("step", _session_of(active.handle), self.name, f"{self.name}/device:CPU:0", 0,
                                    active.started, ended, step, detail=failure, executable=active.handle))
         if isinstance(result, BaseException):
-            self._reply(_failed(result), step)
+            self._reply(failed(result), step)
         else:
             self._reply_fetches(step, seconds, result)
         if table is not None:
@@ -209,7 +213,7 @@ class Task:
             reply: m.Message = m.Done(seconds, fetches)
             buffers = m.encode(reply, self.session, self._epoch, step)
         except Exception as error:                             # whatever it is: the chief waits for an answer
-            buffers = m.encode(_failed(error), self.session, self._epoch, step)
+            buffers = m.encode(failed(error), self.session, self._epoch, step)
         with contextlib.suppress(errors.UnavailableError):
             self.control.send(buffers)
 
@@ -229,16 +233,16 @@ class Task:
 
     # tensors
     def _send(self, step: int, table: LocalRendezvous, recorded: bool, key: str, value: Any,
-              dead: bool = False) -> None:
+              dead: bool = False, kept: bool = False) -> None:
         target = task_of(target_of(key))
         if target == self.name:
-            table.send(key, value, dead)
+            table.send(key, value if kept or not isinstance(value, np.ndarray) else value.copy(), dead)
             return
         link = self._links.get(target) or self._link(target)
         started = time.perf_counter()
         buffers = encode_tensor(key, None if dead else value, dead, self.session, self._epoch, step)
         try:
-            link.send(buffers)
+            link.post(buffers, value if kept else None)
         except errors.UnavailableError as error:
             self._drop_link(link)
             self._lost(target, error)
@@ -271,12 +275,25 @@ class Task:
     def _fail(self, step: int, error: Exception) -> None:
         shown = error if isinstance(error, errors.Error) else errors.InternalError(f"{type(error).__name__}: {error}")
         if self._break(step, shown).active:
-            self._reply(_failed(error, over=False), step)
+            self._reply(failed(error, over=False), step)
 
     # connections
+    def _link_all(self, targets: Iterable[str]) -> None:
+        """Connect to all at once: of many peers that do not answer each would take its time."""
+        missing = [target for target in targets if target not in self._links]
+        if len(missing) < 2:
+            for target in missing:
+                self._link(target)
+            return
+        with ThreadPoolExecutor(min(len(missing), _DIALS), "workbench-dial") as dials:
+            for dialled in [dials.submit(self._link, target) for target in missing]:
+                dialled.result()
+
     def _link(self, target: str) -> Connection:
         release_receiver()
-        with self._dial_lock:
+        with self._lock:
+            dialling = self._dialling.setdefault(target, threading.Lock())
+        with dialling:
             link = self._links.get(target)
             if link is None:
                 if target not in self.tasks:
@@ -284,7 +301,7 @@ class Task:
                                                f"{', '.join(self.tasks)}; "
                                                "check the device name")
                 link = self._dial(self, target, self.tasks[target])
-                link.start(self._unexpected, self._on_link_closed)
+                link.start(self._unexpected, self._on_link_closed, self._group)
                 self._links[target] = link
                 if self._closed:                               # meanwhile; close() may have looked before
                     link.close()
@@ -321,14 +338,14 @@ class Task:
 
     def _lost(self, peer: str, error: BaseException) -> None:
         """A peer went away: every step in flight that it has a part in ends, and the chief hears why."""
-        self._reply(m.LinkLost(peer, _text(error)), -1)
+        self._reply(m.LinkLost(peer, text_of(error)), -1)
         active = [step for step, run in self.steps.active().items() if peer in self._parties.get(run.handle, (peer,))]
         for step in active:
             aborted = errors.AbortedError(f"step {step}: {self.name} lost its connection to {peer} at "
-                                          f"{self.tasks.get(peer, '?')} ({_text(error)}); that task's process may "
+                                          f"{self.tasks.get(peer, '?')} ({text_of(error)}); that task's process may "
                                           "have died")
             if self._break(step, aborted).active:
-                self._reply(_failed(aborted, peer, over=False), step)
+                self._reply(failed(aborted, peer, over=False), step)
 
     def tick(self, seconds: float) -> bool:
         """So many seconds passed for this process; False when the chief was silent for too long.
@@ -375,22 +392,3 @@ class Task:
 def _session_of(handle: str) -> str:
     """Sessions number their executables: "session_0_3" is the fourth of "session_0"."""
     return handle.rpartition("_")[0] or handle
-
-
-def _failed(error: BaseException, peer: str = "", over: bool = True) -> m.Failed:
-    return m.Failed(type(error).__name__, _text(error), peer, over, _traceback(error))
-
-
-def _traceback(error: BaseException) -> str:
-    """Where an exception came from that no operation reports; ours say all that is needed."""
-    expected = isinstance(error, errors.Error) or error.__traceback__ is None
-    return "" if expected else _clipped("".join(traceback.format_exception(error)))
-
-
-def _text(error: BaseException) -> str:
-    return _clipped(str(error) or type(error).__name__)
-
-
-def _clipped(text: str) -> str:
-    """What a message may carry of `text`, which can hold anything: the name of a file, every key of a wide step."""
-    return text[:100_000].encode("utf-8", "backslashreplace").decode()

@@ -28,13 +28,14 @@ class Arena:
     `lock`. Kept as long as one of them is, so that its pages are touched once. Counted in `counted`, the memory of a device,
     under the name `what`: ResourceExhaustedError where that has a limit."""
 
-    __slots__ = ("__weakref__", "counted", "lock", "memory", "nbytes")
+    __slots__ = ("__weakref__", "begin", "counted", "lock", "memory", "nbytes")
 
     def __init__(self, nbytes: int, counted: Memory, what: str) -> None:
         if nbytes:
             counted.take(nbytes, what)
             weakref.finalize(self, counted.give, nbytes).atexit = False
         self.nbytes, self.counted, self.memory, self.lock = nbytes, counted, aligned(nbytes), threading.Lock()
+        self.begin: int = self.memory.__array_interface__["data"][0]
 
 
 class Instance:

@@ -3,6 +3,9 @@ from __future__ import annotations
 
 import threading
 import weakref
+from typing import Any
+
+import numpy as np
 
 from workbench.core.compile.instance import Arena, Instance
 from workbench.core.compile.plan import Plan
@@ -36,6 +39,12 @@ class Arenas:
             if nbytes:
                 self._all.add(arena)
             return arena
+
+    def hold(self, array: np.ndarray[Any, Any]) -> bool:
+        """Is this memory of an arena, which later lines and steps write again?"""
+        address = array.__array_interface__["data"][0]
+        with self._lock:
+            return any(arena.begin <= address < arena.begin + arena.nbytes for arena in self._all)
 
     def sizes(self) -> list[int]:
         """Bytes of each arena there is."""

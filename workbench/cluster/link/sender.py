@@ -1,0 +1,180 @@
+"""The sending half of a connection: whole frames by any thread, waiting for the peer or leaving them to a queue."""
+from __future__ import annotations
+
+import select
+import socket
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from workbench import errors
+from workbench.cluster.link.buffers import BufferPool
+from workbench.cluster.link.leader import receiving, release_receiver
+from workbench.cluster.link.outbox import Outbox
+
+__all__ = ["PIECE", "Sender"]
+
+PIECE = 1 << 27        # bytes after which a long transfer shows that it goes on
+_SAFE_SEND = 4096      # bytes that fit into any socket that is called writable
+_AT_ONCE = 512         # buffers that one system call takes
+
+
+class Owner(Protocol):
+    """What is asked of the connection."""
+
+    peer: str
+    closed: bool
+    pieces: int
+
+    def close(self) -> None: ...
+
+
+class Sender:
+    """Thread-safe. See `Connection.send` and `Connection.post`; what fails closes the connection."""
+
+    def __init__(self, owner: Owner, writer: socket.socket, plain: bool, pool: BufferPool, label: str) -> None:
+        self._owner, self._writer, self._plain, self._pool = owner, writer, plain, pool
+        self._lock = threading.RLock()           # knows its owner, see send()
+        self._outbox = Outbox(self._transmit_later, self._broke, label)
+        self.failure: OSError | None = None      # why a frame that was posted did not get through
+
+    def end(self, shut_down: Callable[[], None]) -> None:
+        """Return when nobody sends any more, so that the socket may be closed; `shut_down()` wakes who is blocked."""
+        self._outbox.end()
+        if not self._lock.acquire(blocking=False):
+            shut_down()
+            self._lock.acquire()
+        self._lock.release()
+
+    def join(self, timeout: float) -> None:
+        self._outbox.join(timeout)
+
+    def send(self, buffers: Sequence[Any], wait: bool = True) -> bool:
+        try:
+            if not self._lock.acquire(blocking=False):
+                if not wait:
+                    return False
+                release_receiver()                       # another thread's large tensor may take a while
+                self._lock.acquire()
+            if self._owner.closed:
+                raise errors.UnavailableError(f"{self._owner.peer}: the connection is closed; start the cluster again")
+            if not wait and not _writable(self._writer):
+                return False
+            for buffer in buffers:
+                self._transmit(buffer)
+            return True
+        except OSError as broken:
+            self._owner.close()
+            if isinstance(broken, errors.Error):
+                raise
+            raise errors.UnavailableError(f"{self._owner.peer}: the connection broke while sending ({broken}); "
+                                          "the task's process may have died") from broken
+        except BaseException:
+            if len(buffers) > 1 or len(buffers[0]) > _SAFE_SEND:      # an interrupt may have cut the frame in the middle
+                self._owner.close()
+            raise
+        finally:
+            # NOTE: Ctrl-C may have come right after acquire, so only the lock knows whether we hold it; and suppress(), a
+            # call before release, would let another one in
+            try:                                         # noqa: SIM105
+                self._lock.release()
+            except RuntimeError:
+                pass
+
+    def post(self, buffers: Sequence[Any], owner: Any = None) -> None:
+        self._outbox.wait_for_room()
+        if self._owner.closed:
+            raise errors.UnavailableError(f"{self._owner.peer}: the connection is closed; start the cluster again")
+        try:
+            self._outbox.post(lambda: self._send_at_once(buffers), buffers,
+                              self._copied if owner is None else _same, owner)
+        except BaseException as broken:                        # the frame may be cut in the middle
+            self._owner.close()
+            if not isinstance(broken, OSError) or isinstance(broken, errors.Error):
+                raise
+            raise errors.UnavailableError(f"{self._owner.peer}: the connection broke while sending ({broken}); "
+                                          "the task's process may have died") from broken
+
+    def _send_at_once(self, buffers: Sequence[Any]) -> Sequence[Any]:
+        """Send what the socket takes without waiting; the buffers that are left."""
+        if not self._lock.acquire(blocking=False):
+            return buffers
+        try:
+            if not self._plain:
+                if sum(map(len, buffers)) > _SAFE_SEND or not _writable(self._writer):
+                    return buffers
+                for buffer in buffers:
+                    self._writer.sendall(buffer)
+                return ()
+            sent = self._writer.sendmsg(buffers[:_AT_ONCE], (), socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return buffers
+        finally:
+            self._lock.release()
+        return _after(buffers, sent)
+
+    def _transmit_later(self, frame: Sequence[Any]) -> None:
+        with self._lock:
+            for buffer in frame:
+                if self._owner.closed:
+                    raise OSError("it was closed")
+                self._send_all(self._writer, buffer)
+
+    def _broke(self, error: OSError) -> None:
+        if not self._owner.closed:
+            self.failure = error
+            self._owner.close()
+
+    def _copied(self, buffer: Any) -> Any:
+        kept = self._pool.take(len(buffer))
+        kept[:] = np.frombuffer(buffer, np.uint8)
+        return memoryview(kept)      # type: ignore[arg-type]
+
+    def _transmit(self, buffer: Any) -> None:
+        writer = self._writer
+        if not receiving():
+            self._send_all(writer, buffer)
+            return
+        if not self._plain:
+            if len(buffer) > _SAFE_SEND or not _writable(writer):
+                release_receiver()
+            self._send_all(writer, buffer)
+            return
+        try:
+            sent = writer.send(buffer, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            sent = 0
+        if sent < len(buffer):
+            release_receiver()                           # never block while the peer may be blocked on us
+            self._send_all(writer, memoryview(buffer)[sent:])
+
+    def _send_all(self, writer: socket.socket, buffer: Any) -> None:
+        if len(buffer) <= PIECE:
+            writer.sendall(buffer)
+            return
+        for start in range(0, len(buffer), PIECE):
+            writer.sendall(buffer[start:start + PIECE])
+            self._owner.pieces += 1
+
+
+def _same(buffer: Any) -> Any:
+    return buffer
+
+
+def _after(buffers: Sequence[Any], sent: int) -> list[Any]:
+    """What follows the first `sent` bytes of `buffers`."""
+    left = []
+    for buffer in buffers:
+        if sent < len(buffer):
+            left.append(memoryview(buffer)[sent:] if sent else buffer)
+        sent = max(0, sent - len(buffer))
+    return left
+
+
+def _writable(sock: socket.socket) -> bool:
+    """Does a little fit into its buffer right now? Not select(), which refuses descriptors from 1024 on."""
+    poll = select.poll()
+    poll.register(sock, select.POLLOUT)
+    return bool(poll.poll(0))
