@@ -15,11 +15,12 @@ export PIP_CONSTRAINT := constraints.txt
 export PIP_BUILD_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help lab test variants tiny lint demo bench front chromium clean
+.PHONY: help lab test soak variants tiny lint demo bench front chromium clean
 help:
 	@echo 'make lab    JupyterLab with the tour (LAB_ARGS=--no-browser to only serve)'
 	@echo 'make demo   train MNIST on a local cluster, progress in the terminal, picture in report.html'
 	@echo 'make test   all tests     make variants   kernels as other processors and without libraries'
+	@echo 'make soak   the long ones: seeds, frames, kills'
 	@echo 'make tiny   the ten-second ones     make lint   ruff, mypy, eslint, tsc'
 	@echo 'make bench  benchmarks    make front  rebuild the lab extension     make clean   remove .venv and outputs'
 
@@ -60,8 +61,8 @@ bench: $(VENV)/.dev
 # processes, because each kind holds a Playwright of its own.
 test: $(VENV)/.front chromium variants
 	@$(BIN)/python _build/frontend.py test
-	@$(BIN)/python -m pytest -q -n 2 -m 'not cluster and not browser and not gpu' $(PYTEST_ARGS)
-	@$(BIN)/python -m pytest -q -m '(cluster or gpu) and not browser' $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -n 2 -m 'not cluster and not browser and not gpu and not soak' $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -q -m '(cluster or gpu) and not browser and not soak' $(PYTEST_ARGS)
 	@$(BIN)/python -m pytest -q -m browser --ignore=tests/ui $(PYTEST_ARGS)
 	@$(BIN)/python -m pytest -q -m browser tests/ui
 
@@ -74,6 +75,9 @@ comma := ,
 variants: $(VENV)/.dev
 	@$(foreach variant,$(VARIANTS),echo '$(SEAMS) with $(subst $(comma), ,$(variant))' && \
 		env $(subst $(comma), ,$(variant)) $(BIN)/python -m pytest -q -n 2 $(SEAMS) $(PYTEST_ARGS) &&) true
+
+soak: $(VENV)/.dev
+	@$(BIN)/python -m pytest -q -m soak tests/soak $(PYTEST_ARGS)
 
 tiny: $(VENV)/.dev
 	@$(BIN)/python -m pytest -q -m tiny $(PYTEST_ARGS)

@@ -189,9 +189,11 @@ async def _open_unix(answer: dict[str, Any]) -> socket.socket | None:
         await loop.sock_sendall(sock, bytes.fromhex(answer["token"]))
         if await loop.sock_recv(sock, 1) != _WELCOME:
             raise OSError("it was not let in")
-    except OSError:
+    except BaseException as error:
         sock.close()
-        return None
+        if isinstance(error, OSError):
+            return None
+        raise
     sock.setblocking(True)
     return sock
 
