@@ -92,6 +92,7 @@ OWNERS = (
     ("bokeh", "viz.* cluster.dask.page"),
     ("graphviz pygraphviz", "viz.*"),
     ("PIL", "core.ops.images"),
+    ("scipy", "core.ops.special core.ops.factor"),
     ("pooch requests sklearn", "io.*"),
     ("safetensors", ""),      # tests read with it what we write
     ("fsspec upath", "core.state.storage"),
@@ -118,6 +119,7 @@ EXECUTES = {"core.compile.codegen": "exec compile"}
 # Files over 400 lines and functions over 40: each a decision. Name -> why.
 MOST_LINES, MOST_FUNCTION_LINES = 400, 40
 LONG = {
+    ".": "the list of the public names, one line each",
     "core.graph.graph": "Graph, Operation and Tensor belong together: records that refer to each other",
 }
 

@@ -93,6 +93,15 @@ from workbench.nn.initializers import (
     variance_scaling_initializer,
     zeros_initializer,
 )
+from workbench.nn.scatters import (
+    scatter_div,
+    scatter_max,
+    scatter_min,
+    scatter_mul,
+    scatter_nd_add,
+    scatter_nd_sub,
+    scatter_nd_update,
+)
 from workbench.nn.scopes import (
     AUTO_REUSE,
     VariableScope,
@@ -160,26 +169,41 @@ Print = ops.Print
 abs = ops.abs
 accumulate_n = ops.accumulate_n
 acos = ops.acos
+acosh = ops.acosh
 add = ops.add
 add_n = ops.add_n
+angle = ops.angle
 argmax = ops.argmax
 argmin = ops.argmin
+argsort = ops.argsort
 as_string = ops.as_string
 asin = ops.asin
+asinh = ops.asinh
 atan = ops.atan
+atan2 = ops.atan2
+atanh = ops.atanh
+batch_gather = ops.batch_gather
 batch_matmul = ops.batch_matmul
 batch_to_space = ops.batch_to_space
 batch_to_space_nd = ops.batch_to_space_nd
+betainc = ops.betainc
+bincount = ops.bincount
+bitcast = ops.bitcast
 boolean_mask = ops.boolean_mask
+broadcast_dynamic_shape = ops.broadcast_dynamic_shape
+broadcast_static_shape = ops.broadcast_static_shape
 broadcast_to = ops.broadcast_to
 case = ops.case
 cast = ops.cast
 ceil = ops.ceil
 check_numerics = ops.check_numerics
 cholesky = ops.cholesky
+cholesky_solve = ops.cholesky_solve
 clip_by_value = ops.clip_by_value
+complex = ops.complex
 concat = ops.concat
 cond = ops.cond
+conj = ops.conj
 constant = ops.constant
 cos = ops.cos
 cosh = ops.cosh
@@ -192,11 +216,14 @@ decode_raw = ops.decode_raw
 depth_to_space = ops.depth_to_space
 diag = ops.diag
 diag_part = ops.diag_part
+digamma = ops.digamma
 div = ops.div
+div_no_nan = ops.div_no_nan
 divide = ops.divide
 dynamic_partition = ops.dynamic_partition
 dynamic_stitch = ops.dynamic_stitch
 einsum = ops.einsum
+ensure_shape = ops.ensure_shape
 equal = ops.equal
 erf = ops.erf
 erfc = ops.erfc
@@ -205,8 +232,12 @@ expand_dims = ops.expand_dims
 expm1 = ops.expm1
 extract_image_patches = ops.extract_image_patches
 eye = ops.eye
+fft = ops.fft
+fft2d = ops.fft2d
+fft3d = ops.fft3d
 fill = ops.fill
 floor = ops.floor
+floor_div = ops.floor_div
 floordiv = ops.floordiv
 floormod = ops.floormod
 foldl = ops.foldl
@@ -215,17 +246,30 @@ gather = ops.gather
 gather_nd = ops.gather_nd
 greater = ops.greater
 greater_equal = ops.greater_equal
+guarantee_const = ops.guarantee_const
+histogram_fixed_width = ops.histogram_fixed_width
+histogram_fixed_width_bins = ops.histogram_fixed_width_bins
 identity = ops.identity
+identity_n = ops.identity_n
+ifft = ops.ifft
+ifft2d = ops.ifft2d
+ifft3d = ops.ifft3d
+igamma = ops.igamma
+igammac = ops.igammac
+imag = ops.imag
 invert_permutation = ops.invert_permutation
 is_finite = ops.is_finite
 is_inf = ops.is_inf
 is_nan = ops.is_nan
+lbeta = ops.lbeta
 less = ops.less
 less_equal = ops.less_equal
+lgamma = ops.lgamma
 lin_space = ops.lin_space
 linspace = ops.linspace
 log = ops.log
 log1p = ops.log1p
+log_sigmoid = ops.log_sigmoid
 logical_and = ops.logical_and
 logical_not = ops.logical_not
 logical_or = ops.logical_or
@@ -240,6 +284,7 @@ matrix_diag_part = ops.matrix_diag_part
 matrix_inverse = ops.matrix_inverse
 matrix_set_diag = ops.matrix_set_diag
 matrix_solve = ops.matrix_solve
+matrix_solve_ls = ops.matrix_solve_ls
 matrix_transpose = ops.matrix_transpose
 matrix_triangular_solve = ops.matrix_triangular_solve
 maximum = ops.maximum
@@ -256,9 +301,12 @@ one_hot = ops.one_hot
 ones = ops.ones
 ones_like = ops.ones_like
 pad = ops.pad
+parallel_stack = ops.parallel_stack
 placeholder = ops.placeholder
 placeholder_with_default = ops.placeholder_with_default
+polygamma = ops.polygamma
 pow = ops.pow
+qr = ops.qr
 random_crop = ops.random_crop
 random_normal = ops.random_normal
 random_shuffle = ops.random_shuffle
@@ -266,6 +314,8 @@ random_uniform = ops.random_uniform
 range = ops.range
 rank = ops.rank
 read_file = ops.read_file
+real = ops.real
+realdiv = ops.realdiv
 reciprocal = ops.reciprocal
 reduce_all = ops.reduce_all
 reduce_any = ops.reduce_any
@@ -280,23 +330,38 @@ reshape = ops.reshape
 reverse = ops.reverse
 reverse_sequence = ops.reverse_sequence
 rint = ops.rint
+roll = ops.roll
 round = ops.round
 rsqrt = ops.rsqrt
+saturate_cast = ops.saturate_cast
+scalar_mul = ops.scalar_mul
 scan = ops.scan
 scatter_nd = ops.scatter_nd
+searchsorted = ops.searchsorted
+segment_max = ops.segment_max
+segment_mean = ops.segment_mean
+segment_min = ops.segment_min
+segment_prod = ops.segment_prod
 segment_sum = ops.segment_sum
+self_adjoint_eig = ops.self_adjoint_eig
+self_adjoint_eigvals = ops.self_adjoint_eigvals
 sequence_mask = ops.sequence_mask
 setdiff1d = ops.setdiff1d
 shape = ops.shape
+shape_n = ops.shape_n
 sigmoid = ops.sigmoid
 sign = ops.sign
 sin = ops.sin
 sinh = ops.sinh
 size = ops.size
 slice = ops.slice
+sort = ops.sort
 space_to_batch = ops.space_to_batch
 space_to_batch_nd = ops.space_to_batch_nd
 space_to_depth = ops.space_to_depth
+sparse_segment_mean = ops.sparse_segment_mean
+sparse_segment_sqrt_n = ops.sparse_segment_sqrt_n
+sparse_segment_sum = ops.sparse_segment_sum
 sparse_to_dense = ops.sparse_to_dense
 split = ops.split
 sqrt = ops.sqrt
@@ -309,6 +374,7 @@ strided_slice = ops.strided_slice
 string_join = ops.string_join
 string_to_number = ops.string_to_number
 subtract = ops.subtract
+svd = ops.svd
 tan = ops.tan
 tanh = ops.tanh
 tensordot = ops.tensordot
@@ -321,6 +387,12 @@ truncatediv = ops.truncatediv
 truncatemod = ops.truncatemod
 unique = ops.unique
 unique_with_counts = ops.unique_with_counts
+unravel_index = ops.unravel_index
+unsorted_segment_max = ops.unsorted_segment_max
+unsorted_segment_mean = ops.unsorted_segment_mean
+unsorted_segment_min = ops.unsorted_segment_min
+unsorted_segment_prod = ops.unsorted_segment_prod
+unsorted_segment_sqrt_n = ops.unsorted_segment_sqrt_n
 unsorted_segment_sum = ops.unsorted_segment_sum
 unstack = ops.unstack
 where = ops.where
@@ -328,6 +400,7 @@ while_loop = ops.while_loop
 write_file = ops.write_file
 zeros = ops.zeros
 zeros_like = ops.zeros_like
+zeta = ops.zeta
 
 __all__ = [
     "AUTO_REUSE", "Assert", "ConditionalAccumulator", "DType", "FIFOQueue", "FixedLenFeature",
@@ -335,45 +408,56 @@ __all__ = [
     "PaddingFIFOQueue", "Print", "PriorityQueue", "QueueBase", "RandomShuffleQueue", "ReaderBase", "Session",
     "SparseConditionalAccumulator", "SparseTensor", "SparseTensorValue", "TFRecordReader", "Tensor", "TensorShape",
     "TextLineReader", "VarLenFeature", "Variable", "VariableScope", "WholeFileReader", "abs", "accumulate_n", "acos",
-    "add", "add_check_numerics_ops", "add_n", "add_to_collection", "argmax", "argmin", "as_dtype", "as_string", "asin",
-    "assert_equal", "assert_greater", "assert_greater_equal", "assert_integer", "assert_less", "assert_less_equal",
-    "assert_near", "assert_negative", "assert_non_negative", "assert_non_positive", "assert_none_equal",
-    "assert_positive", "assert_proper_iterable", "assert_rank", "assert_rank_at_least", "assert_rank_in",
-    "assert_same_float_dtype", "assert_scalar", "assert_type", "assert_variables_initialized", "assign", "assign_add",
-    "assign_sub", "atan", "batch_matmul", "batch_to_space", "batch_to_space_nd", "bfloat16", "bool", "boolean_mask",
-    "broadcast_to", "case", "cast", "ceil", "check_numerics", "cholesky", "clip_by_average_norm",
-    "clip_by_global_norm", "clip_by_norm", "clip_by_value", "colocate_with", "complex64", "complex128", "concat",
-    "cond", "constant", "constant_initializer", "control_dependencies", "convert_to_tensor", "cos", "cosh",
-    "count_nonzero", "cross", "cumprod", "cumsum", "data", "decode_csv", "decode_raw", "depth_to_space", "device",
-    "diag", "diag_part", "div", "divide", "dynamic_partition", "dynamic_stitch", "edit_distance", "einsum", "equal",
-    "erf", "erfc", "errors", "exp", "expand_dims", "expm1", "extract_image_patches", "eye", "fill", "float16",
-    "float32", "float64", "floor", "floordiv", "floormod", "foldl", "foldr", "gather", "gather_nd", "get_collection",
-    "get_collection_ref", "get_default_graph", "get_default_session", "get_local_variable", "get_variable",
-    "get_variable_scope", "global_norm", "global_variables", "global_variables_initializer",
-    "glorot_normal_initializer", "glorot_uniform_initializer", "gradients", "greater", "greater_equal", "group",
-    "identity", "image", "int8", "int16", "int32", "int64", "invert_permutation", "is_finite", "is_inf", "is_nan",
-    "is_non_decreasing", "is_numeric_tensor", "is_strictly_increasing", "is_variable_initialized", "journal", "layers",
-    "less", "less_equal", "lin_space", "linspace", "local_variables", "local_variables_initializer", "log", "log1p",
-    "logical_and", "logical_not", "logical_or", "logical_xor", "losses", "map_fn", "matching_files", "matmul",
-    "matrix_band_part", "matrix_determinant", "matrix_diag", "matrix_diag_part", "matrix_inverse", "matrix_set_diag",
-    "matrix_solve", "matrix_transpose", "matrix_triangular_solve", "maximum", "meshgrid", "metrics", "minimum", "mod",
+    "acosh", "add", "add_check_numerics_ops", "add_n", "add_to_collection", "angle", "argmax", "argmin", "argsort",
+    "as_dtype", "as_string", "asin", "asinh", "assert_equal", "assert_greater", "assert_greater_equal",
+    "assert_integer", "assert_less", "assert_less_equal", "assert_near", "assert_negative", "assert_non_negative",
+    "assert_non_positive", "assert_none_equal", "assert_positive", "assert_proper_iterable", "assert_rank",
+    "assert_rank_at_least", "assert_rank_in", "assert_same_float_dtype", "assert_scalar", "assert_type",
+    "assert_variables_initialized", "assign", "assign_add", "assign_sub", "atan", "atan2", "atanh", "batch_gather",
+    "batch_matmul", "batch_to_space", "batch_to_space_nd", "betainc", "bfloat16", "bincount", "bitcast", "bool",
+    "boolean_mask", "broadcast_dynamic_shape", "broadcast_static_shape", "broadcast_to", "case", "cast", "ceil",
+    "check_numerics", "cholesky", "cholesky_solve", "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm",
+    "clip_by_value", "colocate_with", "complex", "complex64", "complex128", "concat", "cond", "conj", "constant",
+    "constant_initializer", "control_dependencies", "convert_to_tensor", "cos", "cosh", "count_nonzero", "cross",
+    "cumprod", "cumsum", "data", "decode_csv", "decode_raw", "depth_to_space", "device", "diag", "diag_part",
+    "digamma", "div", "div_no_nan", "divide", "dynamic_partition", "dynamic_stitch", "edit_distance", "einsum",
+    "ensure_shape", "equal", "erf", "erfc", "errors", "exp", "expand_dims", "expm1", "extract_image_patches", "eye",
+    "fft", "fft2d", "fft3d", "fill", "float16", "float32", "float64", "floor", "floor_div", "floordiv", "floormod",
+    "foldl", "foldr", "gather", "gather_nd", "get_collection", "get_collection_ref", "get_default_graph",
+    "get_default_session", "get_local_variable", "get_variable", "get_variable_scope", "global_norm",
+    "global_variables", "global_variables_initializer", "glorot_normal_initializer", "glorot_uniform_initializer",
+    "gradients", "greater", "greater_equal", "group", "guarantee_const", "histogram_fixed_width",
+    "histogram_fixed_width_bins", "identity", "identity_n", "ifft", "ifft2d", "ifft3d", "igamma", "igammac", "imag",
+    "image", "int8", "int16", "int32", "int64", "invert_permutation", "is_finite", "is_inf", "is_nan",
+    "is_non_decreasing", "is_numeric_tensor", "is_strictly_increasing", "is_variable_initialized", "journal",
+    "layers", "lbeta", "less", "less_equal", "lgamma", "lin_space", "linspace", "local_variables",
+    "local_variables_initializer", "log", "log1p", "log_sigmoid", "logical_and", "logical_not", "logical_or",
+    "logical_xor", "losses", "map_fn", "matching_files", "matmul", "matrix_band_part", "matrix_determinant",
+    "matrix_diag", "matrix_diag_part", "matrix_inverse", "matrix_set_diag", "matrix_solve", "matrix_solve_ls",
+    "matrix_transpose", "matrix_triangular_solve", "maximum", "meshgrid", "metrics", "minimum", "mod",
     "model_variables", "multinomial", "multiply", "name_scope", "negative", "nn", "no_op", "norm", "not_equal",
-    "one_hot", "ones", "ones_initializer", "ones_like", "op", "ops", "orthogonal_initializer", "pad", "parse_example",
-    "parse_single_example", "placeholder", "placeholder_with_default", "pow", "random_crop", "random_normal",
-    "random_normal_initializer", "random_shuffle", "random_uniform", "random_uniform_initializer", "range", "rank",
-    "read_file", "reciprocal", "reduce_all", "reduce_any", "reduce_logsumexp", "reduce_max", "reduce_mean",
-    "reduce_min", "reduce_prod", "reduce_sum", "report_uninitialized_variables", "required_space_to_batch_paddings",
-    "reset_default_graph", "reshape", "reverse", "reverse_sequence", "rint", "round", "rsqrt", "scan", "scatter_add",
-    "scatter_nd", "scatter_sub", "scatter_update", "segment_sum", "sequence_mask", "set_random_seed", "setdiff1d",
-    "shape", "sigmoid", "sign", "sin", "sinh", "size", "slice", "space_to_batch", "space_to_batch_nd",
-    "space_to_depth", "sparse_placeholder", "sparse_reduce_sum", "sparse_tensor_dense_matmul",
+    "one_hot", "ones", "ones_initializer", "ones_like", "op", "ops", "orthogonal_initializer", "pad",
+    "parallel_stack", "parse_example", "parse_single_example", "placeholder", "placeholder_with_default", "polygamma",
+    "pow", "qr", "random_crop", "random_normal", "random_normal_initializer", "random_shuffle", "random_uniform",
+    "random_uniform_initializer", "range", "rank", "read_file", "real", "realdiv", "reciprocal", "reduce_all",
+    "reduce_any", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum",
+    "report_uninitialized_variables", "required_space_to_batch_paddings", "reset_default_graph", "reshape", "reverse",
+    "reverse_sequence", "rint", "roll", "round", "rsqrt", "saturate_cast", "scalar_mul", "scan", "scatter_add",
+    "scatter_div", "scatter_max", "scatter_min", "scatter_mul", "scatter_nd", "scatter_nd_add", "scatter_nd_sub",
+    "scatter_nd_update", "scatter_sub", "scatter_update", "searchsorted", "segment_max", "segment_mean",
+    "segment_min", "segment_prod", "segment_sum", "self_adjoint_eig", "self_adjoint_eigvals", "sequence_mask",
+    "set_random_seed", "setdiff1d", "shape", "shape_n", "sigmoid", "sign", "sin", "sinh", "size", "slice", "sort",
+    "space_to_batch", "space_to_batch_nd", "space_to_depth", "sparse_placeholder", "sparse_reduce_sum",
+    "sparse_segment_mean", "sparse_segment_sqrt_n", "sparse_segment_sum", "sparse_tensor_dense_matmul",
     "sparse_tensor_to_dense", "sparse_to_dense", "split", "sqrt", "square", "squared_difference", "squeeze", "stack",
     "stop_gradient", "strided_slice", "string", "string_join", "string_split", "string_to_number", "subtract",
-    "summary", "tan", "tanh", "tensordot", "tile", "trace", "train", "trainable_variables", "transpose", "truediv",
-    "truncated_normal", "truncated_normal_initializer", "truncatediv", "truncatemod", "tuple", "uint8", "uint16",
-    "uint32", "uint64", "uniform_unit_scaling_initializer", "unique", "unique_with_counts", "unsorted_segment_sum",
-    "unstack", "variable_scope", "variables_initializer", "variance_scaling_initializer", "verify_tensor_all_finite",
-    "where", "while_loop", "write_file", "zeros", "zeros_initializer", "zeros_like",
+    "summary", "svd", "tan", "tanh", "tensordot", "tile", "trace", "train", "trainable_variables", "transpose",
+    "truediv", "truncated_normal", "truncated_normal_initializer", "truncatediv", "truncatemod", "tuple", "uint8",
+    "uint16", "uint32", "uint64", "uniform_unit_scaling_initializer", "unique", "unique_with_counts", "unravel_index",
+    "unsorted_segment_max", "unsorted_segment_mean", "unsorted_segment_min", "unsorted_segment_prod",
+    "unsorted_segment_sqrt_n", "unsorted_segment_sum", "unstack", "variable_scope", "variables_initializer",
+    "variance_scaling_initializer", "verify_tensor_all_finite", "where", "while_loop", "write_file", "zeros",
+    "zeros_initializer", "zeros_like", "zeta",
 ]
 
 # Names whose modules load Dask, Bokeh or ipywidgets: found when first used, and therefore not in `import *`.

@@ -7,7 +7,7 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.dtype import variant
-from workbench.core.graph.graph import Operation, Subgraph, Tensor, get_default_graph
+from workbench.core.graph.graph import Graph, Operation, Subgraph, Tensor, get_default_graph
 from workbench.core.graph.opdef import composed
 
 __all__ = ["gradients"]
@@ -120,6 +120,8 @@ class _Walk:
             dys = [None if t in self.stops else self.total(t) for t in op.outputs]
             if all(d is None for d in dys):
                 return
+            turn = _conjugate if _takes_conjugates(op) else _same
+            dys = [turn(d) for d in dys]
             if getattr(function, "selective", False):
                 needed = tuple(t.op in self.between and (t not in self.stops or t in self.sources) for t in op.inputs)
                 dxs = function(op, *dys, needed=needed)
@@ -127,12 +129,30 @@ class _Walk:
                 dys = [ops.zeros_like(t) if d is None and t.dtype.is_differentiable and len(dys) > 1 else d
                        for d, t in zip(dys, op.outputs)]
                 dxs = function(op, *dys)
-        dxs = list(dxs) if isinstance(dxs, (list, tuple)) else [dxs]
+            dxs = [turn(d) for d in (dxs if isinstance(dxs, (list, tuple)) else [dxs])]
         if len(dxs) != len(op.inputs):
             raise errors.InternalError(f"gradients: the gradient of {op.type} returned {len(dxs)} values for "
                                        f"{len(op.inputs)} inputs; return one for each, None where there is none")
         for tensor, dx in zip(op.inputs, dxs):
             self.add(tensor, dx)
+
+
+def _takes_conjugates(op: Operation) -> bool:
+    """Gradients are written with plain derivatives; of complex numbers it is the conjugate of the derivative that counts."""
+    tensors = (*op.inputs, *op.outputs)
+    return (op.definition.analytic and any(t.dtype.is_complex for t in tensors)
+            and not any(t.dtype.kind == "object" for t in tensors)
+            and not any(isinstance(value, Graph) for value in op.attrs.values()))      # a body has turned its own
+
+
+def _same(grad: Any) -> Any:
+    return grad
+
+
+def _conjugate(grad: Any) -> Any:
+    if isinstance(grad, IndexedSlices):
+        return IndexedSlices(_conjugate(grad.values), grad.indices, grad.dense_shape)
+    return ops.conj(grad) if grad is not None and convert(grad).dtype.is_complex else grad
 
 
 def _alike(indices: list[Tensor]) -> list[Tensor]:

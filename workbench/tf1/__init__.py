@@ -22,6 +22,7 @@ from workbench.nn import losses as _losses
 from workbench.nn import metrics as _metrics
 from workbench.nn import rnn_cell as _rnn_cell
 from workbench.nn import seq2seq as _seq2seq
+from workbench.tf1 import families as _families
 from workbench.tf1 import missing as _missing
 from workbench.tf1 import names as _names
 from workbench.tf1.missing import Namespace as _Namespace
@@ -156,6 +157,9 @@ as_dtype = _as_dtype
 Dimension = _Dimension
 trace = _ops.trace
 diag = _ops.diag
+to_complex64, to_complex128 = _to("complex64"), _to("complex128")
+bitwise, linalg, manip, math, spectral = (
+    _families.bitwise, _families.linalg, _families.manip, _families.math, _families.spectral)
 
 
 def _public(module: _Any, **more: _Any) -> _Any:

@@ -81,8 +81,8 @@ class DType:
 
     @property
     def is_differentiable(self) -> bool:
-        """Do gradients flow through it? True of floating-point types."""
-        return self.kind == "float"     # no operation here has a complex gradient
+        """Do gradients flow through it? True of floating-point and complex types."""
+        return self.kind in ("float", "complex")
 
     @property
     def size(self) -> int:

@@ -63,6 +63,7 @@ class OpDef:
     fresh: bool = False                      # its results are new arrays that nothing else refers to
     results: Callable[..., Any] | None = None    # what its outputs are handed out as: the class of a named tuple
     differentiable: bool = True              # False: gradients stop here (argmax, comparisons)
+    analytic: bool = True                    # False: its gradient takes the conjugates of complex numbers itself
     late: dict[str, Callable[..., Any]] = field(default_factory=dict)     # attribute -> how to build it by a tensor's value
     inputs: tuple[str, ...] = ()
     variadic: str | None = None

@@ -35,7 +35,7 @@ def _(node, dy):
 
 def _solution(where, matrix, rhs):
     """By LAPACK, which knows no type below float32."""
-    wide = np.promote_types(matrix.dtype, np.float32) if matrix.dtype.kind == "f" else np.dtype(np.float32)
+    wide = np.promote_types(matrix.dtype, np.float32) if matrix.dtype.kind in "fc" else np.dtype(np.float32)
     if matrix.shape[:-2] != rhs.shape[:-2]:
         raise errors.ShapeError(f"{where}: matrix has shape {list(matrix.shape)} but rhs {list(rhs.shape)}; all axes but the "
                                 "last two must agree")
@@ -46,10 +46,10 @@ def _solution(where, matrix, rhs):
                                           "no single solution; check its rank") from None
 
 
-@op("matrix[...,m,m] rhs[...,m,k] -> [...,m,k]", types="T:float -> T")
+@op("matrix[...,m,m] rhs[...,m,k] -> [...,m,k]", types="T:differentiable -> T", analytic=False)
 def matrix_solve(matrix, rhs, *, adjoint=False):
     """The x with matrix · x = rhs for each square matrix, or with its transpose if `adjoint`."""
-    return _solution("matrix_solve", matrix.swapaxes(-1, -2) if adjoint else matrix, rhs)
+    return _solution("matrix_solve", matrix.conj().swapaxes(-1, -2) if adjoint else matrix, rhs)
 
 
 @matrix_solve.gradient
@@ -59,15 +59,16 @@ def _(node, dy):
 
 
 def _matrix_gradient(node, solved):
-    x = node.outputs[0]
-    return ops.negative(ops.matmul(x, solved, False, True) if node.attrs["adjoint"] else ops.matmul(solved, x, False, True))
+    x, conj = node.outputs[0], ops.conj
+    return ops.negative(ops.matmul(x, conj(solved), False, True) if node.attrs["adjoint"]
+                        else ops.matmul(solved, conj(x), False, True))
 
 
-@op("matrix[...,m,m] rhs[...,m,k] -> [...,m,k]", types="T:float -> T")
+@op("matrix[...,m,m] rhs[...,m,k] -> [...,m,k]", types="T:differentiable -> T", analytic=False)
 def matrix_triangular_solve(matrix, rhs, *, lower=True, adjoint=False):
     """The x with T · x = rhs, where T is the lower (else upper) triangle of each matrix, or its transpose if `adjoint`."""
     triangle = np.tril(matrix) if lower else np.triu(matrix)
-    return _solution("matrix_triangular_solve", triangle.swapaxes(-1, -2) if adjoint else triangle, rhs)
+    return _solution("matrix_triangular_solve", triangle.conj().swapaxes(-1, -2) if adjoint else triangle, rhs)
 
 
 @matrix_triangular_solve.gradient

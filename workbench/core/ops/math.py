@@ -54,7 +54,7 @@ def _(node, dy):
     return _both(node, ops.multiply(dy, y), ops.multiply(dy, x))
 
 
-@op(BINARY, types=FLOAT, elementwise="x / y", ufunc=np.divide)
+@op(BINARY, types="T:differentiable -> T", elementwise="x / y", ufunc=np.divide)
 def divide(x, y):
     """x / y of floats; integers are converted first (see truediv)."""
     return np.divide(x, y)
@@ -183,7 +183,8 @@ def pow_(x, y):
 def _(node, dy):
     x, y = node.inputs
     dx = ops.multiply(ops.multiply(dy, y), ops.pow(x, ops.subtract(y, 1)))
-    positive = ops.greater(x, 0)      # where x <= 0 the power is no function of y: its gradient is 0
+    # where x <= 0 the power is no function of y: its gradient is 0
+    positive = ops.not_equal(x, 0) if x.dtype.is_complex else ops.greater(x, 0)
     log = ops.select(positive, ops.log(ops.select(positive, x, 1)), 0)
     return _both(node, dx, ops.multiply(ops.multiply(dy, node.outputs[0]), log))
 

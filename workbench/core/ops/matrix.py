@@ -181,21 +181,53 @@ def _(node, dy):
 
 
 @composed
-def norm(x, ord="euclidean", axis=None, keepdims=False, name=None):
-    """The vector norm of x over `axis` (None = all): "euclidean", np.inf, or a positive number p for (Σ |x|ᵖ)^(1/p).
+def norm(tensor, ord="euclidean", axis=None, keepdims=False, name=None, keep_dims=False):
+    """The norm of vectors over `axis` (None = of all elements, an int), or of matrices over a pair of axes.
 
-    `keepdims` keeps the axes with size 1. Raises InvalidArgumentError for another `ord`.
+    Of vectors "euclidean", np.inf, or a positive number p for (Σ |x|ᵖ)^(1/p); of matrices "fro" or "euclidean" for the root
+    of the sum of squares, 1 and np.inf for the largest sum of a column and of a row, 2 for the largest singular value.
+    `keepdims` (or `keep_dims`) keeps the axes with size 1. InvalidArgumentError for another `ord` or three axes.
     """
+    keep, x = bool(keepdims or keep_dims), convert(tensor)
+    pair = isinstance(axis, (list, tuple)) and len(axis) == 2
+    if isinstance(axis, (list, tuple)) and not pair and len(axis) != 1:
+        raise errors.InvalidArgumentError(f"norm: axis is {axis!r}; use None, one axis or a pair of two")
+    if ord not in ("euclidean", "fro", 1, 2, np.inf) and (pair or isinstance(ord, str) or not ord > 0):
+        raise errors.InvalidArgumentError(f"norm: ord is {ord!r}; use 'euclidean', " + (
+            "'fro', 1, 2 or np.inf of matrices" if pair else "a positive number or np.inf"))
+    if ord == "fro" and not pair:
+        raise errors.InvalidArgumentError("norm: ord is 'fro' but axis names no matrix; pass a pair of axes")
+    if pair and ord in (1, 2, np.inf):
+        return _matrix_norm(x, ord, axis, keep, name)
     size = ops.abs(x)
     if ord == 1:
-        return ops.reduce_sum(size, axis, keepdims, name=name)
+        return ops.reduce_sum(size, axis, keep, name=name)
     if ord == np.inf:
-        return ops.reduce_max(size, axis, keepdims, name=name)
-    if ord not in ("euclidean", 2):
-        if isinstance(ord, str) or not ord > 0:
-            raise errors.InvalidArgumentError(f"norm: ord is {ord!r}; use 'euclidean', a positive number or np.inf")
-        return ops.pow(ops.reduce_sum(ops.pow(size, ord), axis, keepdims), 1 / ord, name=name)
-    return ops.sqrt(ops.reduce_sum(ops.square(x), axis, keepdims), name=name)
+        return ops.reduce_max(size, axis, keep, name=name)
+    if ord not in ("euclidean", "fro", 2):
+        return ops.pow(ops.reduce_sum(ops.pow(size, ord), axis, keep), 1 / ord, name=name)
+    return ops.sqrt(ops.reduce_sum(ops.square(size if x.dtype.is_complex else x), axis, keep), name=name)
+
+
+def _matrix_norm(x, ord, axis, keep, name):
+    down, right = axis
+    if ord == 2:
+        last = ops.transpose(x, _last_two(x, axis))
+        largest = ops.reduce_max(ops.svd(last, compute_uv=False), -1, True)
+        y = ops.expand_dims(largest, -1)
+        back = ops.transpose(y, tuple(int(i) for i in np.argsort(_last_two(x, axis))))
+    else:
+        summed, other = (down, right) if ord == 1 else (right, down)
+        back = ops.reduce_max(ops.reduce_sum(ops.abs(x), summed, True), other, True)
+    return ops.identity(back, name=name) if keep else ops.squeeze(back, axis=list(axis), name=name)
+
+
+def _last_two(x, axis):
+    """The order of axes in which the pair stands last."""
+    if x.shape.rank is None:
+        raise errors.ShapeError("norm: ord 2 of matrices needs the rank of the tensor but it is unknown; use set_shape")
+    pair = [a % x.shape.rank for a in axis]
+    return [i for i in range(x.shape.rank) if i not in pair] + pair
 
 
 @composed
@@ -229,7 +261,7 @@ def _solvable(where, function, x):
                                           "or add a small multiple of the identity") from None
 
 
-@op("x[...,n,n] -> [...,n,n]", types="T:float -> T")
+@op("x[...,n,n] -> [...,n,n]", types="T:differentiable -> T")
 def matrix_inverse(x):
     """The inverse of each square matrix; InvalidArgumentError for a singular one."""
     return _solvable("matrix_inverse", np.linalg.inv, x)
@@ -241,7 +273,7 @@ def _(node, dy):
     return ops.negative(ops.matmul(ops.matmul(y, dy, True), y, False, True))
 
 
-@op("x[...,n,n] -> [...]", types="T:float -> T")
+@op("x[...,n,n] -> [...]", types="T:differentiable -> T")
 def matrix_determinant(x):
     """The determinant of each square matrix."""
     return np.asarray(np.linalg.det(x)).astype(x.dtype, copy=False)
@@ -254,7 +286,7 @@ def _(node, dy):
     return ops.multiply(ops.expand_dims(ops.multiply(dy, y), (-2, -1)), turned)
 
 
-@op("x[...,n,n] -> [...,n,n]", types="T:float -> T")
+@op("x[...,n,n] -> [...,n,n]", types="T:differentiable -> T")
 def cholesky(x):
     """The lower triangular L with L Lᵀ = x for each symmetric positive definite matrix."""
     return _solvable("cholesky", np.linalg.cholesky, x)

@@ -1,0 +1,290 @@
+"""Complex numbers: parts, conjugates, sizes and angles, and Fourier's transforms."""
+from __future__ import annotations
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.graph.build import constant_value, convert, front, ops
+from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.opdef import composed, op
+from workbench.core.graph.shape import Shape
+
+
+def _paired(dtypes, attrs):
+    return [as_dtype("complex128" if dtypes[0].size == 8 else "complex64")]
+
+
+def _real(dtypes, attrs):
+    return [dtypes[0].real_dtype]
+
+
+@op("real[...] imag[...] -> [...]", name="complex", types="T:float T ->", dtypes=_paired, analytic=False)
+def complex_(real, imag):
+    """real + i · imag: complex64 from float32, complex128 from float64."""
+    if real.dtype.itemsize < 4:
+        raise errors.DtypeError(f"complex: real is {real.dtype.name}; use float32 or float64")
+    out = np.empty(np.broadcast_shapes(real.shape, imag.shape), np.complex128 if real.dtype.itemsize == 8 else np.complex64)
+    out.real, out.imag = real, imag
+    return out
+
+
+@complex_.gradient
+def _(node, dy):
+    real, imag = node.inputs
+    return ops.unbroadcast(ops.real(dy), real, imag), ops.unbroadcast(ops.imag(dy), imag, real)
+
+
+@op("x[...] -> [...]", name="real", types="T:differentiable ->", dtypes=_real, analytic=False)
+def real_(x):
+    """The real part."""
+    return np.array(x.real)
+
+
+@real_.gradient
+def _(node, dy):
+    return ops.complex(dy, ops.zeros_like(dy)) if node.inputs[0].dtype.is_complex else dy
+
+
+@op("x[...] -> [...]", name="imag", types="T:differentiable ->", dtypes=_real, analytic=False)
+def imag_(x):
+    """The imaginary part, 0 for real numbers."""
+    return np.array(x.imag)
+
+
+@imag_.gradient
+def _(node, dy):
+    return ops.complex(ops.zeros_like(dy), dy) if node.inputs[0].dtype.is_complex else ops.zeros_like(dy)
+
+
+def _number(where, input):
+    x = convert(input)
+    if not x.dtype.is_number:
+        raise errors.DtypeError(f"{where}: input is {x.dtype.name} but a number type is needed; cast it")
+    return x
+
+
+@front("real")
+def _(real, input, name=None):
+    """The real part of complex numbers; real ones stay as they are."""
+    x = _number("real", input)
+    return real(x, name=name) if x.dtype.is_complex else x
+
+
+@front("imag")
+def _(imag, input, name=None):
+    """The imaginary part of complex numbers, zeros for real ones."""
+    x = _number("imag", input)
+    return imag(x, name=name) if x.dtype.is_complex else ops.zeros_like(x)
+
+
+@op("x[...] -> [...]", name="conj", types="T:number -> T", analytic=False)
+def conj_(x):
+    """The complex conjugate."""
+    return np.conj(x)
+
+
+@conj_.gradient
+def _(node, dy):
+    return ops.conj(dy)
+
+
+@front("conj")
+def _(conj, x, name=None):
+    """The complex conjugate; real numbers stay as they are. DtypeError for what is no number."""
+    x = convert(x)
+    return x if x.dtype.is_floating or x.dtype.is_integer else conj(x, name=name)
+
+
+@op("x[...] -> [...]", types="T:differentiable ->", dtypes=_real, analytic=False)
+def complex_abs(x):
+    """|x|; its gradient at 0 is 0."""
+    return np.abs(x)
+
+
+@complex_abs.gradient
+def _(node, dy):
+    x, y = node.inputs[0], node.outputs[0]
+    zero = ops.equal(y, 0)
+    share = ops.realdiv(dy, ops.where(zero, ops.ones_like(y), y))
+    return ops.multiply(ops.cast(share, x.dtype), x)
+
+
+@front("abs")
+def _(abs, x, name=None):
+    """The absolute value: a real number also of complex ones; its gradient at 0 is 0."""
+    x = convert(x)
+    return ops.complex_abs(x, name=name) if x.dtype.is_complex else abs(x, name=name)
+
+
+@op("x[...] -> [...]", name="angle", types="T:differentiable ->", dtypes=_real, analytic=False)
+def angle_(x):
+    """The angle of complex numbers in radians, -π … π."""
+    return np.angle(x).astype(x.real.dtype)
+
+
+@angle_.gradient
+def _(node, dy):
+    """∂/∂ of atan2(im, re), as one complex number: i · x / |x|²."""
+    x = node.inputs[0]
+    if not x.dtype.is_complex:
+        return ops.zeros_like(x)
+    re, im = ops.real(x), ops.imag(x)
+    share = ops.realdiv(dy, ops.add(ops.square(re), ops.square(im)))
+    return ops.complex(ops.negative(ops.multiply(im, share)), ops.multiply(re, share))
+
+
+@front("angle")
+def _(angle, input, name=None):
+    """The angle of numbers in radians, -π … π; 0 or π for real ones."""
+    x = _number("angle", input)
+    if x.dtype.is_complex:
+        return angle(x, name=name)
+    return ops.where(ops.less(x, 0), ops.multiply(ops.ones_like(x), np.pi), ops.zeros_like(x), name=name)
+
+
+# Fourier's transforms over the last axes
+
+def _kept(inputs, attrs):
+    shape = inputs[0].shape
+    if shape.rank is not None and shape.rank < attrs["rank"]:
+        raise errors.ShapeError(f"fft: x has rank {shape.rank} (shape {shape}) but {attrs['rank']} axes are transformed; "
+                                "reshape it")
+    return [shape]
+
+
+def _axes(rank):
+    return tuple(range(-rank, 0))
+
+
+@op("x? -> ?", types="T:differentiable -> T", shape=_kept)
+def fourier(x, *, rank, inverse=False):
+    """Fourier's transform of complex numbers over the last `rank` axes, or its inverse."""
+    function = np.fft.ifftn if inverse else np.fft.fftn
+    return function(x, axes=_axes(rank)).astype(x.dtype, copy=False)
+
+
+@fourier.gradient
+def _(node, dy):
+    """Its matrix is symmetric; conjugates are taken for every gradient of complex numbers alike."""
+    return ops.fourier(dy, **node.attrs)
+
+
+def _half(inputs, attrs):
+    """Lengths of the transformed axes as asked, of the last one half of it and one."""
+    [shape] = _kept(inputs, attrs)
+    if shape.dims is None:
+        return [shape]
+    lengths = list(attrs["lengths"])
+    return [Shape([*shape.dims[:-len(lengths)], *lengths[:-1], lengths[-1] // 2 + 1])]
+
+
+def _fitted(x, lengths):
+    """x cut, or continued with zeros, to `lengths` along its last axes."""
+    for axis, length in zip(range(-len(lengths), 0), lengths):
+        x = np.take(x, np.arange(min(length, x.shape[axis])), axis)
+        room = [(0, 0)] * x.ndim
+        room[axis] = (0, length - x.shape[axis])
+        x = np.pad(x, room)
+    return x
+
+
+@op("x? -> ?", types="T:float ->", dtypes=_paired, shape=_half, analytic=False)
+def real_fourier(x, *, rank, lengths):
+    """The first half of Fourier's transform of real numbers, whose last `rank` axes are cut or padded to `lengths`."""
+    found = np.fft.rfftn(_fitted(x, lengths), axes=_axes(rank))
+    return found.astype(np.complex128 if x.dtype.itemsize == 8 else np.complex64, copy=False)
+
+
+@real_fourier.gradient
+def _(node, dy):
+    """The adjoint: transform back what lies in the other half as zeros, and take the real part."""
+    lengths = node.attrs["lengths"]
+    whole = ops.fitted(dy, lengths=tuple(lengths))
+    count = float(np.prod(lengths))
+    back = ops.multiply(ops.real(ops.fourier(whole, rank=len(lengths), inverse=True)), count)
+    return ops.refitted(back, ops.shape_vector(node.inputs[0]), len(lengths))
+
+
+@op("x? -> ?", types="T:differentiable -> T", shape=lambda inputs, attrs: [_lengthened(inputs[0].shape, attrs["lengths"])])
+def fitted(x, *, lengths):
+    """x cut, or continued with zeros, to `lengths` along its last axes."""
+    return _fitted(x, lengths)
+
+
+def _lengthened(shape, lengths):
+    return shape if shape.dims is None else Shape([*shape.dims[:-len(lengths)], *lengths])
+
+
+@fitted.gradient
+def _(node, dy):
+    return ops.refitted(dy, ops.shape_vector(node.inputs[0]), len(node.attrs["lengths"]))
+
+
+@composed
+def refitted(x, shape, rank):
+    """x cut, or continued with zeros, to the last `rank` lengths of `shape`, whose other axes it has."""
+    known = constant_value(convert(shape))
+    if known is None:
+        raise errors.ShapeError("fft: its gradient needs the lengths of the transformed axes but they are unknown; use "
+                                "set_shape")
+    return ops.fitted(x, lengths=tuple(int(n) for n in known[-rank:]))
+
+
+@op("x? -> ?", types="T:differentiable ->", dtypes=_real, analytic=False,
+    shape=lambda inputs, attrs: [_lengthened(_kept(inputs, attrs)[0], attrs["lengths"])])
+def inverse_real_fourier(x, *, rank, lengths):
+    """The real numbers of `lengths` along the last `rank` axes whose half transform is x."""
+    half = (*lengths[:-1], lengths[-1] // 2 + 1)
+    found = np.fft.irfftn(_fitted(x, half), lengths, _axes(rank))
+    return found.astype(x.real.dtype, copy=False)
+
+
+@inverse_real_fourier.gradient
+def _(node, dy):
+    """The half transform, twice where a number stands for its conjugate too, over the number of elements."""
+    lengths, rank = node.attrs["lengths"], node.attrs["rank"]
+    width = lengths[-1] // 2 + 1
+    twice = np.full(width, 2.0)
+    twice[0] = 1.0
+    if lengths[-1] % 2 == 0:
+        twice[-1] = 1.0
+    dx = ops.real_fourier(dy, rank=rank, lengths=tuple(lengths))
+    dx = ops.multiply(dx, ops.cast(convert(twice / np.prod(lengths)), dx.dtype))
+    return ops.refitted(dx, ops.shape_vector(node.inputs[0]), rank)
+
+
+def _complex_transform(rank, inverse):
+    def transform(input, name=None):
+        x = convert(input)
+        if not x.dtype.is_complex:
+            raise errors.DtypeError(f"fft: input is {x.dtype.name} but complex numbers are needed; cast it, or use rfft")
+        return ops.fourier(x, rank=rank, inverse=inverse, name=name)
+    transform.__name__ = f"{'i' * inverse}fft{'' if rank == 1 else f'{rank}d'}"
+    transform.__doc__ = f"Fourier's transform{' back' * inverse} of complex numbers over the last {rank} axes."
+    return composed(transform)
+
+
+def _real_transform(rank, inverse):
+    def transform(input_tensor, fft_length=None, name=None):
+        x = convert(input_tensor)
+        if fft_length is None:
+            lengths = x.shape.as_list()[-rank:]
+            if inverse and lengths[-1] is not None:
+                lengths[-1] = max((lengths[-1] - 1) * 2, 0)
+        else:
+            known = constant_value(convert(fft_length))
+            lengths = [None] if known is None else np.reshape(known, -1).tolist()
+        if None in lengths:
+            raise errors.ShapeError(f"{transform.__name__}: the lengths of the last {rank} axes of {x.shape} are unknown; pass "
+                                    "fft_length, or set_shape")
+        function = ops.inverse_real_fourier if inverse else ops.real_fourier
+        return function(x, rank=rank, lengths=tuple(np.array(lengths).tolist()), name=name)
+    transform.__name__ = f"{'i' * inverse}rfft{'' if rank == 1 else f'{rank}d'}"
+    transform.__doc__ = f"Fourier's transform{' back' * inverse} of real numbers over the last {rank} axes: half of it."
+    return composed(transform)
+
+
+for _rank in (1, 2, 3):
+    for _inverse in (False, True):
+        _complex_transform(_rank, _inverse)
+        _real_transform(_rank, _inverse)

@@ -1,0 +1,138 @@
+"""What changes parts of a variable: rows multiplied, divided and bounded, and elements or slices by index vectors."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.graph.arrays import add_rows, check_rows
+from workbench.core.graph.graph import Tensor
+from workbench.core.graph.opdef import op
+from workbench.core.graph.shape import Shape
+from workbench.core.ops.state import _held, _rows
+from workbench.core.state.variables import VariableState, updates
+
+Array = np.ndarray[Any, Any]
+OPTIONS: dict[str, Any] = {"types": "resource int T:number -> T", "stateful": True, "differentiable": False}
+
+
+def _changing(name: str, combine: Callable[[Array, Any, Array], None]) -> None:
+    """Registers the update `name`: `combine` changes a copy of the variable, or itself where nobody else has it."""
+    def kernel(old: Array, places: Any, values: Array, out: Array) -> None:
+        if out is not old:
+            np.copyto(out, old)
+        combine(out, places, values)
+    updates[name] = kernel
+
+
+def _by_rows(where: str, handle: VariableState, indices: Array, values: Array) -> Array:
+    check_rows(where, indices, handle.dims()[0], f"variable {handle.name!r} has {{}} rows")
+    return handle.update(updates[where], indices, np.asarray(values), rows=True)
+
+
+def _multiply(out: Array, places: Any, values: Array) -> None:
+    np.multiply.at(out, places, values)
+
+
+def _divide(out: Array, places: Any, values: Array) -> None:
+    if out.dtype.kind in "iu":
+        exact = out.astype(np.float64)
+        np.divide.at(exact, places, values)
+        np.copyto(out, np.trunc(exact).astype(out.dtype))
+    else:
+        np.divide.at(out, places, values)
+
+
+def _lower(out: Array, places: Any, values: Array) -> None:
+    np.minimum.at(out, places, values)
+
+
+def _raise(out: Array, places: Any, values: Array) -> None:
+    np.maximum.at(out, places, values)
+
+
+for _name, _combine in {"scatter_mul": _multiply, "scatter_div": _divide, "scatter_min": _lower, "scatter_max": _raise}.items():
+    _changing(_name, _combine)
+
+
+@op("handle[] indices? values? -> ?", shape=_rows("scatter_mul", 1, 1, 2), **OPTIONS)
+def scatter_mul(handle: VariableState, indices: Array, values: Array) -> Array:
+    """Multiply row indices[i] by values[i]; repeated indices multiply again. Gives the whole new value."""
+    return _by_rows("scatter_mul", handle, indices, values)
+
+
+@op("handle[] indices? values? -> ?", shape=_rows("scatter_div", 1, 1, 2), **OPTIONS)
+def scatter_div(handle: VariableState, indices: Array, values: Array) -> Array:
+    """Divide row indices[i] by values[i]; repeated indices divide again. Gives the whole new value."""
+    return _by_rows("scatter_div", handle, indices, values)
+
+
+@op("handle[] indices? values? -> ?", shape=_rows("scatter_min", 1, 1, 2), **OPTIONS)
+def scatter_min(handle: VariableState, indices: Array, values: Array) -> Array:
+    """Lower row indices[i] to values[i] where that is less. Gives the whole new value."""
+    return _by_rows("scatter_min", handle, indices, values)
+
+
+@op("handle[] indices? values? -> ?", shape=_rows("scatter_max", 1, 1, 2), **OPTIONS)
+def scatter_max(handle: VariableState, indices: Array, values: Array) -> Array:
+    """Raise row indices[i] to values[i] where that is more. Gives the whole new value."""
+    return _by_rows("scatter_max", handle, indices, values)
+
+
+# by index vectors
+
+def _slices(name: str) -> Callable[..., list[Shape]]:
+    """Shape rule: values [..., rest] for index vectors [..., d] of a variable whose axes from d on are the rest."""
+    def rule(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]:
+        shape, indices, values = _held(inputs[0]), inputs[1].shape, inputs[2].shape
+        if shape.dims is None or indices.dims is None or indices.dims[-1] is None:
+            return [shape]
+        depth = indices.dims[-1]
+        if depth > len(shape.dims):
+            raise errors.ShapeError(f"{name}: indices address {depth} axes but variable {inputs[0].op.name!r} has shape "
+                                    f"{shape}; shorten the last axis of indices")
+        Shape([*indices.dims[:-1], *shape.dims[depth:]]).merge(values, f"{name}: slices of {inputs[0].op.name!r} and updates")
+        return [shape]
+    return rule
+
+
+def _by_vectors(where: str, handle: VariableState, indices: Array, values: Array) -> Array:
+    dims = handle.dims()
+    wrong = ((indices < 0) | (indices >= np.asarray(dims[:indices.shape[-1]]))).any(-1)
+    if wrong.any():
+        raise errors.InvalidArgumentError(f"{where}: index {indices[wrong][0].tolist()} is outside variable {handle.name!r} of "
+                                          f"shape {list(dims)}; keep every index within it")
+    return handle.update(updates[where], tuple(np.moveaxis(indices, -1, 0)), np.asarray(values), rows=True)
+
+
+def _assign(out: Array, places: Any, values: Array) -> None:
+    out[places] = values
+
+
+def _subtract(out: Array, places: Any, values: Array) -> None:
+    add_rows(out, places, np.negative(values))
+
+
+for _name, _change in {"scatter_nd_add": add_rows, "scatter_nd_sub": _subtract, "scatter_nd_update": _assign}.items():
+    _changing(_name, _change)
+
+
+@op("handle[] indices[...,d] values? -> ?", shape=_slices("scatter_nd_add"), **OPTIONS)
+def scatter_nd_add(handle: VariableState, indices: Array, values: Array) -> Array:
+    """Add values to the slices at the index vectors; repeated ones add up. Gives the whole new value."""
+    return _by_vectors("scatter_nd_add", handle, indices, values)
+
+
+@op("handle[] indices[...,d] values? -> ?", shape=_slices("scatter_nd_sub"), **OPTIONS)
+def scatter_nd_sub(handle: VariableState, indices: Array, values: Array) -> Array:
+    """Subtract values from the slices at the index vectors; repeated ones add up. Gives the whole new value."""
+    return _by_vectors("scatter_nd_sub", handle, indices, values)
+
+
+@op("handle[] indices[...,d] values? -> ?", shape=_slices("scatter_nd_update"),
+    **{**OPTIONS, "types": "resource int T -> T"})
+def scatter_nd_update(handle: VariableState, indices: Array, values: Array) -> Array:
+    """Set the slices at the index vectors; of repeated ones the last wins. Gives the whole new value."""
+    return _by_vectors("scatter_nd_update", handle, indices, values)
