@@ -9,7 +9,7 @@ from tests.opcase import A, Array, case, ints, positive, reals
 from workbench.core.graph.build import ops
 
 SQUARE = reals(2, 3, 3) + 3 * np.eye(3)
-TALL, BROAD = reals(4, 3, seed=5), reals(3, 4, seed=6)
+TALL, BROAD = reals(4, 3, seed=5) + 3 * np.eye(4, 3), reals(3, 4, seed=6) + 3 * np.eye(3, 4)
 GRAM = SQUARE @ SQUARE.swapaxes(-1, -2)
 HARD: dict[str, Any] = {"small": False, "rtol": 1e-3}
 

@@ -5,7 +5,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.graph.arrays import check_rows
-from workbench.core.graph.build import constant_shape, constant_value, convert, front, ops
+from workbench.core.graph.build import constant_value, convert, front, ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
@@ -39,8 +39,13 @@ def histogram_fixed_width(values, value_range, nbins=100, dtype="int32", name=No
     return ops.unsorted_segment_sum(ops.ones_like(places, dtype), places, nbins, name=name)
 
 
+def _sized(tensor):
+    known = constant_value(tensor)
+    return Shape([None if known is None else int(known)])
+
+
 @op("arr? size[] weights? -> ?", name="bincount", types="int32 int32 T:number -> T", differentiable=False,
-    shape=lambda inputs, attrs: [constant_shape(ops.reshape(inputs[1], [1]))])
+    shape=lambda inputs, attrs: [_sized(inputs[1])])
 def bincount_(arr, size, weights):
     """How often each of 0 … size - 1 occurs, or the sum of the weights where it does; larger ones are left out."""
     flat = arr.reshape(-1)

@@ -246,7 +246,10 @@ def cholesky_solve(chol, rhs, name=None):
 def smallest_least_squares(matrix, rhs):
     """The smallest of the x that minimise |matrix · x - rhs|, by singular values; for matrices of any rank."""
     exact = wide(matrix.dtype)
-    return _cast(np.linalg.pinv(matrix.astype(exact)) @ rhs.astype(exact), rhs.dtype)
+    try:
+        return _cast(np.linalg.pinv(matrix.astype(exact)) @ rhs.astype(exact), rhs.dtype)
+    except np.linalg.LinAlgError:      # NaN has no singular values
+        return np.full((*rhs.shape[:-2], matrix.shape[-1], rhs.shape[-1]), np.nan, rhs.dtype)
 
 
 @composed
