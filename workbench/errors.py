@@ -16,26 +16,55 @@
     ├── UnavailableError (ConnectionError)          a cluster, task or address that cannot be reached
     ├── CancelledError                              stopped on request (Ctrl-C, close)
     ├── AbortedError                                a step that ended because another task failed
+    ├── PermissionDeniedError (PermissionError)     a file or task that may not be used
+    ├── UnauthenticatedError                        a peer that did not prove who it is
+    ├── UnknownError                                an error of code that is not ours
     └── InternalError                               a broken invariant: our fault, please report
 
 Every message reads `<where>: <fact with both values>; <what to do>`.
 """
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
     "AbortedError", "AlreadyExistsError", "CancelledError", "DataLossError", "DeadlineExceededError",
     "DtypeError", "Error", "FailedPreconditionError", "InternalError", "InvalidArgumentError",
-    "NotFoundError", "OpError", "OutOfRangeError", "PlacementError", "ResourceExhaustedError", "ShapeError",
-    "UnavailableError", "UnimplementedError", "by_name",
+    "NotFoundError", "OpError", "OutOfRangeError", "PermissionDeniedError", "PlacementError", "ResourceExhaustedError",
+    "ShapeError", "UnauthenticatedError", "UnavailableError", "UnimplementedError", "UnknownError", "by_name", "code_of",
+    "kind_of",
 ]
 
 
 class Error(Exception):
-    """Base of all workbench errors."""
+    """Base of all workbench errors.
+
+    Made from a message, or as TensorFlow makes its own, from (node_def, op, message) or these and an error code.
+    """
+
+    code: int = 2
+    """The error's number in gRPC's list, which TensorFlow uses."""
+
+    def __init__(self, *args: Any) -> None:
+        if len(args) in (3, 4) and isinstance(args[2], str):
+            self.node_def, self.op = args[:2]
+            if len(args) == 4:
+                self.code = args[3]
+            args = (args[2],)
+        super().__init__(*args)
+
+    node_def: Any = None
+    op: Any = None
 
     @property
     def message(self) -> str:
+        """The text."""
         return str(self.args[0]) if self.args else ""
+
+    @property
+    def error_code(self) -> int:
+        """The error's number in gRPC's list."""
+        return self.code
 
 
 OpError = Error      # TensorFlow's name
@@ -106,6 +135,48 @@ class AbortedError(Error):
 
 class InternalError(Error):
     """A broken invariant inside workbench."""
+
+
+class PermissionDeniedError(Error, PermissionError):
+    """A file or task that may not be used."""
+
+
+class UnauthenticatedError(Error):
+    """A peer that did not prove who it is."""
+
+
+class UnknownError(Error):
+    """An error of code that is not ours."""
+
+
+CODES = {
+    "OK": 0, "CANCELLED": 1, "UNKNOWN": 2, "INVALID_ARGUMENT": 3, "DEADLINE_EXCEEDED": 4, "NOT_FOUND": 5, "ALREADY_EXISTS": 6,
+    "PERMISSION_DENIED": 7, "RESOURCE_EXHAUSTED": 8, "FAILED_PRECONDITION": 9, "ABORTED": 10, "OUT_OF_RANGE": 11,
+    "UNIMPLEMENTED": 12, "INTERNAL": 13, "UNAVAILABLE": 14, "DATA_LOSS": 15, "UNAUTHENTICATED": 16,
+}
+"""gRPC's numbers of kinds of errors, by their names."""
+
+_KINDS: dict[int, type[Error]] = {
+    1: CancelledError, 2: UnknownError, 3: InvalidArgumentError, 4: DeadlineExceededError, 5: NotFoundError,
+    6: AlreadyExistsError, 7: PermissionDeniedError, 8: ResourceExhaustedError, 9: FailedPreconditionError, 10: AbortedError,
+    11: OutOfRangeError, 12: UnimplementedError, 13: InternalError, 14: UnavailableError, 15: DataLossError,
+    16: UnauthenticatedError,
+}
+for _code, _kind in _KINDS.items():
+    _kind.code = _code
+
+
+def kind_of(code: int) -> type[Error]:
+    """The class of errors with this number; KeyError for a number that is not in the list."""
+    return _KINDS[code]
+
+
+def code_of(kind: type[Error]) -> int:
+    """The number of a class of errors; KeyError for Error itself."""
+    found = next((code for code, known in _KINDS.items() if issubclass(kind, known)), None)
+    if found is None:
+        raise KeyError(kind)
+    return found
 
 
 def by_name(name: str, message: str) -> Error:

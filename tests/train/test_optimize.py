@@ -8,7 +8,7 @@ import pytest
 
 import workbench as wb
 from workbench import errors, train
-from workbench.nn import layers
+from workbench.nn import contrib_layers, contrib_more, layers
 from workbench.train.optimize import OPTIMIZER_CLS_NAMES, optimize_loss
 
 
@@ -99,9 +99,9 @@ def test_what_cannot_be(options, text: str):
 # the layers that go with it
 
 def test_stacks_of_layers_and_embedded_sequences():
-    y = layers.stack(np.ones((2, 3), np.float32), layers.fully_connected, [4, 5], scope="s")
+    y = contrib_more.stack(np.ones((2, 3), np.float32), contrib_layers.fully_connected, [4, 5], scope="s")
     assert y.shape == [2, 5] and [v.name for v in wb.trainable_variables()][::2] == [
-        "s/fully_connected_1/kernel:0", "s/fully_connected_2/kernel:0"]
+        "s/s_1/weights:0", "s/s_2/weights:0"]
     ids = np.array([[0, 2], [1, 1]])
     once = layers.embed_sequence(ids, 3, 4, scope="e")
     again = layers.embed_sequence(ids[0], 3, 4, scope="e", reuse=True)

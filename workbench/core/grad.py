@@ -1,34 +1,130 @@
-"""gradients(ys, xs): one reverse walk over the graph that adds the gradient operations."""
+"""gradients(ys, xs): one reverse walk over the graph that adds the gradient operations; gradients that users register."""
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.dtype import variant
 from workbench.core.graph.graph import Graph, Operation, Subgraph, Tensor, get_default_graph
-from workbench.core.graph.opdef import composed
+from workbench.core.graph.opdef import OpDef, composed, registry
 
-__all__ = ["gradients"]
+__all__ = ["AggregationMethod", "NotDifferentiable", "RegisterGradient", "gradients"]
 
 Grad = Tensor | IndexedSlices | None
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+_registered: dict[str, Callable[..., Any]] = {}
+
+# Types whose names in TensorFlow are other words than ours; where only case and underscores differ, none is needed.
+_HISTORIC = {
+    "Const": "constant", "Mul": "multiply", "Sub": "subtract", "RealDiv": "divide", "Neg": "negative", "Sum": "reduce_sum",
+    "Mean": "reduce_mean", "Max": "reduce_max", "Min": "reduce_min", "Prod": "reduce_prod", "All": "reduce_all",
+    "Any": "reduce_any", "PyFunc": "call_python", "PyFuncStateless": "call_python_once", "ConcatV2": "concat",
+    "Pack": "stack", "Unpack": "unstack", "Inv": "reciprocal", "ReverseV2": "reverse", "GatherV2": "gather",
+    "TopKV2": "top_k", "StopGradient": "stop_gradient",
+}
+
+
+class AggregationMethod:
+    """How partial gradients of one tensor are summed: the sum is the same, in a fixed order, whichever is named."""
+
+    ADD_N = 0
+    DEFAULT = ADD_N
+    EXPERIMENTAL_TREE = 1
+    EXPERIMENTAL_ACCUMULATE_N = 2
+
+
+class RegisterGradient:
+    """Decorator: `function(op, *grads)` is the gradient called `op_type`, for Graph.gradient_override_map, or of the
+    operation of that name that has none. It returns a gradient for each input, None where there is none.
+
+    AlreadyExistsError (a KeyError) for a name that is taken.
+    """
+
+    def __init__(self, op_type: str) -> None:
+        if not isinstance(op_type, str):
+            raise TypeError("op_type must be a string")
+        self._name = op_type
+
+    def __call__(self, function: Function) -> Function:
+        definition = _definition(self._name)
+        if self._name in _registered or (definition is not None and definition.gradient_function is not None):
+            raise RegisteredTwiceError(f"RegisterGradient: Registering two gradient with name {self._name!r}!; choose "
+                                       "another name")
+        _registered[self._name] = function
+        if definition is not None:
+            definition.gradient_function, definition.differentiable = _padded(function), True
+        return function
+
+
+class RegisteredTwiceError(errors.AlreadyExistsError, KeyError):
+    """A second gradient under one name."""
+
+    def __str__(self) -> str:      # KeyError would print the repr
+        return self.message
+
+
+def NotDifferentiable(op_type: str) -> None:
+    """Gradients stop at operations of this type: by them, the gradient is None."""
+    definition = _definition(op_type)
+    if definition is not None and definition.gradient_function is None:
+        definition.differentiable = False
+
+
+def _spelling(name: str) -> str:
+    return _HISTORIC.get(name, name).replace("_", "").lower()
+
+
+def _definition(name: str) -> OpDef | None:
+    return next((found for key, found in registry.items() if _spelling(key) == _spelling(name)), None)
+
+
+def _padded(function: Callable[..., Any]) -> Callable[..., Any]:
+    """TensorFlow's operations have more inputs than ours, where ours have attributes: gradients of those are None."""
+    def gradient(op: Operation, *dys: Any) -> list[Any]:
+        found = function(op, *dys)
+        listed = list(found) if isinstance(found, (list, tuple)) else [found]
+        while len(listed) > len(op.inputs) and listed[-1] is None:
+            listed.pop()
+        return listed
+    return gradient
+
+
+def _rule(op: Operation) -> Callable[..., Any] | None:
+    """The gradient of an operation: registered for it where it was made, else its own; None when it has none."""
+    for kind, name in (op.overrides or {}).items():
+        if _spelling(kind) == _spelling(op.type):
+            if name not in _registered:
+                raise errors.NotFoundError(f"gradients: No gradient defined for operation {op.name!r} (op type: {kind}) under "
+                                           f"the name {name!r}; register it with RegisterGradient")
+            return _padded(_registered[name])
+    return op.definition.gradient_function if op.definition.differentiable else None
 
 
 @composed
-def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients",
-              stop_gradients: Sequence[Tensor] = ()) -> list[Grad]:
+def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", colocate_gradients_with_ops: bool = False,
+              gate_gradients: bool = False, aggregation_method: int | None = None,
+              stop_gradients: Sequence[Tensor] | None = None) -> list[Grad]:
     """Symbolic derivatives of sum(ys) with respect to each of xs (paper §4.1).
 
     Returns one tensor per x, with x's shape and dtype; IndexedSlices where x is only gathered from; None where no
     path leads from x to ys. `grad_ys` replaces the ones that seed the walk. The result is ordinary graph, so gradients
-    of gradients are one more call. Raises UnimplementedError naming the operation on the path that has no gradient.
+    of gradients are one more call. Operations lie where the ones they differentiate lie (`colocate_gradients_with_ops`
+    or not); with `gate_gradients` no gradient of an operation is used before all of them are there;
+    `aggregation_method` is one of AggregationMethod. Raises UnimplementedError naming the operation on the path that has no
+    gradient.
     """
     graph = get_default_graph()       # inside a body's gradient this is not the graph of ys, which it captures
     targets = [convert(y) for y in _listed(ys)]
     if any(y.graph is not targets[0].graph for y in targets):
         targets = [graph.capture(y) for y in targets]
     sources = [_source(x) for x in _listed(xs)]
+    if aggregation_method not in (None, 0, 1, 2):
+        raise errors.InvalidArgumentError(f"gradients: Invalid aggregation_method specified {aggregation_method}.; use one of "
+                                          "AggregationMethod")
     seeds = _listed(grad_ys) if grad_ys is not None else [None] * len(targets)
     if len(seeds) != len(targets):
         raise errors.InvalidArgumentError(f"gradients: {len(targets)} ys but {len(seeds)} grad_ys; pass one for each")
@@ -36,11 +132,12 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients",
         if x.op.type == "constant" and x.dtype.is_differentiable:
             ops.capture_constant(x)
     with graph.name_scope(name), graph.control_dependencies(None):
-        return _derivatives(targets, [_seed(y, seed) for y, seed in zip(targets, seeds)], sources, stop_gradients)
+        return _derivatives(targets, [_seed(y, seed) for y, seed in zip(targets, seeds)], sources, stop_gradients or (),
+                            gate_gradients)
 
 
 def _derivatives(targets: list[Tensor], seeds: list[Grad], sources: list[Tensor],
-                 stops: Sequence[Tensor]) -> list[Grad]:
+                 stops: Sequence[Tensor], gate: bool = False) -> list[Grad]:
     """By `sources` in the graph of the targets, or in one around the body that this is: on through what it captures."""
     if not targets:
         return [None] * len(sources)
@@ -48,7 +145,7 @@ def _derivatives(targets: list[Tensor], seeds: list[Grad], sources: list[Tensor]
     captures = list(body.captures) if isinstance(body, Subgraph) and any(x.graph is not body for x in sources) else []
     held = set(stops)
     walk = _Walk(targets, sources + [inner for _, inner in captures],
-                 held | {inner for outer, inner in captures if outer in held})
+                 held | {inner for outer, inner in captures if outer in held}, gate)
     for y, seed in zip(targets, seeds):
         walk.add(y, seed)
     walk.run()
@@ -57,7 +154,7 @@ def _derivatives(targets: list[Tensor], seeds: list[Grad], sources: list[Tensor]
     around = [(outer, seed) for outer, seed in reached if seed is not None]
     if not around:
         return inside
-    outside = _derivatives([outer for outer, _ in around], [seed for _, seed in around], sources, stops)
+    outside = _derivatives([outer for outer, _ in around], [seed for _, seed in around], sources, stops, gate)
     return [_sum([g for g in pair if g is not None]) if any(g is not None for g in pair) else None
             for pair in zip(inside, outside)]
 
@@ -84,7 +181,9 @@ def _seed(y: Tensor, seed: Any) -> Grad:
 class _Walk:
     """Reverse topological walk over the operations between sources and targets."""
 
-    def __init__(self, targets: list[Tensor], sources: list[Tensor], stops: set[Tensor]) -> None:
+    def __init__(self, targets: list[Tensor], sources: list[Tensor], stops: set[Tensor],
+                 gate: bool = False) -> None:
+        self.gate = gate
         self.partials: dict[Tensor, list[Any]] = {}
         self.sources, self.stops = set(sources), stops
         self.between = _between([x.op for x in sources], [y.op for y in targets])
@@ -107,9 +206,9 @@ class _Walk:
                 self._differentiate(op)
 
     def _differentiate(self, op: Operation) -> None:
-        if not op.definition.differentiable:
+        function = _rule(op)
+        if function is None and not op.definition.differentiable:
             return
-        function = op.definition.gradient_function
         if function is None:
             raise errors.UnimplementedError(
                 f"gradients: operation {op.name!r} ({op.type}) has no gradient but lies between x and y; define it "
@@ -120,7 +219,8 @@ class _Walk:
             dys = [None if t in self.stops else self.total(t) for t in op.outputs]
             if all(d is None for d in dys):
                 return
-            turn = _conjugate if _takes_conjugates(op) else _same
+            own = function is op.definition.gradient_function      # of a user's, the conjugates are his
+            turn = _conjugate if own and _takes_conjugates(op) else _same
             dys = [turn(d) for d in dys]
             if getattr(function, "selective", False):
                 needed = tuple(t.op in self.between and (t not in self.stops or t in self.sources) for t in op.inputs)
@@ -133,7 +233,7 @@ class _Walk:
         if len(dxs) != len(op.inputs):
             raise errors.InternalError(f"gradients: the gradient of {op.type} returned {len(dxs)} values for "
                                        f"{len(op.inputs)} inputs; return one for each, None where there is none")
-        for tensor, dx in zip(op.inputs, dxs):
+        for tensor, dx in zip(op.inputs, _gated(dxs) if self.gate else dxs):
             self.add(tensor, dx)
 
 
@@ -153,6 +253,16 @@ def _conjugate(grad: Any) -> Any:
     if isinstance(grad, IndexedSlices):
         return IndexedSlices(_conjugate(grad.values), grad.indices, grad.dense_shape)
     return ops.conj(grad) if grad is not None and convert(grad).dtype.is_complex else grad
+
+
+def _gated(grads: list[Any]) -> list[Any]:
+    """The same gradients, each available only after all of them."""
+    made = [g.values if isinstance(g, IndexedSlices) else g for g in grads if g is not None]
+    if len(made) < 2:
+        return grads
+    with get_default_graph().control_dependencies(made):
+        return [g if g is None else IndexedSlices(ops.identity(g.values), ops.identity(g.indices), g.dense_shape)
+                if isinstance(g, IndexedSlices) else ops.identity(g) for g in grads]
 
 
 def _alike(indices: list[Tensor]) -> list[Tensor]:

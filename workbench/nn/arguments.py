@@ -8,6 +8,16 @@ from workbench import errors
 __all__ = ["HINTS", "refuse"]
 
 HINTS = {
+    "a_is_sparse": "a product of matrices is the same however many zeros there are",
+    "b_is_sparse": "a product of matrices is the same however many zeros there are",
+    "clear_after_read": "elements that nobody can read any more are freed by themselves",
+    "cuda_only": "every kind of accelerator counts as one",
+    "fused": "which kernel normalizes a batch changes no value",
+    "min_cuda_compute_capability": "a device is listed when its kernels can run on it",
+    "priority": "a type has one conversion, the last that was registered",
+    "readahead": "how far ahead a file is read is the affair of the system",
+    "renorm_decay": "there is no renormalization, which is refused where it is asked for",
+    "sparse_lookup": "the rows of a table are looked up in one way",
     "aggregation_method": "gradients of one tensor are summed in a fixed order, whichever method is named",
     "buffer_size": "how far ahead files are read does not change what is read",
     "colocate_gradients_with_ops": "gradients are placed where their forward operations are",

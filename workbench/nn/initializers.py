@@ -199,6 +199,12 @@ def xavier_initializer(uniform: bool = True, seed: int | None = None, dtype: Any
     return (glorot_uniform_initializer if uniform else glorot_normal_initializer)(seed, dtype)
 
 
+def contrib_variance_scaling(factor: float = 2.0, mode: str = "FAN_IN", uniform: bool = False, seed: int | None = None,
+                             dtype: Any = "float32") -> VarianceScaling:
+    """Variance `factor` / n, as tf.contrib.layers spells it: `mode` is FAN_IN, FAN_OUT or FAN_AVG."""
+    return VarianceScaling(factor, mode.lower(), "uniform" if uniform else "normal", seed, dtype)
+
+
 def _fan_in(scale: float, distribution: str) -> Callable[..., VarianceScaling]:
     def initializer(seed: int | None = None, dtype: Any = "float32") -> VarianceScaling:
         return VarianceScaling(scale, "fan_in", distribution, seed, dtype)

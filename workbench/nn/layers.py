@@ -1,8 +1,7 @@
 """Layers as functions: each makes its variables with get_variable and returns a tensor."""
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from workbench.core.graph.build import constant_value, convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.nn.initializers import Ones, Zeros
 from workbench.nn.scopes import get_variable, variable_scope
-from workbench.nn.variables import GraphKeys, Variable, add_to_collection, get_collection, root_graph
+from workbench.nn.variables import GraphKeys, Variable, add_to_collection, root_graph
 
 __all__ = ["average_pooling2d", "batch_normalization", "conv2d", "conv2d_transpose", "dense", "dropout", "flatten",
            "l1_regularizer", "l2_regularizer", "max_pooling2d"]
@@ -255,79 +254,6 @@ def _regularizer(name: str, scale: float, norm: Callable[[Tensor], Tensor]) -> C
         with get_default_graph().name_scope(name):
             return scale * norm(convert(weights))
     return regularize
-
-
-def _made(initializer: Any) -> Any:
-    return initializer() if isinstance(initializer, type) else initializer
-
-
-def fully_connected(inputs: Any, num_outputs: int, activation_fn: Activation = ops.relu, normalizer_fn: Any = None,
-                    normalizer_params: Any = None, weights_initializer: Any = None, weights_regularizer: Any = None,
-                    biases_initializer: Any = Zeros, biases_regularizer: Any = None, reuse: Any = None,
-                    variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True,
-                    scope: str | None = None) -> Tensor:
-    """`dense` as tf.contrib.layers spells it: ReLU by default, a normalizer instead of the bias.
-
-    New variables are added to `variables_collections` and the result to `outputs_collections` (a name or several).
-    """
-    with variable_scope(scope, "fully_connected", reuse=reuse), _collected(variables_collections):
-        y = dense(inputs, num_outputs, None, normalizer_fn is None and biases_initializer is not None,
-                  weights_initializer, _made(biases_initializer), weights_regularizer, biases_regularizer, None,
-                  trainable, name="")
-        return _output(y, normalizer_fn, normalizer_params, activation_fn, outputs_collections)
-
-
-def convolution2d(inputs: Any, num_outputs: int, kernel_size: Any, stride: Any = 1, padding: str = "SAME",
-                  data_format: str | None = None, rate: Any = 1, activation_fn: Activation = ops.relu,
-                  normalizer_fn: Any = None, normalizer_params: Any = None, weights_initializer: Any = None,
-                  weights_regularizer: Any = None, biases_initializer: Any = Zeros, biases_regularizer: Any = None,
-                  reuse: Any = None, variables_collections: Any = None, outputs_collections: Any = None,
-                  trainable: bool = True, scope: str | None = None) -> Tensor:
-    """`conv2d` as tf.contrib.layers spells it: SAME padding and ReLU by default, a normalizer instead of the bias.
-
-    `rate` is the dilation; collections are as in fully_connected.
-    """
-    with variable_scope(scope, "Conv", reuse=reuse), _collected(variables_collections):
-        y = conv2d(inputs, num_outputs, kernel_size, stride, padding, data_format or "channels_last", rate,
-                   use_bias=normalizer_fn is None and biases_initializer is not None,
-                   kernel_initializer=weights_initializer, kernel_regularizer=weights_regularizer,
-                   bias_regularizer=biases_regularizer,
-                   trainable=trainable, bias_initializer=_made(biases_initializer), name="")
-        return _output(y, normalizer_fn, normalizer_params, activation_fn, outputs_collections)
-
-
-def _output(y: Tensor, normalizer: Any, parameters: Any, activation: Activation, collections: Any) -> Tensor:
-    if normalizer is not None:
-        y = normalizer(y, **(parameters or {}))
-    y = _finish(y, activation)
-    for key in _names(collections):
-        add_to_collection(key, y)
-    return y
-
-
-@contextlib.contextmanager
-def _collected(collections: Any) -> Iterator[None]:
-    """Variables made inside are added to these collections too."""
-    before = set(get_collection(GraphKeys.GLOBAL_VARIABLES)) if collections else set()
-    yield
-    for key in _names(collections):
-        for variable in get_collection(GraphKeys.GLOBAL_VARIABLES):
-            if variable not in before:
-                add_to_collection(key, variable)
-
-
-def _names(collections: Any) -> list[str]:
-    return [collections] if isinstance(collections, str) else list(collections or ())
-
-
-def stack(inputs: Any, layer: Callable[..., Tensor], stack_args: Any, scope: str | None = None, **options: Any) -> Tensor:
-    """`layer` again and again over its own output, with the next of `stack_args` each time (a tuple: several
-    arguments)."""
-    with variable_scope(scope, "Stack"):
-        for number, arguments in enumerate(stack_args, 1):
-            spread = arguments if isinstance(arguments, (list, tuple)) else [arguments]
-            inputs = layer(inputs, *spread, scope=f"{getattr(layer, '__name__', 'layer')}_{number}", **options)
-        return inputs
 
 
 def embed_sequence(ids: Any, vocab_size: int | None = None, embed_dim: int | None = None, unique: bool = False,

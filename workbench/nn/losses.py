@@ -8,20 +8,36 @@ from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
 from workbench.nn.variables import GraphKeys, get_collection, root_graph
+from workbench.nn.weights import checked_weights
 
 __all__ = ["Reduction", "absolute_difference", "add_loss", "compute_weighted_loss", "cosine_distance", "get_losses",
-           "get_regularization_losses", "get_total_loss", "hinge_loss", "huber_loss", "log_loss", "mean_squared_error",
+           "get_regularization_losses", "get_total_loss", "hinge_loss", "huber_loss", "log_loss", "mean_pairwise_squared_error",
+           "mean_squared_error",
            "sequence_loss_by_example", "sigmoid_cross_entropy", "softmax_cross_entropy", "sparse_softmax_cross_entropy"]
 
 
 class Reduction:
     """How the losses of a batch become one number: NONE leaves them, SUM is Σ losses · weights, MEAN divides it by Σ
-    weights, SUM_BY_NONZERO_WEIGHTS by the number of weights that are not zero."""
+    weights, SUM_BY_NONZERO_WEIGHTS by the number of weights that are not zero, SUM_OVER_BATCH_SIZE by that of the losses."""
 
     NONE = "none"
     SUM = "weighted_sum"
     MEAN = "weighted_mean"
+    SUM_OVER_BATCH_SIZE = "weighted_sum_over_batch_size"
     SUM_BY_NONZERO_WEIGHTS = "weighted_sum_by_nonzero_weights"
+    SUM_OVER_NONZERO_WEIGHTS = SUM_BY_NONZERO_WEIGHTS
+
+    @classmethod
+    def all(cls) -> tuple[str, ...]:
+        """Every way."""
+        return cls.NONE, cls.SUM, cls.MEAN, cls.SUM_OVER_BATCH_SIZE, cls.SUM_BY_NONZERO_WEIGHTS
+
+    @classmethod
+    def validate(cls, key: str) -> None:
+        """InvalidArgumentError (ValueError) for an unknown way."""
+        if key not in cls.all():
+            raise errors.InvalidArgumentError(f"compute_weighted_loss: reduction {key!r} is unknown; use one of "
+                                              f"{', '.join(cls.all())}")
 
 
 def compute_weighted_loss(losses: Any, weights: Any = 1.0, scope: str | None = None,
@@ -30,27 +46,31 @@ def compute_weighted_loss(losses: Any, weights: Any = 1.0, scope: str | None = N
     """Σ losses · weights divided as `reduction` says, a scalar (for Reduction.NONE the products); 0 where it would
     divide by 0.
 
-    `weights` broadcasts against `losses`. The result goes to `loss_collection` unless that is None. All losses of
-    this module end here. Raises InvalidArgumentError for an unknown reduction.
+    `weights` is a scalar, or has the rank of `losses` with lengths of theirs or 1; losses of integers become float32. The
+    result goes to `loss_collection` unless that is None. All losses of this module end here. Raises InvalidArgumentError
+    for an unknown reduction, ShapeError for weights that do not fit.
     """
-    losses = convert(losses)
+    Reduction.validate(reduction)
+    losses = _floating(convert(losses))
     with root_graph().name_scope(scope or "weighted_loss"):
-        weights = ops.cast(convert(weights), losses.dtype)
+        weights = checked_weights(weights, losses, "compute_weighted_loss")
         product = losses * weights
-        spread = weights + ops.zeros_like(losses)
         if reduction == Reduction.NONE:
-            result = product
-        elif reduction == Reduction.SUM:
-            result = ops.reduce_sum(product)
-        elif reduction in (Reduction.MEAN, Reduction.SUM_BY_NONZERO_WEIGHTS):
-            by = spread if reduction == Reduction.MEAN else ops.cast(ops.not_equal(spread, 0.0), losses.dtype)
+            return add_loss(product, loss_collection)
+        total = ops.reduce_sum(product)
+        if reduction != Reduction.SUM:
+            spread = weights + ops.zeros_like(losses)
+            by = {Reduction.MEAN: spread, Reduction.SUM_OVER_BATCH_SIZE: ops.ones_like(losses),
+                  Reduction.SUM_BY_NONZERO_WEIGHTS: ops.cast(ops.not_equal(spread, 0.0), losses.dtype)}[reduction]
             count = ops.reduce_sum(by)
             empty = ops.equal(count, 0.0)
-            result = ops.reduce_sum(product) / ops.select(empty, ops.ones_like(count), count)
-        else:
-            known = ", ".join((Reduction.NONE, Reduction.SUM, Reduction.MEAN, Reduction.SUM_BY_NONZERO_WEIGHTS))
-            raise errors.InvalidArgumentError(f"compute_weighted_loss: reduction {reduction!r} is unknown; use one of {known}")
-        return add_loss(result, loss_collection)
+            total = ops.select(empty, ops.zeros_like(total), total / ops.select(empty, ops.ones_like(count), count))
+        return add_loss(total, loss_collection)
+
+
+def _floating(tensor: Tensor) -> Tensor:
+    """Integers and truth values as float32, which losses of them are."""
+    return tensor if tensor.dtype.is_floating else ops.cast(tensor, "float32")
 
 
 def add_loss(loss: Tensor, loss_collection: str | None = GraphKeys.LOSSES) -> Tensor:
@@ -61,7 +81,7 @@ def add_loss(loss: Tensor, loss_collection: str | None = GraphKeys.LOSSES) -> Te
 
 
 def _pair(labels: Any, predictions: Any, where: str) -> tuple[Tensor, Tensor]:
-    predictions = convert(predictions)
+    predictions = _floating(convert(predictions))
     labels = convert(labels)
     if not labels.shape.compatible(predictions.shape):
         raise errors.ShapeError(f"{where}: labels {labels.name} has shape {labels.shape} but predictions "
@@ -85,6 +105,29 @@ def absolute_difference(labels: Any, predictions: Any, weights: Any = 1.0, scope
     labels, predictions = _pair(labels, predictions, "absolute_difference")
     return compute_weighted_loss(ops.abs(predictions - labels), weights, scope or "absolute_difference",
                                  loss_collection, reduction)
+
+
+def mean_pairwise_squared_error(labels: Any, predictions: Any, weights: Any = 1.0, scope: str | None = None,
+                                loss_collection: str | None = GraphKeys.LOSSES) -> Tensor:
+    """The mean over an example's pairs of elements of ((p_i - p_j) - (l_i - l_j))², summed over the examples with their
+    weights, a scalar or one for each example."""
+    labels, predictions = _pair(labels, predictions, "mean_pairwise_squared_error")
+    with root_graph().name_scope(scope or "mean_pairwise_squared_error"):
+        rank = predictions.shape.rank
+        if rank is None:
+            raise errors.ShapeError(f"mean_pairwise_squared_error: predictions {predictions.name} have unknown rank; "
+                                    "set_shape it")
+        differences = ops.reshape(predictions - labels, ops.stack([ops.shape(predictions)[0], -1]))
+        examples = ops.reduce_sum(ops.ones_like(differences), axis=1, keepdims=True)
+        squares = ops.reduce_sum(ops.square(differences), axis=1, keepdims=True)
+        sums = ops.reduce_sum(differences, axis=1, keepdims=True)
+        pairs = examples * (examples - 1.0)
+        alone = ops.equal(pairs, 0.0)
+        each = 2.0 * (examples * squares - ops.square(sums)) / ops.select(alone, ops.ones_like(pairs), pairs)
+        each = ops.select(alone, ops.zeros_like(each), each)
+        weights = ops.cast(convert(weights), each.dtype)
+        spread = ops.reshape(weights, [-1, 1]) + ops.zeros_like(each)
+        return add_loss(ops.reduce_sum(each * spread), loss_collection)
 
 
 def huber_loss(labels: Any, predictions: Any, weights: Any = 1.0, delta: float = 1.0, scope: str | None = None,

@@ -1,7 +1,6 @@
 """Metrics over many batches: a value, and an operation that takes in one more batch; counters are local variables."""
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,27 +8,37 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
+from workbench.nn.metrics_more import (
+    counter,
+    false_negatives_at_thresholds,
+    false_positives_at_thresholds,
+    listed,
+    mean_per_class_accuracy,
+    mean_tensor,
+    precision_at_thresholds,
+    recall_at_k,
+    recall_at_thresholds,
+    sensitivity_at_specificity,
+    sparse_average_precision_at_k,
+    sparse_precision_at_k,
+    specificity_at_sensitivity,
+    true_negatives_at_thresholds,
+    true_positives_at_thresholds,
+)
 from workbench.nn.scopes import variable_scope
-from workbench.nn.variables import GraphKeys, Variable, root_graph
+from workbench.nn.variables import root_graph
+from workbench.nn.weights import checked_weights
 
-__all__ = ["accuracy", "auc", "confusion_matrix", "false_negatives", "false_positives", "mean", "mean_absolute_error",
-           "mean_iou", "mean_squared_error", "precision", "recall", "root_mean_squared_error", "true_negatives",
-           "true_positives"]
+__all__ = [
+    "accuracy", "auc", "confusion_matrix", "false_negatives", "false_negatives_at_thresholds", "false_positives",
+    "false_positives_at_thresholds", "mean", "mean_absolute_error", "mean_cosine_distance", "mean_iou",
+    "mean_per_class_accuracy", "mean_relative_error", "mean_squared_error", "mean_tensor", "percentage_below", "precision",
+    "precision_at_thresholds", "recall", "recall_at_k", "recall_at_thresholds", "root_mean_squared_error",
+    "sensitivity_at_specificity", "sparse_average_precision_at_k", "sparse_precision_at_k", "specificity_at_sensitivity",
+    "true_negatives", "true_negatives_at_thresholds", "true_positives", "true_positives_at_thresholds",
+]
 
 Metric = tuple[Tensor, Tensor]
-
-
-def _counter(name: str, shape: Sequence[int] = ()) -> Variable:
-    return Variable(np.zeros(shape, np.float32), trainable=False, name=name,
-                    collections=[GraphKeys.LOCAL_VARIABLES, GraphKeys.METRIC_VARIABLES])
-
-
-def _listed(value: Tensor, update: Tensor, values: Any, updates: Any) -> Metric:
-    """The pair, added to the collections (a name or several) that were asked for."""
-    for item, keys in ((value, values), (update, updates)):
-        for key in [keys] if isinstance(keys, str) else keys or ():
-            root_graph().add_to_collection(key, item)
-    return value, update
 
 
 def _ratio(total: Tensor, count: Tensor) -> Tensor:
@@ -39,7 +48,8 @@ def _ratio(total: Tensor, count: Tensor) -> Tensor:
 
 
 def _scale(values: Tensor, weights: Any) -> Tensor:
-    return ops.ones_like(values) * (1.0 if weights is None else ops.cast(convert(weights), "float32"))
+    ones = ops.ones_like(values)
+    return ones if weights is None else ones * checked_weights(weights, values, "metric", "float32")
 
 
 def mean(values: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
@@ -49,11 +59,11 @@ def mean(values: Any, weights: Any = None, metrics_collections: Any = None, upda
     Like every metric: float32 scalars, `weights` of a shape that broadcasts to the values, counters as local variables.
     """
     with variable_scope(name, "mean"):
-        total, count = _counter("total"), _counter("count")
+        total, count = counter("total"), counter("count")
         values = ops.cast(convert(values), "float32")
         scale = _scale(values, weights)
         sums = total.assign_add(ops.reduce_sum(values * scale)), count.assign_add(ops.reduce_sum(scale))
-        return _listed(_ratio(total.value(), count.value()), _ratio(*sums), metrics_collections, updates_collections)
+        return listed(_ratio(total.value(), count.value()), _ratio(*sums), metrics_collections, updates_collections)
 
 
 def _pair(labels: Any, predictions: Any, where: str) -> tuple[Tensor, Tensor]:
@@ -92,7 +102,33 @@ def root_mean_squared_error(labels: Any, predictions: Any, weights: Any = None, 
                             updates_collections: Any = None, name: str | None = None) -> Metric:
     """(√ of the mean of (labels - predictions)², operation that sees one more batch)."""
     value, update = mean_squared_error(labels, predictions, weights, name=name or "root_mean_squared_error")
-    return _listed(ops.sqrt(value), ops.sqrt(update), metrics_collections, updates_collections)
+    return listed(ops.sqrt(value), ops.sqrt(update), metrics_collections, updates_collections)
+
+
+def mean_relative_error(labels: Any, predictions: Any, normalizer: Any, weights: Any = None, metrics_collections: Any = None,
+                        updates_collections: Any = None, name: str | None = None) -> Metric:
+    """(mean of |labels - predictions| / normalizer, 0 where that is 0, operation that sees one more batch)."""
+    labels, predictions = _pair(labels, predictions, "mean_relative_error")
+    by = ops.cast(convert(normalizer), predictions.dtype) + ops.zeros_like(predictions)
+    none = ops.equal(by, 0.0)
+    errors_ = ops.where(none, ops.zeros_like(labels), ops.abs(labels - predictions) / ops.where(none, ops.ones_like(by), by))
+    return mean(errors_, weights, metrics_collections, updates_collections, name or "mean_relative_error")
+
+
+def mean_cosine_distance(labels: Any, predictions: Any, dim: int, weights: Any = None, metrics_collections: Any = None,
+                         updates_collections: Any = None, name: str | None = None) -> Metric:
+    """(1 - mean of Σ labels · predictions over axis `dim`, operation that sees one more batch); both have unit length."""
+    labels, predictions = _pair(labels, predictions, "mean_cosine_distance")
+    products = ops.reduce_sum(labels * predictions, axis=[dim], keepdims=True)
+    value, update = mean(products, weights, name=name or "mean_cosine_distance")
+    return listed(1.0 - value, 1.0 - update, metrics_collections, updates_collections)
+
+
+def percentage_below(values: Any, threshold: Any, weights: Any = None, metrics_collections: Any = None,
+                     updates_collections: Any = None, name: str | None = None) -> Metric:
+    """(share of the values below `threshold`, operation that sees one more batch)."""
+    below = ops.cast(ops.less(convert(values), threshold), "float32")
+    return mean(below, weights, metrics_collections, updates_collections, name or "percentage_below_threshold")
 
 
 # counts of right and wrong truth values
@@ -107,7 +143,7 @@ def _count(which: tuple[bool, bool], labels: Any, predictions: Any, weights: Any
     with variable_scope(None, name):
         labels, predictions = _truths(labels, predictions, name)
         hits = ops.logical_and(*(x if wanted else ops.logical_not(x) for wanted, x in zip(which, (labels, predictions))))
-        total, found = _counter("count"), ops.cast(hits, "float32")
+        total, found = counter("count"), ops.cast(hits, "float32")
         update = total.assign_add(ops.reduce_sum(found * _scale(found, weights)))
         return total.value(), update
 
@@ -115,28 +151,28 @@ def _count(which: tuple[bool, bool], labels: Any, predictions: Any, weights: Any
 def true_positives(labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None,
                    updates_collections: Any = None, name: str | None = None) -> Metric:
     """(weight of the examples that are true and predicted so, operation that sees one more batch)."""
-    return _listed(*_count((True, True), labels, predictions, weights, name or "true_positives"), metrics_collections,
+    return listed(*_count((True, True), labels, predictions, weights, name or "true_positives"), metrics_collections,
                    updates_collections)
 
 
 def false_positives(labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None,
                     updates_collections: Any = None, name: str | None = None) -> Metric:
     """(weight of the examples that are false but predicted true, operation that sees one more batch)."""
-    return _listed(*_count((False, True), labels, predictions, weights, name or "false_positives"), metrics_collections,
+    return listed(*_count((False, True), labels, predictions, weights, name or "false_positives"), metrics_collections,
                    updates_collections)
 
 
 def true_negatives(labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None,
                    updates_collections: Any = None, name: str | None = None) -> Metric:
     """(weight of the examples that are false and predicted so, operation that sees one more batch)."""
-    return _listed(*_count((False, False), labels, predictions, weights, name or "true_negatives"), metrics_collections,
+    return listed(*_count((False, False), labels, predictions, weights, name or "true_negatives"), metrics_collections,
                    updates_collections)
 
 
 def false_negatives(labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None,
                     updates_collections: Any = None, name: str | None = None) -> Metric:
     """(weight of the examples that are true but predicted false, operation that sees one more batch)."""
-    return _listed(*_count((True, False), labels, predictions, weights, name or "false_negatives"), metrics_collections,
+    return listed(*_count((True, False), labels, predictions, weights, name or "false_negatives"), metrics_collections,
                    updates_collections)
 
 
@@ -145,7 +181,7 @@ def _share(second: Any, labels: Any, predictions: Any, weights: Any, values: Any
     with variable_scope(None, name):
         good, good_update = true_positives(labels, predictions, weights)
         bad, bad_update = second(labels, predictions, weights)
-        return _listed(_ratio(good, good + bad), _ratio(good_update, good_update + bad_update), values, updates)
+        return listed(_ratio(good, good + bad), _ratio(good_update, good_update + bad_update), values, updates)
 
 
 def precision(labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None,
@@ -180,9 +216,9 @@ def auc(labels: Any, predictions: Any, weights: Any = None, num_thresholds: int 
         above = ops.cast(scores > convert(limits), "float32")
         parts = {"true_positives": above * truth, "false_negatives": (1.0 - above) * truth,
                  "true_negatives": (1.0 - above) * (1.0 - truth), "false_positives": above * (1.0 - truth)}
-        counters = {key: _counter(key, [num_thresholds]) for key in parts}
+        counters = {key: counter(key, [num_thresholds]) for key in parts}
         updates = {key: counters[key].assign_add(ops.reduce_sum(part * scale, axis=1)) for key, part in parts.items()}
-        return _listed(_area(curve, **{k: c.value() for k, c in counters.items()}), _area(curve, **updates),
+        return listed(_area(curve, **{k: c.value() for k, c in counters.items()}), _area(curve, **updates),
                        metrics_collections, updates_collections)
 
 
@@ -219,11 +255,11 @@ def mean_iou(labels: Any, predictions: Any, num_classes: int, weights: Any = Non
     """(mean over the classes seen of intersection / union, operation that adds a batch to the confusion matrix and gives
     that matrix)."""
     with variable_scope(name, "mean_iou"):
-        total = _counter("total_confusion_matrix", [num_classes, num_classes])
+        total = counter("total_confusion_matrix", [num_classes, num_classes])
         update = total.assign_add(confusion_matrix(labels, predictions, num_classes, "float32", weights=weights))
         matrix = total.value()
         hits = ops.diag_part(matrix)
         union = ops.reduce_sum(matrix, axis=0) + ops.reduce_sum(matrix, axis=1) - hits
         seen = ops.cast(union > 0.0, "float32")
         value = _ratio(ops.reduce_sum(_ratio(hits, union)), ops.reduce_sum(seen))
-        return _listed(value, update, metrics_collections, updates_collections)
+        return listed(value, update, metrics_collections, updates_collections)

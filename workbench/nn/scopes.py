@@ -2,19 +2,24 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import functools
+import inspect
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from workbench import errors
-from workbench.core.graph.build import convert
+from workbench.core.graph.build import convert, ops
 from workbench.core.graph.dtype import DType, as_dtype
 from workbench.core.graph.graph import Graph, Tensor, get_default_graph
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.nn.initializers import Zeros, glorot_uniform_initializer
+from workbench.nn.partitions import PartitionedVariable
 from workbench.nn.variables import GraphKeys, Variable, add_to_collection, near, root_graph
 
-__all__ = ["AUTO_REUSE", "VariableScope", "get_local_variable", "get_variable", "get_variable_scope", "variable_scope"]
+__all__ = ["AUTO_REUSE", "VariableScope", "get_local_variable", "get_variable", "get_variable_scope",
+           "variable_scope"]
 
 
 class _AutoReuse:
@@ -30,12 +35,44 @@ AUTO_REUSE = _AutoReuse()
 
 
 class VariableScope:
-    """The defaults in force where a variable is asked for: name prefix, reuse, initializer, regularizer, dtype."""
+    """The defaults in force where a variable is asked for: reuse, name prefix, initializer, regularizer and so on."""
 
-    def __init__(self, name: str = "", reuse: Any = False, initializer: Any = None, regularizer: Any = None,
-                 dtype: Any = "float32", original_name_scope: str = "") -> None:
+    def __init__(self, reuse: Any = False, name: str = "", initializer: Any = None, regularizer: Any = None,
+                 caching_device: Any = None, partitioner: Any = None, custom_getter: Any = None, name_scope: str = "",
+                 dtype: Any = "float32", use_resource: Any = None, constraint: Any = None) -> None:
         self.name, self.reuse, self.initializer, self.regularizer = name, reuse, initializer, regularizer
-        self.dtype, self.original_name_scope = as_dtype(dtype), original_name_scope
+        self.caching_device, self.partitioner, self.custom_getter = caching_device, partitioner, custom_getter
+        self.dtype, self.original_name_scope, self.constraint = as_dtype(dtype), name_scope, constraint
+        self.use_resource = use_resource
+
+    def set_initializer(self, initializer: Any) -> None:
+        """From here on this is the default initializer."""
+        self.initializer = initializer
+
+    def set_regularizer(self, regularizer: Any) -> None:
+        """From here on this is the default regularizer."""
+        self.regularizer = regularizer
+
+    def set_dtype(self, dtype: Any) -> None:
+        """From here on this is the default dtype."""
+        self.dtype = as_dtype(dtype)
+
+    def set_caching_device(self, caching_device: Any) -> None:
+        """From here on readers get their copies there."""
+        self.caching_device = caching_device
+
+    def set_partitioner(self, partitioner: Any) -> None:
+        """From here on variables are cut like this."""
+        self.partitioner = partitioner
+
+    def set_custom_getter(self, custom_getter: Any) -> None:
+        """From here on variables are asked for through this function."""
+        self.custom_getter = custom_getter
+
+    def get_variable(self, name: str, *args: Any, **options: Any) -> Any:
+        """get_variable in this scope, wherever one is."""
+        with variable_scope(self):
+            return get_variable(name, *args, **options)
 
     def reuse_variables(self) -> None:
         """From here on, variables of this scope must exist."""
@@ -121,13 +158,14 @@ def get_variable_scope() -> VariableScope:
 
 @contextlib.contextmanager
 def variable_scope(name_or_scope: str | VariableScope | None, default_name: str | None = None, values: Any = None,
-                   initializer: Any = None, regularizer: Any = None, reuse: Any = None,
-                   dtype: Any = None) -> Iterator[VariableScope]:
+                   initializer: Any = None, regularizer: Any = None, caching_device: Any = None,
+                   partitioner: Any = None, custom_getter: Any = None, reuse: Any = None, dtype: Any = None,
+                   use_resource: Any = None, constraint: Any = None) -> Iterator[VariableScope]:
     """Names of get_variable below carry `name/`; operations get a name scope of the same name.
 
     A VariableScope is entered again as it was. With None, `default_name` is made unique. `reuse` is True (variables
-    must exist), False (must not), AUTO_REUSE, or None to inherit; initializer, regularizer and dtype are defaults
-    below.
+    must exist), False (must not), AUTO_REUSE, or None to inherit; the other arguments are defaults of get_variable
+    below. A `custom_getter` calls the one of the outer scope as its getter.
     """
     store = _Store.of(root_graph())
     outer = store.scope
@@ -143,9 +181,10 @@ def variable_scope(name_or_scope: str | VariableScope | None, default_name: str 
         full = _join(outer.name, title)
         inherited = reuse or outer.reuse
         store.opened(full)
-    scope = VariableScope(full, inherited, base.initializer if initializer is None else initializer,
-                          regularizer or base.regularizer,
-                          dtype or base.dtype)
+    scope = VariableScope(inherited, full, base.initializer if initializer is None else initializer,
+                          regularizer or base.regularizer, caching_device or base.caching_device,
+                          partitioner or base.partitioner, _getter(custom_getter, base.custom_getter), "",
+                          dtype or base.dtype, use_resource, constraint or base.constraint)
     with get_default_graph().name_scope(title) if title else contextlib.nullcontext("") as name_scope:
         again = isinstance(name_or_scope, VariableScope)
         scope.original_name_scope = base.original_name_scope if again else name_scope
@@ -153,22 +192,61 @@ def variable_scope(name_or_scope: str | VariableScope | None, default_name: str 
             yield scope
 
 
+def _getter(inner: Any, outer: Any) -> Any:
+    """`inner`, whose getter is `outer` where there is one."""
+    if inner is None or outer is None:
+        return inner or outer
+    return lambda getter, *args, **options: inner(functools.partial(outer, getter), *args, **options)
+
+
 def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None, regularizer: Any = None,
                  trainable: bool = True, collections: Iterable[str] | None = None, caching_device: Any = None,
                  partitioner: Any = None, validate_shape: bool = True, use_resource: Any = None,
-                 constraint: Any = None) -> Variable:
+                 custom_getter: Any = None, constraint: Any = None) -> Any:
     """The variable `name` of the scope in force: made, or found, as the scope's `reuse` says.
 
     `initializer` is a function of (shape, dtype), or a value (then `shape` must be None); the default is the scope's,
     else glorot_uniform for floats and zeros for the rest. Raises InvalidArgumentError (a ValueError) when the variable
-    exists but may not be shared, or must exist but does not, or when shape or dtype differ.
+    exists but may not be shared, or must exist but does not, or when shape or dtype differ. `custom_getter(getter, name,
+    **arguments)` is asked instead, with the full name, and may call `getter` with other arguments, or not; `partitioner`
+    (shape=, dtype=) says into how many parts each axis is cut, and where that is more than one the result is a
+    PartitionedVariable; optimizers apply `constraint` to the value after each update.
     """
-    if partitioner is not None or constraint is not None:
-        raise errors.UnimplementedError(f"get_variable {name!r}: partitioner and constraint are not supported; make "
-                                        "one variable for each part, or assign the constrained value after each step")
+    scope = get_variable_scope()
+    options = {"shape": shape, "dtype": dtype, "initializer": scope.initializer if initializer is None else initializer,
+               "regularizer": regularizer or scope.regularizer, "reuse": scope.reuse, "trainable": trainable,
+               "collections": collections, "caching_device": caching_device or scope.caching_device,
+               "partitioner": partitioner or scope.partitioner, "validate_shape": validate_shape,
+               "use_resource": use_resource, "constraint": constraint or scope.constraint}
+    asked, full = custom_getter or scope.custom_getter, _join(scope.name, name)
+    if asked is None:
+        return _get(full, **options)
+    if not _takes(asked, "constraint"):
+        del options["constraint"]
+    return asked(getter=_get, name=full, **options)
+
+
+def _takes(function: Any, name: str) -> bool:
+    parameters = inspect.signature(function).parameters.values()
+    return any(p.name == name or p.kind is p.VAR_KEYWORD for p in parameters)
+
+
+def _get(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None, regularizer: Any = None, reuse: Any = None,
+         trainable: bool = True, collections: Iterable[str] | None = None, caching_device: Any = None, partitioner: Any = None,
+         validate_shape: bool = True, use_resource: Any = None, constraint: Any = None) -> Any:
+    """The variable of this full name, made or found."""
+    if partitioner is not None and not callable(partitioner):
+        raise errors.InvalidArgumentError(f"get_variable: {name!r}: partitioner {partitioner!r} is no function; pass one of "
+                                          "shape and dtype")
+    slices = [] if partitioner is None or shape is None else list(partitioner(
+        shape=as_shape(shape), dtype=as_dtype(dtype or get_variable_scope().dtype)))
+    if any(count > 1 for count in slices):
+        return _get_parts(name, list(as_shape(shape).static), slices, dtype=dtype, initializer=initializer,
+                          regularizer=regularizer, reuse=reuse, trainable=trainable, collections=collections,
+                          caching_device=caching_device, constraint=constraint)
     store = _Store.of(root_graph())
-    scope = store.scope
-    full = _join(scope.name, name)
+    scope, full = copy.copy(store.scope), name
+    scope.reuse = scope.reuse if reuse is None else reuse
     wanted = as_dtype(dtype) if dtype is not None else None
     found = store.variables.get(full)
     if found is not None:
@@ -176,12 +254,38 @@ def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: A
     if scope.reuse is True:
         raise errors.InvalidArgumentError(f"get_variable: {full!r} does not exist but reuse=True; make it first, or "
                                           "use reuse=AUTO_REUSE")
-    made = Variable(_initial(full, shape, wanted or scope.dtype, dtype is None,
-                              scope.initializer if initializer is None else initializer),
-                    trainable, collections, validate_shape, caching_device, _free(full), wanted)
+    made = Variable(_initial(full, shape, wanted or scope.dtype, dtype is None, initializer), trainable, collections,
+                    validate_shape, caching_device, _free(full), dtype=wanted, constraint=constraint)
     store.variables[full] = made
-    _regularize(made, regularizer or scope.regularizer)
+    _regularize(made, regularizer)
     return made
+
+
+def _get_parts(name: str, shape: list[int], slices: list[int], initializer: Any, **options: Any) -> PartitionedVariable:
+    """The parts of a variable cut along one axis: `name`/part_0, part_1 …, the first ones longer where it does not come out."""
+    cut = [axis for axis, count in enumerate(slices) if count > 1]
+    if len(cut) > 1 or len(slices) != len(shape):
+        raise errors.InvalidArgumentError(f"get_variable: {name!r} of shape {shape} is asked in {slices} parts; cut it along "
+                                          "one axis")
+    [axis] = cut
+    each, more = divmod(shape[axis], slices[axis])
+    lengths: list[int] = [each + (i < more) for i in range(slices[axis])]
+    parts, begin = [], 0
+    for number, length in enumerate(lengths):
+        inside = [*shape[:axis], length, *shape[axis + 1:]]
+        value, own = initializer, inside
+        if value is not None and not isinstance(value, type) and not callable(value):
+            value, own = _cut(convert(value), axis, begin, length), []
+        parts.append(_get(f"{name}/part_{number}", own or None, initializer=value, **options))
+        begin += length
+    return PartitionedVariable(name, parts, shape, axis)
+
+
+def _cut(value: Tensor, axis: int, begin: int, length: int) -> Tensor:
+    dims = value.shape.static
+    found: Tensor = ops.slice(value, [begin if i == axis else 0 for i in range(len(dims))],
+                              [length if i == axis else d for i, d in enumerate(dims)])
+    return found
 
 
 def _share(found: Variable, full: str, shape: Any, dtype: DType | None, scope: VariableScope) -> Variable:

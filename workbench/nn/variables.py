@@ -10,6 +10,7 @@ from workbench.core.graph.build import IndexedSlices, convert, install_operators
 from workbench.core.graph.dtype import DType, as_dtype
 from workbench.core.graph.graph import Graph, Operation, Subgraph, Tensor, default_session, get_default_graph
 from workbench.core.graph.shape import Shape, as_shape
+from workbench.nn.arguments import refuse
 
 __all__ = [
     "GraphKeys", "Variable", "add_to_collection", "assign", "assign_add", "assign_sub", "get_collection",
@@ -66,20 +67,25 @@ class Variable:
     global_variables_initializer) before the first read. Using the variable where a tensor is expected reads it anew,
     after the control dependencies in force there. `name` is made unique unless it ends in "/"; `dtype` converts the
     initial value; with `validate_shape=False` later assignments may change the shape; readers get their copy on
-    `caching_device`. Raises DtypeError, ShapeError.
+    `caching_device`; optimizers assign `constraint(value)` after each update. Raises DtypeError, ShapeError.
     """
 
     __array_priority__ = 100
 
     def __init__(self, initial_value: Any = None, trainable: bool = True, collections: Iterable[str] | None = None,
-                 validate_shape: bool = True, caching_device: Any = None, name: str | None = None,
-                 dtype: Any = None, expected_shape: Any = None) -> None:
+                 validate_shape: bool = True, caching_device: Any = None, name: str | None = None, variable_def: Any = None,
+                 dtype: Any = None, expected_shape: Any = None, import_scope: str | None = None,
+                 constraint: Any = None) -> None:
+        refuse("Variable", "make it from a value", variable_def=variable_def, import_scope=import_scope)
+        if constraint is not None and not callable(constraint):
+            raise errors.InvalidArgumentError(f"Variable: constraint {constraint!r} must be callable; pass a function of the "
+                                              "value")
         if initial_value is None:
             raise errors.InvalidArgumentError("Variable: initial_value is None; pass an array, a tensor or a function "
                                               "that returns one")
         self.graph = root_graph()
         self.trainable = trainable
-        self._caching = caching_device
+        self._caching, self.constraint = caching_device, constraint
         title = self._title(name)
         with self.graph.as_default(), self.graph.control_dependencies(None), self.graph.name_scope(f"{title}/"):
             before = len(self.graph.operations)

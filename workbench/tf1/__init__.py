@@ -1,8 +1,6 @@
 """TensorFlow 1.x and 0.x names for workbench: `import workbench.tf1 as tf` runs old programs unchanged."""
 from __future__ import annotations
 
-import functools as _functools
-import logging as _logging
 from typing import Any as _Any
 
 import workbench as _wb
@@ -14,48 +12,27 @@ from workbench.core.graph.build import ops as _ops
 from workbench.core.graph.dimension import Dimension as _Dimension
 from workbench.core.graph.dtype import as_dtype as _as_dtype
 from workbench.io import mnist_tutorial as _mnist_tutorial
-from workbench.io import tables as _tables
-from workbench.io import vocabulary as _vocabulary
-from workbench.nn import initializers as _initializers
-from workbench.nn import layers as _layers
-from workbench.nn import losses as _losses
 from workbench.nn import metrics as _metrics
-from workbench.nn import rnn_cell as _rnn_cell
 from workbench.nn import seq2seq as _seq2seq
 from workbench.tf1 import families as _families
+from workbench.tf1 import functions as _functions
 from workbench.tf1 import missing as _missing
 from workbench.tf1 import names as _names
+from workbench.tf1 import namespaces as _small
+from workbench.tf1.contrib import contrib as contrib
 from workbench.tf1.missing import Namespace as _Namespace
+from workbench.tf1.spelling import first as _first
+from workbench.tf1.spelling import overlay as _overlay
+from workbench.tf1.spelling import renamed as _renamed
 from workbench.train import app as _app
 from workbench.train import canned as _canned
 from workbench.train import config as _config
 from workbench.train import estimator as _estimator
 from workbench.train import examples as _examples
 from workbench.train import files as _files
-from workbench.train import learn as _learn
-from workbench.train import optimize as _optimize
-from workbench.train import testing as _testing
 
 __version__ = "1.15.0-workbench-" + _wb.__version__
 VERSION = __version__
-
-
-def _renamed(function: _Any, first: str = "", **names: str) -> _Any:
-    """`function` that also takes TensorFlow's keywords: `first` for its first argument, and old=new ones."""
-    def call(*args: _Any, **options: _Any) -> _Any:
-        for old, new in names.items():
-            if old in options:
-                options[new] = options.pop(old)
-        if first and first in options:
-            args = (options.pop(first), *args)
-        return function(*args, **options)
-    call.__name__ = call.__qualname__ = getattr(function, "__name__", first)
-    call.__doc__ = function.__doc__
-    return call
-
-
-def _first(function: _Any, old: str) -> _Any:
-    return _renamed(function, old)
 
 
 # reductions: reduction_indices, keep_dims and input_tensor
@@ -155,22 +132,15 @@ to_bfloat16, to_double, to_float = _to("bfloat16"), _to("float64"), _to("float32
 to_int32, to_int64 = _to("int32"), _to("int64")
 as_dtype = _as_dtype
 Dimension = _Dimension
+NoGradient = _wb.NotDifferentiable
+newaxis = None
+half, double = _wb.float16, _wb.float64
+GIT_VERSION, COMPILER_VERSION = __version__, "none: nothing is compiled ahead"
 trace = _ops.trace
 diag = _ops.diag
 to_complex64, to_complex128 = _to("complex64"), _to("complex128")
 bitwise, linalg, manip, math, spectral = (
     _families.bitwise, _families.linalg, _families.manip, _families.math, _families.spectral)
-
-
-def _public(module: _Any, **more: _Any) -> _Any:
-    """The names of a module as a namespace, with others added or replaced."""
-    return _Namespace(**{name: getattr(module, name) for name in module.__all__}, **more)
-
-
-def _overlay(module: _Any, **more: _Any) -> _Any:
-    found = _public(module)
-    vars(found).update(more)
-    return found
 
 
 nn = _overlay(
@@ -214,9 +184,9 @@ train = _Train(**vars(_overlay(      # type: ignore[assignment]
 
     _train,
     SummaryWriter=_wb.summary.FileWriter,
-    get_global_step=_train.get_or_create_global_step,
 )))
-errors = _overlay(_wb.errors, OpError=_wb.errors.Error)
+errors = _small.errors      # type: ignore[assignment]
+OpError = _wb.errors.Error
 
 # summaries before 0.12
 histogram_summary = _renamed(_wb.summary.histogram, tag="name")
@@ -225,58 +195,6 @@ merge_summary = _wb.summary.merge
 image_summary = _renamed(_wb.summary.image, tag="name", max_images="max_outputs")
 Summary = _wb.summary.Summary
 scalar_summary = _renamed(_wb.summary.scalar, tags="name", values="tensor")
-
-def _predictions_first(metric: _Any) -> _Any:
-    """A metric that takes (predictions, labels, weights) by position, as before 1.0."""
-    def call(predictions: _Any, labels: _Any, weights: _Any = None, *more: _Any, **options: _Any) -> _Any:
-        return metric(labels, predictions, weights, *more, **options)
-    call.__doc__ = metric.__doc__
-    return call
-
-
-initializers = _Namespace(
-    constant=_initializers.Constant, glorot_normal=_initializers.glorot_normal_initializer,
-    glorot_uniform=_initializers.glorot_uniform_initializer, he_normal=_initializers.he_normal,
-    he_uniform=_initializers.he_uniform, identity=_initializers.Identity, lecun_normal=_initializers.lecun_normal,
-    lecun_uniform=_initializers.lecun_uniform, ones=_initializers.Ones, orthogonal=_initializers.Orthogonal,
-    random_normal=_initializers.RandomNormal, random_uniform=_initializers.RandomUniform,
-    truncated_normal=_initializers.TruncatedNormal, variance_scaling=_initializers.VarianceScaling,
-    zeros=_initializers.Zeros)
-contrib = _Namespace(
-    framework=_Namespace(get_or_create_global_step=_train.get_or_create_global_step),
-    layers=_Namespace(
-        batch_norm=_renamed(_layers.batch_normalization, is_training="training", decay="momentum", scope="name"),
-        conv2d=_layers.convolution2d, convolution2d=_layers.convolution2d, dropout=_renamed(_nn.dropout, "inputs"),
-        flatten=_renamed(_layers.flatten, scope="name"), fully_connected=_layers.fully_connected,
-        l1_regularizer=_layers.l1_regularizer, l2_regularizer=_layers.l2_regularizer,
-        embed_sequence=_layers.embed_sequence,
-        linear=_functools.partial(_layers.fully_connected, activation_fn=None),
-        max_pool2d=_renamed(_layers.max_pooling2d, kernel_size="pool_size", stride="strides", scope="name"),
-        OPTIMIZER_CLS_NAMES=_optimize.OPTIMIZER_CLS_NAMES, optimize_loss=_optimize.optimize_loss,
-        real_valued_column=_learn.real_valued_column, relu=_layers.fully_connected, stack=_layers.stack,
-        variance_scaling_initializer=_initializers.VarianceScaling,
-        xavier_initializer=_initializers.xavier_initializer,
-        xavier_initializer_conv2d=_initializers.xavier_initializer),
-    learn=_overlay(
-        _learn,
-        datasets=_Namespace(base=_tables, load_dataset=_tables.load_dataset, load_iris=_tables.load_iris,
-                            mnist=_mnist_tutorial),
-        preprocessing=_Namespace(ByteProcessor=_vocabulary.ByteProcessor,
-                                 CategoricalVocabulary=_vocabulary.CategoricalVocabulary,
-                                 VocabularyProcessor=_vocabulary.VocabularyProcessor, tokenizer=_vocabulary.tokenizer),
-        metric_spec=_Namespace(MetricSpec=_learn.MetricSpec),
-        python=_Namespace(learn=_Namespace(estimators=_Namespace(model_fn=_Namespace(
-            ModeKeys=_learn.ModeKeys, ModelFnOps=_learn.ModelFnOps))))),
-    legacy_seq2seq=_seq2seq,
-    losses=_losses,
-    metrics=_Namespace(
-        confusion_matrix=_metrics.confusion_matrix, streaming_mean=_metrics.mean,
-        **{f"streaming_{name}": _predictions_first(getattr(_metrics, name))
-           for name in _metrics.__all__ if name not in ("confusion_matrix", "mean")}),
-    seq2seq=_Namespace(sequence_loss=_seq2seq.batch_sequence_loss),
-    slim=_Namespace(conv2d=_layers.convolution2d, flatten=_renamed(_layers.flatten, scope="name"),
-                    fully_connected=_layers.fully_connected, get_variables=_wb.global_variables),
-    rnn=_Namespace(**{name: getattr(_rnn_cell, name) for name in _rnn_cell.__all__}, static_rnn=_nn.static_rnn))
 
 # programs around the graph
 ConfigProto, GPUOptions = _config.ConfigProto, _config.GPUOptions
@@ -292,21 +210,14 @@ python_io = _Namespace(TFRecordWriter=_examples.TFRecordWriter, tf_record_iterat
 python = _Namespace(framework=_Namespace(tensor_shape=_Namespace(
     TensorShape=_wb.TensorShape, scalar=lambda: _wb.TensorShape([]), vector=lambda length: _wb.TensorShape([length]),
     matrix=lambda rows, columns: _wb.TensorShape([rows, columns]))))
-test = _Namespace(TestCase=_testing.TestCase, main=_testing.main)
 image = _overlay(_wb.image, per_image_whitening=_wb.image.per_image_standardization, random_crop=_ops.random_crop,
                  resize=_wb.image.resize_images)
-compat = _Namespace(
-    as_bytes=lambda text, encoding="utf-8": text.encode(encoding) if isinstance(text, str) else bytes(text),
-    as_str=lambda text, encoding="utf-8": text if isinstance(text, str) else bytes(text).decode(encoding),
-    as_text=lambda text, encoding="utf-8": text if isinstance(text, str) else bytes(text).decode(encoding))
 examples = _Namespace(tutorials=_Namespace(mnist=_Namespace(input_data=_mnist_tutorial)))
 
-_log = _logging.getLogger("workbench")
-logging = _Namespace(
-    DEBUG=_logging.DEBUG, INFO=_logging.INFO, WARN=_logging.WARNING, ERROR=_logging.ERROR, FATAL=_logging.CRITICAL,
-    debug=_log.debug, info=_log.info, warn=_log.warning, warning=_log.warning, error=_log.error, fatal=_log.critical,
-    log=_log.log, set_verbosity=_log.setLevel, get_verbosity=_log.getEffectiveLevel)
+compat, initializers, logging = _small.compat, _small.initializers, _small.logging
+resource_loader, sysconfig, test = _small.resource_loader, _small.sysconfig, _small.test
 
+_functions.install(globals())
 _names.rename(globals(), _names.DEFAULTS)
 _names.rename(vars(nn), _names.NN_DEFAULTS)
 

@@ -94,9 +94,11 @@ class Optimizer:
 
     def _update(self, grad: Any, variable: Variable) -> Tensor:
         with root_graph().name_scope(f"update_{variable.op.name.replace('/', '_')}"), near(variable):
-            if isinstance(grad, IndexedSlices):
-                return self._apply_sparse(grad, variable)
-            return self._apply_dense(grad, variable)
+            step = self._apply_sparse(grad, variable) if isinstance(grad, IndexedSlices) else self._apply_dense(grad, variable)
+            if variable.constraint is None:
+                return step
+            with root_graph().control_dependencies([step]):
+                return variable.assign(variable.constraint(variable.value()))
 
     # slots
     def get_slot(self, var: Variable, name: str) -> Variable | None:

@@ -1,9 +1,14 @@
 """TestCase: unittest with comparisons of arrays and a session at hand, by the names of TensorFlow's test module."""
 from __future__ import annotations
 
+import atexit
 import contextlib
+import random
+import re
 import shutil
 import tempfile
+import threading
+import time
 import unittest
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,24 +16,41 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.graph import Graph, get_default_graph, reset_default_graph
+from workbench.core.grad import gradients
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.device import parse
+from workbench.core.graph.graph import Graph, default_session, get_default_graph, reset_default_graph
 from workbench.core.run.session import Session
 
-__all__ = ["TestCase", "main"]
+__all__ = ["Benchmark", "StubOutForTesting", "TestCase", "compute_gradient", "compute_gradient_error", "get_temp_dir",
+           "gpu_device_name", "is_gpu_available", "main"]
 
 main = unittest.main
+
+_SEED = 87654321      # TensorFlow's seed of graphs in tests
 
 
 class TestCase(unittest.TestCase):
     """A test case that begins with an empty default graph."""
 
     _folder: str | None = None      # here, so that tests whose setUp does not call ours find it
+    _cached: Session | None = None
 
     def setUp(self) -> None:
         super().setUp()
+        self._close_cached()
+        random.seed(_SEED)
+        np.random.seed(_SEED)
         reset_default_graph()
+        get_default_graph().seed = _SEED
+
+    def _close_cached(self) -> None:
+        if self._cached is not None:
+            self._cached.close()
+            self._cached = None
 
     def tearDown(self) -> None:
+        self._close_cached()
         if self._folder is not None:
             shutil.rmtree(self._folder)
         super().tearDown()
@@ -42,20 +64,30 @@ class TestCase(unittest.TestCase):
     @contextlib.contextmanager
     def test_session(self, graph: Graph | None = None, config: Any = None, use_gpu: bool = False,
                      force_gpu: bool = False) -> Iterator[Session]:
-        """A session on `graph` (default: the default graph), both defaults within; with `use_gpu` on a GPU where there is
-        one. With `force_gpu` InvalidArgumentError where there is none."""
+        """A session, the default within; with `use_gpu` on a GPU where there is one. With `force_gpu` InvalidArgumentError
+        where there is none.
+
+        Without a graph it is on the default graph, and the same for a whole test, however often it is asked for: variables
+        keep their values in between. With one it is new, and closed at the end.
+        """
         if force_gpu and not any(":GPU:" in device for device in Session(graph=Graph(), config=config).list_devices()):
             raise errors.InvalidArgumentError("test_session: force_gpu is True but there is no GPU device; leave it out")
-        chosen = graph or get_default_graph()
-        with Session(graph=chosen, config=config) as session, chosen.as_default():
-            yield session
+        if graph is not None:
+            with Session(graph=graph, config=config) as session, graph.as_default():
+                yield session
+            return
+        if self._cached is not None and self._cached.graph is not get_default_graph():
+            self._close_cached()
+        if self._cached is None:
+            self._cached = Session(graph=get_default_graph(), config=config)
+        with self._cached.graph.as_default(), self._cached.as_default():
+            yield self._cached
 
     session = cached_session = test_session
     test_session.__test__ = False      # type: ignore[attr-defined]
 
     def evaluate(self, tensors: Any) -> Any:
         """The values of tensors, in the default session."""
-        from workbench.core.graph.graph import default_session
         return default_session().run(tensors)
 
     def assertAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, msg: str | None = None) -> None:
@@ -76,6 +108,51 @@ class TestCase(unittest.TestCase):
         if hasattr(value, "__tensor__") or hasattr(value, "consumers"):
             value = self.evaluate(value)
         return np.asarray(value)
+
+    def assertAllCloseAccordingToType(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, float_rtol: float = 1e-6,
+                                      float_atol: float = 1e-6, half_rtol: float = 1e-3, half_atol: float = 1e-3) -> None:
+        """assertAllClose with the tolerances of the narrower dtype: `half` for float16, `float` for float32."""
+        a, b = self._array(a), self._array(b)
+        kinds = {a.dtype, b.dtype}
+        if np.dtype(np.float16) in kinds:
+            rtol, atol = max(rtol, half_rtol), max(atol, half_atol)
+        elif kinds & {np.dtype(np.float32), np.dtype(np.complex64)}:
+            rtol, atol = max(rtol, float_rtol), max(atol, float_atol)
+        self.assertAllClose(a, b, rtol, atol)
+
+    def assertNDArrayNear(self, ndarray1: Any, ndarray2: Any, err: float) -> None:
+        """The Euclidean norm of the difference is below err."""
+        distance = float(np.linalg.norm(np.asarray(ndarray1) - np.asarray(ndarray2)))
+        self.assertTrue(distance < err, f"the arrays are {distance} apart, not less than {err}")
+
+    def assertStartsWith(self, actual: str, expected_start: str, msg: str | None = None) -> None:
+        """The text begins so."""
+        self.assertTrue(actual.startswith(expected_start), msg or f"{actual!r} does not start with {expected_start!r}")
+
+    def assertDeviceEqual(self, device1: Any, device2: Any) -> None:
+        """Two names of one device."""
+        self.assertEqual(str(parse(str(device1))), str(parse(str(device2))), f"Devices {device1} and {device2} are not equal")
+
+    def assertProtoEquals(self, expected_message_maybe_ascii: Any, message: Any) -> None:
+        """Two messages of one content; the expected one may be text."""
+        wanted = expected_message_maybe_ascii
+        if isinstance(wanted, (str, bytes)):
+            from google.protobuf import text_format
+            wanted = text_format.Merge(wanted, type(message)())
+        self.assertEqual(wanted, message)
+
+    @contextlib.contextmanager
+    def assertRaisesWithPredicateMatch(self, exception_type: Any, expected_err_re_or_predicate: Any) -> Iterator[None]:
+        """The body raises such an exception, whose text (of errors of the library with that of their operation) matches."""
+        with self.assertRaises(exception_type) as caught:
+            yield
+        wanted, error = expected_err_re_or_predicate, caught.exception
+        text = error.message if isinstance(error, errors.Error) else str(error)
+        self.assertTrue(wanted(error) if callable(wanted) else re.search(wanted, text), f"{error!r} does not match {wanted!r}")
+
+    def checkedThread(self, target: Callable[..., Any], args: Any = None, kwargs: Any = None) -> _CheckedThread:
+        """A thread whose exception fails the test where it is joined."""
+        return _CheckedThread(self, target, args or (), kwargs or {})
 
     def assertNear(self, f1: float, f2: float, err: float, msg: str | None = None) -> None:
         """|f1 - f2| <= err."""
@@ -101,3 +178,139 @@ class TestCase(unittest.TestCase):
             self.assertTrue(wanted(caught.exception), str(caught.exception))
         else:
             self.assertRegex(str(caught.exception), wanted)
+
+
+class _CheckedThread(threading.Thread):
+    """A thread that remembers what it raised, for the test that joins it."""
+
+    def __init__(self, case: TestCase, target: Callable[..., Any], args: Any, kwargs: Any) -> None:
+        super().__init__(daemon=True)
+        self._case, self._call = case, lambda: target(*args, **kwargs)
+        self._error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            self._call()
+        except Exception as error:
+            self._error = error
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait for it; the test fails with what it raised."""
+        super().join(timeout)
+        if self._error is not None:
+            self._case.fail(f"Error in checkedThread: {self._error}")
+
+
+# numerical gradients
+
+def compute_gradient(x: Any, x_shape: Any, y: Any, y_shape: Any, x_init_value: Any = None, delta: float = 1e-3,
+                     init_targets: Any = None, extra_feed_dict: Any = None) -> Any:
+    """(Jacobian dy/dx by gradients(), the same by differences of ±delta), each [elements of x, elements of y]; lists of such
+    pairs for lists of x. In the default session; x starts at `x_init_value`, by default at random in 0 … 1."""
+    xs = list(x) if isinstance(x, (list, tuple)) else [x]
+    shapes = x_shape if isinstance(x, (list, tuple)) else [x_shape]
+    starts = x_init_value if isinstance(x_init_value, list) else [x_init_value] * len(xs)
+    for target in [init_targets] if init_targets is not None and not isinstance(init_targets, list) else init_targets or []:
+        target.run()
+    pairs = [_jacobians(one, tuple(shape), y, tuple(y_shape), start, delta, dict(extra_feed_dict or {}))
+             for one, shape, start in zip(xs, shapes, starts)]
+    return pairs if isinstance(x, (list, tuple)) else pairs[0]
+
+
+def _jacobians(x: Any, x_shape: Any, y: Any, y_shape: Any, start: Any, delta: float, feeds: Any) -> tuple[Any, Any]:
+    session = default_session()
+    dtype = x.dtype.as_numpy_dtype
+    value = np.asarray(np.random.random_sample(x_shape) if start is None else start).astype(dtype)
+    seed = ops.placeholder(y.dtype, y_shape)
+    [slope] = gradients(y, [x], grad_ys=seed)
+    count, outputs = int(np.prod(x_shape)), int(np.prod(y_shape))
+    exact, numeric = np.zeros((count, outputs), dtype), np.zeros((count, outputs), dtype)
+    for column in range(outputs):
+        wanted = np.zeros(outputs, y.dtype.as_numpy_dtype)
+        wanted[column] = 1
+        if slope is not None:
+            found = session.run(convert(slope), {**feeds, x: value, seed: wanted.reshape(y_shape)})
+            exact[:, column] = np.reshape(found, [-1])
+    for row in range(count):
+        ends = []
+        for sign in (1, -1):
+            moved = value.reshape(-1).copy()
+            moved[row] += sign * delta
+            ends.append(np.reshape(session.run(y, {**feeds, x: moved.reshape(x_shape)}), [-1]))
+        numeric[row] = (ends[0] - ends[1]) / (2 * delta)
+    return exact, numeric
+
+
+def compute_gradient_error(x: Any, x_shape: Any, y: Any, y_shape: Any, x_init_value: Any = None, delta: float = 1e-3,
+                           init_targets: Any = None, extra_feed_dict: Any = None) -> float:
+    """The largest difference between the two Jacobians of compute_gradient."""
+    found = compute_gradient(x, x_shape, y, y_shape, x_init_value, delta, init_targets, extra_feed_dict)
+    pairs = found if isinstance(found, list) else [found]
+    return max((float(np.abs(a - b).max()) for a, b in pairs if a.size), default=0.0)
+
+
+def get_temp_dir() -> str:
+    """A folder for files of tests, one in each process, removed at its end."""
+    if not _folders:
+        _folders.append(tempfile.mkdtemp())
+        atexit.register(shutil.rmtree, _folders[0], ignore_errors=True)
+    return _folders[0]
+
+
+_folders: list[str] = []
+
+
+def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Any = None) -> bool:
+    """Has a session of this process a GPU? Its kind does not matter."""
+    return bool(gpu_device_name())
+
+
+def gpu_device_name() -> str:
+    """The first GPU of a session of this process, "" without one."""
+    with Session(graph=Graph()) as session:
+        return next((name for name in map(str, session.list_devices()) if ":GPU:" in name), "")
+
+
+class Benchmark:
+    """A base of benchmarks: `run_op_benchmark` times a fetch."""
+
+    def run_op_benchmark(self, sess: Any, op_or_tensor: Any, feed_dict: Any = None, burn_iters: int = 2, min_iters: int = 10,
+                         name: str | None = None) -> dict[str, Any]:
+        """Run it `burn_iters` times, then `min_iters` times by the clock; seconds each took, and their median."""
+        for _ in range(burn_iters):
+            sess.run(op_or_tensor, feed_dict)
+        seconds = []
+        for _ in range(min_iters):
+            began = time.perf_counter()
+            sess.run(op_or_tensor, feed_dict)
+            seconds.append(time.perf_counter() - began)
+        found = {"iters": min_iters, "wall_time": float(np.median(seconds)), "name": name or type(self).__name__}
+        print("entry", found)
+        return found
+
+
+class StubOutForTesting:
+    """Replaces attributes for as long as a test runs: `Set` one, `UnsetAll` to have them back."""
+
+    def __init__(self) -> None:
+        self._kept: list[tuple[Any, str, Any]] = []
+
+    def Set(self, parent: Any, child_name: str, new_child: Any) -> None:
+        """Let parent.child_name be `new_child` until UnsetAll."""
+        self._kept.append((parent, child_name, getattr(parent, child_name)))
+        setattr(parent, child_name, new_child)
+
+    SmartSet = Set
+
+    def UnsetAll(self) -> None:
+        """Put everything back, the last first."""
+        while self._kept:
+            setattr(*self._kept.pop())
+
+    CleanUp = SmartUnsetAll = UnsetAll
+
+    def __enter__(self) -> StubOutForTesting:
+        return self
+
+    def __exit__(self, *details: Any) -> None:
+        self.UnsetAll()

@@ -107,7 +107,7 @@ class Operation:
     """A node: a type, attributes, inputs, control inputs, a device request; it belongs to one graph."""
 
     __slots__ = ("attrs", "colocation", "control_inputs", "definition", "derived", "device", "graph", "id", "inputs", "name",
-                 "outputs", "source")
+                 "outputs", "overrides", "source")
 
     def __init__(self, graph: Graph, definition: OpDef, name: str, inputs: tuple[Tensor, ...], attrs: dict[str, Any],
                  control_inputs: tuple[Operation, ...], device: str, colocation: frozenset[str], source: str) -> None:
@@ -116,6 +116,7 @@ class Operation:
         self.device, self.colocation, self.source = device, colocation, source
         self.outputs: tuple[Tensor, ...] = ()
         self.derived = False      # made by gradients(): on the device of its forward operation unless placed elsewhere
+        self.overrides: dict[str, str] | None = None      # see Graph.gradient_override_map
         self.id = 0
 
     @property
@@ -237,6 +238,7 @@ class Graph:
             op.device = self._device(op) if device is None else device
             op.colocation = self._scopes.colocation if colocation is None else colocation
             op.derived = self._scopes.derived if derived is None else derived
+            op.overrides = self._scopes.overrides
             self._add(op)
         return op
 
@@ -251,7 +253,7 @@ class Graph:
         new = Operation(self, op.definition, op.name, tuple(inputs), op.attrs, control,
                         op.device if device is None else device,
                         op.colocation if colocation is None else colocation, op.source)
-        new.derived = op.derived
+        new.derived, new.overrides = op.derived, op.overrides
         new.outputs = tuple([Tensor(new, t.index, t.dtype, t.shape) for t in op.outputs])
         self._add(new)
         return new
@@ -408,6 +410,13 @@ class Graph:
         outer = frozenset[str]() if ignore_existing else self._scopes.colocation
         return Scope(self._scopes, "colocation", outer | {target.name})
 
+    def gradient_override_map(self, op_type_map: Mapping[str, str]) -> Scope:
+        """Operations below of these types take the gradients registered under these names (RegisterGradient)."""
+        if any(not isinstance(text, str) for pair in op_type_map.items() for text in pair):
+            raise errors.DtypeError(f"gradient_override_map: {op_type_map!r} is no map of names to names; give types of "
+                                    "operations and names of registered gradients")
+        return Scope(self._scopes, "overrides", {**(self._scopes.overrides or {}), **op_type_map})
+
     def derivation(self) -> Scope:
         """Operations below are gradients of others."""
         return Scope(self._scopes, "derived", True)
@@ -459,6 +468,7 @@ class Subgraph(Graph):
         self.results: list[Tensor] = []
         self.waits: dict[Operation, None] = {}
         self.seed, self.collections = outer.seed, outer.collections
+        self._scopes.overrides = outer._scopes.overrides
         self._arguments: dict[Tensor, Tensor] = {}      # the first `_count` of `_numbered`, which was `captures`
         self._numbered, self._count = self.captures, 0
 

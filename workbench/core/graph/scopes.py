@@ -16,6 +16,7 @@ class Scopes(threading.local):
         self.controls: tuple[Any, ...] = ()             # operations to wait for
         self.colocation: frozenset[str] = frozenset()   # names of operations
         self.derived = False                            # are they gradients of others?
+        self.overrides: dict[str, str] | None = None    # type of operation -> registered gradient to use instead of its own
 
 
 class Scope:

@@ -62,6 +62,9 @@ def analyze(value: Any) -> tuple[Structure, list[Any]]:
 
 
 def _open(value: Any) -> tuple[tuple[Any, ...], list[Any], Callable[[list[Any]], Any]] | None:
+    if hasattr(value, "__parts__"):      # of the user level: () -> (parts, function that makes a new one from new parts)
+        own, rebuilt = value.__parts__()
+        return tuple(range(len(own))), list(own), rebuilt
     if type(value) in _registered:
         parts, rebuild = _registered[type(value)]
         found = list(parts(value))

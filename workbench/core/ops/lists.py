@@ -312,8 +312,8 @@ def _(node: Operation, dy: Any) -> Any:
 
 @op("value? depth[] -> []", types="T int -> variant")
 def list_only(value: Any, depth: Any) -> Any:
-    """The gradient list that is `value` at `depth` from the head and zero elsewhere."""
-    return chain([value] + [None] * int(depth))
+    """The gradient list that is `value` at `depth` from the head and zero elsewhere; empty for a negative depth."""
+    return chain([value] + [None] * int(depth)) if depth >= 0 else EMPTY
 
 
 @list_only.gradient
@@ -324,7 +324,7 @@ def _(node: Operation, dy: Tensor) -> Any:
 @op("list? depth[] like? -> ?", types="variant int T -> T", shape=lambda inputs, attrs: [inputs[2].shape])
 def list_at(list: Any, depth: Any, like: Any) -> Any:
     """Element at `depth` from the head of a gradient list; zeros of the shape of `like` where it is missing."""
-    found = None if depth >= list.length else _at(list, list.length - 1 - int(depth), "list_at").head
+    found = None if not 0 <= depth < list.length else _at(list, list.length - 1 - int(depth), "list_at").head
     return _zeros(like) if found is None else found
 
 

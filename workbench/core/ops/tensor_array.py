@@ -1,0 +1,99 @@
+"""What a TensorArray needs beside immutable lists: places that are checked, elements never written, lengths evened out."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.graph.build import ops
+from workbench.core.graph.dtype import DType
+from workbench.core.graph.graph import Operation, Tensor
+from workbench.core.graph.opdef import op
+from workbench.core.graph.shape import Shape, as_shape
+
+
+@op("list? index[] size[] -> []", types="variant int int32 -> int32", differentiable=False)
+def tensor_array_place(list: Any, index: Any, size: Any, *, dynamic: bool) -> Any:
+    """`index`, where nothing was written yet and, unless `dynamic`, below `size`; InvalidArgumentError elsewhere."""
+    if index < 0 or (not dynamic and index >= size):
+        raise errors.InvalidArgumentError(f"TensorArray: Tried to write to index {int(index)} but array is not resizeable and "
+                                          f"size is: {int(size)}; make it larger or use dynamic_size=True")
+    if index < list.length and _element(list, int(index)) is not None:
+        raise errors.InvalidArgumentError(f"TensorArray: Could not write to TensorArray index {int(index)} because it has "
+                                          "already been written to; write each element once")
+    return np.asarray(index, np.int32)
+
+
+def _element(list: Any, index: int) -> Any:
+    cell = list
+    while cell.length > index + 1:
+        cell = cell.jump if cell.jump.length > index else cell.rest
+    return cell.head
+
+
+def _zeros(list: Any, dtype: DType, shape: Any, where: str) -> Any:
+    """What stands for an element that was never written: of the shape that is known, or of one that was written."""
+    known = as_shape(shape)
+    if known.known:
+        return np.zeros(known.static, dtype.numpy)
+    found = next((element for element in list if element is not None), None)
+    if found is None:
+        raise errors.InvalidArgumentError(f"TensorArray: {where}. Furthermore, the element shape is not fully defined: "
+                                          f"{known}; write it first, or give element_shape")
+    return np.zeros_like(found)
+
+
+def _one(inputs: Sequence[Tensor], attrs: Any) -> list[Shape]:
+    return [as_shape(attrs["shape"])]
+
+
+@op("list? index[] size[] -> ?", types="variant int int32 -> @dtype", shape=_one)
+def tensor_array_read(list: Any, index: Any, size: Any, *, dtype: DType, shape: Any = None) -> Any:
+    """Element `index`; zeros where nothing was written. InvalidArgumentError at or beyond the size."""
+    most = max(int(size), list.length)
+    if not 0 <= index < most:
+        raise errors.InvalidArgumentError(f"TensorArray: Tried to read from index {int(index)} but array size is: {most}; "
+                                          "read below its size")
+    found = _element(list, int(index)) if index < list.length else None
+    return _zeros(list, dtype, shape, f"Could not read from TensorArray index {int(index)}") if found is None else found
+
+
+@tensor_array_read.gradient
+def _(node: Operation, dy: Tensor) -> Any:
+    depth: Any = ops.list_length(node.inputs[0]) - ops.cast(node.inputs[1], "int32") - 1
+    return ops.list_only(dy, depth), None, None
+
+
+@op("list? size[] -> []", types="variant int32 -> variant")
+def tensor_array_filled(list: Any, size: Any, *, dtype: DType, shape: Any = None) -> Any:
+    """The list with `size` elements or more, zeros where nothing was written."""
+    missing = int(size) - list.length
+    if missing <= 0 and all(element is not None for element in list):
+        return list
+    zeros = _zeros(list, dtype, shape, "Could not read what was never written") if size or list.length else None
+    result = type(list)(None, None)
+    for element in [*list][::-1] + [None] * max(missing, 0):
+        result = type(list)(zeros if element is None else element, result)
+    return result
+
+
+@tensor_array_filled.gradient
+def _(node: Operation, dy: Tensor) -> Any:
+    return ops.list_drop(dy, ops.list_length(node.outputs[0]) - ops.list_length(node.inputs[0])), None
+
+
+@op("list? count[] -> []", types="variant int -> variant")
+def list_drop(list: Any, count: Any) -> Any:
+    """A gradient list without the `count` elements at its head; a negative count puts as many zeros there."""
+    for _ in range(int(count)):
+        list = list.rest if list.length else list
+    for _ in range(-int(count)):
+        list = type(list)(None, list)
+    return list
+
+
+@list_drop.gradient
+def _(node: Operation, dy: Tensor) -> Any:
+    return ops.list_drop(dy, -node.inputs[1]), None

@@ -1,0 +1,332 @@
+"""Layers as tf.contrib.layers and slim have them: variables `weights` and `biases`, normalizers, arg_scope."""
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from workbench import errors
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.graph import Tensor, get_default_graph
+from workbench.nn import layers
+from workbench.nn.arg_scope import add_arg_scope
+from workbench.nn.arguments import refuse
+from workbench.nn.initializers import Ones, Zeros, xavier_initializer
+from workbench.nn.scopes import get_variable, variable_scope
+from workbench.nn.variables import GraphKeys, Variable, add_to_collection, root_graph
+
+__all__ = ["avg_pool2d", "batch_norm", "bias_add", "convolution2d", "convolution2d_transpose", "dropout", "flatten",
+           "fully_connected", "instance_norm", "layer_norm", "max_pool2d", "model_variable", "separable_convolution2d",
+           "variable"]
+
+Activation = Callable[[Tensor], Tensor] | None
+
+
+def _listed(collections: Any, kind: str) -> list[str]:
+    """The collections of one kind of variables: a name, several, or a map from kinds to them."""
+    if isinstance(collections, dict):
+        collections = collections.get(kind)
+    return [collections] if isinstance(collections, str) else list(collections or ())
+
+
+@add_arg_scope
+def variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None, regularizer: Any = None,
+             trainable: bool = True, collections: Any = None, caching_device: Any = None, device: Any = None,
+             partitioner: Any = None, custom_getter: Any = None, use_resource: Any = None) -> Variable:
+    """get_variable on a device of its own choice; a global variable, in `collections` besides."""
+    keys = list(dict.fromkeys([*(collections or [GraphKeys.GLOBAL_VARIABLES]), GraphKeys.GLOBAL_VARIABLES]))
+    with get_default_graph().device(device or ""):
+        return get_variable(name, shape, dtype, initializer, regularizer, trainable, keys, caching_device, partitioner,
+                            custom_getter=custom_getter)
+
+
+@add_arg_scope
+def model_variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None, regularizer: Any = None,
+                   trainable: bool = True, collections: Any = None, caching_device: Any = None, device: Any = None,
+                   partitioner: Any = None, custom_getter: Any = None, use_resource: Any = None) -> Variable:
+    """A variable of the model: also in the collection MODEL_VARIABLES."""
+    keys = [*(collections or []), GraphKeys.GLOBAL_VARIABLES, GraphKeys.MODEL_VARIABLES]
+    return variable(name, shape, dtype, initializer, regularizer, trainable, keys, caching_device, device, partitioner,
+                    custom_getter)
+
+
+def _parameter(name: str, shape: Any, like: Tensor, initializer: Any, regularizer: Any, trainable: bool,
+               collections: Any) -> Variable:
+    made = initializer() if isinstance(initializer, type) else initializer
+    return model_variable(name, shape, like.dtype, made, regularizer, trainable, _listed(collections, name))
+
+
+def _done(y: Tensor, activation: Activation, collections: Any) -> Tensor:
+    y = y if activation is None else activation(y)
+    for key in _listed(collections, ""):
+        add_to_collection(key, y)
+    return y
+
+
+def _last(x: Tensor, where: str, axis: int = -1) -> int:
+    depth = x.shape.as_list()[axis] if x.shape.dims else None
+    if depth is None:
+        raise errors.ShapeError(f"{where}: inputs {x.name} has shape {x.shape}; its channels must be known: set_shape it")
+    return depth
+
+
+def _shifted(y: Tensor, units: int, like: Tensor, normalizer: Any, parameters: Any, initializer: Any, regularizer: Any,
+             trainable: bool, collections: Any, layout: str = "NHWC") -> Tensor:
+    """Normalized, or with `biases` added."""
+    if normalizer is not None:
+        return normalizer(y, **(parameters or {}))
+    if initializer is None:
+        return y
+    biases = _parameter("biases", [units], like, initializer, regularizer, trainable, collections)
+    return ops.bias_add(y, biases, data_format=layout)
+
+
+@add_arg_scope
+def fully_connected(inputs: Any, num_outputs: int, activation_fn: Activation = ops.relu, normalizer_fn: Any = None,
+                    normalizer_params: Any = None, weights_initializer: Any = xavier_initializer,
+                    weights_regularizer: Any = None, biases_initializer: Any = Zeros, biases_regularizer: Any = None,
+                    reuse: Any = None, variables_collections: Any = None, outputs_collections: Any = None,
+                    trainable: bool = True, scope: Any = None) -> Tensor:
+    """activation(inputs · weights + biases): floats [..., n] to [..., num_outputs]; with a normalizer instead of the biases.
+
+    New variables are added to `variables_collections` (a name, several, or a map from "weights" and "biases" to them), the
+    result to `outputs_collections`.
+    """
+    if not isinstance(num_outputs, int):
+        raise errors.InvalidArgumentError(f"fully_connected: num_outputs should be int, got {num_outputs}; pass a number")
+    x = convert(inputs)
+    depth = _last(x, "fully_connected")
+    with variable_scope(scope, "fully_connected", [inputs], reuse=reuse):
+        weights = _parameter("weights", [depth, num_outputs], x, _initializer(weights_initializer), weights_regularizer,
+                             trainable, variables_collections)
+        rank = x.shape.rank or 2
+        y = ops.matmul(x, weights) if rank == 2 else ops.tensordot(x, weights, [[rank - 1], [0]])
+        y = _shifted(y, num_outputs, x, normalizer_fn, normalizer_params, biases_initializer, biases_regularizer, trainable,
+                     variables_collections)
+        return _done(y, activation_fn, outputs_collections)
+
+
+def _initializer(given: Any) -> Any:
+    return given() if given is xavier_initializer or isinstance(given, type) else given
+
+
+def _pair(value: Any) -> list[int]:
+    return [value, value] if isinstance(value, int) else [int(v) for v in value]
+
+
+def _layout(data_format: str | None) -> str:
+    return "NCHW" if data_format in ("NCHW", "channels_first") else "NHWC"
+
+
+def _spread(pair: Sequence[int], layout: str) -> list[int]:
+    return [1, 1, *pair] if layout == "NCHW" else [1, *pair, 1]
+
+
+@add_arg_scope
+def convolution2d(inputs: Any, num_outputs: int, kernel_size: Any, stride: Any = 1, padding: str = "SAME",
+                  data_format: str | None = None, rate: Any = 1, activation_fn: Activation = ops.relu,
+                  normalizer_fn: Any = None, normalizer_params: Any = None, weights_initializer: Any = xavier_initializer,
+                  weights_regularizer: Any = None, biases_initializer: Any = Zeros, biases_regularizer: Any = None,
+                  reuse: Any = None, variables_collections: Any = None, outputs_collections: Any = None,
+                  trainable: bool = True, scope: Any = None) -> Tensor:
+    """Images filtered by `weights` [height, width, channels, num_outputs], dilated by `rate`; the rest as in
+    fully_connected."""
+    x, layout = convert(inputs), _layout(data_format)
+    depth = _last(x, "convolution2d", -1 if layout == "NHWC" else 1)
+    with variable_scope(scope, "Conv", [inputs], reuse=reuse):
+        weights = _parameter("weights", [*_pair(kernel_size), depth, num_outputs], x, _initializer(weights_initializer),
+                             weights_regularizer, trainable, variables_collections)
+        y = ops.conv2d(x, weights, _spread(_pair(stride), layout), padding.upper(), data_format=layout,
+                       dilations=_spread(_pair(rate), layout))
+        y = _shifted(y, num_outputs, x, normalizer_fn, normalizer_params, biases_initializer, biases_regularizer, trainable,
+                     variables_collections, layout)
+        return _done(y, activation_fn, outputs_collections)
+
+
+@add_arg_scope
+def convolution2d_transpose(inputs: Any, num_outputs: int, kernel_size: Any, stride: Any = 1, padding: str = "SAME",
+                            data_format: str = "NHWC", activation_fn: Activation = ops.relu, normalizer_fn: Any = None,
+                            normalizer_params: Any = None, weights_initializer: Any = xavier_initializer,
+                            weights_regularizer: Any = None, biases_initializer: Any = Zeros, biases_regularizer: Any = None,
+                            reuse: Any = None, variables_collections: Any = None, outputs_collections: Any = None,
+                            trainable: bool = True, scope: Any = None) -> Tensor:
+    """Images made larger by `stride`: the transpose of convolution2d, `weights` [height, width, num_outputs, channels]."""
+    x = convert(inputs)
+    if _layout(data_format) == "NCHW":
+        x = ops.transpose(x, [0, 2, 3, 1])
+    with variable_scope(scope, "Conv2d_transpose", [inputs], reuse=reuse):
+        size, step = _pair(kernel_size), _pair(stride)
+        weights = _parameter("weights", [*size, num_outputs, _last(x, "convolution2d_transpose")], x,
+                             _initializer(weights_initializer), weights_regularizer, trainable, variables_collections)
+        known, now = x.shape.as_list(), ops.shape(x)
+        grow = [max(s - t, 0) if padding.upper() == "VALID" else 0 for s, t in zip(size, step)]
+        output = [known[0] or now[0]] + [(known[a + 1] or now[a + 1]) * step[a] + grow[a] for a in (0, 1)]
+        y = ops.conv2d_transpose(x, weights, [*output, num_outputs], [1, *step, 1], padding.upper())
+        y = _shifted(y, num_outputs, x, normalizer_fn, normalizer_params, biases_initializer, biases_regularizer, trainable,
+                     variables_collections)
+        y = _done(y, activation_fn, outputs_collections)
+        return ops.transpose(y, [0, 3, 1, 2]) if _layout(data_format) == "NCHW" else y
+
+
+@add_arg_scope
+def separable_convolution2d(inputs: Any, num_outputs: int | None, kernel_size: Any, depth_multiplier: int, stride: Any = 1,
+                            padding: str = "SAME", data_format: str = "NHWC", rate: Any = 1,
+                            activation_fn: Activation = ops.relu, normalizer_fn: Any = None, normalizer_params: Any = None,
+                            weights_initializer: Any = xavier_initializer, weights_regularizer: Any = None,
+                            biases_initializer: Any = Zeros, biases_regularizer: Any = None, reuse: Any = None,
+                            variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True,
+                            scope: Any = None) -> Tensor:
+    """Each channel filtered by `depthwise_weights`, then mixed by `pointwise_weights`; without `num_outputs` not mixed."""
+    x, layout = convert(inputs), _layout(data_format)
+    depth = _last(x, "separable_convolution2d", -1 if layout == "NHWC" else 1)
+    with variable_scope(scope, "SeparableConv2d", [inputs], reuse=reuse):
+        def weights(name: str, shape: list[int]) -> Variable:
+            return _parameter(name, shape, x, _initializer(weights_initializer), weights_regularizer, trainable,
+                              variables_collections)
+        deep = weights("depthwise_weights", [*_pair(kernel_size), depth, depth_multiplier])
+        steps, outputs = _spread(_pair(stride), layout), num_outputs or depth * depth_multiplier
+        if num_outputs is None:
+            y = ops.depthwise_conv2d(x, deep, steps, padding.upper(), rate=_pair(rate), data_format=layout)
+        else:
+            mixing = weights("pointwise_weights", [1, 1, depth * depth_multiplier, num_outputs])
+            y = ops.separable_conv2d(x, deep, mixing, steps, padding.upper(), rate=_pair(rate), data_format=layout)
+        y = _shifted(y, outputs, x, normalizer_fn, normalizer_params, biases_initializer, biases_regularizer, trainable,
+                     variables_collections, layout)
+        return _done(y, activation_fn, outputs_collections)
+
+
+def _pooled(operation: Any, inputs: Any, kernel_size: Any, stride: Any, padding: str, data_format: str, collections: Any,
+            scope: Any, title: str) -> Tensor:
+    layout = _layout(data_format)
+    with get_default_graph().name_scope(scope or title):
+        y = operation(convert(inputs), _spread(_pair(kernel_size), layout), _spread(_pair(stride), layout), padding.upper(),
+                      data_format=layout)
+        return _done(y, None, collections)
+
+
+@add_arg_scope
+def max_pool2d(inputs: Any, kernel_size: Any, stride: Any = 2, padding: str = "VALID", data_format: str = "NHWC",
+               outputs_collections: Any = None, scope: Any = None) -> Tensor:
+    """The largest value of each window of images."""
+    return _pooled(ops.max_pool, inputs, kernel_size, stride, padding, data_format, outputs_collections, scope, "MaxPool2D")
+
+
+@add_arg_scope
+def avg_pool2d(inputs: Any, kernel_size: Any, stride: Any = 2, padding: str = "VALID", data_format: str = "NHWC",
+               outputs_collections: Any = None, scope: Any = None) -> Tensor:
+    """The mean of each window of images."""
+    return _pooled(ops.avg_pool, inputs, kernel_size, stride, padding, data_format, outputs_collections, scope, "AvgPool2D")
+
+
+@add_arg_scope
+def flatten(inputs: Any, outputs_collections: Any = None, scope: Any = None) -> Tensor:
+    """[batch, ...] to [batch, product of the rest]."""
+    with get_default_graph().name_scope(scope or "Flatten"):
+        return _done(layers.flatten(inputs), None, outputs_collections)
+
+
+@add_arg_scope
+def dropout(inputs: Any, keep_prob: Any = 0.5, noise_shape: Any = None, is_training: Any = True,
+            outputs_collections: Any = None, scope: Any = None) -> Tensor:
+    """While `is_training`, zero with probability 1 - keep_prob and the rest divided by keep_prob; else the inputs."""
+    with get_default_graph().name_scope(scope or "Dropout"):
+        return _done(layers.dropout(inputs, 1 - keep_prob, noise_shape, None, is_training), None, outputs_collections)
+
+
+@add_arg_scope
+def bias_add(inputs: Any, activation_fn: Activation = None, initializer: Any = Zeros, regularizer: Any = None,
+             reuse: Any = None, variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True,
+             data_format: str = "NHWC", scope: Any = None) -> Tensor:
+    """Inputs plus a variable `biases` [channels]."""
+    x, layout = convert(inputs), _layout(data_format)
+    depth = _last(x, "bias_add", -1 if layout == "NHWC" else 1)
+    with variable_scope(scope, "BiasAdd", [inputs], reuse=reuse):
+        biases = _parameter("biases", [depth], x, initializer, regularizer, trainable, variables_collections)
+        return _done(ops.bias_add(x, biases, data_format=layout), activation_fn, outputs_collections)
+
+
+@add_arg_scope
+def batch_norm(inputs: Any, decay: float = 0.999, center: bool = True, scale: bool = False, epsilon: float = 0.001,
+               activation_fn: Activation = None, param_initializers: Any = None, param_regularizers: Any = None,
+               updates_collections: Any = GraphKeys.UPDATE_OPS, is_training: Any = True, reuse: Any = None,
+               variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True,
+               batch_weights: Any = None, fused: Any = None, data_format: str = "NHWC",
+               zero_debias_moving_mean: bool = False, scope: Any = None, renorm: bool = False, renorm_clipping: Any = None,
+               renorm_decay: float = 0.99) -> Tensor:
+    """Batch normalization with moving averages `moving_mean` and `moving_variance`; `beta` with `center`, `gamma` with
+    `scale`. Their updates go to `updates_collections`; with None they are part of the result.
+
+    `fused` names a kernel, not a value. UnimplementedError for renorm, batch weights and zero debiasing.
+    """
+    refuse("batch_norm", "leave it out", batch_weights=batch_weights, renorm=renorm, renorm_clipping=renorm_clipping,
+                  zero_debias_moving_mean=zero_debias_moving_mean)
+    x, layout = convert(inputs), _layout(data_format)
+    axis = 1 if layout == "NCHW" else (x.shape.rank or 2) - 1
+    depth, made, rules = _last(x, "batch_norm", axis), param_initializers or {}, param_regularizers or {}
+    with variable_scope(scope, "BatchNorm", [inputs], reuse=reuse):
+        def vector(name: str, default: Any, trained: bool) -> Variable:
+            return _parameter(name, [depth], x, made.get(name, default), rules.get(name), trained, variables_collections)
+        beta = vector("beta", Zeros, trainable) if center else None
+        gamma = vector("gamma", Ones, trainable) if scale else None
+        mean, variance = vector("moving_mean", Zeros, False), vector("moving_variance", Ones, False)
+        others = [i for i in range(x.shape.rank or 0) if i != axis]
+        used = layers._when(is_training, lambda: tuple(ops.moments(x, others)), lambda: (mean.value(), variance.value()))
+        waits = _moving(used, (mean, variance), decay, is_training, updates_collections)
+        with get_default_graph().control_dependencies(waits):
+            view = [depth if i == axis else 1 for i in range(x.shape.rank or 0)]
+            shaped = [t if t is None else ops.reshape(convert(t), view) for t in (*used, beta, gamma)]
+            return _done(ops.batch_normalization(x, *shaped, epsilon), activation_fn, outputs_collections)
+
+
+def _moving(used: Any, averages: Iterable[Variable], decay: float, training: Any, collections: Any) -> list[Any]:
+    """Updates of the moving averages while training, put into the collections, or given back to wait for."""
+    if not isinstance(training, (Tensor, Variable)) and not training:
+        return []
+    steps = []
+    for average, now in zip(averages, used):
+        change = (average.value() - ops.stop_gradient(now)) * (1.0 - decay)
+        steps.append(average.assign_sub(change))
+    if collections is None:
+        return steps
+    for key in _listed(collections, ""):
+        for step in steps:
+            root_graph().add_to_collection(key, step)
+    return []
+
+
+@add_arg_scope
+def layer_norm(inputs: Any, center: bool = True, scale: bool = True, activation_fn: Activation = None, reuse: Any = None,
+               variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True,
+               begin_norm_axis: int = 1, begin_params_axis: int = -1, scope: Any = None) -> Tensor:
+    """Each example normalized over the axes from `begin_norm_axis` on. Source: Ba, Kiros, Hinton 2016."""
+    x = convert(inputs)
+    rank = x.shape.rank or 0
+    axes = list(range(begin_norm_axis % rank, rank))
+    shape = x.shape.as_list()[begin_params_axis % rank:]
+    if None in shape:
+        raise errors.ShapeError(f"layer_norm: inputs {x.name} has shape {x.shape}; the axes from {begin_params_axis} on must "
+                                "be known: set_shape it")
+    with variable_scope(scope, "LayerNorm", [inputs], reuse=reuse):
+        beta = _parameter("beta", shape, x, Zeros, None, trainable, variables_collections) if center else None
+        gamma = _parameter("gamma", shape, x, Ones, None, trainable, variables_collections) if scale else None
+        mean, variance = ops.moments(x, axes, keepdims=True)
+        return _done(ops.batch_normalization(x, mean, variance, beta, gamma, 1e-12), activation_fn, outputs_collections)
+
+
+@add_arg_scope
+def instance_norm(inputs: Any, center: bool = True, scale: bool = True, epsilon: float = 1e-6, activation_fn: Activation = None,
+                  param_initializers: Any = None, reuse: Any = None, variables_collections: Any = None,
+                  outputs_collections: Any = None, trainable: bool = True, data_format: str = "NHWC",
+                  scope: Any = None) -> Tensor:
+    """Each channel of each example normalized by itself. Source: Ulyanov, Vedaldi, Lempitsky 2016."""
+    x, layout, made = convert(inputs), _layout(data_format), param_initializers or {}
+    rank = x.shape.rank or 4
+    axis = 1 if layout == "NCHW" else rank - 1
+    depth = _last(x, "instance_norm", axis)
+    view = [depth if i == axis else 1 for i in range(rank)]
+    with variable_scope(scope, "InstanceNorm", [inputs], reuse=reuse):
+        def vector(name: str, default: Any) -> Tensor:
+            return ops.reshape(convert(_parameter(name, [depth], x, made.get(name, default), None, trainable,
+                                                  variables_collections)), view)
+        beta, gamma = vector("beta", Zeros) if center else None, vector("gamma", Ones) if scale else None
+        mean, variance = ops.moments(x, [i for i in range(1, rank) if i != axis], keepdims=True)
+        return _done(ops.batch_normalization(x, mean, variance, beta, gamma, epsilon), activation_fn, outputs_collections)

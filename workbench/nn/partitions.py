@@ -1,0 +1,105 @@
+"""Variables in parts: how they are cut, and the parts as one tensor."""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from workbench import errors
+from workbench.core.graph.build import install_operators, ops
+from workbench.core.graph.dtype import DType, as_dtype
+from workbench.core.graph.graph import Tensor
+from workbench.core.graph.shape import Shape, as_shape
+from workbench.nn.variables import Variable
+
+__all__ = ["PartitionedVariable", "fixed_size_partitioner", "min_max_variable_partitioner", "variable_axis_size_partitioner"]
+
+Partitioner = Callable[..., list[int]]
+
+
+class PartitionedVariable:
+    """Variables that are the parts of one along `axis`; as a tensor they are joined, as a list they are the parts."""
+
+    def __init__(self, name: str, parts: Sequence[Variable], shape: Sequence[int], axis: int) -> None:
+        self.name, self._parts, self.shape, self._axis = name, list(parts), as_shape(list(shape)), axis
+
+    @property
+    def dtype(self) -> DType:
+        """That of its parts."""
+        return self._parts[0].dtype
+
+    def get_shape(self) -> Shape:
+        """The shape of the whole."""
+        return self.shape
+
+    def as_tensor(self) -> Tensor:
+        """The parts joined, as they are after the control dependencies in force."""
+        joined: Tensor = ops.concat([part.value() for part in self._parts], axis=self._axis)
+        return joined
+
+    def __tensor__(self) -> Tensor:
+        return self.as_tensor()
+
+    def __iter__(self) -> Iterator[Variable]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def _get_variable_list(self) -> list[Variable]:
+        return list(self._parts)
+
+    def _get_partitions(self) -> list[int]:
+        return [len(self._parts) if axis == self._axis else 1 for axis in range(self.shape.rank or 0)]
+
+    @property
+    def initializer(self) -> list[Any]:
+        """The initializers of the parts."""
+        return [part.initializer for part in self._parts]
+
+    def __repr__(self) -> str:
+        return f"<PartitionedVariable {self.name} {self.dtype.name}{self.shape} in {len(self._parts)} parts>"
+
+
+install_operators(PartitionedVariable)
+
+
+def fixed_size_partitioner(num_shards: int, axis: int = 0) -> Partitioner:
+    """`num_shards` parts along `axis`, at most one for each row."""
+    def partitioner(shape: Any, **_options: Any) -> list[int]:
+        dims = list(as_shape(shape).static)
+        return [min(num_shards, dims[axis]) if i == axis else 1 for i in range(len(dims))]
+    return partitioner
+
+
+def variable_axis_size_partitioner(max_shard_bytes: int, axis: int = 0, bytes_per_string_element: int = 16,
+                                   max_shards: int | None = None) -> Partitioner:
+    """As many parts along `axis` as make none larger than `max_shard_bytes`, but no more than `max_shards`."""
+    if max_shard_bytes < 1 or bytes_per_string_element < 1 or (max_shards is not None and max_shards < 1):
+        raise errors.InvalidArgumentError(f"variable_axis_size_partitioner: max_shard_bytes is {max_shard_bytes}, max_shards "
+                                          f"{max_shards}; use positive numbers")
+
+    def partitioner(shape: Any, dtype: Any) -> list[int]:
+        dims = list(as_shape(shape).static)
+        size = bytes_per_string_element if as_dtype(dtype).name == "string" else as_dtype(dtype).size
+        row = size * math.prod(dims) // max(dims[axis], 1)
+        rows = max(1, max_shard_bytes // max(row, 1))
+        count = min(math.ceil(dims[axis] / rows), max_shards or dims[axis])
+        return [count if i == axis else 1 for i in range(len(dims))]
+    return partitioner
+
+
+def min_max_variable_partitioner(max_partitions: int = 1, axis: int = 0, min_slice_size: int = 256 << 10,
+                                 bytes_per_string_element: int = 16) -> Partitioner:
+    """Up to `max_partitions` parts along `axis`, none smaller than `min_slice_size` bytes."""
+    if max_partitions < 1 or min_slice_size < 1 or bytes_per_string_element < 1:
+        raise errors.InvalidArgumentError(f"min_max_variable_partitioner: max_partitions is {max_partitions} and "
+                                          f"min_slice_size {min_slice_size}; use positive numbers")
+
+    def partitioner(shape: Any, dtype: Any) -> list[int]:
+        dims = list(as_shape(shape).static)
+        size = bytes_per_string_element if as_dtype(dtype).name == "string" else as_dtype(dtype).size
+        count = max(1, min(math.ceil(size * math.prod(dims) / min_slice_size), max_partitions, dims[axis]))
+        return [count if i == axis else 1 for i in range(len(dims))]
+    return partitioner
+

@@ -1,0 +1,38 @@
+"""Weights of losses and metrics: a scalar, or of the rank of the values with each length theirs or 1."""
+from __future__ import annotations
+
+from typing import Any
+
+from workbench import errors
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.graph import Tensor, get_default_graph
+
+__all__ = ["checked_weights"]
+
+
+def checked_weights(weights: Any, values: Tensor, where: str, dtype: Any = None) -> Tensor:
+    """`weights` as a tensor (of `dtype`, by default the values'); ShapeError (a ValueError) where they do not fit, checked in
+    the step where shapes are unknown."""
+    tensor = ops.cast(convert(weights), values.dtype if dtype is None else dtype)
+    mine, theirs = tensor.shape, values.shape
+    if mine.rank == 0:
+        return tensor
+    if mine.rank is not None and theirs.rank is not None:
+        pairs = list(zip(mine.as_list(), theirs.as_list()))
+        if mine.rank != theirs.rank or any(a not in (1, b) and None not in (a, b) for a, b in pairs):
+            raise errors.ShapeError(f"{where}: weights can not be broadcast to values. values.shape={theirs}, weights.shape="
+                                    f"{mine}; pass a scalar, or the rank of the values with lengths of theirs or 1")
+        if all(a == 1 or (a is not None and a == b) for a, b in pairs):
+            return tensor
+    with get_default_graph().control_dependencies([_check(tensor, values)]):
+        return ops.identity(tensor)
+
+
+def _check(weights: Tensor, values: Tensor) -> Any:
+    mine, theirs = ops.shape(weights), ops.shape(values)
+    scalar, ranks = ops.equal(ops.rank(weights), 0), ops.equal(ops.rank(weights), ops.rank(values))
+
+    def lengths() -> Any:
+        return ops.reduce_all(ops.logical_or(ops.equal(mine, 1), ops.equal(mine, theirs)))
+    fits = ops.cond(scalar, lambda: ops.constant(True), lambda: ops.cond(ranks, lengths, lambda: ops.constant(False)))
+    return ops.Assert(fits, ["weights can not be broadcast to values: weights.shape, values.shape", mine, theirs])

@@ -1,0 +1,105 @@
+"""tf.contrib: what programs used of it, on our layers, cells, losses and estimators."""
+from __future__ import annotations
+
+from typing import Any
+
+import workbench as wb
+from workbench import nn, train
+from workbench.core.graph.build import ops
+from workbench.io import mnist_tutorial, tables, vocabulary
+from workbench.nn import (
+    arg_scope,
+    contrib_framework,
+    contrib_layers,
+    contrib_more,
+    initializers,
+    layers,
+    losses,
+    metrics,
+    rnn_cell,
+    seq2seq,
+)
+from workbench.tf1.missing import Namespace
+from workbench.tf1.spelling import overlay, predictions_first, spelled
+from workbench.train import learn, optimize
+
+__all__ = ["contrib"]
+
+
+def _names(*modules: Any) -> dict[str, Any]:
+    return {name: getattr(module, name) for module in modules for name in module.__all__}
+
+
+# losses, with the predictions first
+
+def _hinge(logits: Any, labels: Any = None, scope: str | None = None) -> Any:
+    """max(0, 1 - (2 · labels - 1) · logits), element by element: here, hinge_loss is not reduced."""
+    with wb.name_scope(scope, "hinge_loss"):
+        x = wb.convert_to_tensor(logits)
+        return ops.relu(1.0 - (2.0 * ops.cast(wb.convert_to_tensor(labels), x.dtype) - 1.0) * x)
+
+
+def _from_predictions(name: str, words: str) -> Any:
+    return spelled(getattr(losses, name), words)
+
+
+_losses = Namespace(**{**_names(losses), "hinge_loss": _hinge, **{
+    name: _from_predictions(name, words) for name, words in {
+        "absolute_difference": "predictions labels weights scope", "log_loss": "predictions labels weights epsilon scope",
+        "cosine_distance": "predictions labels dim=axis weights scope axis",
+        "mean_squared_error": "predictions labels weights scope",
+        "mean_pairwise_squared_error": "predictions labels weights scope",
+        "sigmoid_cross_entropy": "logits multi_class_labels weights label_smoothing scope",
+        "softmax_cross_entropy": "logits onehot_labels weights label_smoothing scope",
+        "sparse_softmax_cross_entropy": "logits labels weights scope"}.items() if hasattr(losses, name)}})
+
+# layers
+
+_layers = Namespace(
+    **_names(contrib_layers, contrib_more), conv2d=contrib_layers.convolution2d,
+    conv2d_transpose=contrib_layers.convolution2d_transpose, separable_conv2d=contrib_layers.separable_convolution2d,
+    embed_sequence=layers.embed_sequence, OPTIMIZER_CLS_NAMES=optimize.OPTIMIZER_CLS_NAMES,
+    optimize_loss=optimize.optimize_loss, real_valued_column=learn.real_valued_column,
+    infer_real_valued_columns=learn.infer_real_valued_columns_from_input,
+    variance_scaling_initializer=initializers.contrib_variance_scaling, xavier_initializer=initializers.xavier_initializer,
+    xavier_initializer_conv2d=initializers.xavier_initializer)
+del vars(_layers)["variable"], vars(_layers)["model_variable"]
+
+_framework = Namespace(
+    **_names(arg_scope, contrib_framework), variable=contrib_layers.variable, model_variable=contrib_layers.model_variable,
+    assert_same_float_dtype=wb.assert_same_float_dtype, assert_scalar=wb.assert_scalar,
+    create_global_step=train.create_global_step, get_global_step=train.get_global_step,
+    get_or_create_global_step=train.get_or_create_global_step, is_non_decreasing=wb.is_non_decreasing,
+    is_numeric_tensor=wb.is_numeric_tensor, is_strictly_increasing=wb.is_strictly_increasing,
+    zero_initializer=lambda ref, use_locking=True, name="zero_initializer": ref.assign(ops.zeros_like(ref.value())))
+
+_slim = Namespace(
+    **{name: value for name, value in vars(_layers).items() if name not in (
+        "relu", "relu6", "linear", "maxout", "optimize_loss", "OPTIMIZER_CLS_NAMES", "real_valued_column")},
+    convolution=contrib_layers.convolution2d, losses=_losses, layers=_layers,
+    **{name: vars(_framework)[name] for name in (
+        "add_arg_scope", "add_model_variable", "arg_scope", "assign_from_values", "assign_from_values_fn",
+        "create_global_step", "filter_variables", "get_global_step", "get_local_variables", "get_model_variables",
+        "get_or_create_global_step", "get_trainable_variables", "get_unique_variable", "get_variable_full_name",
+        "get_variables", "get_variables_by_name", "get_variables_by_suffix", "get_variables_to_restore", "has_arg_scope",
+        "local_variable", "model_variable", "variable")},
+    add_loss=losses.add_loss)
+
+contrib = Namespace(
+    framework=_framework, layers=_layers, losses=_losses, slim=_slim,
+    learn=overlay(
+        learn,
+        datasets=Namespace(base=tables, load_dataset=tables.load_dataset, load_iris=tables.load_iris, mnist=mnist_tutorial),
+        preprocessing=Namespace(ByteProcessor=vocabulary.ByteProcessor, CategoricalVocabulary=vocabulary.CategoricalVocabulary,
+                                VocabularyProcessor=vocabulary.VocabularyProcessor, tokenizer=vocabulary.tokenizer),
+        metric_spec=Namespace(MetricSpec=learn.MetricSpec),
+        python=Namespace(learn=Namespace(estimators=Namespace(model_fn=Namespace(
+            ModeKeys=learn.ModeKeys, ModelFnOps=learn.ModelFnOps))))),
+    legacy_seq2seq=seq2seq,
+    metrics=Namespace(
+        confusion_matrix=metrics.confusion_matrix, streaming_mean=metrics.mean,
+        **{f"streaming_{name}": predictions_first(getattr(metrics, name))
+           for name in metrics.__all__ if name not in ("confusion_matrix", "mean")}),
+    seq2seq=Namespace(sequence_loss=seq2seq.batch_sequence_loss),
+    rnn=Namespace(**{name: getattr(rnn_cell, name) for name in rnn_cell.__all__}, static_rnn=nn.static_rnn,
+                  static_bidirectional_rnn=nn.static_bidirectional_rnn))

@@ -1,0 +1,183 @@
+"""Functions of `tf` whose parameters TensorFlow calls otherwise, and those that are a few of ours."""
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping
+from typing import Any
+
+import numpy as np
+
+import workbench as wb
+from workbench import errors
+from workbench.core.graph.build import IndexedSlices, convert, ops
+from workbench.core.graph.dtype import to_array
+from workbench.core.graph.graph import Tensor
+from workbench.core.graph.shape import as_shape
+from workbench.nn import partitions, templates, variables
+from workbench.tf1.spelling import spelled
+
+__all__ = ["FUNCTIONS", "install"]
+
+_WORDS = """
+    Print: input_ data message first_n summarize name
+    accumulate_n: inputs=values ?shape ?tensor_dtype name
+    add_n: inputs=values name
+    as_dtype: type_value=value
+    boolean_mask: tensor mask name axis
+    check_numerics: tensor=x message name
+    cholesky: input=x name
+    count_nonzero: input_tensor=x axis keep_dims=keepdims dtype name reduction_indices=axis keepdims
+    device: device_name_or_function=request
+    diag: diagonal=x name
+    diag_part: input=x name
+    gather: params indices ?validate_indices name axis
+    is_variable_initialized: ref=variable ?name
+    matrix_band_part: input=x num_lower num_upper name
+    matrix_determinant: input=x name
+    norm: tensor=x ord axis keep_dims=keepdims name keepdims
+    ones_like: tensor dtype name ?optimize
+    reverse_sequence: input=x seq_lengths seq_axis batch_axis name seq_dim=seq_axis batch_dim=batch_axis
+    scan: fn elems initializer parallel_iterations back_prop swap_memory infer_shape name reverse
+    sparse_reduce_sum: sp_input axis keep_dims=keepdims ?reduction_axes keepdims
+    zeros_like: tensor dtype name ?optimize
+"""
+
+_LINALG = {"cholesky": "input=x name", "det": "input=x name", "band_part": "input=x num_lower num_upper name",
+           "tensor_diag": "diagonal=x name", "tensor_diag_part": "input=x name",
+           "norm": "tensor=x ord axis keep_dims=keepdims name keepdims"}
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **{name: getattr(partitions, name) for name in partitions.__all__ if name != "PartitionedVariable"},
+    "make_template": templates.make_template}
+"""Name -> function, for the namespace `tf`."""
+
+
+def _offered(function: Callable[..., Any]) -> Callable[..., Any]:
+    FUNCTIONS[function.__name__.rstrip("_")] = function
+    return function
+
+
+def install(names: MutableMapping[str, Any]) -> None:
+    """Put TensorFlow's spelling, and the functions below, into a namespace."""
+    for line in _WORDS.strip().splitlines():
+        name, _, words = line.strip().partition(":")
+        names[name] = spelled(names[name], words)
+    names.update(FUNCTIONS)
+    linalg = vars(names["linalg"])
+    for name, words in _LINALG.items():
+        linalg[name] = spelled(linalg[name], words)
+
+
+@_offered
+def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Const", verify_shape: bool = False) -> Tensor:
+    """A constant; the last of too few values fills the rest of `shape`, unless `verify_shape`, which is a TypeError then."""
+    if shape is None:
+        return wb.ops.constant(value, dtype, name=name)
+    wanted = [int(d) for d in as_shape(shape).static]
+    array = to_array(value, None if dtype is None else wb.as_dtype(dtype), "constant")
+    if verify_shape and list(array.shape) != wanted:
+        raise TypeError(f"constant: Expected Tensor's shape: {tuple(wanted)}, got {array.shape}.")
+    count = int(np.prod(wanted))
+    if 1 < array.size < count:
+        array = np.concatenate([array.reshape(-1), np.repeat(array.reshape(-1)[-1:], count - array.size)])
+        value = array.reshape(wanted)
+    return wb.ops.constant(value, dtype, shape=wanted, name=name)
+
+
+@_offered
+def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, strict: bool = False, name: str | None = None,
+         fn1: Any = None, fn2: Any = None) -> Any:
+    """cond; without `strict` a list of one is given as that one. `fn1` and `fn2` are the names before 1.2."""
+    chosen = [old if new is None else new for new, old in ((true_fn, fn1), (false_fn, fn2))]
+    if (true_fn is not None and fn1 is not None) or (false_fn is not None and fn2 is not None):
+        raise TypeError("cond(): true_fn and fn1, false_fn and fn2 are the same; pass one of each")
+    if isinstance(pred, bool):
+        raise TypeError("pred must not be a Python bool")
+    found = ops.cond(pred, *chosen, name=name)
+    single = isinstance(found, (list, tuple)) and len(found) == 1 and not hasattr(found, "_fields")
+    return found[0] if single and not strict else found
+
+
+@_offered
+def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, adjoint_a: bool = False,
+           adjoint_b: bool = False, a_is_sparse: bool = False, b_is_sparse: bool = False, name: str | None = None) -> Tensor:
+    """The matrix product; `adjoint` also conjugates. That a matrix is mostly zeros changes no value."""
+    if (transpose_a and adjoint_a) or (transpose_b and adjoint_b):
+        raise errors.InvalidArgumentError("matmul: Only one of transpose_a and adjoint_a can be True, and of transpose_b and "
+                                          "adjoint_b; leave one out")
+    first, second = (_conjugated(convert(x)) if adjoint else x for x, adjoint in ((a, adjoint_a), (b, adjoint_b)))
+    return ops.matmul(first, second, transpose_a=transpose_a or adjoint_a, transpose_b=transpose_b or adjoint_b, name=name)
+
+
+def _conjugated(x: Tensor) -> Tensor:
+    return ops.conj(x) if x.dtype.kind == "complex" else x
+
+
+@_offered
+def op_scope(values: Any, name: str | None, default_name: str | None = None) -> Any:
+    """name_scope, with the values first."""
+    return wb.name_scope(name, default_name, values)
+
+
+@_offered
+def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
+    """(seed of the graph, seed of an operation) as random operations use them."""
+    graph = variables.root_graph()
+    if graph.seed is not None:
+        return graph.seed, len(graph.operations) if op_seed is None else op_seed
+    return (87654321, op_seed) if op_seed is not None else (None, None)
+
+
+@_offered
+def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """A sparse tensor as it is, anything else as a tensor."""
+    if isinstance(value, wb.SparseTensorValue):
+        value = wb.SparseTensor(value.indices, value.values, value.dense_shape)
+    return value if isinstance(value, wb.SparseTensor) else wb.convert_to_tensor(value, dtype, name)
+
+
+@_offered
+def convert_to_tensor_or_indexed_slices(value: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """Indexed slices as they are, anything else as a tensor."""
+    return value if isinstance(value, IndexedSlices) else wb.convert_to_tensor(value, dtype, name)
+
+
+@_offered
+def count_up_to(ref: Any, limit: int, name: str | None = None) -> Tensor:
+    """Add 1 to an integer variable and give the value before; OutOfRangeError once it is `limit`."""
+    with wb.name_scope(name, "CountUpTo"):
+        return ref.count_up_to(limit)
+
+
+@_offered
+def tables_initializer(name: str = "init_all_tables") -> Any:
+    """An operation that initialises every lookup table of the graph."""
+    return wb.group(*wb.get_collection("table_initializer"), name=name)
+
+
+initialize_all_tables = tables_initializer
+FUNCTIONS["initialize_all_tables"] = tables_initializer
+
+
+@_offered
+def moving_average_variables(scope: str | None = None) -> list[Any]:
+    """The variables whose moving averages are kept."""
+    return wb.get_collection(wb.GraphKeys.MOVING_AVERAGE_VARIABLES, scope)
+
+
+@_offered
+def no_regularizer(_: Any) -> None:
+    """None: no loss, whatever the scope's regularizer."""
+    return
+
+
+@_offered
+def register_tensor_conversion_function(base_type: Any, conversion_func: Any, priority: int = 100) -> None:
+    """Let values of `base_type` be used as tensors: `conversion_func(value, dtype, name, as_ref)` makes one."""
+    def tensor(self: Any) -> Tensor:
+        return conversion_func(self, None, None, False)
+    for kind in base_type if isinstance(base_type, tuple) else (base_type,):
+        try:
+            kind.__tensor__ = tensor
+        except TypeError as error:
+            raise errors.UnimplementedError(f"register_tensor_conversion_function: {kind.__name__} is a built-in type, which "
+                                            "takes no conversion; make a class of your own") from error
