@@ -37,7 +37,7 @@ def test_every_reduction(weights, reduction):
 
 @pytest.mark.parametrize("weights", [[1.0, 2.0, 3.0], [1.0], [[1.0, 2.0]], [[[1.0]]]])
 def test_weights_that_do_not_fit_are_refused_while_building_and_in_the_step(weights):
-    with pytest.raises(ValueError, match=r"weights can not be broadcast to values. values.shape=\[2, 3\], weights.shape"):
+    with pytest.raises(ValueError, match=r"weights can not be broadcast to values. values.shape=\[2,3\], weights.shape"):
         losses.compute_weighted_loss(VALUES, weights)
     fed = wb.placeholder("float32", None)
     loss = losses.compute_weighted_loss(VALUES, fed)

@@ -78,7 +78,7 @@ def by_thresholds(labels: Any, predictions: Any, thresholds: Sequence[float], we
     scale = ops.ones_like(scores) if weights is None else ops.ones_like(scores) * checked_weights(weights, scores, "metric")
     row = ops.reshape(scores, [1, -1])
     truth = ops.reshape(ops.cast(ops.cast(convert(labels), "bool"), "float32"), [1, -1])
-    above = ops.cast(row > convert(np.float32(list(thresholds))[:, None]), "float32")
+    above = ops.cast(row > convert(np.array(list(thresholds), np.float32)[:, None]), "float32")
     parts = {"tp": above * truth, "fn": (1.0 - above) * truth, "tn": (1.0 - above) * (1.0 - truth), "fp": above * (1.0 - truth)}
     names = {"tp": "true_positives", "fn": "false_negatives", "tn": "true_negatives", "fp": "false_positives"}
     counters = {kind: counter(names[kind], [len(thresholds)]) for kind in kinds}
