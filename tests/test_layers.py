@@ -71,6 +71,14 @@ LAYERS = (
     ("engine", "core"),
     ("layers and losses", "nn.*"),
     ("training", "train.*"),
+    ("schemas", "formats.schema"),
+    ("messages", "formats.messages"),
+    ("values as messages", "formats.values"),
+    ("twins of operations", "formats.twins formats.frames"),
+    ("families of twins", "formats.families.*"),
+    ("graphs as data", "formats.writer formats.reader"),
+    ("files of graphs", "formats.graph_util"),
+    ("formats", "formats"),
     ("accounts of a run", "viz.accounting viz.verdict viz.palette viz.units"),
     ("cluster", "cluster.*"),
     ("views", "viz.*"),
@@ -82,7 +90,8 @@ LAYERS = (
 )
 
 # Modules of one of these may import each other, without cycles.
-PACKAGES = "core.ops.* core.kernels.* core.passes.* nn.* train.* cluster.* viz.* widgets.* io.* commands.* tf1.*"
+PACKAGES = ("formats.families.* core.ops.* core.kernels.* core.passes.* nn.* train.* cluster.* viz.* widgets.* io.* commands.* "
+            "tf1.*")
 
 # Library -> who may import it; an empty right side means nobody.
 OWNERS = (
@@ -99,6 +108,7 @@ OWNERS = (
     ("msgpack", "core.graph.serial cluster.*"),
     ("rich", "commands.* cli"),
     ("typer click", "cli"),
+    ("google", "formats.messages"),
     ("pickle cloudpickle dill marshal shelve joblib", ""),
     ("tensorflow torch jax numba", ""),
 )

@@ -17,7 +17,7 @@ import tensorflow.compat.v1 as tf1
 
 x = tf.placeholder(tf.float32, [None, 3])
 y = tf.nn.reluu(x)
-graph = tf.import_graph_def(tf1.GraphDef())
+graph = tf.load_op_library(tf1.ProfilerDef())
 cell = rnn.BasicLSTMCell(3)
 z = tf.Variable(0).assign(1)
 """
@@ -27,7 +27,7 @@ z = tf.Variable(0).assign(1)
     (lambda: tf.reduce_summ, "workbench.tf1: tf.reduce_summ is not offered; the nearest names are reduce_sum"),
     (lambda: tf.nn.softmaxx, "workbench.tf1: tf.nn.softmaxx is not offered; the nearest names are softmax"),
     (lambda: tf.contrib.layers.fully_conected, "tf.contrib.layers.fully_conected is not offered; the nearest names are fully_"),
-    (lambda: tf.import_graph_def, "tf.import_graph_def is not offered; use instead: build the graph again"),
+    (lambda: tf.load_op_library, "tf.load_op_library is not offered; use instead: the decorator wb.op"),
     (lambda: tf.zzzzqqq, "tf.zzzzqqq is not offered; nothing here comes near")])
 def test_a_missing_name_raises_one_line(use, text):
     with pytest.raises(AttributeError) as error:
@@ -36,14 +36,14 @@ def test_a_missing_name_raises_one_line(use, text):
 
 
 def test_hasattr_still_answers():
-    assert not hasattr(tf, "import_graph_def") and hasattr(tf, "matmul") and not hasattr(tf.nn, "nothing")
+    assert not hasattr(tf, "load_op_library") and hasattr(tf, "matmul") and not hasattr(tf.nn, "nothing")
 
 
 def test_what_a_program_needs_is_listed_with_its_lines(tmp_path):
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)
     found = needs(path, tf)
-    assert [(n.line, n.name) for n in found if n.why] == [(7, "tf.nn.reluu"), (8, "tf.GraphDef"), (8, "tf.import_graph_def")]
+    assert [(n.line, n.name) for n in found if n.why] == [(7, "tf.nn.reluu"), (8, "tf.ProfilerDef"), (8, "tf.load_op_library")]
     offered = {need.name for need in found if not need.why}
     assert offered == {"tf.placeholder", "tf.float32", "tf.contrib.rnn", "tf.contrib.rnn.BasicLSTMCell", "tf.Variable",
                        "tf.examples.tutorials.mnist.input_data"}

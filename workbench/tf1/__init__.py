@@ -16,6 +16,7 @@ from workbench.nn import metrics as _metrics
 from workbench.nn import seq2seq as _seq2seq
 from workbench.tf1 import families as _families
 from workbench.tf1 import functions as _functions
+from workbench.tf1 import graphs as _graphs
 from workbench.tf1 import missing as _missing
 from workbench.tf1 import names as _names
 from workbench.tf1 import namespaces as _small
@@ -184,9 +185,16 @@ train = _Train(**vars(_overlay(      # type: ignore[assignment]
 
     _train,
     SummaryWriter=_wb.summary.FileWriter,
+    get_global_step=_train.get_or_create_global_step,
+    write_graph=_graphs.graph_util.write_graph,
 )))
 errors = _small.errors      # type: ignore[assignment]
 OpError = _wb.errors.Error
+
+# graphs as data
+_graphs.install()
+import_graph_def = _graphs.import_graph_def
+graph_util = _overlay(_graphs.graph_util)
 
 # summaries before 0.12
 histogram_summary = _renamed(_wb.summary.histogram, tag="name")
@@ -234,4 +242,6 @@ _placed(_Namespace(**{name: value for name, value in globals().items() if not na
 
 
 def __getattr__(name: str) -> _Any:
+    if name in _graphs.MESSAGES:
+        return _graphs.message(name)
     raise AttributeError(_missing.unknown(f"tf.{name}", globals()))

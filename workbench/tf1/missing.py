@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 __all__ = ["Namespace", "Need", "nearest", "needs", "unknown"]
 
 INSTEAD = {
-    "import_graph_def": "build the graph again by the code that made it",
-    "GraphDef": "the code that makes the graph, and train.Saver for its variables",
     "contrib.learn.TensorFlowEstimator": "contrib.learn.Estimator",
     "load_op_library": "the decorator wb.op, which makes operations from Python",
     "profiler": "the report (`workbench train --report`) and the Workbench panel",

@@ -1,0 +1,212 @@
+"""GraphDef in and out: names, control flow, state, input_map, parts, files, and one error for whatever is wrong."""
+from __future__ import annotations
+
+import pytest
+
+import workbench.tf1 as tf
+from workbench import errors
+from workbench.formats import graph_util
+
+
+def made(function):
+    """(GraphDef, what the function returned) of a graph of its own."""
+    with tf.Graph().as_default() as graph:
+        found = function()
+        return graph.as_graph_def(), found
+
+
+def ran(proto, fetches, feeds=None, before=()):
+    """The values of `fetches` (names) in a session on the imported graph, after running `before` once."""
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(proto, name="")
+        with tf.Session(graph=graph) as session:
+            session.run(list(before))
+            return session.run(fetches, feeds)
+
+
+def product():
+    x = tf.placeholder(tf.float32, [None, 2], name="x")
+    return tf.matmul(x, tf.constant([[1.0], [2.0]], name="w"), name="y")
+
+
+def test_a_graph_and_its_text_compute_the_same():
+    proto, _ = made(product)
+    assert [(node.name, node.op) for node in proto.node] == [("x", "Placeholder"), ("w", "Const"), ("y", "MatMul")]
+    text = tf.GraphDef.FromString(proto.SerializeToString())
+    assert ran(text, "y:0", {"x:0": [[3, 4]]}).tolist() == [[11]]
+
+
+def test_shapes_version_and_node_def():
+    with tf.Graph().as_default() as graph:
+        y = product()
+        assert graph.version == 3
+        assert [node.name for node in graph.as_graph_def(from_version=2).node] == ["y"]
+        shape = graph.as_graph_def(add_shapes=True).node[-1].attr["_output_shapes"].list.shape[0]
+        assert [d.size for d in shape.dim] == [-1, 1]
+        assert y.op.node_def.op == "MatMul" and list(y.op.node_def.input) == ["x", "w"]
+
+
+def test_returned_elements_and_replaced_inputs():
+    proto, _ = made(product)
+    with tf.Graph().as_default(), tf.Session() as session:
+        y, op = tf.import_graph_def(proto, input_map={"x:0": tf.constant([[1.0, 1.0]])}, return_elements=["y:0", "y"])
+        assert y.name == "import/y:0" and op is y.op
+        again, = tf.import_graph_def(proto, {"x": [[2.0, 2.0]]}, ["y:0"], name="again")
+        assert again.name == "again/y:0"
+        assert [v.tolist() for v in session.run([y, again])] == [[[3]], [[6]]]
+
+
+def test_loops_branches_and_variables_travel():
+    def build():
+        w = tf.get_variable("w", initializer=tf.constant(2.0))
+        n = tf.placeholder(tf.int32, [], name="n")
+        i, total = tf.while_loop(lambda i, t: i < n, lambda i, t: [i + 1, t * w], [tf.constant(0), tf.constant(1.0)])
+        tf.identity(tf.cond(total > 5.0, lambda: -total, lambda: total), name="out")
+        with tf.control_dependencies([tf.assign(w, 3.0, name="change")]):
+            tf.identity(i, name="changed")
+        return tf.global_variables_initializer().name
+    proto, init = made(build)
+    assert {"Enter", "Merge", "Switch", "NextIteration", "Exit", "VarHandleOp"} <= {node.op for node in proto.node}
+    assert ran(proto, "out:0", {"n:0": 2}, [init]) == 4
+    assert ran(proto, "out:0", {"n:0": 3}, [init]) == -8
+    assert ran(proto, "out:0", {"n:0": 1}, [init, ]) == 2
+
+
+def test_a_loop_variable_may_grow():
+    def build():
+        x = tf.placeholder(tf.float32, [None, 1], name="x")
+        grown = tf.while_loop(lambda v: tf.shape(v)[0] < 5, lambda v: tf.concat([v, v], 0), [x],
+                              shape_invariants=[tf.TensorShape([None, 1])])
+        tf.identity(grown, name="out")
+    proto, _ = made(build)
+    assert ran(proto, "out:0", {"x:0": [[1], [2]]}).shape == (8, 1)
+
+
+def test_queues_travel():
+    def build():
+        queue = tf.FIFOQueue(10, [tf.float32, tf.int32], shapes=[[], []], name="queue")
+        queue.enqueue_many([[1.0, 2.0, 3.0], [4, 5, 6]], name="fill")
+        [tf.identity(t, name=f"part{i}") for i, t in enumerate(queue.dequeue_many(2))]
+    proto, _ = made(build)
+    assert [v.tolist() for v in ran(proto, ["part0:0", "part1:0"], None, ["fill"])] == [[1, 2], [4, 5]]
+
+
+def test_devices_colocation_and_control_inputs_are_kept():
+    def build():
+        with tf.device("/job:ps/task:1"):
+            a = tf.constant(1.0, name="a")
+        with tf.colocate_with(a.op), tf.control_dependencies([a]):
+            tf.constant(2.0, name="b")
+    proto, _ = made(build)
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(proto, name="")
+        b = graph.get_operation_by_name("b")
+        assert graph.get_operation_by_name("a").device == "/job:ps/task:1"
+        assert b.colocation == {"a"} and [c.name for c in b.control_inputs] == ["a"]
+
+
+# parts
+
+def test_a_frozen_graph_needs_no_variables():
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        w = tf.get_variable("w", initializer=tf.constant([[1.0], [2.0]]))
+        rows = tf.get_variable("rows", initializer=tf.constant([[5.0], [6.0]]))
+        x = tf.placeholder(tf.float32, [None, 2], name="x")
+        tf.add(tf.matmul(x, w), tf.nn.embedding_lookup(rows, [1]), name="y")
+        session.run(tf.global_variables_initializer())
+        frozen = graph_util.convert_variables_to_constants(session, graph.as_graph_def(), ["y"])
+        some = graph_util.convert_variables_to_constants(session, graph.as_graph_def(), ["y"], variable_names_blacklist=["w"])
+    assert not {"VarHandleOp", "ReadVariableOp", "ResourceGather"} & {node.op for node in frozen.node}
+    assert [node.name for node in some.node if node.op == "VarHandleOp"] == ["w"]
+    assert ran(frozen, "y:0", {"x:0": [[3, 4]]}).tolist() == [[17]]
+    lean = graph_util.remove_training_nodes(frozen, ["y"])
+    assert len(lean.node) < len(frozen.node) and ran(lean, "y:0", {"x:0": [[3, 4]]}).tolist() == [[17]]
+
+
+def test_parts_of_a_graph():
+    proto, _ = made(product)
+    assert [node.name for node in graph_util.extract_sub_graph(proto, ["w"]).node] == ["w"]
+    with pytest.raises(AssertionError, match="nowhere is not in graph"):
+        graph_util.extract_sub_graph(proto, ["nowhere"])
+    with pytest.raises(TypeError, match="dest_nodes is the text 'y'"):
+        graph_util.extract_sub_graph(proto, "y")
+
+
+@pytest.mark.parametrize(("name", "as_text"), [("graph.pbtxt", True), ("graph.pb", False)])
+def test_files(tmp_path, name, as_text):
+    with tf.Graph().as_default() as graph:
+        product()
+        path = tf.train.write_graph(graph, str(tmp_path / "new"), name, as_text=as_text)
+    assert graph_util.read_graph(path) == graph.as_graph_def()
+    with pytest.raises(errors.NotFoundError, match="there is no file"):
+        graph_util.read_graph(path + ".other")
+
+
+# whatever is wrong is one error, and the graph is as before
+
+def broken(**changes):
+    proto, _ = made(product)
+    node = next(n for n in proto.node if n.name == "y")
+    for key, value in changes.items():
+        setattr(node, key, value)
+    return proto, node
+
+
+@pytest.mark.parametrize(("change", "error", "text"), [
+    (lambda p, n: setattr(n, "op", "MatMulX"), errors.UnimplementedError, r"not offered: MatMulX \(node 'y'\)"),
+    (lambda p, n: n.input.append("w"), errors.InvalidArgumentError, r"node 'y' \(MatMul\): it has 3 inputs; 2 are needed"),
+    (lambda p, n: n.input.pop(), errors.InvalidArgumentError, r"node 'y' \(MatMul\): it has 1 inputs; 2 are needed"),
+    (lambda p, n: n.input.append("^nowhere"), errors.InvalidArgumentError, "there is no node 'nowhere'"),
+    (lambda p, n: n.input.__setitem__(0, "w:1"), errors.InvalidArgumentError, "reads 'w:1', but 'w' \\(Const\\) has 1 outputs"),
+    (lambda p, n: p.node[0].input.append("y"), errors.InvalidArgumentError, "nodes x, y wait for each other in a circle"),
+    (lambda p, n: setattr(p.node[0], "name", "w"), errors.InvalidArgumentError, "two nodes are called 'w'"),
+    (lambda p, n: p.node[1].attr.pop("value"), errors.InvalidArgumentError, r"'w' \(Const\): attribute 'value' is missing"),
+    (lambda p, n: p.node[1].attr["value"].tensor.tensor_shape.dim[0].__setattr__("size", 9), errors.DataLossError,
+     r"attribute 'value': float32\[9,1\] has 36 bytes but the tensor holds 8"),
+    (lambda p, n: p.node[1].attr["dtype"].__setattr__("type", 11), errors.UnimplementedError, r"element type 11 \(qint8\)"),
+    (lambda p, n: n.attr["transpose_b"].__setattr__("b", True), errors.ShapeError, r"node 'y' \(MatMul\): matmul: "),
+    (lambda p, n: setattr(n, "device", "nonsense"), errors.InvalidArgumentError, "node 'y': "),
+])
+def test_a_wrong_graph_is_one_error(change, error, text):
+    proto, _ = made(product)
+    change(proto, proto.node[2])
+    with tf.Graph().as_default() as graph:
+        tf.constant(1.0, name="before")
+        with pytest.raises(error, match=text):
+            tf.import_graph_def(proto)
+        assert [op.name for op in graph.get_operations()] == ["before"]
+
+
+def test_wrong_arguments():
+    proto, _ = made(product)
+    with tf.Graph().as_default() as graph:
+        with pytest.raises(errors.InvalidArgumentError, match="input_map names z:0, which no node reads"):
+            tf.import_graph_def(proto, {"z": 1.0})
+        with pytest.raises(errors.InvalidArgumentError, match="return_elements names 'y:7', but 'y' has 1 outputs"):
+            tf.import_graph_def(proto, return_elements=["y:7"])
+        with pytest.raises(errors.DataLossError, match="import_graph_def: 3 bytes are no GraphDef"):
+            tf.import_graph_def(b"\xff\xff\xff")
+        with pytest.raises(TypeError, match="pass a GraphDef, or its bytes"):
+            tf.import_graph_def(7)
+        tf.import_graph_def(proto, name="")
+        with pytest.raises(errors.AlreadyExistsError, match="operation 'x' exists"):
+            tf.import_graph_def(proto, name="")
+        assert len(graph.get_operations()) == 3
+
+
+def test_what_tensorflow_has_not_is_refused_by_name():
+    from workbench.core.graph.build import ops
+    with tf.Graph().as_default() as graph:
+        ops.list_new(name="kept")
+        with pytest.raises(errors.UnimplementedError, match=r"operation 'kept' \(list_new\) has no counterpart in TensorFlow"):
+            graph.as_graph_def()
+
+
+def test_large_claims_of_small_files_are_refused():
+    proto = tf.GraphDef()
+    node = proto.node.add(name="a", op="Const")
+    node.attr["dtype"].type = node.attr["value"].tensor.dtype = 1
+    node.attr["value"].tensor.tensor_shape.dim.add(size=2**40)
+    node.attr["value"].tensor.float_val.append(1.0)
+    with tf.Graph().as_default(), pytest.raises(errors.DataLossError, match="would repeat one value"):
+        tf.import_graph_def(proto)

@@ -1,0 +1,35 @@
+"""Protocol buffers: the classes, their bytes and text, and what damaged ones raise."""
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from workbench import errors
+from workbench.formats import messages
+
+
+def test_every_message_of_the_table_is_a_class():
+    for name in messages.names():
+        assert messages.message(name)().SerializeToString() == b""
+
+
+def test_numbers_are_those_of_tensorflow():
+    node = messages.message("NodeDef")(name="n", op="Const", input=["a", "^b"])
+    node.attr["T"].type = 1
+    assert node.SerializeToString() == b"\n\x01n\x12\x05Const\x1a\x01a\x1a\x02^b*\x07\n\x01T\x12\x020\x01"
+    assert "type: DT_FLOAT" in messages.text_of(node)
+    assert messages.parse_text("NodeDef", messages.text_of(node), "node") == node
+
+
+def test_damaged_bytes_and_text_are_one_error():
+    with pytest.raises(errors.DataLossError, match=r"model: 3 bytes are no GraphDef \(.*\); get the file again"):
+        messages.decode("GraphDef", b"\xff\xff\xff", "model")
+    with pytest.raises(errors.DataLossError, match=r"model: the text is no GraphDef \(.*"):
+        messages.parse_text("GraphDef", "node { nonsense: 1 }", "model")
+
+
+def test_the_library_is_loaded_when_a_message_is_asked_for():
+    text = "import sys, workbench, workbench.tf1 as tf; assert 'google.protobuf' not in sys.modules; tf.GraphDef()"
+    subprocess.run([sys.executable, "-c", text], check=True)

@@ -1,0 +1,63 @@
+"""Every operation in the table of cases: written as GraphDef and read again it computes the same, or it is refused by name."""
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.evaluate import evaluate
+from tests.opcases import CASES, Case
+from workbench import errors
+from workbench.core.grad import gradients
+from workbench.core.graph.build import constant, ops
+from workbench.core.graph.graph import Graph
+from workbench.formats.reader import import_graph_def
+from workbench.formats.twins import exporters
+from workbench.formats.writer import graph_def
+
+NARROW = ("resize", "resize-bicubic", "resize_grad")      # TensorFlow resizes float64 images in float32
+
+
+def written(case: Case, order: int) -> tuple[Any, list[str], dict[str, Any], list[Any]]:
+    """(GraphDef, names of what is compared, feeds by name, the values that they have here) with gradients of `order`."""
+    with Graph().as_default() as graph:
+        xs = [ops.placeholder(x.dtype, x.shape) if x.dtype == np.float64 or case.fed else constant(x) for x in case.inputs]
+        ys = case.build(*xs)
+        floats = [t for t in ys if t.dtype.is_differentiable]
+        sources = [x for x in xs if x.dtype.is_differentiable]
+        if order and floats and sources:
+            ys = ys + [ops.densify(g) if not hasattr(g, "index") else g for g in gradients(floats, sources) if g is not None]
+        feeds = {x.name: v for x, v in zip(xs, case.inputs) if x.op.type == "placeholder"}
+        values = evaluate(ys, {graph.tensor(name): v for name, v in feeds.items()})
+        named = [ops.identity(y, name=f"result{i}") for i, y in enumerate(ys)]
+        return graph_def(graph), [t.name for t in named], feeds, values
+
+
+def refused_by_name(error: errors.UnimplementedError) -> bool:
+    """Does the text name an operation that TensorFlow has not, or an option of one that it has?"""
+    name = re.search(r"as_graph_def: operation '[^']+' \((\w+)\) has no counterpart in TensorFlow", str(error))
+    return name.group(1) not in exporters if name else "resize by area, which TensorFlow has not" in str(error)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_written_and_read_again_it_computes_the_same(case: Case) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            proto, names, feeds, values = written(case, min(case.order, 1))
+        except errors.UnimplementedError as error:
+            assert refused_by_name(error), f"{case}: {error}"
+            return
+    with Graph().as_default() as graph:
+        import_graph_def(proto, name="")
+        found = evaluate([graph.tensor(name) for name in names], {graph.tensor(name): v for name, v in feeds.items()})
+    for got, exact in zip(found, values):
+        assert got.dtype == exact.dtype and got.shape == exact.shape
+        if exact.dtype == object:
+            assert got.tolist() == exact.tolist()
+        else:
+            exactly = exact.dtype.itemsize == 8 and str(case) not in NARROW
+            np.testing.assert_allclose(got, exact, *([1e-9] * 2 if exactly else [1e-5] * 2))

@@ -1,0 +1,208 @@
+"""Twins of arithmetic, comparisons, reductions and products of matrices."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.core.graph.build import constant_value, ops, raw
+from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.graph import Operation
+from workbench.core.graph.opdef import registry
+from workbench.formats.twins import Node, exports, imports, rows
+from workbench.formats.values import attr
+
+__all__: list[str] = []
+
+_UNARY = """
+    abs=Abs acos=Acos asin=Asin atan=Atan ceil=Ceil cos=Cos cosh=Cosh erf=Erf erfc=Erfc exp=Exp expm1=Expm1 floor=Floor log=Log
+    log1p=Log1p negative=Neg reciprocal=Reciprocal round=Round rsqrt=Rsqrt sigmoid=Sigmoid sign=Sign sin=Sin sinh=Sinh sqrt=Sqrt
+    square=Square tan=Tan tanh=Tanh is_finite=IsFinite is_inf=IsInf is_nan=IsNan matrix_determinant=MatrixDeterminant
+    matrix_inverse=MatrixInverse cholesky=Cholesky l2_loss=L2Loss invert_permutation=InvertPermutation
+"""
+_BINARY = """
+    add=Add subtract=Sub multiply=Mul divide=RealDiv floordiv=FloorDiv floormod=FloorMod maximum=Maximum minimum=Minimum pow=Pow
+    squared_difference=SquaredDifference truncatediv=TruncateDiv truncatemod=TruncateMod equal=Equal not_equal=NotEqual
+    greater=Greater greater_equal=GreaterEqual less=Less less_equal=LessEqual
+"""
+for _pair in _UNARY.split():
+    _ours, _theirs = _pair.split("=")
+    _name = registry.find(_ours).inputs[0]
+    rows(f"{_ours} {_theirs} {_name} | T:{_name}")
+for _pair in _BINARY.split():
+    _ours, _theirs = _pair.split("=")
+    rows(f"{_ours} {_theirs} x y | T:x")
+
+rows("""
+    add AddV2 x y | T:x
+    reciprocal Inv x | T:x
+    truncatemod Mod x y | T:x
+    add_n AccumulateNV2 *values | T:values N#values
+    batch_matmul BatchMatMulV2 a b | T:a adj_x=transpose_a adj_y=transpose_b
+    batch_matmul BatchMatMulV3 a b | Ta:a adj_x=transpose_a adj_y=transpose_b
+""", write=False)
+rows("""
+    logical_and LogicalAnd x y
+    logical_or LogicalOr x y
+    logical_not LogicalNot x
+    add_n AddN *values | T:values N#values
+    cast Cast x | SrcT:x DstT=dtype
+    matmul MatMul a b | T:a transpose_a=transpose_a transpose_b=transpose_b
+    cross Cross a b | T:a
+    matrix_diag MatrixDiag diagonal | T:diagonal
+    matrix_diag_part MatrixDiagPart input | T:input
+    matrix_set_diag MatrixSetDiag input diagonal | T:input
+    matrix_solve MatrixSolve matrix rhs | T:matrix adjoint=adjoint
+    matrix_triangular_solve MatrixTriangularSolve matrix rhs | T:matrix lower=lower adjoint=adjoint
+    cumsum Cumsum x axis! | T:x Tidx:axis exclusive=exclusive reverse=reverse
+    cumprod Cumprod x axis! | T:x Tidx:axis exclusive=exclusive reverse=reverse
+    argmax ArgMax x axis! | T:x Tidx:axis output_type=dtype
+    argmin ArgMin x axis! | T:x Tidx:axis output_type=dtype
+    segment_sum SegmentSum data segment_ids | T:data Tindices:segment_ids
+    check_numerics CheckNumerics x | T:x message=message
+""")
+rows("unsorted_segment_sum UnsortedSegmentSum data segment_ids num_segments | T:data Tindices:segment_ids "
+     "Tnumsegments:num_segments")
+rows("in_top_k InTopK predictions targets | T:targets k=k", write=False)
+
+
+@imports("Div")
+def _(node: Node) -> Any:
+    divide = ops.truncatediv if node.inputs[0].dtype.is_integer else ops.divide
+    return divide(*node.inputs, name=node.exact)
+
+
+@imports("DivNoNan")
+def _(node: Node) -> Any:
+    x, y = node.inputs
+    zero = ops.equal(y, ops.zeros_like(y))
+    return ops.where(zero, ops.zeros_like(x / y), x / ops.where(zero, ops.ones_like(y), y), name=node.exact)
+
+
+@imports("Rint")
+def _(node: Node) -> Any:
+    return ops.rint(node.inputs[0], name=node.exact)
+
+
+@imports("BatchMatMul")
+def _(node: Node) -> Any:
+    return ops.batch_matmul(*node.inputs, node.attr("adj_x", False), node.attr("adj_y", False), name=node.exact)
+
+
+@exports("batch_matmul")
+def _(writer: Any, op: Operation) -> None:
+    ranks = [t.shape.dims[:-2] if t.shape.dims is not None else None for t in op.inputs]
+    kind = "BatchMatMul" if ranks[0] is not None and ranks[0] == ranks[1] else "BatchMatMulV2"      # the latter broadcasts
+    writer.node(op, kind, [writer.ref(t) for t in op.inputs], {
+        "T": attr("type", op.inputs[0].dtype), "adj_x": attr("b", op.attrs["transpose_a"]),
+        "adj_y": attr("b", op.attrs["transpose_b"])})
+
+
+@exports("logical_xor")
+def _(writer: Any, op: Operation) -> None:
+    writer.node(op, "NotEqual", [writer.ref(t) for t in op.inputs], {"T": attr("type", as_dtype("bool"))})
+
+
+@exports("contract")
+def _(writer: Any, op: Operation) -> None:
+    """Two factors at a time: Einsum takes no more. What later factors or the result need is kept."""
+    left, _, result = op.attrs["equation"].partition("->")
+    terms, texts = left.split(","), [writer.ref(t) for t in op.inputs]
+    kind = {"T": attr("type", op.inputs[0].dtype)}
+    while len(terms) > 2:
+        kept = "".join(dict.fromkeys(c for c in terms[0] + terms[1] if c in "".join(terms[2:]) + result))
+        step = {**kind, "N": attr("i", 2), "equation": attr("s", f"{terms[0]},{terms[1]}->{kept}")}
+        texts[:2], terms[:2] = [writer.aux(op, "Einsum", texts[:2], step)], [kept]
+    equation = f"{','.join(terms)}->{result}"
+    writer.node(op, "Einsum", texts, {**kind, "N": attr("i", len(texts)), "equation": attr("s", equation)})
+
+
+@imports("Einsum")
+def _(node: Node) -> Any:
+    return raw("contract")(node.inputs, equation=node.needed("equation"), name=node.exact)
+
+
+@exports("in_top_k")
+def _(writer: Any, op: Operation) -> None:
+    predictions, targets = op.inputs
+    text = writer.ref(predictions)
+    if predictions.dtype.name != "float32":
+        kinds = {"SrcT": attr("type", predictions.dtype), "DstT": attr("type", as_dtype("float32"))}
+        text = writer.aux(op, "Cast", [text], kinds)
+    k = writer.constant(op, "k", targets.dtype.numpy.type(op.attrs["k"]))
+    writer.node(op, "InTopKV2", [text, writer.ref(targets), k], {"T": attr("type", targets.dtype)})
+
+
+@imports("InTopKV2")
+def _(node: Node) -> Any:
+    return ops.in_top_k(*node.inputs[:2], node.inputs[2], name=node.exact)
+
+
+# reductions: an axis of None is all of them
+
+_REDUCTIONS = {"reduce_sum": "Sum", "reduce_mean": "Mean", "reduce_max": "Max", "reduce_min": "Min", "reduce_prod": "Prod",
+               "reduce_all": "All", "reduce_any": "Any"}
+
+
+def _axes(writer: Any, op: Operation, x: Any, text: str) -> str:
+    """A constant with the axes, or operations that make all axes of a tensor of unknown rank."""
+    axis, rank = op.attrs["axis"], x.shape.rank
+    if axis is not None:
+        return writer.constant(op, "reduction_indices", np.asarray(axis, np.int32))
+    if rank is not None:
+        return writer.constant(op, "reduction_indices", np.arange(rank, dtype=np.int32))
+    count = writer.aux(op, "Rank", [text], {"T": attr("type", x.dtype)})
+    bounds = [writer.constant(op, "range/start", np.int32(0)), count, writer.constant(op, "range/delta", np.int32(1))]
+    return writer.aux(op, "Range", bounds, {"Tidx": attr("type", as_dtype("int32"))})
+
+
+@exports(*_REDUCTIONS)
+def _(writer: Any, op: Operation) -> None:
+    text = writer.ref(op.inputs[0])
+    attrs = {"Tidx": attr("type", as_dtype("int32")), "keep_dims": attr("b", op.attrs["keepdims"])}
+    if op.inputs[0].dtype.kind != "bool":
+        attrs["T"] = attr("type", op.inputs[0].dtype)
+    writer.node(op, _REDUCTIONS[op.type], [text, _axes(writer, op, op.inputs[0], text)], attrs)
+
+
+@imports(*_REDUCTIONS.values())
+def _(node: Node) -> Any:
+    x, axes = node.inputs
+    if node.proto.op == "Sum" and axes.shape.rank == 1 and axes.shape.num_elements() is None and constant_value(axes) is None:
+        return _sum_over(x, axes, node.attr("keep_dims", False), node.exact)
+    ours = next(name for name, theirs in _REDUCTIONS.items() if theirs == node.proto.op)
+    return getattr(ops, ours)(node.inputs[0], axis=node.inputs[1], keepdims=node.attr("keep_dims", False), name=node.exact)
+
+
+def _sum_over(x: Any, axes: Any, keep: bool, name: str) -> Any:
+    """The sum over as many axes as a vector holds in the step: along them the shape becomes 1."""
+    dims, places = ops.shape(x), ops.range(ops.rank(x))
+    summed = ops.reduce_any(ops.equal(ops.expand_dims(places, 1), ops.expand_dims(ops.cast(axes, "int32"), 0)), axis=1)
+    target = ops.select(summed, ops.ones_like(dims), dims)
+    if keep:
+        return ops.reduce_to(x, target, name=name)
+    return ops.reshape(ops.reduce_to(x, target), ops.boolean_mask(dims, ops.logical_not(summed)), name=name)
+
+
+@exports("reduce_logsumexp")
+def _(writer: Any, op: Operation) -> None:
+    x = op.inputs[0]
+    kind = {"T": attr("type", x.dtype)}
+    axes = _axes(writer, op, x, writer.ref(x))
+    tidx = {"Tidx": attr("type", as_dtype("int32"))}
+    largest = writer.aux(op, "Max", [writer.ref(x), axes], {**kind, **tidx, "keep_dims": attr("b", True)})
+    powers = writer.aux(op, "Exp", [writer.aux(op, "Sub", [writer.ref(x), largest], kind)], kind)
+    flags = {**kind, **tidx, "keep_dims": attr("b", op.attrs["keepdims"])}
+    total = writer.aux(op, "Log", [writer.aux(op, "Sum", [powers, axes], flags)], kind)
+    back = writer.aux(op, "Max", [writer.ref(x), axes], flags, "Max_1")
+    writer.node(op, "Add", [total, back], kind)
+
+
+@exports("reduce_to")
+def _(writer: Any, op: Operation) -> None:
+    x, shape = op.inputs
+    kind, index = {"T": attr("type", x.dtype)}, shape.dtype
+    dims = writer.aux(op, "Shape", [writer.ref(x)], {**kind, "out_type": attr("type", index)})
+    axes = writer.aux(op, "BroadcastGradientArgs", [writer.ref(shape), dims], {"T": attr("type", index)})
+    total = writer.aux(op, "Sum", [writer.ref(x), axes], {**kind, "Tidx": attr("type", index), "keep_dims": attr("b", False)})
+    writer.node(op, "Reshape", [total, writer.ref(shape)], {**kind, "Tshape": attr("type", index)})

@@ -1,0 +1,86 @@
+"""Twins of strings, files, assertions and summaries."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.core.graph.build import constant_value, ops, raw
+from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.graph import Operation
+from workbench.formats.twins import Node, exports, imports, rows
+from workbench.formats.values import attr
+
+__all__: list[str] = []
+
+rows("""
+    as_string AsString input | T:input
+    string_join StringJoin *inputs | N#inputs separator=separator
+    string_to_number StringToNumber string_tensor | out_type=out_type
+    decode_raw DecodeRaw bytes | out_type=out_type little_endian=little_endian
+    matching_files MatchingFiles pattern
+    read_file ReadFile filename
+    write_file WriteFile filename contents
+    merge_summary MergeSummary *values | N#values
+""")
+
+
+@exports("Assert")
+def _(writer: Any, op: Operation) -> None:
+    writer.node(op, "Assert", [writer.ref(t) for t in op.inputs], {
+        "T": attr("list(type)", [t.dtype for t in op.inputs[1:]]), "summarize": attr("i", op.attrs["summarize"] or 3)})
+
+
+@imports("Assert")
+def _(node: Node) -> Any:
+    return ops.Assert(node.inputs[0], node.inputs[1:], summarize=node.attr("summarize", 3), name=node.exact)
+
+
+@exports("print_values")
+def _(writer: Any, op: Operation) -> None:
+    found = op.attrs
+    writer.node(op, "Print", [writer.ref(t) for t in op.inputs], {
+        "T": attr("type", op.inputs[0].dtype), "U": attr("list(type)", [t.dtype for t in op.inputs[1:]]),
+        "message": attr("s", found["message"] or ""),
+        "first_n": attr("i", -1 if found["first_n"] is None else found["first_n"]),
+        "summarize": attr("i", found["summarize"] or 3)})
+
+
+@imports("Print")
+def _(node: Node) -> Any:
+    first = node.attr("first_n", -1)
+    return raw("print_values")(node.inputs[0], node.inputs[1:], message=node.attr("message", ""),
+                               first_n=None if first < 0 else first, summarize=node.attr("summarize", 3), name=node.exact)
+
+
+@exports("string_split")
+def _(writer: Any, op: Operation) -> None:
+    delimiter = writer.constant(op, "delimiter", np.asarray(str(op.attrs["delimiter"]).encode(), object))
+    writer.node(op, "StringSplit", [writer.ref(op.inputs[0]), delimiter], {"skip_empty": attr("b", op.attrs["skip_empty"])})
+
+
+@imports("StringSplit")
+def _(node: Node) -> Any:
+    delimiter = constant_value(node.inputs[1])
+    text = node.inputs[1] if delimiter is None else delimiter.item().decode()
+    return list(raw("string_split")(node.inputs[0], delimiter=text, skip_empty=node.attr("skip_empty", True), name=node.exact))
+
+
+_SUMMARIES = {"scalar_summary": "ScalarSummary", "histogram_summary": "HistogramSummary", "image_summary": "ImageSummary"}
+
+
+@exports(*_SUMMARIES)
+def _(writer: Any, op: Operation) -> None:
+    tag = writer.constant(op, "tag", np.asarray(str(op.attrs["tag"]).encode(), object), as_dtype("string"))
+    attrs = {"T": attr("type", op.inputs[0].dtype)}
+    if op.type == "image_summary":
+        attrs["max_images"] = attr("i", op.attrs["max_outputs"])
+    writer.node(op, _SUMMARIES[op.type], [tag, writer.ref(op.inputs[0])], attrs)
+
+
+@imports(*_SUMMARIES.values())
+def _(node: Node) -> Any:
+    ours = next(name for name, theirs in _SUMMARIES.items() if theirs == node.proto.op)
+    tag = constant_value(node.inputs[0])
+    options = {"max_outputs": node.attr("max_images", 3)} if ours == "image_summary" else {}
+    return raw(ours)(node.inputs[1], tag=node.inputs[0] if tag is None else tag.item().decode(), **options, name=node.exact)

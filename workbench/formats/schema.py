@@ -1,0 +1,87 @@
+"""The protocol buffers of graphs and checkpoints as a table: message, fields, numbers and types."""
+from __future__ import annotations
+
+__all__ = ["ENUMS", "MESSAGES"]
+
+# Message = field number type, …; `*` repeats, `{key value}` is a map, `|name` makes the field one of a choice. A type that is
+# none of the plain ones is a message or an enumeration of this table. Names and numbers are those of TensorFlow 1.15.
+MESSAGES = """
+VersionDef = producer 1 int32, min_consumer 2 int32, bad_consumers 3 int32*
+TensorShapeProto = dim 2 TensorShapeProto.Dim*, unknown_rank 3 bool
+TensorShapeProto.Dim = size 1 int64, name 2 string
+TensorProto = dtype 1 DataType, tensor_shape 2 TensorShapeProto, version_number 3 int32, tensor_content 4 bytes,
+    half_val 13 int32*, float_val 5 float*, double_val 6 double*, int_val 7 int32*, string_val 8 bytes*, scomplex_val 9 float*,
+    int64_val 10 int64*, bool_val 11 bool*, dcomplex_val 12 double*, uint32_val 16 uint32*, uint64_val 17 uint64*
+AttrValue = list 1 AttrValue.ListValue |value, s 2 bytes |value, i 3 int64 |value, f 4 float |value, b 5 bool |value,
+    type 6 DataType |value, shape 7 TensorShapeProto |value, tensor 8 TensorProto |value, placeholder 9 string |value,
+    func 10 NameAttrList |value
+AttrValue.ListValue = s 2 bytes*, i 3 int64*, f 4 float*, b 5 bool*, type 6 DataType*, shape 7 TensorShapeProto*,
+    tensor 8 TensorProto*, func 9 NameAttrList*
+NameAttrList = name 1 string, attr 2 {string AttrValue}
+NodeDef = name 1 string, op 2 string, input 3 string*, device 4 string, attr 5 {string AttrValue},
+    experimental_debug_info 6 NodeDef.ExperimentalDebugInfo
+NodeDef.ExperimentalDebugInfo = original_node_names 1 string*, original_func_names 2 string*
+OpDef = name 1 string, input_arg 2 OpDef.ArgDef*, output_arg 3 OpDef.ArgDef*, attr 4 OpDef.AttrDef*, summary 5 string,
+    description 6 string, is_aggregate 16 bool, is_stateful 17 bool, is_commutative 18 bool,
+    allows_uninitialized_input 19 bool, control_output 20 string*
+OpDef.ArgDef = name 1 string, description 2 string, type 3 DataType, type_attr 4 string, number_attr 5 string,
+    type_list_attr 6 string, is_ref 16 bool
+OpDef.AttrDef = name 1 string, type 2 string, default_value 3 AttrValue, description 4 string, has_minimum 5 bool,
+    minimum 6 int64, allowed_values 7 AttrValue
+OpList = op 1 OpDef*
+FunctionDef = signature 1 OpDef, node_def 3 NodeDef*, ret 4 {string string}, attr 5 {string AttrValue},
+    control_ret 6 {string string}
+GradientDef = function_name 1 string, gradient_func 2 string
+FunctionDefLibrary = function 1 FunctionDef*, gradient 2 GradientDef*
+GraphDef = node 1 NodeDef*, library 2 FunctionDefLibrary, version 3 int32, versions 4 VersionDef
+
+Any = type_url 1 string, value 2 bytes
+SaverDef = filename_tensor_name 1 string, save_tensor_name 2 string, restore_op_name 3 string, max_to_keep 4 int32,
+    sharded 5 bool, keep_checkpoint_every_n_hours 6 float, version 7 SaverDef.CheckpointFormatVersion
+NodeList = value 1 string*
+BytesList = value 1 bytes*
+Int64List = value 1 int64*
+FloatList = value 1 float*
+AnyList = value 1 Any*
+CollectionDef = node_list 1 NodeList |kind, bytes_list 2 BytesList |kind, int64_list 3 Int64List |kind,
+    float_list 4 FloatList |kind, any_list 5 AnyList |kind
+TensorInfo = name 1 string |encoding, coo_sparse 4 TensorInfo.CooSparse |encoding, dtype 2 DataType,
+    tensor_shape 3 TensorShapeProto
+TensorInfo.CooSparse = values_tensor_name 1 string, indices_tensor_name 2 string, dense_shape_tensor_name 3 string
+SignatureDef = inputs 1 {string TensorInfo}, outputs 2 {string TensorInfo}, method_name 3 string
+AssetFileDef = tensor_info 1 TensorInfo, filename 2 string
+MetaGraphDef = meta_info_def 1 MetaGraphDef.MetaInfoDef, graph_def 2 GraphDef, saver_def 3 SaverDef,
+    collection_def 4 {string CollectionDef}, signature_def 5 {string SignatureDef}, asset_file_def 6 AssetFileDef*
+MetaGraphDef.MetaInfoDef = meta_graph_version 1 string, stripped_op_list 2 OpList, any_info 3 Any, tags 4 string*,
+    tensorflow_version 5 string, tensorflow_git_version 6 string, stripped_default_attrs 7 bool
+SavedModel = saved_model_schema_version 1 int64, meta_graphs 2 MetaGraphDef*
+SaveSliceInfoDef = full_name 1 string, full_shape 2 int64*, var_offset 3 int64*, var_shape 4 int64*
+VariableDef = variable_name 1 string, initial_value_name 6 string, initializer_name 2 string, snapshot_name 3 string,
+    save_slice_info_def 4 SaveSliceInfoDef, is_resource 5 bool, trainable 7 bool
+QueueRunnerDef = queue_name 1 string, enqueue_op_name 2 string*, close_op_name 3 string, cancel_op_name 4 string,
+    queue_closed_exception_types 5 int32*
+
+CheckpointState = model_checkpoint_path 1 string, all_model_checkpoint_paths 2 string*,
+    all_model_checkpoint_timestamps 3 double*, last_preserved_timestamp 4 double
+BundleHeaderProto = num_shards 1 int32, endianness 2 BundleHeaderProto.Endianness, version 3 VersionDef
+BundleEntryProto = dtype 1 DataType, shape 2 TensorShapeProto, shard_id 3 int32, offset 4 int64, size 5 int64,
+    crc32c 6 fixed32, slices 7 TensorSliceProto*
+TensorSliceProto = extent 1 TensorSliceProto.Extent*
+TensorSliceProto.Extent = start 1 int64, length 2 int64 |has_length
+SavedSliceMeta = name 1 string, shape 2 TensorShapeProto, type 3 DataType, slice 4 TensorSliceProto*
+SavedTensorSliceMeta = tensor 1 SavedSliceMeta*, versions 2 VersionDef
+SavedSlice = name 1 string, slice 2 TensorSliceProto, data 3 TensorProto
+SavedTensorSlices = meta 1 SavedTensorSliceMeta, data 2 SavedSlice
+"""
+
+_TYPES = ("INVALID", "FLOAT", "DOUBLE", "INT32", "UINT8", "INT16", "INT8", "STRING", "COMPLEX64", "INT64", "BOOL",
+          "QINT8", "QUINT8", "QINT32", "BFLOAT16", "QINT16", "QUINT16", "UINT16", "COMPLEX128", "HALF", "RESOURCE",
+          "VARIANT", "UINT32", "UINT64")
+_REFERENCE = 100      # what a type's number grows by where a tensor refers to the memory of a variable
+
+ENUMS = {
+    "DataType": {f"DT_{name}": number for number, name in enumerate(_TYPES)} | {
+        f"DT_{name}_REF": number + _REFERENCE for number, name in enumerate(_TYPES) if number},
+    "SaverDef.CheckpointFormatVersion": {"LEGACY": 0, "V1": 1, "V2": 2},
+    "BundleHeaderProto.Endianness": {"LITTLE": 0, "BIG": 1},
+}

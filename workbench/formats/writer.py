@@ -1,0 +1,154 @@
+"""From our graphs to GraphDef: nodes by the twins of operations, names kept, bodies of branches and loops taken apart."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.graph import Graph, Operation, Tensor
+from workbench.core.graph.program import Program, topological
+from workbench.core.passes.lower import ambient, lower
+from workbench.formats import families as _families  # noqa: F401  (fills the tables of twins)
+from workbench.formats.frames import anchor, frames_of
+from workbench.formats.messages import message
+from workbench.formats.twins import exporters
+from workbench.formats.values import attr, tensor_proto
+
+__all__ = ["Writer", "graph_def", "node_def"]
+
+PRODUCER, MIN_CONSUMER = 22, 0      # of GraphDef's versions: those of TensorFlow 1.0, which every later one reads
+
+
+class Writer:
+    """One export: the nodes so far, and the text by which inputs name what was written.
+
+    `reserved` are names that operations to come have.
+    """
+
+    def __init__(self, reserved: Iterable[str] = (), add_shapes: bool = False,
+                 inside: dict[Operation, tuple[str, ...]] | None = None) -> None:
+        self.proto = message("GraphDef")()
+        self.proto.versions.producer, self.proto.versions.min_consumer = PRODUCER, MIN_CONSUMER
+        self._taken = {name.lower() for name in reserved}
+        self._shapes, self._inside = add_shapes, inside or {}
+        self._outputs: dict[Tensor, str] = {}
+        self._operation: Operation | None = None
+
+    def ref(self, tensor: Any) -> str:
+        """How an input names `tensor`."""
+        if self._operation in self._inside and ambient(tensor.op):
+            return self._inside_frame(self._operation, tensor)
+        known = self._outputs.get(tensor)
+        if known is not None:
+            return known
+        return tensor.op.name if tensor.index == 0 else f"{tensor.op.name}:{tensor.index}"
+
+    def _inside_frame(self, op: Operation, tensor: Tensor) -> str:
+        """A constant or a handle in the frame of `op`, which TensorFlow does not see from inside."""
+        if tensor.op.type == "constant":
+            return self.constant(op, tensor.op.name.rpartition("/")[2], tensor.op.attrs["value"], tensor.dtype)
+        text = tensor.op.name
+        for frame in self._inside[op]:
+            name = self.free(f"{op.name}/Enter")
+            node = self.proto.node.add(name=name, op="Enter", input=[text], device=tensor.op.device)
+            for key, value in (("T", attr("type", tensor.dtype)), ("frame_name", attr("s", frame)),
+                               ("is_constant", attr("b", True)), ("parallel_iterations", attr("i", 10))):
+                node.attr[key].CopyFrom(value)
+            text = name
+        return text
+
+    def rename(self, tensor: Tensor, text: str) -> None:
+        """`tensor` is output `text` of what was written."""
+        self._outputs[tensor] = text
+
+    def write(self, op: Operation) -> None:
+        """The nodes of `op`; UnimplementedError where TensorFlow has nothing like it."""
+        found = exporters.get(op.type)
+        if found is None:
+            raise errors.UnimplementedError(f"as_graph_def: operation {op.name!r} ({op.type}) has no counterpart in "
+                                            "TensorFlow; leave it out of what is exported (extract_sub_graph takes a part)")
+        self._operation = op
+        found(self, op)
+
+    def node(self, op: Operation, kind: str, inputs: Sequence[str], attrs: Mapping[str, Any] | None = None,
+             name: str | None = None) -> str:
+        """Add a node of TensorFlow's type `kind` for `op`, under its name or another; returns the name."""
+        node = self.proto.node.add(name=name or op.name, op=kind, device=op.device)
+        node.input.extend(inputs)
+        node.input.extend(f"^{c.name}" for c in dict.fromkeys(op.control_inputs) if f"^{c.name}" not in inputs)
+        for key, value in (attrs or {}).items():
+            node.attr[key].CopyFrom(value)
+        if op.colocation:
+            node.attr["_class"].list.s.extend(f"loc:@{n}".encode() for n in sorted(op.colocation))
+        if self._shapes and name is None:
+            node.attr["_output_shapes"].CopyFrom(attr("list(shape)", [t.shape for t in op.outputs]))
+        return str(node.name)
+
+    def aux(self, op: Operation, kind: str, inputs: Sequence[str], attrs: Mapping[str, Any] | None = None,
+            name: str | None = None) -> str:
+        """Add a further node that `op` needs, under a name of its own below that of `op`."""
+        return self.node(op, kind, inputs, attrs, self.free(f"{op.name}/{name or kind}"))
+
+    def constant(self, op: Operation, name: str, value: Any, dtype: Any = None) -> str:
+        """A constant that `op` needs."""
+        array = np.asarray(value)
+        dtype = dtype or as_dtype(array.dtype)
+        node = self.proto.node.add(name=self.free(f"{op.name}/{name}"), op="Const", device=op.device)
+        if op in self._inside and op.type != "merge":
+            node.input.append(f"^{anchor(op, self._inside)}")
+        node.attr["dtype"].CopyFrom(attr("type", dtype))
+        node.attr["value"].CopyFrom(attr("tensor", tensor_proto(array, dtype)))
+        return str(node.name)
+
+    def free(self, wanted: str) -> str:
+        """`wanted`, or with a number behind it."""
+        name, count = wanted, 0
+        while name.lower() in self._taken:
+            count += 1
+            name = f"{wanted}_{count}"
+        self._taken.add(name.lower())
+        return name
+
+
+def graph_def(graph: Graph, from_version: int | None = None, add_shapes: bool = False) -> Any:
+    """The GraphDef of `graph`, of its operations after the first `from_version` alone where that is given.
+
+    Branches and loops are written with TensorFlow's switch, merge and frames. UnimplementedError names an operation that
+    TensorFlow has not.
+    """
+    plain, aliases = _flat(graph)
+    old = {op.name for op in graph.operations[:from_version or 0]}
+    writer = Writer([op.name for op in plain.operations] + [name for name, _ in aliases], add_shapes, frames_of(plain))
+    for op in topological([op for op in plain.operations if op.name not in old]):
+        writer.write(op)
+    for name, tensor in aliases:
+        if name not in old:
+            _alias(writer, name, tensor)
+    return writer.proto
+
+
+def _alias(writer: Writer, name: str, tensor: Tensor) -> None:
+    """What a branch or loop gave, under the name that it had."""
+    node = writer.proto.node.add(name=name, op="Identity", device=tensor.op.device)
+    node.input.append(writer.ref(tensor))
+    node.attr["T"].CopyFrom(attr("type", tensor.dtype))
+
+
+def _flat(graph: Graph) -> tuple[Graph, list[tuple[str, Tensor]]]:
+    """The graph without bodies, and (name, tensor) of the first result of each branch and loop."""
+    functional = [op for op in graph.operations if any(isinstance(v, Graph) for v in op.attrs.values())]
+    if not functional:
+        return graph, []
+    fetched = tuple(op.outputs[0] for op in functional if op.outputs)
+    program = lower(Program(graph, (), fetched, tuple(graph.operations)), lambda op: True)
+    return program.graph, [(t.op.name, new) for t, new in zip(fetched, program.fetches) if not program.graph.has(t.op.name)]
+
+
+def node_def(op: Operation) -> Any:
+    """The NodeDef of one operation."""
+    writer = Writer()
+    writer.write(op)
+    return next(node for node in writer.proto.node if node.name == op.name)

@@ -1,0 +1,38 @@
+"""TensorFlow's names for graphs as data; protocol buffers are loaded when one of them is asked for."""
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.core.graph.graph import Graph, Operation
+from workbench.formats import graph_util, messages
+from workbench.formats.reader import import_graph_def
+from workbench.formats.writer import graph_def, node_def
+
+__all__ = ["graph_util", "import_graph_def", "install", "message", "node_def"]
+
+MESSAGES = ("AttrValue", "GraphDef", "MetaGraphDef", "NameAttrList", "NodeDef", "OpDef")
+"""The messages that TensorFlow offers as `tf.<name>`."""
+
+
+def message(name: str) -> Any:
+    """The class of a message; AttributeError for a name that is none of MESSAGES."""
+    if name not in MESSAGES:
+        raise AttributeError(name)
+    return messages.message(name)
+
+
+def _as_graph_def(graph: Graph, from_version: int | None = None, add_shapes: bool = False) -> Any:
+    return graph_def(graph, from_version, add_shapes)
+
+
+def install() -> None:
+    """Give graphs and operations what makes data of them: `Graph.as_graph_def`, `Graph.version`, `Operation.node_def`.
+
+    The engine itself knows no protocol buffers.
+    """
+    _as_graph_def.__name__, _as_graph_def.__doc__ = "as_graph_def", graph_def.__doc__
+    for owner, name, value in (
+            (Graph, "as_graph_def", _as_graph_def),
+            (Graph, "version", property(lambda graph: len(graph.operations), doc="How many operations it has.")),
+            (Operation, "node_def", property(node_def, doc=node_def.__doc__))):
+        setattr(owner, name, value)
