@@ -108,7 +108,7 @@ OWNERS = (
     ("msgpack", "core.graph.serial cluster.*"),
     ("rich", "commands.* cli"),
     ("typer click", "cli"),
-    ("google", "formats.messages"),
+    ("google", "formats.messages train.testing"),
     ("pickle cloudpickle dill marshal shelve joblib", ""),
     ("tensorflow torch jax numba", ""),
 )
