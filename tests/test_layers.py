@@ -22,6 +22,7 @@ LAYERS = (
     ("record files", "core.state.tfrecord"),
     ("state", "core.state.variables core.state.queues core.state.accumulators core.state.tokens "
               "core.state.readers core.state.datasets"),
+    ("snapshots", "core.state.snapshots"),
     ("storage", "core.state.storage"),
     ("tensor files", "core.state.tensorfile"),
     ("manifests", "core.state.manifest"),

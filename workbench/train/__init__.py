@@ -45,6 +45,7 @@ from workbench.train.optimizers import (
     RMSPropOptimizer,
 )
 from workbench.train.proximal import AdagradDAOptimizer, ProximalAdagradOptimizer, ProximalGradientDescentOptimizer
+from workbench.train.run import run
 from workbench.train.saver import Saver, checkpoint_exists, get_checkpoint_state, latest_checkpoint
 from workbench.train.schedules import (
     create_global_step,
@@ -71,6 +72,6 @@ __all__ = [
     "batch_join", "checkpoint_exists", "create_global_step", "exponential_decay", "get_checkpoint_state",
     "get_global_step", "get_or_create_global_step", "global_step", "input_producer", "inverse_time_decay",
     "latest_checkpoint", "limit_epochs", "match_filenames_once", "natural_exp_decay", "piecewise_constant",
-    "polynomial_decay", "range_input_producer", "replica_device_setter", "shuffle_batch", "shuffle_batch_join",
+    "polynomial_decay", "range_input_producer", "replica_device_setter", "run", "shuffle_batch", "shuffle_batch_join",
     "slice_input_producer", "start_queue_runners", "string_input_producer",
 ]

@@ -1,14 +1,15 @@
 """Hooks around the steps of a monitored session: stop, save, log; what they need is fetched with the step itself."""
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from workbench import errors
+from workbench.train.checkpoints import Checkpointer
 from workbench.train.coordinator import Coordinator
+from workbench.train.intervals import Interval
 from workbench.train.saver import Saver, latest_checkpoint
 from workbench.train.schedules import get_global_step
 
@@ -107,24 +108,40 @@ class StopAtStepHook(_StepHook):
 
 
 class CheckpointSaverHook(_StepHook):
-    """Save at the start, every `save_secs` seconds or `save_steps` global steps, and at the end."""
+    """Save at the start, every `save_secs` seconds or `save_steps` global steps, and at the end.
 
-    def __init__(self, checkpoint_dir: Any, save_secs: float | None = None, save_steps: int | None = None,
+    Values are pinned between two steps and written while the next ones run; only the first and the last checkpoint are
+    waited for. With `save_secs="auto"` the interval is chosen so that saving slows training down by 2 % at most.
+    """
+
+    checkpoints: Checkpointer
+
+    def __init__(self, checkpoint_dir: Any, save_secs: Any = None, save_steps: int | None = None,
                  saver: Saver | None = None, checkpoint_basename: str = "model.ckpt") -> None:
-        self._prefix = os.path.join(os.fspath(checkpoint_dir), checkpoint_basename)
+        self._folder, self._name = str(checkpoint_dir), checkpoint_basename
         self._seconds, self._steps, self._saver = save_secs, save_steps, saver
-        self._when, self._saved = time.monotonic(), -1
+        self._when, self._saved, self._began = time.monotonic(), -1, time.perf_counter()
 
     def begin(self) -> None:
-        self._saver = self._saver or Saver()
         self._step = get_global_step()
+        interval = Interval(None if self._seconds == "auto" else self._seconds)
+        self.checkpoints = Checkpointer(f"{self._folder}/{self._name}", self._saver, interval)
 
     def after_create_session(self, session: Any, coord: Coordinator | None) -> None:
-        if latest_checkpoint(os.path.dirname(self._prefix)) is None:      # something to go on from when a task is lost
-            self._save(session, self._now(session))
+        step = self._now(session)
+        if latest_checkpoint(self._folder) is None:      # something to go on from when a task is lost
+            self._save(session, step)
+            self.checkpoints.wait()
+        self._when, self._saved = time.monotonic(), step
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
+        self._began = time.perf_counter()
+        return super().before_run(run_context)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        due = self._seconds is not None and time.monotonic() - self._when >= self._seconds
+        interval, writing = self.checkpoints.interval, self.checkpoints.writing
+        interval.stepped(time.perf_counter() - self._began, writing)
+        due = self._seconds is not None and not writing and time.monotonic() - self._when >= interval.seconds
         due |= self._steps is not None and self._at_most(run_values) - max(self._saved, 0) >= self._steps
         if due:
             step = self._now(run_context.session)
@@ -133,10 +150,11 @@ class CheckpointSaverHook(_StepHook):
 
     def end(self, session: Any) -> None:
         self._save(session, self._now(session))
+        self.checkpoints.wait()
 
     def _save(self, session: Any, step: int) -> None:
-        if step != self._saved and self._saver is not None:
-            self._saver.save(session, self._prefix, step)
+        if step != self._saved:
+            self.checkpoints.save(session, step)
             self._when, self._saved = time.monotonic(), step
 
 

@@ -27,13 +27,14 @@ from workbench.train.hooks import (
     SessionRunValues,
     SummarySaverHook,
 )
-from workbench.train.saver import Saver, latest_checkpoint
+from workbench.train.recovery import Damaged, Event, GiveUp, Lost, Progress, Recovery, Reopen, Reopened, Restore, Restored
+from workbench.train.saver import Saver
+from workbench.train.schedules import get_global_step
 
 __all__ = ["MonitoredTrainingSession", "Scaffold"]
 
 logger = logging.getLogger("workbench")
 
-_ATTEMPTS = 10            # recoveries in a row without a single step
 _LOSSES = (errors.AbortedError, errors.UnavailableError)      # what a recovery may help against
 
 
@@ -55,15 +56,17 @@ class MonitoredTrainingSession:
     Use: `with MonitoredTrainingSession(...) as session: while not session.should_stop(): session.run(train_op)`. The
     end of the input (OutOfRangeError) ends the block without an error.
 
-    Summaries are written to `checkpoint_dir` every `save_summaries_steps` steps (None: not). When a task of a cluster is
-    lost, the chief opens the cluster's tasks anew on the Dask workers that are left, restores the newest checkpoint and
-    runs the step again; without a `checkpoint_dir` there is nothing to go on from and the error is raised.
-    DeadlineExceededError when the chief's variables have no values within `max_wait_secs`.
+    Checkpoints are written beside the steps, every `save_checkpoint_secs` seconds ("auto": as often as costs 2 % at most) or
+    `save_checkpoint_steps` global steps, and hold how far random generators and dataset iterators are. Summaries are
+    written to `checkpoint_dir` every `save_summaries_steps` steps (None: not). When a task of a cluster is lost, the chief
+    opens the cluster's tasks anew on the Dask workers that are left, restores the newest checkpoint that is whole and runs
+    the step again; without a `checkpoint_dir` there is nothing to go on from and the error is raised. DeadlineExceededError
+    when the chief's variables have no values within `max_wait_secs`.
     """
 
     def __init__(self, master: Any = None, is_chief: bool = True, checkpoint_dir: Any = None,
                  scaffold: Scaffold | None = None, hooks: Sequence[SessionRunHook] = (),
-                 chief_only_hooks: Sequence[SessionRunHook] = (), save_checkpoint_secs: float | None = 600,
+                 chief_only_hooks: Sequence[SessionRunHook] = (), save_checkpoint_secs: Any = 600,
                  save_summaries_steps: int | None = None, config: Any = None, save_checkpoint_steps: int | None = None,
                  stop_grace_period_secs: float = 120, max_wait_secs: float = 7200,
                  save_summaries_secs: float | None = None, log_step_count_steps: int | None = None) -> None:
@@ -73,11 +76,15 @@ class MonitoredTrainingSession:
         self._scaffold = scaffold or Scaffold()
         has_state = bool(global_variables())
         self._saver = self._scaffold.saver or (Saver() if checkpoint_dir is not None and has_state else None)
+        self._service: CheckpointSaverHook | None = None
         self._hooks = [*hooks, *(chief_only_hooks if is_chief else ())]
         if is_chief and checkpoint_dir is not None:
             self._hooks += self._services(save_checkpoint_secs, save_checkpoint_steps, save_summaries_steps)
         for hook in self._hooks:
             hook.begin()
+        self._checkpoints = self._service.checkpoints if self._service is not None else None
+        self._recovery = Recovery()
+        self._counter, self._number = get_global_step(), None
         made = self._scaffold
         self._init = global_variables_initializer() if made.init_op is None else made.init_op
         self._local_init = local_variables_initializer() if made.local_init_op is None else made.local_init_op
@@ -87,42 +94,52 @@ class MonitoredTrainingSession:
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
         try:
-            self._prepare()
+            self._begin()
         except BaseException:
             self._session.close()
             raise
 
-    def _services(self, seconds: float | None, steps: int | None, every: int | None) -> list[SessionRunHook]:
+    def _services(self, seconds: Any, steps: int | None, every: int | None) -> list[SessionRunHook]:
         """What the chief does besides: save, and write summaries."""
         services: list[SessionRunHook] = []
         if self._saver is not None:
-            services.append(CheckpointSaverHook(self._folder, None if steps else seconds, steps, self._saver))
+            self._service = CheckpointSaverHook(self._folder, None if steps else seconds, steps, self._saver)
+            services.append(self._service)
         merged = self._scaffold.summary_op if self._scaffold.summary_op is not None else summary.merge_all()
         if every and merged is not None:
             services.append(SummarySaverHook(summary.FileWriter(self._folder), merged, every))
         return services
 
     # the model
-    def _prepare(self) -> None:
-        """Give the variables values, or wait for them, and start what feeds the queues."""
-        newest = latest_checkpoint(self._folder) if self._folder is not None else None
-        if not self._chief:
-            self._await_model()
+    def _prepare(self, path: str | None) -> None:
+        """Give the variables values, those of a checkpoint if there is one, or wait for them; start what feeds the queues."""
+        if self._chief:
+            self._fill(path)
         else:
-            self._fill(newest)
+            self._await_model()
         self._session.run(self._local_init)
+        self._number = None
         for hook in self._hooks:
             hook.after_create_session(self._session, self._coord)
         self._threads = start_queue_runners(self._session, self._coord)
 
-    def _fill(self, newest: str | None) -> None:
-        if newest is not None and self._saver is not None:
-            self._saver.restore(self._session, newest)
+    def _fill(self, path: str | None) -> None:
+        if path is not None and self._checkpoints is not None:
+            self._checkpoints.restore(self._session, path)
             if not len(self._session.run(self._missing)):
                 return
         self._session.run(self._init, self._scaffold.init_feed_dict)
-        if newest is not None and self._saver is not None:      # again, over what the saver does not know
-            self._saver.restore(self._session, newest)
+        if path is not None and self._checkpoints is not None:      # again, over what the checkpoint does not know
+            self._checkpoints.restore(self._session, path)
+
+    def _begin(self) -> None:
+        """The newest checkpoint that is whole, or the initial values."""
+        for path in self._checkpoints.candidates() if self._checkpoints is not None else ():
+            try:
+                return self._prepare(path)
+            except errors.DataLossError as problem:
+                logger.warning("workbench: passing over a damaged checkpoint: %s", problem.message)
+        self._prepare(None)
 
     def _await_model(self) -> None:
         deadline = time.monotonic() + self._patience
@@ -140,14 +157,30 @@ class MonitoredTrainingSession:
 
     # steps
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
-        """One step, with what the hooks fetch and feed besides; after the loss of a task it is run again."""
+        """One step, with what the hooks fetch and feed besides; after the loss of a task it is run again.
+
+        `feed_dict` may be a function of the global step that the step begins with: after a loss that is an earlier one, and
+        the step gets the input of then. It is for programs of which one thread counts steps.
+        """
         while True:
             generation = self._generation()
             try:
                 self._check_threads()
-                return self._run(SessionRunArgs(fetches, feed_dict), options, run_metadata)
+                values = self._run(SessionRunArgs(fetches, self._fed(feed_dict)), options, run_metadata)
+                self._recovery.handle(Progress())
+                return values
             except _LOSSES as loss:
                 self._recover(generation, loss)
+
+    def _fed(self, feed_dict: Any) -> Any:
+        if not callable(feed_dict):
+            return feed_dict
+        if self._counter is None:
+            raise errors.FailedPreconditionError("MonitoredTrainingSession.run: feed_dict is a function of the global step but "
+                                                 "there is none; call get_or_create_global_step() and pass it to minimize")
+        if self._number is None:
+            self._number = int(self._session.run(self._counter))
+        return feed_dict(self._number)
 
     def _run(self, asked: SessionRunArgs, options: Any, run_metadata: Any) -> Any:
         context = SessionRunContext(asked, self._session)
@@ -158,6 +191,8 @@ class MonitoredTrainingSession:
             _add_feeds(feeds, args.feed_dict or {}, self._hooks[number])
         extra = {number: args.fetches for number, args in wanted.items()}
         values, more = self._session.run([asked.fetches, extra], feeds, options, run_metadata)
+        if self._number is not None:
+            self._number += 1
         for number, hook in enumerate(self._hooks):
             hook.after_run(context, SessionRunValues(more.get(number)))
         self._stop |= context.stop_requested
@@ -180,31 +215,49 @@ class MonitoredTrainingSession:
 
     def _can_recover(self) -> bool:
         cluster = getattr(self._session.backend, "cluster", None)
-        return (self._chief and self._saver is not None and hasattr(cluster, "recover")
-                and latest_checkpoint(self._folder) is not None)
+        return self._checkpoints is not None and hasattr(cluster, "recover") and bool(self._checkpoints.candidates())
 
     def _generation(self) -> int:
         return getattr(getattr(self._session.backend, "cluster", None), "generation", 0)
 
     def _recover(self, generation: int, loss: errors.Error) -> None:
-        """Open the tasks anew and go on from the newest checkpoint, unless another thread has done so since."""
-        cluster = getattr(self._session.backend, "cluster", None)
+        """Bring training back after a loss, unless another thread has done so since."""
         if not self._can_recover():
             raise loss
         with self._lock:
             if self._generation() != generation:
                 return
-            for _ in range(_ATTEMPTS):
-                logger.warning("workbench: %s; training goes on from the newest checkpoint", loss)
-                try:
+            event: Event = Lost(loss)
+            while event != Restored():
+                event = self._perform(event)
+            self._recovery.handle(event)
+
+    def _perform(self, event: Event) -> Event:
+        """Do what follows `event`; what came of it. Raises where nothing can be done."""
+        assert self._checkpoints is not None
+        action = self._recovery.handle(event)
+        try:
+            match action:
+                case Reopen(because):
+                    logger.warning("workbench: %s; training goes on from the newest checkpoint", because)
                     self._stop_threads()
-                    cluster.recover()      # type: ignore[union-attr]
+                    self._checkpoints.drop()
+                    self._session.backend.cluster.recover()      # type: ignore[attr-defined]
                     self._coord.clear_stop()
-                    self._prepare()
-                    return
-                except _LOSSES as again:                        # a task was lost while it was restored
-                    loss = again
-            raise loss
+                    return Reopened(tuple(self._checkpoints.candidates()))
+                case Restore(path):
+                    self._prepare(path)
+                    return Restored()
+                case GiveUp(error):
+                    raise error
+        except errors.DataLossError as problem:
+            logger.warning("workbench: passing over a damaged checkpoint: %s", problem.message)
+            return Damaged(problem)
+        except _LOSSES as again:                                 # a task was lost while it was brought back
+            if isinstance(action, GiveUp):
+                raise
+            return Lost(again)
+        raise AssertionError(action)
 
     def _stop_threads(self) -> None:
         self._coord.request_stop()

@@ -19,7 +19,7 @@ from workbench.core.state import checkpoint
 from workbench.nn.arguments import refuse
 from workbench.nn.variables import Variable, global_variables, near, root_graph
 
-__all__ = ["CheckpointState", "Saver", "checkpoint_exists", "get_checkpoint_state", "latest_checkpoint"]
+__all__ = ["CheckpointState", "Piece", "Saver", "absolute", "checkpoint_exists", "get_checkpoint_state", "latest_checkpoint"]
 
 
 @dataclass
@@ -31,7 +31,7 @@ class CheckpointState:
 
 
 @dataclass(frozen=True)
-class _Piece:
+class Piece:
     """One variable of a saver: a whole tensor of the checkpoint, or the block of it that begins at `start`."""
 
     key: str
@@ -76,13 +76,19 @@ class Saver:
         with root_graph().name_scope(name):
             self._build()
 
-    def _build(self) -> None:
-        groups: dict[str, list[_Piece]] = {}
+    @property
+    def groups(self) -> dict[str, list[Piece]]:
+        """What is saved, by the device asked for."""
+        found: dict[str, list[Piece]] = {}
         for piece in self._pieces:
-            groups.setdefault(piece.variable.op.device, []).append(piece)
+            found.setdefault(piece.variable.op.device, []).append(piece)
+        return found
+
+    def _build(self) -> None:
+        groups = self.groups
         self._base = ops.placeholder("string", [])
         self._records: list[Tensor] = []
-        read: list[tuple[list[_Piece], list[Tensor]]] = []
+        read: list[tuple[list[Piece], list[Tensor]]] = []
         for index, group in enumerate(groups.values()):
             with near(group[0].variable):
                 self._records.append(ops.save(self._base, [p.variable.handle for p in group], index=index, count=len(groups),
@@ -113,12 +119,13 @@ class Saver:
         step = global_step if global_step is None or isinstance(global_step, int) else int(sess.run(global_step))
         base = checkpoint.base_of(save_path, step)
         with self._lock:      # a supervisor's thread and the program itself may save the same step
-            records = sess.run(self._records, {self._base: _absolute(base)})
+            records = sess.run(self._records, {self._base: absolute(base)})
             checkpoint.publish(base, step, [json.loads(record) for record in records])
-            self._keep(str(base))
+            self.keep(str(base))
         return str(base)
 
-    def _keep(self, path: str) -> None:
+    def keep(self, path: str) -> None:
+        """A checkpoint was written at `path`: remove those that are too many now."""
         now = time.time()
         self._kept = [(p, t) for p, t in self._kept if p != path] + [(path, now)]
         while self._max and len(self._kept) > self._max:
@@ -154,9 +161,9 @@ class Saver:
         found = checkpoint.contents(save_path)
         for piece in self._pieces:
             self._check(piece, found)
-        sess.run(self._assigns, {self._base: _absolute(found.path)})
+        sess.run(self._assigns, {self._base: absolute(found.path)})
 
-    def _check(self, piece: _Piece, found: checkpoint.Contents) -> None:
+    def _check(self, piece: Piece, found: checkpoint.Contents) -> None:
         """Whether the checkpoint holds what the variable takes: errors before anything runs."""
         variable = piece.variable
         if piece.key not in found.tensors:
@@ -171,20 +178,20 @@ class Saver:
                 f"{found.path} holds {dtype}{Shape(shape)}; build the model that was saved")
 
 
-def _pieces(variables: Any) -> list[_Piece]:
+def _pieces(variables: Any) -> list[Piece]:
     if isinstance(variables, Mapping):
         return [piece for key, value in variables.items()
-                for piece in (_parts(key, value) if isinstance(value, (list, tuple)) else [_Piece(key, value)])]
+                for piece in (_parts(key, value) if isinstance(value, (list, tuple)) else [Piece(key, value)])]
     found: dict[str, Variable] = {}
     for variable in variables:
         if variable.op.name in found and found[variable.op.name] is not variable:
             raise errors.InvalidArgumentError(f"Saver: two variables are called {variable.op.name!r}; pass a "
                                               "dictionary of distinct names")
         found[variable.op.name] = variable
-    return [_Piece(key, variable) for key, variable in found.items()]
+    return [Piece(key, variable) for key, variable in found.items()]
 
 
-def _parts(key: str, variables: Sequence[Variable]) -> list[_Piece]:
+def _parts(key: str, variables: Sequence[Variable]) -> list[Piece]:
     """Variables that are one tensor, cut along its first axis."""
     for variable in variables:
         first = variables[0]
@@ -194,11 +201,11 @@ def _parts(key: str, variables: Sequence[Variable]) -> list[_Piece]:
     ends = list(itertools.accumulate(variable.shape.static[0] for variable in variables))
     whole = (ends[-1] if ends else 0, *variables[0].shape.static[1:])
     rest = (0,) * (len(whole) - 1)
-    return [_Piece(key, variable, (end - variable.shape.static[0], *rest), whole) for variable, end in zip(variables, ends)]
+    return [Piece(key, variable, (end - variable.shape.static[0], *rest), whole) for variable, end in zip(variables, ends)]
 
 
-def _absolute(base: Any) -> str:
-    """Tasks have other working folders than this process."""
+def absolute(base: Any) -> str:
+    """Where a checkpoint is for tasks, which have other working folders than this process."""
     return str(base.absolute())
 
 

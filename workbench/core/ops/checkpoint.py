@@ -14,6 +14,7 @@ from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.state import checkpoint
 from workbench.core.state.checkpoint import Part
+from workbench.core.state.snapshots import Snapshot, positions, set_positions
 from workbench.core.state.variables import snapshot_together
 
 STATE: dict[str, Any] = {"stateful": True, "differentiable": False}
@@ -25,14 +26,14 @@ def _text(value):
 
 
 @op("base[] *handles[] -> []", types="string resource -> string", context=True, blocking=True, **STATE)
-def save(context, base, *handles, parts, index=0, count=1):
+def save(context, base, *handles, parts, index=0, count=1, snapshot=""):
     """Write the variables into shard `index` of `count` of the checkpoint at `base`, beside them; gives the shard's record
     as JSON, for whoever publishes the checkpoint.
 
     `parts` has (name,) for each variable, or (name, start, shape) for one that is a block of a larger tensor. All are of
-    one moment: an update is in all of them or in none. Nothing waits for the disk but this step. Raises
-    FailedPreconditionError for a variable without a value or a folder that cannot be written, ResourceExhaustedError when
-    the disk is full.
+    one moment: an update is in all of them or in none; with the name of a `snapshot`, of the moment when that was taken.
+    Nothing waits for the disk but this step. Raises FailedPreconditionError for a variable without a value or a folder that
+    cannot be written, ResourceExhaustedError when the disk is full.
     """
     stop = threading.Event()
     context.on_cancel(stop.set)
@@ -43,14 +44,41 @@ def save(context, base, *handles, parts, index=0, count=1):
 
     def write():
         try:
-            pinned = snapshot_together(handles)
+            values = _snapshot(context, snapshot).take() if snapshot else [v for _, v in snapshot_together(handles)]
             tensors = [(name, _part(block, handle.device.copy_out(value)))
-                       for (name, *block), handle, (_, value) in zip(parts, handles, pinned)]
+                       for (name, *block), handle, value in zip(parts, handles, values)]
+            values.clear()
             record = checkpoint.write_shard(_text(base), tensors, index, count, check)
             context.done(np.asarray(json.dumps(record).encode(), object))
         except BaseException as error:
             context.fail(error)
     threading.Thread(target=write, daemon=True, name="workbench-save").start()
+
+
+def _snapshot(context, name):
+    return context.container.get(name, Snapshot, lambda: Snapshot(name))
+
+
+@op("*handles[] -> []", types="resource -> string", context=True, blocking=True, **STATE)
+def take_snapshot(context, *handles, shared_name):
+    """Pin the values that the variables have now, of one moment, for a `save` that runs later with this name of a snapshot.
+
+    Gives where the task's random generators and dataset iterators are, as JSON, for set_positions. Nothing is copied: the
+    next update of a variable writes another buffer. Raises FailedPreconditionError for a variable without a value.
+    """
+    def pin():
+        try:
+            _snapshot(context, shared_name).put([value for _, value in snapshot_together(handles)])
+            context.done(np.asarray(json.dumps(positions(context.container)).encode(), object))
+        except BaseException as error:
+            context.fail(error)
+    threading.Thread(target=pin, daemon=True, name="workbench-pin").start()
+
+
+@op("found[] ->", types="string ->", name="set_positions", context=True, **STATE)
+def set_positions_(context, found):
+    """Let the task's random generators and dataset iterators go on from where they were when take_snapshot told."""
+    set_positions(context.container, json.loads(_text(found)))
 
 
 def _part(block, value):

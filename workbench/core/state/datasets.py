@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,19 +11,43 @@ import numpy as np
 from workbench import errors
 from workbench.core.state import tfrecord as records
 
-__all__ = ["DatasetIterator"]
+__all__ = ["DatasetIterator", "generator_state", "set_generator_state"]
 
 Array = np.ndarray[Any, Any]
 Element = tuple[Array, ...]
 Program = tuple[Any, ...]
 
 
-class _Run:
-    """One initialised iterator: the arrays it reads from, and the random generators that go on from epoch to epoch."""
+def generator_state(generator: np.random.Generator) -> dict[str, Any]:
+    """How far a generator is, as plain JSON."""
+    state: Any = generator.bit_generator.state
+    return {"bits": state["bit_generator"], "counter": state["state"]["counter"].tolist(),
+            "key": state["state"]["key"].tolist(), "buffer": state["buffer"].tolist(), "buffer_pos": state["buffer_pos"],
+            "has_uint32": state["has_uint32"], "uinteger": state["uinteger"]}
 
-    def __init__(self, sources: Sequence[Array]) -> None:
+
+def set_generator_state(generator: np.random.Generator, found: Mapping[str, Any]) -> None:
+    """Go on as the generator whose state this is. DataLossError when it is none."""
+    try:
+        generator.bit_generator.state = {
+            "bit_generator": found["bits"], "buffer_pos": found["buffer_pos"], "has_uint32": found["has_uint32"],
+            "uinteger": found["uinteger"], "buffer": np.array(found["buffer"], np.uint64),
+            "state": {"counter": np.array(found["counter"], np.uint64), "key": np.array(found["key"], np.uint64)}}
+    except (KeyError, TypeError, ValueError, OverflowError) as problem:
+        raise errors.DataLossError(f"random generator: {str(found)[:80]} is no state of one ({problem}); the checkpoint is "
+                                   "damaged or another program's") from problem
+
+
+class _Run:
+    """One initialised iterator: the arrays it reads from, and the random generators that go on from epoch to epoch.
+
+    `begun` are the states that generators are to begin with, by their seeds.
+    """
+
+    def __init__(self, sources: Sequence[Array], begun: Mapping[Program, Any] | None = None) -> None:
         self.sources = list(sources)
         self.generators: dict[Program, np.random.Generator] = {}
+        self.begun = dict(begun or {})
 
     def number(self, value: Any) -> int:
         """A count that is written in the program, or stands in a source."""
@@ -37,7 +61,10 @@ class _Run:
         key = (seed, seed2)
         if key not in self.generators:
             bits = np.random.Philox() if key == (0, 0) else np.random.Philox(key=[seed, seed2])
-            self.generators[key] = np.random.Generator(bits)
+            made = self.generators[key] = np.random.Generator(bits)
+            if key in self.begun:
+                set_generator_state(made, self.begun[key])
+            self.begun[key] = generator_state(made)
         return self.generators[key]
 
 
@@ -181,7 +208,11 @@ class DatasetIterator:
     def __init__(self, name: str) -> None:
         self.name = name
         self._lock = threading.Lock()
+        self._run = _Run(())
+        self._program: Program = ()
         self._rest: Iterator[Element] | None = None
+        self._taken = 0
+        self._resume: Mapping[str, Any] | None = None      # where to go on at the next start
 
     @property
     def initialized(self) -> bool:
@@ -192,7 +223,28 @@ class DatasetIterator:
         time."""
         with self._lock:
             if self._rest is None or not only_new:
-                self._rest = _Run(sources).elements(program)
+                self._start(_Run(sources), program)
+
+    def _start(self, run: _Run, program: Program) -> None:
+        position, self._resume = self._resume or {"taken": 0, "generators": []}, None
+        run.begun = {(seed, seed2): state for seed, seed2, state in position["generators"]}
+        self._run, self._program, self._rest, self._taken = run, program, run.elements(program), position["taken"]
+        for _ in itertools.islice(self._rest, self._taken):
+            pass
+
+    def position(self) -> dict[str, Any] | None:
+        """How far it is, as plain JSON: elements taken, and what its random order began with. None before the start."""
+        with self._lock:
+            if self._rest is None:
+                return None
+            return {"taken": self._taken, "generators": [[*seeds, state] for seeds, state in self._run.begun.items()]}
+
+    def resume(self, position: Mapping[str, Any]) -> None:
+        """Go on from a position: now when it has started, else as soon as it does. The elements before are read again."""
+        with self._lock:
+            self._resume = position
+            if self._rest is not None:
+                self._start(_Run(self._run.sources), self._program)
 
     def take(self) -> Element:
         """The next element. OutOfRangeError at the end, FailedPreconditionError before the start."""
@@ -201,6 +253,7 @@ class DatasetIterator:
                 raise errors.FailedPreconditionError(f"iterator {self.name!r}: it was not initialised; run its initializer "
                                                      "first")
             found = next(self._rest, None)
+            self._taken += found is not None
         if found is None:
             raise errors.OutOfRangeError(f"iterator {self.name!r}: it is at the end of its data; stop, or initialise it "
                                          "again")

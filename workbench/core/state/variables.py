@@ -312,8 +312,12 @@ class Container:
                     found = self._devices[name] = make_device(name, self._limits.get(type_of(name)))
         return found
 
+    def of(self, kind: type[R]) -> dict[str, R]:
+        """The resources of one kind, by name."""
+        return {k: v for k, v in list(self._items.items()) if isinstance(v, kind)}
+
     def variables(self) -> dict[str, VariableState]:
-        return {k: v for k, v in list(self._items.items()) if isinstance(v, VariableState)}
+        return self.of(VariableState)
 
     def names(self) -> list[str]:
         return sorted(self._items)

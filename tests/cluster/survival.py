@@ -1,0 +1,151 @@
+"""A Dask cluster of processes that may be killed, a model whose every bit tells what was lost, and ways to strike it."""
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+from distributed import Client, LocalCluster
+
+import workbench as wb
+from tests.cluster.conftest import kill
+from tests.eventually import eventually
+from workbench.cluster.chief.cluster import Cluster
+
+SERVERS, WORKER = ("/job:ps/task:0", "/job:ps/task:1"), "/job:worker/task:0"
+TASKS = (*SERVERS, WORKER)
+
+
+class World:
+    """A scheduler and workers, each with a nanny process of its own, and a cluster of two servers and a worker on them."""
+
+    def __init__(self, spare: int = 1) -> None:
+        self._dask = LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0", host="127.0.0.1")
+        self.client = Client(self._dask)
+        self._nannies: list[subprocess.Popen[bytes]] = []
+        self._stopped: list[int] = []
+        self.recoveries: list[float] = []                     # seconds from each strike to the next step
+        for _ in range(len(TASKS) + spare):
+            self.hire()
+        eventually(lambda: self.workers() == len(TASKS) + spare, 90)
+        self.cluster = Cluster(self.client, len(SERVERS), 1, heartbeat=2.0)
+
+    def hire(self) -> None:
+        """Start one more Dask worker with its nanny."""
+        self._nannies.append(subprocess.Popen(
+            [sys.executable, "-m", "distributed.cli.dask_worker", self.client.scheduler.address, "--nthreads", "1",
+             "--memory-limit", "0", "--no-dashboard"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+
+    def workers(self) -> int:
+        return len(self.client.scheduler_info(n_workers=-1)["workers"])
+
+    # strikes
+    def kill(self, task: str) -> None:
+        """kill -9 the process of a task; its nanny starts another."""
+        kill(self.cluster.pids[task])
+
+    def kill_nanny(self, task: str) -> None:
+        """kill -9 the nanny; its worker notices and ends, and nobody starts another."""
+        nanny = psutil.Process(self.cluster.pids[task]).parent()
+        assert nanny is not None and nanny.pid in {p.pid for p in self._nannies}
+        kill(nanny.pid)
+        self.hire()
+
+    def stop(self, task: str) -> None:
+        """SIGSTOP: it says nothing more, until it comes back from the dead in the next strike."""
+        self._stopped.append(self.cluster.pids[task])
+        os.kill(self._stopped[-1], signal.SIGSTOP)
+
+    def cut(self, task: str) -> None:
+        """The connections of a task to other tasks end; its process lives."""
+        def cut(dask_worker: Any) -> None:
+            for hosted in list(dask_worker.plugins["workbench"].host.tasks.values()):
+                for link in list(hosted._links.values()):
+                    link.close()
+        self.client.run(cut, workers=[self.cluster.addresses[task]])
+
+    def wake(self) -> None:
+        """What was stopped goes on."""
+        while self._stopped:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._stopped.pop(), signal.SIGCONT)
+
+    def close(self) -> None:
+        self.wake()
+        self.cluster.close()
+        for nanny in self._nannies:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                for process in [*psutil.Process(nanny.pid).children(recursive=True), psutil.Process(nanny.pid)]:
+                    with contextlib.suppress(psutil.NoSuchProcess):
+                        process.kill()
+            nanny.wait()
+        self.client.close()
+        self._dask.close()
+
+    def __enter__(self) -> World:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Striker(wb.train.SessionRunHook):
+    """Strikes after given numbers of steps of the session, and tells how long it took until the next step was done."""
+
+    def __init__(self, world: World, strikes: dict[int, Callable[[], None]]) -> None:
+        self._world, self._strikes, self._count = world, strikes, 0
+        self._struck: float | None = None
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        if self._struck is not None:
+            self._world.recoveries.append(time.monotonic() - self._struck)
+            self._struck = None
+        self._count += 1
+        if strike := self._strikes.get(self._count):
+            self._world.wake()
+            strike()
+            self._struck = time.monotonic()
+
+
+def model() -> tuple[list[Any], Any]:
+    """A table in two parts, its momentum, shuffled rows and noise: (what to compare, the training step)."""
+    wb.set_random_seed(7)
+    rows = np.random.default_rng(0).standard_normal((60, 6)).astype(np.float32)
+    with wb.device(SERVERS[0]):
+        step = wb.train.get_or_create_global_step()
+    parts = []
+    for number, server in enumerate(SERVERS):
+        with wb.device(server):
+            parts.append(wb.Variable(np.full((3, 2), 1.0 + number, np.float32), name=f"part_{number}"))
+    with wb.device(WORKER):
+        data = wb.data.Dataset.from_tensor_slices(rows).shuffle(32, seed=3).repeat().batch(5)
+        x = data.make_one_shot_iterator().get_next() + wb.random_normal([5, 6], stddev=0.1)
+        loss = wb.reduce_mean(wb.square(wb.matmul(x, wb.concat(parts, 0)) - 1.0))
+    optimizer = wb.train.MomentumOptimizer(0.01, 0.9)
+    minimize = optimizer.minimize(loss, step)
+    return [*parts, *(optimizer.get_slot(part, "momentum") for part in parts), step], minimize
+
+
+def train(cluster: Cluster, folder: Path, steps: int, hooks: Sequence[Any] = (), **options: Any) -> list[bytes]:
+    """The bits of the model after `steps` steps."""
+    with wb.Graph().as_default():
+        compared, minimize = model()
+        wb.train.run(minimize, cluster, steps=steps, folder=folder, hooks=hooks, **options)
+        with wb.Session(cluster) as session:
+            return [np.asarray(value).tobytes() for value in session.run(compared)]
+
+
+@contextlib.contextmanager
+def uninterrupted(world: World, folder: Path, steps: int) -> Iterator[list[bytes]]:
+    """What a run that nothing happens to ends with; afterwards all tasks are new."""
+    found = train(world.cluster, folder, steps)
+    world.cluster.recover()
+    yield found

@@ -1,0 +1,66 @@
+"""Decisions of a recovery, event by event; no session, cluster or file is needed for them."""
+from __future__ import annotations
+
+import pytest
+
+from workbench import errors
+from workbench.train.recovery import (
+    Damaged,
+    GiveUp,
+    Lost,
+    Progress,
+    Recovery,
+    Reopen,
+    Reopened,
+    Restore,
+    Restored,
+    Resume,
+)
+
+LOSS, AGAIN = errors.AbortedError("a task was lost"), errors.UnavailableError("another")
+DAMAGE = errors.DataLossError("a byte is wrong")
+
+
+def test_tasks_are_opened_anew_and_the_newest_checkpoint_is_restored():
+    recovery = Recovery()
+    assert recovery.handle(Lost(LOSS)) == Reopen(LOSS)
+    assert recovery.handle(Reopened(("c-20", "c-10"))) == Restore("c-20")
+    assert recovery.handle(Restored()) == Resume()
+    assert recovery.handle(Progress()) == Resume()
+
+
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before():
+    recovery = Recovery()
+    recovery.handle(Lost(LOSS))
+    assert recovery.handle(Reopened(("c-20", "c-10"))) == Restore("c-20")
+    assert recovery.handle(Damaged(DAMAGE)) == Restore("c-10")
+    last = recovery.handle(Damaged(DAMAGE))
+    assert isinstance(last, GiveUp) and last.error is DAMAGE
+    assert last.error.__notes__[-1] == "no checkpoint is left to go on from"
+
+
+def test_a_loss_while_training_is_brought_back_begins_it_anew():
+    recovery = Recovery()
+    recovery.handle(Lost(LOSS))
+    recovery.handle(Reopened(("c-20", "c-10")))
+    assert recovery.handle(Lost(AGAIN)) == Reopen(AGAIN)
+    assert recovery.handle(Reopened(("c-20", "c-10"))) == Restore("c-20")      # the first is tried again
+
+
+def test_without_a_checkpoint_the_loss_is_the_answer():
+    recovery = Recovery()
+    recovery.handle(Lost(LOSS))
+    action = recovery.handle(Reopened(()))
+    assert isinstance(action, GiveUp) and action.error is LOSS
+
+
+@pytest.mark.parametrize("steps_between", [0, 1])
+def test_losses_in_a_row_end_it_but_one_step_starts_the_count_again(steps_between: int):
+    recovery = Recovery(attempts=3)
+    for _ in range(3):
+        assert recovery.handle(Lost(LOSS)) == Reopen(LOSS)
+        recovery.handle(Reopened(("c",)))
+        recovery.handle(Restored())
+        if steps_between:
+            recovery.handle(Progress())
+    assert recovery.handle(Lost(AGAIN)) == (Reopen(AGAIN) if steps_between else GiveUp(AGAIN))

@@ -1,0 +1,57 @@
+"""A moment of a task's state: values pinned until they are written, and how far its generators and iterators are."""
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.state.datasets import DatasetIterator, generator_state, set_generator_state
+from workbench.core.state.variables import Container
+
+__all__ = ["Snapshot", "positions", "set_positions"]
+
+Array = np.ndarray[Any, Any]
+
+
+class Snapshot:
+    """Values of variables as they were at one moment; the next update of each writes another buffer."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._lock = threading.Lock()
+        self._values: list[Array] | None = None
+
+    def put(self, values: list[Array]) -> None:
+        """Pin these instead of what was pinned."""
+        with self._lock:
+            self._values = values
+
+    def take(self) -> list[Array]:
+        """What is pinned, and no longer is. FailedPreconditionError when nothing is."""
+        with self._lock:
+            values, self._values = self._values, None
+        if values is None:
+            raise errors.FailedPreconditionError(f"snapshot {self.name!r}: nothing is pinned; run take_snapshot first")
+        return values
+
+
+def positions(container: Container) -> dict[str, Any]:
+    """Where every random generator and dataset iterator of the task is, as plain JSON by name."""
+    found: dict[str, Any] = {name: generator_state(item) for name, item in container.of(np.random.Generator).items()}
+    for name, iterator in container.of(DatasetIterator).items():
+        if (position := iterator.position()) is not None:
+            found[name] = position
+    return found
+
+
+def set_positions(container: Container, found: Mapping[str, Any]) -> None:
+    """Go on from there; what does not exist yet is made. Names that are used otherwise now are InvalidArgumentErrors."""
+    for name, position in found.items():
+        if "bits" in position:
+            generator = container.get(name, np.random.Generator, lambda: np.random.Generator(np.random.Philox()))
+            set_generator_state(generator, position)
+        else:
+            container.get(name, DatasetIterator, lambda name=name: DatasetIterator(name)).resume(position)

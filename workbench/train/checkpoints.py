@@ -1,0 +1,126 @@
+"""Checkpoints while training goes on: a consistent moment is pinned between two steps and written beside the next ones."""
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from typing import Any
+
+from workbench import errors
+from workbench.core.graph.build import ops
+from workbench.core.graph.graph import Tensor
+from workbench.core.state import checkpoint
+from workbench.nn.variables import root_graph
+from workbench.train.intervals import Interval
+from workbench.train.saver import Saver, absolute
+
+__all__ = ["Checkpointer"]
+
+logger = logging.getLogger("workbench")
+
+
+class Checkpointer:
+    """Saves what `saver` saves under `prefix`, besides how far random generators and dataset iterators of all tasks are.
+
+    What it needs is added to the graph here. `save` returns when the values are pinned, which copies nothing; they are
+    written by their tasks while later steps run. Called between two steps, while no other thread runs any, a checkpoint is
+    one moment of all tasks. `interval` learns what it costs.
+    """
+
+    def __init__(self, prefix: Any, saver: Saver | None = None, interval: Interval | None = None) -> None:
+        self.prefix, self.saver, self.interval = str(prefix), saver or Saver(), interval or Interval()
+        self._writer: threading.Thread | None = None
+        self._problem: BaseException | None = None
+        with root_graph().name_scope("checkpoints") as scope:
+            self._build(scope)
+
+    def _build(self, scope: str) -> None:
+        graph = root_graph()
+        groups = self.saver.groups
+        self._base = ops.placeholder("string", [])
+        self._records: list[Tensor] = []
+        self._pins: dict[str, Tensor] = {}
+        self._resume: dict[str, tuple[Tensor, Any]] = {}
+        for device in dict.fromkeys([*groups, *(op.device for op in graph.operations)]):
+            held = groups.get(device, [])
+            with graph.device(None), graph.device(device):
+                handles = [piece.variable.handle for piece in held]
+                self._pins[device] = ops.take_snapshot(handles, shared_name=scope)
+                found = ops.placeholder("string", [])
+                self._resume[device] = found, ops.set_positions(found)
+                if held:
+                    self._records.append(ops.save(self._base, handles, parts=tuple(piece.part for piece in held),
+                                                  index=len(self._records), count=len(groups), snapshot=scope))
+
+    # saving
+    @property
+    def writing(self) -> bool:
+        """Is a checkpoint being written?"""
+        return self._writer is not None and self._writer.is_alive()
+
+    def save(self, session: Any, step: int) -> None:
+        """Pin this moment as the checkpoint of `step`, and write it while the caller goes on.
+
+        Waits for the checkpoint before, if that is still being written, and raises what it failed with.
+        """
+        self.wait()
+        started = time.perf_counter()
+        found = session.run(self._pins)
+        pause = time.perf_counter() - started
+        meta = {"positions": {device: json.loads(text) for device, text in found.items()}}
+        self._writer = threading.Thread(target=self._write, args=(session, step, meta, pause), name="workbench-checkpoint")
+        self._writer.start()
+
+    def _write(self, session: Any, step: int, meta: dict[str, Any], pause: float) -> None:
+        started = time.perf_counter()
+        try:
+            base = checkpoint.base_of(self.prefix, step)
+            records = session.run(self._records, {self._base: absolute(base)})
+            checkpoint.publish(base, step, [json.loads(record) for record in records], meta)
+            self.saver.keep(str(base))
+            self.interval.written(pause, time.perf_counter() - started)
+        except BaseException as problem:
+            self._problem = problem
+
+    def wait(self) -> None:
+        """Until nothing is being written any more. Raises what the newest checkpoint failed with, once."""
+        if self._writer is not None:
+            self._writer.join()
+        problem, self._problem = self._problem, None
+        if problem is not None:
+            raise problem
+
+    def drop(self) -> None:
+        """As `wait`, for one whose failure is known: its tasks are lost."""
+        try:
+            self.wait()
+        except errors.Error as problem:
+            logger.warning("workbench: a checkpoint was not completed: %s", problem.message)
+
+    # restoring
+    def candidates(self) -> list[str]:
+        """The checkpoints of the folder, newest first; those that can be told to be damaged are passed over by name."""
+        known = checkpoint.list_checkpoints(checkpoint.base_of(self.prefix, None).parent)
+        for info in known:
+            if info.problem:
+                logger.warning("workbench: passing over a damaged checkpoint: %s", info.problem)
+        return [str(info.path) for info in reversed(known) if not info.problem]
+
+    def restore(self, session: Any, path: str) -> None:
+        """Bring variables, generators and iterators to where they were. DataLossError when a byte of it is damaged; then
+        nothing has changed."""
+        self.saver.restore(session, path)
+        found = checkpoint.contents(path).meta.get("positions", {})
+        feeds = {text: json.dumps(found[device]) for device, (text, _) in self._resume.items() if device in found}
+        session.run([resume for device, (_, resume) in self._resume.items() if device in found], feeds)
+
+    def restore_newest(self, session: Any) -> str | None:
+        """Restore the newest checkpoint that is whole, passing over damaged ones; its path, None when there is none."""
+        for path in self.candidates():
+            try:
+                self.restore(session, path)
+                return path
+            except errors.DataLossError as problem:
+                logger.warning("workbench: passing over a damaged checkpoint: %s", problem.message)
+        return None

@@ -1,0 +1,119 @@
+"""What to do when a task is lost, as a pure state machine: events in, one action out; no sessions, clocks or files."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from workbench import errors
+
+__all__ = ["Action", "Damaged", "Event", "GiveUp", "Lost", "Progress", "Recovery", "Reopen", "Reopened", "Restore", "Restored",
+           "Resume"]
+
+_ATTEMPTS = 10            # losses in a row without a single step in between
+
+
+# what happened
+
+@dataclass(frozen=True)
+class Progress:
+    """A training step is done."""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A task was lost, in a step or while it was being brought back."""
+
+    error: errors.Error
+
+
+@dataclass(frozen=True)
+class Reopened:
+    """All tasks are open again and empty; these checkpoints are known, newest first."""
+
+    checkpoints: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """The checkpoint that was to be restored is not whole; nothing was changed."""
+
+    error: errors.Error
+
+
+@dataclass(frozen=True)
+class Restored:
+    """Variables, generators, iterators and counters are those of the checkpoint."""
+
+
+Event = Progress | Lost | Reopened | Damaged | Restored
+
+
+# what to do
+
+@dataclass(frozen=True)
+class Reopen:
+    """Open all tasks anew, on Dask workers that answer; what is left of the old ones becomes nobody's."""
+
+    because: errors.Error
+
+
+@dataclass(frozen=True)
+class Restore:
+    """Bring the state of this checkpoint back."""
+
+    path: str
+
+
+@dataclass(frozen=True)
+class Resume:
+    """Go on training."""
+
+
+@dataclass(frozen=True)
+class GiveUp:
+    """Raise this error: nothing more can be done here."""
+
+    error: errors.Error
+
+
+Action = Reopen | Restore | Resume | GiveUp
+
+
+@dataclass
+class Recovery:
+    """Decides what follows a loss. Losses while training is brought back begin it anew, at most so many in a row.
+
+    A checkpoint that proves damaged is passed over for the one before it.
+    """
+
+    attempts: int = _ATTEMPTS
+    losses: int = 0                                          # in a row
+    left: list[str] = field(default_factory=list)            # checkpoints not tried yet, newest first
+    loss: errors.Error | None = None                         # what it began with
+
+    def handle(self, event: Event) -> Action:
+        """The next action after `event`."""
+        match event:
+            case Progress():
+                self.losses, self.loss = 0, None
+                return Resume()
+            case Restored():
+                return Resume()
+            case Lost(error):
+                return self._lost(error)
+            case Reopened(checkpoints):
+                self.left = list(checkpoints)
+                return self._restore(None)
+            case Damaged(error):
+                return self._restore(error)
+
+    def _lost(self, error: errors.Error) -> Action:
+        self.losses += 1
+        self.loss = self.loss or error
+        return GiveUp(error) if self.losses > self.attempts else Reopen(error)
+
+    def _restore(self, problem: errors.Error | None) -> Action:
+        if self.left:
+            return Restore(self.left.pop(0))
+        why = problem or self.loss or errors.NotFoundError("recovery: there is no checkpoint")
+        why.add_note("no checkpoint is left to go on from")
+        return GiveUp(why)
