@@ -84,7 +84,8 @@ class MonitoredTrainingSession:
             hook.begin()
         self._checkpoints = self._service.checkpoints if self._service is not None else None
         self._recovery = Recovery()
-        self._counter, self._number = get_global_step(), None
+        self._counter = get_global_step()
+        self._number: int | None = None      # the next step's, once somebody asked for it
         made = self._scaffold
         self._init = global_variables_initializer() if made.init_op is None else made.init_op
         self._local_init = local_variables_initializer() if made.local_init_op is None else made.local_init_op
@@ -134,7 +135,8 @@ class MonitoredTrainingSession:
 
     def _begin(self) -> None:
         """The newest checkpoint that is whole, or the initial values."""
-        for path in self._checkpoints.candidates() if self._checkpoints is not None else ():
+        known: list[str] = self._checkpoints.candidates() if self._checkpoints is not None else []
+        for path in known:
             try:
                 return self._prepare(path)
             except errors.DataLossError as problem:
@@ -242,7 +244,7 @@ class MonitoredTrainingSession:
                     logger.warning("workbench: %s; training goes on from the newest checkpoint", because)
                     self._stop_threads()
                     self._checkpoints.drop()
-                    self._session.backend.cluster.recover()      # type: ignore[attr-defined]
+                    self._session.backend.cluster.recover()
                     self._coord.clear_stop()
                     return Reopened(tuple(self._checkpoints.candidates()))
                 case Restore(path):

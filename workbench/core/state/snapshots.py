@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -54,4 +55,4 @@ def set_positions(container: Container, found: Mapping[str, Any]) -> None:
             generator = container.get(name, np.random.Generator, lambda: np.random.Generator(np.random.Philox()))
             set_generator_state(generator, position)
         else:
-            container.get(name, DatasetIterator, lambda name=name: DatasetIterator(name)).resume(position)
+            container.get(name, DatasetIterator, partial(DatasetIterator, name)).resume(position)
