@@ -40,5 +40,6 @@ def test_six_strikes_end_in_the_same_bits(tmp_path: Path):
         })
         found = train(world.cluster, tmp_path / "struck", STEPS, [striker, AgainAtOnce(world)], save_steps=7)
         assert found == expected
-        assert len(world.recoveries) == 5 and world.cluster.generation >= generation + 6
+        assert len(world.recoveries) == 5
+        assert world.cluster.generation >= generation + 5      # a link that is cut between two steps is made anew
     assert our_threads() == before
