@@ -28,9 +28,10 @@ RATE = 0.01
 MLP_LAYERS, MLP_BATCH = (784, 512, 512, 10), 128
 PEERS = {"TF1 session": "tensorflow", "torch": "torch", "JAX jit": "jax"}
 BAR = 1.0
+Step = Callable[[], Any]
+Work = Callable[[str], tuple[Step, Callable[[], Any]]]      # contestant -> (its step, its first weights)
 CLOSERS: list[Callable[[], Any]] = []
 """What a contestant's process has to close at its end."""
-Step = Callable[[], Any]
 
 
 # What the frameworks compute
@@ -128,7 +129,7 @@ def cluster_loss(framework: Any, device: Any, variable: Any, weights: list[Any],
     return (losses[0] + losses[1]) * 0.5, variables
 
 
-WORK: dict[str, Callable[[str], tuple[Step, Callable[[], Any]]]] = {
+WORK: dict[str, Work] = {
     "softmax": softmax, "mlp": mlp, "lenet": lenet, "cluster": cluster}
 
 
@@ -151,12 +152,12 @@ def framework(name: str) -> Any:
 # Processes
 
 
-def contestant(name: str, work: str, pools: bool, pipe: Connection) -> None:
+def contestant(name: str, work: Work, pools: bool, pipe: Connection) -> None:
     """In a process of its own: prepare, then time a batch of steps whenever asked."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if pools:
         wake_pools()
-    step, weights = WORK[work](name)
+    step, weights = work(name)
     for _ in range(5):
         step()
     pipe.send(np.asarray(weights()))
@@ -205,7 +206,7 @@ def busy(count: int) -> Iterator[None]:
 class Contestant:
     """A framework in its process."""
 
-    def __init__(self, name: str, work: str, pools: bool = False) -> None:
+    def __init__(self, name: str, work: Work, pools: bool = False) -> None:
         spawn = multiprocessing.get_context("spawn")
         self.pipe, theirs = spawn.Pipe()
         self.process = spawn.Process(target=contestant, args=(name, work, pools, theirs))
@@ -222,39 +223,39 @@ class Contestant:
         self.process.join(30)
 
 
-def names(work: str, pools: bool) -> list[str]:
-    if work == "cluster":
+def names(work: Work, pools: bool) -> list[str]:
+    if work is cluster:
         return ["ours", *(["TF1 session"] if importlib.util.find_spec("tensorflow") else [])]
     return ["ours", *(["ours among pools"] if pools else []), *(n for n, module in PEERS.items()
                                                                 if importlib.util.find_spec(module))]
 
 
-def compare(work: str, neighbours: Sequence[int], pools: bool, rounds: int, seconds: float) -> None:
+def compare(title: str, work: Work, neighbours: Sequence[int], pools: bool, rounds: int, seconds: float,
+            bar: float = BAR) -> None:
     """Start the contestants, let them agree, and time them in rotating order beside each number of neighbours."""
     with ExitStack() as stack:
         contestants = {}
         for name in names(work, pools):
             one = contestants[name] = Contestant(name.split(" among")[0], work, "among" in name)
             stack.callback(one.close)
-            agree(f"{work}, {name}", contestants["ours"].weights, one.weights)
+            agree(f"{title}, {name}", contestants["ours"].weights, one.weights)
         order, quiet = list(contestants), 0.0
         for count in neighbours:
-            title = f"Neighbours {work} {count} busy: a process for each framework"
-            result = Result(title, "ours", {name: [] for name in order})
+            result = Result(f"{title}, {count} busy beside", "ours", {name: [] for name in order})
             with busy(count):
                 for turn in range(rounds):
                     for name in order[turn % len(order):] + order[:turn % len(order)]:
                         result.rounds[name].append(contestants[name].median(seconds))
-            quiet = show(result, quiet)
+            quiet = show(result, quiet, bar)
 
 
-def show(result: Result, quiet: float) -> float:
+def show(result: Result, quiet: float, bar: float) -> float:
     """Print the ratios, and ours to ours beside the fewest neighbours; returns the latter's median in seconds."""
     median = statistics.median(result.rounds["ours"])
     quiet = quiet or median
     print(f"\n{result.title}: {median / quiet:.2f} times our own quiet step")
     if any(not name.startswith("ours") for name in result.rounds):
-        report(result, bar=BAR)
+        report(result, bar=bar)
     return quiet
 
 
@@ -267,7 +268,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.4)
     given = parser.parse_args()
     for work in given.work or WORK:
-        compare(work, given.busy, given.pools, given.rounds, given.seconds)
+        compare(f"Neighbours {work}", WORK[work], given.busy, given.pools, given.rounds, given.seconds)
 
 
 if __name__ == "__main__":

@@ -143,7 +143,7 @@ class Poisoned(Instance):
         self.arena.memory[free] = 0xFF
 
 
-DISABLED = [(), ("fuse",), ("epilogue",), ("fold", "algebra", "cse", "epilogue", "fuse")]
+DISABLED = [(), ("fuse",), ("epilogue",), ("fold", "algebra", "cse", "join", "epilogue", "fuse")]
 
 
 @settings(max_examples=40, deadline=None)

@@ -119,6 +119,23 @@ def test_fused_matmul(shape: tuple[int, int, int], turn_b: bool, activation: str
     close(apply("fused_matmul", attributes, [plain(a), plain(b), plain(bias)], (rows, columns)), wanted)
 
 
+@pytest.mark.parametrize("turn_b", [False, True])
+@pytest.mark.parametrize("activation", [None, "none", "relu"])
+def test_a_weight_that_many_products_read_may_lie_in_the_librarys_layout(turn_b: bool, activation: str | None) -> None:
+    """In which layout, if any, is the library's matter on each processor; values are the same."""
+    rows, depth, columns = 20, 300, 520
+    a, b, bias = some(rows, depth), some(columns, depth) if turn_b else some(depth, columns), some(columns)
+    values = [plain(a), plain(b), *([] if activation is None else [plain(bias)])]
+    specs = [Spec(one, FLOAT32, None, readers=20) for one, _, _ in values]
+    attributes = {"transpose_b": turn_b, "activation": activation or "none"}
+    choice = select("matmul" if activation is None else "fused_matmul")(attributes, specs, [Spec((rows, columns), FLOAT32)],
+                                                                       [False])
+    out = empty((rows, columns), None)
+    run(choice, [moved(value, layout) for value, layout in zip(values, choice.inputs)], [out])
+    wanted = a @ (b.T if turn_b else b) + (0 if activation is None else bias)
+    close(plain(out), np.maximum(wanted, 0) if activation == "relu" else wanted)
+
+
 @pytest.mark.parametrize("shape", [(5, 3, 7), (784, 100, 10), (300, 16, 500), (9, 40, 300)])
 @pytest.mark.parametrize("sign", [-1.0, 1.0])
 @pytest.mark.parametrize("in_place", [False, True])

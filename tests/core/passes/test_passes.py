@@ -22,6 +22,7 @@ from workbench.core.passes.cse import cse
 from workbench.core.passes.epilogue import epilogue
 from workbench.core.passes.fold import fold
 from workbench.core.passes.fuse import fuse
+from workbench.core.passes.join import join
 from workbench.core.passes.pipeline import DEVICE_PASSES, PASSES, run_passes
 from workbench.core.passes.prune import prune
 from workbench.core.run.session import Session
@@ -99,7 +100,7 @@ def test_a_name_that_a_pass_would_like_may_be_taken():
     left, _ = wb.split(wb.constant([1.0, 2.0]), 2, name="halves")
     also = wb.exp(left, name="halves/output_1")
     p = program(x * ones, taken, also, x[:1] + left, feeds=[x])
-    for step in (fold, algebra, cse, epilogue, fuse):
+    for step in (fold, algebra, cse, join, epilogue, fuse):
         p = step(p)
         verify(p, step.__name__)
 

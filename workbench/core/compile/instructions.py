@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -125,7 +126,7 @@ class _Scope:
         inputs = [self.known[t] for t in op.inputs]
         if any(v.shape is None or not v.array for v in inputs):
             return False
-        specs = [v.spec for v in inputs]
+        specs = [replace(v.spec, readers=len(self.consumers[t])) for v, t in zip(inputs, op.inputs)]
         targets = [Spec(t.shape.static, t.dtype.numpy) for t in op.outputs]
         for library, select in offers:
             choice = ask(library, select, op.type, op.attrs, specs, targets, [self.free(t, library) for t in op.outputs])

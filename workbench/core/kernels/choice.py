@@ -24,11 +24,12 @@ class Layout(Protocol):
 
 @dataclass(frozen=True)
 class Spec:
-    """One value at planning time: its full static shape, dtype and layout."""
+    """One value at planning time: its full static shape, dtype and layout, and how many operations of its block read it."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     layout: Layout | None = None
+    readers: int = 1
 
     @property
     def nbytes(self) -> int:

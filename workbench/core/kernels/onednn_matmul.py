@@ -2,7 +2,7 @@
 
 Which form of a product is fastest depends on its shape, by measurement (16x9216 times 9216x4096 takes 6 to 66 ms),
 so a few fixed rules choose; they never measure at run time, and a graph gives the same bits in every process.
-Weights lie plain: packing 150 MB costs as much as the product.
+Weights lie plain, because packing 150 MB costs as much as the product, unless many products of a step share them.
 """
 from __future__ import annotations
 
@@ -17,10 +17,12 @@ from workbench.core.kernels.choice import Choice, Kernel, Spec
 from workbench.core.kernels.onednn_api import BINARY_ADD, BINARY_MULTIPLY, FORWARD_INFERENCE, FORWARD_TRAINING, Argument
 from workbench.core.kernels.onednn_format import (
     Desc,
+    Format,
     Primitive,
     any_format,
     contiguous,
     fast,
+    format_of,
     known,
     primitive,
     servable,
@@ -36,6 +38,10 @@ PACKED_FROM = 256
 THIN_COLUMNS = 16
 STRAIGHT, TURNED = (0, 1), (1, 0)
 NO_LAYOUTS = (None, None)
+REUSED = 8
+"""Products of one step that read a weight, from which on bringing it into the library's own layout pays: packing one of
+1024x2048 costs as much as four products with 20 rows gain."""
+WORTH_PACKING = 1 << 16  # elements: below, the library's own copy of the weight stays in the first caches
 
 
 def _axes(transposed: bool) -> tuple[int, int]:
@@ -73,9 +79,12 @@ def matmul(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Seque
     if not _two_matrices(*inputs, *outputs):
         return None
     product = Product(attributes, *inputs)
+    builder = Builder(2, 1)
+    layout = _kept(product, inputs[1], builder)
+    if layout is not None:
+        return builder.choice((None, layout), (None,))
     if product.turn_b and not product.turn_a and _turning_pays(product):
         return _turned(product)
-    builder = Builder(2, 1)
     thin = _thin(product)
     if thin is not None:
         builder.step(thin, {Argument.SOURCE: Place(0), Argument.OUTPUT_GRADIENT: Place(1),
@@ -83,6 +92,26 @@ def matmul(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Seque
         return builder.choice(NO_LAYOUTS, (None,))
     made = _direct(product, builder, Place(0), Place(1), builder.output())
     return builder.choice(NO_LAYOUTS, (None,)) if made else None
+
+
+def _kept(product: Product, weight: Spec, builder: Builder, bias: Place | None = None,
+          after: tuple[tuple[Any, ...], ...] = ()) -> Format | None:
+    """Add the product of few rows and a weight that many others read too, and say in which layout it wants the weight.
+
+    The planner brings the weight into that layout once for all of them. None, and no step, where that does not pay.
+    """
+    if product.turn_a or product.rows > SKINNY_ROWS or weight.readers < REUSED or (
+            product.depth * product.columns < WORTH_PACKING):
+        return None
+    axes = STRAIGHT if product.turn_b else TURNED
+    flat = None if bias is None else contiguous((product.columns,), (0,))
+    made = fast(primitive("inner_product_forward", FORWARD_INFERENCE, product.left(), any_format(weight.shape, axes), flat,
+                          product.out(), after=after))
+    layout = None if made is None else format_of(made, Argument.WEIGHTS, weight.shape, axes)
+    if made is not None and layout is not None:
+        builder.step(made, {Argument.SOURCE: Place(0), Argument.WEIGHTS: Place(1), Argument.OUTPUT: builder.output(),
+                            **({} if bias is None else {Argument.BIAS: bias})})
+    return layout
 
 
 def _thin(product: Product) -> Primitive | None:
@@ -176,6 +205,9 @@ def fused_matmul(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs:
     product = Product(attributes, a, b)
     builder = Builder(3, 1)
     after = (("relu",),) if activation == "relu" else ()
+    layout = _kept(product, b, builder, Place(2), after)
+    if layout is not None:
+        return builder.choice((None, layout, None), (None,))
     made = _direct(product, builder, Place(0), Place(1), builder.output(), Place(2), after)
     return builder.choice((None, None, None), (None,)) if made else None
 

@@ -1,11 +1,9 @@
 """Fold what follows a product into it: bias, ReLU, and the gradient-descent update of its result."""
 from __future__ import annotations
 
-from collections import Counter
-
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.program import Program
-from workbench.core.passes.rewrite import Rewrite, rewrite
+from workbench.core.passes.rewrite import Rewrite, rewrite, single_readers
 
 __all__ = ["epilogue"]
 
@@ -17,7 +15,7 @@ def epilogue(program: Program) -> Program:
 
     The libraries apply bias, ReLU and the update while the product is still in cache.
     """
-    single = _single_readers(program)
+    single = single_readers(program)
     if not any(op.type in _FUSED for op in program.graph.operations):
         return program
 
@@ -31,13 +29,6 @@ def epilogue(program: Program) -> Program:
                 return found
         return None
     return rewrite(program, visit)
-
-
-def _single_readers(program: Program) -> set[Tensor]:
-    """Tensors with exactly one reader and no other claim on them, also not on the operation that makes them."""
-    counts = Counter(tensor for op in program.graph.operations for tensor in op.inputs)
-    claimed = {before for op in program.graph.operations for before in op.control_inputs}.union(program.roots)
-    return {tensor for tensor, count in counts.items() if count == 1 and tensor.op not in claimed}
 
 
 def _bias(op: Operation, inputs: list[Tensor], state: Rewrite, alone: list[Tensor]) -> list[Tensor] | None:

@@ -11,6 +11,7 @@ from workbench.core.passes.cse import cse
 from workbench.core.passes.epilogue import epilogue
 from workbench.core.passes.fold import fold
 from workbench.core.passes.fuse import fuse
+from workbench.core.passes.join import join
 from workbench.settings import settings
 
 __all__ = ["DEVICE_PASSES", "PASSES", "run_passes"]
@@ -25,6 +26,7 @@ PASSES: tuple[tuple[str, Pass, str], ...] = (
 
 
 DEVICE_PASSES: tuple[tuple[str, Pass, str], ...] = (
+    ("join", join, "Sums of products over rows become one product over all rows."),
     ("epilogue", epilogue, "Bias, ReLU and weight updates are folded into the products they follow."),
     ("fuse", fuse, "Elementwise chains become one kernel that passes over memory once."),
 )

@@ -1,6 +1,7 @@
 """The one walk that copies a graph with changes; every pass that edits is built on it."""
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.program import Program, is_back_edge, needed, topological
 
-__all__ = ["Rewrite", "copied", "rewrite"]
+__all__ = ["Rewrite", "copied", "rewrite", "single_readers"]
 
 
 class Rewrite:
@@ -140,3 +141,10 @@ def _walked(program: Program, visit: Visit) -> Program:
         inputs = state.inputs(op)
         state.place(op, inputs, visit(op, inputs, state))
     return state.program(program)
+
+
+def single_readers(program: Program) -> set[Tensor]:
+    """Tensors with exactly one reader and no other claim on them, also not on the operation that makes them."""
+    counts = Counter(tensor for op in program.graph.operations for tensor in op.inputs)
+    claimed = {before for op in program.graph.operations for before in op.control_inputs}.union(program.roots)
+    return {tensor for tensor, count in counts.items() if count == 1 and tensor.op not in claimed}
