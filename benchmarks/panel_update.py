@@ -70,13 +70,15 @@ def measure(workers: int, topics: list[str], pages: int = 1) -> tuple[list[float
 def main() -> None:
     topics = sys.argv[1:] or list(VIEWS)
     print(f"   {', '.join(topics)}: CPU in milliseconds and kB, per update")
-    print(f"{'tasks':>6}  {'mean':>8}  {'median':>8}  {'longest':>8}  {'7 more':>8}  {'mean kB':>8}  {'largest kB':>10}")
+    titles = ("first", "mean", "median", "longest", "7 more", "mean kB", "largest kB")
+    print(f"{'tasks':>6}" + "".join(f"{title:>12}" for title in titles))
     for workers in (4, 60, 252):
         looks, tells, sizes = measure(workers, topics)
-        costs = [look + tell for look, tell in zip(looks, tells)]
-        more = statistics.fmean(measure(workers, topics, 8)[1]) - statistics.fmean(tells)
-        print(f"{workers + 4:6}  {statistics.fmean(costs):8.2f}  {statistics.median(costs):8.2f}  {max(costs[1:]):8.2f}  "
-              f"{more:8.2f}  {statistics.fmean(sizes) / 1e3:8.1f}  {max(sizes) / 1e3:10.1f}")
+        first, *costs = (look + tell for look, tell in zip(looks, tells))
+        more = statistics.fmean(measure(workers, topics, 8)[1][1:]) - statistics.fmean(tells[1:])
+        kilobytes = statistics.fmean(sizes) / 1e3, max(sizes) / 1e3
+        numbers = (first, statistics.fmean(costs), statistics.median(costs), max(costs), more, *kilobytes)
+        print(f"{workers + 4:6}" + "".join(f"{number:12.2f}" for number in numbers))
 
 
 if __name__ == "__main__":

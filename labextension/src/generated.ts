@@ -1,7 +1,7 @@
 /** Written from workbench/viz/schema.py and workbench/viz/views/ by _build/contract.py; never edited. */
 
 export const VERSION = 3;
-export const CONTRACT = 'e914d004407e';
+export const CONTRACT = '1c806357f911';
 
 export type State =
   | 'empty'
@@ -199,11 +199,80 @@ export interface _Sent {
   newest: Record<string, number>;
 }
 
+export interface Lane {
+  task: string;
+  track: string;
+  label: string;
+  color: string;
+}
+
+export interface TimelineParameters {
+  run?: string;
+  step?: number;
+  start?: number;
+  end?: number;
+  pixels?: number;
+  first?: number;
+  rows?: number;
+}
+
+export interface TimelineView {
+  run: string;
+  step: number;
+  origin: number;
+  length: number;
+  start: number;
+  end: number;
+  oldest: number;
+  newest: number;
+  lanes: Lane[];
+  first: number;
+  lane_count: number;
+  kinds: string[];
+  names: string[];
+  lane: ArrayLike<number>;
+  kind: ArrayLike<number>;
+  begin: ArrayLike<number>;
+  until: ArrayLike<number>;
+  busy: ArrayLike<number>;
+  count: ArrayLike<number>;
+  name: ArrayLike<number>;
+  arrow_source: ArrayLike<number>;
+  arrow_target: ArrayLike<number>;
+  arrow_begin: ArrayLike<number>;
+  arrow_until: ArrayLike<number>;
+  arrow_name: ArrayLike<number>;
+  arrow_bytes: ArrayLike<number>;
+  arrows_left_out: number;
+  path_lane: ArrayLike<number>;
+  path_kind: ArrayLike<number>;
+  path_begin: ArrayLike<number>;
+  path_until: ArrayLike<number>;
+  path_name: ArrayLike<number>;
+  path: string;
+}
+
+export interface _Recorded {
+  run: string;
+  number: number;
+  first: number;
+  last: number;
+  start: number;
+  end: number;
+  touched: number;
+}
+
+export interface _Names {
+  texts: string[];
+  numbers: Record<string, number>;
+}
+
 /** What travels under each topic. */
 export interface Topics {
   graph: GraphUpdate;
   series: SeriesView;
   steps: StepView;
+  timeline: TimelineView;
   work: StragglerView;
 }
 
@@ -212,6 +281,7 @@ export interface Parameters {
   graph: GraphParameters;
   series: Record<string, never>;
   steps: Record<string, never>;
+  timeline: TimelineParameters;
   work: Record<string, never>;
 }
 

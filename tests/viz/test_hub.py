@@ -73,6 +73,7 @@ def _joined(before: dict[str, Any] | None, news: dict[str, Any], columns: tuple[
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps are accounted for at once."""
     monkeypatch.setattr("workbench.viz.books.JUDGED", 0.0)
+    monkeypatch.setattr("workbench.viz.books.SLICE", float("inf"))
     monkeypatch.setattr("workbench.viz.accounting.SETTLED", 0.0)
 
 
@@ -165,6 +166,28 @@ def test_an_update_is_small_whatever_the_graph_and_however_many_tasks(hurried):
     assert {"graph", "steps", "work"} <= set(page.updates[0].topics)
 
 
+def test_a_verdict_over_many_tasks_is_made_in_slices(monkeypatch):
+    monkeypatch.setattr("workbench.viz.books.JUDGED", 0.0)
+    monkeypatch.setattr("workbench.viz.books.SLICE", 0.0)
+    monkeypatch.setattr("workbench.viz.accounting.SETTLED", 0.0)
+    journal = Journal(capacity=100_000)
+    journal.enabled = True
+    tasks = [f"/job:worker/task:{i}" for i in range(64)]
+
+    def write(number: int) -> None:
+        for task in tasks:
+            journal.span(Span("segment", "work", task, task, 0, number, number + 0.5, number, executable="s_0"))
+    page = Page(hub_of(journal), work={})
+    for number in range(9):
+        write(number)
+    assert len(page.look().topics["work"].rows) == 64      # the first one at once
+    write(9)
+    looks = 0
+    while (update := page.look()) is None or "work" not in update.topics:
+        looks += 1
+    assert looks > 64
+
+
 def test_what_nobody_watches_is_not_read(journal):
     hub = hub_of(journal)
     page = Page(hub, work={})
@@ -174,7 +197,7 @@ def test_what_nobody_watches_is_not_read(journal):
     for number in range(20, 40):
         fixtures.write_step(journal, number, journal.origin + number)
     hub.look()
-    assert hub._books.spans._cursor == before and page.take(1.0).topics == {}
+    assert hub._books.spans.cursor == before and page.take(1.0).topics == {}
     assert hub.status()["records_lost"] == 0
 
 

@@ -22,7 +22,7 @@ __all__ = ["Screen", "duration", "screen"]
 
 LINES = 20                # plain lines of a whole run, besides messages
 BAR_WIDTH = 20            # characters of the longest bar
-SUMMARY_SECONDS, SUMMARY_BUDGET = 0.5, 0.010      # between two looks at the journal, and what one may cost
+SUMMARY_SECONDS, SUMMARY_ACCOUNTS = 0.5, 100      # between two looks at the journal; tasks times steps that one accounts for
 REFRESH_PER_SECOND = 10
 NONE = "–"
 
@@ -102,7 +102,7 @@ class _Account:
             return
         self._cursor, _, spans = journal.spans_since(self._cursor)
         self._accounting.feed(spans)
-        self._accounting.settle(everything=self._accounting.quiet_since(time.perf_counter()), budget=SUMMARY_BUDGET)
+        self._accounting.settle(everything=self._accounting.quiet_since(time.perf_counter()), accounts=SUMMARY_ACCOUNTS)
         self.summary, self._at = judge(self._accounting, journal.status.session), time.monotonic()
 
 

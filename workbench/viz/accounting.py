@@ -17,15 +17,18 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from workbench.core.trace import Span, run_of
 
-__all__ = ["Account", "Accounting", "Root", "Step"]
+__all__ = ["Account", "Accounting", "Root", "Slices", "Step", "drain"]
+
+T = TypeVar("T")
+Slices = Generator[None, None, T]  # work that pauses now and then, so that no update of a screen takes long
 
 KEPT = 200  # accounted steps
 PENDING = 2000  # steps whose spans are still coming
@@ -120,10 +123,9 @@ class Accounting:
 
     def feed(self, spans: Iterable[Span]) -> bool:
         """Take in `spans`; True when one belongs to a step."""
-        seen, taken, stride, runs = False, 0, self._stride, self._runs
-        for span in spans:
-            if span.step < 0 or span.end < span.start or span.kind == "loop" or (
-                    stride > 1 and (span.step * 2654435761 >> 16) % stride):
+        seen, taken, runs = False, 0, self._runs
+        for span in self._sample(spans):
+            if span.step < 0 or span.end < span.start or span.kind == "loop":
                 continue
             seen, taken = True, taken + 1
             run = runs.get(span.executable)
@@ -144,23 +146,39 @@ class Accounting:
             del self._open[next(iter(self._open))]
         return seen
 
-    def settle(self, everything: bool = False, budget: float = float("inf")) -> list[Step]:
+    def _sample(self, spans: Iterable[Span]) -> Iterable[Span]:
+        """The spans of one step in `_stride`; those of the others cost next to nothing."""
+        if self._stride == 1:
+            return spans
+        spans = list(spans)
+        wanted = {step for step in {span.step for span in spans} if (step * 2654435761 >> 16) % self._stride == 0}
+        return [span for span in spans if span.step in wanted] if wanted else []
+
+    def settle(self, everything: bool = False, accounts: int = 1 << 62) -> list[Step]:
+        """`settling`, all at once."""
+        return drain(self.settling(everything, accounts))
+
+    def settling(self, everything: bool = False, accounts: int = 1 << 62) -> Slices[list[Step]]:
         """Account for the steps whose spans have come, all of them with `everything`; the new ones.
 
-        After `budget` seconds of this thread's CPU time the rest is left unaccounted: of many like steps a sample says as much.
+        Beyond `accounts` (tasks times steps, at least one step) evenly many steps are left unaccounted: of many like
+        steps a sample says as much. Yields now and then, so that others may work in between.
         """
         ready = [key for key, opened in self._open.items() if everything or self._newest - opened.end > SETTLED]
         found = sorted(((key, self._open.pop(key)) for key in ready), key=lambda item: item[1].end)
-        until, made = time.thread_time() + budget, list[Step]()
         found = [(key, opened) for key, opened in found if self._told(opened)]
-        for _, opened in found:
-            self._remember(opened)
+        stride = -(-sum(len(opened.spans) for _, opened in found) // accounts) if found else 1
+        chosen = {id(opened) for _, opened in found[:: -max(1, min(stride, len(found) or 1))]}
+        for opened in _near([opened for _, opened in found], chosen):
+            yield from self._remember(opened)
+        made = []
         for (run, number), opened in found:
             before = self._before.get(run)
             gap = max(0.0, opened.start - before[1]) if before is not None and before[0] + 1 == number else 0.0
             self._before[run] = (number, opened.end)
-            if time.thread_time() < until or not made:
-                made.append(Step(run, opened.executable, number, opened.start, opened.end, self._accounts(opened), gap))
+            if id(opened) in chosen:
+                parts = yield from self._accounts(opened)
+                made.append(Step(run, opened.executable, number, opened.start, opened.end, parts, gap))
         self.steps.extend(made)
         self.count += len(made)
         return made
@@ -170,7 +188,7 @@ class Accounting:
         """Of a step with nothing but its length one task's is its work; with several nobody knows who waited."""
         return len(opened.spans) == 1 or any(span.kind != "step" for spans in opened.spans.values() for span in spans)
 
-    def _remember(self, opened: _Open) -> None:
+    def _remember(self, opened: _Open) -> Slices[None]:
         """Turn spans to stretches, and keep them where causes are looked up."""
         sends = {s.message: s for spans in opened.spans.values() for s in spans if s.kind == "send" and s.message}
         last = {task: max(s.end for s in spans) for task, spans in opened.spans.items()}
@@ -189,6 +207,7 @@ class Accounting:
             past.append((opened.start, own))
             if len(ends) > 2 * REMEMBERED:
                 del ends[:-REMEMBERED], past[:-REMEMBERED]
+            yield
 
     def _during(self, task: str, start: float, end: float) -> list[Stretch]:
         """What is known of `task` between two moments, of whatever step."""
@@ -207,14 +226,19 @@ class Accounting:
         return now - self._fed > SETTLED
 
     # one step
-    def _accounts(self, opened: _Open) -> dict[str, Account]:
+    def _accounts(self, opened: _Open) -> Slices[dict[str, Account]]:
         if len(opened.stretches) == 1 and all(s.kind == "work" for own in opened.stretches.values() for s in own):
             return {task: _alone(task, own, opened) for task, own in opened.stretches.items()}
         grid = _Grid(opened.start, opened.end)
         for task in self._reached(opened):
             grid.task(task, self._during(task, opened.start, opened.end))
-        grid.draw()
-        return {task: self._account(task, grid, opened) for task in opened.stretches}
+            yield
+        yield from grid.draw()
+        made = {}
+        for task in opened.stretches:
+            made[task] = self._account(task, grid, opened)
+            yield
+        return made
 
     def _reached(self, opened: _Open) -> list[str]:
         """The step's tasks and whom they wait for."""
@@ -232,6 +256,15 @@ class Accounting:
         return account
 
 
+def _near(found: list[_Open], chosen: set[int]) -> list[_Open]:
+    """The chosen steps, and those that lie in their time: what others do meanwhile explains their waiting."""
+    if len(chosen) == len(found):
+        return found
+    spans = [(opened.start, opened.end) for opened in found if id(opened) in chosen]
+    return [opened for opened in found if id(opened) in chosen
+            or any(start < opened.end and opened.start < end for start, end in spans)]
+
+
 def _alone(task: str, work: list[Stretch], opened: _Open) -> Account:
     """The account of one task that only works: nobody to wait for."""
     covered, until = 0.0, opened.start
@@ -241,6 +274,16 @@ def _alone(task: str, work: list[Stretch], opened: _Open) -> Account:
             until = stretch.end
     whole = opened.end - opened.start
     return Account(task, whole, work=covered, uncovered=whole - covered, pieces=len(work))
+
+
+def drain(work: Slices[T]) -> T:
+    """The result of work that is done in slices, done at once."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as done:
+            result: T = done.value
+            return result
 
 
 class _Grid:
@@ -259,7 +302,7 @@ class _Grid:
         self._tasks[name] = len(self._tasks)
         self._known.append(sorted(stretches, key=_paint))
 
-    def draw(self) -> None:
+    def draw(self) -> Slices[None]:
         moments = [t for known in self._known for s in known for t in (s.start, s.end)]
         times = np.asarray([self._start, self._end, *moments])
         self._edges = np.unique(times[(times >= self._start) & (times <= self._end)])
@@ -273,9 +316,11 @@ class _Grid:
                 waits = stretch.kind == "wait" and stretch.other in self._tasks
                 after[row, first:last] = self._tasks[stretch.other] if waits else row
                 roots[row, first:last] = self._root(_root(name, stretch))
+            yield
         columns = np.arange(cells)
         for _ in range(DEEP):
             after = after[after, columns]
+            yield
         self._charged = roots[after, columns]  # the root that waiting for a task is charged to
 
     def _placed(self, stretches: list[Stretch]) -> Iterator[tuple[Stretch, int, int]]:

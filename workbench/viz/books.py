@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 
 from workbench.core.trace import Journal
-from workbench.viz.accounting import Accounting, Step
+from workbench.viz.accounting import Accounting, Slices, Step
 from workbench.viz.reader import CATCH_UP, Reader
-from workbench.viz.verdict import Summary, judge, regular
+from workbench.viz.verdict import Summary, judging, regular
 
 __all__ = ["Books"]
 
 JUDGED = 0.5  # seconds between two verdicts
-SAMPLED = 1500  # spans per update beyond which one step in two, in four, … is accounted for
-BUDGET = 0.010  # seconds of accounting per verdict: with many tasks a sample of the steps is accounted for
+SAMPLED = 700  # spans per update beyond which one step in two, in four, … is accounted for
+ACCOUNTS = 500  # tasks times steps that are accounted for per verdict, at least one step: of many a sample
+SLICE = 0.001  # seconds of work per update after the first verdict; with many tasks a verdict takes several updates
 
 
 class Books:
@@ -24,6 +25,7 @@ class Books:
         self._accounting = Accounting(sampled=SAMPLED)
         self.spans = Reader(journal.spans_since, CATCH_UP)
         self._unsettled = False
+        self._work: Slices[None] | None = None  # on the next verdict
         self._judged = 0.0
         self.made: list[Step] = []
         self.summary: Summary | None = None
@@ -31,21 +33,25 @@ class Books:
         self.regular: tuple[str, ...] = ()  # executables that the run steps regularly
 
     def advance(self) -> None:
-        """Take in the new spans; settle and judge when that is due."""
+        """Take in the new spans; settle and judge when that is due, a slice at a time."""
         self._unsettled |= self._accounting.feed(self.spans.new())
         self.made = []
         now = time.perf_counter()
-        if now - self._judged < JUDGED or not self._unsettled:
-            return
-        quiet = self._accounting.quiet_since(now)
-        before = self._accounting.count
-        self.made = self._accounting.settle(everything=quiet or before == 0, budget=BUDGET if before else 1.0)
-        self._unsettled = self._accounting.waiting > 0
-        if self.made:
-            self._judge()
+        if self._work is None and self._unsettled and now - self._judged >= JUDGED:
+            self._work = self._working(self._accounting.quiet_since(now))
+        until = time.thread_time() + (SLICE if self.version else float("inf"))
+        while self._work is not None:
+            self._work = self._work if next(self._work, self) is None else None
+            if time.thread_time() > until:
+                break
 
-    def _judge(self) -> None:
-        self._judged = time.perf_counter()
-        self.summary = judge(self._accounting, self._journal.status.session)
-        self.regular = tuple(sorted(regular(self._accounting, self.summary.run)))
-        self.version += 1
+    def _working(self, quiet: bool) -> Slices[None]:
+        """One verdict."""
+        made = yield from self._accounting.settling(quiet or self._accounting.count == 0, ACCOUNTS)
+        self._unsettled = self._accounting.waiting > 0
+        if made:
+            summary = yield from judging(self._accounting, self._journal.status.session)
+            self.regular = tuple(sorted(regular(self._accounting, summary.run)))
+            self.summary, self.made = summary, made
+            self.version += 1
+            self._judged = time.perf_counter()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -33,27 +35,19 @@ def critical_path(spans: Sequence[Span], step: int) -> list[Link]:
     Walks back from the span that ended last. A receive leads to its send (Coffman and Graham's longest path, with
     messages as edges across tasks); a wait without a message leads to whatever ended last before it did.
     """
-    all_of = [s for s in spans if s.step == step and s.end >= s.start and s.kind != "step"]
-    leaves = _leaves(all_of)
+    leaves = _leaves([s for s in spans if s.step == step and s.end >= s.start and s.kind not in ("step", "loop")])
     if not leaves:
         return []
     origin = min(s.start for s in leaves)
     sends = {recv: send for send, recv in pairs(leaves)}
+    past = _Past(leaves)
     links: list[Link] = []
     at: Span | None = max(leaves, key=lambda s: s.end)
     until = at.end if at is not None else 0.0
     while at is not None and len(links) < _LONGEST:
-        begin, before, link = _back(at, until, leaves, sends)
-        links.append(
-            Link(
-                link,
-                at.task,
-                at.name,
-                1e3 * (begin - origin),
-                1e3 * (until - origin),
-                at.message if link == "transfer" else "",
-            )
-        )
+        begin, before, link = _back(at, until, past, sends)
+        message = at.message if link == "transfer" else ""
+        links.append(Link(link, at.task, at.name, 1e3 * (begin - origin), 1e3 * (until - origin), message))
         if before is not None and before.end < begin - _SLACK:
             links.append(Link("gap", at.task, "", 1e3 * (before.end - origin), 1e3 * (begin - origin)))
         until = begin if before is None else min(before.end, begin)
@@ -63,42 +57,66 @@ def critical_path(spans: Sequence[Span], step: int) -> list[Link]:
 
 def _leaves(spans: list[Span]) -> list[Span]:
     """Spans without the segments whose operations were recorded one by one."""
-    ops = [s for s in spans if s.kind == "op"]
-    return [
-        s
-        for s in spans
-        if s.kind != "segment"
-        or not any(o.task == s.task and o.start >= s.start - _SLACK and o.end <= s.end + _SLACK for o in ops)
-    ]
+    starts: dict[str, list[tuple[float, float]]] = defaultdict(list)
+    for span in spans:
+        if span.kind == "op":
+            starts[span.task].append((span.start, span.end))
+    for own in starts.values():
+        own.sort()
+    return [s for s in spans if s.kind != "segment" or not _holds(s, starts[s.task])]
 
 
-def _back(at: Span, until: float, spans: list[Span], sends: dict[Span, Span]) -> tuple[float, Span | None, str]:
+def _holds(segment: Span, operations: list[tuple[float, float]]) -> bool:
+    """Does one of these operations, by their starts, lie in the segment?"""
+    for start, end in operations[bisect_left(operations, (segment.start - _SLACK, 0.0)):]:
+        if start > segment.end:
+            return False
+        if end <= segment.end + _SLACK:
+            return True
+    return False
+
+
+class _Past:
+    """Spans by their ends: of each task, and of all."""
+
+    def __init__(self, spans: Sequence[Span]) -> None:
+        self._of: dict[str, list[Span]] = defaultdict(list)
+        for span in sorted(spans, key=lambda s: (s.end, s.start)):
+            self._of[span.task].append(span)
+        self._ends = {task: [s.end for s in own] for task, own in self._of.items()}
+        self._doing = sorted((s for s in spans if s.kind not in ("wait", "queue", "recv")), key=lambda s: s.end)
+        self._done = [s.end for s in self._doing]
+
+    def last(self, task: str, before: float, but: Span) -> Span | None:
+        """The span of `task` that ended last before `before`."""
+        own = self._of.get(task, [])
+        for at in range(bisect_right(self._ends.get(task, []), before + _SLACK) - 1, -1, -1):
+            if own[at] is not but and own[at].start < before:
+                return own[at]
+        return None
+
+    def ended_last(self, wait: Span) -> Span | None:
+        """What another task finished last while `wait` waited."""
+        for at in range(bisect_right(self._done, wait.end + _SLACK) - 1, -1, -1):
+            span = self._doing[at]
+            if span.end <= wait.start:
+                return None
+            if span.task != wait.task:
+                return span
+        return None
+
+
+def _back(at: Span, until: float, past: _Past, sends: dict[Span, Span]) -> tuple[float, Span | None, str]:
     """(start of the link that ends in `at`, the span before it, kind of the link)."""
     send = sends.get(at)
     if at.kind == "recv" and send is not None and send.start > at.start - _SLACK and send.start < until:
-        return send.start, _last(spans, send.task, send.start, at), "transfer"
+        return send.start, past.last(send.task, send.start, at), "transfer"
     if at.kind in ("wait", "queue", "recv"):
-        cause = _ended_last(spans, at)
+        cause = past.ended_last(at)
         if cause is not None:
             return cause.end, cause, "wait"
-        return at.start, _last(spans, at.task, at.start, at), "wait"
-    return at.start, _last(spans, at.task, at.start, at), "transfer" if at.kind == "send" else "work"
-
-
-def _last(spans: list[Span], task: str, before: float, but: Span) -> Span | None:
-    """The span of `task` that ended last before `before`."""
-    found = [s for s in spans if s.task == task and s.end <= before + _SLACK and s is not but and s.start < before]
-    return max(found, key=lambda s: (s.end, s.start), default=None)
-
-
-def _ended_last(spans: list[Span], wait: Span) -> Span | None:
-    """What another task finished last while `wait` waited."""
-    found = [
-        s
-        for s in spans
-        if s.task != wait.task and s.kind not in ("wait", "queue", "recv") and wait.start < s.end <= wait.end + _SLACK
-    ]
-    return max(found, key=lambda s: s.end, default=None)
+        return at.start, past.last(at.task, at.start, at), "wait"
+    return at.start, past.last(at.task, at.start, at), "transfer" if at.kind == "send" else "work"
 
 
 def explain(links: Sequence[Link]) -> str:

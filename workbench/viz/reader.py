@@ -15,14 +15,14 @@ class Reader:
 
     def __init__(self, since: Callable[[int], tuple[int, int, list[Any]]], catch_up: int | None = None) -> None:
         self._since, self._catch_up = since, catch_up
-        self._cursor = 0
+        self.cursor = 0  # number of the next record
         self._following = False
         self.lost = 0
 
     def new(self) -> list[Any]:
         """The records since the last call; of those that nobody followed at most `catch_up`."""
         following, self._following = self._following, True
-        self._cursor, lost, records = self._since(self._cursor)
+        self.cursor, lost, records = self._since(self.cursor)
         if following or self._catch_up is None:
             self.lost += lost
             return records

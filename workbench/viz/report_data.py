@@ -15,7 +15,7 @@ from workbench.viz.verdict import Summary, judge, regular
 
 __all__ = ["Run", "read"]
 
-BUDGET = 20.0  # seconds of accounting: of longer runs a sample of the steps
+ACCOUNTS = 100_000  # tasks times steps: of longer runs a sample of the steps
 
 
 @dataclass
@@ -46,7 +46,7 @@ def read(journal: Journal) -> Run:
     graph = choose_graph(records, status.session)
     accounting, steps, series = Accounting(), StepTimes(origin=journal.origin), SeriesModel()
     accounting.feed(spans)
-    steps.feed(accounting.settle(everything=True, budget=BUDGET))
+    steps.feed(accounting.settle(everything=True, accounts=ACCOUNTS))
     series.feed(journal.points_since()[2])
     summary = judge(accounting, status.session)
     stages = [r for r in records if graph is not None and r.key == graph.key]

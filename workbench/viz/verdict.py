@@ -12,11 +12,11 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from workbench.viz.accounting import Account, Accounting, Root, Step
+from workbench.viz.accounting import Account, Accounting, Root, Slices, Step, drain
 from workbench.viz.palette import device_order, short_task
 from workbench.viz.units import ms
 
-__all__ = ["NOTICEABLE", "Row", "Summary", "Verdict", "judge", "regular"]
+__all__ = ["NOTICEABLE", "Row", "Summary", "Verdict", "judge", "judging", "regular"]
 
 BETWEEN = "between steps"  # the input that no span names
 NOTICEABLE = 0.05  # part of a step from which something is worth a word
@@ -78,20 +78,26 @@ class _Found:
 
 
 def judge(accounting: Accounting, run: str | None = None) -> Summary:
-    """The newest steps of `run`, of the run that stepped last when None."""
+    """`judging`, all at once."""
+    return drain(judging(accounting, run))
+
+
+def judging(accounting: Accounting, run: str | None = None) -> Slices[Summary]:
+    """The newest steps of `run`, of the run that stepped last when None. Yields now and then."""
     steps = [step for step in accounting.steps if step.accounts]
     if not steps:
         return Summary(Verdict("unknown", "", 0.0, "No step has finished yet.", ""), [])
     run = steps[-1].run if run is None or all(step.run != run for step in steps) else run
     groups = _replicas([step for step in steps if step.run == run])
     everything = [step for group in groups for step in group]
-    found = sorted(_suspects(groups), key=lambda f: -f.seconds)
+    suspects = yield from _suspects(groups)
+    found = sorted(suspects, key=lambda f: -f.seconds)
     whole = statistics.fmean(statistics.median(s.whole + s.gap for s in group) for group in groups)
     costs: dict[str, float] = defaultdict(float)
     for one in found:
         if one.kind in ("worker", "server", "still"):
             costs[one.subject] = max(costs[one.subject], min(1.0, one.seconds / whole))
-    rows = _rows(everything, costs, len(groups) > 1)
+    rows = yield from _rows(everything, costs, len(groups) > 1)
     return Summary(_verdict(found, whole, rows), rows, 1e3 * whole, run)
 
 
@@ -122,22 +128,27 @@ def _typical(values: Sequence[float]) -> float:
     return statistics.fmean(kept) if kept else 0.0
 
 
-def _suspects(groups: Sequence[Sequence[Step]]) -> list[_Found]:
+def _suspects(groups: Sequence[Sequence[Step]]) -> Slices[list[_Found]]:
+    everything = [step for group in groups for step in group]
     if len(groups) == 1:
-        return [*_blamed(groups[0]), *_input(groups[0])]
-    return [*_behind(groups), *_servers([step for group in groups for step in group]),
-            *_input([step for group in groups for step in group])]
+        found = yield from _blamed(groups[0])
+    else:
+        found = _behind(groups)
+        yield
+        found += yield from _servers(everything)
+    return [*found, *_input(everything)]
 
 
 # steps that the workers take together
 
-def _blamed(steps: Sequence[Step]) -> list[_Found]:
+def _blamed(steps: Sequence[Step]) -> Slices[list[_Found]]:
     """Who the other workers wait for, by the roots of their waiting.
 
     In a step only the one who takes longest can be charged, and with no more than its lead over the second.
     """
     workers = _workers(steps)
-    found = [*_servers(steps), *_links(steps)]
+    found = yield from _servers(steps)
+    found += yield from _links(steps)
     if len(workers) < 2:
         return found
     for kind, name in (("work", "worker"), ("still", "still")):
@@ -145,11 +156,13 @@ def _blamed(steps: Sequence[Step]) -> list[_Found]:
         for step in steps:
             first, seconds = _lead(step, workers, kind)
             charged[first].append(seconds)
+            yield
         medians = {worker: _median(steps, worker, _PARTS[kind]) for worker in workers}
         for worker, leads in charged.items():
             missing = [0.0] * (len(steps) - len(leads))      # of the steps in which another one was last
             usual = statistics.median(m for w, m in medians.items() if w != worker)
             found.append(_Found(name, worker, _typical([*leads, *missing]), medians[worker], usual))
+        yield
     return found
 
 
@@ -165,7 +178,7 @@ def _lead(step: Step, workers: Sequence[str], kind: str) -> tuple[str, float]:
     return first, max(0.0, min(most - second, waited))
 
 
-def _links(steps: Sequence[Step]) -> list[_Found]:
+def _links(steps: Sequence[Step]) -> Slices[list[_Found]]:
     """Links that take longer than the ones between the same jobs do."""
     times: dict[str, list[float]] = defaultdict(list)
     charged: dict[str, list[float]] = defaultdict(list)
@@ -181,6 +194,7 @@ def _links(steps: Sequence[Step]) -> list[_Found]:
                     most[root.subject] = max(most[root.subject], seconds)
         for link, seconds in most.items():
             charged[link].append(seconds)
+        yield
     groups: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for link, taken in times.items():
         groups[_jobs(link)].append(statistics.median(taken))
@@ -190,6 +204,7 @@ def _links(steps: Sequence[Step]) -> list[_Found]:
         if len(group) > 1:
             usual, own = statistics.median_low(group), _typical(taken)
             found.append(_Found("link", link, max(0.0, min(_typical(charged[link]), own - usual)), own, usual))
+            yield
     return found
 
 
@@ -199,7 +214,7 @@ def _jobs(link: str) -> tuple[str, ...]:
 
 # any steps
 
-def _servers(steps: Sequence[Step]) -> list[_Found]:
+def _servers(steps: Sequence[Step]) -> Slices[list[_Found]]:
     """Tasks that serve: what workers wait for their work, as far as another one could have done it."""
     workers = set(_workers(steps))
     servers = sorted({task for step in steps for task in step.accounts} - workers, key=device_order)
@@ -215,6 +230,7 @@ def _servers(steps: Sequence[Step]) -> list[_Found]:
             waited.append(statistics.median(a.waits.get(root, 0.0) for a in waiting) if waiting else 0.0)
             others = statistics.fmean(peers) if len(servers) > 1 else 0.5 * _work(step, server)
             spared.append(max(0.0, _work(step, server) - others))
+            yield
         own, half = _typical([_work(s, server) for s in steps]), _typical(waited)
         share = _typical(spared) / own if own > 0 else 0.0
         found.append(_Found("server", server, half * share, own, 0.0))
@@ -305,7 +321,7 @@ def _median(steps: Sequence[Step], task: str, part: Callable[[Account], float]) 
 
 # words
 
-def _rows(steps: Sequence[Step], costs: Mapping[str, float], apart: bool) -> list[Row]:
+def _rows(steps: Sequence[Step], costs: Mapping[str, float], apart: bool) -> Slices[list[Row]]:
     rows = []
     workers = _workers(steps)
     for task in sorted({task for step in steps for task in step.accounts}, key=device_order):
@@ -322,6 +338,7 @@ def _rows(steps: Sequence[Step], costs: Mapping[str, float], apart: bool) -> lis
         named = _root_words(most_of_it) if most_of_it is not None and parts["wait"] > 0 else ""
         rows.append(Row(task, parts["work"], parts["transfer"], parts["input"], parts["wait"], parts["still"], parts["whole"],
                         costs.get(task, 0.0), named, _row_words(parts, named)))
+        yield
     return sorted(rows, key=lambda r: (-round(r.cost, 3), device_order(r.task)))
 
 

@@ -109,7 +109,7 @@ class LiveComm(BaseComm):
 
 def pack(value: Any) -> tuple[Any, list[bytes]]:
     """JSON data and buffers. Lists of numbers become `{"#f4": index}` or `{"#f8": index}` (no operation or task can have
-    such a name), None in them NaN; a long picture becomes `{"#z": index}`: its JSON, deflated.
+    such a name), None in them NaN; a long picture or list of texts becomes `{"#z": index}`: its JSON, deflated.
     """
     buffers: list[bytes] = []
     return _packed(value, buffers), buffers
@@ -132,6 +132,8 @@ def _packed(value: Any, buffers: list[bytes]) -> Any:
         return {str(name): _packed(item, buffers) for name, item in value.items()}
     if isinstance(value, np.ndarray) or (isinstance(value, (list, tuple)) and _numbers(value)):
         return _binary(np.asarray(value, dtype=np.float64), buffers)
+    if isinstance(value, list) and len(value) > SHORT and isinstance(value[0], str):
+        return _short(value, buffers)
     if isinstance(value, (list, tuple)):
         return [_packed(item, buffers) for item in value]
     if isinstance(value, np.generic):

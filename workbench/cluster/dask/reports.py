@@ -18,7 +18,7 @@ __all__ = ["Reporter"]
 
 logger = logging.getLogger("workbench")
 
-_BUDGET = 0.005        # seconds of accounting per report
+_ACCOUNTS = 50          # tasks times steps accounted for per report, at least one step
 
 
 class Reporter:
@@ -45,7 +45,7 @@ class Reporter:
         """What each task's steps consist of, and the verdict: the numbers of every other view, from the same journal."""
         self._cursor, _, spans = self._journal.spans_since(self._cursor)
         fed = self._accounting.feed(spans)
-        made = self._accounting.settle(everything=not fed, budget=_BUDGET)
+        made = self._accounting.settle(everything=not fed, accounts=_ACCOUNTS)
         if made:
             found = judge(self._accounting)
             rows = [dashboard.row(self._session, row, self._addresses.get(row.task, ""), time.time()) for row in found.rows]

@@ -1,0 +1,134 @@
+"""The topic "timeline": rows, marks, arrows and critical path of any recorded step, bounded whatever was recorded."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.viz import fixtures
+from tests.viz.scenarios import MS, Plant, run, task
+from workbench.core.trace import Journal, Span
+from workbench.viz.hub import Hub, hub_of
+from workbench.viz.views.timeline import TimelineView
+from workbench.widgets.wire import pack
+
+pytestmark = pytest.mark.tiny
+PS, SLOW = task("ps", 0), task("worker", 2)
+
+
+@pytest.fixture(autouse=True)
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workbench.viz.views.timeline.SETTLED", 0.0)
+
+
+def shown(hub: Hub, **params: object) -> TimelineView:
+    """What a page with these parameters gets."""
+    got: list = []
+    watcher = hub.watcher()
+    watcher.watch({"timeline": params})
+    hub.look()
+    watcher.take(0.0, got.append)
+    assert got[0].faults == {}
+    data, buffers = pack(got[0])
+    assert len(json.dumps(data)) + sum(map(len, buffers)) <= 64_000
+    view = got[0].topics["timeline"]
+    assert isinstance(view, TimelineView)
+    return view
+
+
+def journal_of(spans: list[Span]) -> Journal:
+    journal = Journal(capacity=1_000_000)
+    journal.origin = 0.0
+    journal.enabled = True
+    for span in spans:
+        journal.span(span)
+    return journal
+
+
+def tracks(view: TimelineView, kind: str) -> set[tuple[str, str]]:
+    """(task, track) of the rows that have marks of this kind."""
+    return {(view.lanes[int(row)].task, view.lanes[int(row)].track)
+            for row, code in zip(view.lane, view.kind, strict=True) if view.kinds[int(code)] == kind}
+
+
+def test_the_newest_complete_step_with_all_tasks():
+    view = shown(hub_of(journal_of(run(Plant(workers=3, servers=1, steps=10, work={SLOW: 3.0})))))
+    assert (view.run, view.step, view.oldest, view.newest) == ("session_0", 9, 0, 9)
+    assert [lane.label for lane in view.lanes[:4]] == ["ps:0 CPU:0", "ps:0 transfers", "ps:0 waiting", "worker:0 CPU:0"]
+    assert view.lane_count == len(view.lanes) == 4 * 3 and len({lane.color for lane in view.lanes}) == 4
+    tasks = {lane.task for lane in view.lanes}
+    assert tracks(view, "work") == {(one, "work") for one in tasks}
+    assert tracks(view, "transfer") == {(one, "transfer") for one in tasks}
+    assert tracks(view, "wait") == {(PS, "wait")}      # for gradients that are not sent yet; the weights were there
+    assert all(0 <= begin <= until <= view.length + 1e-6 for begin, until in zip(view.begin, view.until, strict=True))
+
+
+def test_the_slow_worker_is_the_critical_path():
+    view = shown(hub_of(journal_of(run(Plant(workers=3, servers=1, steps=10, work={SLOW: 3.0})))))
+    length = [u - b for b, u in zip(view.path_begin, view.path_until, strict=True)]
+    longest = view.path_lane[length.index(max(length))]
+    assert view.lanes[longest].task == SLOW and view.lanes[longest].track == "work"
+    assert " work, " in view.path and view.path_begin == sorted(view.path_begin)
+
+
+def test_every_message_is_an_arrow_forward_in_time():
+    view = shown(hub_of(journal_of(run(Plant(workers=3, servers=1, steps=4)))))
+    ends = {(view.lanes[a].task, view.lanes[b].task) for a, b in zip(view.arrow_source, view.arrow_target, strict=True)}
+    workers = [task("worker", i) for i in range(3)]
+    assert ends == {(PS, w) for w in workers} | {(w, PS) for w in workers} and view.arrows_left_out == 0
+    assert all(a <= b for a, b in zip(view.arrow_begin, view.arrow_until, strict=True))
+
+
+def test_any_recorded_step_can_be_picked_and_the_next_when_it_is_not():
+    hub = hub_of(journal_of(run(Plant(workers=2, servers=1, steps=30))))
+    assert shown(hub, step=7).step == 7
+    assert shown(hub, step=1000).step == 29
+
+
+def test_a_stretch_of_time_may_reach_beyond_the_step():
+    hub = hub_of(journal_of(run(Plant(workers=2, servers=1, steps=30))))
+    one = shown(hub, step=10)
+    wide = shown(hub, step=10, start=-3 * one.length, end=4 * one.length)
+    assert (wide.start, wide.end) == (pytest.approx(-3 * one.length), pytest.approx(4 * one.length))
+    assert sum(wide.count) > 4 * sum(one.count) and min(wide.begin) < 0 < one.length < max(wide.until)
+    narrow = shown(hub, step=10, start=0.0, end=one.length / 10)
+    assert 0 < sum(narrow.count) < sum(one.count)
+
+
+def test_rows_that_cannot_be_seen_do_not_travel():
+    hub = hub_of(journal_of(run(Plant(workers=64, servers=2, steps=3))))
+    view = shown(hub, first=30, rows=12)
+    assert (view.first, len(view.lanes), view.lane_count) == (30, 12, 66 * 3)
+    assert set(view.lane) <= set(range(12)) and -1 in view.arrow_source
+
+
+def test_what_is_narrower_than_a_pixel_is_drawn_together_and_nothing_is_lost():
+    device = f"{SLOW}/device:CPU:0"
+    spans = [Span("op", f"op{i}", SLOW, device, 0, i * 0.01 * MS, (i + 0.5) * 0.01 * MS, 0, executable="s_0")
+             for i in range(50_000)]
+    spans.append(Span("op", "long", SLOW, device, 0, 500 * MS, 600 * MS, 0, executable="s_0"))
+    view = shown(hub_of(journal_of(spans)), pixels=1000)
+    assert len(view.lane) <= 1200 and sum(view.count) == min(50_001, 20_000)
+    assert sum(view.busy) == pytest.approx(100 + 0.005 * (sum(view.count) - 1), rel=1e-3)
+    assert view.names[int(view.name[-1])] == "long" and view.count[-1] == 1
+
+
+def test_a_late_span_of_a_picked_step_is_drawn_in_turn():
+    journal = fixtures.build(5)
+    hub = hub_of(journal)
+    before = shown(hub, step=2)
+    last = fixtures.TASKS[3]
+    begin = journal.origin + before.origin + 0.002
+    journal.span(Span("op", "late", last, f"{last}/device:cpu:0", 0, begin, begin + 0.001, 2))
+    assert sum(shown(hub, step=2).count) == sum(before.count) + 1
+
+
+def test_two_hundred_tasks_fit_in_an_update():
+    view = shown(hub_of(journal_of(run(Plant(workers=250, servers=6, steps=2)))), rows=200)
+    assert len(view.lanes) == 100 and view.lane_count == 256 * 3
+
+
+def test_nothing_recorded_is_nothing_to_show():
+    hub = hub_of(Journal(capacity=10))
+    assert hub.whole("timeline") is None

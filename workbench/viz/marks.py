@@ -1,0 +1,129 @@
+"""Level of detail: spans as marks on rows, as many as pixels can show; what is narrower than one is drawn together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from workbench.core.trace import Span
+from workbench.viz.palette import color_of, device_order, short_device, short_task
+
+__all__ = ["KINDS", "MOST", "Marks", "Part", "lanes_of", "marks_of", "parts_of"]
+
+KINDS = ("work", "transfer", "input", "wait", "system")
+MOST = 1200  # marks of one picture: beyond, what counts as one pixel gets wider
+TRACKS = ("work", "transfer", "wait", "system")
+FEEDS = frozenset(("queue_dequeue", "queue_dequeue_many", "queue_dequeue_up_to", "iterator_next", "reader_read"))
+_KIND = {"op": 0, "segment": 0, "send": 1, "recv": 1, "wait": 3, "queue": 3}
+_TRACK = (0, 1, 2, 2, 3)  # of a kind; input is waited for
+
+Row = tuple[str, str, str, int]  # task, track, device, thread
+
+
+class Part(NamedTuple):
+    """A span, or a piece of one, that is one thing; seconds."""
+
+    row: Row
+    kind: int
+    start: float
+    end: float
+    name: str
+
+
+@dataclass(slots=True)
+class Marks:
+    """Columns, one entry per mark; seconds."""
+
+    lane: np.ndarray
+    kind: np.ndarray
+    begin: np.ndarray
+    until: np.ndarray
+    busy: np.ndarray
+    count: np.ndarray
+    names: list[str]
+
+
+def _kind(span: Span) -> int:
+    return 2 if span.detail in FEEDS else _KIND.get(span.kind, 4)
+
+
+def _part(span: Span, kind: int, start: float, end: float) -> Part:
+    """Work by device and thread; transfers and waiting of a task on a row each."""
+    track = TRACKS[_TRACK[kind]]
+    row = (span.task, track, span.device, span.thread) if track == "work" else (span.task, track, "", 0)
+    return Part(row, kind, start, end, span.name)
+
+
+def parts_of(spans: Sequence[Span]) -> list[Part]:
+    """What spans say: a receive waits until its message is sent, and transfers from then on."""
+    sent = {span.message: span.start for span in spans if span.kind == "send" and span.message}
+    parts = []
+    for span in spans:
+        leaves = min(sent.get(span.message, span.start), span.end) if span.kind == "recv" else span.start
+        if leaves > span.start:
+            parts.append(_part(span, 3, span.start, leaves))
+        parts.append(_part(span, _kind(span), max(span.start, leaves), span.end))
+    return parts
+
+
+def lanes_of(parts: Sequence[Part]) -> tuple[list[tuple[str, str, str, str]], dict[Row, int]]:
+    """(task, track, label, colour) of each row, tasks by name, and the numbers of the rows."""
+    own = {part.row for part in parts}
+    tracks = {row[1] for row in own} & {"transfer", "wait"}      # where one task has them all have: rows do not come and go
+    rows = sorted(own | {(task, track, "", 0) for task in {row[0] for row in own} for track in tracks},
+                  key=lambda row: (device_order(row[0]), TRACKS.index(row[1]), device_order(row[2]), row[3]))
+    words = {"transfer": "transfers", "wait": "waiting", "system": "beside steps"}
+    threads = {row[:3] for row in rows if row[3]}
+    lanes = []
+    for task, track, device, thread in rows:
+        place = short_device(device) if device and device != task else short_task(task)
+        label = f"{place} thread {thread}" if track == "work" and (task, track, device) in threads else place
+        lanes.append((task, track, label if track == "work" else f"{short_task(task)} {words[track]}", color_of(task)))
+    return lanes, {row: number for number, row in enumerate(rows)}
+
+
+def marks_of(parts: Sequence[Part], place: Mapping[Row, int], rows: range, start: float, end: float, pixels: int) -> Marks:
+    """The marks of `rows` between two moments; indices count from the first of `rows`.
+
+    What is narrower than a pixel is drawn together with its neighbours of the same kind.
+    """
+    shown = [part for part in parts if place[part.row] in rows and part.start <= end and part.end >= start]
+    if not shown:
+        none = np.empty(0)
+        return Marks(none, none, none, none, none, none, [])
+    lane = np.array([place[part.row] - rows.start for part in shown])
+    kind, begin, until = (np.array(column) for column in list(zip(*shown))[1:4])
+    width = max(end - start, 1e-9) / pixels
+    while True:
+        groups = _groups(lane, kind, begin, until, start, width)
+        if len(np.unique(groups)) <= MOST:
+            return _joined(lane, kind, begin, until, groups, [part.name for part in shown])
+        width *= 2
+
+
+def _groups(lane: np.ndarray, kind: np.ndarray, begin: np.ndarray, until: np.ndarray, start: float, width: float) -> np.ndarray:
+    """Parts with the same number become one mark; a part wider than a pixel has one of its own."""
+    bins = np.floor((np.maximum(begin, start) - start) / width).astype(np.int64)
+    joint = (lane.astype(np.int64) * len(KINDS) + kind) * (int(bins.max()) + 1) + bins
+    wide = until - begin >= width
+    return np.where(wide, -1 - np.arange(len(joint)), joint)
+
+
+def _joined(lane: np.ndarray, kind: np.ndarray, begin: np.ndarray, until: np.ndarray, groups: np.ndarray,
+            names: Sequence[str]) -> Marks:
+    """One mark per group: from its first beginning to its last end, called as its longest part."""
+    _, index = np.unique(groups, return_inverse=True)
+    order = np.lexsort((begin - until, index))
+    firsts = order[np.unique(index[order], return_index=True)[1]]
+    count = len(firsts)
+    first, last = np.full(count, np.inf), np.full(count, -np.inf)
+    np.minimum.at(first, index, begin)
+    np.maximum.at(last, index, until)
+    busy = np.minimum(np.bincount(index, until - begin, count), last - first)
+    sorted_ = np.lexsort((busy - (last - first), first, lane[firsts]))
+    chosen = firsts[sorted_]
+    return Marks(lane[chosen], kind[chosen], first[sorted_], last[sorted_], busy[sorted_],
+                 np.bincount(index, minlength=count)[sorted_], [names[i] for i in chosen.tolist()])

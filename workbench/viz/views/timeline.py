@@ -1,0 +1,268 @@
+"""The topic "timeline": what every task did in a stretch of time, as many marks as the watcher's pixels can show."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from workbench.core.trace import Journal, Span, run_of
+from workbench.viz.books import Books
+from workbench.viz.critical_path import Link, critical_path, explain
+from workbench.viz.marks import KINDS, Marks, lanes_of, marks_of, parts_of
+from workbench.viz.reader import CATCH_UP, Reader
+from workbench.viz.transfers import pairs
+from workbench.viz.views.base import View, view
+
+__all__ = ["Lane", "Timeline", "TimelineParameters", "TimelineView"]
+
+STEPS = 10_000  # recorded steps that can be picked
+SETTLED = 0.7  # seconds without a new span from which a step is complete
+SPARING = 20.0  # the newest step is drawn again when this many times the cost of the last drawing has passed
+REMEMBERED = 8  # critical paths
+SPANS = 200_000  # in one picture; of more the newest
+ARROWS = 150  # the longest transfers of a picture
+LINKS = 200  # of the critical path, the longest ones
+ROWS = 100  # at once
+_LINK = {"work": ("work", 0), "transfer": ("transfer", 1), "wait": ("wait", 3), "gap": ("work", 3)}  # track, kind
+
+
+@dataclass(slots=True)
+class Lane:
+    """One row: a thread of a device of a task, its transfers, its waiting, or what it does beside steps."""
+
+    task: str
+    track: str  # "work" | "transfer" | "wait" | "system"
+    label: str  # "worker:0 CPU:0", "worker:0 transfers", …
+    color: str  # of the task
+
+
+@dataclass(slots=True)
+class TimelineParameters:
+    """What to show; a page that pans or zooms watches with other parameters."""
+
+    run: str = ""  # "" = the one that stepped last
+    step: int = -1  # -1 = the newest complete one, followed; one that is not recorded: the next that is
+    start: float = 0.0  # milliseconds from the beginning of the step; both 0 = the whole step
+    end: float = 0.0
+    pixels: int = 800  # that a row is wide
+    first: int = 0  # row at the top
+    rows: int = 40  # rows that can be seen
+
+
+@dataclass(slots=True)
+class TimelineView:
+    """Marks, arrows and path of the visible rows; all times in milliseconds from the beginning of the step `step`."""
+
+    run: str
+    step: int
+    origin: float  # when the step began, seconds as `TaskSteps.ends`
+    length: float  # of the step
+    start: float  # the stretch that is shown
+    end: float
+    oldest: int  # recorded steps of the run lie between these
+    newest: int
+    lanes: list[Lane]  # the visible ones, from row `first` on
+    first: int
+    lane_count: int  # of all
+    kinds: list[str]  # what `kind` counts: work, transfer, input, wait, system
+    names: list[str]  # what the name columns count
+    lane: Sequence[int]  # one entry per mark: index in `lanes`
+    kind: Sequence[int]
+    begin: Sequence[float]
+    until: Sequence[float]
+    busy: Sequence[float]  # milliseconds in it that are covered
+    count: Sequence[int]  # spans it stands for
+    name: Sequence[int]  # of its longest span
+    arrow_source: Sequence[int]  # one entry per message: index in `lanes`, -1 = not visible
+    arrow_target: Sequence[int]
+    arrow_begin: Sequence[float]
+    arrow_until: Sequence[float]
+    arrow_name: Sequence[int]
+    arrow_bytes: Sequence[int]
+    arrows_left_out: int  # the shortest ones
+    path_lane: Sequence[int]  # the critical path: index in `lanes`, -1 = not visible
+    path_kind: Sequence[int]
+    path_begin: Sequence[float]
+    path_until: Sequence[float]
+    path_name: Sequence[int]
+    path: str  # the path in one sentence
+
+
+@dataclass(slots=True)
+class _Recorded:
+    """Where in the journal a step is: its spans lie between two numbers, among those of other steps."""
+
+    run: str
+    number: int
+    first: int
+    last: int
+    start: float
+    end: float
+    touched: float  # when a span of it came last
+
+
+Rows = dict[tuple[str, str], int]  # (task, track) -> index among the visible lanes, the first of several
+
+
+@dataclass(slots=True)
+class _Names:
+    texts: list[str] = field(default_factory=list)
+    numbers: dict[str, int] = field(default_factory=dict)
+
+    def number(self, text: str) -> int:
+        if text not in self.numbers:
+            self.numbers[text] = len(self.texts)
+            self.texts.append(text)
+        return self.numbers[text]
+
+
+@view("timeline", TimelineView, TimelineParameters)
+class Timeline(View):
+    """Spans stay where they are, in the journal; kept here is which of them belong to which step."""
+
+    accounts = True
+
+    def __init__(self, journal: Journal, books: Books) -> None:
+        super().__init__(journal, books)
+        self._spans = Reader(journal.spans_since, CATCH_UP)
+        self.readers = (self._spans,)
+        self._steps: OrderedDict[tuple[str, int], _Recorded] = OrderedDict()
+        self._runs: dict[str, str] = {}
+        self._newest: dict[str, _Recorded] = {}  # run -> its newest complete step, that is followed
+        self._run = ""
+        self._next = 0.0
+        self._paths: OrderedDict[tuple[str, int, float], tuple[list[Link], str]] = OrderedDict()
+
+    def advance(self, now: float) -> None:
+        spans = self._spans.new()
+        number = self._spans.cursor - len(spans)
+        for span in spans:
+            if span.step >= 0 and span.end >= span.start:
+                self._note(span, number, now)
+            number += 1
+        while len(self._steps) > STEPS:
+            self._steps.popitem(last=False)
+        if now >= self._next:
+            self._follow(now)
+
+    def _note(self, span: Span, number: int, now: float) -> None:
+        run = self._runs.get(span.executable)
+        if run is None:
+            run = self._runs[span.executable] = run_of(span.executable)
+        known = self._steps.get((run, span.step))
+        if known is None:
+            self._steps[run, span.step] = _Recorded(run, span.step, number, number, span.start, span.end, now)
+            return
+        known.last, known.touched = number, now
+        known.start, known.end = min(known.start, span.start), max(known.end, span.end)
+
+    def _follow(self, now: float) -> None:
+        """The newest step of which no more spans come."""
+        for recorded in reversed(self._steps.values()):
+            if now - recorded.touched >= SETTLED:
+                self._newest[recorded.run] = recorded
+                self._run = recorded.run
+                return
+
+    def _chosen(self, params: TimelineParameters) -> _Recorded | None:
+        run = params.run or self._run
+        if params.step < 0:
+            return self._newest.get(run)
+        own = [step for step in self._steps.values() if step.run == run]
+        later = [step for step in own if step.number >= params.step]
+        return min(later or own[-1:], key=lambda step: step.number, default=None)
+
+    def version(self, params: Any) -> Hashable:
+        chosen = self._chosen(params)
+        return None if chosen is None else (chosen.run, chosen.number, chosen.touched, _key(params))
+
+    def whole(self, params: Any) -> TimelineView | None:
+        chosen = self._chosen(params)
+        if chosen is None:
+            return None
+        began = time.thread_time()
+        view = self._draw(chosen, params)
+        if params.step < 0:
+            self._next = time.perf_counter() + SPARING * (time.thread_time() - began)
+        return view
+
+    def _draw(self, step: _Recorded, params: TimelineParameters) -> TimelineView:
+        start = step.start + 1e-3 * params.start
+        end = step.start + 1e-3 * params.end if params.end > params.start else step.end
+        spans = self._between(start, end)
+        parts = parts_of(spans)
+        lanes, place = lanes_of(parts)
+        first = min(max(0, params.first), max(0, len(lanes) - 1))
+        shown = lanes[first : first + max(1, min(params.rows, ROWS))]
+        names = _Names()
+        marks = marks_of(parts, place, range(first, first + len(shown)), start, end, max(50, min(params.pixels, 4000)))
+        own = [one.number for one in self._steps.values() if one.run == step.run]
+        visible = {lane[:2]: row for row, lane in reversed(list(enumerate(shown)))}
+        arrows, left_out = _arrows(spans, visible, names, step.start)
+        path, sentence = self._path(step)
+        bounds = (min(own), max(own))
+        columns: list[Any] = [*_columns(marks, names, step.start), *arrows, left_out, *_links(path, visible, names), sentence]
+        return TimelineView(
+            step.run, step.number, step.start - self.journal.origin, 1e3 * (step.end - step.start), 1e3 * (start - step.start),
+            1e3 * (end - step.start), *bounds, [Lane(*lane) for lane in shown], first, len(lanes), list(KINDS), names.texts,
+            *columns)
+
+    def _between(self, start: float, end: float) -> list[Span]:
+        """The spans that reach into a stretch of time."""
+        near = [step for step in self._steps.values() if step.start <= end and step.end >= start]
+        if not near:
+            return []
+        first, last = min(step.first for step in near), max(step.last for step in near)
+        after, _, spans = self.journal.spans_since(max(first, last - SPANS))
+        kept = spans[: max(0, len(spans) - (after - 1 - last))]
+        return [s for s in kept if s.end >= s.start and s.start <= end and s.end >= start and s.kind not in ("step", "loop")]
+
+    def _path(self, step: _Recorded) -> tuple[list[Link], str]:
+        """The critical path of a step, in milliseconds from its beginning, and the same in a sentence."""
+        known = (step.run, step.number, step.touched)
+        if known not in self._paths:
+            own = [s for s in self._between(step.start, step.end)
+                   if s.step == step.number and self._runs.get(s.executable) == step.run]
+            links = critical_path(own, step.number)
+            offset = 1e3 * (min((s.start for s in own), default=step.start) - step.start)
+            self._paths[known] = [replace(k, start=k.start + offset, end=k.end + offset) for k in links], explain(links)
+            if len(self._paths) > REMEMBERED:
+                self._paths.popitem(last=False)
+        return self._paths[known]
+
+
+def _key(params: TimelineParameters) -> tuple[Any, ...]:
+    return params.run, params.step, params.start, params.end, params.pixels, params.first, params.rows
+
+
+def _columns(marks: Marks, names: _Names, origin: float) -> Iterable[Any]:
+    """The columns of the marks in the order of the record."""
+    numbers = [names.number(name) for name in marks.names]
+    return (marks.lane, marks.kind, 1e3 * (marks.begin - origin), 1e3 * (marks.until - origin), 1e3 * marks.busy, marks.count,
+            numbers)
+
+
+def _arrows(spans: Sequence[Span], visible: Rows, names: _Names, origin: float) -> tuple[list[list[Any]], int]:
+    """The columns of the longest messages that begin or end in a visible row, and how many shorter ones there are."""
+    found = [(send, recv) for send, recv in pairs(spans)
+             if (send.task, "transfer") in visible or (recv.task, "transfer") in visible]
+    longest = sorted(found, key=lambda pair: pair[0].start - pair[1].end)[:ARROWS]
+    rows = [(visible.get((send.task, "transfer"), -1), visible.get((recv.task, "transfer"), -1), 1e3 * (send.start - origin),
+             1e3 * (max(recv.end, send.start) - origin), names.number(send.name), send.nbytes)
+            for send, recv in sorted(longest, key=lambda pair: pair[0].start)]
+    return _transposed(rows, 6), len(found) - len(longest)
+
+
+def _links(path: Sequence[Link], visible: Rows, names: _Names) -> list[list[Any]]:
+    """The columns of the longest links."""
+    longest = sorted(path, key=lambda link: link.start - link.end)[:LINKS]
+    rows = [(visible.get((link.task, _LINK[link.kind][0]), -1), _LINK[link.kind][1], link.start, link.end,
+             names.number(link.name)) for link in sorted(longest, key=lambda link: link.start)]
+    return _transposed(rows, 5)
+
+
+def _transposed(rows: Sequence[tuple[Any, ...]], width: int) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows)] if rows else [[] for _ in range(width)]
