@@ -10,6 +10,8 @@ import workbench.core.ops  # noqa: F401
 from workbench.core.graph.opdef import registry
 from workbench.core.kernels import llvm_rows, load_libraries
 from workbench.core.kernels.choice import Spec, selectors
+from workbench.core.kernels.llvm_rows import where_positive
+from workbench.errors import InvalidArgumentError
 
 load_libraries()
 
@@ -54,6 +56,35 @@ def test_loss_and_its_gradient(scale):
     wanted = registry["softmax_xent"].reference(x.astype(np.float64), labels.astype(np.float64))
     np.testing.assert_allclose(loss, wanted[0], rtol=2e-5, atol=2e-5)
     np.testing.assert_allclose(dx, wanted[1], rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8])
+@pytest.mark.parametrize("columns,scale", [(10, 1.0), (10, 100.0), (3000, 1.0)])
+def test_loss_of_numbered_classes_and_its_gradient(columns, scale, dtype):
+    x, labels = rows(40, columns, scale=scale), (np.arange(0, 80, 2) % columns).astype(dtype)
+    loss, dx = np.empty(40, np.float32), np.empty_like(x)
+    kernel("sparse_softmax_xent", [x, labels], [loss, dx])(x, labels, loss, dx)
+    wanted = registry["sparse_softmax_xent"].reference(x.astype(np.float64), labels)
+    np.testing.assert_allclose(loss, wanted[0], rtol=2e-5, atol=2e-5)
+    np.testing.assert_allclose(dx, wanted[1], rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("label", [-1, 10])
+def test_a_label_outside_is_refused_before_the_loop_looks_there(label):
+    x, labels = rows(40, 10), np.full(40, label, np.int32)
+    run = kernel("sparse_softmax_xent", [x, labels], [np.empty(40, np.float32), x])
+    with pytest.raises(InvalidArgumentError, match=rf"sparse_softmax_xent: labels\[0\] is {label} but logits has 10 classes"):
+        run(x, labels, np.empty(40, np.float32), np.empty_like(x))
+
+
+@pytest.mark.parametrize("count", [1, 15, 64, 70000])
+def test_where_positive_selects_and_multiplies_nothing(count):
+    dy, y = rows(count), rows(count, seed=1)
+    dy[::3], y[::7] = np.nan, np.nan
+    dy[::5] = np.inf
+    out = np.empty_like(dy)
+    where_positive(count)(dy, y, out)
+    np.testing.assert_array_equal(out, np.where(y > 0, dy, 0))
 
 
 @pytest.mark.parametrize("shape,axis", [

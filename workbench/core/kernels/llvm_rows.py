@@ -1,20 +1,22 @@
-"""Kernels that walk rows: softmax and its losses, short sums, and the optimizers' update rules; where they serve."""
+"""Kernels that walk rows: softmax and its losses, ReLU's gradient, short sums, and the optimizers' update rules."""
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from workbench.core.graph.arrays import check_rows
 from workbench.core.kernels.choice import Choice, Kernel, Select, Spec, register
 from workbench.core.kernels.fallback import announce
 from workbench.core.kernels.llvm import HEAVY, Program, bind, library_source, usable
 from workbench.core.state.variables import updates
 from workbench.settings import settings
 
-__all__ = ["FEWEST", "MOST_TERMS"]
+__all__ = ["FEWEST", "MOST_TERMS", "where_positive"]
 
 FEWEST = 256           # elements: below, NumPy's call costs less than the kernel's gain
 MOST_TERMS = 4096      # terms of one float32 sum: beyond, NumPy's pairwise summation is more accurate
@@ -66,6 +68,29 @@ def _select_xent(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequ
                    "loss and its gradient in one pass")
 
 
+@register("llvm", "sparse_softmax_xent")
+def _select_sparse_xent(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
+                        free: Sequence[bool]) -> Choice | None:
+    logits = inputs[0]
+    if not _plain([logits, *outputs]) or _elements(logits) < FEWEST or logits.shape[-1] == 0:
+        return None
+    rows, columns = logits.shape
+    choice = _choice("sparse_softmax_xent", inputs, outputs, (rows, columns), "loss and its gradient in one pass")
+    return None if choice is None else replace(choice, make=_checked_labels(choice.make, columns))
+
+
+def _checked_labels(make: Callable[[tuple[bool, ...]], Kernel], classes: int) -> Callable[[tuple[bool, ...]], Kernel]:
+    """The compiled loop looks at places by their labels: they lie inside, and are of the one type it knows."""
+    def checked(static: tuple[bool, ...]) -> Kernel:
+        kernel = make(static)
+
+        def run(logits: Any, labels: Any, loss: Any, backprop: Any) -> None:
+            check_rows("sparse_softmax_xent", labels, classes, "logits has {} classes", "labels")
+            kernel(logits, np.ascontiguousarray(labels, np.int64), loss, backprop)
+        return run
+    return checked
+
+
 @register("llvm", "reduce_sum", "bias_add_grad")
 def _select_sum(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
                 free: Sequence[bool]) -> Choice | None:
@@ -95,6 +120,11 @@ def _summed(attrs: Mapping[str, Any], rank: int) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(rank))
     return tuple(sorted(a % rank for a in (axis if isinstance(axis, tuple) else (axis,))))
+
+
+def where_positive(count: int) -> Kernel:
+    """`kernel(dy, y, out)` for vectors of `count` float32 elements: dy where y > 0, else 0."""
+    return bind(_program("where_positive"), (count,), count > HEAVY)
 
 
 # optimizer updates: the size comes with the call, because the table of rules knows no plan

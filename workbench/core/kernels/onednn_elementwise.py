@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.core.kernels import llvm
 from workbench.core.kernels.choice import Choice, Kernel, Layout, Spec
+from workbench.core.kernels.llvm_rows import where_positive
 from workbench.core.kernels.onednn_api import BINARY_ADD, ELU, FORWARD_INFERENCE, RELU_SLOPE, Argument
 from workbench.core.kernels.onednn_conv import data_axes
 from workbench.core.kernels.onednn_format import (
@@ -29,6 +31,7 @@ from workbench.core.kernels.onednn_format import (
 )
 from workbench.core.kernels.onednn_guard import floats, serve
 from workbench.core.kernels.onednn_program import Builder, Place
+from workbench.core.kernels.options import kernel_options
 
 __all__ = ["add", "bias_add", "bias_add_grad", "relu", "relu_grad"]
 
@@ -96,16 +99,25 @@ def relu_grad(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Se
     if not servable(*inputs, *outputs) or inputs[0].shape != inputs[1].shape or scalar(*inputs):
         return None
     alike = Alike(inputs, free[0])
-    return Choice("onednn", alike.inputs, (alike.format,), _selecting(alike.vector.shape[0]), inplace={0: 0},
-                  note="numpy")
+    count = alike.vector.shape[0]
+    if "llvm" in kernel_options().libraries and llvm.usable():
+        return Choice("onednn", alike.inputs, (alike.format,), _compiled(count), inplace={0: 0}, note="compiled loop")
+    return Choice("onednn", alike.inputs, (alike.format,), _selecting(count), inplace={0: 0}, note="numpy")
+
+
+def _compiled(count: int) -> Callable[[tuple[bool, ...]], Kernel]:
+    """The library multiplies `dy` by 0 or 1, and a NaN or an infinity times 0 is NaN: our own loop selects."""
+    def make(static: tuple[bool, ...]) -> Kernel:
+        select = where_positive(count)
+
+        def kernel(dy: Any, y: Any, out: Any) -> None:
+            select(floats(dy, count), floats(y, count), floats(out, count))
+        return kernel
+    return make
 
 
 def _selecting(count: int) -> Callable[[tuple[bool, ...]], Kernel]:
-    """`dy` where `y > 0`, else 0, for vectors of `count` elements.
-
-    The library multiplies `dy` by 0 or 1, and a NaN or an infinity times 0 is NaN. The bits of `dy` times 0 or 1 are
-    exact, and in pieces that stay in the cache one thread of this is as fast as two of the library's.
-    """
+    """The same without a compiler: the bits of `dy` times 0 or 1 are exact, in pieces that stay in the cache."""
     def make(static: tuple[bool, ...]) -> Kernel:
         positive = np.empty(min(count, PIECE), np.bool_)
 

@@ -1,10 +1,11 @@
-"""Row kernels and update rules in the kernel language: softmax and its losses, short sums, gradient descent, Adam."""
+"""Row kernels and update rules in the kernel language: softmax and its losses, ReLU's gradient, short sums, descent, Adam."""
 from __future__ import annotations
 
 from workbench.core.kernels.program_math import exp32, log32
-from workbench.core.kernels.words import fast, float32, floats32, independent, int64, largest, sqrt
+from workbench.core.kernels.words import fast, float32, floats32, independent, int64, ints64, largest, sqrt
 
-__all__ = ["adam", "descend", "log_softmax", "softmax", "softmax_xent", "sum_columns", "sum_rows"]
+__all__ = ["adam", "descend", "log_softmax", "softmax", "softmax_xent", "sparse_softmax_xent", "sum_columns", "sum_rows",
+           "where_positive"]
 
 
 BLOCK = 256      # elements: short rows are taken together, so that their exponentials fill whole vectors
@@ -81,6 +82,27 @@ def softmax_xent(x: floats32, labels: floats32, loss: floats32, dx: floats32, ro
             for c in independent(columns):
                 dx[at + c] = dx[at + c] * scale - labels[at + c]
             loss[r] = lost
+
+
+@fast
+def sparse_softmax_xent(x: floats32, labels: ints64, loss: floats32, dx: floats32, rows: int64, columns: int64) -> None:
+    together = 1 + BLOCK // columns
+    for first in range(0, rows, together):
+        last = first + together if first + together < rows else rows
+        exponentials(x, dx, first, last, columns)
+        for r in range(first, last):
+            at = r * columns
+            total = row_total(dx, at, columns)
+            loss[r] = log32(total) - (x[at + labels[r]] - row_top(x, at, columns))
+            scale = 1.0 / total
+            for c in independent(columns):
+                dx[at + c] *= scale
+            dx[at + labels[r]] -= 1.0
+
+
+def where_positive(dy: floats32, y: floats32, dx: floats32, count: int64) -> None:
+    for i in independent(count):
+        dx[i] = dy[i] if y[i] > 0.0 else 0.0
 
 
 @fast
