@@ -1,14 +1,24 @@
 """Training that goes on whatever dies, in one call and without a line of user code, to the same bits."""
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
+import dask
 import pytest
+from distributed import Client
 
 import workbench as wb
-from tests.cluster.conftest import our_threads
+from tests.cluster.conftest import hosted, kill, our_threads
 from tests.cluster.survival import SERVERS, WORKER, Striker, World, train, uninterrupted
+from tests.eventually import eventually
+from workbench import errors
+from workbench.cluster.chief.cluster import Cluster
+from workbench.core.state import checkpoint
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(400)]
 
@@ -43,3 +53,73 @@ def test_six_strikes_end_in_the_same_bits(tmp_path: Path):
         assert len(world.recoveries) == 5
         assert world.cluster.generation >= generation + 5      # a link that is cut between two steps is made anew
     assert our_threads() == before
+
+
+CHIEF = """
+    import sys
+    from distributed import Client
+    from tests.cluster.survival import train
+    from workbench.cluster.chief.cluster import Cluster
+    with Client(sys.argv[1]) as client, Cluster(client, 2, 1) as cluster:
+        train(cluster, sys.argv[2], 10**9, save_steps=5)
+"""
+
+
+def test_a_killed_chief_is_started_again_and_ends_in_the_same_bits(tmp_path: Path):
+    folder = tmp_path / "struck"
+    with World() as world:
+        chief = subprocess.Popen([sys.executable, "-c", textwrap.dedent(CHIEF), world.client.scheduler.address, str(folder)])
+        try:
+            eventually(lambda: any((info.step or 0) >= 20 for info in checkpoint.list_checkpoints(folder)), 90)
+            assert hosted(world.client) == 6
+        finally:
+            kill(chief.pid)
+            chief.wait()
+        eventually(lambda: hosted(world.client) == 3, 60)      # tasks of a chief that is gone end by themselves
+        steps = (checkpoint.contents(folder).step or 0) + 20
+        found = train(world.cluster, folder, steps)
+        world.cluster.recover()                                # to tasks that know nothing
+        assert found == train(world.cluster, tmp_path / "straight", steps)
+
+
+def start(module: str, *arguments: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")      # Dask's client, whose scheduler is gone
+def test_a_lost_scheduler_ends_training_in_one_sentence_and_the_checkpoints_stay(tmp_path: Path):
+    """Dask closes the workers of a scheduler that died, so there is nothing to go on with."""
+    place = tmp_path / "scheduler.json"
+    quick = {"distributed.comm.timeouts.connect": "3s", "distributed.comm.retry.count": 0}
+    scheduler = start("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
+                      "--scheduler-file", str(place))
+    eventually(lambda: place.exists() and place.read_text().endswith("}"), 60)
+    workers = [start("distributed.cli.dask_worker", json.loads(place.read_text())["address"], "--nthreads", "1", "--no-nanny",
+                     "--memory-limit", "0", "--no-dashboard") for _ in range(3)]
+    try:
+        with dask.config.set(quick), Client(scheduler_file=str(place)) as client:
+            eventually(lambda: len(client.scheduler_info(n_workers=-1)["workers"]) == 3, 90)
+
+            def strike() -> None:
+                scheduler.kill()
+                scheduler.wait()
+            text = r"the Dask scheduler at tcp://\S+ does not answer .*; start it and its workers again, make a new Cluster"
+            with Cluster(client, 2, 1, heartbeat=2.0) as cluster, pytest.raises(errors.FailedPreconditionError, match=text):
+                train(cluster, tmp_path / "run", 10**9, [Once(strike)], save_steps=10)
+        assert checkpoint.verify(tmp_path / "run") == ""
+    finally:
+        for process in (scheduler, *workers):
+            process.kill()
+            process.wait()
+
+
+class Once(wb.train.SessionRunHook):
+    """Strikes after the twentieth step."""
+
+    def __init__(self, strike: Any) -> None:
+        self._strike, self._count = strike, 0
+
+    def after_run(self, run_context: Any, run_values: Any) -> None:
+        self._count += 1
+        if self._count == 20:
+            self._strike()

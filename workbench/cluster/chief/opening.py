@@ -25,10 +25,18 @@ async def connect_tasks(client: Any, jobs: Mapping[str, int], hellos: Mapping[st
     """task -> (address of its Dask worker, connection), on the client's loop; `hellos` are by task.
 
     With `patience` (seconds) only workers that answer are taken, and more are waited for when there are too few.
+    FailedPreconditionError when the scheduler is gone: its workers end with it, so nothing is left to open tasks on.
     """
-    await launch.install(client)
-    await launch.install_page(client)
-    addresses = await _find(client, tuple(hellos), jobs, patience)
+    try:
+        await launch.install(client)
+        await launch.install_page(client)
+        addresses = await _find(client, tuple(hellos), jobs, patience)
+    except OSError as error:
+        if isinstance(error, errors.Error):
+            raise
+        raise errors.FailedPreconditionError(
+            f"Cluster: the Dask scheduler at {client.scheduler.address} does not answer ({error}); start it and its workers "
+            "again, make a new Cluster and run the program again: it goes on from the newest checkpoint") from error
     _warn_of_plain_text(client.scheduler.address)
     calls = (connect(client.rpc, addresses[task], hello, pool, timeout) for task, hello in hellos.items())
     found = await asyncio.gather(*calls, return_exceptions=True)
