@@ -155,3 +155,32 @@ def test_a_failed_registration_is_taken_back_where_it_was_new():
     scene.tracker.add("g", (A,))
     scene.tracker.withdraw("g", (A, B))
     assert scene.wires[A].sent == [] and scene.wires[B].sent == [(-1, m.Unregister(("g",)))]
+
+
+def test_a_step_that_begins_between_a_loss_and_the_new_registration_is_aborted():
+    """The new tasks do not know its program yet: who trains through losses must read that it was one, and try again."""
+    scene = Scene()
+    scene.tracker.begin_anew(SESSION + 1, errors.UnavailableError("Cluster: its tasks are opened anew"))
+    for task, wire in scene.wires.items():
+        scene.members[task] = Member(task, "tcp://y", wire, EPOCH, Journal(), scene.tracker, ReceiverGroup("test"))
+    with pytest.raises(errors.AbortedError, match=r"^run_step: the tasks of 'h' were opened anew and are being prepared; "):
+        scene.tracker.run("h", None, {}, 5, False)
+    assert scene.sent(A) == scene.sent(B) == []
+    scene.tracker.add("h", (A, B))
+    thread = scene.begin()
+    for wire in scene.wires.values():
+        wire.arrive(m.Done(0.1, []), 2)
+    thread.join(5)
+    assert scene.error is None and scene.result == {A: [], B: []}
+
+
+def test_the_same_order_twice_is_one_order():
+    """Networks do not double what they carry, but whoever sends may not know what came through."""
+    scene = Scene()
+    thread = scene.begin()
+    for _ in range(2):
+        scene.wires[A].arrive(m.Done(0.1, []), 1)
+    assert thread.is_alive()
+    scene.wires[B].arrive(m.Done(0.1, []), 1)
+    thread.join(5)
+    assert scene.error is None

@@ -296,3 +296,12 @@ def test_one_peer_that_cannot_be_reached_fails_the_registration():
     scene.chief.arrive(m.RegisterPartition("tell", b"", {"/job:worker/task:0": "", "/job:worker/task:1": ""}, {}), 3)
     refused, = scene.answers(3)
     assert refused.error == "UnavailableError"
+
+
+def test_the_same_order_twice_is_one_order():
+    scene = Scene()
+    for _ in range(2):
+        scene.run("held", 1)
+    assert len(scene.engine.unfinished) == 1
+    scene.engine.unfinished.pop()([])
+    assert [type(message) for message in scene.answers(1)] == [m.Done]

@@ -19,7 +19,7 @@ class PendingStep:
 
     def __init__(self, step: int, handle: str, tasks: tuple[str, ...], trace: int = 0) -> None:
         self.step, self.handle, self.trace = step, handle, trace
-        self.missing = set(tasks)            # that have not said their last word of this step
+        self.missing = dict.fromkeys(tasks)  # that have not said their last word of this step
         self.results: dict[str, list[Any]] = {}
         self.error: errors.Error | None = None
         self.secondary = False               # the error only reports that some peer was lost
@@ -42,7 +42,7 @@ class PendingStep:
             self._strike(task)
 
     def _strike(self, task: str) -> None:
-        self.missing.discard(task)
+        self.missing.pop(task, None)
         if not self.missing and self._over is not None:
             self._over.set()
 

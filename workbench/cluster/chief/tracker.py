@@ -33,9 +33,12 @@ class Tracker:
     every task has said that its last kernel returned, or is lost. One that has not said so within `heartbeat` seconds is.
     """
 
+    step_type = PendingStep      # all that blocks are its waits, so that a simulation can have time of its own
+
     def __init__(self, session: int, members: Mapping[str, Member], heartbeat: float, journal: Journal) -> None:
         self.members, self.heartbeat, self.closed = members, heartbeat, False
         self.handles: dict[str, dict[str, None]] = {}          # handle -> its tasks, in order of registration
+        self._unready: set[str] = set()                         # handles that the tasks opened last do not have yet
         self.pending: dict[int, PendingStep] = {}
         self.session = session
         self.mourners: list[Callable[[str], None]] = []         # who wants to hear of lost tasks
@@ -48,12 +51,14 @@ class Tracker:
     def add(self, handle: str, tasks: Iterable[str]) -> None:
         """`handle` is registered on `tasks` from now on, besides those it was."""
         self.handles.setdefault(handle, {}).update(dict.fromkeys(tasks))
+        self._unready.discard(handle)
 
     def remove(self, handles: Iterable[str]) -> None:
         """Forget handles, here and on their tasks; steps in flight go on. Never blocks, for collectors call it."""
         by_task: dict[str, list[str]] = {}
         for handle in handles:
             self._recorded.pop(handle, None)
+            self._unready.discard(handle)
             for task in self.handles.pop(handle, {}):
                 by_task.setdefault(task, []).append(handle)
         for task, gone in by_task.items():
@@ -96,7 +101,7 @@ class Tracker:
         try:
             with self._numbering:      # no later step may count this one as over before it counts as pending
                 number = next(self._numbers) if step is None else step
-                pending = self.pending[number] = PendingStep(number, handle, tuple(self.handles.get(handle, ())), level)
+                pending = self.pending[number] = self.step_type(number, handle, tuple(self.handles.get(handle, ())), level)
             members = self.members_of(handle)       # NOTE: only now, so that what is lost or closed from here on fails it
             if feeds:
                 with deferred_interrupt():                      # a large frame must not be cut by Ctrl-C
@@ -136,6 +141,9 @@ class Tracker:
         self.check_open()
         if tasks is None:
             raise errors.NotFoundError(f"run_step: nothing is registered as {handle!r}; call register first")
+        if handle in self._unready:
+            raise errors.AbortedError(f"run_step: the tasks of {handle!r} were opened anew and are being prepared; run it "
+                                      "again when the cluster has recovered")
         return {task: self.member(task) for task in tasks}
 
     def post(self, pending: PendingStep, members: Mapping[str, Member], feeds: Feeds) -> None:
@@ -228,6 +236,7 @@ class Tracker:
 
     def begin_anew(self, session: int, why: errors.Error) -> None:
         """All tasks are given up: steps in flight fail with `why`, and so do those that begin before there are new ones."""
+        self._unready.update(self.handles)
         for member in self.members.values():
             member.lost = member.lost or why
         for pending in list(self.pending.values()):

@@ -43,6 +43,11 @@ class Steps:
     def _past(self, step: int) -> bool:
         return step < self._newest and step not in self._live
 
+    def runs(self, step: int) -> bool:
+        """Has the step begun here, and not ended?"""
+        with self._lock:
+            return step in self._active or step in self._aborting
+
     def begin(self, step: int, live: tuple[int, ...], active: Active) -> LocalRendezvous | None:
         """The table of a step that begins; None when it is over already. Earlier steps not in `live` are forgotten."""
         with self._lock:

@@ -1,0 +1,140 @@
+"""An engine for simulated tasks: programs are generators that receive, compute and wait; state is the real one."""
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any
+
+import numpy as np
+
+from tests.sim.world import Process, World
+from workbench import errors
+from workbench.core.graph.dtype import float64
+from workbench.core.graph.shape import Shape
+from workbench.core.state.accumulators import Accumulator
+from workbench.core.state.tokens import Tokens
+from workbench.core.state.variables import Container, VariableState
+
+__all__ = ["Await", "Course", "SimEngine", "kernel", "receive", "take"]
+
+Await = Callable[["Course"], None]
+Program = Callable[["SimEngine", "Course"], Generator[Await, Any, list[Any]]]
+
+
+class Course:
+    """One step of one program. It ends once, and not while a kernel runs, which nothing can interrupt."""
+
+    def __init__(self, engine: SimEngine, step: int, feeds: Any, send: Any, rendezvous: Any, done: Any) -> None:
+        self.engine, self.step, self.feeds = engine, step, feeds
+        self.send, self.rendezvous, self._done = send, rendezvous, done
+        self.undo: Callable[[], None] = lambda: None
+        self.computing = self.over = False
+        self.turns = 0
+        self.cancelled: errors.Error | None = None
+
+    def begin(self, program: Program) -> None:
+        self._generator = program(self.engine, self)
+        self.go_on(None)
+
+    def go_on(self, value: Any) -> None:
+        """What was awaited is there; an error ends the step."""
+        if self.over:
+            return
+        self.undo, self.turns = lambda: None, self.turns + 1
+        if isinstance(value, BaseException) or self.cancelled is not None:
+            self.end(self.cancelled or value)
+            return
+        try:
+            awaited = self._generator.send(value)
+        except StopIteration as stop:
+            self.end(stop.value)
+        except errors.Error as error:
+            self.end(error)
+        else:
+            awaited(self)
+
+    def cancel(self, error: errors.Error) -> None:
+        self.cancelled = error
+        if not self.computing and not self.over:
+            self.undo()
+            self.end(error)
+
+    def end(self, result: Any) -> None:
+        self.over = True
+        self._generator.close()
+        self.engine.courses.pop(self.step, None)
+        self._done(result)
+
+
+class SimEngine:
+    """Programs by name; variable `v`, accumulator `g` and tokens `t` of one task."""
+
+    def __init__(self, world: World, process: Process, context: Any, programs: dict[str, Program], log: Callable[..., None],
+                 ) -> None:
+        self.world, self.process, self.task, self.log, self._programs = world, process, context.task, log, programs
+        self.container = Container(context.task)
+        self.courses: dict[int, Course] = {}
+        self._registered: dict[str, Program] = {}
+        self.session = context.session
+        self.v = self.container.get("v", VariableState, lambda: VariableState("v", float64, Shape([2])))
+        self.g = self.container.get("g", Accumulator, lambda: Accumulator("g", float64, Shape([2]), mean=False))
+        self.t = self.container.get("t", Tokens, lambda: Tokens("t"))
+
+    def register(self, handle: str, program: bytes) -> None:
+        self._registered[handle] = self._programs[program.decode()]
+
+    def unregister(self, handle: str) -> None:
+        self._registered.pop(handle, None)
+
+    def reset(self, containers: Any) -> None:
+        self.container.clear(containers)
+
+    def run(self, handle: str, step: int, feeds: Any, send: Any, rendezvous: Any, done: Any, trace: int) -> None:
+        if handle not in self._registered:
+            done(errors.NotFoundError(f"{self.task}: program {handle!r} was never registered here"))
+            return
+        self.courses[step] = course = Course(self, step, feeds, send, rendezvous, done)
+        course.begin(self._registered[handle])
+
+    def abort(self, step: int, error: errors.Error) -> None:
+        course = self.courses.get(step)
+        if course is not None:
+            course.cancel(error)
+
+    def close(self) -> None:
+        for step in list(self.courses):
+            self.abort(step, errors.CancelledError(f"{self.task}: the session was closed"))
+        self.container.close()
+
+    def add(self, step: int, delta: np.ndarray, what: str) -> None:
+        """Update the variable, and say so."""
+        self.v.update(lambda old, new, out: np.add(old, new, out=out), delta)
+        self.log("applied", self.session, self.task, step, what, self.v.version, float(self.v.read()[0]))
+
+
+def receive(key: str) -> Await:
+    """The value that another task sends."""
+    def begin(course: Course) -> None:
+        course.rendezvous.receive(key, lambda value, dead: course.go_on(value))
+    return begin
+
+
+def kernel(seconds: float, work: Callable[[], Any] = lambda: None) -> Await:
+    """Computing, which ends with `work()` whatever has become of the step."""
+    def begin(course: Course) -> None:
+        def finish() -> None:
+            value = work()
+            course.computing = False
+            course.go_on(value)
+        course.computing = True
+        course.engine.world.later(seconds, finish, course.engine.process)
+    return begin
+
+
+def take(attempt: Callable[..., Callable[[], None]]) -> Await:
+    """`attempt(done, fail)` of a queue, an accumulator or tokens, taken back when the step is aborted."""
+    def begin(course: Course) -> None:
+        turn = course.turns
+        undo = attempt(course.go_on, course.go_on)
+        if course.turns == turn:                 # it was not served at once
+            course.undo = undo
+    return begin

@@ -1,0 +1,159 @@
+"""What simulated tasks compute: pull and push as replicas do, synchronous rounds with tokens, reading and restoring."""
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+
+from tests.sim.engine import Await, Course, SimEngine, kernel, receive, take
+from workbench.core.run.rendezvous import join_key
+
+__all__ = ["PROGRAMS", "SERVERS", "WORKERS"]
+
+SERVERS = ("/job:ps/task:0", "/job:ps/task:1")
+WORKERS = ("/job:worker/task:0", "/job:worker/task:1", "/job:worker/task:2")
+FIRST, SECOND = SERVERS
+
+Steps = Generator[Await, Any, list[Any]]
+
+
+def _key(course: Course, what: str, source: str, target: str) -> str:
+    return join_key(course.step, what, source, target)
+
+
+def _seconds(engine: SimEngine) -> float:
+    return engine.world.delay()
+
+
+def _send(engine: SimEngine, course: Course, what: str, target: str, value: Any) -> None:
+    course.send(_key(course, what, engine.task, target), np.asarray(value, np.float64), False)
+
+
+def _worker(course: Course) -> str:
+    return WORKERS[int(course.feeds["0"])]
+
+
+def serve(engine: SimEngine, course: Course) -> Steps:
+    """A parameter server in one step of an asynchronous replica."""
+    worker = _worker(course)
+    version, value = engine.v.snapshot()
+    engine.log("read", engine.session, engine.task, course.step, version)
+    _send(engine, course, "v", worker, value)
+    delta = yield receive(_key(course, "d", worker, engine.task))
+    yield kernel(_seconds(engine), lambda: engine.add(course.step, delta, worker))
+    return []
+
+
+def push(engine: SimEngine, course: Course) -> Steps:
+    """That replica: the gradient is 1, whatever the parameters are."""
+    values = []
+    for server in SERVERS:
+        values.append((yield receive(_key(course, "v", server, engine.task))))
+    yield kernel(_seconds(engine))
+    for server in SERVERS:
+        _send(engine, course, "d", server, [1, 1])
+    return values
+
+
+def first(engine: SimEngine, course: Course) -> Steps:
+    """The parameter server with the tokens in one step of a synchronous replica."""
+    worker, had = _worker(course), int(course.feeds["1"])
+    token = yield take(lambda done, fail: engine.t.take(had, done, fail))
+    engine.log("token", engine.session, worker, course.step, had, token)
+    for other in (worker, SECOND):
+        _send(engine, course, "t", other, token)
+    return (yield from _gather(engine, course, worker, token))
+
+
+def second(engine: SimEngine, course: Course) -> Steps:
+    """The other one."""
+    token = yield receive(_key(course, "t", FIRST, engine.task))
+    return (yield from _gather(engine, course, _worker(course), int(token)))
+
+
+def _gather(engine: SimEngine, course: Course, worker: str, token: int) -> Steps:
+    version, value = engine.v.snapshot()
+    _send(engine, course, "v", worker, [version, value[0]])
+    gradient = yield receive(_key(course, "g", worker, engine.task))
+    g = engine.g
+
+    def apply() -> None:
+        before = g.dropped, g.repeated
+        g.apply(token, gradient, worker=worker)
+        if (g.dropped, g.repeated) == before:
+            engine.log("gathered", engine.session, engine.task, course.step, worker, token, version)
+    yield kernel(_seconds(engine), apply)
+    return []
+
+
+def work(engine: SimEngine, course: Course) -> Steps:
+    """That replica."""
+    token = yield receive(_key(course, "t", FIRST, engine.task))
+    for server in SERVERS:
+        yield receive(_key(course, "v", server, engine.task))
+    yield kernel(_seconds(engine))
+    for server in SERVERS:
+        _send(engine, course, "g", server, [1, 1])
+    return [np.float64(token)]
+
+
+def update(engine: SimEngine, course: Course) -> Steps:
+    """A round: as many gradients as are wanted, one update on all servers, a new token when all have it."""
+    total = yield take(lambda done, fail: engine.g.take(int(course.feeds["0"]), done, fail))
+    yield kernel(_seconds(engine), lambda: engine.add(course.step, total, "round"))
+    if engine.task == SECOND:
+        _send(engine, course, "u", FIRST, 0)
+        return []
+    yield receive(_key(course, "u", SECOND, engine.task))
+    engine.t.release(engine.v.version)
+    return [np.float64(engine.v.version)]
+
+
+def leave(engine: SimEngine, course: Course) -> Steps:
+    """So many workers are left."""
+    engine.g.set_members(int(course.feeds["0"]))
+    yield kernel(0.0)
+    return []
+
+
+def restore(engine: SimEngine, course: Course) -> Steps:
+    """A value, and the number of the round that comes."""
+    value, version = course.feeds["0"], int(course.feeds["1"])
+
+    def assign() -> None:
+        engine.v.assign(np.array(value))
+        engine.v.version = version
+        engine.g.set_global_step(version)
+        engine.log("restored", engine.session, engine.task, course.step, version, float(value[0]))
+    yield kernel(_seconds(engine), assign)
+    return []
+
+
+def start(engine: SimEngine, course: Course) -> Steps:
+    """The first token."""
+    engine.t.release(engine.v.version)
+    yield kernel(0.0)
+    return []
+
+
+def read(engine: SimEngine, course: Course) -> Steps:
+    """(version, value)."""
+    yield kernel(_seconds(engine))
+    version, value = engine.v.snapshot()
+    return [np.float64(version), np.array(value)]
+
+
+def tell(engine: SimEngine, course: Course) -> Steps:
+    """One that sends and is through, perhaps before the receiver has begun."""
+    _send(engine, course, "v", FIRST, engine.v.version)
+    return []
+    yield
+
+
+def hear(engine: SimEngine, course: Course) -> Steps:
+    """The receiver."""
+    return [(yield receive(_key(course, "v", SECOND, engine.task)))]
+
+
+PROGRAMS = {made.__name__: made for made in (serve, push, first, second, work, update, leave, restore, start, read, tell, hear)}

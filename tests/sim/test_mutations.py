@@ -1,0 +1,130 @@
+"""Defects planted in the protocol's code: each makes a simulated training fail, or the simulation would prove little."""
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.sim.test_simulation import silence  # noqa: F401
+from tests.sim.training import train
+from workbench.cluster.chief.steps import PendingStep
+from workbench.cluster.chief.tracker import Tracker
+from workbench.cluster.task.steps import Steps
+from workbench.cluster.task.task import Task
+from workbench.cluster.wire import messages as m
+from workbench.core.state.accumulators import Accumulator
+from workbench.core.state.tokens import Tokens
+
+pytestmark = pytest.mark.timeout(120)
+
+SEEDS, FAULTS = 200, 8
+Patch = Callable[..., None]
+
+
+def no_fence(patch: Patch) -> None:
+    """A task says that an aborted step is over while its kernels run."""
+    abort = Steps.abort
+    patch(Steps, "abort", lambda self, step, awaited: abort(self, step, awaited)._replace(runs=False))
+
+
+def not_awaited(patch: Patch) -> None:
+    """The user hears of a failure before the tasks have said that they are through."""
+    abort = Tracker._abort
+    patch(Tracker, "_abort", lambda self, pending, members, error: (abort(self, pending, members, error),
+                                                                    pending.missing.clear()))
+
+
+def no_abort(patch: Patch) -> None:
+    """The chief does not tell the others that a step has failed."""
+    patch(Tracker, "_abort", lambda self, pending, members, error: None)
+
+
+def links_lost_in_silence(patch: Patch) -> None:
+    """A task ends its own steps when a connection breaks, and tells nobody of those that have not begun."""
+    patch(Tracker, "on_link_lost", lambda self, member, peer, why: None)
+
+
+def losses_of_the_replaced(patch: Patch) -> None:
+    """The end of an old connection is taken for that of the task that came in its place."""
+    on_lost = Tracker.on_lost
+    patch(Tracker, "on_lost", lambda self, member, error: on_lost(self, self.members[member.task], error))
+
+
+def stale_gradients(patch: Patch) -> None:
+    """A gradient that was computed for a round that is over counts in the next."""
+    apply = Accumulator.apply
+    patch(Accumulator, "apply", lambda self, step, *gradient, worker="": apply(
+        self, max(step, self.global_step), *gradient, worker=worker))
+
+
+def no_dedupe(patch: Patch) -> None:
+    """The gradient of a step that was aborted between two servers and tried again counts twice."""
+    apply = Accumulator.apply
+    patch(Accumulator, "apply", lambda self, step, *gradient, worker="": apply(self, step, *gradient))
+
+
+def stale_tokens(patch: Patch) -> None:
+    """Whoever had a token gets it again, and computes for the bin."""
+    take = Tokens.take
+    patch(Tokens, "take", lambda self, newer_than, done, fail: take(self, newer_than - 1, done, fail))
+
+
+def forgotten_steps(patch: Patch) -> None:
+    """A new step says that all before it are over."""
+    encode = m.encode
+
+    def forgetting(message: m.Message, *rest: Any) -> Any:
+        return encode(dataclasses.replace(message, live=()) if type(message) is m.RunStep else message, *rest)
+    patch(m, "encode", forgetting)
+
+
+def late_answers(patch: Patch) -> None:
+    """An answer that comes after the step has failed makes it a success."""
+    done = PendingStep.done
+
+    def late(self: PendingStep, task: str, fetches: list[Any]) -> None:
+        done(self, task, fetches)
+        if self.secondary:
+            self.error, self.secondary = None, False
+    patch(PendingStep, "done", late)
+
+
+def doubled_orders(patch: Patch) -> None:
+    """The same order twice runs a step twice."""
+    patch(Steps, "runs", lambda self, step: False)
+
+
+def no_silence(patch: Patch) -> None:
+    """A task whose chief is gone, or has given it up, lives for ever."""
+    patch(Task, "tick", lambda self, seconds: True)
+    patch(Task, "close", lambda self: None)
+
+
+def unready_handles(patch: Patch) -> None:
+    """After a loss, steps go to tasks that do not have their programs yet."""
+    def members_of(self: Tracker, handle: str) -> Any:
+        return {task: self.member(task) for task in self.handles[handle]}
+    patch(Tracker, "members_of", members_of)
+
+
+PLANTED = {
+    "async": {not_awaited: 0, no_fence: 75, no_abort: 0, links_lost_in_silence: 65, losses_of_the_replaced: 1,
+              forgotten_steps: 0, late_answers: 0, doubled_orders: 0, no_silence: 1},
+    "sync": {stale_gradients: 0, no_dedupe: 12, stale_tokens: 0, unready_handles: 0}}
+"""Mode -> defect -> the seed to begin with: it was the first to find it when this was written."""
+
+
+@pytest.mark.parametrize("mode, plant", [(mode, plant) for mode, plants in PLANTED.items() for plant in plants],
+                         ids=lambda value: getattr(value, "__name__", value))
+def test_a_planted_defect_is_found(mode, plant, monkeypatch):
+    plant(monkeypatch.setattr)
+    begin = PLANTED[mode][plant]
+    for seed in (*range(begin, SEEDS), *range(begin)):
+        try:
+            train(mode, seed, FAULTS)
+        except AssertionError as found:
+            assert f"python -m tests.sim {mode} {seed} {FAULTS}" in str(found)
+            return
+    pytest.fail(f"{plant.__doc__} Nobody noticed in {SEEDS} trainings")

@@ -1,0 +1,170 @@
+"""Training in a simulated cluster, asynchronous and synchronous, and what its history must say, whatever went wrong."""
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from typing import Any
+
+from tests.sim.programs import SERVERS, WORKERS
+from tests.sim.scene import HEARTBEAT, Scene
+from workbench import errors
+
+_LOSSES = ("AbortedError", "UnavailableError", "DeadlineExceededError", "CancelledError")
+__all__ = ["MODES", "check", "train"]
+
+STEPS, SECONDS = 8, 20.0
+PATIENCE = 3 * HEARTBEAT     # seconds after which a synchronous step is aborted; others end by themselves
+
+
+def train(mode: str, seed: object, faults: int | None = None) -> Scene:
+    """The history of one training; AssertionError, which says how to see it again, when it is not as it must be."""
+    scene = Scene(f"{mode} {seed}", 0)
+    scene.faults = scene.world.random.randint(0, 4) if faults is None else faults
+    try:
+        MODES[mode](scene)
+        check(scene)
+    except (AssertionError, errors.Error) as error:
+        again = f"python -m tests.sim {mode} {seed}" + ("" if faults is None else f" {faults}")
+        raise AssertionError(f"{error}\n  to see it again: {again}") from error
+    return scene
+
+
+def _again(scene: Scene, body: Callable[[], Any]) -> Any:
+    """What a user's loop does: after a loss somebody recovers, everybody tries again."""
+    while True:
+        result = body()
+        if not isinstance(result, errors.Error):
+            return result
+        if not scene.recovering and any(member.lost for member in scene.members.values()):
+            scene.recover(str(result))
+        scene.world.wait(lambda: not scene.recovering)
+        scene.world.wait(lambda: False, 0.1)
+
+
+def _asynchronous(scene: Scene) -> None:
+    def replica(number: int) -> None:
+        for _ in range(STEPS):
+            _again(scene, lambda: scene.run(f"replica {number}", f"push_{number}", dict.fromkeys(SERVERS, (number,))))
+    def observer() -> None:
+        for _ in range(2 * STEPS):
+            _again(scene, lambda: scene.run("observer", "compare"))
+    clients = {f"replica {n}": lambda n=n: replica(n) for n in range(len(WORKERS))}      # type: ignore[misc]
+    scene.play({**clients, "observer": observer}, SECONDS)
+
+
+def _synchronous(scene: Scene) -> None:
+    wanted = scene.world.random.choice((2, 3))
+    over: list[bool] = []
+
+    def worker(number: int) -> None:
+        newest, session = -1, scene.session
+        while not over:
+            if session != scene.session:
+                newest, session = -1, scene.session
+            fed = {SERVERS[0]: (number, newest), SERVERS[1]: (number,)}
+            result = scene.run(f"worker {number}", f"work_{number}", fed, PATIENCE)
+            if isinstance(result, errors.Error):
+                scene.world.wait(lambda: not scene.recovering)
+                scene.world.wait(lambda: bool(over), 0.1)
+            elif session == scene.session:
+                newest = int(result[WORKERS[number]][0])
+
+    def rounds() -> None:
+        for _ in range(STEPS):
+            def one() -> Any:
+                result = scene.run("rounds", "update", dict.fromkeys(SERVERS, (wanted,)), PATIENCE)
+                if isinstance(result, errors.Error) and not scene.recovering:
+                    scene.recover(f"a round was cut in the middle: {result.message}")
+                return result
+            _again(scene, one)
+            values = scene.run("rounds", "read", None, PATIENCE)
+            if not isinstance(values, errors.Error):
+                versions = {float(fetched[0]) for fetched in values.values()}
+                assert len(versions) == 1, f"servers have versions {versions}"
+                version, value = values[SERVERS[0]]
+                scene.saved = int(version), float(value[0])
+        over.append(True)
+    clients = {f"worker {n}": lambda n=n: worker(n) for n in range(len(WORKERS))}      # type: ignore[misc]
+    scene.play({**clients, "rounds": rounds}, SECONDS)
+
+
+MODES = {"async": _asynchronous, "sync": _synchronous}
+
+
+def check(scene: Scene) -> None:
+    """What holds in every history."""
+    _nothing_left(scene)
+    _updates(scene)
+    _rounds(scene)
+    _losses(scene)
+
+
+def _nothing_left(scene: Scene) -> None:
+    assert not scene.world.failures, scene.world.failures[0]
+    assert not scene.tracker.pending, f"steps {sorted(scene.tracker.pending)} are pending for ever"
+    for (session, name), task in scene.tasks.items():
+        if scene.homes[session, name].crashed:
+            continue
+        assert session == scene.session or task.over.is_set(), f"{name} of session {session} is nobody's and lives"
+        facts = task.steps.facts()
+        assert facts["active"] == facts["aborting"] == facts["waiting"] == [] and not scene.engines[session, name].courses, (
+            f"{name} still has {facts}")
+        left = [step for step in task.steps._tables if step < task.steps._newest]
+        assert not left, f"{name} keeps tensors of steps {left}"
+
+
+def _updates(scene: Scene) -> None:
+    """Once each, one version at a time, all of what was acknowledged, nothing of what had failed."""
+    versions: dict[tuple[int, str], int] = {}
+    seen: Counter[tuple[Any, ...]] = Counter()
+    failed: set[int] = set()
+    read: dict[tuple[int, str], int] = {}
+    for kind, *what in scene.history:
+        if kind == "restored":
+            session, task, _, version, _ = what
+            versions[session, task] = read[session, task] = version
+        elif kind == "failed":
+            failed.add(what[3])
+        elif kind == "read":
+            session, task, _, version = what
+            assert version >= read[session, task], f"{task} went back from version {read[session, task]} to {version}"
+            read[session, task] = version
+        elif kind == "applied":
+            session, task, step, who, version, _ = what
+            seen[session, task, step] += 1
+            assert seen[session, task, step] == 1, f"step {step} updated {task} twice"
+            gone = session != scene.session      # what nobody restores from may do what it likes
+            assert step not in failed or gone, f"step {step} of {who} updated {task} after its user had heard that it failed"
+            assert version == versions[session, task] + 1, f"{task} went from version {versions[session, task]} to {version}"
+            versions[session, task] = version
+    for kind, *what in scene.history:
+        if kind == "acknowledged" and what[2].startswith(("push", "update")):
+            session, _, handle, step = what
+            for server in SERVERS:
+                assert seen[session, server, step] == 1, f"{handle} in step {step} was acknowledged but never reached {server}"
+
+
+def _rounds(scene: Scene) -> None:
+    """Gradients of a synchronous round are of its version, one per worker; tokens are newer than what a worker had."""
+    gathered: defaultdict[tuple[Any, ...], list[int]] = defaultdict(list)
+    for kind, *what in scene.history:
+        if kind == "token":
+            _, worker, step, had, token = what
+            assert token > had, f"{worker} had token {had} and was given {token} in step {step}"
+        elif kind == "gathered":
+            session, task, step, worker, token, version = what
+            assert token == version, f"{worker} computed for step {token} at version {version} of {task}"
+            gathered[session, task, worker, token].append(step)
+    for (_, task, worker, token), steps in gathered.items():
+        assert len(steps) == 1, f"{worker} was counted in steps {steps} for token {token} at {task}"
+
+
+def _losses(scene: Scene) -> None:
+    """Nobody is given up to whom nothing was done, and where nothing is done nothing fails."""
+    if not any(kind == "fault" for kind, *_ in scene.history):
+        failed = [what for kind, *what in scene.history if kind == "failed" and "work_" not in what[2]]
+        assert not failed, f"without any fault this failed: {failed[0]}"
+    odd = [what for kind, *what in scene.history if kind == "failed" and not what[4].startswith(_LOSSES)]
+    assert not odd, f"nobody who trains through losses expects this: {odd[0]}"
+    for kind, *what in scene.history:
+        assert kind != "given up", f"nothing was done to {what[0]} but it was given up: {what[1]}"
