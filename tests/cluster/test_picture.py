@@ -110,9 +110,11 @@ def test_every_view_has_the_same_account_of_each_task(run):
     rows = {row.task: row for row in judge(accounting, run.session).rows}
     assert set(rows) == set(TASKS)
     for row in rows.values():
+        # Nobody works all the time, but one may never wait: who gets its order last finds all that it needs there, and who
+        # ends last waits for nobody afterwards. The time before its order came is in no span, so it is uncovered.
         parts = row.work + row.transfer + row.input + row.wait + row.uncovered
-        assert row.work > 0 and row.wait >= 0 and parts == pytest.approx(row.whole, rel=0.5)      # medians, each its own
-    assert sum(row.wait + row.uncovered for row in rows.values()) > 0      # nobody works all the time; a median wait may be 0
+        assert row.work > 0 and row.wait + row.uncovered > 0
+        assert parts == pytest.approx(row.whole, rel=0.5)      # medians, each its own
     lines = {row.task: row for row in run.steps.tasks}
     shown = {row.task: row for row in run.work.rows}
     assert set(lines) == set(shown) == set(TASKS)
