@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,8 @@ from workbench.train.coordinator import Coordinator
 from workbench.train.intervals import Interval
 from workbench.train.saver import Saver, latest_checkpoint
 from workbench.train.schedules import get_global_step
+from workbench.train.summary import FileWriter
+from workbench.train.timer import SecondOrStepTimer
 
 __all__ = ["CheckpointSaverHook", "LoggingTensorHook", "SessionRunArgs", "SessionRunContext", "SessionRunHook",
            "SessionRunValues", "StopAtStepHook", "SummarySaverHook"]
@@ -23,6 +25,7 @@ class SessionRunArgs:
 
     fetches: Any
     feed_dict: Mapping[Any, Any] | None = None
+    options: Any = None
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,8 @@ class SessionRunValues:
     """What a hook gets of a step: the values of its fetches, None if it asked for nothing."""
 
     results: Any
+    options: Any = None
+    run_metadata: Any = None
 
 
 class SessionRunContext:
@@ -159,40 +164,76 @@ class CheckpointSaverHook(_StepHook):
 
 
 class SummarySaverHook(_StepHook):
-    """Write the graph's merged summaries every `save_steps` steps of this session; they are fetched with the step."""
+    """Write `summary_op`, a tensor or a list of them (default: the scaffold's, else all of the graph), every `save_steps` steps
+    of this session or every `save_secs` seconds; they are fetched with the step. Summaries go to `summary_writer` or to
+    `output_dir`."""
 
-    def __init__(self, writer: Any, summary_op: Any, save_steps: int) -> None:
-        self._writer, self._summary, self._every, self._count = writer, summary_op, save_steps, 0
+    def __init__(self, save_steps: int | None = None, save_secs: float | None = None, output_dir: Any = None,
+                 summary_writer: Any = None, scaffold: Any = None, summary_op: Any = None) -> None:
+        if (scaffold is None) == (summary_op is None):
+            raise errors.InvalidArgumentError("SummarySaverHook: Exactly one of scaffold or summary_op must be provided")
+        self._timer = SecondOrStepTimer(save_secs, save_steps)
+        self._summary, self._scaffold, self._writer, self._folder = summary_op, scaffold, summary_writer, output_dir
+        self._count, self._asked = 0, False
 
     def begin(self) -> None:
+        if self._writer is None and self._folder is not None:
+            self._writer = FileWriter(self._folder)
         self._step = get_global_step()
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        if self._count % self._every:
+        self._asked = self._timer.should_trigger_for_step(self._count)
+        chosen = self._summary if self._scaffold is None else self._scaffold.summary_op
+        if not self._asked or chosen is None:
+            self._asked = False
             return None
-        return SessionRunArgs([self._summary] if self._step is None else [self._summary, self._step])
+        wanted = list(chosen) if isinstance(chosen, (list, tuple)) else [chosen]
+        return SessionRunArgs([wanted] if self._step is None else [wanted, self._step])
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        if run_values.results is not None:
+        if self._asked and self._writer is not None:
+            self._timer.update_last_triggered_step(self._count)
             step = int(run_values.results[1]) if self._step is not None else self._count
-            self._writer.add_summary(run_values.results[0], step)
+            for made in run_values.results[0]:
+                self._writer.add_summary(made, step)
         self._count += 1
 
     def end(self, session: Any) -> None:
-        self._writer.close()
+        if self._writer is not None:
+            (self._writer.flush if self._folder is None else self._writer.close)()
 
 
 class LoggingTensorHook(SessionRunHook):
-    """Print tensors every `every_n_iter` steps."""
+    """Print tensors every `every_n_iter` steps or every `every_n_secs` seconds, or only `at_end`, as `formatter` (of a
+    dictionary of values by name) writes them."""
 
-    def __init__(self, tensors: Any, every_n_iter: int = 100) -> None:
+    def __init__(self, tensors: Any, every_n_iter: int | None = None, every_n_secs: float | None = None, at_end: bool = False,
+                 formatter: Callable[[dict[str, Any]], str] | None = None) -> None:
+        only_end = at_end and every_n_iter is None and every_n_secs is None
+        if not only_end and (every_n_iter is None) == (every_n_secs is None):
+            raise errors.InvalidArgumentError(f"LoggingTensorHook: every_n_iter is {every_n_iter} and every_n_secs "
+                                              f"{every_n_secs}; either at_end and/or exactly one of every_n_iter and "
+                                              "every_n_secs must be provided")
+        if every_n_iter is not None and every_n_iter <= 0:
+            raise errors.InvalidArgumentError(f"LoggingTensorHook: invalid every_n_iter={every_n_iter}; use 1 or more")
         self._tensors = tensors if isinstance(tensors, dict) else {getattr(t, "name", str(t)): t for t in tensors}
-        self._every, self._count = every_n_iter, 0
+        self._timer = None if only_end else SecondOrStepTimer(every_n_secs, every_n_iter)
+        self._at_end, self._format, self._count, self._asked = at_end, formatter, 0, False
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
-        return SessionRunArgs(self._tensors) if self._count % self._every == 0 else None
+        self._asked = self._timer is not None and self._timer.should_trigger_for_step(self._count)
+        return SessionRunArgs(self._tensors) if self._asked else None
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        if self._asked and self._timer is not None:
+            self._timer.update_last_triggered_step(self._count)
+            self._log(run_values.results)
         self._count += 1
-        if run_values.results is not None:
-            print(", ".join(f"{name} = {value}" for name, value in run_values.results.items()))
+
+    def end(self, session: Any) -> None:
+        if self._at_end:
+            self._log(session.run(self._tensors))
+
+    def _log(self, values: dict[str, Any]) -> None:
+        line = self._format(values) if self._format is not None else ", ".join(f"{n} = {v}" for n, v in values.items())
+        print(line)

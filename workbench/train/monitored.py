@@ -108,7 +108,7 @@ class MonitoredTrainingSession:
             services.append(self._service)
         merged = self._scaffold.summary_op if self._scaffold.summary_op is not None else summary.merge_all()
         if every and merged is not None:
-            services.append(SummarySaverHook(summary.FileWriter(self._folder), merged, every))
+            services.append(SummarySaverHook(every, output_dir=self._folder, summary_op=merged))
         return services
 
     # the model

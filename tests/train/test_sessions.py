@@ -1,0 +1,146 @@
+"""Monitored sessions by their makers, session managers, and all hooks with their timer."""
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench import errors, train
+from workbench.train.hooks_more import (
+    FeedFnHook,
+    FinalOpsHook,
+    GlobalStepWaiterHook,
+    NanLossDuringTrainingError,
+    NanTensorHook,
+    StepCounterHook,
+)
+from workbench.train.sessions import (
+    ChiefSessionCreator,
+    MonitoredSession,
+    SessionManager,
+    SingularMonitoredSession,
+    WorkerSessionCreator,
+)
+from workbench.train.timer import SecondOrStepTimer
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with wb.Graph().as_default() as graph:
+        yield graph
+
+
+def counting():
+    step = train.get_or_create_global_step()
+    return step, step.assign_add(1)
+
+
+def test_a_monitored_session_initialises_and_stops():
+    _, up = counting()
+    with MonitoredSession(hooks=[train.StopAtStepHook(num_steps=3)]) as session:
+        while not session.should_stop():
+            found = session.run(up)
+    assert found == 3
+
+
+def test_step_functions_run_with_and_without_hooks():
+    step, up = counting()
+    last = FinalOpsHook(step)
+
+    def once(context):
+        context.session.run(up)
+        return context.run_with_hooks(up)
+    with MonitoredSession(ChiefSessionCreator(), hooks=[last]) as session:
+        assert session.run_step_fn(once) == 2
+    assert last.final_ops_values == 2
+    with pytest.raises(errors.UnimplementedError, match="pass the folder of checkpoints as checkpoint_dir"):
+        ChiefSessionCreator(checkpoint_filename_with_path="x")
+
+
+def test_a_singular_session_gives_its_session_and_restores(tmp_path):
+    step, up = counting()
+    with SingularMonitoredSession(checkpoint_dir=tmp_path) as session:
+        session.run(up)
+        train.Saver().save(session.raw_session(), str(tmp_path / "model.ckpt"), 1)
+    with SingularMonitoredSession(checkpoint_dir=tmp_path) as session:
+        assert session.run(step) == 1
+    assert WorkerSessionCreator().is_chief is False
+
+
+def test_hooks_feed_count_and_stop_on_nan(caplog):
+    _, up = counting()
+    x = wb.placeholder("float32", [])
+    values = iter([1.0, 2.0, np.nan])
+    hooks = [FeedFnHook(lambda: {x: next(values)}), NanTensorHook(x * 1.0, fail_on_nan_loss=False), StepCounterHook(2)]
+    with caplog.at_level("INFO", "workbench"), MonitoredSession(hooks=hooks) as session:
+        seen = []
+        while not session.should_stop():
+            seen.append(float(session.run([up, x])[1]))
+    assert len(seen) == 3 and "global_step/sec: " in caplog.text and "diverged with loss = NaN" in caplog.text
+    with pytest.raises(NanLossDuringTrainingError, match="NaN loss during training"), MonitoredSession(
+            hooks=[NanTensorHook(wb.constant(np.nan))]) as session:
+        session.run(up)
+
+
+def test_a_worker_waits_for_the_global_step():
+    step, up = counting()
+    with MonitoredSession(hooks=[GlobalStepWaiterHook(2)]) as session:
+        counter = threading.Thread(target=lambda: [session._session.run(up) for _ in range(2)])
+        counter.start()
+        assert session.run(step) >= 2
+        counter.join()
+    with wb.Graph().as_default(), pytest.raises(RuntimeError, match="Global step should be created"):
+        MonitoredSession(hooks=[StepCounterHook()])
+
+
+def test_the_timer_triggers_by_steps():
+    timer = SecondOrStepTimer(every_steps=3)
+    assert [step for step in range(8) if timer.should_trigger_for_step(step) and timer.update_last_triggered_step(step)] == [
+        0, 3, 6]
+    assert timer.last_triggered_step() == 6 and not timer.should_trigger_for_step(6)
+    timer.reset()
+    assert timer.should_trigger_for_step(7) and SecondOrStepTimer(every_secs=0).should_trigger_for_step(1)
+    with pytest.raises(ValueError, match="every_secs is 1 and every_steps 1"):
+        SecondOrStepTimer(1, 1)
+
+
+@pytest.mark.parametrize(("make", "text"), [
+    (lambda: train.LoggingTensorHook({}), "exactly one of every_n_iter and every_n_secs"),
+    (lambda: train.LoggingTensorHook({}, every_n_iter=0), "invalid every_n_iter=0"),
+    (lambda: train.SummarySaverHook(1), "Exactly one of scaffold or summary_op"),
+    (lambda: StepCounterHook(1, 1.0), "exactly one of them should be provided")])
+def test_hooks_say_what_is_missing(make, text):
+    with pytest.raises(ValueError, match=text):
+        make()
+
+
+def test_tensors_are_printed_at_the_end_as_asked(capsys):
+    step, up = counting()
+    hook = train.LoggingTensorHook({"a": step}, at_end=True, formatter=lambda values: f"at the end {values['a']}")
+    with MonitoredSession(hooks=[hook]) as session:
+        session.run(up)
+    assert capsys.readouterr().out == "at the end 1\n"
+
+
+def test_a_manager_initialises_restores_and_waits(tmp_path):
+    v = wb.Variable(3.0, name="v")
+    manager, saver = SessionManager(), train.Saver()
+    with pytest.raises(RuntimeError, match="no init_op or init_fn or local_init_op was given"):
+        manager.prepare_session(None)
+    with pytest.raises(RuntimeError, match=r"did not make model ready.*Variables not initialized: v"):
+        manager.prepare_session(None, init_op=wb.ops.no_op())
+    with manager.prepare_session(None, init_op=v.initializer) as session:
+        session.run(v.assign(5.0))
+        saver.save(session, str(tmp_path / "m"))
+    with manager.prepare_session(None, init_op=v.initializer, saver=saver, checkpoint_dir=tmp_path) as session:
+        assert session.run(v) == 5
+    with manager.prepare_session(None, init_fn=lambda s: s.run(v.initializer)) as session:
+        assert session.run(v) == 3
+    session, found = manager.recover_session(None, saver, checkpoint_dir=tmp_path / "nothing")
+    assert not found
+    with pytest.raises(errors.DeadlineExceededError, match="Session was not ready after waiting 0 secs"):
+        manager.wait_for_session(None, max_wait_secs=0)
+    with pytest.raises(ValueError, match="Can not provide both checkpoint_dir and"):
+        manager.recover_session(None, saver, tmp_path, "x")
