@@ -31,6 +31,9 @@ from workbench.train import config as _config
 from workbench.train import estimator as _estimator
 from workbench.train import examples as _examples
 from workbench.train import files as _files
+from workbench.train import hooks_more as _hooks
+from workbench.train import sessions as _sessions
+from workbench.train.timer import SecondOrStepTimer as _SecondOrStepTimer
 
 __version__ = "1.15.0-workbench-" + _wb.__version__
 VERSION = __version__
@@ -185,8 +188,11 @@ train = _Train(**vars(_overlay(      # type: ignore[assignment]
 
     _train,
     SummaryWriter=_wb.summary.FileWriter,
-    get_global_step=_train.get_or_create_global_step,
     write_graph=_graphs.graph_util.write_graph,
+    queue_runner=_Namespace(**{name: getattr(_train, name) for name in (
+        "QueueRunner", "add_queue_runner", "start_queue_runners")}),
+    **{name: getattr(module, name) for module in (_hooks, _sessions) for name in module.__all__},
+    SecondOrStepTimer=_SecondOrStepTimer,
 )))
 errors = _small.errors      # type: ignore[assignment]
 OpError = _wb.errors.Error

@@ -9,19 +9,23 @@ from workbench.core.graph.build import ops
 from workbench.io import mnist_tutorial, tables, vocabulary
 from workbench.nn import (
     arg_scope,
+    attention,
     contrib_framework,
     contrib_layers,
     contrib_more,
+    crf,
+    decoders,
     initializers,
     layers,
     losses,
     metrics,
+    nest,
     rnn_cell,
     seq2seq,
 )
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import overlay, predictions_first, spelled
-from workbench.train import learn, optimize
+from workbench.train import contrib_optimizers, contrib_training, learn, optimize
 
 __all__ = ["contrib"]
 
@@ -66,7 +70,8 @@ _layers = Namespace(
 del vars(_layers)["variable"], vars(_layers)["model_variable"]
 
 _framework = Namespace(
-    **_names(arg_scope, contrib_framework), variable=contrib_layers.variable, model_variable=contrib_layers.model_variable,
+    **_names(arg_scope, contrib_framework), nest=Namespace(**_names(nest)),
+    variable=contrib_layers.variable, model_variable=contrib_layers.model_variable,
     assert_same_float_dtype=wb.assert_same_float_dtype, assert_scalar=wb.assert_scalar,
     create_global_step=train.create_global_step, get_global_step=train.get_global_step,
     get_or_create_global_step=train.get_or_create_global_step, is_non_decreasing=wb.is_non_decreasing,
@@ -83,7 +88,11 @@ _slim = Namespace(
         "get_or_create_global_step", "get_trainable_variables", "get_unique_variable", "get_variable_full_name",
         "get_variables", "get_variables_by_name", "get_variables_by_suffix", "get_variables_to_restore", "has_arg_scope",
         "local_variable", "model_variable", "variable")},
-    add_loss=losses.add_loss)
+    add_loss=losses.add_loss,
+    learning=Namespace(
+        add_gradients_summaries=contrib_training.add_gradients_summaries,
+        clip_gradient_norms=contrib_training.clip_gradient_norms, create_train_op=contrib_training.slim_create_train_op,
+        multiply_gradients=contrib_training.multiply_gradients, train=contrib_training.slim_train))
 
 contrib = Namespace(
     framework=_framework, layers=_layers, losses=_losses, slim=_slim,
@@ -100,6 +109,8 @@ contrib = Namespace(
         confusion_matrix=metrics.confusion_matrix, streaming_mean=metrics.mean,
         **{f"streaming_{name}": predictions_first(getattr(metrics, name))
            for name in metrics.__all__ if name not in ("confusion_matrix", "mean")}),
-    seq2seq=Namespace(sequence_loss=seq2seq.batch_sequence_loss),
+    seq2seq=Namespace(**_names(decoders, attention), sequence_loss=seq2seq.batch_sequence_loss),
+    crf=Namespace(**_names(crf)), opt=Namespace(**_names(contrib_optimizers)),
+    training=Namespace(**{name: value for name, value in _names(contrib_training).items() if not name.startswith("slim")}),
     rnn=Namespace(**{name: getattr(rnn_cell, name) for name in rnn_cell.__all__}, static_rnn=nn.static_rnn,
                   static_bidirectional_rnn=nn.static_bidirectional_rnn))

@@ -191,7 +191,7 @@ class MonitoredTrainingSession:
         feeds = dict(asked.feed_dict or {})
         for number, args in wanted.items():
             _add_feeds(feeds, args.feed_dict or {}, self._hooks[number])
-        extra = {number: args.fetches for number, args in wanted.items()}
+        extra = {number: [] if args.fetches is None else args.fetches for number, args in wanted.items()}
         values, more = self._session.run([asked.fetches, extra], feeds, options, run_metadata)
         if self._number is not None:
             self._number += 1

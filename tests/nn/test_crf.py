@@ -1,0 +1,58 @@
+"""Conditional random fields against all sequences of tags, one by one."""
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench.nn import crf
+
+RNG = np.random.default_rng(5)
+X, TABLE = RNG.normal(size=(3, 4, 3)).astype(np.float32), RNG.normal(size=(3, 3)).astype(np.float32)
+LENGTHS, TAGS = np.array([4, 2, 1], np.int32), RNG.integers(0, 3, (3, 4)).astype(np.int32)
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with wb.Graph().as_default() as graph:
+        yield graph
+
+
+def score(row, tags):
+    return sum(X[row, i, t] for i, t in enumerate(tags)) + sum(TABLE[a, b] for a, b in itertools.pairwise(tags))
+
+
+def run(fetches):
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        return session.run(fetches)
+
+
+def every(row):
+    return list(itertools.product(range(3), repeat=int(LENGTHS[row])))
+
+
+def test_scores_and_norms():
+    found = run([crf.crf_sequence_score(X, TAGS, LENGTHS, TABLE), crf.crf_log_norm(X, LENGTHS, TABLE)])
+    np.testing.assert_allclose(found[0], [score(r, TAGS[r, :n]) for r, n in enumerate(LENGTHS)], rtol=1e-5)
+    np.testing.assert_allclose(found[1], [np.log(sum(np.exp(score(r, t)) for t in every(r))) for r in range(3)], rtol=1e-5)
+
+
+def test_likelihoods_train_transitions():
+    likelihood, transitions = crf.crf_log_likelihood(wb.constant(X), TAGS, LENGTHS)
+    assert [v.name for v in wb.trainable_variables()] == ["transitions:0"]
+    assert (run(likelihood) < 0).all()
+    [slope] = wb.gradients(likelihood, transitions)
+    assert np.isfinite(run(wb.convert_to_tensor(slope))).all()
+
+
+def test_the_best_sequence():
+    best = [max(every(r), key=lambda tags, r=r: score(r, tags)) for r in range(3)]
+    tags, scores = run(crf.crf_decode(X, TABLE, LENGTHS))
+    for row, expected in enumerate(best):
+        assert tags[row].tolist() == [*expected, *[0] * (4 - len(expected))]
+        assert scores[row] == pytest.approx(score(row, expected), rel=1e-5)
+    alone, value = crf.viterbi_decode(X[0], TABLE)
+    assert alone == list(best[0]) and value == pytest.approx(score(0, best[0]), rel=1e-5)

@@ -1,0 +1,114 @@
+"""Optimizers of contrib.opt by their rules; train operations, changed gradients, hyperparameters."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench import train
+from workbench.train import contrib_optimizers as opt
+from workbench.train import contrib_training as training
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with wb.Graph().as_default() as graph:
+        yield graph
+
+
+def adam(steps, nesterov=False):
+    """Values of w after gradient descent on Σ w² / 2 by the published rule."""
+    w, m, v, found = np.array([1.0, -2.0, 3.0]), 0.0, 0.0, []
+    for t in range(1, steps + 1):
+        m, v = 0.9 * m + 0.1 * w, 0.999 * v + 0.001 * w * w
+        rate = 0.1 * np.sqrt(1 - 0.999 ** t) / (1 - 0.9 ** t)
+        w = w - rate * ((0.9 * m + 0.1 * w) if nesterov else m) / (np.sqrt(v) + 1e-8)
+        found.append(w)
+    return found
+
+
+@pytest.mark.parametrize(("kind", "nesterov"), [(opt.LazyAdamOptimizer, False), (opt.NadamOptimizer, True)])
+def test_trajectories_follow_the_rule(kind, nesterov):
+    w = wb.Variable([1.0, -2.0, 3.0])
+    step = kind(0.1).minimize(wb.reduce_sum(w * w) / 2.0)
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        for expected in adam(50, nesterov):
+            session.run(step)
+            np.testing.assert_allclose(session.run(w), expected, rtol=2e-4, atol=2e-5)
+
+
+def test_lazy_adam_leaves_other_rows_alone():
+    w = wb.Variable(np.ones((3, 1), np.float32))
+    found = opt.LazyAdamOptimizer(0.1)
+    step = found.minimize(wb.reduce_sum(wb.nn.embedding_lookup(w, [1, 1])))
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        session.run(step)
+        np.testing.assert_allclose(session.run(w), [[1], [0.9], [1]], rtol=1e-5)
+        np.testing.assert_allclose(session.run(found.get_slot(w, "m")), [[0], [0.2], [0]], rtol=1e-5)
+
+
+def test_averages_and_clipping_go_with_another_optimizer():
+    w, u = wb.Variable([10.0]), wb.Variable([[3.0, 4.0]])
+    averaged = opt.MovingAverageOptimizer(train.GradientDescentOptimizer(1.0), average_decay=0.5)
+    clipped = opt.VariableClippingOptimizer(train.GradientDescentOptimizer(0.0), {u: [1]}, 1.0)
+    steps = [averaged.minimize(wb.reduce_sum(w), var_list=[w]), clipped.minimize(wb.reduce_sum(u), var_list=[u])]
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        session.run(steps)
+        assert session.run(w) == 9 and session.run(averaged.average(w)) == 9.5
+        np.testing.assert_allclose(session.run(u), [[0.6, 0.8]], rtol=1e-6)
+
+
+def test_scipy_minimises_with_bounds_and_constraints():
+    x = wb.Variable([7.0, 7.0])
+    loss = wb.reduce_sum(wb.square(x - [1.0, 2.0]))
+    seen = []
+    plain, bound = opt.ScipyOptimizerInterface(loss), opt.ScipyOptimizerInterface(loss, var_to_bounds={x: (1.5, np.inf)})
+    above = opt.ScipyOptimizerInterface(loss, inequalities=[x[1] - 3.0])
+    with wb.Session() as session:
+        for minimizer, expected in [(plain, [1, 2]), (bound, [1.5, 2]), (above, [1, 3])]:
+            session.run(wb.global_variables_initializer())
+            minimizer.minimize(session, loss_callback=seen.append)
+            np.testing.assert_allclose(session.run(x), expected, atol=1e-4)
+    assert seen[0] == 61
+
+
+def test_a_train_operation_gives_the_loss_and_makes_a_step():
+    w = wb.Variable(4.0, name="w")
+    seen = wb.Variable(0.0, trainable=False)
+    wb.add_to_collection(wb.GraphKeys.UPDATE_OPS, seen.assign_add(1.0))
+    step = training.create_train_op(w * 1.0, train.GradientDescentOptimizer(1.0),
+                                    transform_grads_fn=lambda pairs: training.multiply_gradients(pairs, {"w": 2.0}))
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        assert session.run(step) == 4
+        assert [float(v) for v in session.run([w, seen, train.get_global_step()])] == [2, 1, 1]
+
+
+def test_gradients_are_cut_and_loops_stop(tmp_path):
+    w = wb.Variable([3.0, 4.0])
+    loss, optimizer = wb.reduce_sum(w * w) / 2.0, train.GradientDescentOptimizer(1.0)
+    step = training.slim_create_train_op(loss, optimizer, clip_gradient_norm=1.0)
+    assert training.slim_train(step, str(tmp_path), number_of_steps=3) == pytest.approx(9 / 2)
+    assert train.latest_checkpoint(tmp_path).endswith("-3")
+    with pytest.raises(ValueError, match="gradient_multipliers is empty"):
+        training.multiply_gradients([], {})
+
+
+def test_hyperparameters():
+    found = training.HParams(rate=0.1, layers=[1, 2], name="a", fast=False)
+    assert found.parse("rate=0.5,layers=[3,4,5],fast=true,name=b") is found
+    assert found.values() == {"rate": 0.5, "layers": [3, 4, 5], "name": "b", "fast": True} and "rate" in found
+    found.parse("layers[1]=9").parse_json('{"rate": 2}')
+    assert found.layers == [3, 9, 5] and found.rate == 2.0 and found.get("none", 7) == 7
+    assert '"name": "b"' in found.to_json()
+    for text, why in [("nobody=1", "Unknown hyperparameter type for nobody"), ("rate=x", "Could not parse 'x' for rate"),
+                      ("fast=maybe", "Could not parse 'maybe'")]:
+        with pytest.raises(ValueError, match=why):
+            found.parse(text)
+    with pytest.raises(ValueError, match="name is reserved: rate"):
+        found.add_hparam("rate", 1)
+    with pytest.raises(ValueError, match="rate must not be a list"):
+        found.set_hparam("rate", [1])
