@@ -46,7 +46,7 @@ class AttentionMechanism:
 
     def initial_alignments(self, batch_size: Any, dtype: Any) -> Tensor:
         """The weights before the first step: zeros [batch, time]."""
-        return ops.zeros(ops.stack([batch_size, self.alignments_size]), dtype)      # type: ignore[no-any-return]
+        return ops.zeros(ops.stack([batch_size, self.alignments_size]), dtype)
 
     def _score(self, query: Tensor) -> Tensor:
         raise errors.UnimplementedError(f"{type(self).__name__}: _score(query) is missing; define it")
@@ -58,7 +58,7 @@ class AttentionMechanism:
             if self._lengths is not None:
                 inside = ops.sequence_mask(self._lengths, ops.shape(score)[1])
                 score = ops.where(inside, score, ops.ones_like(score) * self._mask)
-            return self._probability(score)      # type: ignore[no-any-return]
+            return self._probability(score)
 
 
 class LuongAttention(AttentionMechanism):
@@ -78,7 +78,7 @@ class LuongAttention(AttentionMechanism):
         score = ops.squeeze(ops.matmul(ops.expand_dims(query, 1), self.keys, transpose_b=True), axis=[1])
         if self._scale:
             score = score * get_variable("attention_g", dtype=query.dtype, initializer=convert(1.0, query.dtype))
-        return score      # type: ignore[no-any-return]
+        return score
 
 
 class BahdanauAttention(AttentionMechanism):
@@ -95,11 +95,11 @@ class BahdanauAttention(AttentionMechanism):
         asked = ops.expand_dims(ops.matmul(query, kernel), 1)
         v = get_variable("attention_v", [self._units], query.dtype)
         if not self._normalize:
-            return ops.reduce_sum(v * ops.tanh(self.keys + asked), axis=[2])      # type: ignore[no-any-return]
+            return ops.reduce_sum(v * ops.tanh(self.keys + asked), axis=[2])
         g = get_variable("attention_g", dtype=query.dtype, initializer=convert((1.0 / self._units) ** 0.5, query.dtype))
         b = get_variable("attention_b", [self._units], query.dtype, initializer=Zeros())
         length = ops.rsqrt(ops.reduce_sum(ops.square(v.value())))
-        return ops.reduce_sum(g * v * length * ops.tanh(self.keys + asked + b), axis=[2])      # type: ignore[no-any-return]
+        return ops.reduce_sum(g * v * length * ops.tanh(self.keys + asked + b), axis=[2])
 
 
 class AttentionWrapperState(NamedTuple):

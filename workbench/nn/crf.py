@@ -14,14 +14,14 @@ __all__ = ["crf_binary_score", "crf_decode", "crf_log_likelihood", "crf_log_norm
 
 
 def _mask(lengths: Any, most: Any, dtype: Any) -> Tensor:
-    return ops.sequence_mask(convert(lengths), most, dtype=dtype)      # type: ignore[no-any-return]
+    return ops.sequence_mask(convert(lengths), most, dtype=dtype)
 
 
 def crf_unary_score(tag_indices: Any, sequence_lengths: Any, inputs: Any) -> Tensor:
     """[batch]: the sum of the scores `inputs` [batch, time, tags] of the tags `tag_indices` [batch, time]."""
     x, tags = convert(inputs), convert(tag_indices)
     chosen = ops.reduce_sum(x * ops.one_hot(tags, ops.shape(x)[2], dtype=x.dtype), axis=2)
-    return ops.reduce_sum(chosen * _mask(sequence_lengths, ops.shape(tags)[1], x.dtype), axis=1)      # type: ignore[no-any-return]
+    return ops.reduce_sum(chosen * _mask(sequence_lengths, ops.shape(tags)[1], x.dtype), axis=1)
 
 
 def crf_binary_score(tag_indices: Any, sequence_lengths: Any, transition_params: Any) -> Tensor:
@@ -31,7 +31,7 @@ def crf_binary_score(tag_indices: Any, sequence_lengths: Any, transition_params:
     places = ops.cast(tags[:, :-1], "int32") * count + ops.cast(tags[:, 1:], "int32")
     steps = ops.gather(ops.reshape(table, [-1]), places)
     inside = _mask(ops.maximum(convert(sequence_lengths) - 1, 0), ops.shape(tags)[1] - 1, table.dtype)
-    return ops.reduce_sum(steps * inside, axis=1)      # type: ignore[no-any-return]
+    return ops.reduce_sum(steps * inside, axis=1)
 
 
 def crf_sequence_score(inputs: Any, tag_indices: Any, sequence_lengths: Any, transition_params: Any) -> Tensor:
@@ -51,7 +51,7 @@ def crf_log_norm(inputs: Any, sequence_lengths: Any, transition_params: Any) -> 
     times = ops.range(1, ops.shape(x)[1])
     last = ops.foldl(step, (ops.transpose(x[:, 1:], [1, 0, 2]), times), initializer=x[:, 0])
     total = ops.reduce_logsumexp(last, axis=1)
-    return ops.where(lengths > 0, total, ops.zeros_like(total))      # type: ignore[no-any-return]
+    return ops.where(lengths > 0, total, ops.zeros_like(total))
 
 
 def crf_log_likelihood(inputs: Any, tag_indices: Any, sequence_lengths: Any,

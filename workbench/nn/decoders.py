@@ -105,7 +105,7 @@ def _kept(finished: Any, new: Any, old: Any) -> Any:
 
 def _batch_first(x: Tensor) -> Tensor:
     rank = x.shape.rank or 2
-    return ops.transpose(x, [1, 0, *range(2, rank)])      # type: ignore[no-any-return]
+    return ops.transpose(x, [1, 0, *range(2, rank)])
 
 
 class BasicDecoderOutput(NamedTuple):
@@ -123,12 +123,12 @@ class BasicDecoder(Decoder):
         self._sizes: Shape | None = None
 
     @property
-    def batch_size(self) -> Any:      # type: ignore[override]
+    def batch_size(self) -> Any:
         """How many sequences."""
         return self._helper.batch_size
 
     @property
-    def output_size(self) -> Any:      # type: ignore[override]
+    def output_size(self) -> Any:
         """The width of the outputs and of the samples."""
         width = self._cell.output_size
         if self._layer is not None:
@@ -137,7 +137,7 @@ class BasicDecoder(Decoder):
         return BasicDecoderOutput(width, self._helper.sample_ids_shape)
 
     @property
-    def output_dtype(self) -> Any:      # type: ignore[override]
+    def output_dtype(self) -> Any:
         """The dtypes of the outputs and of the samples."""
         return BasicDecoderOutput(flatten(self._state)[0].dtype, self._helper.sample_ids_dtype)
 
@@ -186,7 +186,7 @@ class CustomHelper(Helper):
         self._size: Any = None
 
     @property
-    def batch_size(self) -> Any:      # type: ignore[override]
+    def batch_size(self) -> Any:
         """How many sequences, once it is initialised."""
         if self._size is None:
             raise errors.InvalidArgumentError("CustomHelper: batch_size accessed before initialize was called; call it first")
@@ -202,7 +202,7 @@ class CustomHelper(Helper):
 
     def next_inputs(self, time: Any, outputs: Any, state: Any, sample_ids: Any,
                     name: str | None = None) -> tuple[Any, Any, Any]:
-        return self._functions[2](time=time, outputs=outputs, state=state, sample_ids=sample_ids)      # type: ignore[no-any-return]
+        return self._functions[2](time=time, outputs=outputs, state=state, sample_ids=sample_ids)
 
 
 class TrainingHelper(Helper):
@@ -313,7 +313,7 @@ class InferenceHelper(Helper):
 def hardmax(logits: Any, name: str | None = None) -> Tensor:
     """1 at the largest of the last axis, 0 elsewhere."""
     x = convert(logits)
-    return ops.one_hot(ops.argmax(x, axis=-1), ops.shape(x)[-1], dtype=x.dtype, name=name)      # type: ignore[no-any-return]
+    return ops.one_hot(ops.argmax(x, axis=-1), ops.shape(x)[-1], dtype=x.dtype, name=name)
 
 
 def tile_batch(t: Any, multiplier: int, name: str | None = None) -> Any:
@@ -324,5 +324,5 @@ def tile_batch(t: Any, multiplier: int, name: str | None = None) -> Any:
         made = ops.reshape(spread, ops.concat([[ops.shape(x)[0] * multiplier], ops.shape(x)[1:]], axis=0), name=name)
         first = x.shape.as_list()[0]
         made.set_shape([None if first is None else first * multiplier, *x.shape.as_list()[1:]])
-        return made      # type: ignore[no-any-return]
+        return made
     return map_structure(tiled, t)

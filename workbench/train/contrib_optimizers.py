@@ -54,7 +54,7 @@ class LazyAdamOptimizer(_Adam):
     """Adam that of a sparse gradient updates moments and values of its rows alone."""
 
     def _rule(self, var: Variable, grad: Tensor, value: Tensor, *slots: Tensor) -> list[Tensor]:
-        _, rate, m, v, epsilon = self._moments(grad, *slots, var)
+        _, rate, m, v, epsilon = self._moments(grad, slots[0], slots[1], var)
         return [value - rate * m / (ops.sqrt(v) + epsilon), m, v]
 
 
@@ -66,7 +66,7 @@ class NadamOptimizer(_Adam):
         super().__init__(learning_rate, beta1, beta2, epsilon, use_locking, name)
 
     def _rule(self, var: Variable, grad: Tensor, value: Tensor, *slots: Tensor) -> list[Tensor]:
-        one, rate, m, v, epsilon = self._moments(grad, *slots, var)
+        one, rate, m, v, epsilon = self._moments(grad, slots[0], slots[1], var)
         return [value - rate * (m * one + grad * (1 - one)) / (ops.sqrt(v) + epsilon), m, v]
 
 
@@ -125,7 +125,7 @@ class VariableClippingOptimizer(Optimizer):
 
     def _clipped(self, value: Tensor, axes: list[int]) -> Tensor:
         norm = ops.sqrt(ops.reduce_sum(ops.square(value), axis=axes, keepdims=True))
-        return value * self._most / ops.maximum(norm, self._most)      # type: ignore[no-any-return]
+        return value * self._most / ops.maximum(norm, self._most)
 
 
 class ExternalOptimizerInterface:
@@ -151,7 +151,7 @@ class ExternalOptimizerInterface:
     def _slope(self, function: Any) -> Tensor:
         found = [ops.zeros_like(v.value()) if g is None else convert(g)
                  for g, v in zip(gradients(function, self._vars), self._vars)]
-        return ops.concat([ops.reshape(g, [-1]) for g in found], axis=0)      # type: ignore[no-any-return]
+        return ops.concat([ops.reshape(g, [-1]) for g in found], axis=0)
 
     def minimize(self, session: Any = None, feed_dict: Any = None, fetches: Any = None, step_callback: Any = None,
                  loss_callback: Any = None, **run_kwargs: Any) -> None:

@@ -54,12 +54,13 @@ class StepCounterHook(SessionRunHook):
             raise errors.InvalidArgumentError(f"StepCounterHook: every_n_steps is {every_n_steps} and every_n_secs "
                                               f"{every_n_secs}; exactly one of them should be provided")
         self._timer = SecondOrStepTimer(every_n_secs, every_n_steps)
-        self._folder, self._writer, self._step = output_dir, summary_writer, None
+        self._folder, self._writer = output_dir, summary_writer
+        self._step: Any = None
 
     def begin(self) -> None:
         if self._writer is None and self._folder is not None:
             self._writer = summary.FileWriter(self._folder)
-        self._step: Any = get_global_step()
+        self._step = get_global_step()
         if self._step is None:
             raise RuntimeError("Global step should be created to use StepCounterHook.")
 
