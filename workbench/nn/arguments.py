@@ -28,7 +28,6 @@ HINTS = {
     "num_parallel_calls": "elements come in the same order at any degree of parallelism",
     "num_parallel_reads": "records come in the same order at any degree of parallelism",
     "num_threads": "elements come in the same order from any number of threads",
-    "partition_info": "an initializer is called with the shape that it fills",
     "restore_sequentially": "all variables are assigned in one step",
     "sharded": "every saver writes a file for each device, beside its variables",
     "save_relative_paths": "the state file always names checkpoints relative to its folder",

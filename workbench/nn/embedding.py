@@ -7,6 +7,7 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
+from workbench.nn.partitions import PartitionedVariable
 from workbench.nn.variables import Variable
 
 __all__ = ["embedding_lookup"]
@@ -14,12 +15,12 @@ __all__ = ["embedding_lookup"]
 
 def embedding_lookup(params: Any, ids: Any, partition_strategy: str = "mod", name: str | None = None,
                      validate_indices: bool = True, max_norm: float | None = None) -> Tensor:
-    """Rows `ids` (any shape) of the table `params`: a variable or tensor, or a list of its parts.
+    """Rows `ids` (any shape) of the table `params`: a variable or tensor, or a list of its parts, or a PartitionedVariable.
 
     Strategy "mod" puts row id into part id % n at id // n; "div" gives each part a contiguous range, the first ones one
     row more. Only the rows asked for are read, where they are, and only they get a gradient. `max_norm` clips each row.
     """
-    parts = list(params) if isinstance(params, (list, tuple)) else [params]
+    parts = list(params) if isinstance(params, (list, tuple, PartitionedVariable)) else [params]
     if not parts:
         raise errors.InvalidArgumentError("embedding_lookup: params lists 0 parts; pass at least one variable")
     with get_default_graph().name_scope(name or "embedding_lookup"):

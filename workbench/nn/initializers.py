@@ -1,6 +1,7 @@
 """Initial values of variables: constants, random distributions, and the rules that keep signals in scale."""
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -28,7 +29,16 @@ class Initializer:
         self.dtype = as_dtype(dtype)
 
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
-        return self.make([int(d) for d in shape], self.dtype if dtype is None else as_dtype(dtype))
+        dims, kind = [int(d) for d in shape], self.dtype if dtype is None else as_dtype(dtype)
+        return self.make(dims, kind) if partition_info is None else self.make_part(dims, kind, partition_info)
+
+    def make_part(self, shape: list[int], dtype: Any, part: Any) -> Tensor:
+        """The part (a PartInfo), of this shape, of a variable in parts; with a seed each part has its own numbers."""
+        if getattr(self, "seed", None) is None:
+            return self.make(shape, dtype)
+        twin = copy.copy(self)
+        twin.seed = self.seed + part.number      # type: ignore[attr-defined]
+        return twin.make(shape, dtype)
 
     def make(self, shape: list[int], dtype: Any) -> Tensor:
         """A tensor of this shape and dtype; what a new initializer defines."""
@@ -64,6 +74,12 @@ class Constant(Initializer):
             raise errors.ShapeError(f"constant_initializer: the value has shape {list(np.shape(self.value))} but the variable "
                                     f"{list(shape)}; give it that shape, or leave verify_shape out")
         return ops.constant(self.value, dtype, shape)
+
+    def make_part(self, shape: list[int], dtype: Any, part: Any) -> Tensor:
+        if not np.shape(self.value):
+            return self.make(shape, dtype)
+        whole = self.make(list(part.full_shape), dtype)
+        return ops.slice(whole, list(part.var_offset), shape)
 
 
 class RandomNormal(Initializer):
@@ -114,17 +130,24 @@ class VarianceScaling(Initializer):
                                                   f"{', '.join(known)}")
         self.scale, self.mode, self.distribution, self.seed = scale, mode, distribution, seed
 
+    def make_part(self, shape: list[int], dtype: Any, part: Any) -> Tensor:
+        seed = None if self.seed is None else self.seed + part.number
+        return self._draw(shape, dtype, list(part.full_shape), seed)      # the scale is that of the whole
+
     def make(self, shape: list[int], dtype: Any) -> Tensor:
-        into, out = fans(shape)
+        return self._draw(shape, dtype, shape, self.seed)
+
+    def _draw(self, shape: list[int], dtype: Any, whole: list[int], seed: int | None) -> Tensor:
+        into, out = fans(whole)
         count = {"fan_in": into, "fan_out": out, "fan_avg": (into + out) / 2}[self.mode]
         variance = self.scale / max(1.0, count)
         if self.distribution == "uniform":
             limit = math.sqrt(3 * variance)
-            return ops.random_uniform(shape, -limit, limit, dtype, self.seed)
+            return ops.random_uniform(shape, -limit, limit, dtype, seed)
         if self.distribution == "untruncated_normal":
-            return ops.random_normal(shape, 0.0, math.sqrt(variance), dtype, self.seed)
+            return ops.random_normal(shape, 0.0, math.sqrt(variance), dtype, seed)
         corrected = math.sqrt(variance) / _TRUNCATED
-        return ops.truncated_normal(shape, 0.0, corrected, dtype, self.seed)
+        return ops.truncated_normal(shape, 0.0, corrected, dtype, seed)
 
 
 _TRUNCATED = 0.87962566103423978      # standard deviation of a standard normal cut at two
@@ -146,6 +169,10 @@ class Orthogonal(Initializer):
         super().__init__(dtype)
         self.gain, self.seed = gain, seed
 
+    def make_part(self, shape: list[int], dtype: Any, part: Any) -> Tensor:
+        raise errors.InvalidArgumentError(f"orthogonal_initializer: a slice of shape {shape} is asked of a variable of shape "
+                                          f"{list(part.full_shape)}, whose rows are tied together; leave the partitioner out")
+
     def make(self, shape: list[int], dtype: Any) -> Tensor:
         if len(shape) < 2:
             raise errors.ShapeError(f"orthogonal_initializer: shape {shape} has rank {len(shape)}; it needs 2 or more")
@@ -166,6 +193,9 @@ class Identity(Initializer):
     def __init__(self, gain: float = 1.0, dtype: Any = "float32") -> None:
         super().__init__(dtype)
         self.gain = gain
+
+    def make_part(self, shape: list[int], dtype: Any, part: Any) -> Tensor:
+        return ops.slice(self.make(list(part.full_shape), dtype), list(part.var_offset), shape)
 
     def make(self, shape: list[int], dtype: Any) -> Tensor:
         if len(shape) != 2:

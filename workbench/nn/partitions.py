@@ -1,8 +1,10 @@
 """Variables in parts: how they are cut, and the parts as one tensor."""
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from workbench import errors
@@ -12,9 +14,26 @@ from workbench.core.graph.graph import Tensor
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.nn.variables import Variable
 
-__all__ = ["PartitionedVariable", "fixed_size_partitioner", "min_max_variable_partitioner", "variable_axis_size_partitioner"]
+__all__ = ["PartInfo", "PartitionedVariable", "fixed_size_partitioner", "min_max_variable_partitioner", "part_initializer",
+           "variable_axis_size_partitioner"]
 
 Partitioner = Callable[..., list[int]]
+
+
+@dataclass(frozen=True)
+class PartInfo:
+    """Which part of a variable an initializer makes: part `number`, which begins at `var_offset` in `full_shape`."""
+
+    full_shape: tuple[int, ...]
+    var_offset: tuple[int, ...]
+    number: int = 0
+
+
+def part_initializer(initializer: Any, part: PartInfo) -> Callable[..., Any]:
+    """What makes one part alone, as `initializer` (a function or class) would; it is told of the part if it asks."""
+    made = initializer() if isinstance(initializer, type) else initializer
+    told = {"partition_info": part} if "partition_info" in inspect.signature(made).parameters else {}
+    return lambda shape, dtype: made(shape, dtype=dtype, **told)
 
 
 class PartitionedVariable:
@@ -66,9 +85,12 @@ install_operators(PartitionedVariable)
 
 def fixed_size_partitioner(num_shards: int, axis: int = 0) -> Partitioner:
     """`num_shards` parts along `axis`, at most one for each row."""
+    if num_shards < 1:
+        raise errors.InvalidArgumentError(f"fixed_size_partitioner: num_shards is {num_shards}; use a positive number")
+
     def partitioner(shape: Any, **_options: Any) -> list[int]:
         dims = list(as_shape(shape).static)
-        return [min(num_shards, dims[axis]) if i == axis else 1 for i in range(len(dims))]
+        return _along("fixed_size_partitioner", dims, axis, num_shards)
     return partitioner
 
 
@@ -81,11 +103,11 @@ def variable_axis_size_partitioner(max_shard_bytes: int, axis: int = 0, bytes_pe
 
     def partitioner(shape: Any, dtype: Any) -> list[int]:
         dims = list(as_shape(shape).static)
+        _along("variable_axis_size_partitioner", dims, axis, 1)
         size = bytes_per_string_element if as_dtype(dtype).name == "string" else as_dtype(dtype).size
         row = size * math.prod(dims) // max(dims[axis], 1)
         rows = max(1, max_shard_bytes // max(row, 1))
-        count = min(math.ceil(dims[axis] / rows), max_shards or dims[axis])
-        return [count if i == axis else 1 for i in range(len(dims))]
+        return _along("variable_axis_size_partitioner", dims, axis, min(math.ceil(dims[axis] / rows), max_shards or dims[axis]))
     return partitioner
 
 
@@ -99,7 +121,15 @@ def min_max_variable_partitioner(max_partitions: int = 1, axis: int = 0, min_sli
     def partitioner(shape: Any, dtype: Any) -> list[int]:
         dims = list(as_shape(shape).static)
         size = bytes_per_string_element if as_dtype(dtype).name == "string" else as_dtype(dtype).size
-        count = max(1, min(math.ceil(size * math.prod(dims) / min_slice_size), max_partitions, dims[axis]))
-        return [count if i == axis else 1 for i in range(len(dims))]
+        count = min(math.ceil(size * math.prod(dims) / min_slice_size), max_partitions)
+        return _along("min_max_variable_partitioner", dims, axis, count)
     return partitioner
 
+
+def _along(where: str, dims: list[int], axis: int, count: int) -> list[int]:
+    """`count` parts of `axis`, which may count from the end, but one for each row at most."""
+    if not -len(dims) <= axis < len(dims):
+        raise errors.InvalidArgumentError(f"{where}: axis is {axis} but the variable has shape {dims}; use one of its axes")
+    found = [1] * len(dims)
+    found[axis] = max(1, min(count, dims[axis]))
+    return found

@@ -11,7 +11,7 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.nn.arguments import refuse
 from workbench.nn.embedding import embedding_lookup
-from workbench.nn.variables import Variable
+from workbench.nn.partitions import PartitionedVariable
 
 __all__ = ["compute_accidental_hits", "nce_loss", "sampled_softmax_loss"]
 
@@ -105,4 +105,4 @@ def _logits(where: str, weights: Any, biases: Any, labels: Any, inputs: Any, num
 
 
 def _parts(table: Any) -> list[Any]:
-    return list(table) if isinstance(table, (list, tuple)) and not isinstance(table, Variable) else [table]
+    return list(table) if isinstance(table, (list, tuple, PartitionedVariable)) else [table]

@@ -15,7 +15,7 @@ from workbench.core.graph.dtype import DType, as_dtype
 from workbench.core.graph.graph import Graph, Tensor, get_default_graph
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.nn.initializers import Zeros, glorot_uniform_initializer
-from workbench.nn.partitions import PartitionedVariable
+from workbench.nn.partitions import PartInfo, PartitionedVariable, part_initializer
 from workbench.nn.variables import GraphKeys, Variable, add_to_collection, near, root_graph
 
 __all__ = ["AUTO_REUSE", "VariableScope", "get_local_variable", "get_variable", "get_variable_scope",
@@ -274,7 +274,12 @@ def _get_parts(name: str, shape: list[int], slices: list[int], initializer: Any,
     for number, length in enumerate(lengths):
         inside = [*shape[:axis], length, *shape[axis + 1:]]
         value, own = initializer, inside
-        if value is not None and not isinstance(value, type) and not callable(value):
+        if value is None:
+            value = _default(as_dtype(options["dtype"] or get_variable_scope().dtype))
+        if isinstance(value, type) or (callable(value) and not isinstance(value, (Tensor, Variable))):
+            offset = tuple(begin if i == axis else 0 for i in range(len(shape)))
+            value = part_initializer(value, PartInfo(tuple(shape), offset, number))
+        else:
             value, own = _cut(convert(value), axis, begin, length), []
         parts.append(_get(f"{name}/part_{number}", own or None, initializer=value, **options))
         begin += length
@@ -311,9 +316,13 @@ def _free(full: str) -> str:
     return graph.unique_name(full) + "/"
 
 
+def _default(dtype: DType) -> Any:
+    return glorot_uniform_initializer() if dtype.is_floating else Zeros()
+
+
 def _initial(full: str, shape: Any, dtype: DType, guess: bool, initializer: Any) -> Callable[[], Any] | Any:
     if initializer is None:
-        initializer = glorot_uniform_initializer() if dtype.is_floating else Zeros()
+        initializer = _default(dtype)
     if isinstance(initializer, type):
         initializer = initializer()
     if not callable(initializer) or isinstance(initializer, (Tensor, Variable)):

@@ -44,6 +44,7 @@ from workbench.train.optimizers import (
     MomentumOptimizer,
     RMSPropOptimizer,
 )
+from workbench.train.placement import GreedyLoadBalancingStrategy, byte_size_load_fn, replica_device_setter
 from workbench.train.proximal import AdagradDAOptimizer, ProximalAdagradOptimizer, ProximalGradientDescentOptimizer
 from workbench.train.run import run
 from workbench.train.saver import Saver, checkpoint_exists, get_checkpoint_state, latest_checkpoint
@@ -59,17 +60,19 @@ from workbench.train.schedules import (
     polynomial_decay,
 )
 from workbench.train.supervisor import LooperThread, Supervisor
-from workbench.train.sync import SyncReplicasOptimizer, replica_device_setter
+from workbench.train.sync import SyncReplicasOptimizer
 
 __all__ = [
     "AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer", "BytesList",
     "CheckpointSaverHook", "ClusterSpec", "Coordinator", "Example", "ExponentialMovingAverage", "Feature",
-    "Features", "FloatList", "FtrlOptimizer", "GradientDescentOptimizer", "Int64List", "LoggingTensorHook",
+    "Features", "FloatList", "FtrlOptimizer", "GradientDescentOptimizer", "GreedyLoadBalancingStrategy",
+    "Int64List", "LoggingTensorHook",
     "LooperThread", "MomentumOptimizer", "MonitoredTrainingSession", "Optimizer", "ProximalAdagradOptimizer",
     "ProximalGradientDescentOptimizer", "QueueRunner", "RMSPropOptimizer", "Saver", "Scaffold",
     "SessionRunArgs", "SessionRunContext", "SessionRunHook", "SessionRunValues", "StopAtStepHook", "SummarySaverHook",
     "Supervisor", "SyncReplicasOptimizer", "Training", "add_queue_runner", "batch",
-    "batch_join", "checkpoint_exists", "create_global_step", "exponential_decay", "get_checkpoint_state",
+    "batch_join", "byte_size_load_fn", "checkpoint_exists", "create_global_step", "exponential_decay",
+    "get_checkpoint_state",
     "get_global_step", "get_or_create_global_step", "global_step", "input_producer", "inverse_time_decay",
     "latest_checkpoint", "limit_epochs", "match_filenames_once", "natural_exp_decay", "piecewise_constant",
     "polynomial_decay", "range_input_producer", "replica_device_setter", "run", "shuffle_batch", "shuffle_batch_join",

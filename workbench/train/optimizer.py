@@ -1,6 +1,7 @@
 """Optimizer: from a loss to gradients, from gradients to updates of variables and their slots."""
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -20,9 +21,9 @@ class Optimizer:
     `_create_slots`.
 
     Everything here is graph built from public operations: the engine knows no optimizer (paper §4.1). Learning rates
-    and other numbers may be scalar tensors or functions. `use_locking`, `gate_gradients`, `aggregation_method` and
-    `colocate_gradients_with_ops` have no effect: updates are atomic, and gradients are placed where their forward
-    operations are.
+    and other numbers may be scalar tensors or functions. `use_locking`, `gate_gradients` and
+    `aggregation_method` have no effect: updates are atomic. Gradients are placed where their forward operations are,
+    unless device scopes in force say otherwise; with `colocate_gradients_with_ops` these are not asked.
     """
 
     GATE_NONE, GATE_OP, GATE_GRAPH = 0, 1, 2
@@ -46,7 +47,8 @@ class Optimizer:
         `var_list` is by default the trainable variables; `global_step` is increased by 1 afterwards. Raises
         InvalidArgumentError naming the variables when none of them leads to the loss.
         """
-        pairs = self.compute_gradients(loss, var_list, grad_loss=grad_loss)
+        pairs = self.compute_gradients(loss, var_list, colocate_gradients_with_ops=colocate_gradients_with_ops,
+                                       grad_loss=grad_loss)
         return self.apply_gradients(pairs, global_step, name)
 
     def compute_gradients(self, loss: Any, var_list: Iterable[Variable] | None = None, gate_gradients: int = GATE_OP,
@@ -61,7 +63,8 @@ class Optimizer:
         if not chosen:
             raise errors.InvalidArgumentError(f"{self._name}: there are 0 variables to optimize; make one with "
                                               "trainable=True or pass var_list")
-        found = gradients(loss, chosen, None if grad_loss is None else [grad_loss])
+        with root_graph().device(None) if colocate_gradients_with_ops else contextlib.nullcontext():
+            found = gradients(loss, chosen, None if grad_loss is None else [grad_loss])
         return list(zip(found, chosen))
 
     def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Variable]], global_step: Variable | None = None,

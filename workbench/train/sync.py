@@ -1,11 +1,10 @@
 """Synchronous replicas with backup workers: accumulators, a token queue, a chief that applies (paper §4.4)."""
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from workbench import errors
-from workbench.core.graph import device as devices
 from workbench.core.graph.build import IndexedSlices, ops
 from workbench.core.graph.graph import Operation
 from workbench.nn.variables import GraphKeys, Variable, group, near, root_graph
@@ -14,7 +13,7 @@ from workbench.train.hooks import SessionRunHook
 from workbench.train.optimizer import Optimizer
 from workbench.train.queues import ConditionalAccumulator, FIFOQueue, SparseConditionalAccumulator, StepTokens
 
-__all__ = ["SyncReplicasOptimizer", "replica_device_setter"]
+__all__ = ["SyncReplicasOptimizer"]
 
 
 class SyncReplicasOptimizer(Optimizer):
@@ -248,31 +247,3 @@ class _SyncHook(SessionRunHook):
         if self._chief:
             session.run(self._first)
             self._runner.create_threads(session, coord, daemon=True, start=True)
-
-
-_STATE = ("variable",)
-
-
-def replica_device_setter(ps_tasks: int = 0, ps_device: str = "/job:ps", worker_device: str = "/job:worker",
-                          merge_devices: bool = True, cluster: Any = None, ps_ops: Sequence[str] | None = None,
-                          ps_strategy: Callable[[Operation], int] | None = None) -> Callable[[Operation], str] | None:
-    """A device function: variables go to the parameter servers in turn, the rest to the worker.
-
-    `ps_strategy(operation)` chooses a server's number instead. Use: `with wb.device(replica_device_setter(2)):`. With 0
-    servers there is nothing to set and the result is None.
-    """
-    if cluster is not None:
-        jobs = cluster.as_dict() if hasattr(cluster, "as_dict") else dict(cluster)
-        ps_tasks = len(jobs.get(devices.parse(ps_device).job or "ps", ()))
-    if ps_tasks == 0:
-        return None
-    kinds, count = tuple(ps_ops or _STATE), [0]
-
-    def choose(op: Operation) -> str:
-        if op.type not in kinds:
-            return worker_device
-        if ps_strategy is not None:
-            return f"{ps_device}/task:{ps_strategy(op)}"
-        count[0] += 1
-        return f"{ps_device}/task:{(count[0] - 1) % ps_tasks}"
-    return choose

@@ -1,0 +1,62 @@
+"""Device functions of replicas: variables go to the parameter servers, in turn or by bytes, the rest to the worker."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from workbench import errors
+from workbench.core.graph import device as devices
+from workbench.core.graph.graph import Operation
+
+__all__ = ["GreedyLoadBalancingStrategy", "byte_size_load_fn", "replica_device_setter"]
+
+_STATE = ("variable",)
+_THEIR_NAMES = {"Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable"}      # what TensorFlow calls our "variable"
+
+
+def byte_size_load_fn(op: Operation) -> float:
+    """The bytes that a variable needs; InvalidArgumentError for an operation that is none, or has an unknown shape."""
+    shape = op.attrs["shape"] if op.type in _STATE else None
+    if shape is None or not shape.known:
+        raise errors.InvalidArgumentError(f"byte_size_load_fn: {op.name!r} is a {op.type}{'' if shape is None else str(shape)};"
+                                          " it is for variables of known shape")
+    return float(shape.num_elements() * op.attrs["dtype"].size)
+
+
+class GreedyLoadBalancingStrategy:
+    """Each variable goes to the task with the smallest load so far; `load_fn(op)` is what a variable adds to it."""
+
+    def __init__(self, num_tasks: int, load_fn: Callable[[Operation], float]) -> None:
+        if num_tasks < 1:
+            raise errors.InvalidArgumentError(f"GreedyLoadBalancingStrategy: num_tasks is {num_tasks}; use 1 or more")
+        self.loads, self._load = [0.0] * num_tasks, load_fn
+
+    def __call__(self, op: Operation) -> int:
+        task = self.loads.index(min(self.loads))
+        self.loads[task] += self._load(op)
+        return task
+
+
+def replica_device_setter(ps_tasks: int = 0, ps_device: str = "/job:ps", worker_device: str = "/job:worker",
+                          merge_devices: bool = True, cluster: Any = None, ps_ops: Sequence[str] | None = None,
+                          ps_strategy: Callable[[Operation], int] | None = None) -> Callable[[Operation], str] | None:
+    """A device function: variables go to the parameter servers in turn, the rest to the worker.
+
+    `ps_strategy(operation)` chooses a server's number instead, as GreedyLoadBalancingStrategy does. Use:
+    `with wb.device(replica_device_setter(2)):`. With 0 servers there is nothing to set and the result is None.
+    """
+    if cluster is not None:
+        jobs = cluster.as_dict() if hasattr(cluster, "as_dict") else dict(cluster)
+        ps_tasks = len(jobs.get(devices.parse(ps_device).job or "ps", ()))
+    if ps_tasks == 0:
+        return None
+    kinds, count = {"variable" if kind in _THEIR_NAMES else kind for kind in ps_ops or _STATE}, [0]
+
+    def choose(op: Operation) -> str:
+        if op.type not in kinds:
+            return worker_device
+        if ps_strategy is not None:
+            return f"{ps_device}/task:{ps_strategy(op)}"
+        count[0] += 1
+        return f"{ps_device}/task:{(count[0] - 1) % ps_tasks}"
+    return choose
