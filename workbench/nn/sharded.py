@@ -29,7 +29,7 @@ def sharded_softmax_cross_entropy(weights: Sequence[Variable], biases: Sequence[
         labels, inputs, first = ops.cast(convert(labels), "int64"), convert(inputs), 0
         totals, chosen = [], []
         for part, offset in zip(columns, offsets):
-            classes = int(part.get_shape().as_list()[1])
+            classes = part.get_shape().as_list()[1] or 0
             if offset.get_shape().as_list() != [classes]:
                 raise errors.ShapeError(f"sharded_softmax_cross_entropy: weights of shape {part.get_shape()} have biases of "
                                         f"shape {offset.get_shape()}; cut both at the same classes")
