@@ -20,7 +20,7 @@ LAYERS = (
     ("shapes", "core.graph.shape"),
     ("array arithmetic", "core.graph.arrays"),
     ("record files", "core.state.tfrecord"),
-    ("state", "core.state.variables core.state.queues core.state.accumulators core.state.tokens "
+    ("state", "core.state.variables core.state.queues core.state.accumulators core.state.tokens core.state.clocks "
               "core.state.readers core.state.datasets"),
     ("snapshots", "core.state.snapshots"),
     ("storage", "core.state.storage"),

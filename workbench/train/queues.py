@@ -11,7 +11,7 @@ from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.shape import Shape, as_shape
 
 __all__ = ["ConditionalAccumulator", "FIFOQueue", "PaddingFIFOQueue", "PriorityQueue", "QueueBase",
-           "RandomShuffleQueue", "SparseConditionalAccumulator", "StepTokens"]
+           "RandomShuffleQueue", "SparseConditionalAccumulator", "StepTokens", "WorkerClocks"]
 
 
 def _listed(value: Any) -> list[Any]:
@@ -195,6 +195,29 @@ class StepTokens:
     def close(self, name: str | None = None) -> Operation:
         """No newer step is released; who waits gets OutOfRangeError."""
         return ops.tokens_close(self.tokens_ref, name=name)
+
+
+class WorkerClocks:
+    """How many steps each worker has done; who is too far ahead of the slowest waits."""
+
+    def __init__(self, shared_name: str | None = None, name: str = "worker_clocks") -> None:
+        self.clocks_ref: Tensor = ops.worker_clocks(shared_name=shared_name or "", name=name)
+
+    def wait(self, worker: str, staleness: int, name: str | None = None) -> Tensor:
+        """The clock of `worker` (int64 scalar), once it is at most `staleness` steps ahead of the slowest one's."""
+        return ops.clocks_wait(self.clocks_ref, worker=worker, staleness=staleness, name=name)
+
+    def advance(self, worker: str, clock: Any, name: str | None = None) -> Operation:
+        """`worker` has done the step that it began at `clock`; a step that is retried counts once."""
+        return ops.clocks_advance(self.clocks_ref, clock, worker=worker, name=name)
+
+    def leave(self, worker: str, name: str | None = None) -> Operation:
+        """Nobody waits for `worker` any more, until it waits again."""
+        return ops.clocks_leave(self.clocks_ref, worker=worker, name=name)
+
+    def close(self, name: str | None = None) -> Operation:
+        """Nobody waits for anybody any more."""
+        return ops.clocks_close(self.clocks_ref, name=name)
 
 
 class ConditionalAccumulator:

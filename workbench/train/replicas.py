@@ -1,4 +1,4 @@
-"""Data-parallel replicas of a model: asynchronous or synchronous, one argument apart (paper §4.4)."""
+"""Data-parallel replicas of a model: asynchronous, synchronous, with backups, of bounded staleness; one argument apart."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
@@ -9,13 +9,16 @@ from workbench import errors
 from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.dtype import resource
 from workbench.core.graph.graph import Operation, Tensor
-from workbench.nn.scopes import variable_scope
-from workbench.nn.variables import Variable, near, root_graph, trainable_variables
+from workbench.nn.scopes import AUTO_REUSE, variable_scope
+from workbench.nn.variables import Variable, group, near, root_graph, trainable_variables
+from workbench.train.coordinator import Coordinator
 from workbench.train.optimizer import Optimizer
+from workbench.train.queues import WorkerClocks
+from workbench.train.sync import SyncReplicasOptimizer
 
 __all__ = ["MODES", "Replicas", "Tower", "replicate"]
 
-MODES = ("async", "sync")
+MODES = ("async", "sync", "backup", "stale")
 
 
 @dataclass
@@ -29,12 +32,42 @@ class Tower:
 
 @dataclass
 class Replicas:
-    """The built replicas. Async: run `steps[i]` for worker i, at its own pace. Sync: run `steps[0]`, feeding all towers."""
+    """The built replicas. Sync: run `steps[0]`, feeding all towers. Else: run `steps[i]` for worker i, at its own pace.
+
+    In the modes "backup" and "stale" call `start` first, `leave` for a worker that goes, and `finish` at the end: then a
+    step that waits for others ends, with OutOfRangeError where its gradient counts no more.
+    """
 
     mode: str
     towers: list[Tower]
     steps: list[Operation]
     variables: list[Variable]
+    _optimizer: SyncReplicasOptimizer | None = None
+    _init: Operation | None = None
+    _end: Operation | None = None
+    _leaves: list[Operation] = field(default_factory=list)
+    _gone: set[int] = field(default_factory=set)
+
+    def start(self, session: Any, coordinator: Coordinator | None = None) -> None:
+        """The variables have their values: begin, or begin anew after they were restored."""
+        if self._init is not None:
+            session.run(self._init)
+        if self._optimizer is not None:
+            self._gone.clear()
+            self._optimizer.get_chief_queue_runner().create_threads(session, coordinator, start=True)
+
+    def leave(self, session: Any, worker: int) -> None:
+        """Worker number `worker` goes: the others wait for it no more. In mode "stale" its next step joins again."""
+        if self._optimizer is not None:
+            self._gone.add(worker)
+            self._optimizer.lose_workers(session, len(self._gone))
+        elif self._leaves:
+            session.run(self._leaves[worker])
+
+    def finish(self, session: Any) -> None:
+        """Training is over: nobody waits for anybody."""
+        if self._end is not None:
+            session.run(self._end)
 
 
 class _Spread:
@@ -58,24 +91,30 @@ class _Spread:
 
 
 def replicate(model: Callable[[], Tower], optimizer: Optimizer, workers: Sequence[str], servers: Sequence[str] = (),
-              mode: str = "async", global_step: Variable | None = None) -> Replicas:
+              mode: str = "async", global_step: Variable | None = None, backups: int = 0, staleness: int = 0) -> Replicas:
     """Build one tower of `model` per worker over shared variables spread across `servers` (all on one worker if
     empty).
 
     `workers` and `servers` are device names such as "/job:worker/task:0". `model()` makes its variables with
     get_variable. In mode "async" each worker applies its own gradients to whatever the parameters are by then; in
     mode "sync" one step feeds all towers, averages their gradients in worker order, so that results do not depend on
-    timing, and applies them once. `global_step` counts the updates. Raises InvalidArgumentError for another mode or
-    no workers.
+    timing, and applies them once. In mode "backup" the gradients of the first n - `backups` workers of each step count
+    (SyncReplicasOptimizer). In mode "stale" a worker applies its own gradients, but begins no step that is more than
+    `staleness` steps ahead of the slowest worker's (Ho et al. 2013). `global_step` counts the updates.
+
+    Replicas of several modes may be built in one graph with one optimizer: they share variables and slots, so that
+    training changes its mode by running the other steps. Raises InvalidArgumentError for another mode, no workers, or
+    numbers that do not fit the mode.
     """
-    if mode not in MODES:
-        raise errors.InvalidArgumentError(f"replicate: mode {mode!r} is unknown; use one of {', '.join(MODES)}")
-    if not workers:
-        raise errors.InvalidArgumentError("replicate: there are 0 workers; pass at least one device")
+    _check(mode, workers, global_step, backups, staleness)
     spread, graph = _Spread(servers), root_graph()
+    if mode in ("backup", "stale"):
+        with variable_scope("", reuse=AUTO_REUSE):
+            build = _backup if mode == "backup" else _stale
+            return build(model, optimizer, list(workers), spread, global_step, backups if mode == "backup" else staleness)
     towers, gradients = [], []
     for number, worker in enumerate(workers):
-        with graph.device(spread.on(worker)), variable_scope("", reuse=number > 0), graph.name_scope(f"worker_{number}"):
+        with graph.device(spread.on(worker)), variable_scope("", reuse=AUTO_REUSE), graph.name_scope(f"worker_{number}"):
             tower = model()
             towers.append(tower)
             gradients.append(optimizer.compute_gradients(tower.loss))
@@ -88,6 +127,60 @@ def replicate(model: Callable[[], Tower], optimizer: Optimizer, workers: Sequenc
         with graph.device(spread.on(workers[0])):
             steps = [_sync(optimizer, gradients, global_step)]
     return Replicas(mode, towers, steps, trainable_variables())
+
+
+def _check(mode: str, workers: Sequence[str], global_step: Variable | None, backups: int, staleness: int) -> None:
+    if mode not in MODES:
+        raise errors.InvalidArgumentError(f"replicate: mode {mode!r} is unknown; use one of {', '.join(MODES)}")
+    if not workers:
+        raise errors.InvalidArgumentError("replicate: there are 0 workers; pass at least one device")
+    for name, number, owner in (("backups", backups, "backup"), ("staleness", staleness, "stale")):
+        if number and mode != owner:
+            raise errors.InvalidArgumentError(f"replicate: {name} is {number} but mode is {mode!r}; use mode {owner!r}")
+        if number < 0:
+            raise errors.InvalidArgumentError(f"replicate: {name} is {number}; use 0 or more")
+    if backups >= len(workers):
+        raise errors.InvalidArgumentError(f"replicate: {backups} of {len(workers)} workers are backups; one must count")
+    if global_step is None and mode in ("backup", "stale"):
+        raise errors.InvalidArgumentError(f"replicate: mode {mode!r} needs global_step; pass the variable that counts updates")
+
+
+def _backup(model: Callable[[], Tower], optimizer: Optimizer, workers: list[str], spread: _Spread, global_step: Any,
+            backups: int) -> Replicas:
+    graph, together = root_graph(), SyncReplicasOptimizer(optimizer, len(workers) - backups, len(workers))
+    towers, steps = [], []
+    for number, worker in enumerate(workers):
+        with graph.device(spread.on(worker)), graph.name_scope(f"worker_{number}"):
+            tower = model()
+            towers.append(tower)
+            steps.append(together.apply_gradients(together.compute_gradients(tower.loss), global_step))
+    runner = together.get_chief_queue_runner()
+    init = group(together.chief_init_op, name="begin")
+    return Replicas("backup", towers, steps, trainable_variables(), together, init, runner.cancel_op)
+
+
+def _stale(model: Callable[[], Tower], optimizer: Optimizer, workers: list[str], spread: _Spread, global_step: Any,
+           staleness: int) -> Replicas:
+    graph = root_graph()
+    with near(global_step):
+        clocks = WorkerClocks("worker_clocks")
+    towers, steps, leaves = [], [], []
+    for number, worker in enumerate(workers):
+        title = f"{worker}#{number}"
+        with near(global_step):
+            clock = clocks.wait(title, staleness)
+        # NOTE: the tower reads the variables after the wait, or they could be older than the bound
+        with graph.device(spread.on(worker)), graph.name_scope(f"worker_{number}"), graph.control_dependencies([clock]):
+            tower = model()
+            update = optimizer.apply_gradients(optimizer.compute_gradients(tower.loss), global_step, name=f"apply_{number}")
+        with near(global_step), graph.control_dependencies([update]):
+            steps.append(clocks.advance(title, clock))
+        with near(global_step):
+            leaves.append(clocks.leave(title))
+        towers.append(tower)
+    with near(global_step):
+        end = clocks.close()
+    return Replicas("stale", towers, steps, trainable_variables(), None, None, end, leaves)
 
 
 def _sync(optimizer: Optimizer, gradients: Sequence[Any], global_step: Variable | None) -> Operation:

@@ -12,6 +12,7 @@ from workbench.core.graph.graph import Tensor
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.state.accumulators import Accumulator, SparseAccumulator
+from workbench.core.state.clocks import Clocks
 from workbench.core.state.queues import Fifo, PaddingQueue, Priority, Queue, Shuffle
 from workbench.core.state.tokens import Tokens
 from workbench.core.state.variables import Context
@@ -173,6 +174,41 @@ def tokens_begin(handle: Tokens, step: Array) -> tuple[()]:
 @op("handle[] ->", types="resource ->", stateful=True, differentiable=False)
 def tokens_close(handle: Tokens) -> tuple[()]:
     """No newer step is released; who waits gets OutOfRangeError."""
+    handle.close()
+    return ()
+
+
+# clocks
+
+@op("-> []", **HANDLE)
+def worker_clocks(context: Context, *, shared_name: str = "", container: str = "") -> Clocks:
+    """The handle of the clocks of workers: how many steps each has done."""
+    return _resource(context, shared_name, container, Clocks, Clocks)
+
+
+@op("handle[] -> []", types="resource -> int64", **BLOCKING)
+def clocks_wait(context: Context, handle: Clocks, *, worker: str, staleness: int) -> None:
+    """The clock of `worker`, once it is at most `staleness` steps ahead of the slowest one; waits for that."""
+    context.on_cancel(handle.wait(worker, staleness, lambda clock: context.done(np.asarray(clock, np.int64))))
+
+
+@op("handle[] clock[] ->", types="resource int ->", stateful=True, differentiable=False)
+def clocks_advance(handle: Clocks, clock: Array, *, worker: str) -> tuple[()]:
+    """`worker` has done the step that it began at `clock`."""
+    handle.advance(worker, int(clock))
+    return ()
+
+
+@op("handle[] ->", types="resource ->", stateful=True, differentiable=False)
+def clocks_leave(handle: Clocks, *, worker: str) -> tuple[()]:
+    """Nobody waits for `worker` any more."""
+    handle.leave(worker)
+    return ()
+
+
+@op("handle[] ->", types="resource ->", stateful=True, differentiable=False)
+def clocks_close(handle: Clocks) -> tuple[()]:
+    """Nobody waits for anybody any more."""
     handle.close()
     return ()
 

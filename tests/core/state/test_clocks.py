@@ -1,0 +1,58 @@
+"""Clocks of workers: who may begin, who is waited for, and what is said twice."""
+from __future__ import annotations
+
+import pytest
+
+from workbench import errors
+from workbench.core.state.clocks import Clocks
+
+
+def begun(clocks: Clocks, worker: str, staleness: int = 1) -> list[int]:
+    """Filled when the worker may begin."""
+    found: list[int] = []
+    clocks.wait(worker, staleness, found.append)
+    return found
+
+
+def test_a_worker_waits_for_the_slowest():
+    clocks = Clocks("c")
+    assert begun(clocks, "a") == begun(clocks, "b") == [0]
+    clocks.advance("a", 0)
+    clocks.advance("a", 0)                                     # said twice
+    assert begun(clocks, "a") == [1]
+    clocks.advance("a", 1)
+    waiting = begun(clocks, "a")
+    assert waiting == [] and clocks.clocks == {"a": 2, "b": 0}
+    clocks.advance("b", 0)
+    assert waiting == [2]
+
+
+def test_who_leaves_is_waited_for_no_more_and_who_joins_begins_with_the_slowest():
+    clocks = Clocks("c")
+    for clock in range(3):
+        begun(clocks, "a")
+        clocks.advance("a", clock)
+    assert begun(clocks, "b") == [3]
+    clocks.advance("a", 3)
+    clocks.advance("a", 4)
+    waiting = begun(clocks, "a")
+    assert waiting == []
+    clocks.leave("b")
+    assert waiting == [5]
+    clocks.advance("b", 3)                                     # a late word of one that left makes it no member
+    assert "b" not in clocks.clocks
+
+
+def test_a_wait_that_is_taken_back_and_the_end():
+    clocks = Clocks("c")
+    begun(clocks, "b")
+    begun(clocks, "a", 0)
+    clocks.advance("a", 0)
+    taken, left = [], []
+    back = clocks.wait("a", 0, taken.append)
+    clocks.wait("a", 0, left.append)
+    back()
+    clocks.close()
+    assert (taken, left) == ([], [1])
+    with pytest.raises(errors.InvalidArgumentError, match="clocks 'c': staleness is -1; use 0 or more"):
+        begun(clocks, "a", -1)

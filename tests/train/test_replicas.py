@@ -1,0 +1,120 @@
+"""Replicas of every mode, one argument apart: what counts, who waits for whom, and changing the mode while training."""
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench import errors
+from workbench.train.config import RunOptions
+from workbench.train.replicas import Replicas, Tower, replicate
+
+WORKERS = ["/job:localhost/task:0"] * 3
+SOON = RunOptions(timeout_in_ms=300)
+
+
+@pytest.fixture(autouse=True)
+def graph() -> Iterator[wb.Graph]:
+    with wb.Graph().as_default() as made:
+        yield made
+
+
+def model() -> Tower:
+    """Each gradient is what is fed."""
+    x = wb.placeholder_with_default(np.float32([1, 2]), [2])
+    w = wb.get_variable("w", [2], initializer=wb.zeros_initializer())
+    return Tower(wb.reduce_sum(w * x), (x,))
+
+
+def build(workers: int = 3, **options) -> tuple[Replicas, wb.Variable]:
+    step = wb.train.get_or_create_global_step()
+    return replicate(model, wb.train.GradientDescentOptimizer(1.0), WORKERS[:workers], global_step=step, **options), step
+
+
+@pytest.mark.parametrize(("options", "text"), [
+    ({"mode": "fast"}, "mode 'fast' is unknown; use one of async, sync, backup, stale"),
+    ({"mode": "sync", "backups": 1}, "backups is 1 but mode is 'sync'; use mode 'backup'"),
+    ({"mode": "async", "staleness": 2}, "staleness is 2 but mode is 'async'; use mode 'stale'"),
+    ({"mode": "backup", "backups": 3}, "3 of 3 workers are backups; one must count"),
+    ({"mode": "stale", "staleness": -1}, "staleness is -1; use 0 or more"),
+])
+def test_what_does_not_fit_is_refused(options, text):
+    with pytest.raises(errors.InvalidArgumentError, match=text):
+        build(**options)
+
+
+def test_modes_with_waiting_need_a_step():
+    with pytest.raises(errors.InvalidArgumentError, match="mode 'stale' needs global_step; pass the variable that counts updates"):
+        replicate(model, wb.train.GradientDescentOptimizer(1.0), WORKERS, mode="stale")
+
+
+def test_the_first_gradients_of_a_step_count():
+    """Two of three workers train; the third never comes, then comes too late and is dropped."""
+    replicas, step = build(mode="backup", backups=1)
+    init = [wb.global_variables_initializer(), wb.local_variables_initializer()]
+    w = replicas.variables[0]
+    coordinator = wb.train.Coordinator()
+    with wb.Session() as session:
+        session.run(init)
+        replicas.start(session, coordinator)
+        workers = [threading.Thread(target=lambda n=n: [session.run(replicas.steps[n]) for _ in range(5)]) for n in (0, 1)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        np.testing.assert_array_equal(session.run(w), [-5, -10])      # the mean of two, five times
+        session.run(replicas.steps[2])                         # of a step that is over
+        assert session.run(step) == 5
+        np.testing.assert_array_equal(session.run(w), [-5, -10])
+        replicas.leave(session, 1)                             # a backup more is gone: the others are enough
+        replicas.leave(session, 2)
+        session.run(replicas.steps[0])
+        assert session.run(step) == 6
+        with pytest.raises(errors.FailedPreconditionError, match="3 of 3 workers are gone"):
+            replicas.leave(session, 0)
+        coordinator.request_stop()
+        replicas.finish(session)
+        coordinator.join()
+
+
+def test_nobody_is_further_ahead_than_the_staleness():
+    replicas, step = build(2, mode="stale", staleness=2)
+    fast, slow = replicas.steps
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        replicas.start(session)
+        session.run(slow)
+        session.run(slow)
+        for _ in range(3):                                     # it joins where the slowest is, and gets two ahead
+            session.run(fast)
+        with pytest.raises(errors.DeadlineExceededError):
+            session.run(fast, options=SOON)
+        session.run(slow)
+        session.run(fast)                                      # the step that was given up counted for nothing
+        with pytest.raises(errors.DeadlineExceededError):
+            session.run(fast, options=SOON)
+        replicas.leave(session, 1)
+        session.run(fast)
+        session.run(slow)                                      # it joins again, where the slowest is now
+        assert session.run(step) == 9
+        replicas.finish(session)
+        for _ in range(4):
+            session.run(fast, options=SOON)
+
+
+def test_the_mode_changes_while_training():
+    """Built in one graph they share variables; the rest is which step is run."""
+    modes = {mode: build(2, mode=mode)[0] for mode in ("async", "sync", "stale")}
+    w, *others = wb.trainable_variables()
+    assert others == []
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        session.run(modes["async"].steps[0])
+        session.run(modes["sync"].steps[0])
+        modes["stale"].start(session)
+        session.run(modes["stale"].steps[1])
+        np.testing.assert_array_equal(session.run(w), [-3, -6])
+        assert session.run(wb.train.get_global_step()) == 3

@@ -1,0 +1,76 @@
+"""Clocks of workers: how many steps each has done, and who waits because it is too far ahead (bounded staleness)."""
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from workbench import errors
+
+__all__ = ["Clocks"]
+
+Call = Callable[[], None]
+
+
+@dataclass(eq=False)
+class _Wait:
+    worker: str
+    staleness: int
+    done: Callable[[int], None]
+
+
+class Clocks:
+    """A worker begins a step when it is at most `staleness` steps ahead of the slowest one (Ho et al. 2013: SSP).
+
+    A worker joins with its first wait, at the slowest one's step, and is waited for until it leaves.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name, self.closed = name, False
+        self.clocks: dict[str, int] = {}
+        self._waiting: list[_Wait] = []
+        self._lock = threading.Lock()
+
+    def wait(self, worker: str, staleness: int, done: Callable[[int], None]) -> Call:
+        """Call `done(the worker's own clock)` once it may begin a step; returns what takes the attempt back."""
+        if staleness < 0:
+            raise errors.InvalidArgumentError(f"clocks {self.name!r}: staleness is {staleness}; use 0 or more")
+        attempt = _Wait(worker, staleness, done)
+        with self._lock:
+            self.clocks.setdefault(worker, min(self.clocks.values(), default=0))
+            self._waiting.append(attempt)
+        self._serve()
+        return lambda: self._withdraw(attempt)
+
+    def advance(self, worker: str, clock: int) -> None:
+        """The worker has done the step that it began at `clock`; saying so again changes nothing."""
+        with self._lock:
+            if worker in self.clocks:
+                self.clocks[worker] = max(self.clocks[worker], clock + 1)
+        self._serve()
+
+    def leave(self, worker: str) -> None:
+        """Nobody waits for this worker any more; it may join again."""
+        with self._lock:
+            self.clocks.pop(worker, None)
+        self._serve()
+
+    def close(self, cancel_pending: bool = True) -> None:
+        """Nobody waits for anybody any more."""
+        with self._lock:
+            self.closed = True
+        self._serve()
+
+    def _withdraw(self, attempt: _Wait) -> None:
+        with self._lock:
+            self._waiting = [wait for wait in self._waiting if wait is not attempt]
+
+    def _serve(self) -> None:
+        with self._lock:
+            slowest = min(self.clocks.values(), default=0)
+            served = [(wait, self.clocks.get(wait.worker, slowest)) for wait in self._waiting
+                      if self.closed or self.clocks.get(wait.worker, slowest) - slowest <= wait.staleness]
+            gone = [wait for wait, _ in served]
+            self._waiting = [wait for wait in self._waiting if wait not in gone]
+        for wait, clock in served:
+            wait.done(clock)
