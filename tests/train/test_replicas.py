@@ -47,7 +47,7 @@ def test_what_does_not_fit_is_refused(options, text):
 
 
 def test_modes_with_waiting_need_a_step():
-    with pytest.raises(errors.InvalidArgumentError, match="mode 'stale' needs global_step; pass the variable that counts updates"):
+    with pytest.raises(errors.InvalidArgumentError, match="mode 'stale' needs global_step; pass the variable that"):
         replicate(model, wb.train.GradientDescentOptimizer(1.0), WORKERS, mode="stale")
 
 

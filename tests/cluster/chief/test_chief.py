@@ -234,3 +234,20 @@ def test_close_leaves_nothing_behind(client, echo):
 def test_it_shows_itself(echo):
     cluster = echo(1, 1)
     assert "/job:ps/task:0 at tcp://" in repr(cluster) and cluster._repr_html_().count("<tr>") == 3
+
+
+def test_a_worker_that_is_named_may_have_several_tasks(client):
+    info = client.scheduler_info(n_workers=-1)["workers"]
+    names = {str(worker["name"]): address for address, worker in info.items()}
+    first, second = sorted(names)[1:3]
+    tasks = ("/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1")
+    wanted = dict(zip(tasks, (first, first, names[second])))
+    with Cluster(client.scheduler.address, 1, 2, engine="echo", workers=wanted) as cluster:
+        assert cluster.addresses == dict(zip(tasks, (names[first], names[first], names[second])))
+        got = everywhere(cluster, b"exchange").run_step("h", feeds_by_task={
+            task: {"x": np.full(3, float(i + 1))} for i, task in enumerate(tasks)})
+        assert [float(got[task][0][-1]) for task in tasks] == [5, 4, 3]
+    with pytest.raises(errors.ResourceExhaustedError, match="/job:ps/task:0 is to be on worker 'nobody', which is not there"):
+        Cluster(client, 1, 1, engine="echo", workers={"/job:ps/task:0": "nobody"})
+    with pytest.raises(errors.InvalidArgumentError, match="workers names 'ps0' but the tasks are /job:ps/task:0, /job:worker"):
+        Cluster(client, 1, 1, workers={"ps0": first})

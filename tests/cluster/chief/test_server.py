@@ -4,8 +4,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import dask
 import numpy as np
 import pytest
 
@@ -142,6 +144,21 @@ def test_addresses_that_cannot_be_listened_at(serve):
         serve(spec, "ps", 3)
     with pytest.raises(errors.InvalidArgumentError, match="protocol is 'verbs'; use grpc, tcp or tls"):
         serve(spec, "ps", protocol="verbs")
+
+
+def test_processes_that_talk_over_tls(serve):
+    pem = str(Path(__file__).parents[1] / "tls_test_only.pem")
+    roles = {f"distributed.comm.tls.worker.{part}": pem for part in ("cert", "key")}
+    with dask.config.set({"distributed.comm.tls.ca-file": pem, "distributed.comm.require-encryption": True, **roles}):
+        spec = spec_of()
+        serve(spec, "ps", protocol="tls")
+        worker = serve(spec, "worker", protocol="tls")
+        graph, total, add = counter(0)
+        with tf.Session(worker.target, graph) as session:
+            session.run(total.initializer)
+            session.run(add)
+            np.testing.assert_array_equal(session.run(total), [2, 4, 6])
+        assert all(address.startswith("tls://") for address in worker.target.addresses.values())
 
 
 def test_a_server_that_is_not_started_has_no_target(serve):

@@ -38,8 +38,9 @@ class Cluster:
     """Tasks `/job:ps/task:i` and `/job:worker/task:i` on the workers of a Dask cluster (paper §3.3).
 
     `client` is a `distributed.Client`, a Dask cluster, an address, or None for an embedded `LocalCluster` of processes, with
-    its dashboard at `dashboard_address`. Every task gets a Dask worker of its own. Use as a context manager, or call `close()`;
-    an interpreter that exits closes what is still open. `heartbeat` seconds without any sign of life mean a lost task;
+    its dashboard at `dashboard_address`. Every task gets a Dask worker of its own, on hosts in turn, unless `workers` (task ->
+    name or address) names one, which may have several tasks. Use as a context manager, or call `close()`; an interpreter that
+    exits closes what is still open. `heartbeat` seconds without any sign of life mean a lost task;
     `step_deadline` seconds bound every step (None: no bound) from the moment its messages are out; `connect_timeout` seconds
     bound each answer at the start. `unix=False` keeps tensors between processes of one host on Dask's own port. A task has
     one device, a CPU unless `device_types` (task -> type) names another type, which its process must know.
@@ -50,7 +51,8 @@ class Cluster:
     def __init__(self, client: Any = None, ps: int = 1, worker: int = 1, *, engine: str = "graph",
                  heartbeat: float = 30.0, step_deadline: float | None = None, connect_timeout: float = 10.0,
                  dashboard_address: str | None = "127.0.0.1:0", unix: bool = True,
-                 device_types: Mapping[str, str] | None = None, journal: Journal = journal) -> None:
+                 device_types: Mapping[str, str] | None = None, workers: Mapping[str, Any] | None = None,
+                 journal: Journal = journal) -> None:
         jobs = {"ps": ps, "worker": worker}
         for job, count in jobs.items():
             if type(count) is not int or count < 0:
@@ -59,7 +61,11 @@ class Cluster:
         if not tasks:
             raise errors.InvalidArgumentError("Cluster: ps=0 and worker=0 make no task; ask for at least one")
         self._prepare(tasks, "", engine, heartbeat, step_deadline, connect_timeout, unix, device_types or {}, journal)
-        self._place: Place = DaskWorkers(client, jobs, dashboard_address, connect_timeout)
+        for task in workers or {}:
+            if task not in tasks:
+                raise errors.InvalidArgumentError(f"Cluster: workers names {task!r} but the tasks are {', '.join(tasks)}; name "
+                                                  "one of them")
+        self._place: Place = DaskWorkers(client, len(tasks), workers or {}, dashboard_address, connect_timeout)
         self._begin(tasks)
 
     def _prepare(self, tasks: tuple[str, ...], home: str, engine: str, heartbeat: float, step_deadline: float | None,

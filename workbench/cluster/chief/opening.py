@@ -20,9 +20,10 @@ logger = logging.getLogger("workbench")
 _AGAIN_SECONDS = 0.1      # between two looks for workers that are being started again
 
 
-async def connect_tasks(client: Any, jobs: Mapping[str, int], hellos: Mapping[str, Hello], pool: BufferPool, timeout: float,
+async def connect_tasks(client: Any, named: Mapping[str, Any], hellos: Mapping[str, Hello], pool: BufferPool, timeout: float,
                         patience: float = 0.0) -> dict[str, tuple[str, Connection]]:
-    """task -> (address of its Dask worker, connection), on the client's loop; `hellos` are by task.
+    """task -> (address of its Dask worker, connection), on the client's loop; `hellos` are by task, and so are the workers
+    `named` by the user.
 
     With `patience` (seconds) only workers that answer are taken, and more are waited for when there are too few.
     FailedPreconditionError when the scheduler is gone: its workers end with it, so nothing is left to open tasks on.
@@ -30,7 +31,7 @@ async def connect_tasks(client: Any, jobs: Mapping[str, int], hellos: Mapping[st
     try:
         await launch.install(client)
         await launch.install_page(client)
-        addresses = await _find(client, tuple(hellos), jobs, patience)
+        addresses = await _find(client, tuple(hellos), named, patience)
     except OSError as error:
         if isinstance(error, errors.Error):
             raise
@@ -49,11 +50,11 @@ async def connect_tasks(client: Any, jobs: Mapping[str, int], hellos: Mapping[st
     return {task: (addresses[task], one) for task, one in zip(hellos, found)}      # type: ignore[misc]
 
 
-async def _find(client: Any, tasks: tuple[str, ...], jobs: Mapping[str, int], patience: float) -> dict[str, str]:
+async def _find(client: Any, tasks: tuple[str, ...], named: Mapping[str, Any], patience: float) -> dict[str, str]:
     until = time.monotonic() + patience
     while True:
         try:
-            return await launch.choose_workers(client, tasks, dict(jobs), answering=patience > 0)
+            return await launch.choose_workers(client, tasks, named, answering=patience > 0)
         except errors.ResourceExhaustedError:
             if time.monotonic() > until:
                 raise

@@ -50,21 +50,23 @@ class Place(Protocol):
 
 
 class DaskWorkers:
-    """The workers of a Dask cluster; `client` as workbench.Cluster takes it, None for `count` embedded ones."""
+    """The workers of a Dask cluster; `client` as workbench.Cluster takes it, None for `count` embedded ones. `named` is
+    task -> name or address of a worker."""
 
-    def __init__(self, client: Any, jobs: Mapping[str, int], dashboard_address: str | None, timeout: float) -> None:
+    def __init__(self, client: Any, count: int, named: Mapping[str, Any], dashboard_address: str | None,
+                 timeout: float) -> None:
         self._local: Any = None
-        self._jobs, self._owns_client, self._taken = jobs, True, False
+        self._named, self._owns_client, self._taken = named, True, False
         self.addresses: dict[str, str] = {}
         if client is None:
-            self.client, self._local = launch.embedded(sum(jobs.values()), dashboard_address)
+            self.client, self._local = launch.embedded(count, dashboard_address)
         else:
             self.client, self._owns_client = launch.resolve(client, timeout)
 
     def connect(self, hellos: Mapping[str, Hello], pool: BufferPool, timeout: float, patience: float) -> Found:
         limit = 4 * timeout + patience
         try:
-            found: Found = self.client.sync(connect_tasks, self.client, self._jobs, hellos, pool, timeout, patience,
+            found: Found = self.client.sync(connect_tasks, self.client, self._named, hellos, pool, timeout, patience,
                                             callback_timeout=limit)
             return found
         except TimeoutError as error:

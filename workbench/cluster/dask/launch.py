@@ -5,7 +5,7 @@ import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from multiprocessing import resource_tracker
 from typing import Any
 
@@ -14,6 +14,7 @@ from distributed import Client, LocalCluster
 
 from workbench import errors
 from workbench.cluster.chief.steps import deferred_interrupt
+from workbench.cluster.dask.choice import assign, limited
 from workbench.cluster.dask.nanny import ScriptlessNanny
 from workbench.cluster.dask.page import WorkbenchScheduler
 from workbench.cluster.task.host import WorkbenchWorker
@@ -100,25 +101,21 @@ async def install_page(client: Client) -> None:
                        "adaptive scaling may stop workers that hold variables", type(error).__name__, error)
 
 
-async def choose_workers(client: Client, tasks: tuple[str, ...], jobs: dict[str, int],
+async def choose_workers(client: Client, tasks: tuple[str, ...], named: Mapping[str, Any],
                          answering: bool = False) -> dict[str, str]:
-    """task -> address of a Dask worker of its own, those that host fewest tasks first; runs on the client's loop.
+    """task -> address of a Dask worker, see choice.assign; runs on the client's loop.
 
-    With `answering`, workers that do not answer do not count. ResourceExhaustedError when there are fewer workers than
-    tasks.
+    With `answering`, workers that do not answer do not count.
     """
-    info = await client.scheduler.identity(n_workers=-1)
-    addresses = sorted(info["workers"], key=lambda a: (str(info["workers"][a].get("name")).zfill(8), a))
-    hosted = await asyncio.gather(*(_hosted(client, address) for address in addresses))
-    if answering:
-        addresses = [address for address, count in zip(addresses, hosted) if count < _SILENT]
-        hosted = [count for count in hosted if count < _SILENT]
-    if len(addresses) < len(tasks):
-        asked = ", ".join(f"{job}={count}" for job, count in jobs.items())
-        raise errors.ResourceExhaustedError(f"Cluster: the cluster has {len(addresses)} workers but {asked} need "
-                                            f"{len(tasks)}; start more workers or ask for fewer tasks")
-    ranked = sorted(range(len(addresses)), key=lambda i: (hosted[i], i))
-    return dict(zip(tasks, (addresses[i] for i in sorted(ranked[:len(tasks)]))))
+    info = (await client.scheduler.identity(n_workers=-1))["workers"]
+    counts = await asyncio.gather(*(_hosted(client, address) for address in info))
+    hosted = {address: count for address, count in zip(info, counts) if not answering or count < _SILENT}
+    workers = {address: info[address] for address in hosted}
+    found = assign(tasks, workers, hosted, named)
+    for task, limit in limited(found, workers).items():
+        logger.warning("workbench: %s is on a Dask worker that is killed when it holds %.1f GB, variables included; start "
+                       "workers with --memory-limit 0", task, 0.95 * limit / 1e9)
+    return found
 
 
 async def _hosted(client: Client, address: str) -> int:
