@@ -32,7 +32,7 @@ def serve() -> Iterator[Any]:
     yield make
     for server in sorted(made, key=lambda one: one.job_name == "ps"):
         server.close()
-    assert our_threads() == []
+    eventually(lambda: our_threads() == [])                    # a task of this process ends by itself, a moment later
 
 
 def spec_of(servers: int = 1, workers: int = 2) -> dict[str, list[str]]:
