@@ -2,11 +2,13 @@
 import { ILabShell, ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette, IThemeManager, Notification, WidgetTracker } from '@jupyterlab/apputils';
 import { ILauncher } from '@jupyterlab/launcher';
+import { INotebookTracker } from '@jupyterlab/notebook';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 
 import { ILive } from './live';
 import { workbenchIcon } from './icon';
 import { WorkbenchPanel } from './panel';
+import { goTo } from './source';
 
 export namespace CommandIDs {
   export const open = 'workbench:open';
@@ -28,7 +30,7 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
   description: 'The Workbench panel: graph, step times, series and stragglers of the running kernel.',
   autoStart: true,
   requires: [ILive],
-  optional: [ICommandPalette, ILauncher, ILayoutRestorer, ISettingRegistry, IThemeManager, ILabShell],
+  optional: [ICommandPalette, ILauncher, ILayoutRestorer, ISettingRegistry, IThemeManager, ILabShell, INotebookTracker],
   activate: (
     app: JupyterFrontEnd,
     live: ILive,
@@ -37,7 +39,8 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
     restorer: ILayoutRestorer | null,
     registry: ISettingRegistry | null,
     themes: IThemeManager | null,
-    labShell: ILabShell | null
+    labShell: ILabShell | null,
+    notebooks: INotebookTracker | null
   ) => {
     const tracker = new WidgetTracker<WorkbenchPanel>({ namespace: 'workbench' });
     let settings: ISettingRegistry.ISettings | null = null;
@@ -74,7 +77,11 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
       execute: async () => {
         await ready;
         if (!panel || panel.isDisposed) {
-          panel = new WorkbenchPanel(live, () => void app.commands.execute(CommandIDs.tour));
+          panel = new WorkbenchPanel(
+            live,
+            () => void app.commands.execute(CommandIDs.tour),
+            source => void goTo(app, notebooks, source)
+          );
           apply();
         }
         if (!tracker.has(panel)) {

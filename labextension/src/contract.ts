@@ -1,12 +1,18 @@
 /** What crosses the wire: the generated records, and how binary columns come out of a message. */
 export * from './generated';
-import { GraphChoice, GraphView } from './generated';
+import { Found, GraphChoice, NodeDetails, Picture } from './generated';
 
 export const TARGET = 'workbench.live';
 
-/** A graph as it is drawn, and those that can be drawn instead. */
-export interface GraphState extends GraphView {
+/** A graph as it is drawn, what was asked of it, and those that can be drawn instead. */
+export interface GraphState extends Picture {
+  key: string;
+  /** Node id -> milliseconds in the newest recorded step. */
+  stats: Record<string, number>;
+  note: string;
   graphs: GraphChoice[];
+  details: NodeDetails | null;
+  found: Found | null;
 }
 
 /**

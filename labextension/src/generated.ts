@@ -1,7 +1,7 @@
 /** Written from workbench/viz/schema.py and workbench/viz/views/ by _build/contract.py; never edited. */
 
 export const VERSION = 3;
-export const CONTRACT = '1c806357f911';
+export const CONTRACT = 'd1c624a90dbc';
 
 export type State =
   | 'empty'
@@ -80,11 +80,22 @@ export interface Update {
 
 export interface GraphNode {
   id: string;
-  label: string;
   kind: string;
+  form: string;
+  type: string;
   device: string;
   count: number;
-  title: string;
+  alike: number;
+  scope: number;
+  open: boolean;
+}
+
+export interface GraphEdges {
+  sources: ArrayLike<number>;
+  targets: ArrayLike<number>;
+  nbytes: ArrayLike<number>;
+  kinds: ArrayLike<number>;
+  labels: string[];
 }
 
 export interface DeviceColor {
@@ -99,17 +110,44 @@ export interface GraphChoice {
 
 export interface GraphView {
   key: string;
-  dot: string;
   nodes: GraphNode[];
+  edges: GraphEdges;
   devices: DeviceColor[];
+  dot: string;
   stats: Record<string, number>;
   note: string;
 }
 
 export interface Picture {
-  dot: string;
   nodes: GraphNode[];
+  edges: GraphEdges;
   devices: DeviceColor[];
+}
+
+export interface Fact {
+  name: string;
+  value: string;
+}
+
+export interface NodeLink {
+  id: string;
+  text: string;
+}
+
+export interface NodeDetails {
+  id: string;
+  kind: string;
+  facts: Fact[];
+  source: string;
+  inputs: NodeLink[];
+  outputs: NodeLink[];
+  more: number;
+}
+
+export interface Found {
+  asked: string;
+  hits: NodeLink[];
+  more: number;
 }
 
 export interface GraphUpdate {
@@ -118,12 +156,17 @@ export interface GraphUpdate {
   times: ArrayLike<number>;
   note: string;
   graphs: GraphChoice[] | null;
+  details: NodeDetails | null;
+  found: Found | null;
 }
 
 export interface GraphParameters {
   key?: string;
   opened?: string[];
   closed?: string[];
+  shown?: string;
+  chosen?: string;
+  search?: string;
 }
 
 export interface TaskSteps {
@@ -191,6 +234,20 @@ export interface StragglerView {
   rows: Straggler[];
   verdict: Judgement;
   more: number;
+}
+
+export interface Frame {
+  seq: number;
+  status: Record<string, unknown>;
+  graph: GraphView | null;
+  steps: StepView | null;
+  series: SeriesView | null;
+  stragglers: StragglerView | null;
+  details: NodeDetails | null;
+  found: Found | null;
+  lost: Record<string, number>;
+  v: number;
+  kind: string;
 }
 
 export interface _Sent {

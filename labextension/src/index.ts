@@ -1,5 +1,5 @@
 import { livePlugin } from './live';
 import { panelPlugin } from './commands';
-import { statusPlugin } from './panels/status';
+import { statusPlugin } from './status';
 
 export default [livePlugin, panelPlugin, statusPlugin];

@@ -5,7 +5,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 
 import { Notification } from '@jupyterlab/apputils';
 
-import { Answer, Command, CONTRACT, GraphParameters, Hello, TARGET, Topic, unpack, Update, VERSION } from './contract';
+import { Answer, Command, CONTRACT, Parameters, Hello, TARGET, Topic, unpack, Update, VERSION } from './contract';
 import { merge, NOTHING, Snapshot } from './store';
 
 const PATIENCE = 1000;
@@ -85,22 +85,15 @@ export class LiveLink implements IDisposable {
     }
   }
 
-  /** Open or close a scope of the graph, or show another graph. */
-  scope(action: 'expand' | 'collapse' | 'show', argument: string): void {
-    const without = (ids?: string[]) => (ids ?? []).filter(id => id !== argument);
-    const { key, opened, closed } = this._graph;
-    this._graph =
-      action === 'show'
-        ? { key: argument }
-        : action === 'expand'
-          ? { key, opened: [...without(opened), argument], closed: without(closed) }
-          : { key, opened: without(opened), closed: [...without(closed), argument] };
+  /** Hear of `topic` with these parameters. */
+  parameters<T extends Topic>(topic: T, given: Parameters[T]): void {
+    this._parameters = { ...this._parameters, [topic]: given };
     this._watch();
   }
 
   private _watch(): void {
     if (this._comm) {
-      void this._ask('watch', Object.fromEntries(this._topics.map(topic => [topic, topic === 'graph' ? this._graph : {}])));
+      void this._ask('watch', Object.fromEntries(this._topics.map(topic => [topic, this._parameters[topic] ?? {}])));
     }
   }
 
@@ -246,7 +239,7 @@ export class LiveLink implements IDisposable {
     this._comm = null;
     this._trouble = '';
     this._snapshot = NOTHING;
-    this._graph = {};
+    this._parameters = {};
     this._waiting.forEach((resolve, id) =>
       resolve({ id, ok: false, error: 'The kernel has gone; start it again', status: {}, v: VERSION, kind: 'answer' })
     );
@@ -263,7 +256,7 @@ export class LiveLink implements IDisposable {
   private _route: Promise<string | null> = Promise.resolve(null);
   private _snapshot: Snapshot = NOTHING;
   private _topics: Topic[] = [];
-  private _graph: GraphParameters = {};
+  private _parameters: Partial<Parameters> = {};
   private _asked = 0;
   private _waiting = new Map<number, (answer: Answer) => void>();
   private _order: Promise<unknown> = Promise.resolve();

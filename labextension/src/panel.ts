@@ -7,11 +7,9 @@ import { workbenchIcon } from './icon';
 import { LiveLink } from './kernel';
 import { duration, sentence, steps } from './kit/text';
 import { ILive } from './live';
-import { GraphSection } from './panels/graph';
-import { LossSection } from './panels/loss';
-import { button } from './panels/section';
-import { StepsSection } from './panels/steps';
-import { StragglerSection } from './panels/stragglers';
+import { button } from './kit/section';
+import { type Shown, VIEWS } from './kit/view';
+import './views';
 
 const WORDS: Record<State, string> = {
   empty: 'Waiting',
@@ -31,12 +29,13 @@ const WORDS: Record<State, string> = {
 const BUSY: State[] = ['building', 'rewriting', 'compiling', 'running', 'paused', 'waiting', 'recovering'];
 
 /** What the panel watches while it can be seen. */
-const TOPICS: Topic[] = ['graph', 'steps', 'series', 'work'];
+const TOPICS: Topic[] = VIEWS.map(view => view.topic);
 
 export class WorkbenchPanel extends Widget {
   constructor(
     private _live: ILive,
-    private _tour: () => void
+    private _tour: () => void,
+    private _jump: (source: string) => void
   ) {
     super();
     this.id = 'workbench-panel';
@@ -52,8 +51,8 @@ export class WorkbenchPanel extends Widget {
     this._body.className = 'wb-Body';
     const side = document.createElement('div');
     side.className = 'wb-Side';
-    side.append(this._stragglers.node, this._steps.node, this._loss.node);
-    this._body.append(this._graph.node, side);
+    VIEWS.forEach((kind, i) => (kind.wide ? this._body : side).append(this._views[i].node));
+    this._body.append(side);
     this._verdict.className = 'wb-Verdict';
     this._verdict.setAttribute('aria-live', 'polite');
     this.node.append(this._header, this._trouble, this._verdict, this._empty, this._body);
@@ -63,14 +62,13 @@ export class WorkbenchPanel extends Widget {
   }
 
   configure(deadline: number): void {
-    this._graph.deadline = deadline;
+    this._views.forEach(view => 'deadline' in view && (view.deadline = deadline));
     this.update();
   }
 
   /** The theme changed: canvases read their colours again. */
   restyle(): void {
-    this._steps.restyle();
-    this._loss.restyle();
+    this._views.forEach(view => view.restyle?.());
   }
 
   dispose(): void {
@@ -80,9 +78,7 @@ export class WorkbenchPanel extends Widget {
     this._live.changed.disconnect(this._changed, this);
     document.removeEventListener('visibilitychange', this._attend);
     this._watched?.watch([]);
-    this._graph.dispose();
-    this._steps.dispose();
-    this._loss.dispose();
+    this._views.forEach(view => view.dispose?.());
     super.dispose();
   }
 
@@ -132,10 +128,7 @@ export class WorkbenchPanel extends Widget {
     }
     this._showStatus(status);
     const lost = new Set(status.lost.map(one => one.task));
-    this._graph.show(snapshot!.graph, lost);
-    this._steps.show(snapshot!.steps, lost);
-    this._loss.show(snapshot!.series);
-    this._stragglers.show(snapshot!.stragglers, lost);
+    this._views.forEach(view => view.show(snapshot!, lost));
     this._showVerdict(snapshot!.stragglers);
   }
 
@@ -301,10 +294,12 @@ export class WorkbenchPanel extends Widget {
     'Stop training: the next step raises CancelledError',
     () => void this._live.link?.command('stop')
   );
-  private _graph = new GraphSection((action, argument) => this._live.link?.scope(action, argument));
-  private _steps = new StepsSection();
-  private _loss = new LossSection();
-  private _stragglers = new StragglerSection();
+  private _views: Shown[] = VIEWS.map(kind =>
+    kind.make({
+      ask: (topic, parameters) => this._live.link?.parameters(topic, parameters),
+      jump: source => this._jump(source)
+    })
+  );
   private _history: { time: number; step: number }[] = [];
   private _asked: boolean | null = null;
   private _watched: LiveLink | null = null;

@@ -31,14 +31,17 @@ function mergeGraph(before: GraphState | null, news: GraphUpdate): GraphState | 
   if (!picture) {
     return null;
   }
+  const details = news.details ?? before?.details ?? null;
+  const found = news.found ?? before?.found ?? null;
   const stats: Record<string, number> = Object.create(null);
   picture.nodes.forEach((node, i) => {
     if (Number.isFinite(news.times[i])) {
       stats[node.id] = news.times[i];
     }
   });
-  const { dot, nodes, devices } = picture;
-  return { key: news.key, dot, nodes, devices, stats, note: news.note, graphs: news.graphs ?? before?.graphs ?? [] };
+  const { nodes, edges, devices } = picture;
+  const graphs = news.graphs ?? before?.graphs ?? [];
+  return { key: news.key, nodes, edges, devices, stats, note: news.note, graphs, details, found };
 }
 
 function mergeSteps(before: StepView | null, news: StepView): StepView {

@@ -43,19 +43,27 @@ describe('merge', () => {
   });
 
   it('gives times to the nodes of the picture it has, whatever their names', () => {
-    const node = { label: '', kind: 'op', device: '', count: 1, title: '' };
+    const node = { kind: 'op', form: 'op', type: 'add', device: '', count: 1, alike: 1, scope: -1, open: false };
     const picture = {
-      dot: 'digraph {}',
+      edges: { sources: [], targets: [], nbytes: [], kinds: [], labels: [] },
       nodes: [
         { ...node, id: 'constructor' },
         { ...node, id: 'a' }
       ],
       devices: []
     };
-    const graph = { key: 'k', picture, times: [2, NaN], note: '', graphs: [{ key: 'k', label: 'k' }] };
+    const graph = {
+      key: 'k',
+      picture,
+      times: [2, NaN],
+      note: '',
+      graphs: [{ key: 'k', label: 'k' }],
+      details: null,
+      found: null
+    };
     let now = merge(NOTHING, { ...UPDATE, topics: { graph } });
     now = merge(now, { ...UPDATE, topics: { graph: { ...graph, picture: null, graphs: null, times: [3, 1] } } });
     expect({ ...now.graph!.stats }).toEqual({ constructor: 3, a: 1 });
-    expect([now.graph!.dot, now.graph!.graphs.length]).toEqual(['digraph {}', 1]);
+    expect([now.graph!.edges, now.graph!.graphs.length]).toEqual([picture.edges, 1]);
   });
 });

@@ -63,3 +63,36 @@ def train(steps: int, pause: float = 0.02) -> None:
         tick.wait(pause)
     journal.inside.pop(thread, None)
     journal.set_status(state="ready")
+
+
+def large(operations: int) -> GraphRecord:
+    """A deep network: blocks of equal structure, their gradients, and one wide scope of updates."""
+    device, home = f"{TASKS[0]}/device:CPU:0", f"{SERVER}/device:CPU:0"
+    nodes, last = [NodeRecord("images", "placeholder", device=device)], "images"
+    for block in range(max(1, operations // 162)):
+        for part, where in (("", f"mixed_{block}"), ("gradients/", f"gradients/mixed_{block}_grad")):
+            for branch in range(4):
+                scope = f"{where}/branch_{branch}"
+                weights = f"mixed_{block}/branch_{branch}/weights"
+                if not part:
+                    nodes.append(NodeRecord(weights, "variable", device=home, stateful=True))
+                for i in range(19):
+                    kind = ("conv2d", "add", "relu")[i % 3]
+                    source = (f"{last}:0",) if i == 0 else (f"{scope}/op{i - 1}:0",)
+                    read = (f"{weights}:0",) if i % 3 == 0 else ()
+                    nodes.append(NodeRecord(f"{scope}/op{i}", kind, (*source, *read), device=device,
+                                            outputs=(("float32", (32, 28, 28, 64)),)))
+            joined = tuple(f"{where}/branch_{b}/op18:0" for b in range(4))
+            nodes.append(NodeRecord(f"{where}/concat", "concat", joined, device=device))
+            last = f"{where}/concat" if not part else last
+        nodes += [NodeRecord(f"train/update_{block}_{b}", "apply_gradient_descent",
+                             (f"mixed_{block}/branch_{b}/weights:0", f"gradients/mixed_{block}_grad/concat:0"), device=home)
+                  for b in range(4)]
+    return GraphRecord("large_1", "placed", tuple(nodes), (device, home))
+
+
+def publish(operations: int) -> None:
+    """A small graph that runs, and a large one to choose."""
+    journal.graph(GraphRecord("large_0", "placed", graph().nodes, graph().devices))
+    journal.graph(large(operations))
+    journal.set_status(state="ready", step=1, session="large", tasks=(*TASKS, SERVER))

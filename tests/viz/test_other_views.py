@@ -10,7 +10,7 @@ from tests.viz import fixtures
 from workbench import errors
 from workbench.core.trace import GraphRecord, NodeRecord, Point
 from workbench.viz import svg
-from workbench.viz.graph_view import graph_view
+from workbench.viz.graph_view import graph_dot
 from workbench.viz.html import Markup, tag
 from workbench.viz.pass_view import pass_view
 from workbench.viz.placement_view import placement_view
@@ -125,8 +125,7 @@ def test_what_several_devices_have_is_told_apart_by_device():
 
 # drawings
 def test_drawings_carry_ids_colours_and_times_and_nothing_that_runs():
-    view = graph_view(fixtures.mnist_graph())
-    drawing = svg.to_svg(view.dot, milliseconds={"softmax/matmul": 4.0, "loss/log": 1.0})
+    drawing = svg.to_svg(graph_dot(fixtures.mnist_graph()), milliseconds={"softmax/matmul": 4.0, "loss/log": 1.0})
     assert 'data-id="softmax/matmul" style="--wb-device:#a885cc;--wb-strength:56%"' in drawing
     assert "softmax/matmul: matmul\ngives float32[?, 10]\non worker:0 cpu:0" in drawing and "4 ms" in drawing
     assert 'data-id="softmax"' in drawing and "<a" not in drawing and "href" not in drawing
@@ -155,7 +154,7 @@ def test_text_that_is_no_graph_and_a_layout_that_takes_too_long():
 
 
 def test_a_layout_in_its_own_process_is_the_same():
-    dot = graph_view(fixtures.mnist_graph()).dot
+    dot = graph_dot(fixtures.mnist_graph())
     assert svg.to_svg(dot, deadline=30.0) == svg.to_svg(dot)
 
 
@@ -163,7 +162,7 @@ def test_a_layout_in_its_own_process_is_the_same():
 def test_records_become_json_values():
     update = Update(3, {"tasks": ("a",), "x": math.inf})
     assert plain(update)["status"] == {"tasks": ["a"], "x": None} and plain(update)["v"] == 3
-    assert plain([GraphNode("a", "a", "op", "", 1, "")])[0]["id"] == "a"
+    assert plain([GraphNode("a", "op", "op", "add", "", 1, 1, -1, False)])[0]["id"] == "a"
 
 
 def test_html_is_escaped_unless_it_was_made_here():

@@ -8,6 +8,7 @@ import time
 import uuid
 import zlib
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from jupyter_client.blocking import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
 from workbench.viz.contract import digest
-from workbench.viz.schema import VERSION, Picture
+from workbench.viz.schema import VERSION, GraphEdges, Picture
 from workbench.widgets import bridge
 from workbench.widgets.wire import pack
 
@@ -191,10 +192,11 @@ def test_numbers_travel_as_buffers_and_survive() -> None:
 
 
 def test_a_long_picture_travels_deflated() -> None:
-    view = Picture("digraph " * 1000, [], [])
-    data, buffers = pack({"picture": view, "short": Picture("digraph {}", [], [])})
-    assert data == {"picture": {"#z": 0}, "short": {"dot": "digraph {}", "nodes": [], "devices": []}}
-    assert json.loads(zlib.decompress(buffers[0])) == {"dot": view.dot, "nodes": [], "devices": []}
+    edges = GraphEdges([0] * 1000, [1] * 1000, [4] * 1000, [0] * 1000, [""] * 1000)
+    none = GraphEdges([], [], [], [], [])
+    data, buffers = pack({"picture": Picture([], edges, []), "short": Picture([], none, [])})
+    assert data == {"picture": {"#z": 0}, "short": {"nodes": [], "edges": asdict(none), "devices": []}}
+    assert json.loads(zlib.decompress(buffers[0])) == {"nodes": [], "edges": asdict(edges), "devices": []}
 
 
 def test_outside_a_kernel_nothing_starts() -> None:

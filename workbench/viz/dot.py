@@ -17,6 +17,7 @@ _FORMS = {
     "op": "box",
     "scope": "box",
     "mixed": "box",
+    "stack": "box3d",
     "variable": "cylinder",
     "closed_variable": "cylinder",
     "constant": "ellipse",
@@ -29,6 +30,7 @@ _STYLES = {
     "op": "rounded,filled",
     "scope": "rounded,filled,bold",
     "mixed": "rounded,filled,bold,dashed",
+    "stack": "filled,bold",
     "closed_variable": "filled,bold",
 }
 _SIZES = {
@@ -36,6 +38,7 @@ _SIZES = {
     "placeholder": ', margin="0.0,0.03"',
     "scope": ', margin="0.14,0.07"',
     "mixed": ', margin="0.14,0.07"',
+    "stack": ', margin="0.14,0.07"',
 }
 
 
@@ -48,7 +51,6 @@ class Line:
     label: str
     nbytes: int
     control: bool = False
-    tensor: str = ""  # what flows; the same tensor on several lines is labelled once
 
 
 @dataclass(slots=True)
@@ -65,8 +67,10 @@ class Chip:
 class Drawing:
     nodes: Mapping[str, GraphNode]
     clusters: Mapping[str, str]  # node -> open scope around it, "" = none
+    parents: Mapping[str, str]  # open scope -> the open scope around it, "" = none
     colors: Mapping[str, str]  # device -> colour
-    shapes: dict[str, tuple[str, str]]  # node -> (form, second line)
+    seconds: Mapping[str, str]  # node -> second line of its label
+    titles: Mapping[str, str]  # node -> tooltip
     lines: list[Line] = field(default_factory=list)
     chips: list[Chip] = field(default_factory=list)
 
@@ -103,7 +107,7 @@ def _inside(drawing: Drawing) -> dict[str, tuple[set[str], list[str]]]:
     for id, scope in drawing.clusters.items():
         inside[scope][1].append(id)
         while scope:
-            parent = scope.rpartition("/")[0]
+            parent = drawing.parents[scope]
             inside[parent][0].add(scope)
             scope = parent
     return inside
@@ -132,14 +136,15 @@ def _cluster(
 
 
 def _node(drawing: Drawing, id: str) -> str:
-    node, (form, second) = drawing.nodes[id], drawing.shapes[id]
+    node, second = drawing.nodes[id], drawing.seconds[id]
+    form = "closed_variable" if node.form == "variable" and node.kind == "scope" else node.form
     color = drawing.colors.get(node.device, "#888888")
-    label = f"{node.label}\n{second}" if second else node.label
+    label = id.rpartition("/")[2] + (f"\n{second}" if second else "")
     style = _STYLES.get(form, "filled")
     device = list(drawing.colors).index(node.device) if node.device in drawing.colors else "none"
     return (
         f'{quote(id)} [label={quote(label)}, shape={_FORMS[form]}, style="{style}", color="{color}", '
-        f'fillcolor="{color}26"{_SIZES.get(form, "")}, tooltip={quote(node.title)}, '
+        f'fillcolor="{color}26"{_SIZES.get(form, "")}, tooltip={quote(drawing.titles[id])}, '
         f'class="{_class(node, form)} wb-device-{device}"];'
     )
 
@@ -154,7 +159,7 @@ def _chip(drawing: Drawing, chip: Chip) -> str:
     return (
         f'{quote(chip.id)} [label={quote("↗ " + chip.label)}, shape=box, style="rounded,filled", fontsize=8, '
         f'height=0.18, margin="0.05,0.02", color="{color}80", fillcolor="{color}14", '
-        f'tooltip={quote("reference to " + hub.title)}, class="wb-chip"];'
+        f'tooltip={quote("reference to " + drawing.titles[chip.hub])}, class="wb-chip"];'
     )
 
 
@@ -163,7 +168,7 @@ def _labelled(drawing: Drawing) -> set[int]:
     named: dict[str, Line] = {}
     for line in sorted(drawing.lines, key=lambda line: (-line.nbytes, line.source, line.target)):
         if line.label:
-            named.setdefault(line.tensor, line)
+            named.setdefault(f"{line.source} {line.label}", line)  # the same tensor on several lines is labelled once
     return {id(line) for line in list(named.values())[:LABELS]}
 
 

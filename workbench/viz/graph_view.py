@@ -1,4 +1,4 @@
-"""A graph record as a drawing of at most a few hundred nodes: scopes collapsed, hubs set aside, then DOT text."""
+"""A graph record as at most a few hundred nodes and their edges: scopes collapsed, repeats stacked, hubs set aside."""
 
 from __future__ import annotations
 
@@ -6,19 +6,21 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from workbench.core.trace import GraphRecord, NodeRecord
+from workbench.core.trace import GraphRecord
 from workbench.viz.dot import Chip, Drawing, Line, to_dot
+from workbench.viz.node_view import form_of, operation_details, scope_details, search, title
 from workbench.viz.palette import color_of, device_order, natural, short_device
-from workbench.viz.schema import DeviceColor, GraphNode, GraphView
+from workbench.viz.schema import DeviceColor, Found, GraphEdges, GraphNode, GraphView, NodeDetails
 from workbench.viz.scopes import ScopeTree, tensor_bytes
 
-__all__ = ["GraphPicture", "choose_graph", "graph_view"]
+__all__ = ["GraphPicture", "choose_graph", "graph_dot", "graph_view"]
 
 LIMIT = 300  # visible nodes
 FIRST = 24  # visible nodes before anybody opened or closed a scope
 HUB = 6  # visible neighbours beyond which a variable, constant or placeholder is shown as chips
 BUSY_HUB = 12  # the same for any other operation
-CHIPS = 40  # chips of one hub; beyond, its edges are counted in its label instead
+CHIPS = 40  # readers of a hub that are marked; beyond, they are counted
+TENSORS, CONTROL, ASIDE = 0, 1, 2  # kinds of edges
 _SOURCES = ("constant", "const", "variable", "variablev2", "placeholder", "read", "identity")
 
 
@@ -29,12 +31,21 @@ def graph_view(
     limit: int = LIMIT,
 ) -> GraphView:
     """The view of `record` with its default scopes open, plus `opened`, minus `closed`. Pure; ids are stable."""
+    return _picture(record, opened, closed).view(limit)
+
+
+def graph_dot(record: GraphRecord, opened: Iterable[str] = (), closed: Iterable[str] = ()) -> str:
+    """The same as DOT text."""
+    return _picture(record, opened, closed).dot()
+
+
+def _picture(record: GraphRecord, opened: Iterable[str], closed: Iterable[str]) -> GraphPicture:
     picture = GraphPicture(record)
     for id in opened:
         picture.expand(id)
     for id in closed:
         picture.collapse(id)
-    return picture.view(limit)
+    return picture
 
 
 def choose_graph(records: Iterable[GraphRecord], session: str) -> GraphRecord | None:
@@ -60,7 +71,8 @@ class GraphPicture:
         self.record = record
         self.tree = tree or ScopeTree(record)
         self._opened = dict.fromkeys(self.tree.default_open(FIRST))  # in the order of opening
-        self._owners: dict[str, str] = {}
+        self._owners = self.tree.owners(set())
+        self._unseen: dict[str, int] = {}  # hubs whose readers are counted only
         self._view: GraphView | None = None
 
     def expand(self, id: str) -> bool:
@@ -71,6 +83,12 @@ class GraphPicture:
             self._opened.setdefault(scope)
         self._view = None
         return True
+
+    def reveal(self, id: str) -> bool:
+        """Open the scopes around node `id`; False when it is visible already, or there is none."""
+        if id in self.tree.scopes:
+            return self.expand(self.tree.scopes[id].parent or "")
+        return id in self.tree.nodes and self.expand(self.tree.home[id])
 
     def collapse(self, id: str) -> bool:
         """Close scope `id`; the scopes in it keep their state for the next time."""
@@ -96,29 +114,70 @@ class GraphPicture:
                 summed[owner] += value
         return {id: round(value, 4) for id, value in summed.items()}
 
+    def dot(self) -> str:
+        """The view as DOT text, for pictures that stand still."""
+        view = self.view()
+        nodes = {node.id: node for node in view.nodes if not node.open}
+        drawing = Drawing(nodes, {id: view.nodes[node.scope].id if node.scope >= 0 else "" for id, node in nodes.items()},
+                          {node.id: view.nodes[node.scope].id if node.scope >= 0 else "" for node in view.nodes if node.open},
+                          {device.name: device.color for device in view.devices}, self._seconds(nodes),
+                          {id: self._title(id, node) for id, node in nodes.items()})
+        edges = view.edges
+        for source, target, nbytes, kind, label in zip(edges.sources, edges.targets, edges.nbytes, edges.kinds, edges.labels):
+            ends = view.nodes[source].id, view.nodes[target].id
+            if kind == ASIDE:
+                drawing.chips.append(Chip(f"{ends[0]} → {ends[1]}", *ends, nodes[ends[0]].id.rpartition("/")[2]))
+            else:
+                drawing.lines.append(Line(*ends, label, nbytes, kind == CONTROL))
+        return to_dot(drawing)
+
+    def details(self, id: str) -> NodeDetails | None:
+        """Everything known about operation or scope `id`; None when there is no such node."""
+        visible = {node.id: node.kind for node in self.view().nodes}
+        if id in self.tree.nodes and visible.get(id) != "scope":
+            return operation_details(self.tree, id)
+        return scope_details(self.tree, id) if id in self.tree.scopes and id else None
+
+    def search(self, text: str) -> Found:
+        """Operations and scopes whose name or type contains `text`, upper and lower case alike."""
+        return search(self.tree, text)
+
     def _draw(self, limit: int) -> GraphView:
         note = self._keep_within(limit)
         self._owners = self.tree.owners(set(self._opened))
-        visible = Counter(self._owners.values())
+        visible = self._owners.visible()
         hidden = self._cut(visible, limit)
-        nodes = {id: self._node(id, visible[id]) for id in sorted(visible, key=natural)}
-        drawing = Drawing(nodes, self._clusters(nodes), colors=dict(self._colors()), shapes=self._shapes(nodes))
-        self._connect(drawing)
+        places: dict[str, int] = {}
+        nodes: list[GraphNode] = []
+        for id in sorted(visible, key=natural):
+            home = self._around(id, visible[id])
+            self._place(home, nodes, places)
+            places[id] = len(nodes)
+            nodes.append(self._node(id, visible[id], places.get(f"scope {home}", -1)))
         if hidden:
             whole = sum(visible.values()) + hidden
             note = f"{hidden:,} of {whole:,} operations are not drawn: their scope holds too many."
-        chips = [
-            GraphNode(c.id, c.label, "op", nodes[c.hub].device, 1, f"reference to {nodes[c.hub].title}")
-            for c in drawing.chips
-        ]
-        return GraphView(
-            self.record.key,
-            to_dot(drawing),
-            [*nodes.values(), *chips],
-            [DeviceColor(name, color) for name, color in self._colors()],
-            {},
-            note,
-        )
+        devices = [DeviceColor(name, color) for name, color in self._colors()]
+        return GraphView(self.record.key, nodes, self._connect(places), devices, note=note)
+
+    def _around(self, id: str, count: int) -> str:
+        """The open scope that visible node `id` lies in."""
+        if self._is_scope(id, count):
+            return self.tree.scopes[id].parent or ""
+        return self.tree.home[id]
+
+    def _is_scope(self, id: str, count: int) -> bool:
+        """NOTE: an operation inside an open scope of its own name is an operation, not that scope."""
+        return id in self.tree.scopes and id not in self._opened and (count > 1 or id not in self.tree.nodes)
+
+    def _place(self, scope: str, nodes: list[GraphNode], places: dict[str, int]) -> None:
+        """Put open scope `scope` and those around it in the list, the outermost first."""
+        if not scope or scope not in self._opened or f"scope {scope}" in places:
+            return
+        parent = self.tree.scopes[scope].parent or ""
+        self._place(parent, nodes, places)
+        places[f"scope {scope}"] = len(nodes)
+        nodes.append(self._scope(scope, places.get(f"scope {parent}", -1), True))
 
     def _colors(self) -> Iterable[tuple[str, str]]:
         used = {d for d in (*self.record.devices, *self.tree.scopes[""].devices) if d}
@@ -152,110 +211,76 @@ class GraphPicture:
         hidden = sum(visible.pop(id) for id in dropped)
         return hidden
 
-    def _node(self, id: str, count: int) -> GraphNode:
-        """NOTE: an operation inside an open scope of its own name is an operation, not that scope."""
-        if id in self.tree.scopes and id not in self._opened:
-            scope = self.tree.scopes[id]
-            where = scope.devices.most_common()
-            title = f"{id}: {count:,} operations\n" + "\n".join(f"{n:,} on {short_device(d)}" for d, n in where)
-            return GraphNode(id, id.rpartition("/")[2], "scope", where[0][0], count, title)
+    def _node(self, id: str, count: int, around: int) -> GraphNode:
+        if self._is_scope(id, count):
+            return self._scope(id, around, False)
         record = self.tree.nodes[id]
-        return GraphNode(id, id.rpartition("/")[2], "op", record.device, 1, _title(record))
+        return GraphNode(id, "op", form_of(record), record.type, record.device, 1, 1, around, False)
 
-    def _clusters(self, nodes: Mapping[str, GraphNode]) -> dict[str, str]:
-        """Visible node -> open scope it is drawn in."""
-        around = {}
-        for id, node in nodes.items():
-            home = self.tree.scopes[id].parent if node.kind == "scope" else self.tree.home[id]
-            around[id] = home or ""
-        return around
+    def _scope(self, id: str, around: int, open: bool) -> GraphNode:
+        scope, own = self.tree.scopes[id], self.tree.nodes.get(id)
+        form = "mixed" if len(scope.devices) > 1 else "scope"
+        if own is not None and form_of(own) == "variable":
+            form = "variable"
+        elif scope.kind == "stack":
+            form = "stack"
+        [(where, _)] = scope.devices.most_common(1)
+        return GraphNode(id, "scope", form, "", where, scope.count, scope.alike, around, open)
 
-    def _shapes(self, nodes: Mapping[str, GraphNode]) -> dict[str, tuple[str, str]]:
-        """Visible node -> (form, second line of the label)."""
-        shapes = {}
+    def _seconds(self, nodes: Mapping[str, GraphNode]) -> dict[str, str]:
+        """The second line of labels in pictures."""
+        lines = {}
         for id, node in nodes.items():
+            label = id.rpartition("/")[2]
+            plain = label.rstrip("_0123456789").lower() == node.type.replace("_", "").lower()
+            hidden = self._unseen.get(id, 0)
             if node.kind == "scope":
-                form = "mixed" if len(self.tree.scopes[id].devices) > 1 else "scope"
-                own = self.tree.nodes.get(id)
-                if own is not None and _form(own) == "variable":
-                    form = "closed_variable"
-                shapes[id] = (form, f"{node.count:,} operation{'s' if node.count != 1 else ''}")
+                lines[id] = f"{node.count:,} operation{'s' if node.count != 1 else ''}"
+            elif hidden:
+                lines[id] = f"read by {hidden} others (not drawn)"
             else:
-                kind = self.tree.nodes[id].type
-                plain = node.label.rstrip("_0123456789").lower() == kind.replace("_", "").lower()
-                shapes[id] = (_form(self.tree.nodes[id]), "" if plain or node.label.startswith(kind) else kind)
-        return shapes
+                lines[id] = "" if plain or label.startswith(node.type) else node.type
+        return lines
 
-    def _connect(self, drawing: Drawing) -> None:
+    def _title(self, id: str, node: GraphNode) -> str:
+        """What the tooltip in a picture says, a fact a line."""
+        if node.kind == "scope":
+            where = self.tree.scopes[id].devices.most_common()
+            return f"{id}: {node.count:,} operations\n" + "\n".join(f"{n:,} on {short_device(d)}" for d, n in where)
+        return title(self.tree.nodes[id])
+
+    def _connect(self, places: Mapping[str, int]) -> GraphEdges:
         bundles: dict[tuple[str, str], _Bundle] = defaultdict(_Bundle)
-        owners, visible = self._owners, drawing.nodes
-        for edge in self.tree.edges:
-            ends = owners[edge.source], owners[edge.target]
-            if ends[0] != ends[1] and ends[0] in visible and ends[1] in visible:
-                bundle = bundles[ends]
+        for source, target, edge in self._owners.crossing():
+            if source in places and target in places:
+                bundle = bundles[source, target]
                 if edge.index < 0:
                     bundle.control += 1
                 else:
                     bundle.tensors[edge.source, edge.index] += 1
         degrees: Counter[str] = Counter(source for source, _ in bundles)
-        for (source, target), bundle in sorted(bundles.items()):
-            if self._is_hub(source, degrees[source]):
-                self._chip(drawing, source, target, degrees[source])
-            else:
-                drawing.lines.append(self._line(source, target, bundle))
+        self._unseen = {id: n for id, n in degrees.items() if n > CHIPS and self._is_hub(id, n)}
+        rows = [(places[source], places[target], *self._line(bundle, self._is_hub(source, degrees[source])))
+                for (source, target), bundle in sorted(bundles.items()) if source not in self._unseen]
+        return GraphEdges(*([list(column) for column in zip(*rows)] if rows else ([], [], [], [], [])))
 
     def _is_hub(self, id: str, degree: int) -> bool:
         node = self.tree.nodes.get(id)
         small = node is not None and node.type.lower() in _SOURCES
         return degree > (HUB if small else BUSY_HUB)
 
-    @staticmethod
-    def _chip(drawing: Drawing, hub: str, target: str, degree: int) -> None:
-        if degree > CHIPS:
-            drawing.shapes[hub] = (drawing.shapes[hub][0], f"read by {degree} others (not drawn)")
-            return
-        drawing.chips.append(Chip(f"{hub} → {target}", hub, target, drawing.nodes[hub].label))
-
-    def _line(self, source: str, target: str, bundle: _Bundle) -> Line:
+    def _line(self, bundle: _Bundle, aside: bool) -> tuple[int, int, str]:
+        """Bytes, kind and label of a line."""
         outputs = [self._output(*tensor) for tensor in bundle.tensors]
         nbytes = sum(tensor_bytes(*output) for output in outputs)
-        if len(outputs) == 1 and len(outputs[0][1] or ()) > 1:
-            label = "×".join("?" if d is None else str(d) for d in outputs[0][1] or ())
-        else:
-            label = f"{len(outputs)} tensors" if len(outputs) > 1 else ""
-        return Line(source, target, label, nbytes, control=not outputs, tensor=f"{source} {label}")
+        label = shape_text(outputs[0][1]) if len(outputs) == 1 else f"{len(outputs)} tensors" if outputs else ""
+        return nbytes, ASIDE if aside else TENSORS if outputs else CONTROL, label
 
     def _output(self, name: str, index: int) -> tuple[str, tuple[int | None, ...] | None]:
         outputs = self.tree.nodes[name].outputs
         return outputs[index] if index < len(outputs) else ("", None)
 
 
-def _form(record: NodeRecord) -> str:
-    kind = record.type.lower()
-    if kind in ("send", "recv"):
-        return kind
-    for word, form in (
-        ("placeholder", "placeholder"),
-        ("argument", "placeholder"),
-        ("const", "constant"),
-        ("variable", "variable"),
-    ):
-        if kind.startswith(word):
-            return form
-    return "op"
-
-
-def _title(record: NodeRecord) -> str:
-    """What the tooltip of an operation says, a fact a line."""
-    shapes = ", ".join(
-        f"{dtype}[{'?' if shape is None else ', '.join('?' if d is None else str(d) for d in shape)}]"
-        for dtype, shape in record.outputs
-    )
-    lines = [
-        f"{record.name}: {record.type}",
-        f"gives {shapes}" if shapes else "",
-        f"on {short_device(record.device)}" if record.device else "not placed yet",
-        f"requested: {record.request}" if record.request else "",
-        f"built at {record.source}" if record.source else "",
-    ]
-    return "\n".join(filter(None, lines))
+def shape_text(shape: tuple[int | None, ...] | None) -> str:
+    """"100×10" of a matrix; "" of vectors and scalars, which are not worth a label."""
+    return "×".join("?" if d is None else str(d) for d in shape) if shape and len(shape) > 1 else ""

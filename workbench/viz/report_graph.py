@@ -30,15 +30,15 @@ def graph(run: Run) -> Markup:
     means = {t.name: t.total / t.count for t in op_totals(run.spans)}
     picture = GraphPicture(run.graph)
     view = picture.view()
-    closed = sorted((n for n in view.nodes if n.kind == "scope"), key=lambda n: (-n.count, n.id))
-    lead = f"{len(run.graph.nodes):,} operations, drawn as {len(view.nodes)} nodes"
+    closed = sorted((n for n in view.nodes if n.kind == "scope" and not n.open), key=lambda n: (-n.count, n.id))
+    lead = f"{len(run.graph.nodes):,} operations, drawn as {sum(not n.open for n in view.nodes)} nodes"
     lead += f"; {len(closed)} scopes are closed, open them below." if closed else "."
     keys = charts.legend((d.color, short_device(d.name)) for d in view.devices)
     inner = [
         tag(
             "details",
             tag("summary", tag("b", n.id), f" {n.count:,} operations"),
-            _scope(run, n.id, means),
+            _scope(run, picture, n.id, means),
             id=f"scope-{n.id}",
         )
         for n in closed[:DETAILS]
@@ -62,28 +62,19 @@ def graph(run: Run) -> Markup:
     )
 
 
-def _scope(run: Run, id: str, means: Mapping[str, float]) -> Markup:
+def _scope(run: Run, whole: GraphPicture, id: str, means: Mapping[str, float]) -> Markup:
     assert run.graph is not None
-    names = [
-        n
-        for n in run.graph.nodes
-        if n.name == id or n.name.startswith(f"{id.removesuffix('*')}/") or _in_group(n.name, n.type, id)
-    ]
-    picture = GraphPicture(GraphRecord(run.graph.key, run.graph.stage, tuple(names), run.graph.devices))
+    inside = set(whole.tree.within(id))
+    names = tuple(node for node in run.graph.nodes if node.name in inside)
+    picture = GraphPicture(GraphRecord(run.graph.key, run.graph.stage, names, run.graph.devices))
     picture.expand(id)
     return _drawing(picture, means)
-
-
-def _in_group(name: str, kind: str, id: str) -> bool:
-    """Groups by type are called "scope/Type*"."""
-    scope, _, leaf = id.rpartition("/")
-    return leaf == f"{kind}*" and name.rpartition("/")[0] == scope
 
 
 def _drawing(picture: GraphPicture, means: Mapping[str, float]) -> Markup:
     view = picture.view()
     try:
-        svg = to_svg(view.dot, DEADLINE, picture.stats(means))
+        svg = to_svg(picture.dot(), DEADLINE, picture.stats(means))
     except errors.Error as failed:
         return tag("p", f"The drawing is missing: {failed}", class_="empty")
     label = f"Dataflow graph, {len(view.nodes)} nodes"

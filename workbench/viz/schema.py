@@ -23,13 +23,18 @@ __all__ = [
     "Answer",
     "Cut",
     "DeviceColor",
+    "Fact",
+    "Found",
     "GraphChoice",
+    "GraphEdges",
     "GraphNode",
     "GraphParameters",
     "GraphUpdate",
     "GraphView",
     "Hello",
     "Judgement",
+    "NodeDetails",
+    "NodeLink",
     "Picture",
     "Request",
     "Series",
@@ -93,14 +98,28 @@ class Update:
 
 @dataclass(slots=True)
 class GraphNode:
-    """One visible node; `id` is its name in the DOT text and the argument of expand and collapse."""
+    """One visible operation, closed scope, or open scope around others."""
 
-    id: str
-    label: str
+    id: str  # its last part is the label
     kind: str  # "op" | "scope"
+    form: str  # "op" | "variable" | "constant" | "placeholder" | "send" | "recv" | "scope" | "mixed" | "stack"
+    type: str  # of an operation, "" of a scope
     device: str  # full device name, "" before placement; of a scope: where most of it lies
     count: int  # operations it stands for
-    title: str  # what a tooltip says, several lines
+    alike: int  # blocks of equal structure that a stack stands for, else 1
+    scope: int  # the open scope it lies in, as its place in the list; -1 = none
+    open: bool  # a scope whose content is in the list too
+
+
+@dataclass(slots=True)
+class GraphEdges:
+    """What flows between visible nodes, a column each; nodes by their place in the list."""
+
+    sources: Sequence[int]
+    targets: Sequence[int]
+    nbytes: Sequence[int]
+    kinds: Sequence[int]  # 0 tensors, 1 control only, 2 tensors of a node with so many readers that no line is drawn
+    labels: list[str]  # what flows, "" where it is not worth a word
 
 
 @dataclass(slots=True)
@@ -120,9 +139,10 @@ class GraphView:
     """A drawing of a graph, for pictures that do not move."""
 
     key: str  # identifies the executable
-    dot: str
     nodes: list[GraphNode]
+    edges: GraphEdges
     devices: list[DeviceColor]
+    dot: str = ""
     stats: dict[str, float] = field(default_factory=dict)  # node id -> milliseconds in the newest recorded step
     note: str = ""  # what is not drawn, "" when everything is
 
@@ -131,9 +151,43 @@ class GraphView:
 class Picture:
     """What is laid out."""
 
-    dot: str
     nodes: list[GraphNode]
+    edges: GraphEdges
     devices: list[DeviceColor]
+
+
+@dataclass(slots=True)
+class Fact:
+    name: str
+    value: str
+
+
+@dataclass(slots=True)
+class NodeLink:
+    id: str  # of an operation or scope
+    text: str  # what flows, or what it is
+
+
+@dataclass(slots=True)
+class NodeDetails:
+    """Everything known about one operation or scope."""
+
+    id: str
+    kind: str
+    facts: list[Fact]
+    source: str  # "file:line" of the user's call, "" when unknown
+    inputs: list[NodeLink]
+    outputs: list[NodeLink]
+    more: int  # inputs and outputs beyond the listed ones
+
+
+@dataclass(slots=True)
+class Found:
+    """What a search found."""
+
+    asked: str
+    hits: list[NodeLink]
+    more: int  # hits beyond the listed ones
 
 
 @dataclass(slots=True)
@@ -145,6 +199,8 @@ class GraphUpdate:
     times: Sequence[float | None]  # of each node of the picture, milliseconds in the newest recorded step; NaN unknown
     note: str  # what is not drawn, "" when everything is
     graphs: list[GraphChoice] | None = None  # the run's graphs, the one that is shown among them; None: as before
+    details: NodeDetails | None = None  # of the chosen node; None: as before, or there is no such node
+    found: Found | None = None  # what was searched for; None: as before
 
 
 @dataclass(slots=True)
@@ -154,6 +210,9 @@ class GraphParameters:
     key: str = ""
     opened: tuple[str, ...] = ()  # in the order of opening
     closed: tuple[str, ...] = ()
+    shown: str = ""  # a node that must be visible, whatever is closed
+    chosen: str = ""  # a node of which everything is told
+    search: str = ""  # a text that names and types are searched for
 
 
 @dataclass(slots=True)
@@ -241,6 +300,25 @@ class StragglerView:
     rows: list[Straggler]  # the most expensive task first
     verdict: Judgement
     more: int = 0  # tasks beyond the rows; they cost less
+
+
+@dataclass(slots=True)
+class Frame:
+    """One update; a part that is None has not changed."""
+
+    seq: int
+    status: Mapping[str, Any]
+    graph: GraphView | None = None
+    steps: StepView | None = None
+    series: SeriesView | None = None
+    stragglers: StragglerView | None = None
+    details: NodeDetails | None = None
+    found: Found | None = None
+    lost: Mapping[str, int] = field(
+        default_factory=dict
+    )  # records that fell out of the journal before this view saw them
+    v: int = VERSION
+    kind: str = "frame"
 
 
 def plain(value: Any) -> Any:

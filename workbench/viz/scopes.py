@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from math import prod
+from math import isqrt, prod
+
+import numpy as np
+import numpy.typing as npt
 
 from workbench.core.trace import GraphRecord, NodeRecord
 from workbench.viz.palette import natural
@@ -13,6 +17,10 @@ from workbench.viz.palette import natural
 __all__ = ["Edge", "Scope", "ScopeTree", "tensor_bytes"]
 
 CROWD = 40  # operations directly in one scope beyond which they are grouped by type
+ALIKE = 3  # scopes of equal structure beside each other from which they are stacked,
+GLANCE = 12  # where there are more boxes beside each other than one sees at a glance
+APART = 8  # scopes of equal structure on devices of their own up to which they stay apart: replicas are compared
+MEMBERS = 40  # scopes in one stack beyond which it holds stacks
 BACKGROUND = ("gradients", "train", "optimizer", "init", "save", "report_uninitialized")
 """Scopes of machinery: closed until asked for (a scope named so, or with a number or name behind it)."""
 _ITEM = {
@@ -46,7 +54,16 @@ class Scope:
     operations: list[str] = field(default_factory=list)
     count: int = 0  # operations at any depth
     devices: Counter[str] = field(default_factory=Counter)
-    kind: str = "scope"  # "scope" | "group" (by type, not by name)
+    kind: str = "scope"  # "scope" | "group" (by type, not by name) | "stack" (scopes of equal structure)
+    alike: int = 1  # scopes that a stack stands for
+
+_NUMBERED = re.compile(r"(.*?)_?(\d*)$", re.DOTALL)
+
+
+def stem_and_number(id: str) -> tuple[str, str]:
+    """("block", "12") of "a/block_12", ("block", "") of "a/block"."""
+    found = _NUMBERED.match(id.rpartition("/")[2])
+    return (found[1], found[2]) if found else (id, "")
 
 
 @dataclass(slots=True)
@@ -67,9 +84,15 @@ class ScopeTree:
         self.scopes: dict[str, Scope] = {"": Scope("", None)}
         self.home: dict[str, str] = {}  # operation -> scope it lies in directly
         self._add_operations()
-        self._group_crowds()
         self._count()
+        self._stack_repeats()
+        self._group_crowds()
         self.edges = list(self._edges())
+        self._places = {name: i for i, name in enumerate(self.nodes)}
+        numbers = {id: i for i, id in enumerate(self.scopes)}
+        self._homes = np.fromiter((numbers[self.home[name]] for name in self.nodes), np.int64, len(self.nodes))
+        ends = [[self._places[end] for end in (edge.source, edge.target)] for edge in self.edges]
+        self._ends = np.asarray(ends, np.int64).reshape(-1, 2)
 
     def _add_operations(self) -> None:
         """NOTE: an operation may have the name of a scope (`W` beside `W/read`): it then lies in that scope."""
@@ -104,8 +127,43 @@ class ScopeTree:
                 continue
             id = f"{scope.id}/{kind}*".lstrip("/")
             scope.scopes.append(id)
-            self.scopes[id] = Scope(id, scope.id, operations=names, kind="group")
+            devices = Counter(self.nodes[name].device for name in names)
+            self.scopes[id] = Scope(id, scope.id, [], names, len(names), devices, "group")
             self.home.update(dict.fromkeys(names, id))
+
+    def _stack_repeats(self) -> None:
+        """Scopes beside each other that differ in a number only, name and structure, get a stack around them."""
+        structure = Structures(self)
+        for scope in [one for one in self.scopes.values() if len(one.scopes) + len(one.operations) > GLANCE]:
+            alike: dict[tuple[str, int], list[str]] = {}
+            for id in scope.scopes:
+                alike.setdefault((stem_and_number(id)[0], structure.of(id)), []).append(id)
+            for (stem, _), ids in alike.items():
+                places = {frozenset(self.scopes[id].devices) for id in ids}
+                if len(ids) >= ALIKE and (len(places) == 1 or len(ids) > APART):
+                    self._stack(scope, stem, sorted(ids, key=natural))
+
+    def _stack(self, parent: Scope, stem: str, ids: list[str]) -> None:
+        """One scope that stands for `ids`; very many are stacked in parts first."""
+        stack = self._stacked(parent, stem, ids)
+        if stack is not None and len(ids) > MEMBERS:
+            size = max(ALIKE, isqrt(len(ids)))
+            for at in range(0, len(ids), size):
+                self._stacked(stack, stem, ids[at:at + size])
+
+    def _stacked(self, parent: Scope, stem: str, ids: list[str]) -> Scope | None:
+        first, last = (stem_and_number(id)[1] or "0" for id in (ids[0], ids[-1]))
+        id = f"{ids[0].rpartition('/')[0]}/{stem}_{first}…{last}".lstrip("/")
+        if id in self.scopes or id in self.nodes:
+            return None
+        gone = set(ids)
+        members = [self.scopes[one] for one in ids]
+        stack = self.scopes[id] = Scope(id, parent.id, ids, [], sum(m.count for m in members),
+                                        sum((m.devices for m in members), Counter()), "stack", len(ids))
+        parent.scopes = [id, *(one for one in parent.scopes if one not in gone)]
+        for member in members:
+            member.parent = id
+        return stack
 
     def _count(self) -> None:
         for name, home in self.home.items():
@@ -129,6 +187,13 @@ class ScopeTree:
                 if source in self.nodes:
                     yield Edge(source, node.name)
 
+    def within(self, id: str) -> Iterable[str]:
+        """The operations at any depth in scope `id`."""
+        scope = self.scopes[id]
+        yield from scope.operations
+        for inner in scope.scopes:
+            yield from self.within(inner)
+
     def children(self, id: str) -> int:
         scope = self.scopes[id]
         return len(scope.scopes) + len(scope.operations)
@@ -141,8 +206,8 @@ class ScopeTree:
             at = self.scopes[at].parent or ""
         return found
 
-    def owners(self, opened: set[str]) -> dict[str, str]:
-        """Operation -> what stands for it in the drawing: itself, or the outermost closed scope around it."""
+    def owners(self, opened: set[str]) -> Owners:
+        """What stands for each operation in the drawing: itself, or the outermost closed scope around it."""
         stands: dict[str, str] = {"": ""}
 
         def outermost(id: str) -> str:
@@ -151,9 +216,15 @@ class ScopeTree:
                 stands[id] = above or ("" if id in opened else id)
             return stands[id]
 
-        closed = {name: outermost(home) for name, home in self.home.items()}
-        alone = Counter(closed.values())
-        return {name: scope if alone[scope] > 1 and scope else name for name, scope in closed.items()}  # one stands for itself
+        numbers = {id: i for i, id in enumerate(self.scopes)}
+        closed = np.asarray([numbers[outermost(id)] for id in self.scopes])[self._homes]
+        alone = np.bincount(closed, minlength=len(numbers))
+        own = len(numbers) + np.arange(len(closed))
+        return Owners(self, np.where((closed > 0) & (alone[closed] > 1), closed, own), self._ends)
+
+    def place(self, name: str) -> int | None:
+        """The place of an operation in the order of the record."""
+        return self._places.get(name)
 
     def default_open(self, budget: int) -> list[str]:
         """Scopes to open at first: level by level, small ones first, while at most `budget` nodes are visible."""
@@ -178,3 +249,45 @@ class ScopeTree:
     def background(id: str) -> bool:
         leaf = id.rpartition("/")[2].lower()
         return leaf.rstrip("_0123456789") in BACKGROUND or leaf.startswith("gradient") or "optimizer" in leaf
+
+
+class Owners:
+    """Who stands for whom: numbers, because a graph has many operations and a drawing few."""
+
+    def __init__(self, tree: ScopeTree, codes: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> None:
+        self._tree, self._codes, self._ends = tree, codes, ends
+        self._ids = [*tree.scopes, *tree.nodes]
+
+    def get(self, name: str) -> str | None:
+        """What stands for operation `name`; None when there is no such operation. One stands for itself."""
+        place = self._tree.place(name)
+        return None if place is None else self._ids[self._codes[place]]
+
+    def visible(self) -> Counter[str]:
+        """What is drawn, and how many operations it stands for, in the order of the record."""
+        codes, first, counts = np.unique(self._codes, return_index=True, return_counts=True)
+        order = np.argsort(first)
+        return Counter({self._ids[code]: int(count) for code, count in zip(codes[order], counts[order])})
+
+    def crossing(self) -> Iterable[tuple[str, str, Edge]]:
+        """Edges between two that are drawn."""
+        ends = self._codes[self._ends]
+        for at in np.flatnonzero(ends[:, 0] != ends[:, 1]):
+            yield self._ids[ends[at, 0]], self._ids[ends[at, 1]], self._tree.edges[at]
+
+
+class Structures:
+    """Scopes numbered by what is in them: types and fan-in of operations in order, and the scopes in them; never names."""
+
+    def __init__(self, tree: ScopeTree) -> None:
+        self._tree = tree
+        self._known: dict[tuple[object, ...], int] = {}
+        self._numbers: dict[str, int] = {}
+
+    def of(self, id: str) -> int:
+        """The same number for scopes of equal structure."""
+        if id not in self._numbers:
+            scope, nodes = self._tree.scopes[id], self._tree.nodes
+            shape = (*((nodes[name].type, len(nodes[name].inputs)) for name in scope.operations), *map(self.of, scope.scopes))
+            self._numbers[id] = self._known.setdefault(shape, len(self._known))
+        return self._numbers[id]

@@ -14,7 +14,7 @@ import numpy as np
 from comm import get_comm_manager
 from comm.base_comm import BaseComm
 
-from workbench.viz.schema import Picture
+from workbench.viz.schema import Picture, plain
 
 __all__ = ["BusySign", "LiveComm", "busy_sign", "pack"]
 
@@ -125,9 +125,10 @@ def _short(value: Any, buffers: list[bytes]) -> Any:
 
 
 def _packed(value: Any, buffers: list[bytes]) -> Any:
+    if isinstance(value, Picture):
+        return _short(plain(value), buffers)
     if is_dataclass(value):
-        made = {one.name: _packed(getattr(value, one.name), buffers) for one in fields(value)}
-        return _short(made, buffers) if isinstance(value, Picture) else made
+        return {one.name: _packed(getattr(value, one.name), buffers) for one in fields(value)}
     if isinstance(value, Mapping):
         return {str(name): _packed(item, buffers) for name, item in value.items()}
     if isinstance(value, np.ndarray) or (isinstance(value, (list, tuple)) and _numbers(value)):

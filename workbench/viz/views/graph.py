@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Hashable, Iterable
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from workbench.core.trace import GraphRecord, Journal, Span
 from workbench.viz.books import Books
@@ -79,7 +80,7 @@ class Graphs(View):
         return wanted or choose_graph(self._taken.values(), self._session)
 
     def _picture(self, record: GraphRecord, params: GraphParameters) -> GraphPicture:
-        known = (record.key, params.opened, params.closed)
+        known = (record.key, params.opened, params.closed, params.shown)
         picture = self._pictures.get(known)
         if picture is None or picture.record is not record:
             picture = self._pictures[known] = GraphPicture(record, self._tree(record))
@@ -87,6 +88,7 @@ class Graphs(View):
                 picture.expand(scope)
             for scope in params.closed:
                 picture.collapse(scope)
+            picture.reveal(params.shown)
             picture.view()
             if len(self._pictures) > DRAWN:
                 self._pictures.popitem(last=False)
@@ -112,7 +114,8 @@ class Graphs(View):
         record = self._chosen(params)
         if record is None:
             return None
-        return record.key, self._taking, params.opened, params.closed, self._timed(record).version
+        scopes = params.opened, params.closed, params.shown
+        return record.key, self._taking, scopes, params.chosen, params.search, self._timed(record).version
 
     def whole(self, params: Any) -> GraphView | None:
         record = self._chosen(params)
@@ -121,21 +124,41 @@ class Graphs(View):
         picture = self._picture(record, params)
         view = picture.view()
         stats = picture.stats(self._timed(record).milliseconds)
-        return GraphView(view.key, view.dot, view.nodes, view.devices, stats, view.note)
+        return replace(view, dot=picture.dot(), stats=stats)
 
     def delta(self, sent: Any, params: Any) -> tuple[GraphUpdate | None, Any]:
         version = self.version(params)
         record = self._chosen(params)
-        if record is None or (sent is not None and version == sent[0]):
+        if record is None or (sent is not None and version == sent.version):
             return None, sent
         picture = self._picture(record, params)
-        view = picture.view()
-        dot, choices = sent[1:] if sent is not None else ("", None)
+        view, had = picture.view(), sent or _NOTHING
+        drawing = Picture(view.nodes, view.edges, view.devices)
+        moved = drawing != had.drawing
         stats = picture.stats(self._timed(record).milliseconds)
-        drawing = Picture(view.dot, view.nodes, view.devices) if dot != view.dot else None
-        graphs = self._choices if choices != self._choices else None
-        times = [stats.get(node.id) for node in view.nodes]
-        return GraphUpdate(view.key, drawing, times, view.note, graphs), (version, view.dot, self._choices)
+        made = GraphUpdate(view.key, None, [stats.get(node.id) for node in view.nodes], view.note)
+        if moved:
+            made.picture = drawing
+        if had.choices != self._choices:
+            made.graphs = self._choices
+        if params.chosen and (moved or had.chosen != params.chosen):
+            made.details = picture.details(params.chosen)
+        if params.search and (moved or had.search != params.search):
+            made.found = picture.search(params.search)
+        return made, _Sent(version, drawing, self._choices, params.chosen, params.search)
+
+
+class _Sent(NamedTuple):
+    """What a watcher has."""
+
+    version: Hashable = None
+    drawing: Picture | None = None
+    choices: list[GraphChoice] | None = None
+    chosen: str = ""
+    search: str = ""
+
+
+_NOTHING = _Sent()
 
 
 class _Times:

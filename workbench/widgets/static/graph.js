@@ -30,8 +30,8 @@ export default {
     let drawn = null;
     let shapes = new Map();
 
-    const words = (node, value) => [node.kind === 'scope' ? `scope ${node.title}` : node.title,
-      Number.isFinite(value) ? duration(value) : ''].filter(Boolean).join('\n');
+    const words = (node, value) => [node.kind === 'scope' ? `scope ${node.id}, ${node.count} operations` : `${node.id}: ${node.type}`,
+      node.device ? `on ${shortDevice(node.device)}` : '', value > 0 ? duration(value) : ''].filter(Boolean).join('\n');
 
     const insert = () => {
       drawn = model.get('svg');
@@ -46,7 +46,7 @@ export default {
         const scope = cluster || node?.kind === 'scope';
         group.setAttribute('tabindex', '-1');
         group.setAttribute('role', scope ? 'button' : 'img');
-        group.setAttribute('aria-label', cluster ? `scope ${group.dataset.id}, open` : words(node ?? { title: group.dataset.id }));
+        group.setAttribute('aria-label', cluster ? `scope ${group.dataset.id}, open` : node ? words(node) : group.dataset.id);
         if (scope) group.setAttribute('aria-expanded', String(cluster));
         if (!cluster) shapes.set(group.dataset.id, group);
       }
@@ -76,10 +76,7 @@ export default {
         if (!shape) return;
         const value = values[i];
         shape.style.setProperty('--wb-strength', `${(FAINT + (STRONG - FAINT) * ((value > 0 ? value : 0) / most)).toFixed(1)}%`);
-        const text = words(node, value);
-        shape.setAttribute('aria-label', text);
-        const title = shape.querySelector(':scope > title');
-        if (title) title.textContent = text;
+        shape.setAttribute('aria-label', words(node, value));
       });
     };
 

@@ -3,8 +3,8 @@ import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application'
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { Widget } from '@lumino/widgets';
 
-import { steps } from '../kit/text';
-import { ILive } from '../live';
+import { steps } from './kit/text';
+import { ILive } from './live';
 
 class StatusItem extends Widget {
   constructor(

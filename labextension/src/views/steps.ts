@@ -1,8 +1,9 @@
 /** The work of every task step by step: one line each, with median and 95th percentile. */
 import { Chart, CROWDED } from '../chart';
-import { StepView } from '../contract';
 import { duration, shortTask } from '../kit/text';
-import { Section } from './section';
+import { Section } from '../kit/section';
+import { defineView } from '../kit/view';
+import type { Snapshot } from '../store';
 
 /** Tasks in the legend; more would push everything else off the screen. */
 const LISTED = 12;
@@ -14,7 +15,8 @@ export class StepsSection extends Section {
     this.body.append(this._chart.node, this._legend);
   }
 
-  show(view: StepView | null, lost: Set<string>): void {
+  show(snapshot: Snapshot, lost: Set<string>): void {
+    const view = snapshot.steps;
     const tasks = view?.tasks ?? [];
     this.note(tasks.length ? '' : 'No step has finished yet.');
     const lines = tasks.map(task => ({
@@ -72,3 +74,5 @@ export class StepsSection extends Section {
   });
   private _legend = document.createElement('ul');
 }
+
+defineView({ id: 'steps', topic: 'steps', wide: false, make: () => new StepsSection() });

@@ -1,9 +1,11 @@
 /** Loss, accuracy and every other recorded series: one small chart each. */
 import { Chart } from '../chart';
-import { Series, SeriesView } from '../contract';
+import { Series } from '../contract';
 import { INKS } from '../kit/colour';
 import { format } from '../kit/text';
-import { Section } from './section';
+import { Section } from '../kit/section';
+import { defineView } from '../kit/view';
+import type { Snapshot } from '../store';
 
 interface Cell {
   node: HTMLElement;
@@ -17,7 +19,8 @@ export class LossSection extends Section {
     this.body.classList.add('wb-Loss-cells');
   }
 
-  show(view: SeriesView | null): void {
+  show(snapshot: Snapshot): void {
+    const view = snapshot.series;
     const series = view?.series ?? [];
     this.note(
       series.length
@@ -71,3 +74,5 @@ export class LossSection extends Section {
 
   private _cells = new Map<string, Cell>();
 }
+
+defineView({ id: 'series', topic: 'series', wide: false, make: () => new LossSection() });

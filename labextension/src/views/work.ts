@@ -1,7 +1,9 @@
 /** Where a step of each task goes: work, transfer, input, waiting and for whom; what it costs the others. */
 import { Straggler, StragglerView } from '../contract';
 import { duration, format, shortTask } from '../kit/text';
-import { Section } from './section';
+import { Section } from '../kit/section';
+import { defineView } from '../kit/view';
+import type { Snapshot } from '../store';
 
 const PARTS = [
   ['median_ms', 'work', 'works'],
@@ -47,10 +49,12 @@ export class StragglerSection extends Section {
       })
     );
     this.body.append(table, this._more, this._keys);
+    this._draw();
   }
 
   /** `lost` tasks are marked; whom the verdict names is marked too, in words. */
-  show(view: StragglerView | null, lost: Set<string>): void {
+  show(snapshot: Snapshot, lost: Set<string>): void {
+    const view = snapshot.stragglers;
     if (view !== this._view || [...lost].join() !== [...this._lost].join()) {
       this._view = view;
       this._lost = lost;
@@ -122,3 +126,5 @@ function part(name: string): HTMLElement {
 function cell(text: string): HTMLTableCellElement {
   return Object.assign(document.createElement('td'), { textContent: text });
 }
+
+defineView({ id: 'work', topic: 'work', wide: false, make: () => new StragglerSection() });

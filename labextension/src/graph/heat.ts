@@ -1,0 +1,76 @@
+/** By what the nodes of a graph are coloured. */
+import type { GraphState } from '../contract';
+import { FAMILIES, NEUTRAL } from '../kit/colour';
+import { bytes, duration } from '../kit/text';
+
+export type By = 'device' | 'time' | 'bytes' | 'kind';
+
+export const CHOICES: [By, string][] = [
+  ['device', 'Device and time'],
+  ['time', 'Time'],
+  ['bytes', 'Bytes sent on'],
+  ['kind', 'Kind of operation']
+];
+
+export interface Heat {
+  colours: string[];
+  /** 0 to 1, by the part of the largest. */
+  heat: number[];
+  /** What the colours mean, and what the strength. */
+  legend: [string, string][];
+  hint: string;
+}
+
+const WARM = '#c2410c';
+
+export function heatOf(graph: GraphState, by: By): Heat {
+  const devices = new Map(graph.devices.map(device => [device.name, device.color]));
+  const times = graph.nodes.map(node => graph.stats[node.id] ?? 0);
+  if (by === 'device') {
+    const legend = graph.devices.map(device => [device.name, device.color] as [string, string]);
+    const colours = graph.nodes.map(node => devices.get(node.device) ?? NEUTRAL);
+    return { colours, heat: parts(times), legend, hint: 'stronger colour: more time' };
+  }
+  if (by === 'kind') {
+    const names = [...new Set(graph.nodes.filter(node => !node.open).map(node => node.form))];
+    const legend = names.map(name => [WORDS[name] ?? name, FAMILIES[name] ?? NEUTRAL] as [string, string]);
+    return {
+      colours: graph.nodes.map(node => FAMILIES[node.form] ?? NEUTRAL),
+      heat: graph.nodes.map(() => 0.5),
+      legend,
+      hint: ''
+    };
+  }
+  const values = by === 'time' ? times : sent(graph);
+  const most = Math.max(0, ...values);
+  const words = by === 'time' ? duration(most) : bytes(most);
+  return {
+    colours: values.map(value => (value ? WARM : NEUTRAL)),
+    heat: parts(values),
+    legend: [],
+    hint: `strongest colour: ${words}`
+  };
+}
+
+const WORDS: Record<string, string> = {
+  op: 'computes',
+  recv: 'receives',
+  send: 'sends',
+  mixed: 'scope over devices',
+  stack: 'repeats'
+};
+
+function parts(values: number[]): number[] {
+  const most = Math.max(1e-9, ...values);
+  return values.map(value => value / most);
+}
+
+/** Bytes that leave each node towards visible ones. */
+function sent(graph: GraphState): number[] {
+  const sums = graph.nodes.map(() => 0);
+  const { sources, nbytes } = graph.edges;
+  for (let k = 0; k < nbytes.length; k++) {
+    sums[sources[k]] += nbytes[k];
+  }
+  return sums;
+}

@@ -1,0 +1,78 @@
+/** Everything known about one node, beside the graph: facts, cost, the line of the program, what flows in and out. */
+import type { GraphState, NodeDetails, NodeLink } from '../contract';
+import { duration, format } from '../kit/text';
+import { button } from '../kit/section';
+
+export interface Links {
+  go(id: string): void;
+  jump(source: string): void;
+  close(): void;
+}
+
+export class Pane {
+  readonly node = document.createElement('aside');
+
+  constructor(private _links: Links) {
+    this.node.className = 'wb-Pane';
+    this.node.setAttribute('aria-label', 'Chosen node');
+    this.node.hidden = true;
+  }
+
+  /** `details` of a node of `graph`; null while they are on their way. */
+  show(id: string, details: NodeDetails | null, graph: GraphState | null): void {
+    this.node.hidden = !id;
+    const time = graph?.stats[id];
+    const shown = `${id} ${details?.id} ${time === undefined ? '' : format(time, 2)}`;
+    if (shown === this._shown && details === this._details) {
+      return;
+    }
+    [this._shown, this._details] = [shown, details];
+    const head = document.createElement('header');
+    const close = button('×', 'Close', () => this._links.close());
+    head.append(Object.assign(document.createElement('b'), { textContent: id }), close);
+    this.node.replaceChildren(head, ...(details?.id === id ? this._body(details, graph, time) : []));
+  }
+
+  private _body(details: NodeDetails, graph: GraphState | null, time?: number): HTMLElement[] {
+    const list = document.createElement('dl');
+    const fact = (name: string, value: string | Node) => {
+      const shown = document.createElement('dd');
+      shown.append(value);
+      list.append(Object.assign(document.createElement('dt'), { textContent: name }), shown);
+    };
+    for (const { name, value } of details.facts) {
+      fact(name, name === 'Built at' && details.source ? this._source(details.source) : value);
+    }
+    if (time !== undefined) {
+      const whole = Object.values(graph?.stats ?? {}).reduce((sum, one) => sum + one, 0);
+      fact('Newest step', `${duration(time)}, ${format((100 * time) / (whole || 1), 2)} % of what is drawn`);
+    }
+    const more = Object.assign(document.createElement('p'), { textContent: `and ${details.more} more`, hidden: !details.more });
+    return [list, ...this._flows('Inputs', details.inputs), ...this._flows('Outputs', details.outputs), more];
+  }
+
+  private _source(source: string): HTMLButtonElement {
+    return button(source.replace(/^.*[\\/](?=[^\\/]+$)/, ''), `Go to ${source}`, () => this._links.jump(source));
+  }
+
+  private _flows(title: string, links: NodeLink[]): HTMLElement[] {
+    if (!links.length) {
+      return [];
+    }
+    const list = document.createElement('ul');
+    list.append(
+      ...links.map(({ id, text }) => {
+        const item = document.createElement('li');
+        item.append(
+          button(id, `Show ${id}`, () => this._links.go(id)),
+          Object.assign(document.createElement('span'), { textContent: text })
+        );
+        return item;
+      })
+    );
+    return [Object.assign(document.createElement('h4'), { textContent: title }), list];
+  }
+
+  private _shown = '';
+  private _details: NodeDetails | null = null;
+}

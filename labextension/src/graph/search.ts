@@ -1,0 +1,107 @@
+/** Finding a node by a part of its name or type: hits below the field, arrows and Enter go to one. */
+import type { Found } from '../contract';
+
+export interface Seeker {
+  /** The text changed. */
+  search(text: string): void;
+  go(id: string): void;
+}
+
+const PAUSE = 150; // milliseconds without a key before the kernel is asked
+
+export class Search {
+  readonly node = document.createElement('div');
+
+  constructor(private _seeker: Seeker) {
+    this.node.className = 'wb-Search';
+    this._field.type = 'search';
+    this._field.placeholder = 'Find…';
+    this._field.setAttribute('role', 'combobox');
+    this._field.setAttribute('aria-label', 'Find an operation by name or type');
+    this._field.setAttribute('aria-autocomplete', 'list');
+    this._hits.setAttribute('role', 'listbox');
+    this._hits.setAttribute('aria-label', 'Found');
+    this._hits.hidden = true;
+    this.node.append(this._field, this._hits);
+    this._field.addEventListener('input', () => this._typed());
+    this._field.addEventListener('keydown', event => this._key(event));
+    this._field.addEventListener('blur', () => (this._hits.hidden = true));
+    this._field.addEventListener('focus', () => (this._hits.hidden = !this._hits.childElementCount));
+    this._hits.addEventListener('pointerdown', event => {
+      event.preventDefault();
+      this._take((event.target as Element).closest<HTMLElement>('[data-id]')?.dataset.id);
+    });
+  }
+
+  get text(): string {
+    return this._field.value.trim();
+  }
+
+  /** An answer; one to an older question is not shown. */
+  show(found: Found | null): void {
+    if (!found || found === this._shown || found.asked !== this.text) {
+      return;
+    }
+    this._shown = found;
+    this._at = -1;
+    const rows = found.hits.map(({ id, text }) => {
+      const row = document.createElement('li');
+      row.dataset.id = id;
+      row.setAttribute('role', 'option');
+      row.append(id, Object.assign(document.createElement('span'), { textContent: text }));
+      return row;
+    });
+    const words = found.more
+      ? `and ${found.more.toLocaleString('en')} more`
+      : rows.length
+        ? ''
+        : `Nothing is called “${found.asked}”.`;
+    const last = Object.assign(document.createElement('li'), {
+      textContent: words,
+      className: 'wb-Search-more',
+      hidden: !words
+    });
+    this._hits.replaceChildren(...rows, last);
+    this._hits.hidden = document.activeElement !== this._field;
+  }
+
+  private _typed(): void {
+    clearTimeout(this._timer);
+    if (!this.text) {
+      this._hits.replaceChildren();
+      this._hits.hidden = true;
+    }
+    this._timer = setTimeout(() => this._seeker.search(this.text), PAUSE);
+  }
+
+  private _key(event: KeyboardEvent): void {
+    const rows = [...this._hits.querySelectorAll<HTMLElement>('[data-id]')];
+    const move = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (move && rows.length) {
+      this._at = (this._at + move + rows.length) % rows.length;
+      rows.forEach((row, i) => row.setAttribute('aria-selected', String(i === this._at)));
+      rows[this._at].scrollIntoView({ block: 'nearest' });
+    } else if (event.key === 'Enter') {
+      this._take(rows[Math.max(0, this._at)]?.dataset.id);
+    } else if (event.key === 'Escape') {
+      this._hits.hidden = true;
+    } else {
+      return;
+    }
+    event.preventDefault();
+    event.stopPropagation();
+  }
+
+  private _take(id: string | undefined): void {
+    if (id) {
+      this._hits.hidden = true;
+      this._seeker.go(id);
+    }
+  }
+
+  private _field = document.createElement('input');
+  private _hits = document.createElement('ul');
+  private _shown: Found | null = null;
+  private _at = -1;
+  private _timer: ReturnType<typeof setTimeout> | undefined;
+}

@@ -1,0 +1,33 @@
+/** How large a node is drawn, from its words alone. */
+import type { GraphNode } from '../contract';
+import { count } from '../kit/text';
+
+export const FONT = 11;
+const NARROWEST = 44;
+const WIDEST = 190;
+const PADDING = 18;
+
+/** The last part of its name. */
+export function labelOf(node: GraphNode): string {
+  return node.id.slice(node.id.lastIndexOf('/') + 1);
+}
+
+/** What stands below the name: the size of a scope, the type of an operation that is not named after it. */
+export function secondOf(node: GraphNode): string {
+  if (node.kind === 'scope') {
+    return node.alike > 1
+      ? `${node.alike} × ${count(Math.round(node.count / node.alike), 'operation')}`
+      : count(node.count, 'operation');
+  }
+  const plain = (text: string) => text.toLowerCase().replace(/[_\d]/g, '');
+  const [label, type] = [plain(labelOf(node)), plain(node.type)];
+  return label.startsWith(type) || type.startsWith(label) ? '' : node.type;
+}
+
+/** `measure` gives the width of a text at FONT pixels. */
+export function sizeOf(node: GraphNode, measure: (text: string) => number): { width: number; height: number } {
+  const second = node.open ? '' : secondOf(node);
+  const words = Math.max(measure(labelOf(node)), 0.9 * measure(second));
+  const width = Math.min(WIDEST, Math.max(NARROWEST, Math.ceil((words + PADDING) / 4) * 4));
+  return { width: node.open ? width + 30 : width, height: second ? 38 : 26 };
+}

@@ -1,0 +1,37 @@
+/** What a view is: a topic, a place in the panel and a section that shows it. A new view is one file in views/ that registers itself. */
+import type { Parameters, Topic } from '../contract';
+import type { Snapshot } from '../store';
+import type { Section } from './section';
+
+/** What a view may ask of those around it. */
+export interface Context {
+  /** Hear of the view's topic with these parameters from now on. */
+  ask<T extends Topic>(topic: T, parameters: Parameters[T]): void;
+  /** Show a line of the user's program, "file:line". */
+  jump(source: string): void;
+}
+
+/** The section of a view: `show` is called when something of the snapshot changed, never more than once per repaint. */
+export interface Shown extends Section {
+  show(snapshot: Snapshot, lost: Set<string>): void;
+  /** The theme changed: canvases read their colours again. */
+  restyle?(): void;
+  /** Seconds that a layout may take. */
+  deadline?: number;
+  dispose?(): void;
+}
+
+export interface ViewKind {
+  id: string;
+  topic: Topic;
+  /** Wide views stand beside the others where there is room. */
+  wide: boolean;
+  make(context: Context): Shown;
+}
+
+/** In the order in which they stand in the panel. */
+export const VIEWS: ViewKind[] = [];
+
+export function defineView(kind: ViewKind): void {
+  VIEWS.push(kind);
+}

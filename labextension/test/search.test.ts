@@ -1,0 +1,57 @@
+import { beforeEach, describe, expect, it, vi } from 'vitest';
+import { Search } from '../src/graph/search';
+
+function typed(search: Search, text: string): HTMLInputElement {
+  const field = search.node.querySelector('input')!;
+  field.focus();
+  field.value = text;
+  field.dispatchEvent(new Event('input'));
+  return field;
+}
+
+describe('search', () => {
+  const asked = vi.fn();
+  const gone = vi.fn();
+  let search: Search;
+
+  beforeEach(() => {
+    vi.useFakeTimers();
+    asked.mockReset();
+    gone.mockReset();
+    search = new Search({ search: asked, go: gone });
+    document.body.replaceChildren(search.node);
+  });
+
+  it('asks once when the typing pauses', () => {
+    typed(search, 'mat');
+    typed(search, 'matmul ');
+    vi.advanceTimersByTime(200);
+    expect(asked.mock.calls).toEqual([['matmul']]);
+  });
+
+  it('goes to a hit with arrows and Enter, and shows names as text', () => {
+    const field = typed(search, 'a');
+    search.show({
+      asked: 'a',
+      hits: [
+        { id: '<img src=x>', text: 'add' },
+        { id: 'b/add', text: 'add' }
+      ],
+      more: 3
+    });
+    expect(search.node.querySelector('img')).toBeNull();
+    for (const key of ['ArrowDown', 'ArrowDown', 'Enter']) {
+      field.dispatchEvent(new KeyboardEvent('keydown', { key }));
+    }
+    expect(gone.mock.calls).toEqual([['b/add']]);
+    expect(search.node.textContent).toContain('and 3 more');
+  });
+
+  it('leaves an answer to an older question aside, and says when nothing was found', () => {
+    typed(search, 'abc');
+    search.show({ asked: 'ab', hits: [{ id: 'ab', text: '' }], more: 0 });
+    expect(search.node.querySelectorAll('li')).toHaveLength(0);
+    search.show({ asked: 'abc', hits: [], more: 0 });
+    expect(search.node.textContent).toBe('Nothing is called “abc”.');
+  });
+});

@@ -1,0 +1,111 @@
+"""One operation or scope in words: what it is, where, from which line of the program, what flows; and finding one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from workbench.core.trace import NodeRecord
+from workbench.viz.palette import natural, short_device
+from workbench.viz.schema import Fact, Found, NodeDetails, NodeLink
+from workbench.viz.scopes import Edge, ScopeTree, tensor_bytes
+from workbench.viz.units import amount
+
+__all__ = ["form_of", "operation_details", "scope_details", "search", "title"]
+
+LISTED = 40  # inputs and outputs, and hits
+TYPES = 6  # types of operations that a scope names
+
+
+def form_of(record: NodeRecord) -> str:
+    """How an operation is drawn."""
+    kind = record.type.lower()
+    if kind in ("send", "recv"):
+        return kind
+    for word, form in (
+        ("placeholder", "placeholder"),
+        ("argument", "placeholder"),
+        ("const", "constant"),
+        ("variable", "variable"),
+    ):
+        if kind.startswith(word):
+            return form
+    return "op"
+
+
+def tensor(output: tuple[str, tuple[int | None, ...] | None]) -> str:
+    """"float32[?, 784]"."""
+    dtype, shape = output
+    return f"{dtype}[{'?' if shape is None else ', '.join('?' if d is None else str(d) for d in shape)}]"
+
+
+def title(record: NodeRecord) -> str:
+    """What the tooltip of an operation says, a fact a line."""
+    shapes = ", ".join(map(tensor, record.outputs))
+    lines = [
+        f"{record.name}: {record.type}",
+        f"gives {shapes}" if shapes else "",
+        f"on {short_device(record.device)}" if record.device else "not placed yet",
+        f"requested: {record.request}" if record.request else "",
+        f"built at {record.source}" if record.source else "",
+    ]
+    return "\n".join(filter(None, lines))
+
+
+def operation_details(tree: ScopeTree, id: str) -> NodeDetails:
+    record = tree.nodes[id]
+    nbytes = sum(tensor_bytes(*output) for output in record.outputs)
+    asked = f", asked for: {record.request}" if record.request else ", chosen by the placer" if record.device else ""
+    facts = [
+        Fact("Type", record.type),
+        Fact("Gives", ", ".join(map(tensor, record.outputs)) or "nothing"),
+        Fact("Bytes", amount(nbytes) if nbytes else "none"),
+        Fact("Device", short_device(record.device) + asked),
+        Fact("Keeps state", "yes, from step to step" if record.stateful else "no"),
+        Fact("Built at", record.source or "unknown"),
+    ]
+    inputs = [NodeLink(edge.source, _flow(tree, edge)) for edge in tree.edges if edge.target == id]
+    outputs = [NodeLink(edge.target, _flow(tree, edge)) for edge in tree.edges if edge.source == id]
+    return _answer(id, "op", facts, record.source, inputs, outputs)
+
+
+def scope_details(tree: ScopeTree, id: str) -> NodeDetails:
+    scope = tree.scopes[id]
+    inside = dict.fromkeys(tree.within(id))
+    types = Counter(tree.nodes[name].type for name in inside)
+    named = ", ".join(f"{count:,} {kind}" for kind, count in types.most_common(TYPES))
+    facts = [Fact("Holds", f"{scope.count:,} operations: {named}" + (", …" if len(types) > TYPES else ""))]
+    if scope.alike > 1:
+        facts.append(Fact("Repeats", f"{scope.alike} blocks of the same structure"))
+    facts += [Fact("Device", f"{count:,} on {short_device(device)}") for device, count in scope.devices.most_common()]
+    flows = [edge for edge in tree.edges if (edge.source in inside) != (edge.target in inside)]
+    inputs = _once(NodeLink(edge.source, _flow(tree, edge)) for edge in flows if edge.target in inside)
+    outputs = _once(NodeLink(edge.target, _flow(tree, edge)) for edge in flows if edge.source in inside)
+    return _answer(id, "scope", facts, "", inputs, outputs)
+
+
+def _once(links: Iterable[NodeLink]) -> list[NodeLink]:
+    return list({link.id: link for link in links}.values())
+
+
+def _answer(id: str, kind: str, facts: list[Fact], source: str, inputs: list[NodeLink], outputs: list[NodeLink]) -> NodeDetails:
+    unlisted = max(0, len(inputs) - LISTED) + max(0, len(outputs) - LISTED)
+    return NodeDetails(id, kind, facts, source, inputs[:LISTED], outputs[:LISTED], unlisted)
+
+
+def _flow(tree: ScopeTree, edge: Edge) -> str:
+    if edge.index < 0:
+        return "control: runs after"
+    outputs = tree.nodes[edge.source].outputs
+    return tensor(outputs[edge.index]) if edge.index < len(outputs) else ""
+
+
+def search(tree: ScopeTree, text: str) -> Found:
+    """Operations and scopes whose name or type contains `text`; whose last part begins with it, then the shortest, first."""
+    word = text.strip().lower()
+    if not word:
+        return Found(text, [], 0)
+    hits = [NodeLink(id, f"{scope.count:,} operations") for id, scope in tree.scopes.items() if word in id.lower()]
+    hits += [NodeLink(name, node.type) for name, node in tree.nodes.items() if word in f"{name} {node.type}".lower()]
+    hits.sort(key=lambda hit: (not hit.id.rpartition("/")[2].lower().startswith(word), hit.id.count("/"), natural(hit.id)))
+    return Found(text, hits[:LISTED], max(0, len(hits) - LISTED))
