@@ -1,4 +1,5 @@
 """workbench: build a dataflow graph, train it on a Dask cluster, and see it live."""
+import difflib as _difflib
 import importlib as _importlib
 from typing import Any as _Any
 
@@ -472,7 +473,9 @@ LAZY = {
 
 def __getattr__(name: str) -> _Any:
     if name not in LAZY:
-        raise AttributeError(f"module 'workbench' has no attribute {name!r}")
+        near = [] if name.startswith("_") else _difflib.get_close_matches(name, __dir__(), 3)
+        raise AttributeError(f"module 'workbench' has no attribute {name!r}" + (
+            f"; did you mean {', '.join(near)}?" if near else ""), name=name, obj=None)
     return globals().setdefault(name, getattr(_importlib.import_module(LAZY[name]), name))
 
 

@@ -75,10 +75,21 @@ class Training:
         known = {name: getattr(before, name) for name in ("loss", "accuracy") if getattr(record, name) is None}
         self.progress = replace(record, **known)
 
+    @property
+    def state(self) -> str:
+        """ "running", "failed", "stopped" or "finished"."""
+        return "running" if self.running else "failed" if self._error else "stopped" if self.stopped else "finished"
+
+    @property
+    def failed(self) -> str:
+        """Why it failed, one line; "" when it did not."""
+        error = self._error
+        return f"{type(error).__name__}: {error}".partition("\n")[0] if error is not None and not self.running else ""
+
     def __repr__(self) -> str:
-        now = self.progress
-        state = "running" if self.running else "failed" if self._error else "stopped" if self.stopped else "finished"
+        now, state = self.progress, self.state
         values = [f"{name} {value:.4g}" for name, value in (("loss", now.loss), ("accuracy", now.accuracy))
                   if value is not None]
         where = f"step {now.step} of {now.steps}" if now.steps else "no step yet"
-        return f"<Training {state}: {where}" + "".join(f", {value}" for value in values) + ">"
+        return f"<Training {state}: {where}" + "".join(f", {value}" for value in values) + (
+            f": {self.failed}>" if self.failed else ">")

@@ -23,6 +23,7 @@ from workbench.core.trace import Journal, journal
 from workbench.viz.contract import digest
 from workbench.viz.hub import Hub, hub_of
 from workbench.viz.schema import VERSION, Answer, Hello, Update
+from workbench.widgets import displays, tracebacks
 from workbench.widgets.commands import carry_out
 from workbench.widgets.wire import LiveComm, busy_sign, pack
 
@@ -99,6 +100,8 @@ class Bridge:
             shell = get_ipython()
             if shell is not None:
                 busy_sign.watch(shell)
+                displays.install(shell)
+                tracebacks.install(shell)
             self.running = True
         self._hub.attach(self)
 

@@ -2,11 +2,22 @@
 from __future__ import annotations
 
 import threading
+import weakref
+from typing import Protocol
 
 from workbench import errors
 from workbench.core.trace import Journal, journal
 
 __all__ = ["Gate", "gate"]
+
+
+PATIENCE = 0.5      # seconds
+
+
+class Cancellable(Protocol):
+    """What runs steps; `cancel` ends those that are inside, from any thread."""
+
+    def cancel(self) -> None: ...
 
 
 class Gate:
@@ -21,6 +32,7 @@ class Gate:
         self._before = "ready"
         self.closed = False          # read without the lock by enter()
         self.stopped = False
+        self._inside: weakref.WeakSet[Cancellable] = weakref.WeakSet()
 
     def enter(self) -> None:
         """Return at once when open; block while paused; raise CancelledError once after `stop`."""
@@ -32,9 +44,23 @@ class Gate:
             while self.closed and not self.stopped:
                 self._changed.wait(0.5)      # wakes regularly so that Ctrl-C is seen on every platform
             if self.stopped:
-                self.stopped = self.closed = False
-                self._journal.set_status(state="stopped", cause="stopped by the user", fix="run again to go on")
-                raise errors.CancelledError("Session.run: stopped by the user; run again to go on")
+                raise self._met()
+
+    def _met(self) -> errors.CancelledError:
+        self.stopped = self.closed = False
+        self._journal.set_status(state="stopped", cause="stopped by the user", fix="run again to go on")
+        return errors.CancelledError("Session.run: stopped by the user; run again to go on")
+
+    def member(self, runner: Cancellable) -> None:
+        """Steps of `runner` are cancelled when they go on after a stop; it is forgotten when nobody holds it."""
+        self._inside.add(runner)
+
+    def ended(self, error: BaseException) -> BaseException:
+        """What to raise for a step that ended with `error`: that it was stopped, where a stop had cancelled it."""
+        if not (self.stopped and isinstance(error, errors.CancelledError)):
+            return error
+        with self._changed:
+            return self._met() if self.stopped else error
 
     def pause(self) -> None:
         """Hold every session of this process before its next step; returns at once."""
@@ -52,10 +78,19 @@ class Gate:
         self._journal.set_status(state=self._before if self._before != "paused" else "ready")
 
     def stop(self) -> None:
-        """Make the next (or the currently waiting) step raise CancelledError."""
+        """Make the next (or the currently waiting) step raise CancelledError; a step that goes on for `PATIENCE` seconds,
+        in an endless loop say, is cancelled."""
         with self._changed:
             self.stopped = self.closed = True
             self._changed.notify_all()
+        later = threading.Timer(PATIENCE, self._cancel)
+        later.daemon = True
+        later.start()
+
+    def _cancel(self) -> None:
+        if self.stopped:
+            for runner in list(self._inside):
+                runner.cancel()
 
 
 gate = Gate(journal)

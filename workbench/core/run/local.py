@@ -19,6 +19,7 @@ from workbench.core.device.interface import device_types, type_of
 from workbench.core.kernels.options import KernelOptions, using
 from workbench.core.run.crew import Crew, Hands, core_count
 from workbench.core.run.driver import StepRun, nodes_of, run_error
+from workbench.core.run.gate import gate
 from workbench.core.run.interrupts import interruptible
 from workbench.core.run.pool import Arenas, InstancePool
 from workbench.core.run.rendezvous import LocalRendezvous, task_of
@@ -100,6 +101,7 @@ class _Direct:
         self.plan, self.pools, self._used = pool.plan, [pool], used
         self.nbytes = pool.plan.arena_bytes
         self._pool, self._contexts = pool, pool.plan.contextual
+        gate.member(pool)
 
     def run(self, feeds: Sequence[Any], step: int, traced: bool = False, deadline: float | None = None,
             journal: trace.Journal | None = None) -> Sequence[Any]:
@@ -136,7 +138,7 @@ class _Direct:
                 results = instance.run(*feeds)
         except BaseException as error:
             self._pool.abandon(instance)
-            shown = run_error(self.plan, error)
+            shown = gate.ended(run_error(self.plan, error))
             if shown is error:
                 raise
             raise shown from error
@@ -152,20 +154,33 @@ class _Threads:
         self.plans, self.backend, self.fetches = plans, backend, fetches
         self.pools = [InstancePool(plan, backend.container, part.device, backend.arenas) for part, plan in plans]
         self.nbytes = sum(plan.arena_bytes for _, plan in plans)
+        self._steps: weakref.WeakSet[_Step] = weakref.WeakSet()      # that are running
+        gate.member(self)
         self._nodes = [nodes_of(plan) for _, plan in plans]
 
     def run(self, feeds: Sequence[Any], step: int, traced: bool = False, deadline: float | None = None,
             journal: trace.Journal | None = None) -> Sequence[Any]:
         state = _Step(len(self.plans), self.fetches, LocalRendezvous(), Hands(self.backend.crew, self.backend.together - 1))
-        # raised between taking an element and noting it, Ctrl-C would lose it: the step is cancelled instead
-        with interruptible(state.interrupt):
-            self._begin(state, feeds, step, traced, journal or self.backend.journal)
-            if deadline is None:
-                self._run(state)
-            else:
-                with _alarm(deadline, lambda: state.stop(_too_late(deadline))):
+        self._steps.add(state)
+        try:
+            # raised between taking an element and noting it, Ctrl-C would lose it: the step is cancelled instead
+            with interruptible(state.interrupt):
+                self._begin(state, feeds, step, traced, journal or self.backend.journal)
+                if deadline is None:
                     self._run(state)
+                else:
+                    with _alarm(deadline, lambda: state.stop(_too_late(deadline))):
+                        self._run(state)
+        except errors.CancelledError as error:
+            raise gate.ended(error) from error
+        finally:
+            self._steps.discard(state)
         return state.results
+
+    def cancel(self) -> None:
+        """End the steps that are running."""
+        for state in list(self._steps):
+            state.interrupt()
 
     def _begin(self, state: _Step, feeds: Sequence[Any], step: int, traced: bool, journal: trace.Journal) -> None:
         executable = self.plans[0][1].executable

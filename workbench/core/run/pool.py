@@ -58,6 +58,13 @@ class InstancePool:
     def __init__(self, plan: Plan, container: Container, device: str, arenas: Arenas) -> None:
         self.plan, self.container, self.device, self.arenas = plan, container, device, arenas
         self._idle: dict[bool, list[Instance]] = {False: [], True: []}
+        self._made: weakref.WeakSet[Instance] = weakref.WeakSet()
+
+    def cancel(self) -> None:
+        """End the loops of the steps that are running; an instance of theirs is not used again."""
+        for instance in list(self._made):
+            if instance.arena.lock.locked():
+                instance.cancelled.set()
 
     def take(self, traced: bool = False) -> Instance:
         """An instance whose arena nobody else uses until `give` or `abandon`."""
@@ -67,7 +74,9 @@ class InstancePool:
         except IndexError:
             memory = self.container.device(self.device).memory
             arena = self.arenas.take(self.plan.arena_bytes, memory, self.plan.title)
-            return Instance(self.plan, self.container, self.device, traced, arena)
+            made = Instance(self.plan, self.container, self.device, traced, arena)
+            self._made.add(made)
+            return made
         return instance if instance.arena.lock.acquire(False) else self._next(instance, traced)
 
     def _next(self, busy: Instance, traced: bool) -> Instance:
@@ -80,7 +89,8 @@ class InstancePool:
     def give(self, instance: Instance) -> None:
         """The step ended well: the next one may have the instance."""
         instance.arena.lock.release()
-        self._idle[instance.traced].append(instance)
+        if not instance.cancelled.is_set():
+            self._idle[instance.traced].append(instance)
 
     def abandon(self, instance: Instance) -> None:
         """The step failed, and nothing of it runs any more: its memory is free, the instance is not used again."""

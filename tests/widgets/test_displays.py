@@ -1,0 +1,134 @@
+"""What a notebook shows of graphs, sessions, trainings and errors, in a shell of IPython without a notebook."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+
+import workbench as wb
+from tests.eventually import eventually
+from workbench import errors
+from workbench.train.background import Training
+from workbench.train.progress import Progress
+from workbench.widgets import displays, tracebacks
+from workbench.widgets.training import TrainingView, bundle
+
+
+@pytest.fixture
+def shell() -> Iterator[InteractiveShell]:
+    made = InteractiveShell()
+    displays.install(made)
+    tracebacks.install(made)
+    yield made
+    made.history_manager.end_session()
+
+
+@pytest.fixture
+def training() -> Iterator[tuple[Training, threading.Event]]:
+    go = threading.Event()
+
+    def records() -> Iterator[Progress]:
+        yield Progress(3, 10, loss=0.5, accuracy=0.25, steps_per_second=7.0)
+        go.wait(30)
+        yield Progress(10, 10, loss=0.125)
+
+    made = Training(records())
+    yield made, go
+    go.set()
+    made.join(30)
+
+
+def seen(training: Training, step: int) -> None:
+    """Wait for a record of the training's thread."""
+    eventually(lambda: training.progress.step >= step)
+
+
+def test_a_graph_says_what_it_holds(shell):
+    with wb.Graph().as_default() as graph:
+        with wb.name_scope("<layer>"[1:-1]):
+            wb.matmul(wb.zeros([2, 3]), wb.zeros([3, 4]))
+        wb.Variable(1.0)
+    data, _ = shell.display_formatter.format(graph)
+    assert "operations, 1 variables" in data["text/html"] and "matmul 1" in data["text/html"]
+    assert "layer" in data["text/html"]
+
+
+def test_a_session_says_what_it_does(shell):
+    with wb.Graph().as_default(), wb.Session() as session:
+        session.run(wb.constant(1.0))
+        data, _ = shell.display_formatter.format(session)
+    assert session.name in data["text/html"] and "operations" in data["text/html"]
+
+
+def test_a_training_is_a_live_widget_with_a_text_beside_it(shell, training):
+    run, _ = training
+    seen(run, 3)
+    data, _ = shell.display_formatter.format(run)
+    assert "application/vnd.jupyter.widget-view+json" in data
+    assert "step 3 of 10" in data["text/html"] and "loss 0.5" in data["text/html"] and "1 s left" in data["text/html"]
+    assert data["text/plain"] == repr(run) == "<Training running: step 3 of 10, loss 0.5, accuracy 0.25>"
+
+
+def test_the_widget_follows_to_the_end(training):
+    run, go = training
+    seen(run, 3)
+    view = TrainingView(run)
+    assert view.bar.value == pytest.approx(0.3) and not view.stop.disabled and view.bar.bar_style == "info"
+    ended = threading.Event()
+    view.stop.observe(lambda change: ended.set(), "disabled")
+    go.set()
+    assert ended.wait(20)
+    assert view.bar.value == 1.0 and view.bar.bar_style == "success" and "<b>Finished</b>" in view.facts.value
+
+
+def test_a_training_that_failed_says_why():
+    def records() -> Iterator[Progress]:
+        yield Progress(2, 9)
+        raise errors.AbortedError("step 2: <worker:1> died; start it again\nand more")
+
+    run = Training(records())
+    with pytest.raises(errors.AbortedError):
+        run.join(20)
+    assert repr(run) == "<Training failed: step 2 of 9: AbortedError: step 2: <worker:1> died; start it again>"
+    assert "&lt;worker:1&gt; died" in bundle(run)["text/html"]
+
+
+def test_a_mistake_is_shown_in_few_lines_at_the_cell_and_line(shell, capsys):
+    shell.run_cell("import workbench as wb\nx = wb.zeros([2, 3])")
+    shell.run_cell("def layer(x):\n    return wb.matmul(x, x)\n\ny = layer(x)", store_history=True)
+    lines = capsys.readouterr().out.strip().splitlines()
+    assert 3 <= len(lines) <= 8, lines
+    assert lines[0].endswith("line 4: y = layer(x)") and lines[1].endswith("line 2: return wb.matmul(x, x)")
+    assert lines[0].startswith("cell In[") and lines[2].startswith("ShapeError: matmul: ")
+    assert lines[-1].startswith("(") and lines[-1].endswith("are folded; %tb shows all)")
+    shell.run_line_magic("tb", "")
+    assert "graph.py" in capsys.readouterr().out
+
+
+def test_where_an_operation_was_built_is_said_as_cell_and_line(shell, capsys):
+    shell.run_cell("import workbench as wb\ng = wb.Graph()\nwith g.as_default():\n    v = wb.Variable(1.0)")
+    shell.run_cell("with g.as_default(), wb.Session() as s:\n    s.run(v)")
+    out = capsys.readouterr().out
+    assert "FailedPreconditionError" in out and "/ipykernel" not in out
+    assert out.startswith("cell In[") and "line 2: s.run(v)" in out
+
+
+def test_an_error_of_others_is_left_alone(shell, capsys):
+    shell.run_cell("1 / 0")
+    assert "ZeroDivisionError" in capsys.readouterr().out
+
+
+def test_a_misspelt_name_is_answered_with_near_ones():
+    with pytest.raises(AttributeError, match="module 'workbench' has no attribute 'matmull'; did you mean matmul"):
+        _ = wb.matmull
+    with pytest.raises(AttributeError, match=r"has no attribute 'qqqqqqqq'$"):
+        _ = wb.qqqqqqqq
+
+
+def test_the_journal_is_short_in_signatures():
+    import inspect
+
+    assert str(inspect.signature(wb.Cluster)).endswith("journal: 'Journal' = journal) -> 'None'")
