@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from workbench import errors
 from workbench.core.trace import journal
 from workbench.io.batches import DataSet
 from workbench.train.mnist import train
@@ -34,3 +35,24 @@ def test_a_run_that_is_ended_early_says_how_far_it_came():
     record = next(record for record in records if record.step > 0)
     records.close()
     assert record.step <= journal.status.step < 1_000_000 and journal.status.of == 1_000_000
+
+
+def poisoned(count: int) -> SimpleNamespace:
+    """Digits that hold a pixel that is no number."""
+    data = digits(count)
+    data.train.images[:, 3] = np.nan
+    return data
+
+
+def test_a_loss_that_is_no_number_ends_the_training_and_names_the_first_operation():
+    with pytest.raises(errors.InvalidArgumentError, match=r"training: the loss is nan at step 1 of 500, first in '.*images' "
+                                                          r"\(placeholder\), built at .*; lower the learning rate"):
+        list(train(poisoned(40), None, steps=500, batch_size=10))
+    status = journal.current()
+    assert (status.state, status.task) == ("failed", "/job:localhost/task:0") and status.what.endswith("images")
+    assert "the loss is nan at step 1 of 500" in status.cause and status.fix.startswith("lower the learning rate")
+
+
+def test_weights_that_grew_beyond_numbers_are_named():
+    with pytest.raises(errors.InvalidArgumentError, match=r"training: the loss is (nan|inf) at step \d+ of 500, first in '"):
+        list(train(digits(40), None, steps=500, batch_size=10, learning_rate=1e30))

@@ -273,12 +273,13 @@ class Journal:
                 self._states.append(StateRecord(now, status.state, status.session, status.what, status.part, status.parts,
                                                 status.step, status.task, status.cause, status.fix))
 
-    def fail(self, session: str, step: int, error: BaseException, task: str = "") -> None:
-        """A step of `session` ended with `error`: the state says so, with its cause and what to do."""
+    def fail(self, session: str, step: int, error: BaseException, task: str = "", what: str = "") -> None:
+        """A step of `session` ended with `error`, at operation `what` if somebody knows: the state says so, with its cause
+        and what to do."""
         cause, _, fix = str(error).partition("\n")[0].partition("; ")
         stopped = type(error).__name__ in ("CancelledError", "KeyboardInterrupt")
         gone = next((record.task for record in self.status.lost if record.task in str(error)), "")
-        self.set_status(state="stopped" if stopped else "failed", session=session, step=step, task=task or gone,
+        self.set_status(state="stopped" if stopped else "failed", session=session, step=step, task=task or gone, what=what,
                         cause=cause or type(error).__name__, fix=fix)
 
     def task(self, task: str, event: str, address: str = "", cause: str = "", fix: str = "") -> None:

@@ -19,6 +19,7 @@ from workbench.nn.initializers import Zeros, glorot_uniform_initializer
 from workbench.nn.scopes import get_variable, variable_scope
 from workbench.nn.variables import Variable, global_variables_initializer
 from workbench.train.background import Training
+from workbench.train.finite import first_not_finite
 from workbench.train.optimizers import GradientDescentOptimizer
 from workbench.train.progress import Progress
 from workbench.train.replicas import Replicas, Tower, replicate
@@ -71,15 +72,20 @@ def train(data: Any, cluster: Any = None, *, mode: str = "async", steps: int = 1
 
 
 def fit(session: Session, replicas: Replicas, data: Any, steps: int = 1000, batch_size: int = 100,
-        checkpoint_dir: str | None = None) -> Iterator[Progress]:
+        checkpoint_dir: str | None = None, stop_at_nan: bool = True) -> Iterator[Progress]:
     """Train `replicas` of a model of your own, whose towers feed (images, labels) and report "accuracy"; variables go on
-    from what they are. Yields Progress; closing the iterator ends training cleanly."""
-    return _Run(session, replicas, data, steps, batch_size).progress(checkpoint_dir)
+    from what they are. Yields Progress; closing the iterator ends training cleanly.
+
+    A loss that is no finite number ends it, unless `stop_at_nan` is False, with an InvalidArgumentError that names the
+    first operation whose value is not finite.
+    """
+    return _Run(session, replicas, data, steps, batch_size, stop_at_nan).progress(checkpoint_dir)
 
 
-def start(session: Session, replicas: Replicas, data: Any, steps: int = 1000, batch_size: int = 100) -> Training:
+def start(session: Session, replicas: Replicas, data: Any, steps: int = 1000, batch_size: int = 100,
+          stop_at_nan: bool = True) -> Training:
     """`fit` in a thread of its own: returns at once."""
-    return Training(fit(session, replicas, data, steps, batch_size))
+    return Training(fit(session, replicas, data, steps, batch_size, stop_at_nan=stop_at_nan))
 
 
 def _tasks(cluster: Any) -> tuple[list[str], list[str]]:
@@ -93,9 +99,9 @@ def _tasks(cluster: Any) -> tuple[list[str], list[str]]:
 class _Run:
     """One training run: threads that step, and the records they leave."""
 
-    def __init__(self, session: Session, replicas: Replicas, data: Any, steps: int, batch: int) -> None:
+    def __init__(self, session: Session, replicas: Replicas, data: Any, steps: int, batch: int, stop_at_nan: bool) -> None:
         self.session, self.replicas, self.data = session, replicas, data
-        self.steps, self.batch = steps, batch
+        self.steps, self.batch, self._stop_at_nan = steps, batch, stop_at_nan
         self.done = 0
         self.loss: float | None = None
         self._data_lock, self._count_lock = threading.Lock(), threading.Lock()
@@ -171,6 +177,19 @@ class _Run:
         operation = self.replicas.steps[number]
         losses = self.session.run([[t.loss for t in towers], operation], feed)[0]
         self._count(float(np.mean(losses)))
+        for tower, loss in zip(towers, losses):
+            if self._stop_at_nan and not np.isfinite(loss):
+                raise self._diverged(tower, float(loss), feed)
+
+    def _diverged(self, tower: Tower, loss: float, feed: dict[Any, Any]) -> errors.InvalidArgumentError:
+        """What to raise for a loss that is no number, said on every screen with the operation where that began."""
+        first = first_not_finite(self.session, tower.loss, feed)
+        where = f", first in {first.name!r} ({first.type}), built at {first.source}" if first is not None else ""
+        error = errors.InvalidArgumentError(f"training: the loss is {loss} at step {self.done} of {self.steps}{where}; lower "
+                                            "the learning rate or check the input, or go on with stop_at_nan=False")
+        trace.journal.fail(self.session.name, self.done, error, tower.loss.device.partition("/device:")[0],
+                           first.name if first is not None else "")
+        return error
 
     def _count(self, loss: float) -> None:
         with self._count_lock:

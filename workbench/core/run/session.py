@@ -301,7 +301,9 @@ class Session:
             self._plans.clear()
             self._forms.clear()
             self._backend.close()
-            trace.journal.set_status(state="ready", step=max(0, next(self._steps) - 1))      # the last one, for every view
+            ended = trace.journal.status.state in ("finished", "stopped", "failed")      # stays the news
+            state = {} if ended else {"state": "ready"}
+            trace.journal.set_status(**state, step=max(0, next(self._steps) - 1))      # the last one, for every view
 
     def as_default(self) -> _Default:
         """A context in which eval() and run() use this session; it stays open afterwards."""
