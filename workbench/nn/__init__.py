@@ -1,7 +1,7 @@
 """USER LEVEL: layers, cells, losses and initializers, written with public operations alone."""
 from workbench.core import ops as _families  # noqa: F401  (registers the operations)
 from workbench.core.graph.build import ops
-from workbench.nn import rnn_cell
+from workbench.nn import rnn_cell, zoo
 from workbench.nn.composed import (
     batch_norm_with_global_normalization,
     conv1d,
@@ -67,5 +67,5 @@ __all__ = [
     "softmax_cross_entropy_with_logits",
     "softmax_cross_entropy_with_logits_v2", "softplus", "softsign", "sparse_softmax_cross_entropy_with_logits",
     "static_bidirectional_rnn", "static_rnn", "sufficient_statistics", "tanh", "top_k", "uniform_candidate_sampler",
-    "weighted_cross_entropy_with_logits", "xw_plus_b", "zero_fraction",
+    "weighted_cross_entropy_with_logits", "xw_plus_b", "zero_fraction", "zoo",
 ]

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from workbench.core.kernels import onednn, onednn_winograd
+from workbench.core.kernels import onednn, onednn_format, onednn_winograd
 from workbench.core.kernels.choice import Choice, Spec, reorders, selectors
+from workbench.core.kernels.onednn_api import Argument
 from workbench.core.kernels.onednn_conv import Window
 from workbench.core.kernels.options import KernelOptions, using
 from workbench.settings import settings
@@ -478,3 +479,12 @@ def test_shapes_that_are_not_ours_are_declined() -> None:
 ])
 def test_padding_puts_the_odd_element_after(image: Any, kernel: Any, padding: Any, wanted: Window) -> None:
     assert Window.of({"strides": (2, 2), "padding": padding}, image, kernel) == wanted
+
+
+def test_of_what_follows_a_product_only_sums_have_an_argument() -> None:
+    """About a ReLU the library answers with memory that is not a descriptor; asking for its size ended processes."""
+    plain = onednn_format.contiguous((8, 8), (0, 1))
+    made = [onednn_format.primitive("matmul", plain, plain, None, plain, after=after)
+            for after in ((("relu",),), (("relu",), ("add", plain)))]
+    found = [[position for position in range(3) if Argument.after(position) in one.formats] for one in made if one]
+    assert found == [[], [1]]

@@ -30,7 +30,6 @@ __all__ = [
 ]
 
 ALIGNMENT = 64
-MOST_AFTER = 3  # operations behind the main one
 FLOAT32 = np.dtype(np.float32)
 
 
@@ -273,13 +272,16 @@ def _create(family: str, arguments: tuple[Any, ...], after: tuple[tuple[Any, ...
             library.destroy_descriptor(pointer)
         if attributes is not None:
             library.destroy_attributes(attributes)
-    return _finish(library, described, threads)
+    read = [Argument.after(position) for position, (name, *_) in enumerate(after) if name == "add"]
+    return _finish(library, described, threads, read)
 
 
-def _finish(library: Api, described: Pointer, threads: int) -> Primitive:
+def _finish(library: Api, described: Pointer, threads: int, read: Sequence[int]) -> Primitive:
+    """`read` are the arguments of what follows the main operation. Nothing else is asked there: about a ReLU the library
+    answers with memory that is not a descriptor, whose size may end the process."""
     formats = {}
     named = (value for name, value in vars(Argument).items() if name.isupper())
-    for argument in (*named, *map(Argument.after, range(MOST_AFTER))):
+    for argument in (*named, *read):
         pointer = library.argument(described, argument)
         if pointer is not None and library.size(pointer):
             formats[argument] = _intern(pointer)
