@@ -51,11 +51,11 @@ def test_each_learns(name):
         logits = getattr(zoo, name)(x, 3)
     loss = wb.reduce_mean(wb.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
     step = wb.train.GradientDescentOptimizer(0.01).minimize(loss)
-    feed = {x: rng.random((2, size, size, channels), np.float32), labels: [0, 2]}
+    feed = {x: rng.random((4, size, size, channels), np.float32), labels: [0, 1, 2, 0]}
     with wb.Session() as session:
         session.run(wb.global_variables_initializer())
         before = session.run(loss, feed)
-        for _ in range(3):
+        for _ in range(6):
             session.run(step, feed)
         assert session.run(loss, feed) < before
 
