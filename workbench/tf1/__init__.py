@@ -12,6 +12,7 @@ from workbench.core.graph.build import ops as _ops
 from workbench.core.graph.dimension import Dimension as _Dimension
 from workbench.core.graph.dtype import as_dtype as _as_dtype
 from workbench.io import mnist_tutorial as _mnist_tutorial
+from workbench.nn import layers_1d as _layers_1d
 from workbench.nn import metrics as _metrics
 from workbench.nn import seq2seq as _seq2seq
 from workbench.tf1 import families as _families
@@ -139,6 +140,8 @@ Dimension = _Dimension
 NoGradient = _wb.NotDifferentiable
 newaxis = None
 half, double = _wb.float16, _wb.float64
+layers = _overlay(_wb.layers, **{name: getattr(_layers_1d, name) for name in _layers_1d.__all__})      # type: ignore[assignment]
+reverse_v2 = reverse
 GIT_VERSION, COMPILER_VERSION = __version__, "none: nothing is compiled ahead"
 trace = _ops.trace
 diag = _ops.diag
