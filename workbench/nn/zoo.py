@@ -100,6 +100,51 @@ def _inception(x: Tensor, one: int, reduce3: int, three: int, reduce5: int, five
         _conv(_pool(x, 3, 1, 1), behind, 1)], 3)
 
 
+class _Normalised:
+    """Convolutions without biases, batch normalisation and a ReLU: what Inception-v3 is made of."""
+
+    def __init__(self, training: Any) -> None:
+        self.training = training
+
+    def conv(self, x: Any, filters: int, size: Any, stride: int = 1, padding: str = "same") -> Tensor:
+        y = layers.conv2d(x, filters, size, stride, padding, use_bias=False, kernel_initializer=_HE)
+        return ops.relu(layers.batch_normalization(y, momentum=0.9997, scale=False, training=self.training))
+
+    def chain(self, x: Any, *steps: tuple[Any, ...]) -> Tensor:
+        for step in steps:
+            x = self.conv(x, *step)
+        return x
+
+    def averaged(self, x: Tensor, filters: int) -> Tensor:
+        return self.conv(layers.average_pooling2d(x, 3, 1, "same"), filters, 1)
+
+    def stem(self, x: Any) -> Tensor:
+        x = self.chain(x, (32, 3, 2, "valid"), (32, 3, 1, "valid"), (64, 3))
+        x = self.chain(layers.max_pooling2d(x, 3, 2), (80, 1, 1, "valid"), (192, 3, 1, "valid"))
+        return layers.max_pooling2d(x, 3, 2)
+
+    def wide(self, x: Tensor, behind: int) -> Tensor:
+        """35x35."""
+        return ops.concat([self.conv(x, 64, 1), self.chain(x, (48, 1), (64, 5)),
+                           self.chain(x, (64, 1), (96, 3), (96, 3)), self.averaged(x, behind)], 3)
+
+    def middle(self, x: Tensor, width: int) -> Tensor:
+        """17x17: 7x7 filters as 1x7 and 7x1."""
+        across, down = (1, 7), (7, 1)
+        return ops.concat([self.conv(x, 192, 1), self.chain(x, (width, 1), (width, across), (192, down)),
+                           self.chain(x, (width, 1), (width, down), (width, across), (width, down), (192, across)),
+                           self.averaged(x, 192)], 3)
+
+    def narrow(self, x: Tensor) -> Tensor:
+        """8x8: 3x3 filters as 1x3 beside 3x1."""
+        sides = self.conv(x, 384, 1), self.chain(x, (448, 1), (384, 3))
+        split = [self.conv(side, 384, size) for side in sides for size in ((1, 3), (3, 1))]
+        return ops.concat([self.conv(x, 320, 1), *split, self.averaged(x, 192)], 3)
+
+    def halved(self, x: Tensor, *branches: Sequence[tuple[Any, ...]]) -> Tensor:
+        return ops.concat([*(self.chain(x, *branch) for branch in branches), layers.max_pooling2d(x, 3, 2)], 3)
+
+
 def inception_v3(images: Any, classes: int = 1000, training: Any = True) -> Tensor:
     """Logits of C. Szegedy et al., "Rethinking the Inception architecture", 2015, without the side branch, for images
     [batch, 299, 299, 3]; batch normalisation behind every convolution.
@@ -107,48 +152,16 @@ def inception_v3(images: Any, classes: int = 1000, training: Any = True) -> Tens
     While `training` (a bool or bool tensor) batches are normalised by their own moments; make the training step depend on
     the operations in the collection UPDATE_OPS, which keep the averages for later.
     """
-    def conv(x: Any, filters: int, size: Any, stride: int = 1, padding: str = "same") -> Tensor:
-        y = layers.conv2d(x, filters, size, stride, padding, use_bias=False, kernel_initializer=_HE)
-        return ops.relu(layers.batch_normalization(y, momentum=0.9997, scale=False, training=training))
-
-    def chain(x: Any, *steps: tuple[Any, ...]) -> Tensor:
-        for step in steps:
-            x = conv(x, *step)
-        return x
-
-    def averaged(x: Tensor, filters: int) -> Tensor:
-        return conv(layers.average_pooling2d(x, 3, 1, "same"), filters, 1)
-
-    def block_a(x: Tensor, behind: int) -> Tensor:      # 35x35
-        return ops.concat([conv(x, 64, 1), chain(x, (48, 1), (64, 5)), chain(x, (64, 1), (96, 3), (96, 3)),
-                           averaged(x, behind)], 3)
-
-    def block_b(x: Tensor, width: int) -> Tensor:       # 17x17: 7x7 filters as 1x7 and 7x1
-        across, down = (1, 7), (7, 1)
-        return ops.concat([conv(x, 192, 1), chain(x, (width, 1), (width, across), (192, down)),
-                           chain(x, (width, 1), (width, down), (width, across), (width, down), (192, across)),
-                           averaged(x, 192)], 3)
-
-    def block_c(x: Tensor) -> Tensor:                   # 8x8
-        left, right = conv(x, 384, 1), chain(x, (448, 1), (384, 3))
-        split = [conv(side, 384, size) for side in (left, right) for size in ((1, 3), (3, 1))]
-        return ops.concat([conv(x, 320, 1), *split, averaged(x, 192)], 3)
-
+    net, end = _Normalised(training), (3, 2, "valid")
     with variable_scope("inception_v3"):
-        x = chain(images, (32, 3, 2, "valid"), (32, 3, 1, "valid"), (64, 3))
-        x = chain(layers.max_pooling2d(x, 3, 2), (80, 1, 1, "valid"), (192, 3, 1, "valid"))
-        x = layers.max_pooling2d(x, 3, 2)
+        x = net.stem(images)
         for behind in (32, 64, 64):
-            x = block_a(x, behind)
-        x = ops.concat([conv(x, 384, 3, 2, "valid"), chain(x, (64, 1), (96, 3), (96, 3, 2, "valid")),
-                        layers.max_pooling2d(x, 3, 2)], 3)
+            x = net.wide(x, behind)
+        x = net.halved(x, [(384, *end)], [(64, 1), (96, 3), (96, *end)])
         for width in (128, 160, 160, 192):
-            x = block_b(x, width)
-        x = ops.concat([chain(x, (192, 1), (320, 3, 2, "valid")),
-                        chain(x, (192, 1), (192, (1, 7)), (192, (7, 1)), (192, 3, 2, "valid")),
-                        layers.max_pooling2d(x, 3, 2)], 3)
-        for _ in range(2):
-            x = block_c(x)
+            x = net.middle(x, width)
+        x = net.halved(x, [(192, 1), (320, *end)], [(192, 1), (192, (1, 7)), (192, (7, 1)), (192, *end)])
+        x = net.narrow(net.narrow(x))
         return layers.dense(ops.reduce_mean(x, [1, 2]), classes)
 
 
