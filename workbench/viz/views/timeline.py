@@ -20,8 +20,8 @@ __all__ = ["Lane", "Timeline", "TimelineParameters", "TimelineView"]
 
 STEPS = 10_000  # recorded steps that can be picked
 SETTLED = 0.7  # seconds without a new span from which a step is complete
-SPARING = 20.0  # the newest step is drawn again when this many times the cost of the last drawing has passed
-REMEMBERED = 8  # critical paths
+SPARING = 50.0  # the newest step is drawn again when this many times the cost of the last drawing has passed
+REMEMBERED = 8  # pictures, and critical paths
 SPANS = 200_000  # in one picture; of more the newest
 ARROWS = 150  # the longest transfers of a picture
 LINKS = 200  # of the critical path, the longest ones
@@ -134,6 +134,7 @@ class Timeline(View):
         self._newest: dict[str, _Recorded] = {}  # run -> its newest complete step, that is followed
         self._run = ""
         self._next = 0.0
+        self._views: OrderedDict[Hashable, TimelineView] = OrderedDict()      # of all who watch alike
         self._paths: OrderedDict[tuple[str, int, float], tuple[list[Link], str]] = OrderedDict()
 
     def advance(self, now: float) -> None:
@@ -183,11 +184,15 @@ class Timeline(View):
         chosen = self._chosen(params)
         if chosen is None:
             return None
-        began = time.thread_time()
-        view = self._draw(chosen, params)
-        if params.step < 0:
-            self._next = time.perf_counter() + SPARING * (time.thread_time() - began)
-        return view
+        version = self.version(params)
+        if version not in self._views:
+            began = time.thread_time()
+            self._views[version] = self._draw(chosen, params)
+            if params.step < 0:
+                self._next = time.perf_counter() + SPARING * (time.thread_time() - began)
+            if len(self._views) > REMEMBERED:
+                self._views.popitem(last=False)
+        return self._views[version]
 
     def _draw(self, step: _Recorded, params: TimelineParameters) -> TimelineView:
         start = step.start + 1e-3 * params.start
