@@ -2,14 +2,17 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
 
+import workbench.tf1 as ours
 from tests.formats.test_twins import NARROW, refused_by_name, written
 from tests.opcases import CASES, Case
 from tests.oracle.harness import quiet, tensorflow
 from workbench import errors
+from workbench.formats import bundle
 
 pytestmark = pytest.mark.oracle
 
@@ -44,3 +47,127 @@ def test_what_we_write_tensorflow_computes(case: Case) -> None:
             assert np.asarray(got, object).tolist() == exact.tolist()
         else:
             np.testing.assert_allclose(got, exact, *([1e-4] * 2 if str(case) in NARROW else [1e-6] * 2))
+
+
+# whole programs, there and back
+
+IMAGES, LABELS = np.random.default_rng(0).normal(size=(6, 8, 8, 3)).astype("f"), np.array([0, 1, 2, 3, 4, 0])
+FILTER, DENSE = (np.random.default_rng(1).normal(0, 0.2, shape).astype("f") for shape in ((3, 3, 3, 4), (64, 5)))
+
+
+def network(tf: Any) -> str:
+    """A convolutional classifier with Adam; gives the name of what initialises it."""
+    x, y = tf.placeholder(tf.float32, [None, 8, 8, 3], name="x"), tf.placeholder(tf.int32, [None], name="y")
+    w, b = tf.get_variable("w", initializer=tf.constant(FILTER)), tf.get_variable("b", initializer=tf.zeros([4]))
+    h = tf.nn.max_pool(tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(x, w, [1, 1, 1, 1], "SAME"), b)), [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
+    out = tf.matmul(tf.reshape(h, [-1, 64]), tf.get_variable("v", initializer=tf.constant(DENSE)), name="out")
+    loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=out), name="loss")
+    tf.train.AdamOptimizer(0.01).minimize(loss, name="train")
+    return str(tf.global_variables_initializer().name)
+
+
+def losses(session: Any, count: int) -> list[Any]:
+    return [session.run(["loss:0", "train"], {"x:0": IMAGES, "y:0": LABELS})[0] for _ in range(count)]
+
+
+PAIRS = pytest.mark.parametrize("forth", [True, False], ids=["ours to TensorFlow", "TensorFlow to ours"])
+
+
+def both(forth: bool) -> tuple[Any, Any]:
+    with quiet():
+        return (ours, tensorflow()) if forth else (tensorflow(), ours)
+
+
+@PAIRS
+def test_training_goes_on_in_the_other_library(forth: bool, tmp_path: Any) -> None:
+    writer, reader = both(forth)
+    with quiet():
+        with writer.Graph().as_default() as graph, writer.Session() as session:
+            session.run(graph.get_operation_by_name(network(writer)))
+            saver = writer.train.Saver(write_version=writer.train.SaverDef.V2)
+            losses(session, 3)
+            path = saver.save(session, str(tmp_path / "m"), global_step=3)
+            wanted = losses(session, 6)
+        with reader.Graph().as_default(), reader.Session() as session:
+            assert reader.train.latest_checkpoint(str(tmp_path)) == path
+            reader.train.import_meta_graph(path + ".meta").restore(session, path)
+            assert [v.name for v in reader.trainable_variables()] == ["w:0", "b:0", "v:0"]
+            np.testing.assert_allclose(losses(session, 6), wanted, 1e-5)
+
+
+@PAIRS
+def test_saved_models_and_frozen_graphs(forth: bool, tmp_path: Any) -> None:
+    writer, reader = both(forth)
+    with quiet():
+        with writer.Graph().as_default() as graph, writer.Session() as session:
+            session.run(graph.get_operation_by_name(network(writer)))
+            tensor = graph.get_tensor_by_name
+            writer.saved_model.simple_save(session, str(tmp_path / "model"), {"x": tensor("x:0")}, {"y": tensor("out:0")})
+            frozen = writer.graph_util.convert_variables_to_constants(session, graph.as_graph_def(), ["out"])
+            wanted = session.run("out:0", {"x:0": IMAGES})
+        with reader.Graph().as_default(), reader.Session() as session:
+            told = reader.saved_model.loader.load(session, ["serve"], str(tmp_path / "model")).signature_def["serving_default"]
+            found = session.run(told.outputs["y"].name, {told.inputs["x"].name: IMAGES})
+        with reader.Graph().as_default(), reader.Session() as session:
+            reader.import_graph_def(reader.GraphDef.FromString(frozen.SerializeToString()), name="")
+            again = session.run("out:0", {"x:0": IMAGES})
+    np.testing.assert_allclose(found, wanted, 1e-5, 1e-6)
+    np.testing.assert_allclose(again, wanted, 1e-5, 1e-6)
+
+
+def steering(tf: Any) -> str:
+    """A loop around a variable, a branch, and a loop whose variable grows."""
+    x, n = tf.placeholder(tf.float32, [None, 3], name="x"), tf.placeholder(tf.int32, [], name="n")
+    w = tf.get_variable("w", initializer=tf.constant(np.eye(3, dtype="f") * 1.1))
+    i, total = tf.while_loop(lambda i, a: i < n, lambda i, a: [i + 1, tf.matmul(a, w) + tf.cast(i, tf.float32) * 2.0],
+                             [tf.constant(0), x])
+    tf.identity(tf.cond(tf.reduce_sum(total) > 3.0, lambda: total * 2.0 + w[0], lambda: total - 1.0), name="out")
+    tf.identity(i, name="count")
+    tf.identity(tf.while_loop(lambda v: tf.shape(v)[0] < 7, lambda v: tf.concat([v, v], 0), [x],
+                              shape_invariants=[tf.TensorShape([None, 3])]), name="grown")
+    return str(tf.global_variables_initializer().name)
+
+
+@PAIRS
+def test_loops_and_branches(forth: bool) -> None:
+    writer, reader = both(forth)
+    with quiet():
+        tensorflow().disable_control_flow_v2()
+        with writer.Graph().as_default() as graph, writer.Session() as session:
+            start = steering(writer)
+            proto, found = graph.as_graph_def(), []
+            for tf, current in ((writer, session), (reader, None)):
+                with tf.Graph().as_default() as other:
+                    if current is None:
+                        tf.import_graph_def(tf.GraphDef.FromString(proto.SerializeToString()), name="")
+                        current, graph = tf.Session(), other
+                    with current:
+                        current.run(graph.get_operation_by_name(start))
+                        found.append([current.run(["out:0", "count:0", "grown:0"], {"x:0": IMAGES[0, 0, :2], "n:0": n})
+                                      for n in (0, 1, 4)])
+    for mine, theirs in zip(*found):
+        for a, b in zip(mine, theirs):
+            np.testing.assert_allclose(a, b, 1e-5)
+
+
+def test_checkpoints_of_every_kind_of_theirs(tmp_path: Any) -> None:
+    values = {"a": np.arange(6, dtype="f").reshape(2, 3), "b/c": np.float64(3.5), "s": np.array([b"x", b"", b"y" * 300], object),
+              "t": np.array([True, False]), "h": np.float16([1, 2.5]), "c": np.complex64([1j])}
+    with quiet():
+        tf = tensorflow()
+        with tf.Graph().as_default(), tf.Session() as session:
+            for name, value in values.items():
+                tf.get_variable(name, initializer=tf.constant(value))
+            parts = tf.get_variable("parts", [200, 9], partitioner=tf.fixed_size_partitioner(3),
+                                    initializer=tf.random_uniform_initializer())
+            session.run(tf.global_variables_initializer())
+            values["parts"] = session.run(tf.convert_to_tensor(parts))
+            paths = [tf.train.Saver(write_version=version).save(session, str(tmp_path / f"m{version}")) for version in (1, 2)]
+        for path in paths:
+            reader = ours.train.NewCheckpointReader(path)
+            for name, value in values.items():
+                assert reader.get_tensor(name).tolist() == value.tolist() and reader.get_tensor(name).dtype == value.dtype
+        mine = bundle.write(tmp_path / "mine", values)
+        reader = tf.train.NewCheckpointReader(mine)
+        for name, value in values.items():
+            assert np.asarray(reader.get_tensor(name)).tolist() == value.tolist()

@@ -15,7 +15,7 @@ from workbench.core.graph.shape import Shape
 from workbench.core.state import checkpoint
 from workbench.core.state.tfrecord import masked
 from workbench.formats.messages import decode, message
-from workbench.formats.table import number, read_table, varint, write_table
+from workbench.formats.table import MAGIC, number, read_table, varint, write_table
 from workbench.formats.values import array_of, dtype_number, dtype_of_number, shape_of, shape_proto
 
 __all__ = ["Reader", "exists", "is_tensorflow", "open_checkpoint", "remove", "write"]
@@ -69,7 +69,7 @@ def _is_table(path: str) -> bool:
         return False
     with open(path, "rb") as file:
         file.seek(-8, os.SEEK_END)
-        return struct.unpack("<Q", file.read(8))[0] == 0xDB4775248B80FB57      # type: ignore[no-any-return]
+        return struct.unpack("<Q", file.read(8))[0] == MAGIC      # type: ignore[no-any-return]
 
 
 def exists(path: Any) -> bool:
@@ -159,7 +159,8 @@ def _texts(data: bytes, shape: Shape, crc: int, path: str, name: str) -> Array:
             length, at = number(data, at)
             lengths.append(length)
     except ValueError as error:
-        raise errors.DataLossError(f"checkpoint file {path}: tensor {name!r} is damaged ({error}); get the file again") from None
+        raise errors.DataLossError(f"checkpoint file {path}: tensor {name!r} is damaged ({error}); get the file "
+                                   "again") from None
     _check(_lengths(lengths) + data[at:], crc, path, name)
     found, at = np.empty(len(lengths), object), at + 4
     for position, length in enumerate(lengths):
@@ -178,7 +179,8 @@ def write(path: Any, tensors: Mapping[str, Array]) -> str:
     is there is whole."""
     base = Path(os.fspath(path)).absolute()
     base.parent.mkdir(parents=True, exist_ok=True)
-    rows = {b"": message("BundleHeaderProto")(num_shards=1, version=message("VersionDef")(producer=_VERSION)).SerializeToString()}
+    header = message("BundleHeaderProto")(num_shards=1, version=message("VersionDef")(producer=_VERSION))
+    rows = {b"": header.SerializeToString()}
     data_path, partial = f"{base}.data-00000-of-00001", f"{base}.partial"
     with open(partial, "wb") as file:
         for name in sorted(tensors, key=str.encode):

@@ -94,8 +94,8 @@ def _handle(data: bytes, at: int) -> tuple[int, int]:
 def _block(data: bytes, start: int, size: int, where: str) -> bytes:
     raw = data[start:start + size + _TRAILER]
     if len(raw) < size + _TRAILER:
-        raise errors.DataLossError(f"{where}: the block at byte {start} should have {size} bytes but is cut short; get the file "
-                                   "again")
+        raise errors.DataLossError(f"{where}: the block at byte {start} should have {size} bytes but is cut short; get "
+                                   "the file again")
     if struct.unpack("<I", raw[-4:])[0] != masked(raw[:-4]):
         raise errors.DataLossError(f"{where}: the block of {size} bytes at byte {start} is damaged (its checksum is another); "
                                    "get the file again")

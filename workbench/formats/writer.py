@@ -1,7 +1,7 @@
 """From our graphs to GraphDef: nodes by the twins of operations, names kept, bodies of branches and loops taken apart."""
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -113,14 +113,16 @@ class Writer:
         return name
 
 
-def graph_def(graph: Graph, from_version: int | None = None, add_shapes: bool = False) -> Any:
-    """The GraphDef of `graph`, of its operations after the first `from_version` alone where that is given.
+def graph_def(graph: Graph, from_version: int | None = None, add_shapes: bool = False,
+              leave_out: Collection[Operation] = ()) -> Any:
+    """The GraphDef of `graph`, of its operations after the first `from_version` alone where that is given, without those of
+    `leave_out`.
 
     Branches and loops are written with TensorFlow's switch, merge and frames. UnimplementedError names an operation that
     TensorFlow has not.
     """
     plain, aliases = _flat(graph)
-    old = {op.name for op in graph.operations[:from_version or 0]}
+    old = {op.name for op in (*graph.operations[:from_version or 0], *leave_out)}
     writer = Writer([op.name for op in plain.operations] + [name for name, _ in aliases], add_shapes, frames_of(plain))
     for op in topological([op for op in plain.operations if op.name not in old]):
         writer.write(op)

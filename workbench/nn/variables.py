@@ -101,6 +101,16 @@ class Variable:
             self.initializer: Operation = self._use("assign", self.initial_value, name="Assign").op
         self._collect(collections)
 
+    @classmethod
+    def of(cls, op: Operation, initializer: Operation, snapshot: Tensor, trainable: bool = True) -> Variable:
+        """The variable whose operations are in the graph already: the one that holds it, what assigns its initial value, and
+        a read. It is put into no collection."""
+        found = cls.__new__(cls)
+        found.graph, found.op, found.handle, found.trainable, found._caching = op.graph, op, op.outputs[0], trainable, None
+        found.dtype, found.shape = op.attrs["dtype"], as_shape(op.attrs["shape"])
+        found.initializer, found.initial_value, found._snapshot = initializer, initializer.inputs[1], snapshot
+        return found
+
     def _title(self, name: str | None) -> str:
         if name is not None and name.endswith("/"):
             return name[:-1]

@@ -186,16 +186,20 @@ class _Train(_Namespace):
     def Server(self) -> _Any:
         return _wb.Server
 
+    @property
+    def SaverDef(self) -> _Any:
+        return _graphs.message("SaverDef")
+
 
 train = _Train(**vars(_overlay(      # type: ignore[assignment]
 
     _train,
     SummaryWriter=_wb.summary.FileWriter,
-    write_graph=_graphs.graph_util.write_graph,
     queue_runner=_Namespace(**{name: getattr(_train, name) for name in (
         "QueueRunner", "add_queue_runner", "start_queue_runners")}),
     **{name: getattr(module, name) for module in (_hooks, _sessions) for name in module.__all__},
     SecondOrStepTimer=_SecondOrStepTimer,
+    **_graphs.TRAIN,
 )))
 errors = _small.errors      # type: ignore[assignment]
 OpError = _wb.errors.Error
@@ -204,6 +208,18 @@ OpError = _wb.errors.Error
 _graphs.install()
 import_graph_def = _graphs.import_graph_def
 graph_util = _overlay(_graphs.graph_util)
+saved_model = _Namespace(
+    builder=_Namespace(SavedModelBuilder=_graphs.saved_model.Builder), simple_save=_graphs.saved_model.simple_save,
+    loader=_Namespace(load=_graphs.saved_model.load,
+                      maybe_saved_model_directory=_graphs.saved_model.maybe_saved_model_directory),
+    signature_constants=_Namespace(
+        DEFAULT_SERVING_SIGNATURE_DEF_KEY="serving_default", PREDICT_METHOD_NAME="tensorflow/serving/predict",
+        CLASSIFY_METHOD_NAME="tensorflow/serving/classify", REGRESS_METHOD_NAME="tensorflow/serving/regress",
+        PREDICT_INPUTS="inputs", PREDICT_OUTPUTS="outputs"),
+    signature_def_utils=_Namespace(build_signature_def=_graphs.saved_model.build_signature_def,
+                                   predict_signature_def=_graphs.saved_model.predict_signature_def),
+    tag_constants=_Namespace(SERVING="serve", TRAINING="train", GPU="gpu"),
+    utils=_Namespace(build_tensor_info=_graphs.saved_model.build_tensor_info))
 
 # summaries before 0.12
 histogram_summary = _renamed(_wb.summary.histogram, tag="name")

@@ -4,13 +4,14 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.core.graph.graph import Graph, Operation
-from workbench.formats import graph_util, messages
+from workbench.formats import graph_util, messages, saved_model, saver
 from workbench.formats.reader import import_graph_def
 from workbench.formats.writer import graph_def, node_def
 
-__all__ = ["graph_util", "import_graph_def", "install", "message", "node_def"]
+__all__ = ["TRAIN", "graph_util", "import_graph_def", "install", "message", "node_def", "saved_model"]
 
-MESSAGES = ("AttrValue", "GraphDef", "MetaGraphDef", "NameAttrList", "NodeDef", "OpDef")
+MESSAGES = ("AttrValue", "GraphDef", "MetaGraphDef", "NameAttrList", "NodeDef", "OpDef", "SaverDef", "SignatureDef",
+            "TensorInfo", "VariableDef")
 """The messages that TensorFlow offers as `tf.<name>`."""
 
 
@@ -19,6 +20,10 @@ def message(name: str) -> Any:
     if name not in MESSAGES:
         raise AttributeError(name)
     return messages.message(name)
+
+
+TRAIN = {"write_graph": graph_util.write_graph, **{name: getattr(saver, name) for name in saver.__all__}}
+"""The functions of graphs and checkpoints in `tf.train`."""
 
 
 def _as_graph_def(graph: Graph, from_version: int | None = None, add_shapes: bool = False) -> Any:

@@ -14,8 +14,6 @@ INSTEAD = {
     "contrib.learn.TensorFlowEstimator": "contrib.learn.Estimator",
     "load_op_library": "the decorator wb.op, which makes operations from Python",
     "profiler": "the report (`workbench train --report`) and the Workbench panel",
-    "saved_model": "train.Saver",
-    "train.import_meta_graph": "build the graph again by the code that made it, then train.Saver().restore",
 }
 """Dotted name, or the beginning of one -> what to use instead."""
 

@@ -133,7 +133,10 @@ class Saver:
             if written >= self._next_forever:
                 self._next_forever = written + self._hours * 3600
             else:
-                checkpoint.remove(oldest)
+                self._remove(oldest)
+
+    def _remove(self, path: str) -> None:
+        checkpoint.remove(path)
 
     @property
     def last_checkpoints(self) -> list[str]:

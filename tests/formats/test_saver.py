@@ -1,0 +1,167 @@
+"""Savers that write TensorFlow's files, meta graphs and saved models: what is written is found, read and goes on."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import workbench.tf1 as tf
+from workbench import errors
+
+
+def model():
+    """A line with momentum: names are those that programs ask for."""
+    x = tf.placeholder(tf.float32, [None], name="x")
+    w = tf.get_variable("w", initializer=tf.constant(3.0))
+    step = tf.train.get_or_create_global_step()
+    loss = tf.reduce_mean(tf.square(x * w - 1.0), name="loss")
+    tf.train.MomentumOptimizer(0.1, 0.9).minimize(loss, step, name="train")
+    tf.add_to_collection("things", loss)
+    tf.add_to_collection("things_too", "text")
+    return tf.global_variables_initializer()
+
+
+def steps(session, count):
+    return [session.run(["loss:0", "train"], {"x:0": [1.0, 2.0]})[0] for _ in range(count)]
+
+
+def saved(folder, count=3):
+    """(path of a checkpoint after `count` steps, the losses of the four steps after it)."""
+    with tf.Graph().as_default(), tf.Session() as session:
+        session.run(model())
+        saver = tf.train.Saver(write_version=tf.train.SaverDef.V2)
+        steps(session, count)
+        return saver.save(session, str(folder / "model.ckpt"), global_step=count), steps(session, 4)
+
+
+def test_a_program_goes_on_from_its_files_alone(tmp_path):
+    path, after = saved(tmp_path)
+    assert {file.name for file in tmp_path.iterdir()} == {
+        "checkpoint", *(f"model.ckpt-3.{end}" for end in ("index", "data-00000-of-00001", "meta"))}
+    assert tf.train.latest_checkpoint(str(tmp_path)) == path and tf.train.checkpoint_exists(path)
+    with tf.Graph().as_default(), tf.Session() as session:
+        saver = tf.train.import_meta_graph(path + ".meta")
+        saver.restore(session, path)
+        assert [v.name for v in tf.trainable_variables()] == ["w:0"] and len(tf.global_variables()) == 3
+        assert tf.get_collection("things")[0].name == "loss:0" and tf.get_collection("things_too") == [b"text"]
+        assert steps(session, 4) == pytest.approx(after)
+
+
+def test_a_scope_and_the_same_model_built_again(tmp_path):
+    path, after = saved(tmp_path)
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.train.import_meta_graph(path + ".meta", import_scope="old").restore(session, path)
+        assert [v.name for v in tf.trainable_variables()] == ["old/w:0"]
+        assert session.run("old/loss:0", {"old/x:0": [1.0, 2.0]}) == pytest.approx(after[0])
+    with tf.Graph().as_default(), tf.Session() as session:
+        model()
+        tf.train.Saver().restore(session, path)
+        assert steps(session, 4) == pytest.approx(after)
+
+
+def test_what_a_checkpoint_holds(tmp_path):
+    path, _ = saved(tmp_path)
+    assert tf.train.list_variables(str(tmp_path)) == [("global_step", []), ("w", []), ("w/Momentum", [])]
+    assert tf.train.load_variable(path, "global_step") == 3
+    assert tf.train.NewCheckpointReader(path).get_variable_to_dtype_map()["w"] == tf.float32
+    with pytest.raises(errors.NotFoundError, match="has no checkpoint"):
+        tf.train.load_checkpoint(_empty(tmp_path))
+
+
+def _empty(tmp_path):
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    return str(folder)
+
+
+def test_old_ones_are_removed_and_the_state_file_tells(tmp_path):
+    with tf.Graph().as_default(), tf.Session() as session:
+        session.run(model())
+        saver = tf.train.Saver(max_to_keep=2, write_version=tf.train.SaverDef.V2)
+        paths = [saver.save(session, str(tmp_path / "m"), global_step=step) for step in (1, 2, 3)]
+    state = tf.train.get_checkpoint_state(str(tmp_path))
+    assert state.model_checkpoint_path == paths[2] and list(state.all_model_checkpoint_paths) == paths[1:]
+    assert not tf.train.checkpoint_exists(paths[0]) and not (tmp_path / "m-1.meta").exists()
+
+
+def test_what_does_not_fit_changes_nothing(tmp_path):
+    path, _ = saved(tmp_path)
+    with tf.Graph().as_default(), tf.Session() as session:
+        w = tf.get_variable("w", initializer=tf.constant([1.0, 2.0]))
+        session.run(w.initializer)
+        with pytest.raises(errors.InvalidArgumentError, match=r"'w' is float32\[2\] but the checkpoint .* holds float32\[\]"):
+            tf.train.Saver().restore(session, path)
+        with pytest.raises(errors.NotFoundError, match="holds no tensor 'v'"):
+            tf.train.Saver({"v": w}).restore(session, path)
+        assert session.run(w).tolist() == [1, 2]
+        with pytest.raises(errors.UnimplementedError, match="write_version is V1, which is read but not written"):
+            tf.train.Saver(write_version=tf.train.SaverDef.V1)
+
+
+def test_meta_graphs_as_data(tmp_path):
+    with tf.Graph().as_default():
+        model()
+        saver = tf.train.Saver()
+        proto = tf.train.export_meta_graph(str(tmp_path / "graph.pbtxt"), as_text=True)
+        whole = saver.export_meta_graph()
+    assert not proto.HasField("saver_def") and not {"SaveV2", "RestoreV2"} & {node.op for node in proto.graph_def.node}
+    assert whole.saver_def.restore_op_name == "save/restore_all" or whole.saver_def.restore_op_name.endswith("/restore_all")
+    assert {"SaveV2", "RestoreV2", "AssignVariableOp"} <= {node.op for node in whole.graph_def.node}
+    with tf.Graph().as_default() as graph:
+        tf.train.import_meta_graph(str(tmp_path / "graph.pbtxt"))
+        assert graph.get_tensor_by_name("loss:0").dtype == tf.float32
+    (tmp_path / "bad.meta").write_bytes(b"\xff\xff")
+    for name, error, text in (("bad.meta", errors.DataLossError, "bad.meta': 2 bytes are no MetaGraphDef"),
+                              ("none.meta", errors.NotFoundError, "there is no file")):
+        with tf.Graph().as_default(), pytest.raises(error, match=text):
+            tf.train.import_meta_graph(str(tmp_path / name))
+
+
+def test_queue_runners_travel():
+    with tf.Graph().as_default():
+        queue = tf.FIFOQueue(4, tf.int32, shapes=[], name="queue")
+        tf.train.add_queue_runner(tf.train.QueueRunner(queue, [queue.enqueue(7)]))
+        queue.dequeue(name="take")
+        proto = tf.train.export_meta_graph()
+    with tf.Graph().as_default(), tf.Session() as session:
+        assert tf.train.import_meta_graph(proto) is None
+        coordinator = tf.train.Coordinator()
+        threads = tf.train.start_queue_runners(session, coordinator)
+        assert session.run("take:0") == 7
+        coordinator.request_stop()
+        coordinator.join(threads)
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_saved_models(tmp_path, as_text):
+    folder = str(tmp_path / "model")
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        session.run(model())
+        steps(session, 2)
+        builder = tf.saved_model.builder.SavedModelBuilder(folder)
+        signature = tf.saved_model.signature_def_utils.predict_signature_def(
+            {"in": graph.get_tensor_by_name("x:0")}, {"out": graph.get_tensor_by_name("loss:0")})
+        builder.add_meta_graph_and_variables(session, [tf.saved_model.tag_constants.SERVING], {"default": signature})
+        builder.save(as_text)
+        wanted = session.run("loss:0", {"x:0": [1.0]})
+    assert tf.saved_model.loader.maybe_saved_model_directory(folder)
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        told = tf.saved_model.loader.load(session, ["serve"], folder).signature_def["default"]
+        assert session.run(told.outputs["out"].name, {told.inputs["in"].name: [1.0]}) == pytest.approx(wanted)
+        with pytest.raises(RuntimeError, match="associated with tags 'train' could not be found in SavedModel; it has serve"):
+            tf.saved_model.loader.load(session, ["train"], folder)
+        with pytest.raises(errors.NotFoundError, match=r"has neither saved_model.pb nor saved_model.pbtxt"):
+            tf.saved_model.loader.load(session, ["serve"], str(tmp_path))
+        with pytest.raises(AssertionError, match="already exists, and isn't empty"):
+            tf.saved_model.simple_save(session, folder, {}, {})
+
+
+def test_values_are_those_of_one_step(tmp_path):
+    with tf.Graph().as_default(), tf.Session() as session:
+        parts = [tf.get_variable(f"part{i}", initializer=tf.constant(np.full((2, 3), i, np.float32))) for i in range(2)]
+        session.run(tf.global_variables_initializer())
+        path = tf.train.Saver({"whole": parts}, write_version=tf.train.SaverDef.V2).save(
+            session, str(tmp_path / "m"), write_meta_graph=False)
+        assert tf.train.load_variable(path, "whole").shape == (4, 3)
+        session.run([part.assign(part * 0 - 1) for part in parts])
+        tf.train.Saver({"whole": parts}).restore(session, path)
+        assert session.run(parts[1]).tolist() == [[1] * 3] * 2

@@ -1,0 +1,249 @@
+"""Meta graphs: a graph with its collections, and the nodes that save and restore its variables; written and read."""
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
+from workbench.formats.messages import message, parse_text, text_of
+from workbench.formats.reader import as_message, import_graph_def
+from workbench.formats.values import attr, tensor_proto
+from workbench.formats.writer import Writer, graph_def
+from workbench.nn.variables import GraphKeys, Variable
+from workbench.train.coordinator import QueueRunner
+
+__all__ = ["add_saver", "meta_graph", "read_meta", "write_message"]
+
+_log = logging.getLogger("workbench")
+_VARIABLES = (GraphKeys.GLOBAL_VARIABLES, GraphKeys.TRAINABLE_VARIABLES, GraphKeys.LOCAL_VARIABLES, GraphKeys.MODEL_VARIABLES,
+              GraphKeys.MOVING_AVERAGE_VARIABLES, GraphKeys.METRIC_VARIABLES)
+_SAVERS = {"SaveV2", "RestoreV2", "Save", "SaveSlices", "Restore", "RestoreSlice", "ShardedFilename", "ShardedFilespec",
+           "MergeV2Checkpoints"}
+TEXT = np.dtype(object)
+
+
+# out
+
+def meta_graph(graph: Graph, variables: Mapping[str, Variable] | None = None, collections: Iterable[str] | None = None,
+               clear_devices: bool = False, saver: Any = None) -> Any:
+    """The MetaGraphDef of `graph`, with `collections` (all) and nodes that save and restore `variables` by their names in a
+    checkpoint. The nodes of our own savers are left out: these take their place.
+    """
+    found = message("MetaGraphDef")()
+    found.meta_info_def.tensorflow_version = "1.15.0"
+    found.graph_def.CopyFrom(graph_def(graph, leave_out=_of_savers(graph)))
+    known = [key for key in graph.collections if not key.startswith("__")]      # others are what this process keeps there
+    for key in known if collections is None else collections:
+        _add_collection(found, key, graph.get_collection(key))
+    if variables:
+        found.saver_def.CopyFrom(add_saver(found.graph_def, variables, saver))
+    if clear_devices:
+        for node in found.graph_def.node:
+            node.device = ""
+    return found
+
+
+def _of_savers(graph: Graph) -> set[Operation]:
+    """The operations that save and restore, what only waits for them, and the path that they are given."""
+    found = {op for op in graph.operations if op.type in ("save", "restore")}
+    paths = {op.inputs[0].op for op in found}
+    for op in graph.operations:
+        if any(t.op in found for t in op.inputs) or any(c in found for c in op.control_inputs):
+            found.add(op)
+    return found | {op for op in paths if all(reader in found for reader in graph.readers(op.outputs[0]))}
+
+
+def _add_collection(proto: Any, key: str, items: Sequence[Any]) -> None:
+    kept = message("CollectionDef")()
+    for item in items:
+        if isinstance(item, Variable):
+            kept.bytes_list.value.append(_variable_def(item).SerializeToString())
+        elif isinstance(item, QueueRunner):
+            kept.bytes_list.value.append(message("QueueRunnerDef")(
+                queue_name=item.name, enqueue_op_name=[_op(o).name for o in item.enqueue_ops],
+                close_op_name=_op(item.close_op).name, cancel_op_name=_op(item.cancel_op).name).SerializeToString())
+        elif isinstance(item, (Tensor, Operation)):
+            kept.node_list.value.append(item.name)
+        elif isinstance(item, (str, bytes)):
+            kept.bytes_list.value.append(item if isinstance(item, bytes) else item.encode())
+        elif isinstance(item, (bool, int, np.integer)):
+            kept.int64_list.value.append(int(item))
+        elif isinstance(item, (float, np.floating)):
+            kept.float_list.value.append(float(item))
+        else:
+            _log.warning("export_meta_graph: collection %r is left out: it holds a %s, which has no message", key,
+                         type(item).__name__)
+            return
+    proto.collection_def[key].CopyFrom(kept)
+
+
+def _op(item: Any) -> Operation:
+    return item.op if isinstance(item, Tensor) else item
+
+
+def _variable_def(variable: Variable) -> Any:
+    return message("VariableDef")(
+        variable_name=variable.name, initializer_name=variable.initializer.name, initial_value_name=variable.initial_value.name,
+        snapshot_name=variable.__graph_element__().name, is_resource=True, trainable=variable.trainable)
+
+
+def add_saver(proto: Any, variables: Mapping[str, Variable], saver: Any = None) -> Any:
+    """Add nodes that save and restore `variables` to a GraphDef, as TensorFlow's own savers do; gives their SaverDef."""
+    writer = Writer([node.name for node in proto.node])
+    writer.proto = proto
+    scope = writer.free("save")
+    text, i64 = as_dtype("string"), list(variables.items())
+
+    def add(kind: str, name: str, inputs: Sequence[str] = (), **attrs: Any) -> str:
+        node = proto.node.add(name=f"{scope}/{name}", op=kind, input=inputs)
+        for key, value in attrs.items():
+            node.attr[key].CopyFrom(value)
+        return str(node.name)
+
+    def words(name: str, items: Sequence[str]) -> str:
+        array = np.array([item.encode() for item in items], TEXT)
+        return add("Const", name, dtype=attr("type", text), value=attr("tensor", tensor_proto(array, text)))
+    model = attr("tensor", tensor_proto(np.array(b"model", TEXT), text))
+    path = add("PlaceholderWithDefault", "Const", [add("Const", "filename", dtype=attr("type", text), value=model)],
+               dtype=attr("type", text), shape=attr("shape", []))
+    names, slices = words("tensor_names", [name for name, _ in i64]), words("shape_and_slices", ["" for _ in i64])
+    kinds = attr("list(type)", [v.dtype for _, v in i64])
+    reads = [add("ReadVariableOp", f"Read_{i}", [v.op.name], dtype=attr("type", v.dtype)) for i, (_, v) in enumerate(i64)]
+    saved = add("SaveV2", "SaveV2", [path, names, slices, *reads], dtypes=kinds)
+    done = add("Identity", "control_dependency", [path, f"^{saved}"], T=attr("type", text))
+    found = add("RestoreV2", "RestoreV2", [path, names, slices], dtypes=kinds)
+    assigned = []
+    for i, (_, variable) in enumerate(i64):
+        value = add("Identity", f"Identity_{i}", [f"{found}:{i}" if i else found], T=attr("type", variable.dtype))
+        assigned.append(add("AssignVariableOp", f"Assign_{i}", [variable.op.name, value], dtype=attr("type", variable.dtype)))
+    restored = add("NoOp", "restore_all", [f"^{name}" for name in assigned])
+    return message("SaverDef")(
+        filename_tensor_name=f"{path}:0", save_tensor_name=f"{done}:0", restore_op_name=restored, version=2,
+        max_to_keep=getattr(saver, "max_to_keep", 5), keep_checkpoint_every_n_hours=getattr(saver, "hours", 10000.0))
+
+
+def write_message(path: Any, proto: Any, as_text: bool) -> str:
+    """Write a message into a file, which appears whole; the folder is made where it is missing."""
+    file = Path(os.fspath(path))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_name(f".{file.name}.partial")
+    partial.write_bytes(text_of(proto).encode() if as_text else proto.SerializeToString())
+    os.replace(partial, file)
+    return str(file)
+
+
+# in
+
+def read_meta(meta_graph_or_file: Any, clear_devices: bool = False, import_scope: str | None = None,
+              input_map: Mapping[str, Any] | None = None) -> tuple[Any, dict[str, Variable]]:
+    """(the MetaGraphDef, variables by their names in it) after its nodes and collections were added to the default graph.
+
+    The nodes of its saver are left out: savers of ours take their place. NotFoundError for a missing file, and the errors of
+    `import_graph_def`.
+    """
+    proto = _meta(meta_graph_or_file)
+    nodes = message("GraphDef")()
+    nodes.CopyFrom(proto.graph_def)
+    left_out = _saver_nodes(nodes)
+    for at in reversed([i for i, node in enumerate(nodes.node) if node.name in left_out]):
+        del nodes.node[at]
+    if clear_devices:
+        for node in nodes.node:
+            node.device = ""
+    graph = get_default_graph()
+    known = len(graph.operations)
+    import_graph_def(nodes, input_map, name=import_scope or "")
+    added = graph.operations[known:]
+    scope = _scope_of(added, nodes)
+    return proto, _collections(graph, proto, scope, left_out)
+
+
+def _meta(given: Any) -> Any:
+    if not isinstance(given, (str, os.PathLike)):
+        return as_message("MetaGraphDef", given, "import_meta_graph")
+    file = Path(os.fspath(given))
+    if not file.is_file():
+        raise errors.NotFoundError(f"import_meta_graph: there is no file {str(file)!r}; Saver.save writes one beside the "
+                                   "checkpoint")
+    data, where = file.read_bytes(), f"import_meta_graph: {str(file)!r}"
+    try:
+        return as_message("MetaGraphDef", data, where)
+    except errors.DataLossError:
+        if data[:1].isalpha():
+            return parse_text("MetaGraphDef", data.decode("utf-8", "replace"), where)
+        raise
+
+
+def _saver_nodes(proto: Any) -> set[str]:
+    """The nodes that save and restore, all that wait for them, and what in their name scopes serves nobody else."""
+    found = {node.name for node in proto.node if node.op in _SAVERS}
+    before = -1
+    while len(found) != before:
+        before = len(found)
+        found |= {node.name for node in proto.node
+                  if any(text.removeprefix("^").partition(":")[0] in found for text in node.input)}
+    scopes = {name.rpartition("/")[0] for name in found}
+    readers: dict[str, set[str]] = {}
+    for node in proto.node:
+        for text in node.input:
+            readers.setdefault(text.removeprefix("^").partition(":")[0], set()).add(node.name)
+    before = -1
+    while len(found) != before:
+        before = len(found)
+        found |= {name for name, users in readers.items() if users <= found and name.rpartition("/")[0] in scopes}
+    return found
+
+
+def _scope_of(added: Sequence[Operation], proto: Any) -> str:
+    """What stands before the names of the nodes now."""
+    names = {op.name for op in added}
+    for node in proto.node:
+        for name in names:
+            if name.endswith(node.name) and (name == node.name or name[:-len(node.name)].endswith("/")):
+                return name[:-len(node.name)]
+        break
+    return ""
+
+
+def _collections(graph: Graph, proto: Any, scope: str, left_out: set[str]) -> dict[str, Variable]:
+    variables: dict[str, Variable] = {}
+    for key, kept in sorted(proto.collection_def.items()):
+        kind = kept.WhichOneof("kind")
+        values = [] if kind is None else list(getattr(kept, kind).value)
+        for value in values:
+            if kind == "node_list":
+                if value.partition(":")[0] not in left_out:
+                    graph.add_to_collection(key, graph.as_graph_element(scope + value))
+            elif key in _VARIABLES:
+                graph.add_to_collection(key, _variable(graph, value, scope, variables))
+            elif key == GraphKeys.QUEUE_RUNNERS:
+                graph.add_to_collection(key, _queue_runner(graph, value, scope))
+            elif not key.endswith("_context") and key != "savers":      # how TensorFlow differentiates loops; its own savers
+                graph.add_to_collection(key, value)
+    return variables
+
+
+def _variable(graph: Graph, data: bytes, scope: str, known: dict[str, Variable]) -> Variable:
+    told = as_message("VariableDef", data, "import_meta_graph: a variable")
+    name = told.variable_name.partition(":")[0]
+    if name not in known:
+        op = graph.operation(scope + name)
+        if op.type != "variable":
+            raise errors.InvalidArgumentError(f"import_meta_graph: variable {name!r} is a {op.type} in the graph; write the "
+                                              "meta graph anew")
+        known[name] = Variable.of(op, graph.operation(scope + told.initializer_name), graph.tensor(scope + told.snapshot_name),
+                                  trainable=told.trainable)
+    return known[name]
+
+
+def _queue_runner(graph: Graph, data: bytes, scope: str) -> QueueRunner:
+    told = as_message("QueueRunnerDef", data, "import_meta_graph: a queue runner")
+    return QueueRunner(graph.operation(scope + told.queue_name), [graph.operation(scope + n) for n in told.enqueue_op_name],
+                       graph.operation(scope + told.close_op_name), graph.operation(scope + told.cancel_op_name))

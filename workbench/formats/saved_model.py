@@ -1,0 +1,134 @@
+"""SavedModel: folders with meta graphs by tags, signatures and variables; written and loaded."""
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from workbench import errors
+from workbench.formats import bundle
+from workbench.formats.messages import message, parse_text
+from workbench.formats.meta import meta_graph, write_message
+from workbench.formats.reader import as_message
+from workbench.formats.saver import Saver, import_meta_graph
+from workbench.formats.values import dtype_number, shape_proto
+from workbench.nn.variables import global_variables, root_graph
+
+__all__ = ["Builder", "build_signature_def", "build_tensor_info", "load", "maybe_saved_model_directory",
+           "predict_signature_def", "simple_save"]
+
+PREDICT = "tensorflow/serving/predict"
+_FILES = ("saved_model.pb", "saved_model.pbtxt")
+
+
+def build_tensor_info(tensor: Any) -> Any:
+    """The TensorInfo of a tensor: name, dtype, shape."""
+    found = tensor.__graph_element__() if hasattr(tensor, "__graph_element__") else tensor
+    return message("TensorInfo")(name=found.name, dtype=dtype_number(found.dtype), tensor_shape=shape_proto(found.shape))
+
+
+def build_signature_def(inputs: Mapping[str, Any] | None = None, outputs: Mapping[str, Any] | None = None,
+                        method_name: str | None = None) -> Any:
+    """A SignatureDef of TensorInfos by name."""
+    found = message("SignatureDef")(method_name=method_name or "")
+    for target, given in ((found.inputs, inputs), (found.outputs, outputs)):
+        for key, info in (given or {}).items():
+            target[key].CopyFrom(info)
+    return found
+
+
+def predict_signature_def(inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Any:
+    """The signature of a prediction from tensors by name to tensors by name."""
+    return build_signature_def({k: build_tensor_info(t) for k, t in inputs.items()},
+                               {k: build_tensor_info(t) for k, t in outputs.items()}, PREDICT)
+
+
+class Builder:
+    """Writes a SavedModel into a folder that must not exist yet; the variables are those of the first meta graph."""
+
+    def __init__(self, export_dir: Any) -> None:
+        self._folder = Path(os.fspath(export_dir))
+        if self._folder.exists() and any(self._folder.iterdir()):
+            raise AssertionError(f"Export directory {self._folder} already exists, and isn't empty; choose another")
+        self._proto = message("SavedModel")(saved_model_schema_version=1)
+
+    def add_meta_graph_and_variables(self, sess: Any, tags: Sequence[str], signature_def_map: Mapping[str, Any] | None = None,
+                                     assets_collection: Any = None, legacy_init_op: Any = None, clear_devices: bool = False,
+                                     main_op: Any = None, strip_default_attrs: bool = False, saver: Any = None) -> None:
+        """The graph of `sess` and the values of its variables. Asset files are not offered: UnimplementedError."""
+        if self._proto.meta_graphs:
+            raise AssertionError("Graph state including variables and assets has already been saved; add_meta_graph adds "
+                                 "further graphs")
+        with sess.graph.as_default():
+            if global_variables():
+                (saver or Saver(write_version=2)).save(sess, str(self._folder / "variables" / "variables"),
+                                                       write_meta_graph=False, write_state=False)
+            self.add_meta_graph(tags, signature_def_map, assets_collection, legacy_init_op, clear_devices, main_op)
+
+    def add_meta_graph(self, tags: Sequence[str], signature_def_map: Mapping[str, Any] | None = None,
+                       assets_collection: Any = None, legacy_init_op: Any = None, clear_devices: bool = False,
+                       main_op: Any = None, strip_default_attrs: bool = False, saver: Any = None) -> None:
+        """The default graph under other tags, with the variables that were saved."""
+        if assets_collection:
+            raise errors.UnimplementedError("SavedModel: assets_collection is not offered; put the files beside the model and "
+                                            "feed their paths")
+        variables = {v.op.name: v for v in global_variables()}
+        proto = meta_graph(root_graph(), variables, clear_devices=clear_devices)
+        proto.meta_info_def.tags.extend(tags)
+        for key, signature in (signature_def_map or {}).items():
+            proto.signature_def[key].CopyFrom(as_message("SignatureDef", signature, "SavedModel"))
+        for key, op in (("saved_model_main_op", main_op), ("legacy_init_op", legacy_init_op)):
+            if op is not None:
+                proto.collection_def[key].node_list.value.append(op.name)
+        self._proto.meta_graphs.add().CopyFrom(proto)
+
+    def save(self, as_text: bool = False) -> bytes:
+        """Write the model; gives the path."""
+        if not self._proto.meta_graphs:
+            raise errors.FailedPreconditionError("SavedModel: it has 0 graphs; call add_meta_graph_and_variables first")
+        return write_message(self._folder / _FILES[as_text], self._proto, as_text).encode()
+
+
+def simple_save(session: Any, export_dir: Any, inputs: Mapping[str, Any], outputs: Mapping[str, Any],
+                legacy_init_op: Any = None) -> None:
+    """The graph of a session as a model that serves predictions, under the tag "serve"."""
+    builder = Builder(export_dir)
+    builder.add_meta_graph_and_variables(session, ["serve"], {"serving_default": predict_signature_def(inputs, outputs)},
+                                         legacy_init_op=legacy_init_op)
+    builder.save()
+
+
+def maybe_saved_model_directory(export_dir: Any) -> bool:
+    """Is there a SavedModel in the folder?"""
+    return any((Path(os.fspath(export_dir)) / name).is_file() for name in _FILES)
+
+
+def load(sess: Any, tags: Sequence[str], export_dir: Any, import_scope: str | None = None, **saver_kwargs: Any) -> Any:
+    """Add the meta graph with exactly these tags to the session's graph and restore its variables; gives the MetaGraphDef.
+
+    NotFoundError for a folder without a model, RuntimeError for tags that it has not, DataLossError for damage.
+    """
+    folder = Path(os.fspath(export_dir))
+    file = next((folder / name for name in _FILES if (folder / name).is_file()), None)
+    if file is None:
+        raise errors.NotFoundError(f"SavedModel: folder {str(folder)!r} has neither {_FILES[0]} nor {_FILES[1]}; give the "
+                                   "folder that a builder wrote")
+    where = f"SavedModel: {str(file)!r}"
+    proto = (parse_text("SavedModel", file.read_text(), where) if file.suffix == ".pbtxt"
+             else as_message("SavedModel", file.read_bytes(), where))
+    found = next((g for g in proto.meta_graphs if set(g.meta_info_def.tags) == set(tags)), None)
+    if found is None:
+        there = "; ".join(", ".join(g.meta_info_def.tags) for g in proto.meta_graphs)
+        raise RuntimeError(f"MetaGraphDef associated with tags {', '.join(map(repr, tags))} could not be found in SavedModel; "
+                           f"it has {there}")
+    with sess.graph.as_default():
+        saver = import_meta_graph(found, import_scope=import_scope)
+        path = folder / "variables" / "variables"
+        if saver is not None and bundle.is_tensorflow(path):
+            saver.restore(sess, str(path))
+        prefix = f"{import_scope}/" if import_scope else ""
+        for key in ("saved_model_main_op", "legacy_init_op"):
+            for name in found.collection_def[key].node_list.value if key in found.collection_def else ():
+                sess.run(sess.graph.as_graph_element(prefix + name))
+    return found

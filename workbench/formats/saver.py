@@ -1,0 +1,248 @@
+"""Saver by TensorFlow's rules: reads checkpoints of either kind, writes TensorFlow's where asked, and meta graphs."""
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.graph.graph import get_default_graph
+from workbench.core.graph.shape import Shape
+from workbench.formats import bundle
+from workbench.formats.messages import message, parse_text
+from workbench.formats.meta import add_saver, meta_graph, read_meta, write_message
+from workbench.nn.variables import Variable, root_graph
+from workbench.train import saver as native
+
+__all__ = ["NewCheckpointReader", "Saver", "checkpoint_exists", "export_meta_graph", "get_checkpoint_state",
+           "import_meta_graph", "latest_checkpoint", "list_variables", "load_checkpoint", "load_variable",
+           "update_checkpoint_state"]
+
+V1, V2 = 1, 2
+
+
+class Saver(native.Saver):
+    """Saver of TensorFlow 1.x. `write_version=SaverDef.V2` writes TensorFlow's files (`.index`, `.data-…`, `.meta`, and the
+    state file `checkpoint`); without it the files are ours, which the tasks of a cluster write themselves. Both are restored,
+    and TensorFlow's older format too. UnimplementedError for `write_version=SaverDef.V1`.
+    """
+
+    def __init__(self, var_list: Any = None, *args: Any, write_version: Any = None, **options: Any) -> None:
+        if write_version == V1:
+            raise errors.UnimplementedError("Saver: write_version is V1, which is read but not written; use SaverDef.V2")
+        super().__init__(var_list, *args, **options)
+        self._bundles = write_version == V2
+
+    @property
+    def max_to_keep(self) -> int:
+        return self._max
+
+    @property
+    def hours(self) -> float:
+        return self._hours
+
+    def save(self, sess: Any, save_path: Any, global_step: Any = None, latest_filename: str | None = None,
+             meta_graph_suffix: str = "meta", write_meta_graph: bool = True, write_state: bool = True) -> str | None:
+        """As train.Saver.save; in TensorFlow's format the values pass through this process, read in one step."""
+        if not self._bundles:
+            return super().save(sess, save_path, global_step, latest_filename, meta_graph_suffix, write_meta_graph, write_state)
+        if not self._pieces:
+            return None
+        step = global_step if global_step is None or isinstance(global_step, int) else int(sess.run(global_step))
+        path = os.fspath(save_path) if step is None else f"{os.fspath(save_path)}-{step}"
+        with self._lock:
+            bundle.write(path, self._values(sess))
+            if write_meta_graph:
+                with sess.graph.as_default():
+                    self.export_meta_graph(f"{path}.{meta_graph_suffix}")
+            if write_state:
+                self._keep(path)
+                update_checkpoint_state(str(Path(path).parent), path, self.last_checkpoints, latest_filename)
+        return path
+
+    def _values(self, sess: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        values = sess.run([piece.variable for piece in self._pieces])
+        for piece, value in zip(self._pieces, values):
+            value = np.asarray(value, piece.variable.dtype.numpy)
+            if piece.start is None:
+                found[piece.key] = value
+            else:
+                whole = found.setdefault(piece.key, np.zeros(piece.whole, value.dtype))
+                whole[tuple(slice(a, a + n) for a, n in zip(piece.start, value.shape))] = value
+        return found
+
+    def _remove(self, path: str) -> None:
+        if bundle.is_tensorflow(path):
+            bundle.remove(path)
+        else:
+            super()._remove(path)
+
+    def restore(self, sess: Any, save_path: Any) -> None:
+        """As train.Saver.restore, from checkpoints of either kind."""
+        if save_path is None or not bundle.is_tensorflow(save_path) or not self._pieces:
+            super().restore(sess, save_path)
+            return
+        reader = bundle.open_checkpoint(save_path)
+        waiting = [(piece.variable, self._fitting(piece, reader)) for piece in self._pieces]
+        while waiting:      # a run cannot feed one initial value twice: variables that share it follow in the next
+            feeds: dict[Any, Any] = {}
+            later, starts = [], []
+            for variable, value in waiting:
+                source = variable.initializer.inputs[1]
+                if source in feeds:
+                    later.append((variable, value))
+                else:
+                    feeds[source] = value
+                    starts.append(variable.initializer)
+            sess.run(starts, feeds)
+            waiting = later
+
+    def _fitting(self, piece: Any, reader: bundle.Reader) -> Any:
+        value, variable = reader.get_tensor(piece.key), piece.variable
+        if piece.start is not None and variable.shape.known:
+            value = value[tuple(slice(a, a + n) for a, n in zip(piece.start, variable.shape.static))]
+        if self._reshape and variable.shape.known and value.size == math.prod(variable.shape.static):
+            value = value.reshape(variable.shape.static)
+        if value.dtype != variable.dtype.numpy or not variable.shape.compatible(Shape(value.shape)):
+            raise errors.InvalidArgumentError(
+                f"Saver.restore: variable {variable.op.name!r} is {variable.dtype.name}{variable.shape} but the checkpoint "
+                f"{reader.path} holds {value.dtype}{Shape(value.shape)}; build the model that was saved")
+        return value
+
+    # graphs
+    def _whole(self) -> dict[str, Variable]:
+        parts = [piece.key for piece in self._pieces if piece.start is not None]
+        if parts:
+            raise errors.UnimplementedError(f"Saver.export_meta_graph: {parts[0]!r} is saved in parts; write a meta graph with "
+                                            "a saver of whole variables")
+        return {piece.key: piece.variable for piece in self._pieces}
+
+    def export_meta_graph(self, filename: Any = None, collection_list: Sequence[str] | None = None, as_text: bool = False,
+                          export_scope: str | None = None, clear_devices: bool = False, clear_extraneous_savers: bool = False,
+                          strip_default_attrs: bool = False) -> Any:
+        """The MetaGraphDef of the default graph with this saver, also written to `filename` where that is given."""
+        _no_scope(export_scope)
+        found = meta_graph(get_default_graph(), self._whole(), collection_list, clear_devices, self)
+        if filename is not None:
+            write_message(filename, found, as_text)
+        return found
+
+    def as_saver_def(self) -> Any:
+        """The SaverDef that the nodes of an exported graph have."""
+        return add_saver(message("GraphDef")(), self._whole(), self)
+
+    to_proto = as_saver_def
+
+
+def _no_scope(scope: str | None) -> None:
+    if scope:
+        raise errors.UnimplementedError(f"export_meta_graph: export_scope is {scope!r}; export the whole graph, or a part with "
+                                        "graph_util.extract_sub_graph")
+
+
+def export_meta_graph(filename: Any = None, meta_info_def: Any = None, graph_def: Any = None, saver_def: Any = None,
+                      collection_list: Sequence[str] | None = None, as_text: bool = False, graph: Any = None,
+                      export_scope: str | None = None, clear_devices: bool = False, clear_extraneous_savers: bool = False,
+                      strip_default_attrs: bool = False) -> Any:
+    """The MetaGraphDef of `graph` (the default graph), also written to `filename` where that is given."""
+    _no_scope(export_scope)
+    found = meta_graph(graph or root_graph(), None, collection_list, clear_devices)
+    for name, given in (("meta_info_def", meta_info_def), ("graph_def", graph_def), ("saver_def", saver_def)):
+        if given is not None:
+            getattr(found, name).ParseFromString(given.SerializeToString())
+    if filename is not None:
+        write_message(filename, found, as_text)
+    return found
+
+
+def import_meta_graph(meta_graph_or_file: Any, clear_devices: bool = False, import_scope: str | None = None,
+                      input_map: Mapping[str, Any] | None = None) -> Saver | None:
+    """Add a meta graph (a file, a message or its bytes) to the default graph, below `import_scope`; gives a Saver of its
+    variables by the names that they have in checkpoints, None when it has none."""
+    proto, variables = read_meta(meta_graph_or_file, clear_devices, import_scope, input_map)
+    chosen = {name: v for name, v in variables.items() if v in get_default_graph().get_collection("variables")}
+    if not chosen:
+        return None
+    keep = proto.saver_def.max_to_keep if proto.HasField("saver_def") else 5
+    hours = proto.saver_def.keep_checkpoint_every_n_hours if proto.HasField("saver_def") else 10000.0
+    return Saver(chosen, max_to_keep=keep, keep_checkpoint_every_n_hours=hours, write_version=V2)
+
+
+# folders
+
+def update_checkpoint_state(save_dir: Any, model_checkpoint_path: str, all_model_checkpoint_paths: Sequence[str] | None = None,
+                            latest_filename: str | None = None) -> None:
+    """Write the file that says which checkpoint of a folder is the newest, and which there are."""
+    folder = Path(os.fspath(save_dir))
+    paths = list(all_model_checkpoint_paths or [])
+    if model_checkpoint_path not in paths:
+        paths.append(model_checkpoint_path)
+
+    def short(path: str) -> str:
+        return os.path.relpath(path, folder) if not os.path.isabs(path) else path
+    write_message(folder / (latest_filename or "checkpoint"), message("CheckpointState")(
+        model_checkpoint_path=short(model_checkpoint_path), all_model_checkpoint_paths=[short(p) for p in paths]), True)
+
+
+def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None) -> Any:
+    """What a folder's state file says, or which checkpoints of our format it has; None where it has none."""
+    folder = Path(os.fspath(checkpoint_dir))
+    file = folder / (latest_filename or "checkpoint")
+    own = native.get_checkpoint_state(checkpoint_dir) if latest_filename in (None, "checkpoint") else None
+    if not file.is_file():
+        return own
+    told = parse_text("CheckpointState", file.read_text(), f"get_checkpoint_state: {str(file)!r}")
+    full = [path if os.path.isabs(path) else str(folder / path)
+            for path in (told.model_checkpoint_path, *told.all_model_checkpoint_paths)]
+    told.model_checkpoint_path, told.all_model_checkpoint_paths[:] = full[0], full[1:]
+    if own is not None and _written(own.model_checkpoint_path) > file.stat().st_mtime:
+        return own
+    return told
+
+
+def _written(path: str) -> float:
+    files = list(Path(path).parent.glob(re.sub(r"([*?\[])", r"[\1]", Path(path).name) + "*"))
+    return max((file.stat().st_mtime for file in files), default=0.0)
+
+
+def latest_checkpoint(checkpoint_dir: Any, latest_filename: str | None = None) -> str | None:
+    """The newest checkpoint of a folder, None when there is none."""
+    state = get_checkpoint_state(checkpoint_dir, latest_filename)
+    if state is None or not bundle.exists(state.model_checkpoint_path):
+        return None
+    return str(state.model_checkpoint_path)
+
+
+def checkpoint_exists(checkpoint_prefix: Any) -> bool:
+    """Is there a checkpoint at this path?"""
+    return bundle.exists(checkpoint_prefix)
+
+
+def load_checkpoint(ckpt_dir_or_file: Any) -> bundle.Reader:
+    """A reader of a checkpoint, or of the newest one of a folder."""
+    given = os.fspath(ckpt_dir_or_file)
+    path = latest_checkpoint(given) if os.path.isdir(given) else given
+    if path is None:
+        raise errors.NotFoundError(f"load_checkpoint: folder {given!r} has no checkpoint; give the path of one")
+    return bundle.open_checkpoint(path)
+
+
+def NewCheckpointReader(filepattern: Any) -> bundle.Reader:
+    """A reader of the checkpoint at a path."""
+    return bundle.open_checkpoint(filepattern)
+
+
+def list_variables(ckpt_dir_or_file: Any) -> list[tuple[str, list[int]]]:
+    """(name, shape) of each tensor of a checkpoint, by name."""
+    return sorted(load_checkpoint(ckpt_dir_or_file).get_variable_to_shape_map().items())
+
+
+def load_variable(ckpt_dir_or_file: Any, name: str) -> Any:
+    """A tensor of a checkpoint; `name` may end in ":0"."""
+    return load_checkpoint(ckpt_dir_or_file).get_tensor(name.removesuffix(":0"))
