@@ -10,8 +10,9 @@ from workbench import errors
 from workbench.core.state import checkpoint
 from workbench.formats import bundle, table
 
-VALUES = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b/c": np.float64(3.5),
-          "s": np.array([b"x", b"", b"y" * 300], object), "t": np.array([True, False]), "h": np.float16([1, 2.5]), "z": np.zeros((0, 2), np.int64)}
+VALUES = {
+    "a": np.arange(6, dtype=np.float32).reshape(2, 3), "b/c": np.float64(3.5), "t": np.array([True, False]),
+    "s": np.array([b"x", b"", b"y" * 300], object), "h": np.float16([1, 2.5]), "z": np.zeros((0, 2), np.int64)}
 
 
 def test_what_is_written_is_read(tmp_path):

@@ -59,7 +59,8 @@ def network(tf: Any) -> str:
     """A convolutional classifier with Adam; gives the name of what initialises it."""
     x, y = tf.placeholder(tf.float32, [None, 8, 8, 3], name="x"), tf.placeholder(tf.int32, [None], name="y")
     w, b = tf.get_variable("w", initializer=tf.constant(FILTER)), tf.get_variable("b", initializer=tf.zeros([4]))
-    h = tf.nn.max_pool(tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(x, w, [1, 1, 1, 1], "SAME"), b)), [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
+    h = tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(x, w, [1, 1, 1, 1], "SAME"), b))
+    h = tf.nn.max_pool(h, [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
     out = tf.matmul(tf.reshape(h, [-1, 64]), tf.get_variable("v", initializer=tf.constant(DENSE)), name="out")
     loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=out), name="loss")
     tf.train.AdamOptimizer(0.01).minimize(loss, name="train")
@@ -128,31 +129,31 @@ def steering(tf: Any) -> str:
     return str(tf.global_variables_initializer().name)
 
 
+def steered(tf: Any, graph: Any, start: str) -> list[Any]:
+    with tf.Session(graph=graph) as session:
+        session.run(graph.get_operation_by_name(start))
+        return [session.run(["out:0", "count:0", "grown:0"], {"x:0": IMAGES[0, 0, :2], "n:0": n}) for n in (0, 1, 4)]
+
+
 @PAIRS
 def test_loops_and_branches(forth: bool) -> None:
     writer, reader = both(forth)
     with quiet():
         tensorflow().disable_control_flow_v2()
-        with writer.Graph().as_default() as graph, writer.Session() as session:
+        with writer.Graph().as_default() as graph:
             start = steering(writer)
-            proto, found = graph.as_graph_def(), []
-            for tf, current in ((writer, session), (reader, None)):
-                with tf.Graph().as_default() as other:
-                    if current is None:
-                        tf.import_graph_def(tf.GraphDef.FromString(proto.SerializeToString()), name="")
-                        current, graph = tf.Session(), other
-                    with current:
-                        current.run(graph.get_operation_by_name(start))
-                        found.append([current.run(["out:0", "count:0", "grown:0"], {"x:0": IMAGES[0, 0, :2], "n:0": n})
-                                      for n in (0, 1, 4)])
+            proto, found = graph.as_graph_def(), [steered(writer, graph, start)]
+        with reader.Graph().as_default() as graph:
+            reader.import_graph_def(reader.GraphDef.FromString(proto.SerializeToString()), name="")
+            found.append(steered(reader, graph, start))
     for mine, theirs in zip(*found):
         for a, b in zip(mine, theirs):
             np.testing.assert_allclose(a, b, 1e-5)
 
 
 def test_checkpoints_of_every_kind_of_theirs(tmp_path: Any) -> None:
-    values = {"a": np.arange(6, dtype="f").reshape(2, 3), "b/c": np.float64(3.5), "s": np.array([b"x", b"", b"y" * 300], object),
-              "t": np.array([True, False]), "h": np.float16([1, 2.5]), "c": np.complex64([1j])}
+    values = {"a": np.arange(6, dtype="f").reshape(2, 3), "b/c": np.float64(3.5),
+              "s": np.array([b"x", b"", b"y" * 300], object), "t": np.array([True, False]), "h": np.float16([1, 2.5]), "c": np.complex64([1j])}
     with quiet():
         tf = tensorflow()
         with tf.Graph().as_default(), tf.Session() as session:

@@ -50,7 +50,7 @@ class Reader:
         if tensor_str not in self.kinds:
             raise errors.NotFoundError(f"checkpoint {self.path}: it holds no tensor {tensor_str!r} but "
                                        f"{', '.join(map(repr, sorted(self.kinds)[:8]))}; ask for one of these")
-        return self._read(tensor_str)      # type: ignore[no-any-return]
+        return self._read(tensor_str)
 
     def debug_string(self) -> bytes:
         """One line for each tensor: name, dtype, shape."""
@@ -69,7 +69,7 @@ def _is_table(path: str) -> bool:
         return False
     with open(path, "rb") as file:
         file.seek(-8, os.SEEK_END)
-        return struct.unpack("<Q", file.read(8))[0] == MAGIC      # type: ignore[no-any-return]
+        return struct.unpack("<Q", file.read(8))[0] == MAGIC
 
 
 def exists(path: Any) -> bool:

@@ -13,7 +13,7 @@ from workbench import errors
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
 from workbench.formats.messages import message, parse_text, text_of
-from workbench.formats.reader import as_message, import_graph_def
+from workbench.formats.reader import as_message, import_graph_def, saver_nodes
 from workbench.formats.values import attr, tensor_proto
 from workbench.formats.writer import Writer, graph_def
 from workbench.nn.variables import GraphKeys, Variable
@@ -24,8 +24,6 @@ __all__ = ["add_saver", "meta_graph", "read_meta", "write_message"]
 _log = logging.getLogger("workbench")
 _VARIABLES = (GraphKeys.GLOBAL_VARIABLES, GraphKeys.TRAINABLE_VARIABLES, GraphKeys.LOCAL_VARIABLES, GraphKeys.MODEL_VARIABLES,
               GraphKeys.MOVING_AVERAGE_VARIABLES, GraphKeys.METRIC_VARIABLES)
-_SAVERS = {"SaveV2", "RestoreV2", "Save", "SaveSlices", "Restore", "RestoreSlice", "ShardedFilename", "ShardedFilespec",
-           "MergeV2Checkpoints"}
 TEXT = np.dtype(object)
 
 
@@ -34,11 +32,11 @@ TEXT = np.dtype(object)
 def meta_graph(graph: Graph, variables: Mapping[str, Variable] | None = None, collections: Iterable[str] | None = None,
                clear_devices: bool = False, saver: Any = None) -> Any:
     """The MetaGraphDef of `graph`, with `collections` (all) and nodes that save and restore `variables` by their names in a
-    checkpoint. The nodes of our own savers are left out: these take their place.
+    checkpoint.
     """
     found = message("MetaGraphDef")()
     found.meta_info_def.tensorflow_version = "1.15.0"
-    found.graph_def.CopyFrom(graph_def(graph, leave_out=_of_savers(graph)))
+    found.graph_def.CopyFrom(graph_def(graph))
     known = [key for key in graph.collections if not key.startswith("__")]      # others are what this process keeps there
     for key in known if collections is None else collections:
         _add_collection(found, key, graph.get_collection(key))
@@ -48,16 +46,6 @@ def meta_graph(graph: Graph, variables: Mapping[str, Variable] | None = None, co
         for node in found.graph_def.node:
             node.device = ""
     return found
-
-
-def _of_savers(graph: Graph) -> set[Operation]:
-    """The operations that save and restore, what only waits for them, and the path that they are given."""
-    found = {op for op in graph.operations if op.type in ("save", "restore")}
-    paths = {op.inputs[0].op for op in found}
-    for op in graph.operations:
-        if any(t.op in found for t in op.inputs) or any(c in found for c in op.control_inputs):
-            found.add(op)
-    return found | {op for op in paths if all(reader in found for reader in graph.readers(op.outputs[0]))}
 
 
 def _add_collection(proto: Any, key: str, items: Sequence[Any]) -> None:
@@ -145,15 +133,13 @@ def read_meta(meta_graph_or_file: Any, clear_devices: bool = False, import_scope
               input_map: Mapping[str, Any] | None = None) -> tuple[Any, dict[str, Variable]]:
     """(the MetaGraphDef, variables by their names in it) after its nodes and collections were added to the default graph.
 
-    The nodes of its saver are left out: savers of ours take their place. NotFoundError for a missing file, and the errors of
+    NotFoundError for a missing file, and the errors of
     `import_graph_def`.
     """
     proto = _meta(meta_graph_or_file)
     nodes = message("GraphDef")()
     nodes.CopyFrom(proto.graph_def)
-    left_out = _saver_nodes(nodes)
-    for at in reversed([i for i, node in enumerate(nodes.node) if node.name in left_out]):
-        del nodes.node[at]
+    left_out = saver_nodes(nodes)
     if clear_devices:
         for node in nodes.node:
             node.device = ""
@@ -161,7 +147,7 @@ def read_meta(meta_graph_or_file: Any, clear_devices: bool = False, import_scope
     known = len(graph.operations)
     import_graph_def(nodes, input_map, name=import_scope or "")
     added = graph.operations[known:]
-    scope = _scope_of(added, nodes)
+    scope = _scope_of(added, [node.name for node in nodes.node if node.name not in left_out])
     return proto, _collections(graph, proto, scope, left_out)
 
 
@@ -181,34 +167,11 @@ def _meta(given: Any) -> Any:
         raise
 
 
-def _saver_nodes(proto: Any) -> set[str]:
-    """The nodes that save and restore, all that wait for them, and what in their name scopes serves nobody else."""
-    found = {node.name for node in proto.node if node.op in _SAVERS}
-    before = -1
-    while len(found) != before:
-        before = len(found)
-        found |= {node.name for node in proto.node
-                  if any(text.removeprefix("^").partition(":")[0] in found for text in node.input)}
-    scopes = {name.rpartition("/")[0] for name in found}
-    readers: dict[str, set[str]] = {}
-    for node in proto.node:
-        for text in node.input:
-            readers.setdefault(text.removeprefix("^").partition(":")[0], set()).add(node.name)
-    before = -1
-    while len(found) != before:
-        before = len(found)
-        found |= {name for name, users in readers.items() if users <= found and name.rpartition("/")[0] in scopes}
-    return found
-
-
-def _scope_of(added: Sequence[Operation], proto: Any) -> str:
+def _scope_of(added: Sequence[Operation], names: Sequence[str]) -> str:
     """What stands before the names of the nodes now."""
-    names = {op.name for op in added}
-    for node in proto.node:
-        for name in names:
-            if name.endswith(node.name) and (name == node.name or name[:-len(node.name)].endswith("/")):
-                return name[:-len(node.name)]
-        break
+    found = {op.name for op in added}
+    for name in names[:1]:
+        return next((n[:-len(name)] for n in found if n == name or n.endswith(f"/{name}")), "")
     return ""
 
 

@@ -16,8 +16,10 @@ from workbench.formats import families as _families  # noqa: F401  (fills the ta
 from workbench.formats.messages import decode, message
 from workbench.formats.twins import Node, importers
 
-__all__ = ["as_message", "import_graph_def"]
+__all__ = ["as_message", "import_graph_def", "saver_nodes"]
 
+_SAVERS = {"SaveV2", "RestoreV2", "Save", "SaveSlices", "Restore", "RestoreSlice", "ShardedFilename", "ShardedFilespec",
+           "MergeV2Checkpoints"}
 _PARTS = "composed"      # below a node's name: the operations that it takes, where it takes more than one
 
 
@@ -39,11 +41,12 @@ def import_graph_def(graph_def: Any, input_map: Mapping[str, Any] | None = None,
 
     `input_map` replaces outputs of nodes ("x:0", "x", or "^x" for a control input) by tensors of this graph. Returns the
     tensors ("y:0") and operations ("y") that `return_elements` names, None without it. Nothing runs while a graph is imported.
+    Nodes that save and restore checkpoints are left out: `train.Saver` makes ours.
     Raises UnimplementedError for operations that are not offered, InvalidArgumentError for a graph that is none, DataLossError
     for damaged bytes; the graph is as before then.
     """
     del op_dict, producer_op_list      # what TensorFlow itself ignores since 1.0
-    proto = as_message("GraphDef", graph_def, "import_graph_def")
+    proto = _without_savers(as_message("GraphDef", graph_def, "import_graph_def"))
     graph = get_default_graph()
     scope = graph.unique_name(graph.scope + (name or "import")) + "/" if name != "" else graph.scope
     shapes: dict[str, Shape] = {}
@@ -59,6 +62,35 @@ def import_graph_def(graph_def: Any, input_map: Mapping[str, Any] | None = None,
             graph.drop_last(len(graph.operations) - before)
             raise
     raise errors.InternalError("import_graph_def: shapes of loop variables do not settle; please report")
+
+
+def saver_nodes(proto: Any) -> set[str]:
+    """The nodes that save and restore, all that wait for them, and what in their name scopes serves nobody else."""
+    found = {node.name for node in proto.node if node.op in _SAVERS}
+    before = -1
+    while len(found) != before:
+        before = len(found)
+        found |= {node.name for node in proto.node
+                  if any(text.removeprefix("^").partition(":")[0] in found for text in node.input)}
+    scopes = {name.rpartition("/")[0] for name in found}
+    readers: dict[str, set[str]] = {}
+    for node in proto.node:
+        for text in node.input:
+            readers.setdefault(text.removeprefix("^").partition(":")[0], set()).add(node.name)
+    before = -1
+    while len(found) != before:
+        before = len(found)
+        found |= {name for name, users in readers.items() if users <= found and name.rpartition("/")[0] in scopes}
+    return found
+
+
+def _without_savers(proto: Any) -> Any:
+    left_out = saver_nodes(proto)
+    if not left_out:
+        return proto
+    found = message("GraphDef")(versions=proto.versions, library=proto.library)
+    found.node.extend(node for node in proto.node if node.name not in left_out)
+    return found
 
 
 class _MoreGeneral(Exception):

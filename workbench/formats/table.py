@@ -78,7 +78,7 @@ def read_table(data: bytes, where: str) -> dict[bytes, bytes]:
         at = len(data) - _FOOTER
         _, at = number(data, at)
         _, at = number(data, at)
-        found = {}
+        found: dict[bytes, bytes] = {}
         for _, handle in _rows(_block(data, *_handle(data, at), where)):
             found.update(_rows(_block(data, *_handle(handle, 0), where)))
         return found

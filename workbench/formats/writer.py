@@ -1,7 +1,7 @@
 """From our graphs to GraphDef: nodes by the twins of operations, names kept, bodies of branches and loops taken apart."""
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -113,16 +113,14 @@ class Writer:
         return name
 
 
-def graph_def(graph: Graph, from_version: int | None = None, add_shapes: bool = False,
-              leave_out: Collection[Operation] = ()) -> Any:
-    """The GraphDef of `graph`, of its operations after the first `from_version` alone where that is given, without those of
-    `leave_out`.
+def graph_def(graph: Graph, from_version: int | None = None, add_shapes: bool = False) -> Any:
+    """The GraphDef of `graph`, of its operations after the first `from_version` alone where that is given.
 
     Branches and loops are written with TensorFlow's switch, merge and frames. UnimplementedError names an operation that
-    TensorFlow has not.
+    TensorFlow has not. What our savers have made is left out: an exported meta graph has TensorFlow's in its place.
     """
     plain, aliases = _flat(graph)
-    old = {op.name for op in (*graph.operations[:from_version or 0], *leave_out)}
+    old = {op.name for op in (*graph.operations[:from_version or 0], *_of_savers(graph))}
     writer = Writer([op.name for op in plain.operations] + [name for name, _ in aliases], add_shapes, frames_of(plain))
     for op in topological([op for op in plain.operations if op.name not in old]):
         writer.write(op)
@@ -130,6 +128,16 @@ def graph_def(graph: Graph, from_version: int | None = None, add_shapes: bool = 
         if name not in old:
             _alias(writer, name, tensor)
     return writer.proto
+
+
+def _of_savers(graph: Graph) -> set[Operation]:
+    """The operations that save and restore, what only waits for them, and the path that they are given."""
+    found = {op for op in graph.operations if op.type in ("save", "restore")}
+    paths = {op.inputs[0].op for op in found}
+    for op in graph.operations:
+        if any(t.op in found for t in op.inputs) or any(c in found for c in op.control_inputs):
+            found.add(op)
+    return found | {op for op in paths if all(reader in found for reader in graph.readers(op.outputs[0]))}
 
 
 def _alias(writer: Writer, name: str, tensor: Tensor) -> None:
