@@ -123,6 +123,19 @@ def test_a_frozen_graph_needs_no_variables():
     assert len(lean.node) < len(frozen.node) and ran(lean, "y:0", {"x:0": [[3, 4]]}).tolist() == [[17]]
 
 
+def test_nodes_of_savers_stay_on_their_side():
+    with tf.Graph().as_default() as graph:
+        tf.get_variable("w", initializer=tf.constant(1.0))
+        before = [node.name for node in graph.as_graph_def().node]
+        saver = tf.train.Saver()
+        assert [node.name for node in graph.as_graph_def().node] == before
+        proto = saver.export_meta_graph().graph_def
+    assert "SaveV2" in {node.op for node in proto.node}
+    with tf.Graph().as_default() as graph:
+        tf.import_graph_def(proto, name="")
+        assert [op.name for op in graph.get_operations()] == before
+
+
 def test_parts_of_a_graph():
     proto, _ = made(product)
     assert [node.name for node in graph_util.extract_sub_graph(proto, ["w"]).node] == ["w"]

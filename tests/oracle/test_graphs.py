@@ -152,8 +152,9 @@ def test_loops_and_branches(forth: bool) -> None:
 
 
 def test_checkpoints_of_every_kind_of_theirs(tmp_path: Any) -> None:
-    values = {"a": np.arange(6, dtype="f").reshape(2, 3), "b/c": np.float64(3.5),
-              "s": np.array([b"x", b"", b"y" * 300], object), "t": np.array([True, False]), "h": np.float16([1, 2.5]), "c": np.complex64([1j])}
+    values = {
+        "a": np.arange(6, dtype="f").reshape(2, 3), "b/c": np.float64(3.5), "t": np.array([True, False]),
+        "s": np.array([b"x", b"", b"y" * 300], object), "h": np.float16([1, 2.5]), "c": np.complex64([1j])}
     with quiet():
         tf = tensorflow()
         with tf.Graph().as_default(), tf.Session() as session:
