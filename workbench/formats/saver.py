@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -61,7 +60,7 @@ class Saver(native.Saver):
                 with sess.graph.as_default():
                     self.export_meta_graph(f"{path}.{meta_graph_suffix}")
             if write_state:
-                self._keep(path)
+                self.keep(path)
                 update_checkpoint_state(str(Path(path).parent), path, self.last_checkpoints, latest_filename)
         return path
 
@@ -194,21 +193,14 @@ def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None
     """What a folder's state file says, or which checkpoints of our format it has; None where it has none."""
     folder = Path(os.fspath(checkpoint_dir))
     file = folder / (latest_filename or "checkpoint")
-    own = native.get_checkpoint_state(checkpoint_dir) if latest_filename in (None, "checkpoint") else None
-    if not file.is_file():
-        return own
-    told = parse_text("CheckpointState", file.read_text(), f"get_checkpoint_state: {str(file)!r}")
+    text = file.read_text() if file.is_file() else "{"
+    if text.startswith("{"):      # ours
+        return native.get_checkpoint_state(checkpoint_dir) if latest_filename in (None, "checkpoint") else None
+    told = parse_text("CheckpointState", text, f"get_checkpoint_state: {str(file)!r}")
     full = [path if os.path.isabs(path) else str(folder / path)
             for path in (told.model_checkpoint_path, *told.all_model_checkpoint_paths)]
     told.model_checkpoint_path, told.all_model_checkpoint_paths[:] = full[0], full[1:]
-    if own is not None and _written(own.model_checkpoint_path) > file.stat().st_mtime:
-        return own
     return told
-
-
-def _written(path: str) -> float:
-    files = list(Path(path).parent.glob(re.sub(r"([*?\[])", r"[\1]", Path(path).name) + "*"))
-    return max((file.stat().st_mtime for file in files), default=0.0)
 
 
 def latest_checkpoint(checkpoint_dir: Any, latest_filename: str | None = None) -> str | None:
