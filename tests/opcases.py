@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tests import opcases_algebra, opcases_segments, opcases_special  # noqa: F401  (their rows)
+from tests import opcases_algebra, opcases_segments, opcases_shapes, opcases_special  # noqa: F401  (their rows)
 from tests.opcase import (
     CASES,
     COLUMN,
@@ -580,7 +580,9 @@ def _densified(params: Any, indices: Any) -> Any:
 
 
 ELSEWHERE = {"Assert", "placeholder", "argument", "no_op", "random_uniform", "random_normal", "truncated_normal", "multinomial",
-             "random_permutation", "candidate_sampler", "decode_image", "encode_image", "decode_jpeg", "decode_png",
+             "random_permutation", "candidate_sampler", "draw_gamma", "draw_poisson", "unigram_sampler", "extract_glimpse",
+             "distorted_box", "ctc_greedy", "ctc_beams", "serialize_parts", "serialize_rows", "deserialize_rows",
+             "decode_image", "encode_image", "decode_jpeg", "decode_png",
              "encode_jpeg", "encode_png"}
 """Operations without a value to compare: test_ops.py tests each by name."""
 FAMILIES_ELSEWHERE = {"state", "updates", "lists", "flow", "queues", "comm", "fused", "strings", "files", "summaries",

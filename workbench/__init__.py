@@ -122,6 +122,31 @@ from workbench.nn.sparse import (
     sparse_tensor_to_dense,
     string_split,
 )
+from workbench.nn.sparse_ops import (
+    convert_to_tensor_or_sparse_tensor,
+    deserialize_many_sparse,
+    serialize_many_sparse,
+    serialize_sparse,
+    sparse_add,
+    sparse_concat,
+    sparse_fill_empty_rows,
+    sparse_mask,
+    sparse_maximum,
+    sparse_merge,
+    sparse_minimum,
+    sparse_reduce_max,
+    sparse_reduce_max_sparse,
+    sparse_reduce_sum_sparse,
+    sparse_reorder,
+    sparse_reset_shape,
+    sparse_reshape,
+    sparse_retain,
+    sparse_slice,
+    sparse_softmax,
+    sparse_split,
+    sparse_to_indicator,
+    sparse_transpose,
+)
 from workbench.nn.tensor_array import TensorArray
 from workbench.nn.variables import (
     GraphKeys,
@@ -214,6 +239,8 @@ count_nonzero = ops.count_nonzero
 cross = ops.cross
 cumprod = ops.cumprod
 cumsum = ops.cumsum
+decode_base64 = ops.decode_base64
+decode_compressed = ops.decode_compressed
 decode_csv = ops.decode_csv
 decode_raw = ops.decode_raw
 depth_to_space = ops.depth_to_space
@@ -226,6 +253,7 @@ divide = ops.divide
 dynamic_partition = ops.dynamic_partition
 dynamic_stitch = ops.dynamic_stitch
 einsum = ops.einsum
+encode_base64 = ops.encode_base64
 ensure_shape = ops.ensure_shape
 equal = ops.equal
 erf = ops.erf
@@ -309,12 +337,14 @@ placeholder = ops.placeholder
 placeholder_with_default = ops.placeholder_with_default
 polygamma = ops.polygamma
 pow = ops.pow
+py_func = ops.py_func
 qr = ops.qr
 random_crop = ops.random_crop
+random_gamma = ops.random_gamma
 random_normal = ops.random_normal
+random_poisson = ops.random_poisson
 random_shuffle = ops.random_shuffle
 random_uniform = ops.random_uniform
-py_func = ops.py_func
 range = ops.range
 rank = ops.rank
 read_file = ops.read_file
@@ -323,17 +353,19 @@ realdiv = ops.realdiv
 reciprocal = ops.reciprocal
 reduce_all = ops.reduce_all
 reduce_any = ops.reduce_any
+reduce_join = ops.reduce_join
 reduce_logsumexp = ops.reduce_logsumexp
 reduce_max = ops.reduce_max
 reduce_mean = ops.reduce_mean
 reduce_min = ops.reduce_min
 reduce_prod = ops.reduce_prod
 reduce_sum = ops.reduce_sum
+regex_replace = ops.regex_replace
+register_py_func = ops.register_py_func
 required_space_to_batch_paddings = ops.required_space_to_batch_paddings
 reshape = ops.reshape
 reverse = ops.reverse
 reverse_sequence = ops.reverse_sequence
-register_py_func = ops.register_py_func
 rint = ops.rint
 roll = ops.roll
 round = ops.round
@@ -377,7 +409,12 @@ stack = ops.stack
 stop_gradient = ops.stop_gradient
 strided_slice = ops.strided_slice
 string_join = ops.string_join
+string_strip = ops.string_strip
+string_to_hash_bucket = ops.string_to_hash_bucket
+string_to_hash_bucket_fast = ops.string_to_hash_bucket_fast
+string_to_hash_bucket_strong = ops.string_to_hash_bucket_strong
 string_to_number = ops.string_to_number
+substr = ops.substr
 subtract = ops.subtract
 svd = ops.svd
 tan = ops.tan
@@ -409,56 +446,67 @@ zeta = ops.zeta
 
 __all__ = [
     "AUTO_REUSE", "AggregationMethod", "Assert", "ConditionalAccumulator", "DType", "FIFOQueue", "FixedLenFeature",
-    "FixedLengthRecordReader", "Graph", "GraphKeys", "IndexedSlices", "InteractiveSession", "NotDifferentiable", "Operation",
-    "PaddingFIFOQueue", "Print", "PriorityQueue", "QueueBase", "RandomShuffleQueue", "ReaderBase", "RegisterGradient",
-    "Session", "SparseConditionalAccumulator", "SparseTensor", "SparseTensorValue", "TFRecordReader", "Tensor", "TensorArray",
-    "TensorShape", "TextLineReader", "VarLenFeature", "Variable", "VariableScope", "WholeFileReader", "abs", "accumulate_n",
-    "acos", "acosh", "add", "add_check_numerics_ops", "add_n", "add_to_collection", "angle", "argmax", "argmin", "argsort",
-    "as_dtype", "as_string", "asin", "asinh", "assert_equal", "assert_greater", "assert_greater_equal", "assert_integer",
-    "assert_less", "assert_less_equal", "assert_near", "assert_negative", "assert_non_negative", "assert_non_positive",
-    "assert_none_equal", "assert_positive", "assert_proper_iterable", "assert_rank", "assert_rank_at_least", "assert_rank_in",
+    "FixedLengthRecordReader", "Graph", "GraphKeys", "IndexedSlices", "InteractiveSession", "NotDifferentiable",
+    "Operation", "PaddingFIFOQueue", "Print", "PriorityQueue", "QueueBase", "RandomShuffleQueue", "ReaderBase",
+    "RegisterGradient", "Session", "SparseConditionalAccumulator", "SparseTensor", "SparseTensorValue",
+    "TFRecordReader", "Tensor", "TensorArray", "TensorShape", "TextLineReader", "VarLenFeature", "Variable",
+    "VariableScope", "WholeFileReader", "abs", "accumulate_n", "acos", "acosh", "add", "add_check_numerics_ops",
+    "add_n", "add_to_collection", "angle", "argmax", "argmin", "argsort", "as_dtype", "as_string", "asin", "asinh",
+    "assert_equal", "assert_greater", "assert_greater_equal", "assert_integer", "assert_less", "assert_less_equal",
+    "assert_near", "assert_negative", "assert_non_negative", "assert_non_positive", "assert_none_equal",
+    "assert_positive", "assert_proper_iterable", "assert_rank", "assert_rank_at_least", "assert_rank_in",
     "assert_same_float_dtype", "assert_scalar", "assert_type", "assert_variables_initialized", "assign", "assign_add",
-    "assign_sub", "atan", "atan2", "atanh", "batch_gather", "batch_matmul", "batch_to_space", "batch_to_space_nd", "betainc",
-    "bfloat16", "bincount", "bitcast", "bool", "boolean_mask", "broadcast_dynamic_shape", "broadcast_static_shape",
-    "broadcast_to", "case", "cast", "ceil", "check_numerics", "cholesky", "cholesky_solve", "clip_by_average_norm",
-    "clip_by_global_norm", "clip_by_norm", "clip_by_value", "colocate_with", "complex", "complex64", "complex128", "concat",
-    "cond", "conj", "constant", "constant_initializer", "control_dependencies", "convert_to_tensor", "cos", "cosh",
-    "count_nonzero", "cross", "cumprod", "cumsum", "custom_gradient", "data", "decode_csv", "decode_raw", "depth_to_space",
-    "device", "diag", "diag_part", "digamma", "div", "div_no_nan", "divide", "dynamic_partition", "dynamic_stitch",
-    "edit_distance", "einsum", "ensure_shape", "equal", "erf", "erfc", "errors", "exp", "expand_dims", "expm1",
-    "extract_image_patches", "eye", "fft", "fft2d", "fft3d", "fill", "float16", "float32", "float64", "floor", "floor_div",
-    "floordiv", "floormod", "foldl", "foldr", "gather", "gather_nd", "get_collection", "get_collection_ref",
-    "get_default_graph", "get_default_session", "get_local_variable", "get_variable", "get_variable_scope", "global_norm",
-    "global_variables", "global_variables_initializer", "glorot_normal_initializer", "glorot_uniform_initializer", "gradients",
-    "greater", "greater_equal", "group", "guarantee_const", "hessians", "histogram_fixed_width", "histogram_fixed_width_bins",
-    "identity", "identity_n", "ifft", "ifft2d", "ifft3d", "igamma", "igammac", "imag", "image", "int8", "int16", "int32",
-    "int64", "invert_permutation", "is_finite", "is_inf", "is_nan", "is_non_decreasing", "is_numeric_tensor",
+    "assign_sub", "atan", "atan2", "atanh", "batch_gather", "batch_matmul", "batch_to_space", "batch_to_space_nd",
+    "betainc", "bfloat16", "bincount", "bitcast", "bool", "boolean_mask", "broadcast_dynamic_shape",
+    "broadcast_static_shape", "broadcast_to", "case", "cast", "ceil", "check_numerics", "cholesky", "cholesky_solve",
+    "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm", "clip_by_value", "colocate_with", "complex",
+    "complex64", "complex128", "concat", "cond", "conj", "constant", "constant_initializer", "control_dependencies",
+    "convert_to_tensor", "convert_to_tensor_or_sparse_tensor", "cos", "cosh", "count_nonzero", "cross", "cumprod",
+    "cumsum", "custom_gradient", "data", "decode_base64", "decode_compressed", "decode_csv", "decode_raw",
+    "depth_to_space", "deserialize_many_sparse", "device", "diag", "diag_part", "digamma", "div", "div_no_nan",
+    "divide", "dynamic_partition", "dynamic_stitch", "edit_distance", "einsum", "encode_base64", "ensure_shape",
+    "equal", "erf", "erfc", "errors", "exp", "expand_dims", "expm1", "extract_image_patches", "eye", "fft", "fft2d",
+    "fft3d", "fill", "float16", "float32", "float64", "floor", "floor_div", "floordiv", "floormod", "foldl", "foldr",
+    "gather", "gather_nd", "get_collection", "get_collection_ref", "get_default_graph", "get_default_session",
+    "get_local_variable", "get_variable", "get_variable_scope", "global_norm", "global_variables",
+    "global_variables_initializer", "glorot_normal_initializer", "glorot_uniform_initializer", "gradients", "greater",
+    "greater_equal", "group", "guarantee_const", "hessians", "histogram_fixed_width", "histogram_fixed_width_bins",
+    "identity", "identity_n", "ifft", "ifft2d", "ifft3d", "igamma", "igammac", "imag", "image", "int8", "int16",
+    "int32", "int64", "invert_permutation", "is_finite", "is_inf", "is_nan", "is_non_decreasing", "is_numeric_tensor",
     "is_strictly_increasing", "is_variable_initialized", "journal", "layers", "lbeta", "less", "less_equal", "lgamma",
-    "lin_space", "linspace", "local_variables", "local_variables_initializer", "log", "log1p", "log_sigmoid", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "losses", "map_fn", "matching_files", "matmul", "matrix_band_part",
-    "matrix_determinant", "matrix_diag", "matrix_diag_part", "matrix_inverse", "matrix_set_diag", "matrix_solve",
-    "matrix_solve_ls", "matrix_transpose", "matrix_triangular_solve", "maximum", "meshgrid", "metrics", "minimum", "mod",
-    "model_variables", "multinomial", "multiply", "name_scope", "negative", "nn", "no_op", "norm", "not_equal", "one_hot",
-    "ones", "ones_initializer", "ones_like", "op", "ops", "orthogonal_initializer", "pad", "parallel_stack", "parse_example",
-    "parse_single_example", "placeholder", "placeholder_with_default", "polygamma", "pow", "py_func", "qr", "random_crop",
-    "random_normal", "random_normal_initializer", "random_shuffle", "random_uniform", "random_uniform_initializer", "range",
-    "rank", "read_file", "real", "realdiv", "reciprocal", "reduce_all", "reduce_any", "reduce_logsumexp", "reduce_max",
-    "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum", "register_py_func", "report_uninitialized_variables",
-    "required_space_to_batch_paddings", "reset_default_graph", "reshape", "reverse", "reverse_sequence", "rint", "roll",
-    "round", "rsqrt", "saturate_cast", "scalar_mul", "scan", "scatter_add", "scatter_div", "scatter_max", "scatter_min",
-    "scatter_mul", "scatter_nd", "scatter_nd_add", "scatter_nd_sub", "scatter_nd_update", "scatter_sub", "scatter_update",
-    "searchsorted", "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum", "self_adjoint_eig",
-    "self_adjoint_eigvals", "sequence_mask", "set_random_seed", "setdiff1d", "shape", "shape_n", "sigmoid", "sign", "sin",
-    "sinh", "size", "slice", "sort", "space_to_batch", "space_to_batch_nd", "space_to_depth", "sparse_placeholder",
-    "sparse_reduce_sum", "sparse_segment_mean", "sparse_segment_sqrt_n", "sparse_segment_sum", "sparse_tensor_dense_matmul",
-    "sparse_tensor_to_dense", "sparse_to_dense", "split", "sqrt", "square", "squared_difference", "squeeze", "stack",
-    "stop_gradient", "strided_slice", "string", "string_join", "string_split", "string_to_number", "subtract", "summary",
-    "svd", "tan", "tanh", "tensordot", "tile", "trace", "train", "trainable_variables", "transpose", "truediv",
-    "truncated_normal", "truncated_normal_initializer", "truncatediv", "truncatemod", "tuple", "uint8", "uint16", "uint32",
-    "uint64", "uniform_unit_scaling_initializer", "unique", "unique_with_counts", "unravel_index", "unsorted_segment_max",
-    "unsorted_segment_mean", "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sqrt_n",
-    "unsorted_segment_sum", "unstack", "variable_scope", "variables_initializer", "variance_scaling_initializer",
-    "verify_tensor_all_finite", "where", "while_loop", "write_file", "zeros", "zeros_initializer", "zeros_like", "zeta",
+    "lin_space", "linspace", "local_variables", "local_variables_initializer", "log", "log1p", "log_sigmoid",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "losses", "map_fn", "matching_files", "matmul",
+    "matrix_band_part", "matrix_determinant", "matrix_diag", "matrix_diag_part", "matrix_inverse", "matrix_set_diag",
+    "matrix_solve", "matrix_solve_ls", "matrix_transpose", "matrix_triangular_solve", "maximum", "meshgrid",
+    "metrics", "minimum", "mod", "model_variables", "multinomial", "multiply", "name_scope", "negative", "nn",
+    "no_op", "norm", "not_equal", "one_hot", "ones", "ones_initializer", "ones_like", "op", "ops",
+    "orthogonal_initializer", "pad", "parallel_stack", "parse_example", "parse_single_example", "placeholder",
+    "placeholder_with_default", "polygamma", "pow", "py_func", "qr", "random_crop", "random_gamma", "random_normal",
+    "random_normal_initializer", "random_poisson", "random_shuffle", "random_uniform", "random_uniform_initializer",
+    "range", "rank", "read_file", "real", "realdiv", "reciprocal", "reduce_all", "reduce_any", "reduce_join",
+    "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum", "regex_replace",
+    "register_py_func", "report_uninitialized_variables", "required_space_to_batch_paddings", "reset_default_graph",
+    "reshape", "reverse", "reverse_sequence", "rint", "roll", "round", "rsqrt", "saturate_cast", "scalar_mul", "scan",
+    "scatter_add", "scatter_div", "scatter_max", "scatter_min", "scatter_mul", "scatter_nd", "scatter_nd_add",
+    "scatter_nd_sub", "scatter_nd_update", "scatter_sub", "scatter_update", "searchsorted", "segment_max",
+    "segment_mean", "segment_min", "segment_prod", "segment_sum", "self_adjoint_eig", "self_adjoint_eigvals",
+    "sequence_mask", "serialize_many_sparse", "serialize_sparse", "set_random_seed", "setdiff1d", "shape", "shape_n",
+    "sigmoid", "sign", "sin", "sinh", "size", "slice", "sort", "space_to_batch", "space_to_batch_nd",
+    "space_to_depth", "sparse_add", "sparse_concat", "sparse_fill_empty_rows", "sparse_mask", "sparse_maximum",
+    "sparse_merge", "sparse_minimum", "sparse_placeholder", "sparse_reduce_max", "sparse_reduce_max_sparse",
+    "sparse_reduce_sum", "sparse_reduce_sum_sparse", "sparse_reorder", "sparse_reset_shape", "sparse_reshape",
+    "sparse_retain", "sparse_segment_mean", "sparse_segment_sqrt_n", "sparse_segment_sum", "sparse_slice",
+    "sparse_softmax", "sparse_split", "sparse_tensor_dense_matmul", "sparse_tensor_to_dense", "sparse_to_dense",
+    "sparse_to_indicator", "sparse_transpose", "split", "sqrt", "square", "squared_difference", "squeeze", "stack",
+    "stop_gradient", "strided_slice", "string", "string_join", "string_split", "string_strip",
+    "string_to_hash_bucket", "string_to_hash_bucket_fast", "string_to_hash_bucket_strong", "string_to_number",
+    "substr", "subtract", "summary", "svd", "tan", "tanh", "tensordot", "tile", "trace", "train",
+    "trainable_variables", "transpose", "truediv", "truncated_normal", "truncated_normal_initializer", "truncatediv",
+    "truncatemod", "tuple", "uint8", "uint16", "uint32", "uint64", "uniform_unit_scaling_initializer", "unique",
+    "unique_with_counts", "unravel_index", "unsorted_segment_max", "unsorted_segment_mean", "unsorted_segment_min",
+    "unsorted_segment_prod", "unsorted_segment_sqrt_n", "unsorted_segment_sum", "unstack", "variable_scope",
+    "variables_initializer", "variance_scaling_initializer", "verify_tensor_all_finite", "where", "while_loop",
+    "write_file", "zeros", "zeros_initializer", "zeros_like", "zeta",
 ]
 
 # Names whose modules load Dask, Bokeh or ipywidgets: found when first used, and therefore not in `import *`.

@@ -11,32 +11,43 @@ from workbench.nn.composed import (
     sufficient_statistics,
     weighted_cross_entropy_with_logits,
 )
+from workbench.nn.ctc import ctc_beam_search_decoder, ctc_greedy_decoder, ctc_loss
 from workbench.nn.embedding import embedding_lookup
 from workbench.nn.rnn import bidirectional_dynamic_rnn, dynamic_rnn, static_bidirectional_rnn, static_rnn
 from workbench.nn.sampled import compute_accidental_hits, nce_loss, sampled_softmax_loss
 from workbench.nn.sharded import sharded_softmax_cross_entropy
 from workbench.nn.sparse import embedding_lookup_sparse
 
+all_candidate_sampler = ops.all_candidate_sampler
 atrous_conv2d = ops.atrous_conv2d
 avg_pool = ops.avg_pool
+avg_pool3d = ops.avg_pool3d
 batch_normalization = ops.batch_normalization
 bias_add = ops.bias_add
 conv2d = ops.conv2d
 conv2d_transpose = ops.conv2d_transpose
+conv3d = ops.conv3d
+conv3d_backprop_filter_v2 = ops.conv3d_backprop_filter_v2
+conv3d_transpose = ops.conv3d_transpose
+convolution = ops.convolution
 depthwise_conv2d = ops.depthwise_conv2d
 depthwise_conv2d_native = ops.depthwise_conv2d_native
 dropout = ops.dropout
 elu = ops.elu
+fixed_unigram_candidate_sampler = ops.fixed_unigram_candidate_sampler
 in_top_k = ops.in_top_k
 l2_loss = ops.l2_loss
 l2_normalize = ops.l2_normalize
 leaky_relu = ops.leaky_relu
+learned_unigram_candidate_sampler = ops.learned_unigram_candidate_sampler
 local_response_normalization = ops.lrn
 log_softmax = ops.log_softmax
 log_uniform_candidate_sampler = ops.log_uniform_candidate_sampler
 lrn = ops.lrn
 max_pool = ops.max_pool
+max_pool3d = ops.max_pool3d
 moments = ops.moments
+pool = ops.pool
 relu = ops.relu
 relu6 = ops.relu6
 relu_layer = ops.relu_layer
@@ -57,14 +68,16 @@ xw_plus_b = ops.xw_plus_b
 zero_fraction = ops.zero_fraction
 
 __all__ = [
-    "atrous_conv2d", "avg_pool", "batch_norm_with_global_normalization", "batch_normalization", "bias_add",
-    "bidirectional_dynamic_rnn", "compute_accidental_hits", "conv1d", "conv2d", "conv2d_transpose", "crelu",
-    "depthwise_conv2d", "depthwise_conv2d_native", "dropout", "dynamic_rnn", "elu", "embedding_lookup",
-    "embedding_lookup_sparse", "in_top_k", "l2_loss", "l2_normalize", "leaky_relu", "local_response_normalization",
-    "log_poisson_loss", "log_softmax", "log_uniform_candidate_sampler", "lrn", "max_pool", "moments", "nce_loss",
-    "normalize_moments", "relu", "relu6", "relu_layer", "rnn_cell", "sampled_softmax_loss", "selu", "separable_conv2d",
-    "sharded_softmax_cross_entropy", "sigmoid", "sigmoid_cross_entropy_with_logits", "softmax",
-    "softmax_cross_entropy_with_logits",
+    "all_candidate_sampler", "atrous_conv2d", "avg_pool", "avg_pool3d", "batch_norm_with_global_normalization",
+    "batch_normalization", "bias_add", "bidirectional_dynamic_rnn", "compute_accidental_hits", "conv1d", "conv2d",
+    "conv2d_transpose", "conv3d", "conv3d_backprop_filter_v2", "conv3d_transpose", "convolution", "crelu",
+    "ctc_beam_search_decoder", "ctc_greedy_decoder", "ctc_loss", "depthwise_conv2d", "depthwise_conv2d_native",
+    "dropout", "dynamic_rnn", "elu", "embedding_lookup", "embedding_lookup_sparse", "fixed_unigram_candidate_sampler",
+    "in_top_k", "l2_loss", "l2_normalize", "leaky_relu", "learned_unigram_candidate_sampler",
+    "local_response_normalization", "log_poisson_loss", "log_softmax", "log_uniform_candidate_sampler", "lrn",
+    "max_pool", "max_pool3d", "moments", "nce_loss", "normalize_moments", "pool", "relu", "relu6", "relu_layer",
+    "rnn_cell", "sampled_softmax_loss", "selu", "separable_conv2d", "sharded_softmax_cross_entropy", "sigmoid",
+    "sigmoid_cross_entropy_with_logits", "softmax", "softmax_cross_entropy_with_logits",
     "softmax_cross_entropy_with_logits_v2", "softplus", "softsign", "sparse_softmax_cross_entropy_with_logits",
     "static_bidirectional_rnn", "static_rnn", "sufficient_statistics", "tanh", "top_k", "uniform_candidate_sampler",
     "weighted_cross_entropy_with_logits", "xw_plus_b", "zero_fraction", "zoo",

@@ -11,15 +11,30 @@ from workbench.core.graph.build import constant_value, convert, ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.core.graph.shape import Shape
+from workbench.nn.boxes import (
+    crop_and_resize,
+    draw_bounding_boxes,
+    extract_glimpse,
+    image_gradients,
+    non_max_suppression,
+    rgb_to_yiq,
+    rgb_to_yuv,
+    sample_distorted_bounding_box,
+    total_variation,
+    yiq_to_rgb,
+    yuv_to_rgb,
+)
 
 __all__ = [
     "ResizeMethod", "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue", "adjust_saturation",
-    "central_crop", "convert_image_dtype", "crop_to_bounding_box", "decode_image", "decode_jpeg", "decode_png",
-    "encode_jpeg", "encode_png", "flip_left_right", "flip_up_down", "grayscale_to_rgb", "hsv_to_rgb",
-    "pad_to_bounding_box", "per_image_standardization", "random_brightness", "random_contrast", "random_flip_left_right",
+    "central_crop", "convert_image_dtype", "crop_and_resize", "crop_to_bounding_box", "decode_image", "decode_jpeg",
+    "decode_png", "draw_bounding_boxes", "encode_jpeg", "encode_png", "extract_glimpse", "flip_left_right",
+    "flip_up_down", "grayscale_to_rgb", "hsv_to_rgb", "image_gradients", "non_max_suppression", "pad_to_bounding_box",
+    "per_image_standardization", "random_brightness", "random_contrast", "random_flip_left_right",
     "random_flip_up_down", "random_hue", "random_saturation", "resize_area", "resize_bicubic", "resize_bilinear",
     "resize_image_with_crop_or_pad", "resize_images", "resize_nearest_neighbor", "rgb_to_grayscale", "rgb_to_hsv",
-    "rot90", "transpose_image",
+    "rgb_to_yiq", "rgb_to_yuv", "rot90", "sample_distorted_bounding_box", "total_variation", "transpose_image",
+    "yiq_to_rgb", "yuv_to_rgb",
 ]
 
 decode_jpeg, decode_png = ops.decode_jpeg, ops.decode_png

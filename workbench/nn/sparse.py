@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from workbench import errors
 from workbench.core.graph.build import constant_shape, convert, ops
 from workbench.core.graph.dtype import DType
-from workbench.core.graph.graph import Graph, Tensor, get_default_graph
+from workbench.core.graph.graph import Graph, Tensor, get_default_graph, get_default_session
 from workbench.core.graph.shape import Shape
 from workbench.nn.embedding import embedding_lookup
 
@@ -59,6 +59,32 @@ class SparseTensor:
     def __graph_parts__(self) -> tuple[list[Tensor], Callable[..., Any]]:
         return [self.indices, self.values, self.dense_shape], SparseTensorValue
 
+    @classmethod
+    def from_value(cls, sparse_tensor_value: Any) -> SparseTensor:
+        """A SparseTensor of a SparseTensorValue, or of another SparseTensor. TypeError for anything else."""
+        if not isinstance(sparse_tensor_value, (SparseTensor, SparseTensorValue)):
+            raise TypeError(f"SparseTensor.from_value: {sparse_tensor_value!r} is no SparseTensorValue; pass one")
+        parts = sparse_tensor_value
+        return cls(parts.indices, parts.values, parts.dense_shape)
+
+    def eval(self, feed_dict: Any = None, session: Any = None) -> SparseTensorValue:
+        """The value, by `session` or the default one."""
+        return (session or get_default_session()).run(self, feed_dict)
+
+    def _with(self, dense: Any, kind: str) -> SparseTensor:
+        """The values combined with those that `dense`, broadcast to this shape, has at their places."""
+        other = convert(dense, None if hasattr(dense, "op") else self.dtype)
+        at = ops.gather_nd(ops.broadcast_to(other, self.dense_shape), self.indices)
+        return SparseTensor(self.indices, getattr(ops, kind)(self.values, at), self.dense_shape)
+
+    def __mul__(self, dense: Any) -> SparseTensor:
+        return self._with(dense, "multiply")
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, dense: Any) -> SparseTensor:
+        return self._with(dense, "truediv")
+
     def __repr__(self) -> str:
         return f"<SparseTensor {self.dtype.name}{self.get_shape()}>"
 
@@ -94,11 +120,11 @@ def sparse_tensor_dense_matmul(sp_a: SparseTensor, b: Any, adjoint_a: bool = Fal
     return ops.sparse_matmul(indices, sp_a.values, shape, ops.transpose(dense) if adjoint_b else dense, name=name)
 
 
-def sparse_reduce_sum(sp_input: SparseTensor, axis: Any = None, keepdims: bool = False,
-                      name: str | None = None) -> Tensor:
-    """The sum over `axis` (default: all) as a dense tensor."""
+def sparse_reduce_sum(sp_input: SparseTensor, axis: Any = None, keep_dims: bool = False, reduction_axes: Any = None,
+                      keepdims: bool = False) -> Tensor:
+    """The sum over `axis` (or `reduction_axes`, default: all) as a dense tensor."""
     dense = sparse_tensor_to_dense(sp_input, validate_indices=False)
-    return ops.reduce_sum(dense, axis=axis, keepdims=keepdims, name=name)
+    return ops.reduce_sum(dense, axis=reduction_axes if axis is None else axis, keepdims=keep_dims or keepdims)
 
 
 def edit_distance(hypothesis: SparseTensor, truth: SparseTensor, normalize: bool = True,

@@ -1,12 +1,13 @@
-"""Namespaces of operations by TensorFlow's names: linalg, spectral, bitwise, manip, math."""
+"""Namespaces of operations by TensorFlow's names: linalg, spectral, bitwise, manip, math, sets, strings."""
 from __future__ import annotations
 
 from typing import Any
 
 from workbench.core.graph.build import convert, ops
+from workbench.nn import sparse_ops
 from workbench.tf1.missing import Namespace
 
-__all__ = ["bitwise", "linalg", "manip", "math", "spectral"]
+__all__ = ["bitwise", "linalg", "manip", "math", "sets", "spectral", "strings"]
 
 
 def _of(names: str, **more: Any) -> Namespace:
@@ -37,3 +38,10 @@ math = _of("""abs accumulate_n acos acosh add add_n angle asin asinh atan atan2 
     subtract tan tanh top_k truediv unsorted_segment_max unsorted_segment_mean unsorted_segment_min unsorted_segment_prod
     unsorted_segment_sqrt_n unsorted_segment_sum zero_fraction zeta""", divide_no_nan=ops.div_no_nan)
 spectral = _of("fft fft2d fft3d ifft ifft2d ifft3d irfft irfft2d irfft3d rfft rfft2d rfft3d")
+sets = Namespace(**{name: getattr(sparse_ops, name) for name in ("set_difference", "set_intersection", "set_size",
+                                                                 "set_union")},
+                 difference=sparse_ops.set_difference, intersection=sparse_ops.set_intersection, size=sparse_ops.set_size,
+                 union=sparse_ops.set_union)
+strings = _of("as_string reduce_join regex_replace substr", join=ops.string_join, strip=ops.string_strip,
+              to_hash_bucket=ops.string_to_hash_bucket, to_hash_bucket_fast=ops.string_to_hash_bucket_fast,
+              to_hash_bucket_strong=ops.string_to_hash_bucket_strong, to_number=ops.string_to_number)

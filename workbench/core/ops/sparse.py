@@ -43,7 +43,10 @@ def sparse_fill(indices, values, shape, default, *, validate_indices=True):
     if validate_indices:
         _ordered("sparse_to_dense", indices)
     out = np.full(tuple(shape), default.item() if isinstance(default, np.ndarray) else default, values.dtype)
-    out[tuple(indices.T)] = values
+    if indices.shape[1]:
+        out[tuple(indices.T)] = values
+    elif len(values):      # a scalar
+        out[()] = values[-1]
     return out
 
 

@@ -1,0 +1,165 @@
+"""Connectionist temporal classification (Graves et al. 2006): the loss with its gradient, and two decoders."""
+from __future__ import annotations
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.graph.build import ops
+from workbench.core.graph.dtype import int64
+from workbench.core.graph.opdef import op, selective
+from workbench.core.graph.shape import Shape
+
+
+def _log_softmax(x):
+    x = x.astype(np.float64)
+    moved = x - x.max(-1, keepdims=True)
+    return moved - np.log(np.exp(moved).sum(-1, keepdims=True))
+
+
+def _labels(indices, values, batch, classes, lengths, repeated, collapse, longer):
+    """The labels of each sequence; None for one that is left out because it does not fit."""
+    found = []
+    for row in range(batch):
+        given = values[indices[:, 0] == row]
+        if given.size and (given.min() < 0 or given.max() >= classes - 1):
+            raise errors.InvalidArgumentError(f"ctc_loss: label {int(given[(given < 0) | (given >= classes - 1)][0])} of "
+                                              f"sequence {row} is outside 0 … {classes - 2}; the last class is the blank")
+        if collapse and given.size:
+            given = given[np.concatenate([[True], given[1:] != given[:-1]])]
+        needed = len(given) + int((given[1:] == given[:-1]).sum() if repeated else 0)
+        if needed > lengths[row]:
+            if not longer:
+                raise errors.InvalidArgumentError(f"ctc_loss: sequence {row} has {int(lengths[row])} steps but its labels need "
+                                                  f"{needed}; shorten them, or pass ignore_longer_outputs_than_inputs=True")
+            found.append(None)
+        else:
+            found.append(given)
+    return found
+
+
+def _one(log_y, labels, repeated):
+    """(-log p(labels), its gradient by the logits) for log probabilities [steps, classes]."""
+    steps, classes = log_y.shape
+    path = np.full(2 * len(labels) + 1, classes - 1)
+    path[1::2] = labels
+    skip = np.zeros(len(path), bool)
+    skip[3::2] = path[3::2] != path[1:-2:2] if repeated else True
+    stays = np.ones(len(path), bool) if repeated else path == classes - 1      # each label then stands for one step
+    emitted = log_y[:, path]
+    low = np.full((steps, len(path)), -np.inf)
+
+    def forward(emitted, skip):
+        alpha = low.copy()
+        alpha[0, :2] = emitted[0, :2]
+        for t in range(1, steps):
+            before = alpha[t - 1]
+            stayed = np.where(stays, before, -np.inf)
+            total = np.logaddexp(stayed, np.concatenate([[-np.inf], before[:-1]]))
+            jumped = np.where(skip, np.concatenate([[-np.inf, -np.inf], before[:-2]])[:len(path)], -np.inf)
+            alpha[t] = np.logaddexp(total, jumped) + emitted[t]
+        return alpha
+    alpha = forward(emitted, skip)
+    back = np.zeros(len(path), bool)
+    back[2:] = skip[:1:-1]      # a jump seen from its other end
+    beta = forward(emitted[::-1, ::-1], back)[::-1, ::-1]
+    total = np.logaddexp.reduce(alpha[-1, -2:])
+    if not np.isfinite(total):
+        return np.inf, np.zeros_like(log_y)
+    share = np.exp(alpha + beta - emitted - total)
+    slope = np.exp(log_y)
+    for k in np.unique(path):
+        slope[:, k] -= share[:, path == k].sum(1)
+    return -total, slope
+
+
+@op("inputs[t,b,c] indices[n,2] values[n] lengths[b] -> [b] [t,b,c]", types="T:float int64 int32 int32 -> T T")
+def ctc(inputs, indices, values, lengths, *, collapse, repeated, longer):
+    """(loss, its gradient) of each sequence of logits [steps, batch, classes]; the last class is the blank."""
+    steps, batch, classes = inputs.shape
+    if lengths.size and lengths.max() > steps:
+        raise errors.InvalidArgumentError(f"ctc_loss: sequence_length is {int(lengths.max())} but inputs have {steps} steps; "
+                                          "keep it within them")
+    loss, slope = np.zeros(batch, inputs.dtype), np.zeros_like(inputs)
+    for row, labels in enumerate(_labels(indices, values, batch, classes, lengths, repeated, collapse, longer)):
+        if labels is not None and lengths[row]:
+            loss[row], slope[:lengths[row], row] = _one(_log_softmax(inputs[:lengths[row], row]), labels, repeated)
+    return loss, slope
+
+
+@ctc.gradient
+@selective
+def _(node, dloss, dslope, *, needed):
+    if dslope is not None:
+        raise errors.UnimplementedError("ctc_loss: it has no second gradient; differentiate it once")
+    return ops.multiply(ops.expand_dims(ops.expand_dims(dloss, 0), -1), node.outputs[1]), None, None, None
+
+
+# decoders
+
+def _sparse(rows):
+    """Rows of numbers as the parts of a sparse matrix."""
+    places = [(row, column) for row, found in enumerate(rows) for column in range(len(found))]
+    return (np.array(places, np.int64).reshape(-1, 2), np.array([v for found in rows for v in found], np.int64),
+            np.array([len(rows), max((len(found) for found in rows), default=0)], np.int64))
+
+
+@op("inputs[t,b,c] lengths[b] -> [_,2] [_] [2] [b,1]", types="T:float int32 -> int64 int64 int64 T", differentiable=False)
+def ctc_greedy(inputs, lengths, *, merge):
+    """The best class of each step without blanks, as a sparse matrix; and minus the sum of their logits."""
+    rows, scores = [], np.zeros((inputs.shape[1], 1), inputs.dtype)
+    for row, length in enumerate(lengths):
+        best = inputs[:length, row].argmax(-1)
+        scores[row] = -inputs[:length, row].max(-1).sum() if length else 0
+        keep = best != inputs.shape[2] - 1
+        if merge and len(best):
+            keep &= np.concatenate([[True], best[1:] != best[:-1]])
+        rows.append(best[keep].tolist())
+    return *_sparse(rows), scores
+
+
+def _beams(log_y, width, top):
+    """The `top` best label sequences and their log probabilities, by search over prefixes."""
+    blank, beams = log_y.shape[1] - 1, {(): (0.0, -np.inf)}      # (ends in blank, ends in its label)
+    for line in log_y:
+        found = {}
+
+        def add(prefix, part, value, found=found):
+            parts = found.setdefault(prefix, [-np.inf, -np.inf])
+            parts[part] = np.logaddexp(parts[part], value)
+        for prefix, (with_blank, with_label) in beams.items():
+            both = np.logaddexp(with_blank, with_label)
+            add(prefix, 0, both + line[blank])
+            if prefix:
+                add(prefix, 1, with_label + line[prefix[-1]])
+            for label in range(blank):
+                add((*prefix, label), 1, (with_blank if prefix and label == prefix[-1] else both) + line[label])
+        best = sorted(found.items(), key=lambda item: -np.logaddexp(*item[1]))[:width]
+        beams = {prefix: tuple(parts) for prefix, parts in best}
+    ranked = sorted(((np.logaddexp(*parts), prefix) for prefix, parts in beams.items()), key=lambda item: -item[0])
+    return ranked[:top]
+
+
+def _decoded(inputs, attrs):
+    top = attrs["top"]
+    return [Shape([None, 2])] * top + [Shape([None])] * top + [Shape([2])] * top + [inputs[0].shape[1:2] + Shape([top])]
+
+
+@op("inputs[t,b,c] lengths[b] -> ?", types="T:float int32 ->", shape=_decoded, differentiable=False,
+    dtypes=lambda dtypes, attrs: [int64] * (3 * attrs["top"]) + [dtypes[0]])
+def ctc_beams(inputs, lengths, *, width, top, merge):
+    """The parts of `top` sparse matrices of label sequences, best first, and the log probability of each."""
+    rows, scores = [[] for _ in range(top)], np.zeros((inputs.shape[1], top), inputs.dtype)
+    for row, length in enumerate(lengths):
+        found = _beams(_log_softmax(inputs[:length, row]), width, top)
+        if len(found) < top:
+            raise errors.InvalidArgumentError(f"ctc_beam_search_decoder: top_paths is {top} but only {len(found)} paths were "
+                                              "found; ask for fewer")
+        for place, (score, prefix) in enumerate(found):
+            labels = [k for i, k in enumerate(prefix) if not merge or i == 0 or k != prefix[i - 1]]
+            rows[place].append(labels)
+            scores[row, place] = score
+    parts = [_sparse(found) for found in rows]
+    return *[p[0] for p in parts], *[p[1] for p in parts], *[p[2] for p in parts], scores
+
+
+
