@@ -153,7 +153,7 @@ ROWS.row("total_variation", lambda tf, x: [tf.image.total_variation(x), tf.image
 ROWS.row("image_gradients", lambda tf, x: [*tf.image.image_gradients(x)], IMAGE, order=1, modes=("known", "float32"))
 for _c in (True, False):
     ROWS.row(f"extract_glimpse {_c}", lambda tf, x, c=_c: tf.image.extract_glimpse(
-        x, [2, 3], [[0.1, 0.2], [0.3, -0.1]] if c else [[1.0, 2.0], [0.0, 1.0]], centered=c, normalized=c), IMAGE, order=0,
+        x, [2, 3], [[0.1, 0.2], [0.3, -0.1]] if c else [[1.0, 2.0], [3.0, 3.0]], centered=c, normalized=c), IMAGE, order=0,
         modes=("float32",))
 
 

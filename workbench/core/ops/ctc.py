@@ -1,6 +1,8 @@
 """Connectionist temporal classification (Graves et al. 2006): the loss with its gradient, and two decoders."""
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from workbench import errors
@@ -18,7 +20,7 @@ def _log_softmax(x):
 
 def _labels(indices, values, batch, classes, lengths, repeated, collapse, longer):
     """The labels of each sequence; None for one that is left out because it does not fit."""
-    found = []
+    found: list[Any] = []
     for row in range(batch):
         given = values[indices[:, 0] == row]
         if given.size and (given.min() < 0 or given.max() >= classes - 1):
@@ -81,7 +83,9 @@ def ctc(inputs, indices, values, lengths, *, collapse, repeated, longer):
                                           "keep it within them")
     loss, slope = np.zeros(batch, inputs.dtype), np.zeros_like(inputs)
     for row, labels in enumerate(_labels(indices, values, batch, classes, lengths, repeated, collapse, longer)):
-        if labels is not None and lengths[row]:
+        if labels is None:
+            loss[row] = np.inf      # as in TensorFlow: there is no path, and no gradient
+        elif lengths[row]:
             loss[row], slope[:lengths[row], row] = _one(_log_softmax(inputs[:lengths[row], row]), labels, repeated)
     return loss, slope
 
@@ -121,7 +125,7 @@ def _beams(log_y, width, top):
     """The `top` best label sequences and their log probabilities, by search over prefixes."""
     blank, beams = log_y.shape[1] - 1, {(): (0.0, -np.inf)}      # (ends in blank, ends in its label)
     for line in log_y:
-        found = {}
+        found: dict[Any, list[float]] = {}
 
         def add(prefix, part, value, found=found):
             parts = found.setdefault(prefix, [-np.inf, -np.inf])
@@ -148,7 +152,8 @@ def _decoded(inputs, attrs):
     dtypes=lambda dtypes, attrs: [int64] * (3 * attrs["top"]) + [dtypes[0]])
 def ctc_beams(inputs, lengths, *, width, top, merge):
     """The parts of `top` sparse matrices of label sequences, best first, and the log probability of each."""
-    rows, scores = [[] for _ in range(top)], np.zeros((inputs.shape[1], top), inputs.dtype)
+    rows: list[list[Any]] = [[] for _ in range(top)]
+    scores = np.zeros((inputs.shape[1], top), inputs.dtype)
     for row, length in enumerate(lengths):
         found = _beams(_log_softmax(inputs[:length, row]), width, top)
         if len(found) < top:

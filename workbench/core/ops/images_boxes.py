@@ -91,7 +91,7 @@ def _(node, dy):
     method = node.attrs["method"]
     dimage = ops.crop_gradient_image(dy, boxes, box_ind, ops.shape(image), method=method)
     dimage = ops.cast(dimage, image.dtype) if image.dtype.is_floating else None
-    dboxes = ops.crop_gradient_boxes(dy, image, boxes, box_ind) if method == "bilinear" else None
+    dboxes = ops.crop_gradient_boxes(dy, image, boxes, box_ind)      # that of "bilinear" also for "nearest", as in TensorFlow
     return dimage, dboxes, None, None
 
 

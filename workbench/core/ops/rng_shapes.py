@@ -63,8 +63,8 @@ def unigram_sampler_(context, true_classes, *, num_sampled, unique, weights, lea
     chances = counts[0] / counts[0].sum()
     if learned:
         counts[0] = counts[0] + np.bincount(true_classes.reshape(-1), minlength=len(chances))
-    drawn, tries = [], 0
-    taken: set[int] = set()
+    drawn: list[int] = []
+    taken, tries = set[int](), 0
     while len(drawn) < num_sampled:
         tries += 1
         found = int(generator.choice(len(chances), p=chances))

@@ -246,7 +246,7 @@ def farm(s: bytes) -> int:
     return _pair((_pair(v[0], w[0], mul) + _mixed(y) * _K0 + z) & _MASK, (_pair(v[1], w[1], mul) + x) & _MASK, mul)
 
 
-def sip(data: bytes, key: Any) -> int:
+def sip(data: bytes, key: tuple[int, int]) -> int:
     """Aumasson and Bernstein's SipHash-2-4, TensorFlow's StrongKeyedHash."""
     v = [key[0] ^ 0x736F6D6570736575, key[1] ^ 0x646F72616E646F6D, key[0] ^ 0x6C7967656E657261, key[1] ^ 0x7465646279746573]
 
