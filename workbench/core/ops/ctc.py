@@ -123,9 +123,10 @@ def ctc_greedy(inputs, lengths, *, merge):
 
 def _beams(log_y, width, top):
     """The `top` best label sequences and their log probabilities, by search over prefixes."""
-    blank, beams = log_y.shape[1] - 1, {(): (0.0, -np.inf)}      # (ends in blank, ends in its label)
+    blank = log_y.shape[1] - 1
+    beams: dict[Any, Any] = {(): (0.0, -np.inf)}      # (ends in blank, ends in its label)
     for line in log_y:
-        found: dict[Any, list[float]] = {}
+        found: dict[Any, Any] = {}
 
         def add(prefix, part, value, found=found):
             parts = found.setdefault(prefix, [-np.inf, -np.inf])
