@@ -181,4 +181,4 @@ def test_a_stranger_cannot_open_the_unix_socket():
                     return stranger.recv(10), friend.recv(10)
 
     refused, welcomed = asyncio.run(scene())
-    assert (refused, welcomed) == (b"", b"welcome")
+    assert (refused, welcomed) == (b"", b"+welcome")      # let in first, then spoken to

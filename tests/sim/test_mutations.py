@@ -93,7 +93,7 @@ def late_answers(patch: Patch) -> None:
 
 def doubled_orders(patch: Patch) -> None:
     """The same order twice runs a step twice."""
-    patch(Steps, "runs", lambda self, step: False)
+    patch(Steps, "begun", lambda self, step: False)
 
 
 def no_silence(patch: Patch) -> None:

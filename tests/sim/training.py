@@ -1,6 +1,7 @@
 """Training in a simulated cluster, asynchronous and synchronous, and what its history must say, whatever went wrong."""
 from __future__ import annotations
 
+import shlex
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +25,7 @@ def train(mode: str, seed: object, faults: int | None = None) -> Scene:
         MODES[mode](scene)
         check(scene)
     except (AssertionError, errors.Error) as error:
-        again = f"python -m tests.sim {mode} {seed}" + ("" if faults is None else f" {faults}")
+        again = f"python -m tests.sim {mode} {shlex.quote(str(seed))}" + ("" if faults is None else f" {faults}")
         raise AssertionError(f"{error}\n  to see it again: {again}") from error
     return scene
 

@@ -304,4 +304,5 @@ def test_the_same_order_twice_is_one_order():
         scene.run("held", 1)
     assert len(scene.engine.unfinished) == 1
     scene.engine.unfinished.pop()([])
-    assert [type(message) for message in scene.answers(1)] == [m.Done]
+    scene.run("held", 1)                     # it is over by now
+    assert [type(message) for message in scene.answers(1)] == [m.Done] and scene.engine.unfinished == []

@@ -34,6 +34,7 @@ class Steps:
         self._active: dict[int, Active] = {}
         self._aborting: dict[int, bool] = {}               # does the chief wait for its end?
         self._finished: set[int] = set()                   # over here, perhaps not yet elsewhere
+        self._answered: set[int] = set()                   # of those, the ones that ran here to their end
         self._newest = 0                                   # step whose RunStep told of the steps before it
         self._live: frozenset[int] = frozenset()           # those that are not over everywhere
 
@@ -43,10 +44,10 @@ class Steps:
     def _past(self, step: int) -> bool:
         return step < self._newest and step not in self._live
 
-    def runs(self, step: int) -> bool:
-        """Has the step begun here, and not ended?"""
+    def begun(self, step: int) -> bool:
+        """Does the step run here, or has it been answered?"""
         with self._lock:
-            return step in self._active or step in self._aborting
+            return step in self._active or step in self._aborting or step in self._answered
 
     def begin(self, step: int, live: tuple[int, ...], active: Active) -> LocalRendezvous | None:
         """The table of a step that begins; None when it is over already. Earlier steps not in `live` are forgotten."""
@@ -62,6 +63,7 @@ class Steps:
         self._newest, self._live = step, frozenset(live)
         if self._finished:
             self._finished = {one for one in self._finished if not self._past(one)}
+            self._answered &= self._finished
         if len(self._tables) > len(self._active):
             for one in [s for s in self._tables if self._past(s) and s not in self._active]:
                 del self._tables[one]
@@ -82,7 +84,10 @@ class Steps:
         with self._lock:
             active = self._active.pop(step, None)
             awaited = active is None and self._aborting.pop(step, False)
-            return active, awaited, self._strike(step)
+            table = self._strike(step)
+            if active is not None and step in self._finished:
+                self._answered.add(step)
+            return active, awaited, table
 
     def abort(self, step: int, awaited: bool) -> Broken:
         """End a step from outside; `awaited`: the chief waits for its end. Until `done` it counts as aborting."""

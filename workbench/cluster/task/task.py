@@ -174,7 +174,7 @@ class Task:
     # steps
     def _run(self, step: int, message: m.RunStep) -> None:
         engine = self._ready_engine()
-        if self.steps.runs(step):                              # the same order twice is one order
+        if self.steps.begun(step):                              # the same order twice is one order
             return
         table = self.steps.begin(step, message.live, Active(time.perf_counter(), message.handle, message.trace))
         if table is None:                                      # whoever aborted it does not listen any more
