@@ -7,10 +7,10 @@ import pytest
 import workbench as wb
 from tests.core.passes.test_passes import kinds, program
 from workbench.core.graph.build import ops
-from workbench.core.passes.join import join
+from workbench.core.passes.join import FEWEST, join
 from workbench.core.run.session import Session
 
-STEPS, ROWS, WIDTH, UNITS = 4, 3, 8, 16
+STEPS, ROWS, WIDTH, UNITS = FEWEST, 3, 8, 16
 
 
 def chain(rows=ROWS, steps=STEPS):
@@ -62,7 +62,7 @@ def test_the_joined_gradient_goes_straight_into_the_update():
         np.testing.assert_allclose(on.run(w), off.run(w), rtol=2e-5, atol=1e-6)
 
 
-def products(count=3, rows=2, reader=False, wait=False, turn=True):
+def products(count=FEWEST, rows=2, reader=False, wait=False, turn=True):
     shapes = [rows, WIDTH] if turn else [WIDTH, rows], [rows, UNITS]
     sides = [[wb.placeholder("float32", shape) for _ in range(count)] for shape in shapes]
     made = [wb.matmul(a, b, transpose_a=turn) for a, b in zip(*sides)]
@@ -72,11 +72,11 @@ def products(count=3, rows=2, reader=False, wait=False, turn=True):
 
 
 def test_products_over_few_rows_are_joined():
-    assert kinds(join(products())) == {"argument": 6, "concat": 2, "matmul": 1}
+    assert kinds(join(products())) == {"argument": 2 * FEWEST, "concat": 2, "matmul": 1}
 
 
-@pytest.mark.parametrize("case", [{"reader": True}, {"wait": True}, {"turn": False}, {"rows": 500}],
-                         ids=["fetched", "waited for", "not over rows", "many rows"])
+@pytest.mark.parametrize("case", [{"reader": True}, {"wait": True}, {"turn": False}, {"rows": 500}, {"count": FEWEST - 1}],
+                         ids=["fetched", "waited for", "not over rows", "many rows", "few products"])
 def test_what_does_not_pay_or_may_not_be_is_left_alone(case):
     p = products(**case)
     assert join(p) is p
@@ -84,6 +84,6 @@ def test_what_does_not_pay_or_may_not_be_is_left_alone(case):
 
 def test_rows_that_only_the_step_knows_are_left_alone():
     a, b = wb.placeholder("float32", [None, WIDTH]), wb.placeholder("float32", [None, UNITS])
-    total = ops.add_n([wb.matmul(a, b, transpose_a=True), wb.matmul(a + 1.0, b, transpose_a=True)])
+    total = ops.add_n([wb.matmul(a + float(step), b, transpose_a=True) for step in range(FEWEST)])
     p = program(total, feeds=[a, b])
     assert kinds(join(p))["add_n"] == 1

@@ -10,6 +10,10 @@ from workbench.core.passes.rewrite import Rewrite, rewrite, single_readers
 
 __all__ = ["join"]
 
+FEWEST = 8
+"""Products that are worth joining. Two or three are replicas of a model on one device as often as steps of a loop, and sums
+over replicas keep the order that they have on a cluster: synchronous training is the same there to the bit."""
+
 
 def join(program: Program) -> Program:
     """`add_n(aᵢᵀ @ bᵢ)` becomes `concat(aᵢ)ᵀ @ concat(bᵢ)`, and a sum of bias gradients the gradient of all rows.
@@ -23,7 +27,7 @@ def join(program: Program) -> Program:
     rows: dict[tuple[Tensor, ...], Tensor] = {}      # several sums over the same rows share them
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
-        if op.type != "add_n" or op.control_inputs or len(inputs) < 2 or not single.issuperset(op.inputs):
+        if op.type != "add_n" or op.control_inputs or len(inputs) < FEWEST or not single.issuperset(op.inputs):
             return None
 
         def joined(parts: Sequence[Tensor]) -> Tensor:
