@@ -29,18 +29,19 @@ X, F = reals(1, 3, 4, 3, 2), reals(2, 2, 1, 2, 3, seed=1)
 
 
 def windows(x: Array, k: Any, s: Any, pads: Any, d: Any, fill: float = 0.0) -> Array:
-    """[n, sizes, k, c]: one slice after the other."""
+    """[n, sizes, k, c]: every place of the whole reach, then every step of it and every tap within it."""
     x = np.pad(x, ((0, 0), *pads, (0, 0)), constant_values=fill)
-    sizes = [(n - (a - 1) * c - 1) // b + 1 for n, a, b, c in zip(x.shape[1:4], k, s, d)]
-    out = np.empty((len(x), *sizes, *k, x.shape[4]))
-    for place in itertools.product(*map(range, sizes)):
-        at = tuple(slice(p * b, p * b + (a - 1) * c + 1, c) for p, a, b, c in zip(place, k, s, d))
-        out[(slice(None), *place)] = x[(slice(None), *at)]
-    return out
+    reach = tuple((a - 1) * c + 1 for a, c in zip(k, d))
+    every = np.lib.stride_tricks.sliding_window_view(x, reach, (1, 2, 3))
+    taken = every[:, ::s[0], ::s[1], ::s[2], :, ::d[0], ::d[1], ::d[2]]
+    return np.moveaxis(taken, 4, -1)
 
 
 def filtered(x: Array, f: Array, s: Any, pads: Any, d: Any = (1, 1, 1)) -> Array:
-    return np.einsum("npqrijkc,ijkco->npqro", windows(x, f.shape[:3], s, pads, d), f)
+    x = np.pad(x, ((0, 0), *pads, (0, 0)))
+    sizes = [(n - (a - 1) * c - 1) // b + 1 for n, a, b, c in zip(x.shape[1:4], f.shape, s, d)]
+    return sum(np.einsum("npqrc,co->npqro", x[(slice(None), *(slice(p * c, p * c + (n - 1) * b + 1, b) for p, n, b, c in zip(
+        place, sizes, s, d)))], f[place]) for place in np.ndindex(*f.shape[:3]))
 
 
 def adjoint(f: Any, like: Array, dy: Array) -> Array:

@@ -27,15 +27,32 @@ def _views(x, kernel, strides, padding, dilations, fill=0):
     return np.lib.stride_tricks.as_strided(room, shape, steps, writeable=False)
 
 
-def _scatter(parts, size, kernel, strides, padding, dilations):
-    """The adjoint of _views."""
-    extents = _extents(size, kernel, strides, padding, dilations)
-    room = np.zeros((len(parts), *[n + e[1] + e[2] for n, e in zip(size, extents)], parts.shape[-1]), parts.dtype)
+def _taps(extents, kernel, strides, dilations):
+    """(place in the kernel, what it meets of the padded volumes) for each place: windows are never laid out as a whole."""
     for place in np.ndindex(*kernel):
-        at = tuple(slice(p * d, p * d + (e[0] - 1) * s + 1, s) for p, d, e, s in zip(place, dilations, extents, strides))
-        room[(slice(None), *at)] += parts[(slice(None),) * 4 + place]
+        yield place, (slice(None), *(slice(p * d, p * d + (e[0] - 1) * s + 1, s)
+                                     for p, d, e, s in zip(place, dilations, extents, strides)))
+
+
+def _padded(x, extents):
+    return np.pad(x, ((0, 0), *[e[1:] for e in extents], (0, 0)))
+
+
+def _scattered(part, count, channels, size, kernel, strides, padding, dilations, dtype):
+    """The adjoint of taking windows: part(place) [n, 3 sizes, c] added where each place of the kernel stands."""
+    extents = _extents(size, kernel, strides, padding, dilations)
+    room = np.zeros((count, *[n + e[1] + e[2] for n, e in zip(size, extents)], channels), dtype)
+    for place, at in _taps(extents, kernel, strides, dilations):
+        room[at] += part(place)
     inside = tuple(slice(e[1], e[1] + n) for n, e in zip(size, extents))
     return np.ascontiguousarray(room[(slice(None), *inside)])
+
+
+def _scatter(parts, size, kernel, strides, padding, dilations):
+    """The adjoint of _views."""
+    return _scattered(lambda place: parts[(slice(None),) * 4 + place], len(parts), parts.shape[-1], size, kernel, strides,
+                      padding,
+                      dilations, parts.dtype)
 
 
 def _filtered(inputs, attrs):
@@ -53,9 +70,12 @@ VOLUME = "T:float -> T"
 @op("x[n,d,h,w,c] filter[i,j,k,c,o] -> ?", name="convolve_volumes", types=VOLUME, shape=_filtered)
 def convolve_volumes_(x, filter, *, strides, padding, dilations):
     """Cross-correlation of volumes [n, depth, height, width, channels] with filters [depth, height, width, c, outputs]."""
-    exact = wide(x.dtype)
-    windows = _views(x, filter.shape[:3], strides, padding, dilations)
-    return np.tensordot(windows.astype(exact, copy=False), filter.astype(exact, copy=False), 4).astype(x.dtype, copy=False)
+    exact, kernel = wide(x.dtype), filter.shape[:3]
+    extents = _extents(x.shape[1:4], kernel, strides, padding, dilations)
+    room, out = _padded(x, extents), np.zeros((len(x), *[e[0] for e in extents], filter.shape[4]), exact)
+    for place, at in _taps(extents, kernel, strides, dilations):
+        out += np.matmul(room[at].astype(exact, copy=False), filter[place].astype(exact, copy=False))
+    return out.astype(x.dtype, copy=False)
 
 
 @convolve_volumes_.gradient
@@ -76,8 +96,11 @@ def convolve_volumes_back(filter, dy, input_shape, *, strides, padding, dilation
                                 f"{[int(input_shape[0]), *wanted, filter.shape[4]]} but there is "
                                 f"{list(dy.shape)}; mend output_shape")
     exact = wide(dy.dtype)
-    parts = np.tensordot(dy.astype(exact, copy=False), filter.astype(exact, copy=False), (4, 4))
-    return _scatter(parts, size, kernel, strides, padding, dilations).astype(dy.dtype, copy=False)
+    wide_dy = dy.astype(exact, copy=False)
+    found = _scattered(lambda place: np.matmul(wide_dy, filter[place].T.astype(exact, copy=False)), len(dy), filter.shape[3],
+                       size,
+                       kernel, strides, padding, dilations, exact)
+    return found.astype(dy.dtype, copy=False)
 
 
 @convolve_volumes_back.gradient
@@ -90,10 +113,17 @@ def _(node, ddx):
     shape=lambda inputs, attrs: [constant_shape(inputs[2])])
 def convolve_volumes_filters(x, dy, filter_shape, *, strides, padding, dilations):
     """The derivative of convolve_volumes by its filters, of shape `filter_shape`."""
-    exact = wide(dy.dtype)
-    windows = _views(x, tuple(int(n) for n in filter_shape[:3]), strides, padding, dilations)
-    return np.tensordot(windows.astype(exact, copy=False), dy.astype(exact, copy=False), ((0, 1, 2, 3),) * 2).astype(dy.dtype,
-                                                                                                                     copy=False)
+    exact, kernel = wide(dy.dtype), tuple(int(n) for n in filter_shape[:3])
+    extents = _extents(x.shape[1:4], kernel, strides, padding, dilations)
+    wanted = [len(x), *(e[0] for e in extents)]
+    if [*wanted, int(filter_shape[4])] != list(dy.shape) or int(filter_shape[3]) != x.shape[4]:
+        raise errors.ShapeError(f"conv3d_backprop_filter_v2: volumes {list(x.shape)} filtered by {filter_shape.tolist()} give "
+                                f"{[*wanted, int(filter_shape[4])]} but there is {list(dy.shape)}; mend filter_sizes")
+    room, out = _padded(x, extents), np.empty(tuple(int(n) for n in filter_shape), dy.dtype)
+    flat = dy.reshape(-1, dy.shape[4]).astype(exact, copy=False)
+    for place, at in _taps(extents, kernel, strides, dilations):
+        out[place] = room[at].reshape(-1, x.shape[4]).astype(exact, copy=False).T @ flat
+    return out
 
 
 @convolve_volumes_filters.gradient
@@ -179,6 +209,10 @@ def _(node, dy):
 def mean_in_volumes_back(dy, input_shape, *, ksize, strides, padding, dilations):
     """The derivative of mean_in_volumes by its volumes, of shape `input_shape`."""
     size = tuple(int(n) for n in input_shape[1:4])
+    wanted = [int(input_shape[0]), *(e[0] for e in _extents(size, ksize, strides, padding, dilations)), int(input_shape[4])]
+    if wanted != list(dy.shape):
+        raise errors.ShapeError(f"avg_pool3d: volumes {input_shape.tolist()} give {wanted} but there is {list(dy.shape)}; mend "
+                                "input_shape")
     share = dy / _counts(size, ksize, strides, padding, dilations)
     parts = np.broadcast_to(share[:, :, :, :, None, None, None], (*share.shape[:4], *ksize, share.shape[4]))
     return _scatter(parts, size, ksize, strides, padding, dilations).astype(dy.dtype)
