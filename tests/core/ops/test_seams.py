@@ -1,6 +1,8 @@
 """Every operation where kernels meet: through a Session with all libraries, alone and followed, as the reference says."""
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +15,7 @@ import workbench.core.ops  # noqa: F401
 from tests.evaluate import evaluate
 from tests.opcases import CASES, Case
 from workbench import errors
+from workbench.core import kernels
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.opdef import parse, registry
@@ -22,7 +25,25 @@ from workbench.core.run.session import Session
 from workbench.settings import settings
 
 pytestmark = pytest.mark.filterwarnings("ignore:densify")      # gradients of gathers of unknown size
-ROWS = pytest.mark.parametrize("row", CASES, ids=str)
+for _module in itertools.chain(*kernels._MODULES.values()):      # whatever this run of the tests may use
+    if importlib.util.find_spec(_module):
+        importlib.import_module(_module)
+
+
+def _served(row: Case) -> bool:
+    """May a library compute the operation, alone or in a fused chain? Functions of several operations count as such."""
+    definition = registry.get(row.op)
+    return row.call is not None or definition is None or definition.elementwise is not None or definition.ufunc is not None or (
+        row.op, "CPU") in selectors
+
+
+def rows(cases: Sequence[Case]) -> Any:
+    return pytest.mark.parametrize("row", [
+        pytest.param(row, id=str(row), marks=() if _served(row) else pytest.mark.unserved) for row in cases])
+
+
+VOLUMES = ("volumes", "3d")
+"""Words in the names of operations that no library serves; with odd lengths on all of their axes a reference takes minutes. They stay small."""
 PRIMES = (17, 19, 23, 29, 31, 37)        # no multiple of a vector, a block or a tile
 MANY = 5003                              # elements from which libraries split, fuse and block their work
 Array = np.ndarray[Any, Any]
@@ -95,6 +116,8 @@ def longest(row: Case, axes: Sequence[Axis]) -> int:
 def sizes(row: Case) -> dict[str, tuple[Array, ...]]:
     """The inputs of a row as they are, with odd lengths, with many elements, and with none, where it has such."""
     found = {"small": row.inputs}
+    if any(word in row.op for word in VOLUMES):
+        return found
     for axes in families(row):
         for name, length in (("large", longest(row, axes)), ("empty", 0)):
             if name not in found and valid(row, inputs := resized(row, axes, length)):
@@ -174,7 +197,7 @@ def check(session: Session, fetches: list[Tensor], feeds: dict[Tensor, Any], wan
         close(value, right)
 
 
-@ROWS
+@rows(CASES)
 def test_through_a_session(row: Case) -> None:
     for size, inputs in sizes(row).items():
         with Graph().as_default(), Session() as session:
@@ -190,7 +213,8 @@ def test_through_a_session(row: Case) -> None:
                 check(session, after, feeds, wanted)
 
 
-@pytest.mark.parametrize("row", [c for c in CASES if c.unknown and c.inputs], ids=str)
+@pytest.mark.unserved      # what a step learns of shapes is no matter of libraries
+@rows([c for c in CASES if c.unknown and c.inputs])
 def test_through_a_session_with_dimensions_known_only_at_run_time(row: Case) -> None:
     with Graph().as_default(), Session() as session:
         tensors, feeds = tensors_of(row, row.inputs)
@@ -242,7 +266,7 @@ def poisoned(row: Case, inputs: Sequence[Array]) -> tuple[Array, ...]:
     return tuple(result)
 
 
-@pytest.mark.parametrize("row", SPOILED, ids=str)
+@rows(SPOILED)
 def test_nan_and_infinity_come_through(row: Case) -> None:
     """Also 0 · inf and inf - inf are what the reference makes of them."""
     found = sizes(row)
@@ -283,7 +307,8 @@ def raw(op: Operation, values: Sequence[Array]) -> list[Any]:
     return list(result) if isinstance(result, (tuple, list)) else [result]
 
 
-@ROWS
+@pytest.mark.unserved
+@rows(CASES)
 def test_raw_results_of_reference_kernels(row: Case) -> None:
     """Kernels of libraries take addresses: dtype, shape and order are as the graph says, before anybody tidies up."""
     for inputs in sizes(row).values():
@@ -305,7 +330,7 @@ def guarded(spec: Spec) -> tuple[Array, Array]:
     return room[edge:room.size - edge].reshape(spec.shape), room
 
 
-@ROWS
+@rows(CASES)
 def test_raw_results_of_library_kernels(row: Case) -> None:
     """Each library alone, on plain memory: the reference's value, nothing written beside the outputs or into inputs."""
     for inputs in sizes(row).values():
