@@ -56,7 +56,12 @@ for _label, _step, _padding, _pads, _dilation in (("valid", (1, 1, 1), "VALID", 
     _go = lambda x, f, s=_step, p=_pads, d=_dilation: filtered(x, f, s, p, d)      # noqa: E731
     _options = {"strides": _step, "padding": _padding, "dilations": _dilation}
     _dy = reals(*_go(X, F).shape, seed=7)
-    case("convolve_volumes", X, F, value=_go, attrs=_options, label=_label)
+    if _label != "same":
+        case("convolve_volumes", X, F, value=_go, attrs=_options, label=_label,
+             call=lambda x, f, **o: ops.convolve_volumes(x, f, **o))
+    else:      # a filter as large as a padded volume can be would cost minutes
+        case("convolve_volumes", X, value=lambda x, g=_go: g(x, F), attrs=_options, label=_label,
+             call=lambda x, **o: ops.convolve_volumes(x, ops.cast(ops.constant(F), x.dtype), **o))
     case("convolve_volumes_back", F, _dy, ints(*X.shape), value=lambda f, dy, s, g=_go: adjoint(lambda x: g(x, f), X, dy),
          attrs=_options, label=_label)
     case("convolve_volumes_filters", X, _dy, ints(*F.shape), value=lambda x, dy, s, g=_go: adjoint(lambda f: g(x, f), F, dy),
