@@ -134,7 +134,7 @@ case("crop_and_resize", IMAGE, np.float32([[0.5, 0, 1.5, 1]]), ints(0), ints(2, 
 case("crop_gradient_image", IMAGE, WHOLE, WHICH, ints(2, 3, 4, 2), value=lambda dy, b, i, n: np.stack([dy[1, ::-1], dy[0]]),
      rtol=1e-4)
 case("crop_gradient_boxes", np.ones((1, 2, 2, 1), np.float32), np.float32([[[[0], [1]], [[2], [3]]]]),
-     np.float32([[0, 0, 1, 1]]),
+     np.float32([[0.1, 0.1, 0.9, 0.9]]),
      ints(0), value=lambda dy, x, b, i: np.float32([[4, 2, 4, 2]]), order=0)
 _drawn = np.zeros((1, 4, 4, 1), np.float32)
 _drawn[0, 1:3, 1:4] = 1
