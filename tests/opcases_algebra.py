@@ -48,15 +48,9 @@ case("cholesky_solve", SQUARE, reals(2, 3, 2), value=lambda c, b: np.linalg.inv(
 HARD_KNOWN: dict[str, Any] = {**HARD, "unknown": False}      # which way to solve is then decided by a branch
 case("matrix_solve_ls", TALL[None], reals(1, 4, 2), value=lambda a, b: np.linalg.pinv(a) @ b, **HARD_KNOWN)
 case("matrix_solve_ls", BROAD, reals(3, 2), value=lambda a, b: np.linalg.pinv(a) @ b, label="broad", **HARD_KNOWN)
-<<<<<<< HEAD
-case("matrix_solve_ls", TALL[None], reals(1, 4, 2), value=lambda a,
-     b: np.linalg.inv(a[0].T @ a[0] + 0.5 * np.eye(3)) @ a[0].T @ b,
-     attrs={"l2_regularizer": 0.5}, label="regular", **HARD_KNOWN)
-=======
 case("matrix_solve_ls", TALL[None], reals(1, 4, 2),
      value=lambda a, b: np.linalg.inv(a[0].T @ a[0] + 0.5 * np.eye(3)) @ a[0].T @ b, attrs={"l2_regularizer": 0.5},
      label="regular", **HARD_KNOWN)
->>>>>>> a21e610 (The table of names; boxes between pixels)
 case("smallest_least_squares", TALL, reals(4, 2), value=lambda a, b: np.linalg.inv(a.T @ a) @ a.T @ b, order=0, **HARD)
 for _ord, _value in ((1, lambda x: abs(x).sum(0).max()), (np.inf, lambda x: abs(x).sum(1).max()),
                      ("fro", lambda x: np.sqrt((x * x).sum())), (2, lambda x: np.linalg.svd(x)[1][0])):
