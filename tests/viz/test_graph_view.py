@@ -27,6 +27,10 @@ def star(readers: int, kind: str = "variable") -> GraphRecord:
     )
 
 
+def test_a_view_carries_its_drawing():
+    assert graph_view(fixtures.mnist_graph()).dot == graph_dot(fixtures.mnist_graph())
+
+
 def test_softmax_regression_opens_the_model_and_closes_the_machinery():
     view = graph_view(fixtures.mnist_graph())
     assert ids(view) == {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from workbench.core.trace import GraphRecord
 from workbench.viz.dot import Chip, Drawing, Line, to_dot
@@ -30,8 +30,9 @@ def graph_view(
     closed: Iterable[str] = (),
     limit: int = LIMIT,
 ) -> GraphView:
-    """The view of `record` with its default scopes open, plus `opened`, minus `closed`. Pure; ids are stable."""
-    return _picture(record, opened, closed).view(limit)
+    """The view of `record` and its drawing, with its default scopes open, plus `opened`, minus `closed`; ids are stable."""
+    picture = _picture(record, opened, closed)
+    return replace(picture.view(limit), dot=picture.dot())
 
 
 def graph_dot(record: GraphRecord, opened: Iterable[str] = (), closed: Iterable[str] = ()) -> str:
