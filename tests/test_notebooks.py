@@ -16,7 +16,7 @@ from nbclient import NotebookClient
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 TOUR = NOTEBOOKS / "00_tour.ipynb"
 LEFT = """
-import json, multiprocessing, threading
+import json, multiprocessing
 spans = wb.journal.spans_since(0)[2]
 print(json.dumps({
     "softmax": float(softmax_accuracy), "async": run.progress.accuracy, "blocking": progress.accuracy,
@@ -26,8 +26,7 @@ print(json.dumps({
     "tasks": sorted({span.task for span in spans}), "kinds": sorted({span.kind for span in spans}),
     "drawn": picture.svg.count("<g "), "stages": {stage: len(record.nodes) for stage, record in stages.items()},
     "rewritten": [len(small.operations), len(program.graph.operations)],
-    "children": len(multiprocessing.active_children()), "viewing": live.running,
-    "bridge": "workbench-bridge" in [thread.name for thread in threading.enumerate()]}))
+    "children": len(multiprocessing.active_children()), "viewing": live.running}))
 """
 
 
@@ -73,7 +72,7 @@ def test_the_tour_learns_and_shows(tour: tuple[Any, dict[str, Any], Path]) -> No
     assert left["rewritten"][1] < left["rewritten"][0]
     report = (folder / "tour_report.html").read_text(encoding="utf-8")
     assert "The tour" in report and "<svg" in report and "worker:1" in report
-    assert left["bridge"] and not left["viewing"] and left["children"] == 0
+    assert not left["viewing"] and left["children"] == 0
 
 
 @pytest.mark.cluster
