@@ -12,6 +12,8 @@ import workbench as wb
 import workbench.tf1 as tf
 from tests.data_fixture import mnist_folder  # noqa: F401
 from workbench import errors
+from workbench.core.graph.build import ops
+from workbench.tf1.spelling import spelled
 
 NAMES = """
 AUTO_REUSE ConfigProto FIFOQueue FixedLenFeature FixedLengthRecordReader GPUOptions Graph GraphKeys
@@ -268,3 +270,15 @@ def test_an_old_input_pipeline_with_queue_runners():
         assert sess.run(batch).shape == (4, 2)
         coord.request_stop()
         coord.join(threads)
+
+
+def test_norms_by_both_spellings() -> None:
+    with tf.Session() as session:
+        found = session.run([tf.norm([3.0, 4.0]), tf.norm(tensor=[[3.0, 4.0]], ord=1, axis=1, keep_dims=True),
+                             tf.linalg.norm([[3.0, 4.0]], "euclidean", 1)])
+    assert [np.asarray(f).tolist() for f in found] == [5.0, [[7.0]], [5.0]]
+
+
+def test_a_spelling_names_parameters_that_exist() -> None:
+    with pytest.raises(TypeError, match=r"spelled: norm has no parameter x; its own are tensor, ord, axis"):
+        spelled(ops.norm, "tensor=x ord")

@@ -33,7 +33,7 @@ _WORDS = """
     is_variable_initialized: ref=variable ?name
     matrix_band_part: input=x num_lower num_upper name
     matrix_determinant: input=x name
-    norm: tensor=x ord axis keep_dims=keepdims name keepdims
+    norm: tensor ord axis keep_dims=keepdims name keepdims
     ones_like: tensor dtype name ?optimize
     reverse_sequence: input=x seq_lengths seq_axis batch_axis name seq_dim=seq_axis batch_dim=batch_axis
     scan: fn elems initializer parallel_iterations back_prop swap_memory infer_shape name reverse
@@ -43,7 +43,7 @@ _WORDS = """
 
 _LINALG = {"cholesky": "input=x name", "det": "input=x name", "band_part": "input=x num_lower num_upper name",
            "tensor_diag": "diagonal=x name", "tensor_diag_part": "input=x name",
-           "norm": "tensor=x ord axis keep_dims=keepdims name keepdims"}
+           "norm": "tensor ord axis keep_dims=keepdims name keepdims"}
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: getattr(partitions, name) for name in partitions.__all__ if name != "PartitionedVariable"},

@@ -24,6 +24,11 @@ def spelled(function: Callable[..., Any], words: str, **defaults: Any) -> Callab
     for word in words.split():
         theirs, _, ours = word.partition("=")
         pairs.append((theirs.lstrip("?"), "" if word.startswith("?") else ours or theirs))
+    known = inspect.signature(function).parameters
+    if unknown := [ours for _, ours in pairs if ours and ours not in known
+                   and not any(p.kind is p.VAR_KEYWORD for p in known.values())]:
+        raise TypeError(f"spelled: {getattr(function, '__name__', function)} has no parameter {', '.join(unknown)}; its own "
+                        f"are {', '.join(known)}")
     needed = {p.name for p in inspect.signature(function).parameters.values() if p.default is _ABSENT}
     shared = {ours for _, ours in pairs if [o for _, o in pairs].count(ours) > 1}
     signature = inspect.Signature(_ordered([inspect.Parameter(
