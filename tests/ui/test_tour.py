@@ -211,11 +211,16 @@ def look_at(lab: Lab, source: str) -> None:
     }}""", source)
 
 
+def settled(lab: Lab) -> None:
+    """Nothing runs any more: the session waits for the next step, or its training said that it is finished."""
+    lab.page.wait_for_selector(".wb-Panel:is([data-state='ready'], [data-state='finished'])")
+
+
 def reloaded(lab: Lab) -> None:
     """A page reload finds the state of the kernel again."""
     before = lab.page.evaluate(f"() => {STEP}")
     lab.page.reload()
-    lab.panel_state("ready")
+    settled(lab)
     lab.page.wait_for_selector(".wb-Graph-view [role='treeitem']", state="attached")
     lab.wait(f"before => {STEP} === before", before)
     lab.picture("tour-reloaded")
@@ -232,6 +237,6 @@ def restarted(lab: Lab) -> None:
     lab.page.evaluate(f"() => {{ const book = {BOOK}; book.content.activeCellIndex = 6; return null; }}")
     lab.command("notebook:run-all-above")
     lab.wait(BEYOND, 100)
-    lab.panel_state("ready")
+    settled(lab)
     lab.page.wait_for_selector(".wb-Graph-view [role='treeitem']", state="attached")
     lab.picture("tour-again")
