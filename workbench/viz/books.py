@@ -14,7 +14,7 @@ __all__ = ["Books"]
 JUDGED = 0.5  # seconds between two verdicts
 SAMPLED = 700  # spans per update beyond which one step in two, in four, … is accounted for
 ACCOUNTS = 500  # tasks times steps that are accounted for per verdict, at least one step: of many a sample
-SLICE = 0.02  # seconds of work per update after the first verdict, with many tasks it takes several: later than the run is no use
+SLICE = 0.02  # seconds of work per update after the first verdict; with many tasks a verdict takes several updates
 
 
 class Books:
