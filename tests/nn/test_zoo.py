@@ -12,6 +12,7 @@ from workbench.nn import zoo
 IMAGES = {      # network -> (height and width, channels, million parameters, billion multiplications of one image)
     "lenet": (28, 1, 3.27, 0.0139), "alexnet": (224, 3, 61.1, 0.71), "overfeat": (231, 3, 145.9, 2.80),
     "vgg_a": (224, 3, 132.9, 7.61), "googlenet": (224, 3, 7.0, 1.58), "inception_v3": (299, 3, 23.8, 5.72)}
+RATES = {"inception_v3": 1e-2}      # normalised; the others' signals, and so their gradients, are a hundred times larger
 SMALL = {"lenet": 28, "alexnet": 67, "overfeat": 71, "vgg_a": 32, "googlenet": 64, "inception_v3": 75}
 
 
@@ -44,20 +45,21 @@ def test_sizes_are_those_that_were_published(name, graph):
 
 @pytest.mark.parametrize("name", IMAGES)
 def test_each_learns(name):
+    """With the same weights every time, and steps so small that none of them leaps over the valley it walks into."""
     size, channels = SMALL[name], IMAGES[name][1]
-    rng = np.random.default_rng(0)
+    wb.set_random_seed(1)
     x, labels = wb.placeholder("float32", [None, size, size, channels]), wb.placeholder("int32", [None])
-    with wb.variable_scope("net", initializer=wb.random_normal_initializer(stddev=0.02, seed=1)):
-        logits = getattr(zoo, name)(x, 3)
+    logits = getattr(zoo, name)(x, 3)
     loss = wb.reduce_mean(wb.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
-    step = wb.train.GradientDescentOptimizer(0.01).minimize(loss)
-    feed = {x: rng.random((4, size, size, channels), np.float32), labels: [0, 1, 2, 0]}
+    step = wb.train.GradientDescentOptimizer(RATES.get(name, 1e-4)).minimize(loss)
+    images = np.random.default_rng(0).standard_normal((4, size, size, channels), np.float32)
+    feed = {x: images, labels: [0, 1, 2, 0]}
     with wb.Session() as session:
         session.run(wb.global_variables_initializer())
         before = session.run(loss, feed)
         for _ in range(6):
             session.run(step, feed)
-        assert session.run(loss, feed) < before
+        assert session.run(loss, feed) < 0.98 * before
 
 
 @pytest.mark.parametrize("sampled", [False, True])
