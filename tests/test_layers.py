@@ -64,6 +64,7 @@ LAYERS = (
     ("driver", "core.run.driver"),
     ("devices of one process", "core.run.local"),
     ("where a step is", "core.run.where"),
+    ("feeds", "core.run.feeding"),
     ("plans of a session", "core.run.plans"),
     ("preparation", "core.run.prepare"),
     ("reports of a step", "core.run.metadata"),

@@ -41,7 +41,7 @@ def test_weights_that_do_not_fit_are_refused_while_building_and_in_the_step(weig
         losses.compute_weighted_loss(VALUES, weights)
     fed = wb.placeholder("float32", None)
     loss = losses.compute_weighted_loss(VALUES, fed)
-    with pytest.raises(errors.InvalidArgumentError, match=r"weights can not be broadcast to values|do not broadcast"):
+    with pytest.raises(errors.InvalidArgumentError, match=r"weights can not be broadcast to values"):
         run(loss, {fed: weights})
     assert run(loss, {fed: 1.0}) == 3.5 and run(loss, {fed: [[1.0], [0.0]]}) == pytest.approx(7 / 3)
 

@@ -127,6 +127,23 @@ def test_make_callable_runs_the_step_with_values_in_order():
         assert str(error.value) == "make_callable: 1 values for 2 feeds; pass one for each"
 
 
+def test_shapes_that_contradict_a_rule_fail_when_the_step_comes_there():
+    """With the rule's words; an assertion before it speaks first, and a step that never comes there is fine."""
+    x, far = wb.placeholder("float32", None), wb.constant([1.0, 2.0, 3.0])
+    with wb.control_dependencies([wb.Assert(wb.equal(wb.rank(x), 1), ["one row is wanted"])]):
+        y = x + far
+    with wb.Session() as session:
+        for _ in range(2):
+            with pytest.raises(errors.ShapeError, match=r"add: shapes \[2\] and \[3\] do not broadcast.*\n  operation: 'add'"):
+                session.run(y, {x: [1.0, 2.0]})
+            with pytest.raises(errors.InvalidArgumentError, match="one row is wanted"):
+                session.run(y, {x: [[1.0, 2.0]]})
+            assert session.run(y, {x: [1.0, 2.0, 3.0]}).tolist() == [2, 4, 6]
+        assert session.run(wb.reduce_sum(x), {x: [1.0, 2.0]}) == 3
+        inside = wb.cond(wb.equal(wb.size(x), 3), lambda: x * far, lambda: x)
+        assert session.run(inside, {x: [1.0, 2.0]}).tolist() == [1, 2]
+
+
 # shapes
 
 def test_plans_are_made_for_shapes_up_to_a_bound():

@@ -46,6 +46,28 @@ class Runner(Protocol):
             journal: trace.Journal | None = None) -> Sequence[Any]: ...
 
 
+class Doubtful:
+    """Runs steps whose shapes contradict the rule of an operation: a step that fails there fails with the rule's words."""
+
+    nbytes = 0
+
+    def __init__(self, runner: Runner, contradiction: errors.ShapeError) -> None:
+        self._runner, self._contradiction = runner, contradiction
+
+    def run(self, feeds: Sequence[Any], step: int, *how: Any) -> Sequence[Any]:
+        try:
+            return self._runner.run(feeds, step, *how)
+        except errors.InvalidArgumentError as error:
+            if _operation(error) == _operation(self._contradiction):
+                raise errors.ShapeError(self._contradiction.message) from error
+            raise
+
+
+def _operation(error: errors.Error) -> str:
+    """The operation that an error names, "" when it names none."""
+    return error.message.partition("\n  operation: ")[2].partition("\n")[0]
+
+
 class Backend(Protocol):
     """Where a session's steps run. `devices` are full names, the first is the default home.
 

@@ -5,27 +5,25 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-import numpy as np
 
 from workbench import errors
 from workbench.core import trace
 from workbench.core.compile.place import Policy
 from workbench.core.device.interface import device_types, type_of
 from workbench.core.graph import graph as graphs
-from workbench.core.graph.dtype import feed_array, string
 from workbench.core.graph.fetch import fetch_key, flatten
-from workbench.core.graph.graph import Graph, Operation, Tensor
+from workbench.core.graph.graph import Graph, Tensor
 from workbench.core.graph.shape import Shape
 from workbench.core.kernels.options import KernelOptions
 from workbench.core.kernels.threads import set_threads
 from workbench.core.passes.lower import must_lower
+from workbench.core.run.feeding import check_feed, feed_arrays, feed_tensor, read_feeds
 from workbench.core.run.gate import gate
-from workbench.core.run.local import Backend, LocalBackend
+from workbench.core.run.local import Backend, Doubtful, LocalBackend
 from workbench.core.run.metadata import StepRecorder
-from workbench.core.run.plans import Definition, Executable, Form, Plans
+from workbench.core.run.plans import Definition, Executable, Family, Form, Plans
 from workbench.core.run.prepare import Preparation, check_passes
 from workbench.core.run.where import operation_of
 from workbench.core.trace import Span
@@ -94,7 +92,7 @@ class Session:
             gate.enter()
         if self._closed:
             raise errors.FailedPreconditionError("Session.run: the session is closed; make a new one")
-        tensors, values, shapes = self._feeds(feed_dict) if feed_dict else ((), (), ())
+        tensors, values, shapes = read_feeds(self.graph, feed_dict) if feed_dict else ((), (), ())
         key = fetch_key(fetches), tensors
         form = self._forms.get(key)
         if form is None or form.mutations != self.graph.mutations:
@@ -107,7 +105,7 @@ class Session:
     def make_callable(self, fetches: Any, feed_list: Sequence[Any] = ()) -> Callable[..., Any]:
         """A function of the fed values, in the order of `feed_list`, that runs the step; InvalidArgumentError for
         another number of them."""
-        feeds = tuple(self._feed_tensor(f) for f in feed_list)
+        feeds = tuple(feed_tensor(self.graph, f) for f in feed_list)
         key = fetch_key(fetches), feeds
         form = self._form(key, fetches, feeds)
 
@@ -120,7 +118,7 @@ class Session:
                 gate.enter()
             if self._closed:
                 raise errors.FailedPreconditionError("Session.run: the session is closed; make a new one")
-            values, shapes = self._arrays(feeds, given) if feeds else ((), ())
+            values, shapes = feed_arrays(feeds, given) if feeds else ((), ())
             if form.mutations != self.graph.mutations:
                 form = self._form(key, fetches, feeds)
             found = form.ready.get(shapes) or self._find(form, feeds, values, shapes)
@@ -188,48 +186,6 @@ class Session:
             self._last_status = end
             self._say("running", step=step)
 
-    # feeding
-    def _feeds(self, feed_dict: Mapping[Any, Any]) -> tuple[tuple[Any, ...], list[Any], tuple[Any, ...]]:
-        if type(feed_dict) is not dict and not isinstance(feed_dict, Mapping):
-            raise errors.InvalidArgumentError(f"feed_dict: it is a {type(feed_dict).__name__}; pass a dict from "
-                                              "tensors to values")
-        tensors, values, shapes = [], [], []
-        for key, value in feed_dict.items():
-            if type(key) is not Tensor and hasattr(key, "__graph_parts__"):
-                return self._feeds(_in_parts(feed_dict))
-            tensor = key if type(key) is Tensor else self._feed_tensor(key)
-            if type(value) is not np.ndarray or value.dtype != tensor.dtype.numpy or not value.flags.c_contiguous or (
-                    tensor.dtype is string):
-                value = self._feed_value(tensor, value)
-            tensors.append(tensor)
-            values.append(value)
-            shapes.append(value.shape)
-        return tuple(tensors), values, tuple(shapes)
-
-    def _arrays(self, tensors: Sequence[Tensor], given: Iterable[Any]) -> tuple[list[Any], tuple[Any, ...]]:
-        """The fed values as arrays of their tensors' dtypes, rows one behind the other; and their shapes."""
-        values = []
-        for tensor, value in zip(tensors, given):
-            if type(value) is not np.ndarray or value.dtype != tensor.dtype.numpy or not value.flags.c_contiguous or (
-                    tensor.dtype is string):
-                value = self._feed_value(tensor, value)
-            values.append(value)
-        return values, tuple([value.shape for value in values])
-
-    def _feed_tensor(self, key: Any) -> Tensor:
-        element = self.graph.as_graph_element(key, "feed")
-        if isinstance(element, Operation):
-            raise errors.InvalidArgumentError(f"feed: {element.name!r} is an operation; feed one of its tensors, such "
-                                              f"as '{element.name}:0'")
-        return element
-
-    def _feed_value(self, tensor: Tensor, value: Any) -> Any:
-        if isinstance(value, Tensor) or hasattr(value, "__tensor__"):
-            raise errors.InvalidArgumentError(f"feed of {tensor.name!r}: the value is a graph tensor; feed an array, "
-                                              "or Session.run the tensor first")
-        array = feed_array(value, tensor.dtype, f"feed of {tensor.name!r}")
-        return np.ascontiguousarray(array) if array.ndim else array
-
     # preparing
     def _form(self, key: Any, fetches: Any, tensors: tuple[Tensor, ...]) -> Form:
         """Read the request; equal ones, whatever their form, share their plans."""
@@ -255,29 +211,36 @@ class Session:
         fed = shapes if form.order is None else tuple(shapes[i] for i in form.order)
         if not family.known(fed):
             for tensor, value in zip(tensors, values):
-                self._check_feed(tensor, value)
+                check_feed(tensor, value)
         if family.deserves(fed):
-            found = form.ready[shapes] = self._plans.find(family, fed, lambda: self._prepare(family.definition, fed))
+            found = form.ready[shapes] = self._plans.find(family, fed, lambda: self._special(family, fed))
             return found
         if family.general is None:
             _log.warning("Session.run: more than %d different shapes were fed for %s; further shapes share a plan that leaves "
                          "them open and runs without kernel libraries, until they are used often. Pad or bucket the inputs",
                          len(family.special), ", ".join(t.name for t in family.definition.feeds))
-        return self._plans.find(family, None, lambda: self._prepare(family.definition, None))
+        return self._general(family)
 
-    def _prepare(self, definition: Definition, fed: Sequence[Any] | None) -> Executable:
-        shapes = [t.shape for t in definition.feeds] if fed is None else [Shape(shape) for shape in fed]
+    def _special(self, family: Family, fed: Sequence[Any]) -> Executable:
+        """A plan for the shapes `fed`. Where they contradict the rule of an operation, the step decides: it may never come
+        there, or an assertion before it says more."""
         try:
-            return self._preparation.prepare(f"{self.name}_{next(self._executables)}", definition, shapes, self._say)
+            return self._prepare(family.definition, [Shape(shape) for shape in fed])
+        except errors.ShapeError as error:
+            found = self._general(family)
+            return Executable(found.name, Doubtful(found.runner, error), found.home, 0)
+
+    def _general(self, family: Family) -> Executable:
+        return self._plans.find(family, None, lambda: self._prepare(family.definition, [
+            t.shape for t in family.definition.feeds]))
+
+    def _prepare(self, definition: Definition, shapes: Sequence[Shape]) -> Executable:
+        name = f"{self.name}_{next(self._executables)}"
+        try:
+            return self._preparation.prepare(name, definition, shapes, self._say)
         except BaseException as error:
             trace.journal.fail(self.name, trace.journal.status.step, error)
             raise
-
-    def _check_feed(self, tensor: Tensor, value: Any) -> None:
-        if not tensor.shape.compatible(Shape(np.shape(value))):
-            raise errors.ShapeError(f"feed of {tensor.name!r}: its shape is {tensor.shape} but a value of shape "
-                                    f"{list(np.shape(value))} was fed; reshape the value or relax the placeholder's "
-                                    f"shape\n  built at: {tensor.op.source}")
 
     # life
     def list_devices(self) -> list[str]:
@@ -380,15 +343,3 @@ def _backend(target: Any, config: Any, devices: int) -> Backend:
 
 def _tasks(devices: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(d.partition("/device:")[0] for d in devices))
-
-
-def _in_parts(feed_dict: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Feeds of sparse tensors as feeds of the tensors they consist of."""
-    found: dict[Any, Any] = {}
-    for key, value in feed_dict.items():
-        parts = key.__graph_parts__()[0] if hasattr(key, "__graph_parts__") else None
-        if parts is not None and len(value) != len(parts):
-            raise errors.InvalidArgumentError(f"feed of {key!r}: {len(value)} values were fed but it has {len(parts)} "
-                                              "parts; feed (indices, values, dense_shape)")
-        found.update({key: value} if parts is None else zip(parts, value))
-    return {k: v for k, v in found.items() if isinstance(k, str) or getattr(k, "op", k).type != "constant"}

@@ -1,0 +1,76 @@
+"""What a caller feeds: keys become tensors of the graph, values arrays of their dtypes."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.graph.dtype import feed_array, string
+from workbench.core.graph.graph import Graph, Operation, Tensor
+from workbench.core.graph.shape import Shape
+
+__all__ = ["check_feed", "feed_arrays", "feed_tensor", "read_feeds"]
+
+
+def read_feeds(graph: Graph, feed_dict: Mapping[Any, Any]) -> tuple[tuple[Tensor, ...], list[Any], tuple[Any, ...]]:
+    """The tensors that are fed, their values as arrays, and the shapes of these."""
+    if type(feed_dict) is not dict and not isinstance(feed_dict, Mapping):
+        raise errors.InvalidArgumentError(f"feed_dict: it is a {type(feed_dict).__name__}; pass a dict from "
+                                          "tensors to values")
+    tensors, given = [], []
+    for key, value in feed_dict.items():
+        if type(key) is not Tensor and hasattr(key, "__graph_parts__"):
+            return read_feeds(graph, _in_parts(feed_dict))
+        tensors.append(key if type(key) is Tensor else feed_tensor(graph, key))
+        given.append(value)
+    return tuple(tensors), *feed_arrays(tensors, given)
+
+
+def feed_arrays(tensors: Sequence[Tensor], given: Iterable[Any]) -> tuple[list[Any], tuple[Any, ...]]:
+    """The fed values as arrays of their tensors' dtypes, rows one behind the other; and their shapes."""
+    values = []
+    for tensor, value in zip(tensors, given):
+        if type(value) is not np.ndarray or value.dtype != tensor.dtype.numpy or not value.flags.c_contiguous or (
+                tensor.dtype is string):
+            value = _array(tensor, value)
+        values.append(value)
+    return values, tuple([value.shape for value in values])
+
+
+def check_feed(tensor: Tensor, value: Any) -> None:
+    """ShapeError when the value's shape contradicts what is known of the tensor's."""
+    if not tensor.shape.compatible(Shape(np.shape(value))):
+        raise errors.ShapeError(f"feed of {tensor.name!r}: its shape is {tensor.shape} but a value of shape "
+                                f"{list(np.shape(value))} was fed; reshape the value or relax the placeholder's "
+                                f"shape\n  built at: {tensor.op.source}")
+
+
+def feed_tensor(graph: Graph, key: Any) -> Tensor:
+    """The tensor that a key of a feed names."""
+    element = graph.as_graph_element(key, "feed")
+    if isinstance(element, Operation):
+        raise errors.InvalidArgumentError(f"feed: {element.name!r} is an operation; feed one of its tensors, such "
+                                          f"as '{element.name}:0'")
+    return element
+
+
+def _array(tensor: Tensor, value: Any) -> Any:
+    if isinstance(value, Tensor) or hasattr(value, "__tensor__"):
+        raise errors.InvalidArgumentError(f"feed of {tensor.name!r}: the value is a graph tensor; feed an array, "
+                                          "or Session.run the tensor first")
+    array = feed_array(value, tensor.dtype, f"feed of {tensor.name!r}")
+    return np.ascontiguousarray(array) if array.ndim else array
+
+
+def _in_parts(feed_dict: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Feeds of sparse tensors as feeds of the tensors they consist of."""
+    found: dict[Any, Any] = {}
+    for key, value in feed_dict.items():
+        parts = key.__graph_parts__()[0] if hasattr(key, "__graph_parts__") else None
+        if parts is not None and len(value) != len(parts):
+            raise errors.InvalidArgumentError(f"feed of {key!r}: {len(value)} values were fed but it has {len(parts)} "
+                                              "parts; feed (indices, values, dense_shape)")
+        found.update({key: value} if parts is None else zip(parts, value))
+    return {k: v for k, v in found.items() if isinstance(k, str) or getattr(k, "op", k).type != "constant"}
