@@ -10,6 +10,8 @@ from tests.layers import Module
 LAYERS = (
     ("errors", "errors"),
     ("settings", "settings"),
+    ("schemas", "formats.schema"),
+    ("messages", "formats.messages"),
     ("rings", "core.rings"),
     ("records of a run", "core.trace"),
     ("devices", "core.device.interface"),
@@ -18,6 +20,7 @@ LAYERS = (
     ("element types", "core.graph.dtype"),
     ("dimensions", "core.graph.dimension"),
     ("shapes", "core.graph.shape"),
+    ("values as messages", "formats.values"),
     ("array arithmetic", "core.graph.arrays"),
     ("record files", "core.state.tfrecord"),
     ("state", "core.state.variables core.state.queues core.state.accumulators core.state.tokens core.state.clocks "
@@ -71,14 +74,11 @@ LAYERS = (
     ("session", "core.run.session"),
     ("rooms", "core.graph core.device core.state core.compile core.run"),
     ("engine", "core"),
-    ("layers and losses", "nn.*"),
-    ("training", "train.*"),
-    ("schemas", "formats.schema"),
-    ("messages", "formats.messages"),
-    ("values as messages", "formats.values"),
     ("twins of operations", "formats.twins formats.frames"),
     ("families of twins", "formats.families.*"),
     ("graphs as data", "formats.writer formats.reader"),
+    ("layers and losses", "nn.*"),
+    ("training", "train.*"),
     ("tables of files", "formats.table"),
     ("tensor bundles", "formats.bundle"),
     ("files of graphs", "formats.graph_util"),
@@ -126,7 +126,7 @@ EXECUTOR_MAY_NOT = ("threading _thread time asyncio socket select selectors queu
 # What user-level code may know of the engine.
 PUBLIC = ("errors settings core.graph.build core.state.checkpoint core.graph.device core.graph.dimension core.graph.dtype "
           "core.run.gate core.grad core.graph.graph core.graph.opdef core.ops core.state.tfrecord core.run.session "
-          "core.graph.shape core.graph.text core.trace")
+          "core.graph.shape core.graph.text core.trace formats.messages formats.values formats.writer")
 RECORDS = "errors settings core.trace core.run.gate"
 
 # Built-ins that execute text, and the only places that may: each compiles source that this process generated itself.

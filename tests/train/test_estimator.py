@@ -47,7 +47,8 @@ def test_a_model_of_ones_own_is_trained_evaluated_and_asked(tmp_path):
     assert list(next(iter(estimator.predict(numpy_input_fn({"x": X}, shuffle=False), predict_keys="twice")))) == ["twice"]
     whole = next(estimator.predict(numpy_input_fn({"x": X}, shuffle=False, batch_size=7), yield_single_examples=False))
     assert whole["y"].shape == (7,)
-    assert {e["tag"] for e in wb.summary.read_events(tmp_path)} == {"loss"}
+    events = [e for file in tmp_path.glob("events.out.tfevents.*") for e in wb.train.summary_iterator(file)]
+    assert {v.tag for e in events for v in e.summary.value} == {"loss"}
 
 
 def test_training_to_the_end_of_the_input_and_hooks(tmp_path):

@@ -1,10 +1,8 @@
-"""Summaries reach the journal and the file; monitored sessions, flags and files of old programs."""
+"""Summaries are TensorFlow's protocol buffers; scalars also reach the journal."""
 from __future__ import annotations
 
-import base64
 import io
-import json
-import sys
+import re
 from pathlib import Path
 
 import numpy as np
@@ -13,14 +11,25 @@ import pytest
 import workbench as wb
 from workbench import errors
 from workbench.core.trace import journal
-from workbench.train import app, files, summary
-from workbench.train.summary import read_events
+from workbench.formats.messages import message
+from workbench.train import summary
 
 
 @pytest.fixture(autouse=True)
 def graph():
     with wb.Graph().as_default() as graph:
         yield graph
+
+
+def values_of(tensor, feeds=None):
+    with wb.Session() as session:
+        return list(summary.Summary.FromString(session.run(tensor, feeds)).value)
+
+
+def events_of(folder: Path):
+    """What the writers of a folder wrote, without the first event of each file."""
+    files = sorted(folder.glob("events.out.tfevents.*"))
+    return [event for file in files for event in list(wb.train.summary_iterator(file))[1:]]
 
 
 def test_summaries_go_to_the_file_and_scalars_to_the_journal(tmp_path: Path):
@@ -33,206 +42,145 @@ def test_summaries_go_to_the_file_and_scalars_to_the_journal(tmp_path: Path):
     cursor = journal.points_since()[0]
     with wb.Session() as session, wb.summary.FileWriter(tmp_path, session.graph) as writer:
         for step in range(2):
-            writer.add_summary(session.run(merged, {x: [1, 2, np.nan, 3 + step]}), step)
-    events = list(read_events(tmp_path))
-    assert [(e["step"], e["kind"], e["tag"]) for e in events[:3]] == [
-        (0, "scalar", "train/mean"), (0, "histogram", "values"), (0, "text", "note")]
-    assert events[1]["count"] == 4 and events[1]["not_finite"] == 1 and events[1]["max"] == 3
-    assert sum(events[4]["counts"]) == 3 and events[2]["text"] == ["hällo"]
+            writer.add_summary(session.run(merged, {x: [1, 2, 3 + step]}), step)
+    graph, first, second = events_of(tmp_path)
+    assert {n.name: n.op for n in message("GraphDef").FromString(graph.graph_def).node}["train/mean"] == "ScalarSummary"
+    assert [(v.tag, v.WhichOneof("value")) for v in first.summary.value] == [
+        ("train/mean", "simple_value"), ("values", "histo"), ("note", "tensor")]
+    assert first.summary.value[0].simple_value == 2 and first.summary.value[1].histo.num == 3
+    assert list(first.summary.value[2].tensor.string_val) == ["hällo".encode()]
+    assert (first.step, second.step) == (0, 1)
+    # what shows a series is told once
+    assert first.summary.value[2].metadata.plugin_data.plugin_name == "text"
+    assert not second.summary.value[2].HasField("metadata")
     points = [p for p in journal.points_since(cursor)[2] if p.series == "train/mean"]
-    assert [p.step for p in points] == [0, 1]
-    assert "train/mean = scalar_summary(train/reduce_mean:0)" in (tmp_path / "graph.txt").read_text()
+    assert [(p.step, p.value) for p in points] == [(0, 2), (1, pytest.approx(7 / 3))]
 
 
-def test_a_graph_without_summaries_has_none_and_a_closed_writer_says_so(tmp_path: Path):
-    assert wb.summary.merge_all() is None
-    writer = wb.summary.FileWriter(tmp_path)
-    writer.close()
-    writer.close()
-    with pytest.raises(errors.FailedPreconditionError, match=r"it is closed; call reopen\(\) first"):
-        writer.add_summary(b"", 0)
-    writer.reopen()
-    writer.add_summary(json.dumps({"kind": "text", "tag": "t", "text": []}).encode())
-    writer.flush()
-    writer.close()
-    assert [e["step"] for e in read_events(tmp_path)] == [-1]
+# names
+
+def test_tags_are_the_scopes_and_differ():
+    def tag(made):
+        return values_of(made)[0].tag, made.op.name
+    assert tag(wb.summary.scalar("loss", 1.0)) == ("loss", "loss")
+    assert tag(wb.summary.scalar("loss", 1.0)) == ("loss_1", "loss_1")
+    with wb.name_scope("outer"):
+        assert tag(wb.summary.scalar("a b:c", 1.0)) == ("outer/a_b_c", "outer/a_b_c")
+        assert tag(wb.summary.scalar("x", 1.0, family="f")) == ("f/outer/f/x", "outer/f/x")
+    assert tag(wb.summary.scalar("/x", 1.0)) == ("x", "x")
 
 
-def test_damaged_and_missing_event_files_are_named(tmp_path: Path):
-    with pytest.raises(errors.NotFoundError, match="pass the folder of a FileWriter"):
-        list(read_events(tmp_path))
-    (tmp_path / "events.jsonl").write_text('{"a": 1}\nnot json\n')
-    with pytest.raises(errors.DataLossError, match=r"line 2 of .* is no JSON"):
-        list(read_events(tmp_path))
+def test_collections():
+    made = wb.summary.scalar("a", 1.0, collections=["mine"])
+    assert wb.get_collection("mine") == [made] and wb.summary.merge_all() is None
+    merged = wb.summary.merge([made], collections=["all"])
+    assert wb.get_collection("all") == [merged] and values_of(wb.summary.merge_all("mine"))[0].tag == "a"
 
 
-# monitored sessions
+# histograms
 
-def model():
-    step = wb.train.get_or_create_global_step()
-    w = wb.Variable(10.0)
-    return w, wb.train.GradientDescentOptimizer(0.1).minimize(w * w, step)
-
-
-def test_a_monitored_session_trains_saves_and_goes_on(tmp_path: Path):
-    for expected in (5, 8):
-        with wb.Graph().as_default():
-            w, train = model()
-            hook = wb.train.StopAtStepHook(last_step=expected)
-            with wb.train.MonitoredTrainingSession(checkpoint_dir=tmp_path, hooks=[hook],
-                                                   save_checkpoint_steps=2) as session:
-                while not session.should_stop():
-                    session.run(train)
-                value = float(session.run(w))
-            assert value == pytest.approx(10 * 0.8 ** expected, rel=1e-5)
-    assert wb.train.latest_checkpoint(tmp_path).endswith("model.ckpt-8")
+def test_a_histogram_has_tensorflows_buckets():
+    [value] = values_of(wb.summary.histogram("h", [1.0, 1.0, 3.0, -2.0]))
+    found = value.histo
+    assert (found.min, found.max, found.num, found.sum, found.sum_squares) == (-2, 3, 4, 3, 15)
+    filled = {limit: count for limit, count in zip(found.bucket_limit, found.bucket) if count}
+    assert sorted(filled.values()) == [1, 1, 2] and len(found.bucket) == 7
+    limits = np.array(list(found.bucket_limit))
+    assert (np.diff(limits) > 0).all() and limits[-1] == np.finfo(float).max
 
 
-def test_hooks_see_every_step_and_errors_pass_through(capsys: pytest.CaptureFixture[str]):
-    w, train = model()
-    log = wb.train.LoggingTensorHook({"w": w}, every_n_iter=2)
-    with wb.train.MonitoredTrainingSession(hooks=[wb.train.StopAtStepHook(num_steps=3), log]) as session:
-        while not session.should_stop():
-            session.run(train)
-    assert capsys.readouterr().out.count("w = ") == 2
-    with pytest.raises(errors.InvalidArgumentError), wb.train.MonitoredTrainingSession() as session:
-        session.run(wb.placeholder(wb.float32, []))
+def test_a_histogram_of_nothing_has_one_empty_bucket():
+    found = values_of(wb.summary.histogram("h", np.zeros([0], np.float32)))[0].histo
+    assert found.num == 0 and list(found.bucket) == [0]
 
 
-def test_the_end_of_the_input_ends_a_monitored_session():
-    queue = wb.FIFOQueue(5, wb.int32, [()])
-    with wb.train.MonitoredTrainingSession() as session:
-        session.run(queue.close())
-        session.run(queue.dequeue())
+# pictures
 
-
-def test_hooks_need_what_they_count():
-    with pytest.raises(errors.InvalidArgumentError, match="num_steps is None and last_step None; give exactly one"):
-        wb.train.StopAtStepHook()
-    with pytest.raises(errors.FailedPreconditionError, match="there is no global step"):
-        wb.train.MonitoredTrainingSession(hooks=[wb.train.StopAtStepHook(num_steps=1)])
-
-
-# flags and files
-
-def test_flags_read_the_command_line_once(monkeypatch: pytest.MonkeyPatch):
-    flags = app.Flags()
-    monkeypatch.setattr(app, "FLAGS", flags)
-    monkeypatch.setattr(sys, "argv", ["train.py", "--rate=0.5", "--fast", "--names=a,b", "data.txt", "-f",
-                                      "kernel.json"])
-    app.DEFINE_float("rate", 0.1, "learning rate")
-    app.DEFINE_integer("steps", 10, "steps")
-    app.DEFINE_boolean("fast", False, "hurry")
-    app.DEFINE_list("names", "", "names")
-    app.DEFINE_string("folder", "/tmp/x", "folder")
-    assert (flags.rate, flags.steps, flags.fast, flags.names, flags.folder) == (0.5, 10, True, ["a", "b"], "/tmp/x")
-    flags.steps = 3
-    assert flags.flag_values_dict()["steps"] == 3
-    with pytest.raises(AttributeError, match=r"FLAGS.missing: no such flag; define it"):
-        _ = flags.missing
-    app.DEFINE_enum("mode", "a", ["a", "b"], "mode")
-    assert flags.mode == "a"
-
-
-def test_run_calls_main_and_exits(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(app, "FLAGS", app.Flags())
-    seen = []
-    with pytest.raises(SystemExit) as caught:
-        app.run(lambda argv: seen.append(argv) or 3, ["prog", "rest"])
-    assert caught.value.code == 3 and seen == [["prog", "rest"]]
-
-
-def test_files(tmp_path: Path):
-    folder, file = tmp_path / "a" / "b", tmp_path / "a" / "b" / "x.txt"
-    files.MakeDirs(folder)
-    with files.Open(str(file), "w") as stream:
-        stream.write("é")
-    assert files.Exists(file) and files.IsDirectory(folder) and files.ListDirectory(folder) == ["x.txt"]
-    with files.GFile(file) as stream:
-        assert stream.read() == "é"
-    assert files.Glob(str(folder / "*.txt")) == [str(file)]
-    files.Copy(file, folder / "y.txt")
-    with pytest.raises(errors.AlreadyExistsError, match="exists; pass overwrite=True"):
-        files.Copy(file, folder / "y.txt")
-    files.Rename(folder / "y.txt", folder / "z.txt")
-    files.Remove(folder / "z.txt")
-    assert [names for _, _, names in files.Walk(folder)] == [["x.txt"]]
-    files.DeleteRecursively(tmp_path / "a")
-    for call in (files.GFile, files.Remove, files.DeleteRecursively, files.ListDirectory):
-        with pytest.raises(errors.NotFoundError, match="check the path"):
-            call(file)
-
-
-# pictures, and summaries made in Python
-
-def pixels_of(line: bytes):
+def pixels_of(value):
     from PIL import Image
-    event = json.loads(line)
-    with Image.open(io.BytesIO(base64.b64decode(event["png"]))) as picture:
-        return event, np.asarray(picture)
+    with Image.open(io.BytesIO(value.image.encoded_image_string)) as picture:
+        return np.asarray(picture)
 
 
 def test_pictures_of_bytes_are_exact():
     images = np.random.default_rng(0).integers(0, 256, (2, 3, 4, 3)).astype(np.uint8)
-    with wb.Session() as session:
-        lines = session.run(summary.image("digit", images)).splitlines()
-        one = session.run(summary.image("one", images[..., :1], max_outputs=1))
-    assert [pixels_of(line)[0]["tag"] for line in lines] == ["digit/image/0", "digit/image/1"]
-    event, pixels = pixels_of(lines[1])
-    np.testing.assert_array_equal(pixels, images[1])
-    assert (event["height"], event["width"], event["channels"]) == (3, 4, 3)
-    assert pixels_of(one)[0]["tag"] == "one/image"
-    np.testing.assert_array_equal(pixels_of(one)[1], images[0, :, :, 0])
+    several = values_of(summary.image("digit", images))
+    [one] = values_of(summary.image("one", images[..., :1], max_outputs=1))
+    assert [value.tag for value in several] == ["digit/image/0", "digit/image/1"] and one.tag == "one/image"
+    np.testing.assert_array_equal(pixels_of(several[1]), images[1])
+    found = several[1].image
+    assert (found.height, found.width, found.colorspace) == (3, 4, 3)
+    np.testing.assert_array_equal(pixels_of(one), images[0, :, :, 0])
 
 
 @pytest.mark.parametrize(("values", "expected"), [
     ([0, 1, 2], [0, 127, 255]), ([-1, 0, 0.5], [1, 128, 191]), ([0, 0, 0], [0, 0, 0]), ([np.nan, 0, 4], [255, 0, 255])])
 def test_pictures_of_floats_are_scaled_to_be_visible(values, expected):
-    with wb.Session() as session:
-        line = session.run(summary.image("x", np.float32(values).reshape(1, 1, 3, 1)))
-    assert pixels_of(line)[1].ravel().tolist() == expected
+    [value] = values_of(summary.image("x", np.float32(values).reshape(1, 1, 3, 1)))
+    assert pixels_of(value).ravel().tolist() == expected
 
 
-def test_pictures_need_colours():
-    with wb.Session() as session, pytest.raises(errors.InvalidArgumentError, match="the images have 2 channels; use 1, 3 or 4"):
-        session.run(summary.image("x", np.zeros((1, 2, 2, 2), np.float32)))
+# sound
+
+def test_sounds_are_wav_files():
+    import wave
+    clips = np.float32([[[0.0, 1.0], [-1.0, 0.5], [2.0, -2.0]]])
+    [value] = values_of(summary.audio("tone", clips, 8000, max_outputs=1))
+    found = value.audio
+    assert (value.tag, found.sample_rate, found.num_channels, found.length_frames, found.content_type) == (
+        "tone/audio", 8000, 2, 3, "audio/wav")
+    with wave.open(io.BytesIO(found.encoded_audio_string)) as sound:
+        assert (sound.getframerate(), sound.getnchannels(), sound.getsampwidth()) == (8000, 2, 2)
+        samples = np.frombuffer(sound.readframes(3), "<i2").tolist()
+    assert samples == [0, 32767, -32768, 16384, 32767, -32768]
+    assert [v.tag for v in values_of(summary.audio("tones", np.zeros([3, 4], np.float32), 8000, max_outputs=2))] == [
+        "tones/audio/0", "tones/audio/1"]
 
 
-def test_summaries_made_in_python(tmp_path):
-    made = summary.Summary(value=[summary.Summary.Value(tag="loss", simple_value=0.5)])
-    made.value.add(tag="accuracy", simple_value=0.75)
-    late = made.value.add()
-    late.tag, late.simple_value = "late", 1
-    with summary.FileWriter(tmp_path) as writer:
-        writer.add_summary(made, 3)
-    assert [(e["tag"], e["value"], e["step"]) for e in summary.read_events(tmp_path)] == [
-        ("loss", 0.5, 3), ("accuracy", 0.75, 3), ("late", 1, 3)]
-    with wb.Session() as session:
-        raw = session.run(summary.merge([summary.scalar("a", 2.0), summary.histogram("h", [1.0])]))
-    found = summary.Summary.FromString(raw)
-    assert [(v.tag, v.simple_value) for v in found.value] == [("a", 2)] and found.SerializeToString().startswith(b"{")
+# tensors
+
+def test_tensors_travel_whole():
+    plugin = wb.summary.Summary.Value().metadata
+    plugin.plugin_data.plugin_name = "mine"
+    made = summary.tensor_summary("t", [[1, 2]], summary_description="two", summary_metadata=plugin, display_name="T")
+    [value] = values_of(made)
+    assert (value.metadata.plugin_data.plugin_name, value.metadata.display_name, value.metadata.summary_description) == (
+        "mine", "T", "two")
+    assert np.frombuffer(value.tensor.tensor_content, "<i4").tolist() == [1, 2]
+    assert [d.size for d in value.tensor.tensor_shape.dim] == [1, 2]
 
 
-def test_a_writer_hands_on_its_lines_when_enough_wait(tmp_path):
-    path = tmp_path / "events.v2.jsonl"
-    writer = wb.summary.FileWriter(tmp_path, max_queue=2, flush_secs=1e9, filename_suffix=".v2")
-    one = summary.Summary(value=[summary.Summary.Value(tag="a", simple_value=1.0)])
-    writer.add_summary(one, 1)
-    assert path.read_text() == ""
-    writer.add_summary(one, 2)
-    assert path.read_text().count("\n") == 2
-    writer.close()
+def test_the_description_of_a_node():
+    node = message("NodeDef")(name="n", op="TensorSummary")
+    node.attr["description"].s = b'{"typeHint": "scalar"}'
+    assert summary.get_summary_description(node).type_hint == "scalar"
+    with pytest.raises(ValueError, match="Can't get_summary_description on Add"):
+        summary.get_summary_description(message("NodeDef")(op="Add"))
+    node.attr["description"].s = b"{"
+    with pytest.raises(errors.DataLossError, match="node 'n': the text is no SummaryDescription in JSON"):
+        summary.get_summary_description(node)
 
 
-def test_a_writer_keeps_the_graph_of_each_step(tmp_path):
-    with wb.summary.FileWriter(tmp_path) as writer, wb.Graph().as_default() as graph:
-        wb.constant(1.0, name="one")
-        writer.add_graph(graph, 7)
-    assert "one = constant" in (tmp_path / "graph_7.txt").read_text()
+# bad input
+
+@pytest.mark.parametrize(("make", "text"), [
+    (lambda: summary.image("x", np.zeros((1, 2, 2, 2), np.float32)), "the images have 2 channels; use 1, 3 or 4"),
+    (lambda: summary.histogram("h", [1.0, np.nan]), "Nan in summary histogram for: h; 1 of 2 elements are not finite"),
+    (lambda: summary.histogram("h", [np.inf]), "the first inf; mend what computes them"),
+    (lambda: summary.audio("a", np.zeros([3], np.float32), 8000), "the audio has rank 1; use [clips, frames]"),
+    (lambda: summary.audio("a", np.zeros([1, 3], np.float32), 0), "sample_rate is 0.0; use one above 0"),
+    (lambda: summary.merge([summary.scalar("a", 1.0)] * 2),
+     "Duplicate tag a found in summary inputs; give each summary a name of its own")])
+def test_what_no_summary_shows(make, text: str):
+    with wb.Session() as session, pytest.raises(errors.InvalidArgumentError, match=re.escape(text)):
+        session.run(make())
 
 
-def test_writers_refuse_what_they_cannot_mean(tmp_path):
-    with pytest.raises(errors.InvalidArgumentError, match="max_queue is 0"):
-        wb.summary.FileWriter(tmp_path, max_queue=0)
-    with pytest.raises(TypeError, match="flush_seconds"):
-        wb.summary.FileWriter(tmp_path, flush_seconds=3)
+def test_bytes_that_are_no_summary():
+    with wb.Session() as session, pytest.raises(errors.DataLossError, match="merge_summary: 3 bytes are no Summary"):
+        session.run(summary.merge([wb.constant(b"\xff\xff\xff")]))
+
+
+def test_text_is_text():
+    with pytest.raises(errors.DtypeError, match=r"Expected tensor .* to have dtype string, got float32"):
+        summary.text("t", 1.0)

@@ -8,7 +8,7 @@ from typing import Any
 from workbench import errors
 from workbench.formats.schema import ENUMS, MESSAGES
 
-__all__ = ["decode", "message", "names", "parse_text", "text_of"]
+__all__ = ["decode", "message", "names", "parse_json", "parse_text", "text_of"]
 
 _PACKAGE = "tensorflow"
 
@@ -26,7 +26,9 @@ def message(name: str) -> Any:
     have messages of the same names there.
     """
     from google.protobuf import message_factory
-    return message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"{_PACKAGE}.{name}"))
+    made = message_factory.GetMessageClass(_pool().FindMessageTypeByName(f"{_PACKAGE}.{name}"))
+    made.__doc__ = f"The protocol buffer {name}: {_fields()[name]}."
+    return made
 
 
 def decode(name: str, data: bytes, where: str) -> Any:
@@ -45,6 +47,15 @@ def parse_text(name: str, text: str, where: str) -> Any:
         return text_format.Parse(text, message(name)())
     except text_format.ParseError as error:
         raise errors.DataLossError(f"{where}: the text is no {name} ({error}); get the file again") from None
+
+
+def parse_json(name: str, text: str, where: str) -> Any:
+    """The message that `text` shows as JSON; DataLossError, beginning with `where`, when it shows none."""
+    from google.protobuf import json_format
+    try:
+        return json_format.Parse(text, message(name)())
+    except json_format.ParseError as error:
+        raise errors.DataLossError(f"{where}: the text is no {name} in JSON ({error}); correct it") from None
 
 
 def text_of(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""The protocol buffers of graphs and checkpoints as a table: message, fields, numbers and types."""
+"""The protocol buffers of graphs, checkpoints, events and examples as a table: message, fields, numbers and types."""
 from __future__ import annotations
 
 __all__ = ["ENUMS", "MESSAGES"]
@@ -72,6 +72,37 @@ SavedSliceMeta = name 1 string, shape 2 TensorShapeProto, type 3 DataType, slice
 SavedTensorSliceMeta = tensor 1 SavedSliceMeta*, versions 2 VersionDef
 SavedSlice = name 1 string, slice 2 TensorSliceProto, data 3 TensorProto
 SavedTensorSlices = meta 1 SavedTensorSliceMeta, data 2 SavedSlice
+
+Summary = value 1 Summary.Value*
+Summary.Value = node_name 7 string, tag 1 string, metadata 9 SummaryMetadata, simple_value 2 float |value,
+    obsolete_old_style_histogram 3 bytes |value, image 4 Summary.Image |value, histo 5 HistogramProto |value,
+    audio 6 Summary.Audio |value, tensor 8 TensorProto |value
+Summary.Image = height 1 int32, width 2 int32, colorspace 3 int32, encoded_image_string 4 bytes
+Summary.Audio = sample_rate 1 float, num_channels 2 int64, length_frames 3 int64, encoded_audio_string 4 bytes,
+    content_type 5 string
+HistogramProto = min 1 double, max 2 double, num 3 double, sum 4 double, sum_squares 5 double, bucket_limit 6 double*,
+    bucket 7 double*
+SummaryMetadata = plugin_data 1 SummaryMetadata.PluginData, display_name 2 string, summary_description 3 string
+SummaryMetadata.PluginData = plugin_name 1 string, content 2 bytes
+SummaryDescription = type_hint 1 string
+Event = wall_time 1 double, step 2 int64, file_version 3 string |what, graph_def 4 bytes |what, summary 5 Summary |what,
+    log_message 6 LogMessage |what, session_log 7 SessionLog |what, tagged_run_metadata 8 TaggedRunMetadata |what,
+    meta_graph_def 9 bytes |what
+LogMessage = level 1 LogMessage.Level, message 2 string
+SessionLog = status 1 SessionLog.SessionStatus, checkpoint_path 2 string, msg 3 string
+TaggedRunMetadata = tag 1 string, run_metadata 2 bytes
+RunMetadata = step_stats 1 StepStats, partition_graphs 3 GraphDef*
+StepStats = dev_stats 1 DeviceStepStats*
+DeviceStepStats = device 1 string, node_stats 2 NodeExecStats*
+NodeExecStats = node_name 1 string, all_start_micros 2 int64, op_start_rel_micros 3 int64, op_end_rel_micros 4 int64,
+    all_end_rel_micros 5 int64, timeline_label 8 string, scheduled_micros 9 int64, thread_id 10 uint32
+
+Feature = bytes_list 1 BytesList |kind, float_list 2 FloatList |kind, int64_list 3 Int64List |kind
+Features = feature 1 {string Feature}
+FeatureList = feature 1 Feature*
+FeatureLists = feature_list 1 {string FeatureList}
+Example = features 1 Features
+SequenceExample = context 1 Features, feature_lists 2 FeatureLists
 """
 
 _TYPES = ("INVALID", "FLOAT", "DOUBLE", "INT32", "UINT8", "INT16", "INT8", "STRING", "COMPLEX64", "INT64", "BOOL",
@@ -84,4 +115,6 @@ ENUMS = {
         f"DT_{name}_REF": number + _REFERENCE for number, name in enumerate(_TYPES) if number},
     "SaverDef.CheckpointFormatVersion": {"LEGACY": 0, "V1": 1, "V2": 2},
     "BundleHeaderProto.Endianness": {"LITTLE": 0, "BIG": 1},
+    "LogMessage.Level": {"UNKNOWN": 0, "DEBUGGING": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50},
+    "SessionLog.SessionStatus": {"STATUS_UNSPECIFIED": 0, "START": 1, "STOP": 2, "CHECKPOINT": 3},
 }

@@ -29,11 +29,11 @@ class Writer:
     """
 
     def __init__(self, reserved: Iterable[str] = (), add_shapes: bool = False,
-                 inside: dict[Operation, tuple[str, ...]] | None = None) -> None:
+                 inside: dict[Operation, tuple[str, ...]] | None = None, strangers: bool = False) -> None:
         self.proto = message("GraphDef")()
         self.proto.versions.producer, self.proto.versions.min_consumer = PRODUCER, MIN_CONSUMER
         self._taken = {name.lower() for name in reserved}
-        self._shapes, self._inside = add_shapes, inside or {}
+        self._shapes, self._inside, self._strangers = add_shapes, inside or {}, strangers
         self._outputs: dict[Tensor, str] = {}
         self._operation: Operation | None = None
 
@@ -67,6 +67,9 @@ class Writer:
     def write(self, op: Operation) -> None:
         """The nodes of `op`; UnimplementedError where TensorFlow has nothing like it."""
         found = exporters.get(op.type)
+        if found is None and self._strangers:
+            self.node(op, op.type, [self.ref(t) for t in op.inputs])
+            return
         if found is None:
             raise errors.UnimplementedError(f"as_graph_def: operation {op.name!r} ({op.type}) has no counterpart in "
                                             "TensorFlow; leave it out of what is exported (extract_sub_graph takes a part)")
@@ -113,15 +116,17 @@ class Writer:
         return name
 
 
-def graph_def(graph: Graph, from_version: int | None = None, add_shapes: bool = False) -> Any:
+def graph_def(graph: Graph, from_version: int | None = None, add_shapes: bool = False, strangers: bool = False) -> Any:
     """The GraphDef of `graph`, of its operations after the first `from_version` alone where that is given.
 
     Branches and loops are written with TensorFlow's switch, merge and frames. UnimplementedError names an operation that
-    TensorFlow has not. What our savers have made is left out: an exported meta graph has TensorFlow's in its place.
+    TensorFlow has not; with `strangers` it is written as it is, for those who only look. What our savers have made is left
+    out: an exported meta graph has TensorFlow's in its place.
     """
     plain, aliases = _flat(graph)
     old = {op.name for op in (*graph.operations[:from_version or 0], *_of_savers(graph))}
-    writer = Writer([op.name for op in plain.operations] + [name for name, _ in aliases], add_shapes, frames_of(plain))
+    writer = Writer([op.name for op in plain.operations] + [name for name, _ in aliases], add_shapes, frames_of(plain),
+                    strangers)
     for op in topological([op for op in plain.operations if op.name not in old]):
         writer.write(op)
     for name, tensor in aliases:

@@ -226,7 +226,6 @@ histogram_summary = _renamed(_wb.summary.histogram, tag="name")
 merge_all_summaries = _wb.summary.merge_all
 merge_summary = _wb.summary.merge
 image_summary = _renamed(_wb.summary.image, tag="name", max_images="max_outputs")
-Summary = _wb.summary.Summary
 scalar_summary = _renamed(_wb.summary.scalar, tags="name", values="tensor")
 
 # programs around the graph

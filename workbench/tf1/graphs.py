@@ -10,8 +10,8 @@ from workbench.formats.writer import graph_def, node_def
 
 __all__ = ["TRAIN", "graph_util", "import_graph_def", "install", "message", "node_def", "saved_model"]
 
-MESSAGES = ("AttrValue", "GraphDef", "MetaGraphDef", "NameAttrList", "NodeDef", "OpDef", "SaverDef", "SignatureDef",
-            "TensorInfo", "VariableDef")
+MESSAGES = ("AttrValue", "Event", "GraphDef", "HistogramProto", "LogMessage", "MetaGraphDef", "NameAttrList", "NodeDef",
+            "OpDef", "SaverDef", "SessionLog", "SignatureDef", "Summary", "SummaryMetadata", "TensorInfo", "VariableDef")
 """The messages that TensorFlow offers as `tf.<name>`."""
 
 

@@ -3,6 +3,7 @@ from workbench.train.averages import ExponentialMovingAverage
 from workbench.train.background import Training
 from workbench.train.cluster_spec import ClusterSpec
 from workbench.train.coordinator import Coordinator, QueueRunner, add_queue_runner, start_queue_runners
+from workbench.train.events import summary_iterator
 from workbench.train.examples import (
     BytesList,
     Example,
@@ -77,4 +78,5 @@ __all__ = [
     "latest_checkpoint", "limit_epochs", "match_filenames_once", "natural_exp_decay", "piecewise_constant",
     "polynomial_decay", "range_input_producer", "replica_device_setter", "run", "shuffle_batch", "shuffle_batch_join",
     "slice_input_producer", "start_queue_runners", "string_input_producer",
+    "summary_iterator",
 ]

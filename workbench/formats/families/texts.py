@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench import errors
 from workbench.core.graph.build import constant_value, ops, raw
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Operation
@@ -66,21 +67,49 @@ def _(node: Node) -> Any:
     return list(raw("string_split")(node.inputs[0], delimiter=text, skip_empty=node.attr("skip_empty", True), name=node.exact))
 
 
-_SUMMARIES = {"scalar_summary": "ScalarSummary", "histogram_summary": "HistogramSummary", "image_summary": "ImageSummary"}
+_SUMMARIES = {"scalar_summary": "ScalarSummary", "histogram_summary": "HistogramSummary", "image_summary": "ImageSummary",
+              "audio_summary": "AudioSummaryV2"}
+_SEVERAL = ("image_summary", "audio_summary")      # with a most
+
+
+def _tag(writer: Any, op: Operation) -> str:
+    return str(writer.constant(op, "tag", np.asarray(str(op.attrs["tag"]).encode(), object), as_dtype("string")))
 
 
 @exports(*_SUMMARIES)
 def _(writer: Any, op: Operation) -> None:
-    tag = writer.constant(op, "tag", np.asarray(str(op.attrs["tag"]).encode(), object), as_dtype("string"))
-    attrs = {"T": attr("type", op.inputs[0].dtype)}
-    if op.type == "image_summary":
-        attrs["max_images"] = attr("i", op.attrs["max_outputs"])
-    writer.node(op, _SUMMARIES[op.type], [tag, writer.ref(op.inputs[0])], attrs)
+    attrs = {} if op.type == "audio_summary" else {"T": attr("type", op.inputs[0].dtype)}
+    if op.type in _SEVERAL:
+        attrs["max_images" if op.type == "image_summary" else "max_outputs"] = attr("i", op.attrs["max_outputs"])
+    writer.node(op, _SUMMARIES[op.type], [_tag(writer, op), *(writer.ref(t) for t in op.inputs)], attrs)
 
 
 @imports(*_SUMMARIES.values())
 def _(node: Node) -> Any:
     ours = next(name for name, theirs in _SUMMARIES.items() if theirs == node.proto.op)
-    tag = constant_value(node.inputs[0])
-    options = {"max_outputs": node.attr("max_images", 3)} if ours == "image_summary" else {}
-    return raw(ours)(node.inputs[1], tag=node.inputs[0] if tag is None else tag.item().decode(), **options, name=node.exact)
+    options = {"max_outputs": node.attr("max_images", None) or node.attr("max_outputs", 3)} if ours in _SEVERAL else {}
+    return raw(ours)(*node.inputs[1:], tag=_known(node, 0), **options, name=node.exact)
+
+
+def _known(node: Node, number: int) -> str:
+    """A word that the summary's operation has as an attribute here. UnimplementedError where only the step knows it."""
+    found = constant_value(node.inputs[number])
+    if found is None:
+        raise errors.UnimplementedError(f"import_graph_def: the tag of {node.proto.name!r} is computed by the graph; summaries "
+                                        "have constant tags here")
+    return str(found.item().decode())
+
+
+@exports("tensor_summary")
+def _(writer: Any, op: Operation) -> None:
+    text = as_dtype("string")
+    metadata = writer.constant(op, "metadata", np.asarray(op.attrs["metadata"], object), text)
+    writer.node(op, "TensorSummaryV2", [_tag(writer, op), writer.ref(op.inputs[0]), metadata],
+                {"T": attr("type", op.inputs[0].dtype)})
+
+
+@imports("TensorSummaryV2")
+def _(node: Node) -> Any:
+    found = constant_value(node.inputs[2])
+    return raw("tensor_summary")(node.inputs[1], tag=_known(node, 0), metadata=b"" if found is None else found.item(),
+                                 name=node.exact)
