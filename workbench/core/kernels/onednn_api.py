@@ -60,7 +60,8 @@ RELU_SLOPE: Final = -0.0
 """The library's ReLU takes a NaN for 0. Its ELU, `x if x > 0 else alpha * (exp(x) - 1)`, keeps a NaN on every
 instruction set; with this `alpha` it is the ReLU, and its zeros are positive."""
 MAX_AXES: Final = 12
-SPINS: Final = "3000"
+SPINS: Final = "100000"
+"""About a millisecond, longer than what lies between two kernels of a step; beside busy processes one thread works alone."""
 Dimensions = ctypes.c_int64 * MAX_AXES
 Pointer = ctypes.c_void_p
 
@@ -299,11 +300,12 @@ def find() -> Path | None:
 
 
 def limit_spinning() -> bool:
-    """Let waiting OpenMP threads sleep after some 40 microseconds; returns whether the environment was changed.
+    """Let waiting OpenMP threads sleep after about a millisecond; returns whether the environment was changed.
 
-    By default GNU OpenMP spins for milliseconds, which takes the cores from everybody else: with two busy processes on
-    two cores a training step took ten times as long. Works only before the runtime is loaded, and only if neither
-    GOMP_SPINCOUNT nor OMP_WAIT_POLICY is set.
+    By default GNU OpenMP spins for many, which takes the cores from everybody else: with two busy processes on
+    two cores a training step took ten times as long. Much less is no better: a thread that sleeps at each gap between
+    two kernels has to be woken for the next, which can cost more than it helps. Works only before the runtime is loaded,
+    and only if neither GOMP_SPINCOUNT nor OMP_WAIT_POLICY is set.
     """
     if "GOMP_SPINCOUNT" in os.environ or "OMP_WAIT_POLICY" in os.environ:
         return False

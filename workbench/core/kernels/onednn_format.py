@@ -24,8 +24,8 @@ from workbench.core.kernels.threads import threads_for
 from workbench.errors import UnimplementedError
 
 __all__ = [
-    "ALIGNMENT", "Desc", "Format", "Interned", "Primitive", "any_format", "api", "as_format", "available", "channels_last",
-    "contiguous", "descriptor", "fast", "format_of", "identity_of", "known", "placed", "primitive", "servable",
+    "ALIGNMENT", "Desc", "Format", "Interned", "Primitive", "alone", "any_format", "api", "as_format", "available",
+    "channels_last", "contiguous", "descriptor", "fast", "format_of", "identity_of", "known", "placed", "primitive", "servable",
     "size", "stripped",
 ]
 
@@ -77,6 +77,7 @@ class Primitive:
     """A compiled operation; `formats` maps execution arguments to interned descriptors.
 
     It is laid out for `threads` threads and runs with as many. The library's objects are freed with the last reference.
+    `recipe` is what it was made from: family, arguments, and what follows the main operation.
     """
 
     pointer: Pointer
@@ -85,8 +86,11 @@ class Primitive:
     scratch: int
     implementation: str
     threads: int
+    recipe: tuple[Any, ...]
 
 
+PARTIAL_SUMS = frozenset({"convolution_backward_weights"})
+"""Families whose threads each add up a part: with another number of them the bits are others."""
 MOST_PRIMITIVES = 4096
 """Primitives that are kept although no plan may need them any more; the one used longest ago goes first."""
 
@@ -235,12 +239,26 @@ def primitive(family: str, *arguments: Any, after: tuple[tuple[Any, ...], ...] =
     main operation, see `Api.attributes`.
     """
     shapes = [one.shape for one in arguments if isinstance(one, Desc) and one.shape]
-    threads = threads_for(seconds(family, shapes))
-    key = (family, arguments, after, threads)
+    return _cached((family, arguments, after), threads_for(seconds(family, shapes)))
+
+
+def alone(made: Primitive) -> Primitive | None:
+    """`made` for one thread, over the same arguments, with the same bits as result; None where that is not to be had."""
+    if made.threads == 1 or made.recipe[0] in PARTIAL_SUMS:
+        return None
+    single = _cached(made.recipe, 1)
+    fits = single is not None and single.scratch <= made.scratch and all(
+        single.formats.get(argument) is identity for argument, identity in made.formats.items()
+        if argument != Argument.SCRATCHPAD)
+    return single if fits else None
+
+
+def _cached(recipe: tuple[Any, ...], threads: int) -> Primitive | None:
+    key = (*recipe, threads)
     with _lock:
         if key not in _primitives:
             try:
-                _primitives[key] = _create(family, arguments, after, threads)
+                _primitives[key] = _create(recipe, threads)
             except UnimplementedError:
                 _primitives[key] = None
             if len(_primitives) > MOST_PRIMITIVES:
@@ -254,8 +272,9 @@ def fast(made: Primitive | None) -> Primitive | None:
     return None if made is None or made.implementation.startswith("ref") else made
 
 
-def _create(family: str, arguments: tuple[Any, ...], after: tuple[tuple[Any, ...], ...], threads: int) -> Primitive:
+def _create(recipe: tuple[Any, ...], threads: int) -> Primitive:
     library = api()
+    family, arguments, after = recipe
     library.openmp(threads)
     temporary: list[Pointer] = []
     attributes = None
@@ -273,10 +292,10 @@ def _create(family: str, arguments: tuple[Any, ...], after: tuple[tuple[Any, ...
         if attributes is not None:
             library.destroy_attributes(attributes)
     read = [Argument.after(position) for position, (name, *_) in enumerate(after) if name == "add"]
-    return _finish(library, described, threads, read)
+    return _finish(library, described, threads, read, recipe)
 
 
-def _finish(library: Api, described: Pointer, threads: int, read: Sequence[int]) -> Primitive:
+def _finish(library: Api, described: Pointer, threads: int, read: Sequence[int], recipe: tuple[Any, ...]) -> Primitive:
     """`read` are the arguments of what follows the main operation. Nothing else is asked there: about a ReLU the library
     answers with memory that is not a descriptor, whose size may end the process."""
     formats = {}
@@ -287,7 +306,7 @@ def _finish(library: Api, described: Pointer, threads: int, read: Sequence[int])
             formats[argument] = _intern(pointer)
     scratch = size(formats[Argument.SCRATCHPAD]) if Argument.SCRATCHPAD in formats else 0
     implementation = library.implementation(described)
-    made = Primitive(library.primitive(described), described, formats, scratch, implementation, threads)
+    made = Primitive(library.primitive(described), described, formats, scratch, implementation, threads, recipe)
     weakref.finalize(made, library.destroy_primitive, made.pointer, described).atexit = False
     return made
 

@@ -7,11 +7,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from workbench.core.kernels.choice import Choice, Kernel, Layout
+from workbench.core.kernels.crowd import crowd
 from workbench.core.kernels.onednn_api import Api, Argument, ExecuteArgument, Pointer
 from workbench.core.kernels.onednn_format import (
     ALIGNMENT,
     Format,
     Primitive,
+    alone,
     api,
     contiguous,
     descriptor,
@@ -45,7 +47,7 @@ def _free(library: Api, memories: list[Pointer]) -> None:
 class Program:
     """The kernel of one plan instance: a few primitives in a row, their memory objects and argument arrays."""
 
-    __slots__ = ("__weakref__", "_first", "_moving", "_pending", "_runs", "_set", "_steps")
+    __slots__ = ("__weakref__", "_alone", "_arguments", "_first", "_moving", "_pending", "_runs", "_set", "_shared", "_steps")
 
     def __init__(self, steps: Sequence[Step], static: Sequence[bool]) -> None:
         library = api()
@@ -54,14 +56,9 @@ class Program:
         memories: list[Pointer] = []
         self._pending: list[tuple[Pointer, int, int]] = []
         self._moving: list[tuple[Pointer, int, int]] = []
-        self._runs: list[Callable[[], int | None]] = []
+        self._arguments: list[Any] = []
         self._first = True
-        threads = 0
         for step in steps:
-            # Before every kernel, because OpenMP's number belongs to the calling thread and others may have changed it.
-            if step.primitive.threads != threads:
-                threads = step.primitive.threads
-                self._runs.append(partial(library.openmp, threads))
             arguments = (ExecuteArgument * len(step.places))()
             for index, (argument, place) in enumerate(step.places):
                 memory = library.memory(descriptor(step.primitive.formats[argument]))
@@ -69,8 +66,29 @@ class Program:
                 arguments[index] = ExecuteArgument(argument, memory.value)
                 fixed = place.position < len(static) and static[place.position]
                 (self._pending if fixed else self._moving).append((memory, *place))
-            self._runs.append(library.prepared(step.primitive.pointer, arguments))
+            self._arguments.append(arguments)
+        self._shared = any(step.primitive.threads > 1 for step in steps)
+        self._runs = self._prepared([step.primitive for step in steps])
+        self._alone: tuple[list[Primitive], list[Callable[[], int | None]]] | None = None
         weakref.finalize(self, _free, library, memories)
+
+    def _prepared(self, primitives: Sequence[Primitive]) -> list[Callable[[], int | None]]:
+        library, threads = api(), 0
+        runs: list[Callable[[], int | None]] = []
+        for made, arguments in zip(primitives, self._arguments):
+            # Before every kernel, because OpenMP's number belongs to the calling thread and others may have changed it.
+            if made.threads != threads:
+                threads = made.threads
+                runs.append(partial(library.openmp, threads))
+            runs.append(library.prepared(made.pointer, arguments))
+        return runs
+
+    def _in_a_crowd(self) -> list[Callable[[], int | None]]:
+        """The same on one thread each, made when it is first asked for."""
+        if self._alone is None:
+            primitives = [alone(step.primitive) or step.primitive for step in self._steps]
+            self._alone = primitives, self._prepared(primitives)
+        return self._alone[1]
 
     def _point(self, handles: Sequence[tuple[Pointer, int, int]], arrays: Sequence[Any]) -> None:
         place = self._set
@@ -83,7 +101,7 @@ class Program:
             self._first = False
         if self._moving:
             self._point(self._moving, arrays)
-        for run in self._runs:
+        for run in self._in_a_crowd() if self._shared and crowd.near else self._runs:
             status = run()
             if status:
                 api().check(status, "dnnl_primitive_execute")

@@ -12,7 +12,7 @@ import functools
 from collections.abc import Sequence
 
 from workbench.core.kernels.llvm import Program, library_source, load
-from workbench.core.kernels.threads import get_threads
+from workbench.core.kernels.threads import threads_now
 
 __all__ = ["LANES", "TILE", "Loop", "filter_gradient", "filters", "gather", "runtime", "scatter"]
 
@@ -131,7 +131,7 @@ class Loop:
     def __call__(self, total: int, *numbers: int) -> None:
         given = Parameters(total, *numbers)
         given[COUNT - 2], given[COUNT - 1] = self._team
-        self._parallel(self._address, given, get_threads(), 0)
+        self._parallel(self._address, given, threads_now(), 0)
 
 
 COUNT = 16

@@ -14,16 +14,18 @@ from typing import Final
 
 from threadpoolctl import ThreadpoolController
 
+from workbench.core.kernels.crowd import crowd
 from workbench.core.kernels.onednn_api import limit_spinning, load
 from workbench.errors import InvalidArgumentError
 from workbench.settings import settings
 
 __all__ = ["adopt_threads", "get_threads", "prepare_environment", "set_threads",
-           "threads_for"]
+           "threads_for", "threads_now"]
 
 _lock = threading.Lock()
 _adopted = threading.local()
 _current: list[int] = []
+_asked: list[int] = []      # what a program set itself, if it did
 _blas: list[int] = []
 SERIAL: Final = 80e-6
 """Seconds on one thread, below which work is not shared: two threads gain at most half of it."""
@@ -52,6 +54,8 @@ def get_threads() -> int:
 def set_threads(threads: int = 0) -> int:
     """Let oneDNN and BLAS each use `threads` threads; 0 means `settings.threads`, or all cores. Returns it.
 
+    Where nobody asks for a number, oneDNN's kernels keep to one thread while other processes want the cores (`Crowd`).
+
     OpenMP keeps its number per calling thread: a thread that executes kernels calls `adopt_threads` once. Plans made
     before keep primitives that were laid out for the old number; make new sessions after a change.
 
@@ -64,9 +68,14 @@ def set_threads(threads: int = 0) -> int:
                                    "0 means settings.threads, or all cores")
     with _lock:
         chosen = threads or (settings.threads if settings.threads > 0 else _cores())
-        _current[:] = [chosen]
+        _current[:], _asked[:] = [chosen], [threads] if threads else []
     adopt_threads()
     return chosen
+
+
+def threads_now() -> int:
+    """Threads for a kernel that may be split at each call anew."""
+    return 1 if crowd.near else get_threads()
 
 
 def threads_for(seconds: float) -> int:
@@ -77,8 +86,13 @@ def threads_for(seconds: float) -> int:
 def adopt_threads() -> None:
     """Apply the number in force to the calling thread and the process; costs nothing when it is already applied.
 
-    Every thread that runs kernels calls this, because OpenMP keeps its number per thread.
+    Every thread that runs kernels calls this before, because OpenMP keeps its number per thread; and it is the moment to
+    look whether other processes want the cores.
     """
+    if settings.threads > 0 or _asked:
+        crowd.near = False      # so many were asked for, and so many work
+    else:
+        crowd.look()
     chosen = get_threads()
     if getattr(_adopted, "threads", None) == chosen:
         return
