@@ -4,7 +4,8 @@
 
 Every framework runs in a process of its own and they take turns, so that no thread pool but its own disturbs it; `--pools`
 adds ours in a process in which torch, TensorFlow and JAX were loaded, and have worked, before. 0, 1 or 2 processes
-compute meanwhile. First the weights must agree. Peers that are not installed are left out.
+compute meanwhile. What counts is the mean of all steps of a turn, since training takes their sum; beside busy processes
+some steps take many times the median. First the weights must agree. Peers that are not installed are left out.
 """
 from __future__ import annotations
 
@@ -169,7 +170,7 @@ def contestant(name: str, work: Work, pools: bool, pipe: Connection) -> None:
             start = time.perf_counter()
             step()
             times.append(time.perf_counter() - start)
-        pipe.send(statistics.median(times))
+        pipe.send((statistics.mean(times), statistics.median(times)))
     for close in CLOSERS:
         close()
 
@@ -214,9 +215,11 @@ class Contestant:
         theirs.close()
         self.weights = self.pipe.recv()
 
-    def median(self, seconds: float) -> float:
+    def steps(self, seconds: float) -> tuple[float, float]:
+        """Mean and median seconds of its steps within `seconds`."""
         self.pipe.send(seconds)
-        return float(self.pipe.recv())
+        mean, median = self.pipe.recv()
+        return float(mean), float(median)
 
     def close(self) -> None:
         self.pipe.send(None)
@@ -241,19 +244,24 @@ def compare(title: str, work: Work, neighbours: Sequence[int], pools: bool, roun
             agree(f"{title}, {name}", contestants["ours"].weights, one.weights)
         order, quiet = list(contestants), 0.0
         for count in neighbours:
-            result = Result(f"{title}, {count} busy beside", "ours", {name: [] for name in order})
+            result, typical = (Result(f"{title}, {count} busy beside{which}", "ours", {name: [] for name in order})
+                               for which in ("", ", median step of a turn"))
             with busy(count):
                 for turn in range(rounds):
                     for name in order[turn % len(order):] + order[:turn % len(order)]:
-                        result.rounds[name].append(contestants[name].median(seconds))
+                        mean, median = contestants[name].steps(seconds)
+                        result.rounds[name].append(mean)
+                        typical.rounds[name].append(median)
             quiet = show(result, quiet, bar)
+            show(typical, 0.0, None)
 
 
-def show(result: Result, quiet: float, bar: float) -> float:
+def show(result: Result, quiet: float, bar: float | None) -> float:
     """Print the ratios, and ours to ours beside the fewest neighbours; returns the latter's median in seconds."""
     median = statistics.median(result.rounds["ours"])
+    if quiet:
+        print(f"\n{result.title}: {median / quiet:.2f} times our own quiet step")
     quiet = quiet or median
-    print(f"\n{result.title}: {median / quiet:.2f} times our own quiet step")
     if any(not name.startswith("ours") for name in result.rounds):
         report(result, bar=bar)
     return quiet

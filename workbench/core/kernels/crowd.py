@@ -14,8 +14,9 @@ __all__ = ["Crowd", "crowd"]
 
 PERIOD: Final = 0.25
 """Seconds between two looks; the system counts in hundredths."""
-STALE: Final = 2.0
-"""Seconds after which a look says nothing of the present."""
+WORKING: Final = 0.4
+"""Cores that this process used between two looks, from which on it was at work all the while. Else, who used the others
+in its rest says nothing of the present."""
 CAME, LEFT = 0.3, 0.15
 """Cores that others use: from the first on they are in the way, until it is less than the second."""
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
@@ -58,9 +59,10 @@ class Crowd:
         cost = self._clock() - now      # many cores make a long table
         self._next = now + max(PERIOD, 200 * cost)
         self._before = now, busy, self._own()
-        if before is not None and now - before[0] < STALE:
-            others = (busy - before[1] - (self._before[2] - before[2])) / (now - before[0])
-            self.near = others > (LEFT if self.near else CAME)
+        if before is not None:
+            elapsed, everybody, ours = (one - other for one, other in zip(self._before, before))
+            if ours > WORKING * elapsed:
+                self.near = everybody - ours > (LEFT if self.near else CAME) * elapsed
 
 
 crowd = Crowd()
