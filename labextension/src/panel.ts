@@ -8,6 +8,7 @@ import { LiveLink } from './kernel';
 import { duration, sentence, steps } from './kit/text';
 import { ILive } from './live';
 import { button } from './kit/section';
+import { Tabs } from './kit/tabs';
 import { type Shown, VIEWS } from './kit/view';
 import './views';
 
@@ -27,9 +28,6 @@ const WORDS: Record<State, string> = {
 };
 /** States in which something goes on that Stop can end. */
 const BUSY: State[] = ['building', 'rewriting', 'compiling', 'running', 'paused', 'waiting', 'recovering'];
-
-/** What the panel watches while it can be seen. */
-const TOPICS: Topic[] = VIEWS.map(view => view.topic);
 
 export class WorkbenchPanel extends Widget {
   constructor(
@@ -51,8 +49,8 @@ export class WorkbenchPanel extends Widget {
     this._body.className = 'wb-Body';
     const side = document.createElement('div');
     side.className = 'wb-Side';
-    VIEWS.forEach((kind, i) => (kind.wide ? this._body : side).append(this._views[i].node));
-    this._body.append(side);
+    VIEWS.forEach((kind, i) => kind.wide || side.append(this._views[i].node));
+    this._body.append(this._stage.node, side);
     this._verdict.className = 'wb-Verdict';
     this._verdict.setAttribute('aria-live', 'polite');
     this.node.append(this._header, this._trouble, this._verdict, this._empty, this._body);
@@ -106,8 +104,13 @@ export class WorkbenchPanel extends Widget {
       this._watched?.watch([]);
       this._watched = link;
     }
-    link?.watch(TOPICS);
+    link?.watch(this._topics());
   };
+
+  /** What can be seen: a view behind another tab costs the kernel nothing. */
+  private _topics(): Topic[] {
+    return VIEWS.filter(kind => !kind.wide || kind.id === this._stage.current).map(kind => kind.topic);
+  }
 
   protected onActivateRequest(_: Message): void {
     (this.node.querySelector<HTMLElement>('button:not([disabled]):not([hidden])') ?? this.node).focus();
@@ -128,7 +131,11 @@ export class WorkbenchPanel extends Widget {
     }
     this._showStatus(status);
     const lost = new Set(status.lost.map(one => one.task));
-    this._views.forEach(view => view.show(snapshot!, lost));
+    this._views.forEach((view, i) => {
+      if (!VIEWS[i].wide || VIEWS[i].id === this._stage.current) {
+        view.show(snapshot!, lost);
+      }
+    });
     this._showVerdict(snapshot!.stragglers);
   }
 
@@ -231,9 +238,16 @@ export class WorkbenchPanel extends Widget {
       this._verdict.title = text;
       this._verdict.replaceChildren(
         Object.assign(document.createElement('b'), { textContent: verdict?.text ?? '' }),
-        ` ${verdict?.action ?? ''}`
+        ` ${verdict?.action ?? ''} `,
+        button('See it', 'Show the newest step in the timeline, which proves it', () => this._prove())
       );
     }
+  }
+
+  /** The view that shows why: the timeline, brought into sight. */
+  private _prove(): void {
+    this._stage.select('timeline');
+    this._stage.node.scrollIntoView({ block: 'nearest' });
   }
 
   /** Steps per second over the last few seconds. */
@@ -299,6 +313,14 @@ export class WorkbenchPanel extends Widget {
       ask: (topic, parameters) => this._live.link?.parameters(topic, parameters),
       jump: source => this._jump(source)
     })
+  );
+  private _stage = new Tabs(
+    VIEWS.map(({ id, title }, i) => ({ id, title, node: this._views[i].node })).filter((_, i) => VIEWS[i].wide),
+    'What runs',
+    () => {
+      this._attend();
+      this.update();
+    }
   );
   private _history: { time: number; step: number }[] = [];
   private _asked: boolean | null = null;

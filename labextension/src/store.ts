@@ -1,5 +1,16 @@
 /** What a page knows of a kernel: updates merged into whole pictures. */
-import { GraphState, GraphUpdate, Series, SeriesView, Status, StepView, StragglerView, TaskSteps, Update } from './contract';
+import {
+  GraphState,
+  GraphUpdate,
+  Series,
+  SeriesView,
+  Status,
+  StepView,
+  StragglerView,
+  TaskSteps,
+  TimelineView,
+  Update
+} from './contract';
 
 export interface Snapshot {
   readonly status: Status | null;
@@ -7,21 +18,31 @@ export interface Snapshot {
   readonly steps: StepView | null;
   readonly series: SeriesView | null;
   readonly stragglers: StragglerView | null;
+  readonly timeline: TimelineView | null;
   /** Topic -> why it cannot be shown. */
   readonly faults: Readonly<Record<string, string>>;
 }
 
-export const NOTHING: Snapshot = { status: null, graph: null, steps: null, series: null, stragglers: null, faults: {} };
+export const NOTHING: Snapshot = {
+  status: null,
+  graph: null,
+  steps: null,
+  series: null,
+  stragglers: null,
+  timeline: null,
+  faults: {}
+};
 
 /** The snapshot after `update`; parts without news stay the same objects. */
 export function merge(before: Snapshot, update: Update): Snapshot {
-  const { graph, steps, series, work } = update.topics;
+  const { graph, steps, series, timeline, work } = update.topics;
   return {
     status: { ...before.status, ...update.status } as Status,
     graph: graph ? mergeGraph(before.graph, graph) : before.graph,
     steps: steps ? mergeSteps(before.steps, steps) : before.steps,
     series: series ? mergeSeries(before.series, series) : before.series,
     stragglers: work ?? before.stragglers,
+    timeline: timeline ?? before.timeline,
     faults: { ...before.faults, ...update.faults }
   };
 }

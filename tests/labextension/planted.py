@@ -5,14 +5,21 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tests.viz.scenarios import SCENARIOS, Scenario, run
+from workbench.core.trace import Journal
 from workbench.viz.accounting import Accounting
+from workbench.viz.books import Books
 from workbench.viz.schema import plain
 from workbench.viz.step_view import StepTimes
 from workbench.viz.verdict import judge, regular
+from workbench.viz.views.timeline import Timeline, TimelineParameters
 from workbench.viz.work_view import work_view
 
-TARGET = Path(__file__).resolve().parents[2] / "labextension" / "test" / "fixtures" / "planted.json"
+FOLDER = Path(__file__).resolve().parents[2] / "labextension" / "test" / "fixtures"
+TARGET, TIMELINES = FOLDER / "planted.json", FOLDER / "timelines.json"
+STEP = 20       # of the timelines
 DIGITS = 4      # after the point: enough for a picture
 
 
@@ -40,5 +47,25 @@ def text() -> str:
     return f"[\n{lines}\n]\n"
 
 
+def timeline(scenario: Scenario) -> dict[str, Any]:
+    """One whole step of it, as a page that asks for this step gets it."""
+    journal = Journal(capacity=100_000)
+    journal.origin, journal.enabled = 0.0, True
+    for span in run(scenario.plant):
+        journal.span(span)
+    model = Timeline(journal, Books(journal))
+    model.advance(0.0)
+    model.advance(1.0)      # nothing came for a second: all steps are complete
+    view = plain(model.whole(TimelineParameters(step=STEP)))
+    columns = {name: value.tolist() for name, value in view.items() if isinstance(value, np.ndarray)}
+    return {"name": scenario.name, "kind": scenario.kind, "subject": scenario.subject, "view": rounded({**view, **columns})}
+
+
+def timelines() -> str:
+    lines = ",\n".join(json.dumps(timeline(scenario)) for scenario in SCENARIOS)
+    return f"[\n{lines}\n]\n"
+
+
 if __name__ == "__main__":
+    TIMELINES.write_text(timelines(), encoding="utf-8")
     TARGET.write_text(text(), encoding="utf-8")

@@ -5,6 +5,7 @@ import math
 import threading
 import time
 
+from tests.viz import scenarios
 from workbench.core.run.gate import gate
 from workbench.core.trace import GraphRecord, NodeRecord, Span, journal
 
@@ -63,6 +64,25 @@ def train(steps: int, pause: float = 0.02) -> None:
         tick.wait(pause)
     journal.inside.pop(thread, None)
     journal.set_status(state="ready")
+
+
+def cluster(workers: int, steps: int, slow: float = 3.0, servers: int = 1) -> None:
+    """A planted run of a cluster as it happens, its last worker `slow` times as slow: every task, message and wait of it."""
+    culprit = scenarios.task("worker", workers - 1)
+    spans = scenarios.run(scenarios.Plant(workers=workers, servers=servers, steps=steps, work={culprit: slow}))
+    names = tuple(scenarios.task("ps", i) for i in range(servers)) + tuple(scenarios.task("worker", i) for i in range(workers))
+    journal.graph(graph())
+    began, tick, done, thread = time.perf_counter() - spans[0].start, threading.Event(), -1, threading.get_ident()
+    for span in sorted(spans, key=lambda one: one.end):
+        tick.wait(max(0.0, began + span.end - time.perf_counter()))
+        journal.inside[thread] = ("", span.step, began + span.start)
+        journal.span(span._replace(start=began + span.start, end=began + span.end))
+        if span.step > done:
+            done = span.step
+            journal.point("loss", done, 2.3 * math.exp(-done / 60) + 0.05 * math.sin(done))
+            journal.set_status(state="running", step=done + 1, of=steps, tasks=names)
+    journal.inside.pop(thread)
+    journal.set_status(state="finished")
 
 
 def large(operations: int) -> GraphRecord:

@@ -23,8 +23,10 @@ export interface Shown extends Section {
 
 export interface ViewKind {
   id: string;
+  /** On its tab. */
+  title: string;
   topic: Topic;
-  /** Wide views stand beside the others where there is room. */
+  /** Wide views share a place, one tab each; they stand beside the others where there is room. */
   wide: boolean;
   make(context: Context): Shown;
 }

@@ -200,4 +200,4 @@ export class GraphSection extends Section {
   });
 }
 
-defineView({ id: 'graph', topic: 'graph', wide: true, make: context => new GraphSection(context) });
+defineView({ id: 'graph', title: 'Graph', topic: 'graph', wide: true, make: context => new GraphSection(context) });

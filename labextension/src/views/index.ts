@@ -3,3 +3,4 @@ import './work';
 import './steps';
 import './series';
 import './graph';
+import './timeline';

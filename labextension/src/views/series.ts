@@ -75,4 +75,4 @@ export class LossSection extends Section {
   private _cells = new Map<string, Cell>();
 }
 
-defineView({ id: 'series', topic: 'series', wide: false, make: () => new LossSection() });
+defineView({ id: 'series', title: 'Training', topic: 'series', wide: false, make: () => new LossSection() });

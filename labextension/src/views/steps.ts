@@ -75,4 +75,4 @@ export class StepsSection extends Section {
   private _legend = document.createElement('ul');
 }
 
-defineView({ id: 'steps', topic: 'steps', wide: false, make: () => new StepsSection() });
+defineView({ id: 'steps', title: 'Work per step', topic: 'steps', wide: false, make: () => new StepsSection() });

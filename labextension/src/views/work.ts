@@ -127,4 +127,4 @@ function cell(text: string): HTMLTableCellElement {
   return Object.assign(document.createElement('td'), { textContent: text });
 }
 
-defineView({ id: 'work', topic: 'work', wide: false, make: () => new StragglerSection() });
+defineView({ id: 'work', title: 'Where a step goes', topic: 'work', wide: false, make: () => new StragglerSection() });

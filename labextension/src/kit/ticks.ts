@@ -1,0 +1,14 @@
+/** Round numbers on an axis. */
+
+/** Round numbers between two values, about `count` of them. */
+export function ticks(low: number, high: number, count: number): number[] {
+  const rough = (high - low) / count;
+  if (!(rough > 0) || !Number.isFinite(rough)) {
+    return [low];
+  }
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = power * ([1, 2, 5, 10].find(factor => factor * power >= rough * 0.999) ?? 10);
+  const first = Math.ceil(low / step - 1e-9);
+  const last = Math.floor(high / step + 1e-9);
+  return Array.from({ length: last - first + 1 }, (_, i) => Number(((first + i) * step).toPrecision(12)) + 0);
+}

@@ -1,0 +1,43 @@
+/** Where the rows of the timeline stand: work is tall, what is not work is low, tasks keep apart. */
+import type { Lane } from '../contract';
+
+export interface Row {
+  top: number;
+  height: number;
+}
+
+/** Height of the axis above the rows, and width of the names beside them. */
+export const AXIS = 22;
+export const SIDE = 118;
+export const LOW = 11;
+const TALL = 18;
+const APART = 5;
+
+/** One row per lane, from the top of the canvas on. */
+export function layRows(lanes: Lane[]): Row[] {
+  let top = AXIS;
+  return lanes.map((lane, i) => {
+    top += i && lane.task !== lanes[i - 1].task ? APART : 0;
+    const row = { top, height: lane.track === 'work' ? TALL : LOW };
+    top += row.height + 1;
+    return row;
+  });
+}
+
+/** Pixels that all these rows and the axis need. */
+export function heightOf(rows: Row[]): number {
+  const last = rows[rows.length - 1];
+  return last ? last.top + last.height + APART : AXIS + TALL;
+}
+
+/** The row under `y`, -1 for none; a pixel beside a row belongs to it. */
+export function rowAt(rows: Row[], y: number): number {
+  return rows.findIndex(row => y >= row.top - 1 && y <= row.top + row.height + 1);
+}
+
+/** "transfers" below "worker:0 CPU:0": the task is said once. */
+export function labelOf(lanes: Lane[], at: number): string {
+  const lane = lanes[at];
+  const task = /^\S+ /.exec(lane.label)?.[0] ?? '';
+  return at && lanes[at - 1].task === lane.task && lane.track !== 'work' ? lane.label.slice(task.length) : lane.label;
+}

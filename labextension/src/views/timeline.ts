@@ -1,0 +1,148 @@
+/** What every task did in a step: live, any recorded step, any stretch of it; sums of what is selected. */
+import type { Status, TimelineParameters } from '../contract';
+import { WORDS } from '../kit/pattern';
+import { duration } from '../kit/text';
+import { button, Section } from '../kit/section';
+import { type Context, defineView } from '../kit/view';
+import type { Snapshot } from '../store';
+import { Board, wanted } from '../timeline/board';
+import { totals } from '../timeline/totals';
+import { ofTotals } from '../timeline/words';
+
+export class TimelineSection extends Section {
+  constructor(private _context: Context) {
+    super('Timeline', 'wb-Timeline');
+    this._step.type = 'number';
+    this._step.setAttribute('aria-label', 'Recorded step to show');
+    this._step.addEventListener('change', () => this._board.pick(Number(this._step.value)));
+    this._range.className = this._state.className = 'wb-Timeline-words';
+    this._follow.className = 'wb-mod-toggle';
+    this._sums.className = 'wb-Timeline-sums';
+    this._sums.setAttribute('role', 'status');
+    this._path.className = 'wb-Timeline-path';
+    this.tools.append(
+      button('◀', 'The step before', () => this._turn(-1)),
+      this._step,
+      button('▶', 'The next step', () => this._turn(1)),
+      this._range,
+      this._follow,
+      this._state,
+      button('−', 'Zoom out (S)', () => this._board.zoom(1 / 1.5)),
+      button('+', 'Zoom in (W)', () => this._board.zoom(1.5)),
+      button('Fit', 'Show the whole step (0)', () => this._board.fit())
+    );
+    this._legend.className = 'wb-Legend';
+    this._legend.append(key('system', WORDS.system), key('path', 'critical path'), key('message', 'message'));
+    this.body.append(this._board.node, this._sums, this._path, this._legend);
+  }
+
+  show(snapshot: Snapshot, lost: Set<string>): void {
+    const view = snapshot.timeline;
+    this._status = snapshot.status;
+    this.note(view ? '' : missing(snapshot));
+    if (view) {
+      const { alarm, subject } = snapshot.stragglers?.verdict ?? { alarm: false, subject: '' };
+      this._back = this._back && view.step >= this._shownStep && this._shownStep > view.oldest ? this._back : 0;
+      const stuck = this._back && view.step === this._shownStep;
+      this._shownStep = view.step;
+      this._board.show(view, lost, new Set(alarm ? subject.split('|') : []));
+      this._board.node.style.setProperty('--wb-wanted', `${wanted(view)}px`);
+      this._describe();
+      if (stuck && (this._back *= 2) <= view.step - view.oldest) {
+        this._board.pick(view.step - this._back);
+      }
+    }
+  }
+
+  restyle(): void {
+    this._board.restyle();
+  }
+
+  dispose(): void {
+    this._board.dispose();
+  }
+
+  /** To the recorded step before or after; the kernel answers with the next one that there is, so going back may take two. */
+  private _turn(direction: number): void {
+    const view = this._board.view;
+    if (view) {
+      this._back = direction < 0 ? 1 : 0;
+      this._board.pick(view.step + direction);
+    }
+  }
+
+  /** Numbers and words around the drawing. */
+  private _describe(): void {
+    const view = this._board.view;
+    if (!view) {
+      return;
+    }
+    const pinned = this._board.pinned !== null;
+    if (document.activeElement !== this._step) {
+      this._step.value = String(view.step);
+    }
+    [this._step.min, this._step.max] = [String(view.oldest), String(view.newest)];
+    this._range.textContent = `of ${view.oldest.toLocaleString('en')}–${view.newest.toLocaleString('en')} · ${duration(view.length)}`;
+    this._follow.setAttribute('aria-pressed', String(!pinned));
+    this._state.textContent = pinned ? '' : standing(this._status);
+    const looked = this._board.looked();
+    const words = looked ? ofTotals(view, totals(view, looked)) : '';
+    const left = view.arrows_left_out ? ` ${view.arrows_left_out.toLocaleString('en')} shorter messages are not drawn.` : '';
+    const rows = view.lane_count - view.lanes.length;
+    const more =
+      rows > 0 ? ` Rows ${view.first + 1}–${view.first + view.lanes.length} of ${view.lane_count}; scroll for more.` : '';
+    this._sums.textContent = `${this._board.selection ? 'Selected' : 'In sight'}: ${words}.${left}${more}`;
+    this._path.textContent = `Critical path, ${view.path}`;
+  }
+
+  private _board: Board = new Board({
+    look: (parameters: TimelineParameters) => this._context.ask('timeline', parameters),
+    selected: () => this._describe()
+  });
+  private _step = document.createElement('input');
+  private _range = document.createElement('span');
+  private _state = document.createElement('span');
+  private _follow = button('Newest', 'Follow the newest complete step', () => this._board.follow());
+  private _sums = document.createElement('p');
+  private _path = document.createElement('p');
+  private _legend = document.createElement('ul');
+  private _status: Status | null = null;
+  private _shownStep = -1;
+  private _back = 0; // how far back was asked for, 0 when not
+}
+
+/** Why there is no timeline. */
+function missing(snapshot: Snapshot): string {
+  const state = snapshot.status?.state;
+  const fault = snapshot.faults.timeline;
+  if (fault) {
+    return fault;
+  }
+  if (state === 'failed' || state === 'stopped') {
+    return 'The run ended before a step was complete: nothing was recorded of it.';
+  }
+  return state === 'running' || state === 'paused'
+    ? 'The first step is drawn a moment after it is complete.'
+    : 'No step was recorded yet. Run one, by Session.run or a trainer, and it appears here.';
+}
+
+/** What the newest step is while the run does not go on. */
+function standing(status: Status | null): string {
+  const words: Partial<Record<Status['state'], string>> = {
+    paused: 'paused: the last step',
+    failed: 'failed: the last complete step',
+    stopped: 'stopped: the last step',
+    finished: 'finished: the last step'
+  };
+  return (status && words[status.state]) ?? '';
+}
+
+function key(part: string, words: string): HTMLElement {
+  const entry = document.createElement('li');
+  const made = document.createElement('i');
+  made.dataset.part = part;
+  entry.append(made, words);
+  return entry;
+}
+
+defineView({ id: 'timeline', title: 'Timeline', topic: 'timeline', wide: true, make: context => new TimelineSection(context) });
