@@ -231,7 +231,8 @@ def test_a_narrow_panel_keeps_everything_reachable(lab: Lab, notebook: Notebook)
     lab.picture("narrow")
     hidden = lab.page.evaluate("""() => {
         const panel = document.querySelector('.wb-Panel').getBoundingClientRect();
-        return [...document.querySelectorAll('.wb-Header button, .wb-Section h3')]
+        return [...document.querySelectorAll('.wb-Header button, .wb-Tabs-bar button, .wb-Section h3')]
+            .filter(node => node.offsetParent)      // what stands behind another tab has its tab
             .map(node => [node.getBoundingClientRect(), node.textContent])
             .filter(([box]) => box.left < panel.left || box.right > panel.right + 1)
             .map(([, text]) => text);

@@ -8,7 +8,7 @@ export interface Row {
 
 /** Height of the axis above the rows, and width of the names beside them. */
 export const AXIS = 22;
-export const SIDE = 118;
+export const SIDE = 128;
 export const LOW = 11;
 const TALL = 18;
 const APART = 5;
