@@ -42,7 +42,7 @@ from workbench.core.graph.graph import (
 )
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape as TensorShape
-from workbench.core.run.session import InteractiveSession, Session
+from workbench.core.run.session import InteractiveSession, Session, explain
 from workbench.core.trace import journal
 from workbench.nn import image, layers, losses, metrics
 from workbench.nn.checks import (
@@ -465,7 +465,7 @@ __all__ = [
     "cumsum", "custom_gradient", "data", "decode_base64", "decode_compressed", "decode_csv", "decode_raw",
     "depth_to_space", "deserialize_many_sparse", "device", "diag", "diag_part", "digamma", "div", "div_no_nan",
     "divide", "dynamic_partition", "dynamic_stitch", "edit_distance", "einsum", "encode_base64", "ensure_shape",
-    "equal", "erf", "erfc", "errors", "exp", "expand_dims", "expm1", "extract_image_patches", "eye", "fft", "fft2d",
+    "equal", "erf", "erfc", "errors", "exp", "expand_dims", "explain", "expm1", "extract_image_patches", "eye", "fft", "fft2d",
     "fft3d", "fill", "float16", "float32", "float64", "floor", "floor_div", "floordiv", "floormod", "foldl", "foldr",
     "gather", "gather_nd", "get_collection", "get_collection_ref", "get_default_graph", "get_default_session",
     "get_local_variable", "get_variable", "get_variable_scope", "global_norm", "global_variables",

@@ -230,3 +230,18 @@ def test_errors_are_those_of_a_local_session(cluster, name):
                 w.run(w.add)
                 assert w.run(w.v).tolist() == [[2.0, 2.0]] * 3
     assert texts[0] == texts[1]
+
+
+def test_a_step_on_a_cluster_is_explained_task_by_task(cluster):
+    with wb.device("/job:ps/task:0"):
+        w = wb.Variable(wb.ones([40, 30]), name="w")
+    with wb.device("/job:worker/task:0"):
+        x = wb.placeholder("float32", [20, 40], name="x")
+        y = wb.tanh(wb.matmul(x, w, name="product") * 2.0 + 1.0)
+    with wb.Session(cluster) as session:
+        found = session.explain(y, {x: np.ones([20, 40], np.float32)})
+        session.run(wb.global_variables_initializer())
+        assert session.run(y, {x: np.ones([20, 40], np.float32)}).shape == (20, 30)
+    tasks = {row.name: row.device.partition("/device:")[0] for row in found.rows}
+    assert {tasks[r.name] for r in found.rows if r.type == "read_variable"} == {"/job:ps/task:0"}
+    assert tasks["product"] == "/job:worker/task:0" and {usage.variables for usage in found.memory} == {0, 4800}

@@ -132,3 +132,13 @@ def test_the_journal_is_short_in_signatures():
     import inspect
 
     assert str(inspect.signature(wb.Cluster)).endswith("journal: 'Journal' = journal) -> 'None'")
+
+
+def test_an_explanation_is_a_table_of_its_operations(shell):
+    with wb.Graph().as_default():
+        x = wb.placeholder("float32", [300, 300], name="x")
+        found = wb.explain(wb.tanh(x * 2.0 + 1.0, name="chain"), {x: [[1.0] * 300] * 300})
+    shown = shell.display_formatter.format(found)[0]
+    assert shown["text/plain"] == str(found)
+    assert shown["text/html"].count("<tr>") == 1 + len(found.rows) and "<td" in shown["text/html"]
+    assert "arena" in shown["text/html"] and "<script" not in shown["text/html"] and "fused: multiply" in shown["text/html"]

@@ -8,9 +8,10 @@ from typing import Any
 
 from workbench.core.trace import journal
 
-__all__ = ["graph_html", "install", "session_html"]
+__all__ = ["explanation_html", "graph_html", "install", "session_html"]
 
 _SCOPES = 12  # of a graph, the largest ones
+_LONGEST = 60  # characters of a cell
 
 
 def _table(rows: list[tuple[str, str]]) -> str:
@@ -47,6 +48,20 @@ def session_html(session: Any) -> str:
     return _table([row for row in rows if row[1]])
 
 
+def explanation_html(explanation: Any) -> str:
+    """What a step does, as a table; of a long text a cell shows the beginning, and all of it under the pointer."""
+    def row(cells: tuple[str, ...], kind: str) -> str:
+        return "<tr>" + "".join(f'<{kind} style="text-align:left" title="{html.escape(text)}">'
+                                f"{html.escape(_short(text))}</{kind}>" for text in cells) + "</tr>"
+    lines = "".join(f"<div>{html.escape(line)}</div>" for line in (explanation.summary, *explanation.usages))
+    head, *rows = explanation.table
+    return f"{lines}<table>{row(head, 'th')}{''.join(row(cells, 'td') for cells in rows)}</table>"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
 def _training(training: Any) -> Any:
     from workbench.widgets.training import bundle  # ipywidgets are loaded by whoever needs them
 
@@ -58,4 +73,5 @@ def install(shell: Any) -> None:
     html_formatter = shell.display_formatter.formatters["text/html"]
     html_formatter.for_type_by_name("workbench.core.graph.graph", "Graph", graph_html)
     html_formatter.for_type_by_name("workbench.core.run.session", "Session", session_html)
+    html_formatter.for_type_by_name("workbench.core.run.explain", "Explanation", explanation_html)
     shell.display_formatter.mimebundle_formatter.for_type_by_name("workbench.train.background", "Training", _training)

@@ -7,7 +7,9 @@ from typing import Any, Protocol
 
 from workbench import errors
 from workbench.core.compile.partition import Part
-from workbench.core.graph.serial import dump
+from workbench.core.compile.plan import Plan, compile_plan
+from workbench.core.device.interface import type_of
+from workbench.core.graph.serial import dump, load
 from workbench.core.kernels.options import KernelOptions
 from workbench.core.run.local import Runner
 from workbench.core.trace import Journal
@@ -52,7 +54,8 @@ class ClusterBackend:
         programs = {_task(p.device): dump(p.program) for p in parts}
         targets = {_task(p.device): sorted({_task(op.attrs["target"]) for op in p.program.graph.operations
                                             if op.type == "send"} - {_task(p.device)}) for p in parts}
-        runner = _Runner(self.cluster, name, [(_task(p.device), p.feeds, p.fetches) for p in parts], fetches)
+        runner = _Runner(self.cluster, name, [(_task(p.device), p.feeds, p.fetches) for p in parts], fetches,
+                         [(p.device, programs[_task(p.device)]) for p in parts])
         self._registered.add(runner)      # first: tasks that did register must forget it when another refuses
         if programs:
             self.cluster.register_all(name, programs, targets)
@@ -67,8 +70,9 @@ class ClusterBackend:
 class _Runner:
     nbytes = 0      # the tasks hold the values
 
-    def __init__(self, cluster: Tasks, handle: str, routes: list[tuple[str, list[int], list[int]]], fetches: int) -> None:
-        self._cluster, self._handle, self._routes, self._fetches = cluster, handle, routes, fetches
+    def __init__(self, cluster: Tasks, handle: str, routes: list[tuple[str, list[int], list[int]]], fetches: int,
+                 programs: list[tuple[str, bytes]]) -> None:
+        self._cluster, self._handle, self._routes, self._fetches, self._programs = cluster, handle, routes, fetches, programs
         self.release = weakref.finalize(self, cluster.unregister, (handle,))
         """What a session no longer keeps, tasks need not keep either; calling it again does nothing."""
         self.release.atexit = False
@@ -88,6 +92,12 @@ class _Runner:
             for position, value in zip(positions, answers.get(task, ())):
                 results[position] = value
         return results
+
+
+    def compiled(self) -> list[tuple[str, Plan]]:
+        """Compiled here for who asks; each task compiled its own, with the libraries of its machine."""
+        return [(device, compile_plan(load(program), f"{self._handle} explained", type_of(device)))
+                for device, program in self._programs]
 
 
 def _task(device: str) -> str:

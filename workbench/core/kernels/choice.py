@@ -58,6 +58,9 @@ class Choice:
     inplace: Mapping[int, int] = field(default_factory=dict)
     """output index -> input index that may share its memory (same bytes, read before written)."""
     note: str = ""
+    """The library's own word for the kernel, for people."""
+    source: str = ""
+    """The text that the kernel is compiled from, where it was made for this node."""
 
 
 Select = Callable[[Mapping[str, Any], Sequence[Spec], Sequence[Spec], Sequence[bool]], "Choice | None"]

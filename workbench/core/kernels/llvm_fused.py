@@ -27,7 +27,8 @@ def _select(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[
         return None
     source, extents = kernel_source(attrs, inputs, outputs)
     return Choice("llvm", (None,) * len(inputs), (None,) * len(outputs),
-                  lambda static: make_kernel(source, extents), note=source)
+                  lambda static: make_kernel(source, extents), source=source,
+                  note="fused loop" if len(attrs["steps"]) > 1 else "compiled loop")
 
 
 def _alone(kind: str) -> Select:

@@ -19,11 +19,13 @@ def _dtypes(dtypes: Any, attrs: Any) -> list[Any]:
 
 
 @op("*values? -> ?", types=_dtypes, shape=_shapes)
-def fused(*values: Any, steps: tuple[Step, ...], results: tuple[int, ...], shapes: Any, dtypes: Any) -> Any:
+def fused(*values: Any, steps: tuple[Step, ...], results: tuple[int, ...], shapes: Any, dtypes: Any,
+          names: tuple[str, ...] = ()) -> Any:
     """Several elementwise operations in one pass over memory.
 
     `steps` are (operation type, operands, attributes); an operand is ("input", i) or ("step", i). `results` are the
-    steps whose values leave the kernel. The meaning is that of the reference kernels run one after the other.
+    steps whose values leave the kernel, `names` the operations that they were. The meaning is that of the reference kernels
+    run one after the other.
     """
     done: list[Any] = []
     for kind, operands, attrs in steps:

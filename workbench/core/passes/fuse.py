@@ -10,7 +10,7 @@ from workbench.core.kernels.llvm_fused import translatable
 from workbench.core.passes.rewrite import Rewrite
 from workbench.core.passes.waits import Waits, waits
 
-__all__ = ["fuse", "price", "saving"]
+__all__ = ["fuse", "price", "reasons", "saving"]
 
 _CALLS = re.compile(r"\b(?:exp|log|tanh|sigmoid|log1p|expm1|erf)\(")
 _MOST_MEMBERS, _MOST_CALLS = 32, 6      # longer bodies run out of registers, and compile more slowly than they grow
@@ -57,7 +57,8 @@ def _build(members: list[Operation], readers: Readers, state: Rewrite) -> None:
     last = members[-1]
     kept = [op for op in members if not readers.get(op, set()) <= inside] or [last]
     attrs = {"steps": steps, "results": tuple(number[op] for op in kept),
-             "shapes": tuple(op.outputs[0].shape for op in kept), "dtypes": tuple(op.outputs[0].dtype for op in kept)}
+             "shapes": tuple(op.outputs[0].shape for op in kept), "dtypes": tuple(op.outputs[0].dtype for op in kept),
+             "names": tuple(op.name for op in members)}
     new = state.graph.create("fused", [state.tensors[t] for t in outer], attrs, last.name + "/", device=last.device,
                              colocation=last.colocation, derived=last.derived, source=last.source)
     for op in members:
@@ -134,11 +135,43 @@ class _Clusters:
 
 def fusible(op: Operation) -> bool:
     """Elementwise, of known shape, and with a meaning in the language of kernels for its element types."""
-    if op.definition.elementwise is None or op.control_inputs or len(op.outputs) != 1:
-        return False
-    if not all(t.shape.known for t in (*op.inputs, *op.outputs)):
-        return False
-    return translatable(op.type, tuple(t.dtype.name for t in op.inputs), op.outputs[0].dtype.name)
+    return op.definition.elementwise is not None and not _obstacle(op)
+
+
+def _obstacle(op: Operation) -> str:
+    """Why an elementwise operation can be in no cluster, "" if it can."""
+    if op.control_inputs:
+        return f"it waits for {op.control_inputs[0].name!r}"
+    if len(op.outputs) != 1 or not all(t.shape.known for t in (*op.inputs, *op.outputs)):
+        return "a shape is known only in the step"
+    dtypes = tuple(t.dtype.name for t in op.inputs)
+    if not translatable(op.type, dtypes, op.outputs[0].dtype.name):
+        return f"compiled loops do not compute it for {', '.join(dict.fromkeys(dtypes))}"
+    return ""
+
+
+def reasons(program: Program) -> dict[Operation, str]:
+    """For each elementwise operation that `fuse` left alone in `program`, which it went over, why it did."""
+    clusters = _Clusters(program)
+    return {op: _obstacle(op) or _alone(op, clusters) for op in clusters.order if op.definition.elementwise is not None}
+
+
+def _alone(op: Operation, clusters: _Clusters) -> str:
+    members = clusters.of[op]
+    if len(members) > 1:
+        gain, cost = saving(members), price(members)
+        if gain > cost:
+            return "the pass 'fuse' did not run"
+        return (f"joined with {len(members) - 1} more it would save {gain * 1e6:.2g} µs a step, and its compilation costs "
+                f"{cost * 1e6:.2g} µs a step over {_STEPS:,} steps")
+    around = [t.op for t in op.inputs] + [r for r in clusters.readers.get(op, ()) if r is not None]
+    near = [n for n in around if n.type == "fused" or (n.definition.elementwise is not None and not _obstacle(n))]
+    if not near:
+        return "no neighbour is elementwise"
+    same = [n for n in near if n.outputs[0].shape == op.outputs[0].shape]
+    if not same:
+        return f"its neighbour {near[0].name!r} has shape {near[0].outputs[0].shape}, it has {op.outputs[0].shape}"
+    return f"with {same[0].name!r} the kernel would be too long, or a value would wait for what it does not need"
 
 
 def _fits(members: list[Operation]) -> bool:

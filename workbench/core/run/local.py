@@ -45,6 +45,10 @@ class Runner(Protocol):
     def run(self, feeds: Sequence[Any], step: int, traced: bool = False, deadline: float | None = None,
             journal: trace.Journal | None = None) -> Sequence[Any]: ...
 
+    def compiled(self) -> list[tuple[str, Plan]]:
+        """(device, its plan) of each device that takes part."""
+        ...
+
 
 class Doubtful:
     """Runs steps whose shapes contradict the rule of an operation: a step that fails there fails with the rule's words."""
@@ -61,6 +65,9 @@ class Doubtful:
             if _operation(error) == _operation(self._contradiction):
                 raise errors.ShapeError(self._contradiction.message) from error
             raise
+
+    def compiled(self) -> list[tuple[str, Plan]]:
+        return self._runner.compiled()
 
 
 def _operation(error: errors.Error) -> str:
@@ -125,6 +132,9 @@ class _Direct:
         self._pool, self._contexts = pool, pool.plan.contextual
         gate.member(pool)
 
+    def compiled(self) -> list[tuple[str, Plan]]:
+        return [(self._pool.device, self.plan)]
+
     def run(self, feeds: Sequence[Any], step: int, traced: bool = False, deadline: float | None = None,
             journal: trace.Journal | None = None) -> Sequence[Any]:
         if deadline is not None:
@@ -179,6 +189,9 @@ class _Threads:
         self._steps: weakref.WeakSet[_Step] = weakref.WeakSet()      # that are running
         gate.member(self)
         self._nodes = [nodes_of(plan) for _, plan in plans]
+
+    def compiled(self) -> list[tuple[str, Plan]]:
+        return [(part.device, plan) for part, plan in self.plans]
 
     def run(self, feeds: Sequence[Any], step: int, traced: bool = False, deadline: float | None = None,
             journal: trace.Journal | None = None) -> Sequence[Any]:

@@ -14,6 +14,7 @@ from workbench import errors
 from workbench.core import trace
 from workbench.core.compile.partition import Part, partition
 from workbench.core.compile.place import Policy, place
+from workbench.core.compile.plan import Plan
 from workbench.core.device.interface import type_of
 from workbench.core.graph.graph import Graph, Operation
 from workbench.core.graph.program import Program
@@ -41,6 +42,9 @@ class _Nothing:
     def run(self, feeds: Sequence[Any], step: int, traced: bool = False, deadline: float | None = None,
             journal: trace.Journal | None = None) -> Sequence[Any]:
         return ()
+
+    def compiled(self) -> list[tuple[str, Plan]]:
+        return []
 
 
 def check_passes(names: Sequence[str]) -> tuple[str, ...]:

@@ -19,6 +19,7 @@ from workbench.core.graph.shape import Shape
 from workbench.core.kernels.options import KernelOptions
 from workbench.core.kernels.threads import set_threads
 from workbench.core.passes.lower import must_lower
+from workbench.core.run.explain import Explanation, explained
 from workbench.core.run.feeding import check_feed, feed_arrays, feed_tensor, read_feeds
 from workbench.core.run.gate import gate
 from workbench.core.run.local import Backend, Doubtful, LocalBackend
@@ -29,7 +30,7 @@ from workbench.core.run.where import operation_of
 from workbench.core.trace import Span
 from workbench.settings import settings
 
-__all__ = ["InteractiveSession", "Session"]
+__all__ = ["InteractiveSession", "Session", "explain"]
 
 trace.journal.locate = operation_of
 
@@ -186,6 +187,23 @@ class Session:
             self._last_status = end
             self._say("running", step=step)
 
+    def explain(self, fetches: Any, feed_dict: Mapping[Any, Any] | None = None, steps: int = 0) -> Explanation:
+        """What a step of `fetches` does: for each operation its kernel and library, what was fused or why not, estimated
+        and measured time, bytes; and the memory of each device. Print it, or end a cell with it.
+
+        Prepares the step as `run` does, with the shapes of the values in `feed_dict`, and runs nothing, unless `steps`
+        asks for steps that are timed operation by operation: these change variables, as any step. Times are those that
+        the journal remembers. On a cluster it shows what this machine's libraries would choose.
+        """
+        if self._closed:
+            raise errors.FailedPreconditionError("Session.explain: the session is closed; make a new one")
+        tensors, values, shapes = read_feeds(self.graph, feed_dict or {})
+        form = self._form((fetch_key(fetches), tensors), fetches, tensors)
+        found = form.ready.get(shapes) or self._find(form, tensors, values, shapes)
+        for _ in range(steps):
+            self._step(form, found, values, True, self._timeout)
+        return explained(found.name, found.runner.compiled(), trace.journal)
+
     # preparing
     def _form(self, key: Any, fetches: Any, tensors: tuple[Tensor, ...]) -> Form:
         """Read the request; equal ones, whatever their form, share their plans."""
@@ -297,6 +315,15 @@ class InteractiveSession(Session):
     def close(self) -> None:
         graphs.pop_session(self)
         super().close()
+
+
+def explain(fetches: Any, feed_dict: Mapping[Any, Any] | None = None) -> Explanation:
+    """`Session.explain` of the default session; where there is none, as a session of this process would do it."""
+    session = graphs.get_default_session()
+    if session is not None:
+        return session.explain(fetches, feed_dict)      # type: ignore[no-any-return]
+    with Session() as made:
+        return made.explain(fetches, feed_dict)
 
 
 class _Default:

@@ -1,0 +1,172 @@
+"""What a plan does, operation by operation: kernel and library, fused members or why there are none, cost, memory."""
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from workbench.core.compile.cost import Cost, cost
+from workbench.core.compile.forms import (
+    Block,
+    Branch,
+    ContextCall,
+    DeviceCall,
+    Instruction,
+    Line,
+    Loop,
+    ReadVariable,
+    UfuncCall,
+    View,
+)
+from workbench.core.compile.memory import Block as MemoryBlock
+from workbench.core.compile.plan import Plan, PlanSegment
+from workbench.core.compile.values import Constant, Packed
+from workbench.core.graph.dtype import resource
+from workbench.core.graph.graph import Operation, Subgraph
+from workbench.core.graph.program import Program
+from workbench.core.graph.shape import as_shape
+from workbench.core.passes.fuse import reasons
+
+__all__ = ["Row", "Usage", "explain_plan", "usage"]
+
+_SHOWN = 5      # of the buffers that are alive at the busiest moment, the largest
+
+
+@dataclass(frozen=True)
+class Row:
+    """One operation of a plan."""
+
+    name: str
+    type: str
+    device: str
+    library: str                         # "onednn", "llvm", "numpy", a device's type; "" where nothing is computed
+    kernel: str                          # the library's own word for it, or the form of the call
+    inside: str = ""                     # the loop or branch it stands in
+    members: tuple[str, ...] = ()        # operations of the user's graph that the kernel stands for
+    unfused: str = ""                    # why an elementwise operation is not part of a fused kernel
+    cost: Cost | None = None             # None where shapes are known only in the step
+    reorders: int = 0                    # changes of layout that its results need
+    scratch: int = 0                     # bytes beside its results
+    source: str = ""                     # of a generated kernel
+    measured: float | None = None        # seconds a step, of steps that were timed operation by operation
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Bytes of one device's plan. `busiest` are alive at once; `arena` holds them, gaps included; `unshared` is what
+    buffers would take that each had memory of their own."""
+
+    device: str
+    arena: int
+    busiest: int
+    unshared: int
+    constants: int
+    variables: int
+    largest: tuple[tuple[str, int], ...]      # values alive at the busiest moment
+
+
+def explain_plan(plan: Plan, device: str = "") -> list[Row]:
+    """A row for each operation of a plan on `device`, in the order in which they run; pure."""
+    blocks = iter([code.block for code in plan.codes])
+    why = reasons(plan.program)
+    found: list[Row] = []
+    for segment in plan.segments:
+        if segment.kind == "compute":
+            found += _block(next(blocks), _computed(segment), device, why)
+        else:
+            found.append(_row(segment.op, device, "", f"{segment.kind}: a segment of its own", why))
+    return found
+
+
+def _computed(segment: PlanSegment) -> list[Operation]:
+    return [op for op in segment.operations if op.type != "constant"]
+
+
+def _block(block: Block, operations: Iterable[Operation], device: str, why: dict[Operation, str],
+           inside: str = "") -> Iterator[Row]:
+    lines: dict[Operation, list[Line]] = {op: [] for op in operations}
+    for line in block.lines:
+        lines.setdefault(line.op, []).append(line)
+    for op, mine in lines.items():
+        reorders = [line for line in mine if isinstance(line, Instruction) and _is_reorder(line)]
+        made = next((line for line in mine if line not in reorders), None)
+        if isinstance(made, Branch | Loop):
+            yield _row(op, device, "", f"Python {'if' if isinstance(made, Branch) else 'while'}", why, inside)
+            yield from _nested(made, device)
+        elif made is None:
+            yield _row(op, device, "", "the same memory under another shape", why, inside, reorders=len(reorders))
+        else:
+            yield _call(made, device, why, inside, len(reorders))
+
+
+def _nested(line: Branch | Loop, device: str) -> Iterator[Row]:
+    blocks = (line.then, line.otherwise) if isinstance(line, Branch) else (line.condition, line.body)
+    keys = ("then_branch", "else_branch") if isinstance(line, Branch) else ("cond_graph", "body_graph")
+    for block, key in zip(blocks, keys):
+        body: Subgraph = line.op.attrs[key]
+        operations = [op for op in body.operations if op.type not in ("argument", "constant")]
+        why = reasons(Program(body, tuple(body.arguments), tuple(body.results)))
+        yield from _block(block, operations, device, why, line.op.name)
+
+
+def _is_reorder(line: Instruction) -> bool:
+    """Does it only change the layout of what its operation made?"""
+    return line.choice is not None and len(line.inputs) == len(line.outputs) == 1 and (
+        line.inputs[0].name == line.outputs[0].name and line.inputs[0].layout != line.outputs[0].layout)
+
+
+def _call(line: Instruction, device: str, why: dict[Operation, str], inside: str, reorders: int) -> Row:
+    scratch = line.choice.scratch if line.choice is not None else 0
+    source = line.choice.source if line.choice is not None else ""
+    return _row(line.op, device, *_kernel(line, device), why, inside, reorders, scratch, source)
+
+
+def _kernel(line: Instruction, device: str) -> tuple[str, str]:
+    """(library, its word for the kernel)"""
+    if line.choice is not None:
+        return line.choice.library, line.choice.note or "compiled loop"
+    if isinstance(line, View):
+        return "", "the same memory under another shape"
+    if isinstance(line, ReadVariable):
+        return "", "the variable's own buffer"
+    if isinstance(line, DeviceCall):
+        return device.partition("/device:")[2].partition(":")[0].lower(), "the device's kernel"
+    if isinstance(line, UfuncCall):
+        return "numpy", getattr(line.op.definition.ufunc, "__name__", "ufunc")
+    return "numpy", "reference, with state" if isinstance(line, ContextCall) else "reference"
+
+
+def _row(op: Operation, device: str, library: str, kernel: str, why: dict[Operation, str], inside: str = "",
+         reorders: int = 0, scratch: int = 0, source: str = "") -> Row:
+    return Row(op.name, op.type, device, library, kernel, inside, op.attrs.get("names", ()) if op.type == "fused" else (),
+               why.get(op, ""), cost(op), reorders, scratch, source)
+
+
+# memory
+
+def usage(plan: Plan, device: str = "") -> Usage:
+    """What the plan takes of a device's memory."""
+    blocks = plan.liveness.blocks()
+    alive = _busiest(blocks)
+    largest = sorted(((plan.values[b.key].name, b.nbytes) for b in alive), key=lambda pair: -pair[1])[:_SHOWN]
+    constants = sum(v.spec.nbytes for v in plan.values if isinstance(v, Constant | Packed) and v.dtype != object)
+    return Usage(device, plan.arena_bytes, sum(b.nbytes for b in alive), sum(b.nbytes for b in blocks), constants,
+                 _variable_bytes(plan.program), tuple(largest))
+
+
+def _busiest(blocks: list[MemoryBlock]) -> list[MemoryBlock]:
+    """The blocks that are alive when most bytes are."""
+    change: dict[int, int] = {}
+    for block in blocks:
+        change[block.first] = change.get(block.first, 0) + block.nbytes
+        change[block.last + 1] = change.get(block.last + 1, 0) - block.nbytes
+    now = most = at = 0
+    for moment in sorted(change):
+        now += change[moment]
+        if now > most:
+            most, at = now, moment
+    return [b for b in blocks if b.first <= at <= b.last]
+
+
+def _variable_bytes(program: Program) -> int:
+    handles = {t.op for op in program.graph.operations for t in op.inputs if t.dtype is resource and t.op.type == "variable"}
+    return sum((as_shape(op.attrs["shape"]).num_elements() or 0) * op.attrs["dtype"].size for op in handles)

@@ -1,0 +1,110 @@
+"""What a step does, as a table for people: a row for each operation, the memory of each device, sources on request."""
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from workbench import errors
+from workbench.core.compile.explain import Row, Usage, explain_plan, usage
+from workbench.core.compile.plan import Plan
+from workbench.core.trace import Journal
+
+__all__ = ["Explanation", "explained"]
+
+COLUMNS = ("operation", "type", "library", "kernel", "estimated", "measured", "bytes", "notes")
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """What one executable of a session does; printed it is a table. `rows` are in the order of execution, device by
+    device; estimates are rough and for one thread; `steps` is how many steps the measured times come from."""
+
+    executable: str
+    rows: tuple[Row, ...]
+    memory: tuple[Usage, ...]
+    programs: tuple[tuple[str, str], ...]       # device, the Python that its steps run
+    steps: int = 0
+
+    def source(self, operation: str | None = None) -> str:
+        """The source that the kernel of an operation (by its name, or one of those it was fused with) was compiled from;
+        without a name the Python that a step runs. NotFoundError for an operation without a generated kernel."""
+        if operation is None:
+            return "\n".join(f"# {device}\n{text}" for device, text in self.programs)
+        for row in self.rows:
+            if row.source and operation in (row.name, *row.members):
+                return row.source
+        here = [row for row in self.rows if operation == row.name]
+        fact = (f"runs as {here[0].library or 'no library'}, {here[0].kernel}; only generated kernels have a source" if here
+                else "is not part of this step; the names are those of the rows")
+        raise errors.NotFoundError(f"explain: {operation!r} {fact}")
+
+    @property
+    def summary(self) -> str:
+        """One line: how much, how long."""
+        estimated = sum(row.cost.seconds for row in self.rows if row.cost and not row.inside)
+        measured = sum(row.measured or 0.0 for row in self.rows if not row.inside)
+        kernels = sum(bool(row.library) for row in self.rows)
+        return (f"{self.executable}: {len(self.rows)} operations, {kernels} kernels, estimated {_time(estimated)} on one thread"
+                + (f", measured {_time(measured)} ({self.steps} timed {'step' if self.steps == 1 else 'steps'})"
+                   if self.steps else ""))
+
+    @property
+    def usages(self) -> list[str]:
+        """One line for each device: its memory."""
+        return [f"{m.device}: arena {m.arena:,} bytes, {m.busiest:,} alive at once "
+                f"({', '.join(f'{name} {size:,}' for name, size in m.largest)}), {m.unshared:,} without sharing; "
+                f"variables {m.variables:,}, constants {m.constants:,}" for m in self.memory]
+
+    @property
+    def table(self) -> list[tuple[str, ...]]:
+        """The head and a line for each row, as texts."""
+        return [COLUMNS, *map(_cells, self.rows)]
+
+    def __str__(self) -> str:
+        return "\n".join([self.summary, *self.usages, "", *_aligned(self.table)])
+
+    __repr__ = __str__
+
+
+def explained(executable: str, plans: Iterable[tuple[str, Plan]], journal: Journal) -> Explanation:
+    """The explanation of `plans` by device, with the times that `journal` remembers of their operations."""
+    parts = list(plans)
+    times, steps = _times(executable, journal)
+    rows = [replace(row, measured=times.get((row.device, row.name))) for device, plan in parts
+            for row in explain_plan(plan, device)]
+    return Explanation(executable, tuple(rows), tuple(usage(plan, device) for device, plan in parts),
+                       tuple((device, plan.source) for device, plan in parts), steps)
+
+
+def _times(executable: str, journal: Journal) -> tuple[dict[tuple[str, str], float], int]:
+    """(device, operation) -> mean seconds a step; and how many steps were timed."""
+    total: defaultdict[tuple[str, str], float] = defaultdict(float)
+    steps: set[int] = set()
+    for span in journal.spans_since(0)[2]:
+        if span.executable == executable and span.kind in ("op", "loop"):
+            total[span.device, span.name] += span.seconds
+            steps.add(span.step)
+    return {key: seconds / len(steps) for key, seconds in total.items()}, len(steps)
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    """The row as text, a cell for each of COLUMNS."""
+    notes = [f"fused: {', '.join(row.members)}" if row.members else "",
+             f"not fused: {row.unfused}" if row.unfused else "", f"{row.reorders} reorders" if row.reorders else "",
+             f"scratch {row.scratch:,} bytes" if row.scratch else ""]
+    return (("  " if row.inside else "") + row.name, row.type, row.library or "-", row.kernel,
+            _time(row.cost.seconds) if row.cost else "?", "" if row.measured is None else _time(row.measured),
+            f"{row.cost.nbytes:,}" if row.cost else "?", "; ".join(filter(None, notes)))
+
+
+def _time(seconds: float) -> str:
+    for unit, factor in (("s", 1.0), ("ms", 1e3)):
+        if seconds * factor >= 1:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"
+
+
+def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines]
