@@ -172,7 +172,15 @@ from workbench.nn.variables import (
     variables_initializer,
 )
 from workbench.train import data, summary
-from workbench.train.examples import FixedLenFeature, VarLenFeature, parse_example, parse_single_example
+from workbench.train.examples import (
+    FixedLenFeature,
+    FixedLenSequenceFeature,
+    SparseFeature,
+    VarLenFeature,
+    parse_example,
+    parse_single_example,
+    parse_single_sequence_example,
+)
 from workbench.train.queues import (
     ConditionalAccumulator,
     FIFOQueue,
@@ -446,9 +454,10 @@ zeta = ops.zeta
 
 __all__ = [
     "AUTO_REUSE", "AggregationMethod", "Assert", "ConditionalAccumulator", "DType", "FIFOQueue", "FixedLenFeature",
-    "FixedLengthRecordReader", "Graph", "GraphKeys", "IndexedSlices", "InteractiveSession", "NotDifferentiable",
+    "FixedLenSequenceFeature", "FixedLengthRecordReader", "Graph", "GraphKeys",
+    "IndexedSlices", "InteractiveSession", "NotDifferentiable",
     "Operation", "PaddingFIFOQueue", "Print", "PriorityQueue", "QueueBase", "RandomShuffleQueue", "ReaderBase",
-    "RegisterGradient", "Session", "SparseConditionalAccumulator", "SparseTensor", "SparseTensorValue",
+    "RegisterGradient", "Session", "SparseConditionalAccumulator", "SparseFeature", "SparseTensor", "SparseTensorValue",
     "TFRecordReader", "Tensor", "TensorArray", "TensorShape", "TextLineReader", "VarLenFeature", "Variable",
     "VariableScope", "WholeFileReader", "abs", "accumulate_n", "acos", "acosh", "add", "add_check_numerics_ops",
     "add_n", "add_to_collection", "angle", "argmax", "argmin", "argsort", "as_dtype", "as_string", "asin", "asinh",
@@ -480,7 +489,8 @@ __all__ = [
     "matrix_solve", "matrix_solve_ls", "matrix_transpose", "matrix_triangular_solve", "maximum", "meshgrid",
     "metrics", "minimum", "mod", "model_variables", "multinomial", "multiply", "name_scope", "negative", "nn",
     "no_op", "norm", "not_equal", "one_hot", "ones", "ones_initializer", "ones_like", "op", "ops",
-    "orthogonal_initializer", "pad", "parallel_stack", "parse_example", "parse_single_example", "placeholder",
+    "orthogonal_initializer", "pad", "parallel_stack", "parse_example", "parse_single_example",
+    "parse_single_sequence_example", "placeholder",
     "placeholder_with_default", "polygamma", "pow", "py_func", "qr", "random_crop", "random_gamma", "random_normal",
     "random_normal_initializer", "random_poisson", "random_shuffle", "random_uniform", "random_uniform_initializer",
     "range", "rank", "read_file", "real", "realdiv", "reciprocal", "reduce_all", "reduce_any", "reduce_join",

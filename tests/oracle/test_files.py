@@ -102,3 +102,73 @@ def test_event_files_travel_both_ways(tmp_path: Path):
     names = [{n.name: n.op for n in tf.GraphDef.FromString(e.graph_def).node} for e in (theirs[4], mine[4])]
     assert names[1].items() >= {"x": "Placeholder", "average": "ScalarSummary", "values": "HistogramSummary"}.items()
     assert names[0]["average"] == names[1]["average"]
+
+
+# records and examples
+
+@pytest.mark.parametrize("kind", ["NONE", "ZLIB", "GZIP"])
+def test_records_travel_both_ways(tmp_path: Path, kind: str):
+    for writer, reader in ((tensorflow(), ours), (ours, tensorflow())):
+        def options(tf: Any) -> Any:
+            return tf.python_io.TFRecordOptions(getattr(tf.python_io.TFRecordCompressionType, kind))
+        path = str(tmp_path / f"{writer.__name__}.{kind}")
+        with writer.python_io.TFRecordWriter(path, options(writer)) as file:
+            for number in range(100):
+                file.write(b"record %d" % number * number)
+        assert list(reader.python_io.tf_record_iterator(path, options(reader))) == [b"record %d" % n * n for n in range(100)]
+
+
+def message_of(tf: Any, **features: Any) -> Any:
+    def one(values: Any) -> Any:
+        kinds = {bytes: ("bytes_list", tf.train.BytesList), float: ("float_list", tf.train.FloatList)}
+        name, kind = kinds.get(type(values[0]) if values else bytes, ("int64_list", tf.train.Int64List))
+        return tf.train.Feature(**{name: kind(value=values)})
+    return tf.train.Features(feature={key: one(values) for key, values in features.items()})
+
+
+ASKED = {
+    "dense": lambda tf: {"x": tf.FixedLenFeature([2], tf.float32), "t": tf.FixedLenFeature([], tf.string, default_value="none"),
+                         "y": tf.FixedLenFeature([2, 1], tf.int64, [[7], [8]])},
+    "variable": lambda tf: {"x": tf.VarLenFeature(tf.float32), "n": tf.VarLenFeature(tf.int64),
+                            "t": tf.VarLenFeature(tf.string)},
+    "padded": lambda tf: {"n": tf.FixedLenSequenceFeature([], tf.int64, True),
+                          "x": tf.FixedLenSequenceFeature([2], tf.float32, True, -1.0)},
+    "sparse": lambda tf: {"s": tf.SparseFeature("n", "x", tf.float32, 9),
+                          "again": tf.SparseFeature(["n", "x_at"], "x", tf.float32, [9, 4])},
+}
+MESSAGES = [dict(x=[1.0, 2.0], n=[5, 3], x_at=[0, 1], t=[b"a"]), dict(x=[3.0, 4.0], n=[8, 1], x_at=[3, 2])]
+
+
+def plain(found: Any) -> Any:
+    """Arrays and sparse triples as lists."""
+    if isinstance(found, dict):
+        return {key: plain(value) for key, value in found.items()}
+    return [np.asarray(part).tolist() for part in found] if isinstance(found, tuple) else np.asarray(found).tolist()
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_examples_become_the_same_tensors(asked: str):
+    found = []
+    for tf in (tensorflow(), ours):
+        batch = [tf.train.Example(features=message_of(tf, **named)).SerializeToString() for named in MESSAGES]
+        with tf.Graph().as_default(), tf.Session() as session:
+            many = session.run(tf.parse_example(tf.constant(batch), ASKED[asked](tf)))
+            single = session.run(tf.parse_single_example(tf.constant(batch[0]), ASKED[asked](tf)))
+        found.append((plain(many), plain(single)))
+    assert found[0] == found[1]
+
+
+def test_sequences_become_the_same_tensors():
+    found = []
+    for tf in (tensorflow(), ours):
+        steps = {"a": [[1], [2], [3]], "b": [[b"x", b"y"], [b"z"], []]}
+        lists = {key: tf.train.FeatureList(feature=[message_of(tf, f=values).feature["f"] for values in listed])
+                 for key, listed in steps.items()}
+        raw = tf.train.SequenceExample(context=message_of(tf, n=[3, 4]), feature_lists=tf.train.FeatureLists(
+            feature_list=lists)).SerializeToString()
+        with tf.Graph().as_default(), tf.Session() as session:
+            found.append([plain(part) for part in session.run(tf.parse_single_sequence_example(
+                raw, {"n": tf.VarLenFeature(tf.int64), "d": tf.FixedLenFeature([], tf.float32, 0.5)},
+                {"a": tf.FixedLenSequenceFeature([1], tf.int64), "b": tf.VarLenFeature(tf.string),
+                 "c": tf.FixedLenSequenceFeature([2], tf.float32, allow_missing=True)}))])
+    assert found[0] == found[1]

@@ -155,8 +155,8 @@ def test_two_threads_share_an_iterator():
     (lambda: Dataset.range(3).concatenate(Dataset.from_tensor_slices(X)), errors.DtypeError, "int64 and float32 do not fit"),
     (lambda: Dataset.range(3).map(lambda v: v).concatenate(Dataset.range(3)), errors.UnimplementedError,
      "mapped datasets cannot be joined here; concatenate first, then map"),
-    (lambda: TextLineDataset("x", compression_type="GZIP"), errors.UnimplementedError,
-     "TextLineDataset: GZIP files are not read here; decompress them first"),
+    (lambda: TextLineDataset("x", compression_type="LZ4"), errors.InvalidArgumentError,
+     "TextLineDataset: compression type 'LZ4' is none of '', 'ZLIB' and 'GZIP'; use one of these"),
     (lambda: FixedLengthRecordDataset("x", 0), errors.InvalidArgumentError, "record_bytes is 0; use 1 or more")])
 def test_what_cannot_be(action, kind, text: str):
     with pytest.raises(kind, match=re.escape(text)):

@@ -186,9 +186,10 @@ class _Train(_Namespace):
     def Server(self) -> _Any:
         return _wb.Server
 
-    @property
-    def SaverDef(self) -> _Any:
-        return _graphs.message("SaverDef")
+    def __getattr__(self, name: str) -> _Any:
+        if name in _train.MESSAGES or name == "SaverDef":
+            return _graphs.message(name)
+        return super().__getattr__(name)
 
 
 train = _Train(**vars(_overlay(      # type: ignore[assignment]
@@ -238,7 +239,8 @@ estimator = _overlay(_estimator, inputs=_Namespace(numpy_input_fn=_estimator.num
     name: getattr(_canned, name) for name in ("DNNClassifier", "DNNRegressor", "LinearClassifier", "LinearRegressor")})
 feature_column = _Namespace(input_layer=_canned.input_layer, numeric_column=_canned.numeric_column)
 confusion_matrix = _metrics.confusion_matrix
-python_io = _Namespace(TFRecordWriter=_examples.TFRecordWriter, tf_record_iterator=_examples.tf_record_iterator)
+python_io = _Namespace(**{name: getattr(_examples, name) for name in (
+    "TFRecordCompressionType", "TFRecordOptions", "TFRecordWriter", "tf_record_iterator")})
 python = _Namespace(framework=_Namespace(tensor_shape=_Namespace(
     TensorShape=_wb.TensorShape, scalar=lambda: _wb.TensorShape([]), vector=lambda length: _wb.TensorShape([length]),
     matrix=lambda rows, columns: _wb.TensorShape([rows, columns]))))

@@ -16,9 +16,7 @@ MESSAGES = ("AttrValue", "Event", "GraphDef", "HistogramProto", "LogMessage", "M
 
 
 def message(name: str) -> Any:
-    """The class of a message; AttributeError for a name that is none of MESSAGES."""
-    if name not in MESSAGES:
-        raise AttributeError(name)
+    """The class of a message."""
     return messages.message(name)
 
 

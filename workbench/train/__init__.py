@@ -1,17 +1,12 @@
 """USER LEVEL: optimizers, savers, replicas and the training loop, written with the public graph API alone."""
+from typing import Any as _Any
+
+from workbench.formats.messages import message as _message
 from workbench.train.averages import ExponentialMovingAverage
 from workbench.train.background import Training
 from workbench.train.cluster_spec import ClusterSpec
 from workbench.train.coordinator import Coordinator, QueueRunner, add_queue_runner, start_queue_runners
 from workbench.train.events import summary_iterator
-from workbench.train.examples import (
-    BytesList,
-    Example,
-    Feature,
-    Features,
-    FloatList,
-    Int64List,
-)
 from workbench.train.hooks import (
     CheckpointSaverHook,
     LoggingTensorHook,
@@ -64,10 +59,10 @@ from workbench.train.supervisor import LooperThread, Supervisor
 from workbench.train.sync import SyncReplicasOptimizer
 
 __all__ = [
-    "AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer", "BytesList",
-    "CheckpointSaverHook", "ClusterSpec", "Coordinator", "Example", "ExponentialMovingAverage", "Feature",
-    "Features", "FloatList", "FtrlOptimizer", "GradientDescentOptimizer", "GreedyLoadBalancingStrategy",
-    "Int64List", "LoggingTensorHook",
+    "AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer",
+    "CheckpointSaverHook", "ClusterSpec", "Coordinator", "ExponentialMovingAverage",
+    "FtrlOptimizer", "GradientDescentOptimizer", "GreedyLoadBalancingStrategy",
+    "LoggingTensorHook",
     "LooperThread", "MomentumOptimizer", "MonitoredTrainingSession", "Optimizer", "ProximalAdagradOptimizer",
     "ProximalGradientDescentOptimizer", "QueueRunner", "RMSPropOptimizer", "Saver", "Scaffold",
     "SessionRunArgs", "SessionRunContext", "SessionRunHook", "SessionRunValues", "StopAtStepHook", "SummarySaverHook",
@@ -80,3 +75,13 @@ __all__ = [
     "slice_input_producer", "start_queue_runners", "string_input_producer",
     "summary_iterator",
 ]
+
+# also offered, as protocol buffers, whose library is loaded when one of them is asked for
+MESSAGES = ("BytesList", "Example", "Feature", "FeatureList", "FeatureLists", "Features", "FloatList", "Int64List",
+            "SequenceExample")
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in MESSAGES:
+        raise AttributeError(f"module 'workbench.train' has no attribute {name!r}", name=name, obj=None)
+    return _message(name)

@@ -10,6 +10,7 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
 from workbench.core.graph.shape import Shape, as_shape
+from workbench.train.examples import compression_of
 
 __all__ = ["Dataset", "FixedLengthRecordDataset", "Iterator", "TFRecordDataset", "TextLineDataset"]
 
@@ -275,8 +276,8 @@ class TextLineDataset(Dataset):
     """The lines of files (a name or several), without their ends: string scalars. NotFoundError when one is missing."""
 
     def __init__(self, filenames: Any, compression_type: Any = None, buffer_size: Any = None) -> None:
-        _no_compression("TextLineDataset", compression_type)
-        super().__init__(("lines", 0), [convert(filenames, "string")], [as_dtype("string")], [Shape(())], 0)
+        kind = compression_of("TextLineDataset", compression_type)
+        super().__init__(("lines", 0, kind), [convert(filenames, "string")], [as_dtype("string")], [Shape(())], 0)
 
 
 class TFRecordDataset(Dataset):
@@ -284,8 +285,8 @@ class TFRecordDataset(Dataset):
 
     def __init__(self, filenames: Any, compression_type: Any = None, buffer_size: Any = None,
                  num_parallel_reads: Any = None) -> None:
-        _no_compression("TFRecordDataset", compression_type)
-        super().__init__(("records", 0), [convert(filenames, "string")], [as_dtype("string")], [Shape(())], 0)
+        kind = compression_of("TFRecordDataset", compression_type)
+        super().__init__(("records", 0, kind), [convert(filenames, "string")], [as_dtype("string")], [Shape(())], 0)
 
 
 class FixedLengthRecordDataset(Dataset):
@@ -297,11 +298,6 @@ class FixedLengthRecordDataset(Dataset):
             raise errors.InvalidArgumentError(f"FixedLengthRecordDataset: record_bytes is {record_bytes}; use 1 or more")
         super().__init__(("fixed", 0, int(record_bytes), header_bytes or 0, footer_bytes or 0),
                          [convert(filenames, "string")], [as_dtype("string")], [Shape(())], 0)
-
-
-def _no_compression(where: str, compression: Any) -> None:
-    if compression:
-        raise errors.UnimplementedError(f"{where}: {compression} files are not read here; decompress them first")
 
 
 class Iterator:

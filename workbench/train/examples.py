@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,148 +11,78 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.graph import Tensor
 from workbench.core.state import tfrecord as records
-from workbench.nn.arguments import refuse
 from workbench.nn.sparse import SparseTensor
+from workbench.nn.sparse_ops import sparse_merge
 
-__all__ = ["BytesList", "Example", "Feature", "Features", "FixedLenFeature", "FloatList", "Int64List", "TFRecordWriter",
-           "VarLenFeature", "parse_example", "parse_single_example", "tf_record_iterator"]
-
-
-# messages
-
-class _List:
-    """A list of values of one kind."""
-
-    kind = ""
-
-    def __init__(self, value: Iterable[Any] = ()) -> None:
-        self.value = [self._checked(v) for v in value]
-
-    def _checked(self, value: Any) -> Any:
-        return value
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(value={self.value!r})"
-
-
-class BytesList(_List):
-    """Bytes, such as encoded images or text. DtypeError for anything else: encode text first."""
-
-    kind = "bytes"
-
-    def _checked(self, value: Any) -> bytes:
-        if not isinstance(value, (bytes, bytearray)):
-            raise errors.DtypeError(f"BytesList: {value!r} is a {type(value).__name__}; encode it to bytes")
-        return bytes(value)
-
-
-class FloatList(_List):
-    """Numbers, kept as float32."""
-
-    kind = "float"
-
-    def _checked(self, value: Any) -> float:
-        return float(np.float32(value))
-
-
-class Int64List(_List):
-    """Integers of 64 bits. DtypeError for a number with a fraction."""
-
-    kind = "int64"
-
-    def _checked(self, value: Any) -> int:
-        if not isinstance(value, (int, np.integer, np.bool_)) or not -2**63 <= int(value) < 2**63:
-            raise errors.DtypeError(f"Int64List: {value!r} is no integer of 64 bits; convert it")
-        return int(value)
-
-
-class Feature:
-    """One list of values: give exactly one of the three."""
-
-    def __init__(self, bytes_list: BytesList | None = None, float_list: FloatList | None = None,
-                 int64_list: Int64List | None = None) -> None:
-        given = [part for part in (bytes_list, float_list, int64_list) if part is not None]
-        if len(given) > 1:
-            raise errors.InvalidArgumentError(f"Feature: {len(given)} lists were given; give one")
-        self.bytes_list = bytes_list or BytesList()
-        self.float_list = float_list or FloatList()
-        self.int64_list = int64_list or Int64List()
-        self._list = given[0] if given else None
-
-    def WhichOneof(self, group: str = "kind") -> str | None:
-        """ "bytes_list", "float_list", "int64_list", or None when it is empty; ValueError for another group than "kind"."""
-        if group != "kind":
-            raise ValueError(f"Feature: it has no group {group!r}; its only group is 'kind'")
-        return None if self._list is None else f"{self._list.kind}_list"
-
-    def __repr__(self) -> str:
-        return f"Feature({self._list!r})"
-
-
-class Features:
-    """Features by name."""
-
-    def __init__(self, feature: Mapping[str, Feature] | None = None) -> None:
-        self.feature = dict(feature or {})
-
-
-_LISTS: dict[str, type[_List]] = {"bytes": BytesList, "float": FloatList, "int64": Int64List}
-
-
-def _feature(kind: str, values: list[Any]) -> Feature:
-    lists: dict[str, Any] = {f"{kind}_list": _LISTS[kind](values)} if kind else {}
-    return Feature(**lists)
-
-
-class Example:
-    """A tf.Example: features by name, serialised as TensorFlow does."""
-
-    def __init__(self, features: Features | None = None) -> None:
-        self.features = features or Features()
-
-    def SerializeToString(self) -> bytes:
-        """The message as bytes."""
-        listed = {name: feature._list for name, feature in self.features.feature.items()}
-        return records.encode_example({name: (part.kind, part.value) for name, part in listed.items() if part is not None})
-
-    def ParseFromString(self, serialized: bytes) -> int:
-        """Take over what SerializeToString gave; DataLossError for other bytes. Gives their number."""
-        found = records.decode_example(bytes(serialized))
-        self.features = Features({name: _feature(kind, values) for name, (kind, values) in found.items()})
-        return len(serialized)
-
-    @classmethod
-    def FromString(cls, serialized: bytes) -> Example:
-        """The example that SerializeToString wrote."""
-        made = cls()
-        made.ParseFromString(serialized)
-        return made
+__all__ = ["FixedLenFeature", "FixedLenSequenceFeature", "SparseFeature", "TFRecordCompressionType", "TFRecordOptions",
+           "TFRecordWriter", "VarLenFeature", "compression_of", "parse_example", "parse_single_example",
+           "parse_single_sequence_example", "tf_record_iterator"]
 
 
 # files
 
+class TFRecordCompressionType:
+    """How the bytes of a TFRecord file are compressed as a whole."""
+
+    NONE, ZLIB, GZIP = 0, 1, 2
+
+
+_NAMES = {TFRecordCompressionType.NONE: "", TFRecordCompressionType.ZLIB: "ZLIB", TFRecordCompressionType.GZIP: "GZIP"}
+
+
+class TFRecordOptions:
+    """How a TFRecord file is written and read: its compression, one of TFRecordCompressionType."""
+
+    compression_type_map = _NAMES
+
+    def __init__(self, compression_type: Any) -> None:
+        self.compression_type = compression_type
+
+    @classmethod
+    def get_compression_type_string(cls, options: Any) -> str:
+        """ "", "ZLIB" or "GZIP", of options or a TFRecordCompressionType. InvalidArgumentError for anything else."""
+        return compression_of("TFRecordOptions", options)
+
+
+def compression_of(where: str, options: Any) -> str:
+    """The name of a compression ("", "ZLIB" or "GZIP") from TFRecordOptions, its number, or itself."""
+    kind = options.compression_type if isinstance(options, TFRecordOptions) else options
+    found: Any = "" if kind is None else _NAMES.get(kind, kind) if isinstance(kind, int) else kind
+    if found not in _NAMES.values():
+        raise errors.InvalidArgumentError(f"{where}: compression type {found!r} is none of '', 'ZLIB' and 'GZIP'; use one of "
+                                          "these")
+    return str(found)
+
+
 class TFRecordWriter:
-    """Appends records (bytes) to a new TFRecord file `path`."""
+    """Appends records (bytes) to a new TFRecord file `path`, which `options` compress as a whole."""
 
     def __init__(self, path: Any, options: Any = None) -> None:
-        if options is not None and getattr(options, "compression_type", None):
-            raise errors.UnimplementedError("TFRecordWriter: compressed files are not written here; leave options out")
+        kind = compression_of("TFRecordWriter", options)
         self._file: Any = open(os.fspath(path), "wb")      # noqa: SIM115
+        self._packer = zlib.compressobj(wbits=records.WINDOWS[kind]) if kind else None
 
     def write(self, record: bytes) -> None:
         """Add one record."""
         if self._file is None:
             raise errors.FailedPreconditionError("TFRecordWriter: it is closed; open another one")
-        self._file.write(records.frame(bytes(record)))
+        framed = records.frame(bytes(record))
+        self._file.write(framed if self._packer is None else self._packer.compress(framed))
 
     def flush(self) -> None:
         """Have everything on disk."""
-        self._file.flush()
+        if self._file is not None:
+            if self._packer is not None:
+                self._file.write(self._packer.flush(zlib.Z_SYNC_FLUSH))
+            self._file.flush()
 
     def close(self) -> None:
         """End; closing twice is fine."""
         if self._file is not None:
+            if self._packer is not None:
+                self._file.write(self._packer.flush())
             self._file.close()
             self._file = None
 
@@ -164,14 +95,13 @@ class TFRecordWriter:
 
 def tf_record_iterator(path: Any, options: Any = None) -> Iterator[bytes]:
     """The records of a TFRecord file. NotFoundError when it is missing, DataLossError says where it is damaged."""
-    refuse("tf_record_iterator", "decompress the file first", options=options)
-    name = os.fspath(path)
+    name, kind = os.fspath(path), compression_of("tf_record_iterator", options)
     try:
         file = open(name, "rb")      # noqa: SIM115
     except FileNotFoundError:
         raise errors.NotFoundError(f"tf_record_iterator: {name!r} does not exist; check the path") from None
     with file:
-        for _, record in records.frames(file, name):
+        for _, record in records.frames(records.expanded(file, kind, name), name):
             yield record
 
 
@@ -185,53 +115,153 @@ class FixedLenFeature(NamedTuple):
     default_value: Any = None
 
 
+class FixedLenSequenceFeature(NamedTuple):
+    """A feature with any number of rows of a known `shape`: a dense tensor.
+
+    In a batch the rows of the others are filled up to the longest with `default_value` (0, empty text). In a sequence
+    `allow_missing` makes one that is not there empty.
+    """
+
+    shape: Any
+    dtype: Any
+    allow_missing: bool = False
+    default_value: Any = None
+
+
 class VarLenFeature(NamedTuple):
     """A feature with any number of values: a sparse matrix [messages, longest list]."""
 
     dtype: Any
 
 
-def parse_example(serialized: Any, features: Mapping[str, FixedLenFeature | VarLenFeature],
-                  name: str | None = None) -> dict[str, Any]:
+class SparseFeature(NamedTuple):
+    """Two features that are the places (int64, below `size`) and the values of one sparse matrix [messages, size].
+
+    With several keys for the places there is a dimension, and a size, for each.
+    """
+
+    index_key: Any
+    value_key: str
+    dtype: Any
+    size: Any
+    already_sorted: bool = False
+
+
+def parse_example(serialized: Any, features: Mapping[str, Any], name: str | None = None,
+                  example_names: Any = None) -> dict[str, Any]:
     """The features of serialised examples: string [n] to tensors [n, *shape] and sparse matrices, by name.
 
-    Dtypes are float32, int64 and string. InvalidArgumentError for another one here, and when run for a message that
-    lacks a feature or holds something else under its name; DataLossError for bytes that are no example.
+    Dtypes are float32, int64 and string. ValueError for another one here; InvalidArgumentError when run for a message that
+    lacks a feature or holds something else under its name, which `example_names` [n] then name; DataLossError for bytes that
+    are no example.
     """
-    names = sorted(features)
-    rows = tuple(_row(key, features[key]) for key in names)
-    parts = list(ops.parse_example(convert(serialized, "string"), features=rows, name=name)) if names else []
-    found: dict[str, Any] = {}
-    for key in names:
-        if isinstance(features[key], VarLenFeature):
-            found[key] = SparseTensor(*(parts.pop(0) for _ in range(3)))
-        else:
-            found[key] = parts.pop(0)
-    return found
+    if not features:
+        raise ValueError("Missing: features was None." if features is None else "parse_example: features are empty; name one")
+    rows = _rows("parse_example", features)
+    names = convert(np.zeros([0], object) if example_names is None else example_names, "string")
+    found = _named(rows, list(ops.parse_example(convert(serialized, "string"), names, features=tuple(rows), name=name)))
+    return _chosen(features, found)
 
 
-def parse_single_example(serialized: Any, features: Mapping[str, FixedLenFeature | VarLenFeature],
-                         name: str | None = None) -> dict[str, Any]:
+def parse_single_example(serialized: Any, features: Mapping[str, Any], name: str | None = None,
+                         example_names: Any = None) -> dict[str, Any]:
     """parse_example for one message, a string scalar: tensors of each feature's shape, and sparse vectors."""
-    batch = parse_example(ops.expand_dims(convert(serialized, "string"), 0), features, name)
+    names = None if example_names is None else ops.expand_dims(convert(example_names, "string"), 0)
+    batch = parse_example(ops.expand_dims(convert(serialized, "string"), 0), features, name, names)
     return {key: SparseTensor(value.indices[:, 1:], value.values, value.dense_shape[1:])
             if isinstance(value, SparseTensor) else ops.squeeze(value, axis=[0]) for key, value in batch.items()}
 
 
-def _row(key: str, feature: Any) -> tuple[Any, ...]:
-    if not isinstance(feature, (FixedLenFeature, VarLenFeature)):
-        raise errors.InvalidArgumentError(f"parse_example: feature {key!r} is a {type(feature).__name__}; use "
-                                          "FixedLenFeature or VarLenFeature")
+def parse_single_sequence_example(serialized: Any, context_features: Mapping[str, Any] | None = None,
+                                  sequence_features: Mapping[str, Any] | None = None, example_name: Any = None,
+                                  name: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(context, sequences) of one serialised SequenceExample, a string scalar, by name.
+
+    Context features are tensors [*shape] and sparse vectors; a FixedLenSequenceFeature of a sequence is a tensor
+    [steps, *shape], a VarLenFeature a sparse matrix [steps, longest]. Errors as in parse_example.
+    """
+    where = "parse_single_sequence_example"
+    context, sequences = _rows(where, context_features or {}), _rows(where, sequence_features or {}, True)
+    if not context and not sequences:
+        raise ValueError("Missing features.")
+    parts = list(ops.parse_sequence_example(
+        convert(serialized, "string"), convert("" if example_name is None else example_name, "string"),
+        context=tuple(context), sequences=tuple(sequences), name=name))
+    count = sum(3 if row[1] == "variable" else 1 for row in context)
+    return (_chosen(context_features or {}, _named(context, parts[:count])),
+            _chosen(sequence_features or {}, _named(sequences, parts[count:])))
+
+
+def _named(rows: Sequence[Any], parts: list[Tensor]) -> dict[str, Any]:
+    """Tensors and sparse tensors by the keys of the message."""
+    return {row[0]: SparseTensor(*(parts.pop(0) for _ in range(3))) if row[1] == "variable" else parts.pop(0) for row in rows}
+
+
+def _chosen(features: Mapping[str, Any], found: dict[str, Any]) -> dict[str, Any]:
+    """What was asked for: sparse features are put together."""
+    return {key: _joined(feature, found) if isinstance(feature, SparseFeature) else found[key]
+            for key, feature in sorted(features.items())}
+
+
+def _joined(feature: SparseFeature, found: Mapping[str, Any]) -> SparseTensor:
+    several = isinstance(feature.index_key, (list, tuple))
+    ids: Any = [found[key] for key in feature.index_key] if several else found[feature.index_key]
+    size: Any = list(feature.size) if several else feature.size
+    return sparse_merge(ids, found[feature.value_key], size, already_sorted=feature.already_sorted)
+
+
+# features as the operations take them
+
+def _rows(where: str, features: Mapping[str, Any], sequence: bool = False) -> list[tuple[Any, ...]]:
+    found: dict[str, tuple[Any, ...]] = {}
+    for key, feature in sorted(features.items()):
+        for row in _rows_of(where, key, feature, sequence):
+            if found.setdefault(row[0], row) != row:
+                raise ValueError(f"{where}: feature {row[0]!r} is asked for twice, as {found[row[0]][1:3]} and as {row[1:3]}; "
+                                 "make them agree")
+    return [found[key] for key in sorted(found)]
+
+
+def _rows_of(where: str, key: str, feature: Any, sequence: bool) -> list[tuple[Any, ...]]:
+    kinds = (VarLenFeature, FixedLenSequenceFeature) if sequence else (
+        VarLenFeature, FixedLenFeature, SparseFeature, FixedLenSequenceFeature)
+    if not isinstance(feature, kinds):
+        raise ValueError(f"{where}: Unsupported VarLenFeature {feature!r}; feature {key!r} may be a "
+                         f"{', '.join(kind.__name__ for kind in kinds)}")
     dtype = as_dtype(feature.dtype)
     if dtype.name not in ("float32", "int64", "string"):
-        raise errors.InvalidArgumentError(f"parse_example: feature {key!r} is asked as {dtype.name}; examples hold float32, "
-                                          "int64 and string")
+        raise errors.DtypeError(f"{where}: feature {key!r} is asked as {dtype.name}; examples hold float32, int64 and string")
     if isinstance(feature, VarLenFeature):
-        return key, "variable", dtype, (), None
-    shape: Sequence[int] = tuple(int(d) for d in feature.shape)
-    return key, "fixed", dtype, shape, None if feature.default_value is None else _default(feature)
+        return [(key, "variable", dtype, (), None)]
+    if isinstance(feature, SparseFeature):
+        places = feature.index_key if isinstance(feature.index_key, (list, tuple)) else [feature.index_key]
+        return [*((place, "variable", as_dtype("int64"), (), None) for place in places),
+                (feature.value_key, "variable", dtype, (), None)]
+    shape = _shape(where, key, feature.shape)
+    if isinstance(feature, FixedLenFeature):
+        return [(key, "fixed", dtype, shape, _default(where, key, feature, dtype, shape))]
+    if sequence:
+        return [(key, "fixed", dtype, shape, () if feature.allow_missing else None)]
+    if not feature.allow_missing:
+        raise ValueError(f"Unsupported: FixedLenSequenceFeature requires allow_missing to be True (feature {key!r}).")
+    filler = _default(where, key, feature, dtype, ()) or (b"" if dtype.kind == "string" else 0,)
+    return [(key, "sequence", dtype, shape, filler)]
 
 
-def _default(feature: FixedLenFeature) -> tuple[Any, ...]:
+def _shape(where: str, key: str, given: Any) -> tuple[int, ...]:
+    sizes = given.as_list() if hasattr(given, "as_list") else given
+    if sizes is None or any(d is None or int(d) < 0 for d in sizes):
+        raise ValueError(f"{where}: All dimensions of shape for feature {key} need to be known but received {given}.")
+    return tuple(int(d) for d in sizes)
+
+
+def _default(where: str, key: str, feature: Any, dtype: Any, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
+    if feature.default_value is None:
+        return None
     flat = np.asarray(feature.default_value, object).ravel().tolist()
-    return tuple(v.encode() if isinstance(v, str) else v for v in flat)
+    if len(flat) != 1 and len(flat) != int(np.prod(shape)):
+        raise ValueError(f"{where}: the default_value of feature {key!r} has {len(flat)} elements but its shape is "
+                         f"{list(shape)}; give one for each element, or one for all")
+    if dtype.kind == "string":
+        return tuple(v.encode() if isinstance(v, str) else v for v in flat)
+    return tuple(dtype.numpy.type(v).item() for v in flat)

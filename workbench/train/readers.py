@@ -6,6 +6,7 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Operation, Tensor
+from workbench.train.examples import compression_of
 
 __all__ = ["FixedLengthRecordReader", "ReaderBase", "TFRecordReader", "TextLineReader", "WholeFileReader"]
 
@@ -13,7 +14,7 @@ __all__ = ["FixedLengthRecordReader", "ReaderBase", "TFRecordReader", "TextLineR
 class ReaderBase:
     """What all readers share. Keys say where a record comes from: "file:line", "file:number" or "file:offset"."""
 
-    def __init__(self, kind: str, options: tuple[int, ...], name: str) -> None:
+    def __init__(self, kind: str, options: tuple[Any, ...], name: str) -> None:
         self.reader_ref: Tensor = ops.file_reader(kind=kind, options=options, name=name)
 
     def read(self, queue: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
@@ -73,9 +74,7 @@ class FixedLengthRecordReader(ReaderBase):
 
 
 class TFRecordReader(ReaderBase):
-    """The records of uncompressed TFRecord files, checksums verified."""
+    """The records of TFRecord files, which TFRecordOptions tell the compression of; checksums verified."""
 
     def __init__(self, name: str | None = None, options: Any = None) -> None:
-        if options is not None and getattr(options, "compression_type", None):
-            raise errors.UnimplementedError("TFRecordReader: compressed files are not read here; decompress them first")
-        super().__init__("framed", (), name or "TFRecordReader")
+        super().__init__("framed", (compression_of("TFRecordReader", options),), name or "TFRecordReader")

@@ -1,4 +1,4 @@
-"""Files and text as operations: readers over queues of names, CSV, numbers, tf.Example; in sessions, with their errors."""
+"""Files and text as operations: readers over queues of names, CSV, numbers; in sessions, with their errors."""
 from __future__ import annotations
 
 import os
@@ -193,43 +193,3 @@ def test_csv_has_types_defaults_and_quotes():
     ('"a,2', [[""], [0]], "decode_csv: record 0 is '\"a,2' (unexpected end of data); mend its quotes")])
 def test_csv_says_what_is_wrong(line, defaults, text):
     fails(errors.InvalidArgumentError, text, ops.decode_csv(line, defaults))
-
-
-# tf.Example
-
-MESSAGES = [records.encode_example({"x": ("float", [1, 2]), "n": ("int64", [5, 6]), "t": ("bytes", [b"a"])}),
-            records.encode_example({"x": ("float", [3, 4])})]
-
-
-def test_examples_become_dense_and_sparse_tensors():
-    found = run(wb.parse_example(np.array(MESSAGES, object), {
-        "x": wb.FixedLenFeature([2], wb.float32), "n": wb.VarLenFeature(wb.int64),
-        "t": wb.FixedLenFeature([], wb.string, default_value="none")}))
-    assert found["x"].tolist() == [[1, 2], [3, 4]] and found["t"].tolist() == [b"a", b"none"]
-    assert found["n"].values.tolist() == [5, 6] and found["n"].dense_shape.tolist() == [2, 2]
-
-
-def test_one_example_has_no_batch_dimension():
-    made = wb.parse_single_example(MESSAGES[0], {"x": wb.FixedLenFeature([2, 1], wb.float32),
-                                                 "n": wb.VarLenFeature(wb.int64)})
-    assert made["x"].shape == [2, 1]
-    found = run(made)
-    assert found["x"].tolist() == [[1], [2]] and found["n"].indices.tolist() == [[0], [1]]
-
-
-@pytest.mark.parametrize(("features", "text"), [
-    ({"n": wb.FixedLenFeature([2], wb.int64)}, "parse_example: message 1 has no feature 'n' and there is no default; give a "
-                                               "default_value"),
-    ({"x": wb.FixedLenFeature([3], wb.float32)}, "parse_example: feature 'x' of message 0 has 2 values but shape [3] needs 3; "
-                                                 "ask for what was written"),
-    ({"x": wb.FixedLenFeature([2], wb.int64)}, "parse_example: feature 'x' of message 0 is float but int64 is asked; ask for "
-                                               "what was written")])
-def test_examples_that_are_otherwise_are_named(features, text):
-    fails(errors.InvalidArgumentError, text, list(wb.parse_example(np.array(MESSAGES, object), features).values()))
-
-
-def test_features_that_examples_cannot_hold():
-    with pytest.raises(errors.InvalidArgumentError, match="feature 'x' is asked as int32; examples hold float32, int64"):
-        wb.parse_single_example(MESSAGES[0], {"x": wb.FixedLenFeature([], wb.int32)})
-    with pytest.raises(errors.InvalidArgumentError, match="feature 'x' is a int; use FixedLenFeature or VarLenFeature"):
-        wb.parse_single_example(MESSAGES[0], {"x": 3})

@@ -1,18 +1,13 @@
-"""TFRecord framing and tf.Example messages, byte for byte, and what is said about damaged ones."""
+"""TFRecord framing byte for byte, compressed files, and what is said about damaged ones."""
 from __future__ import annotations
 
 import io
+import zlib
 
 import pytest
 
 from workbench import errors
 from workbench.core.state import tfrecord as records
-
-EXAMPLE = {"t": ("bytes", [b"ab", b""]), "x": ("float", [1.5, -2.0]), "y": ("int64", [3, -1, 2**40]), "none": ("int64", [])}
-# what TensorFlow 2.21 writes for PLAIN, deterministically
-PLAIN = {"t": ("bytes", [b"ab"]), "x": ("float", [1.5, -2.0]), "y": ("int64", [3, -1])}
-GOLDEN = bytes.fromhex("0a360a0b0a017412060a040a0261620a110a0178120c120a0a080000c03f000000c00a140a0179120f1a0d0a0b03"
-                       "ffffffffffffffffff01")
 
 
 def test_the_checksum_is_crc_32c():
@@ -50,22 +45,24 @@ def test_damage_is_found_and_named(damage, text: str):
     assert caught.value.message == text
 
 
-def test_examples_are_written_as_tensorflow_does():
-    assert records.encode_example(PLAIN) == GOLDEN and records.decode_example(GOLDEN) == PLAIN
+# compressed files
+
+@pytest.mark.parametrize("kind", ["ZLIB", "GZIP"])
+@pytest.mark.parametrize("count", [0, 1, 5000])
+def test_compressed_files_hold_the_same(kind: str, count: int):
+    whole = b"".join(records.frame(b"%d" % i * 50) for i in range(count))
+    packer = zlib.compressobj(wbits=records.WINDOWS[kind])
+    raw = packer.compress(whole) + packer.flush()
+    found = list(records.frames(records.expanded(io.BytesIO(raw), kind, "f"), "f"))
+    assert [record for _, record in found] == [b"%d" % i * 50 for i in range(count)]
+    assert records.expanded(io.BytesIO(raw * 2), kind, "f").read() == whole * 2
 
 
-def test_examples_come_back():
-    assert records.decode_example(records.encode_example(EXAMPLE)) == EXAMPLE
-    assert records.decode_example(b"") == {}
-
-
-def test_numbers_written_one_by_one_are_read_too():
-    entry = b"\x0a\x01y\x12\x06\x1a\x04\x08\x03\x08\x04"      # int64_list { value: 3 value: 4 }, not packed
-    message = b"\x0a\x0d\x0a\x0b" + entry
-    assert records.decode_example(message) == {"y": ("int64", [3, 4])}
-
-
-@pytest.mark.parametrize("raw", [b"\x0a\xff", b"no example", b"\x0a\x05\x0a\x09abc", b"\xff" * 12])
-def test_other_bytes_are_refused(raw: bytes):
-    with pytest.raises(errors.DataLossError, match=r"tf.Example: \d+ bytes are none .*; pass what SerializeToString"):
-        records.decode_example(raw)
+@pytest.mark.parametrize(("raw", "text"), [
+    (zlib.compress(b"x" * 100, wbits=31)[:-9], "GZIP file 'f': it is cut short; get the file again"),
+    (b"plain text", "GZIP file 'f': it is no such file or damaged (Error -3 while decompressing data: incorrect header check); "
+                    "name its compression, or get the file again")], ids=["short", "plain"])
+def test_damaged_compressed_files_are_named(raw: bytes, text: str):
+    with pytest.raises(errors.DataLossError) as caught:
+        records.expanded(io.BytesIO(raw), "GZIP", "f").read()
+    assert caught.value.message == text

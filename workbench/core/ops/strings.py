@@ -1,4 +1,4 @@
-"""Text as operations: bytes to numbers and back, joining, splitting, comma-separated values, tf.Example messages."""
+"""Text as operations: bytes to numbers and back, joining, splitting, comma-separated values."""
 from __future__ import annotations
 
 import csv
@@ -10,8 +10,7 @@ from workbench import errors
 from workbench.core.graph.build import convert, front, returns_list
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.opdef import op
-from workbench.core.graph.shape import Shape, as_shape
-from workbench.core.state import tfrecord as records
+from workbench.core.graph.shape import Shape
 
 TEXT: dict[str, Any] = {"differentiable": False}
 
@@ -145,76 +144,6 @@ def _column(cells, default, number, na_value, shape):
     kind = None if default.dtype == object else as_dtype(default.dtype)
     found = [value(cell) for cell in cells]
     return _objects(found, shape) if kind is None else np.array(found, default.dtype).reshape(shape)
-
-
-# tf.Example
-
-_KIND_OF = {"float32": "float", "int64": "int64", "string": "bytes"}
-
-
-def _example_dtypes(dtypes, attrs):
-    found = []
-    for _, kind, dtype, _, _ in attrs["features"]:
-        found += [as_dtype(dtype)] if kind == "fixed" else [as_dtype("int64"), as_dtype(dtype), as_dtype("int64")]
-    return found
-
-
-def _example_shapes(inputs, attrs):
-    batch, found = inputs[0].shape, []
-    for _, kind, _, shape, _ in attrs["features"]:
-        found += [batch + as_shape(shape)] if kind == "fixed" else [Shape([None, 2]), Shape([None]), Shape([2])]
-    return found
-
-
-@op("serialized[n] -> ?", types="string ->", dtypes=_example_dtypes, shape=returns_list(_example_shapes), **TEXT)
-def parse_example(serialized, *, features):
-    """Features of tf.Example messages [n]; `features` lists (name, "fixed" or "variable", dtype, shape, default).
-
-    A fixed feature gives one tensor [n, *shape], a variable one the indices, values and shape of a sparse matrix.
-    InvalidArgumentError names a message that lacks a feature without default, or holds it with other type or length.
-    """
-    messages = [records.decode_example(item) for item in np.asarray(serialized, object)]
-    found = []
-    for name, kind, dtype, shape, default in features:
-        lists = [_values(message, name, as_dtype(dtype), number) for number, message in enumerate(messages)]
-        if kind == "fixed":
-            found.append(_fixed(name, lists, as_dtype(dtype), tuple(shape), default))
-        else:
-            found += _variable([values or [] for values in lists], as_dtype(dtype))
-    return found if len(found) > 1 else found[0]
-
-
-def _values(message, name, dtype, number):
-    kind, values = message.get(name, ("", None))
-    if kind and kind != _KIND_OF[dtype.name]:
-        raise errors.InvalidArgumentError(f"parse_example: feature {name!r} of message {number} is {kind} but "
-                                          f"{_KIND_OF[dtype.name]} is asked; ask for what was written")
-    return values if kind else None
-
-
-def _fixed(name, lists, dtype, shape, default):
-    size, rows = int(np.prod(shape)), []
-    for number, values in enumerate(lists):
-        if values is None:
-            if default is None:
-                raise errors.InvalidArgumentError(f"parse_example: message {number} has no feature {name!r} and there is "
-                                                  "no default; give a default_value")
-            values = list(default) * (size if len(default) == 1 else 1)
-        if len(values) != size:
-            raise errors.InvalidArgumentError(f"parse_example: feature {name!r} of message {number} has {len(values)} "
-                                              f"values but shape {list(shape)} needs {size}; ask for what was written")
-        rows += values
-    if dtype.kind == "string":
-        return _objects(rows, (len(lists), *shape))
-    return np.array(rows, dtype.numpy).reshape(len(lists), *shape)
-
-
-def _variable(lists, dtype):
-    places = [(row, column) for row, values in enumerate(lists) for column in range(len(values))]
-    flat = [value for values in lists for value in values]
-    longest = max((len(values) for values in lists), default=0)
-    values = _objects(flat, -1) if dtype.kind == "string" else np.array(flat, dtype.numpy)
-    return [np.array(places, np.int64).reshape(-1, 2), values, np.array([len(lists), longest], np.int64)]
 
 
 @front("decode_csv")

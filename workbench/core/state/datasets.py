@@ -93,7 +93,7 @@ def _element(value: Any) -> Array:
     return np.array(value, dtype=object) if isinstance(value, bytes) else np.asarray(value)
 
 
-def _files(run: _Run, source: int) -> Iterator[tuple[str, Any]]:
+def _files(run: _Run, source: int, compression: Any = "") -> Iterator[tuple[str, Any]]:
     for raw in np.asarray(run.sources[source], object).ravel():
         path = raw.decode("utf-8", "surrogateescape")
         try:
@@ -101,17 +101,17 @@ def _files(run: _Run, source: int) -> Iterator[tuple[str, Any]]:
         except OSError as error:
             raise errors.NotFoundError(f"dataset: {path!r} cannot be read ({error.strerror}); check the path") from None
         with file:
-            yield path, file
+            yield path, records.expanded(file, compression, path)
 
 
-def _lines(run: _Run, source: int) -> Iterator[Element]:
-    for _, file in _files(run, source):
+def _lines(run: _Run, source: int, compression: str = "") -> Iterator[Element]:
+    for _, file in _files(run, source, compression):
         for line in file:
             yield (_element(line.removesuffix(b"\n").removesuffix(b"\r")),)
 
 
-def _records(run: _Run, source: int) -> Iterator[Element]:
-    for path, file in _files(run, source):
+def _records(run: _Run, source: int, compression: str = "") -> Iterator[Element]:
+    for path, file in _files(run, source, compression):
         for _, record in records.frames(file, path):
             yield (_element(record),)
 

@@ -33,8 +33,9 @@ def _fixed(file: Any, name: bytes, record: int = 0, header: int = 0, footer: int
         begin, number = begin + (hop or record), number + 1
 
 
-def _framed(file: Any, name: bytes) -> Records:
-    for offset, record in records.frames(file, name.decode("utf-8", "replace")):
+def _framed(file: Any, name: bytes, compression: str = "") -> Records:
+    title = name.decode("utf-8", "replace")
+    for offset, record in records.frames(records.expanded(file, compression, title), title):
         yield name + f":{offset}".encode(), record
 
 
@@ -45,7 +46,7 @@ KINDS: dict[str, Callable[..., Records]] = {"line": _lines, "whole": _whole, "fi
 class Reader:
     """Records of the files that were opened, in order; safe for several threads, each record goes to one of them."""
 
-    def __init__(self, name: str, kind: str, options: tuple[int, ...] = ()) -> None:
+    def __init__(self, name: str, kind: str, options: tuple[Any, ...] = ()) -> None:
         self.name, self.kind, self.options = name, kind, options
         self.produced = self.files = 0
         self._lock = threading.Lock()

@@ -1,8 +1,10 @@
-"""Record files and their usual content as bytes: TFRecord framing with CRC-32C, and tf.Example messages."""
+"""Record files as bytes: TFRecord framing with CRC-32C, and files compressed as a whole."""
 from __future__ import annotations
 
+import io
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+import zlib
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 
 from workbench import errors
 
-__all__ = ["crc32c", "decode_example", "encode_example", "frame", "frames", "masked"]
+__all__ = ["WINDOWS", "crc32c", "expanded", "frame", "frames", "masked"]
 
 Array = np.ndarray[Any, Any]
 _POLYNOMIAL, _MASK = 0x82F63B78, 0xA282EAD8      # Castagnoli, reflected; what TFRecord adds to a rotated checksum
@@ -71,8 +73,8 @@ def frame(record: bytes) -> bytes:
 
 def frames(file: Any, name: str) -> Iterator[tuple[int, bytes]]:
     """(offset, record) for each record of a file open for reading; DataLossError says where it is damaged."""
+    offset = 0
     while True:
-        offset = file.tell()
         head = file.read(12)
         if not head:
             return
@@ -84,111 +86,44 @@ def frames(file: Any, name: str) -> Iterator[tuple[int, bytes]]:
             raise errors.DataLossError(f"TFRecord {name!r}: the record at byte {offset} should have {size} bytes but is "
                                        f"{'damaged' if len(body) == size + 4 else 'cut short'}; get the file again")
         yield offset, body[:size]
+        offset += size + 16
 
 
-# tf.Example: features by name, each a list of bytes, floats or integers
+# files compressed as a whole
 
-_KINDS = {1: "bytes", 2: "float", 3: "int64"}      # field numbers of a Feature
-_NUMBERS = {kind: number for number, kind in _KINDS.items()}
-
-
-def _varint(value: int) -> bytes:
-    value &= 2**64 - 1
-    out = bytearray()
-    while value > 127:
-        out.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*out, value])
+WINDOWS = {"ZLIB": 15, "GZIP": 31}
+"""Compression -> zlib's number for its header and window."""
 
 
-def _field(number: int, body: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(body)) + body
+class _Expanded(io.RawIOBase):
+    """What a compressed file holds. DataLossError where it is damaged or cut short."""
+
+    def __init__(self, file: Any, kind: str, name: str) -> None:
+        self._file, self._kind, self._name, self._rest = file, kind, name, b""
+        self._inflate = zlib.decompressobj(wbits=WINDOWS[kind])
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._rest:
+            raw = self._inflate.unused_data or self._file.read(1 << 16)
+            if self._inflate.eof and raw:      # several compressed files in one
+                self._inflate = zlib.decompressobj(wbits=WINDOWS[self._kind])
+            if not raw:
+                if not self._inflate.eof and self._file.tell():
+                    raise errors.DataLossError(f"{self._kind} file {self._name!r}: it is cut short; get the file again")
+                return 0
+            try:
+                self._rest = self._inflate.decompress(raw)
+            except zlib.error as error:
+                raise errors.DataLossError(f"{self._kind} file {self._name!r}: it is no such file or damaged ({error}); name "
+                                           "its compression, or get the file again") from None
+        size = min(len(buffer), len(self._rest))
+        buffer[:size], self._rest = self._rest[:size], self._rest[size:]
+        return size
 
 
-def encode_example(features: Mapping[str, tuple[str, Iterable[Any]]]) -> bytes:
-    """A tf.Example of name -> (kind "bytes", "float" or "int64", values); names in sorted order."""
-    entries = []
-    for name in sorted(features):
-        kind, values = features[name]
-        if kind == "bytes":
-            body = b"".join(_field(1, bytes(v)) for v in values)
-        elif kind == "float":
-            body = np.asarray(list(values), "<f4").tobytes()
-        else:
-            body = b"".join(_varint(int(v)) for v in values)
-        listed = body if kind == "bytes" or not body else _field(1, body)
-        entries.append(_field(1, _field(1, name.encode()) + _field(2, _field(_NUMBERS[kind], listed))))
-    return _field(1, b"".join(entries))
-
-
-def decode_example(data: bytes) -> dict[str, tuple[str, list[Any]]]:
-    """What encode_example, or TensorFlow, wrote. DataLossError for bytes that are no tf.Example."""
-    try:
-        found = {}
-        for number, body in _fields(data):
-            for inner, entry in _fields(body) if number == 1 else ():
-                if inner == 1:
-                    parts = dict(_fields(entry))
-                    found[parts.get(1, b"").decode()] = _feature(parts.get(2, b""))
-        return found
-    except (IndexError, ValueError, TypeError, struct.error) as error:
-        raise errors.DataLossError(f"tf.Example: {len(data)} bytes are none ({error}); pass what SerializeToString() "
-                                   "gave") from None
-
-
-def _feature(data: bytes) -> tuple[str, list[Any]]:
-    kind, values = "", list[Any]()
-    for number, body in _fields(data):
-        kind, values = _KINDS.get(number, ""), []
-        for _, item in _fields(body, packed=kind):
-            values += item if isinstance(item, list) else [item]
-    return kind, values
-
-
-def _fields(data: bytes, packed: str = "bytes") -> Iterator[tuple[int, Any]]:
-    """(number, value) of each field of a message; values of number lists come packed or one by one."""
-    at = 0
-    while at < len(data):
-        tag, at = _read_varint(data, at)
-        wire = tag & 7
-        if wire == 2:
-            size, at = _read_varint(data, at)
-            if at + size > len(data):
-                raise ValueError(f"field {tag >> 3} should have {size} bytes but {len(data) - at} are left")
-            body, at = data[at:at + size], at + size
-            yield tag >> 3, body if packed == "bytes" else _unpacked(body, packed)
-        elif wire == 0:
-            value, at = _read_varint(data, at)
-            yield tag >> 3, _signed(value)
-        elif wire in (1, 5):
-            size = 8 if wire == 1 else 4
-            yield tag >> 3, struct.unpack("<d" if wire == 1 else "<f", data[at:at + size])[0]
-            at += size
-        else:
-            raise ValueError(f"field {tag >> 3} has the unknown wire type {wire}")
-
-
-def _unpacked(body: bytes, kind: str) -> list[Any]:
-    if kind == "float":
-        return list(np.frombuffer(body, "<f4").tolist())
-    values, at = [], 0
-    while at < len(body):
-        value, at = _read_varint(body, at)
-        values.append(_signed(value))
-    return values
-
-
-def _signed(value: int) -> int:
-    return value - 2**64 if value >= 2**63 else value
-
-
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return value, at
-        if shift > 63:
-            raise ValueError(f"the number at byte {at} has no end")
+def expanded(file: Any, kind: str, name: str) -> Any:
+    """A file to read from: `file` itself, or what it holds when its compression `kind` is "ZLIB" or "GZIP"."""
+    return io.BufferedReader(_Expanded(file, kind, name)) if kind else file
