@@ -263,7 +263,7 @@ def show(result: Result, quiet: float, bar: float | None) -> float:
         print(f"\n{result.title}: {median / quiet:.2f} times our own quiet step")
     quiet = quiet or median
     if any(not name.startswith("ours") for name in result.rounds):
-        report(result, bar=bar)
+        report(result, bar=bar, save=bar is not None)
     return quiet
 
 
