@@ -39,8 +39,8 @@ class Settings:
     libraries: tuple[str, ...] = ("llvm", "onednn")
     """Kernel libraries that may serve (`WB_LIBRARIES=onednn,llvm`); the NumPy reference always may."""
     threads: int = 0
-    """Compute threads of one process for BLAS and oneDNN together (`WB_THREADS`); 0 = all cores, and one while other
-    processes want them."""
+    """Compute threads of one process for BLAS and oneDNN together (`WB_THREADS`); 0 = all cores that other
+    processes leave."""
     trace: bool = True
     """Record spans (`WB_TRACE=0` turns the recorder off)."""
     trace_capacity: int = 200_000

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 
@@ -23,32 +24,53 @@ class Machine:
     """Two cores, on which this process and others work as much as they are told."""
 
     def __init__(self) -> None:
-        self.now = self.busy = self.own = 0.0
-        self.crowd = Crowd(lambda: self.busy, lambda: self.own, lambda: self.now)
+        self.now = self.busy = self.own = self.wanted = 0.0
+        self.crowd = Crowd(lambda: self.busy, lambda: self.own, lambda: self.wanted, lambda: self.now)
         self.crowd.look()
 
-    def goes_on(self, own: float, others: float, seconds: float = 0.3) -> bool:
+    def goes_on(self, own: float, others: float, seconds: float = 0.3, at_work: float = 1.0) -> bool:
         self.now += seconds
+        self.wanted += at_work * seconds
         self.own += own * seconds
         self.busy += (own + others) * seconds
         self.crowd.look()
-        return self.crowd.near
+        return self.crowd.taken > 0
 
 
 def test_others_are_near_while_they_use_a_part_of_a_core() -> None:
     machine = Machine()
-    assert not machine.goes_on(own=2.0, others=0.0) and not machine.goes_on(own=1.0, others=0.2)
+    assert not machine.goes_on(own=2.0, others=0.0) and not machine.goes_on(own=1.0, others=0.4)
     assert machine.goes_on(own=1.3, others=0.7)
-    assert machine.goes_on(own=1.0, others=1.0) and machine.goes_on(own=1.0, others=0.2)      # they rest, and are there
-    assert not machine.goes_on(own=1.0, others=0.1) and not machine.goes_on(own=1.0, others=0.2)
+    assert machine.goes_on(own=1.0, others=1.0) and machine.goes_on(own=1.0, others=0.4)      # they rest, and are there
+    assert not machine.goes_on(own=1.0, others=0.2) and not machine.goes_on(own=1.0, others=0.4)
+
+
+@pytest.mark.parametrize(("cores", "others", "left"), [
+    (2, 0.0, 2), (2, 0.67, 1), (2, 2.0, 1), (1, 1.0, 1), (3, 1.0, 2), (4, 1.0, 3), (4, 2.0, 2), (16, 1.0, 12), (16, 4.2, 12),
+    (16, 4.6, 8), (16, 15.9, 1)])
+def test_the_cores_that_others_use_are_left_alone(cores: int, others: float, left: int) -> None:
+    machine = Machine()
+    machine.goes_on(own=1.0, others=others)
+    assert machine.crowd.leaves(cores) == left
+    machine.goes_on(own=1.0, others=0.0)
+    assert machine.crowd.leaves(cores) == cores
 
 
 def test_too_early_is_no_look_and_who_worked_while_we_rested_is_no_matter() -> None:
     machine = Machine()
     assert not machine.goes_on(own=1.0, others=2.0, seconds=0.1)
-    assert not machine.goes_on(own=0.1, others=1.9, seconds=60.0) and not machine.goes_on(own=2.0, others=0.0)
-    assert machine.goes_on(own=0.7, others=1.3)
-    assert machine.goes_on(own=0.1, others=0.0, seconds=60.0) and not machine.goes_on(own=2.0, others=0.0)
+    assert not machine.goes_on(own=0.1, others=1.9, seconds=60.0, at_work=0.1) and not machine.goes_on(own=2.0, others=0.0)
+    assert machine.goes_on(own=0.2, others=1.8)      # many others
+    assert machine.goes_on(own=0.1, others=0.0, seconds=60.0, at_work=0.1) and not machine.goes_on(own=2.0, others=0.0)
+
+
+def test_what_another_thread_found_is_not_compared() -> None:
+    machine = Machine()
+    machine.now, machine.busy, machine.wanted = 0.3, 0.6, 0.3
+    looking = threading.Thread(target=machine.crowd.look)
+    looking.start()
+    looking.join()
+    assert not machine.crowd.taken and not machine.goes_on(own=1.0, others=1.0) and machine.goes_on(own=1.0, others=1.0)
 
 
 def test_where_no_system_tells_nobody_is_near(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +79,7 @@ def test_where_no_system_tells_nobody_is_near(monkeypatch: pytest.MonkeyPatch) -
     silent = Crowd(lambda: None)
     for _ in range(3):
         silent.look()
-    assert not silent.near
+    assert not silent.taken
 
 
 @pytest.mark.skipif(crowds.busy_seconds() is None, reason="needs /proc/stat")
@@ -65,9 +87,9 @@ def test_a_busy_process_is_seen() -> None:
     fresh, until = Crowd(), time.monotonic() + 30
     burning = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
-        while not fresh.near and time.monotonic() < until:
+        while not fresh.taken and time.monotonic() < until:
             fresh.look()
-        assert fresh.near
+        assert fresh.taken
     finally:
         burning.kill()
         burning.wait()
@@ -106,7 +128,7 @@ SHARED: list[Callable[[], list[wb.Tensor]]] = [
 
 
 def run(session: wb.Session, results: list[wb.Tensor], near: bool) -> list[bytes]:
-    crowd.near = near
+    crowd.taken = int(near)
     return [value.tobytes() for value in session.run(results)]
 
 
@@ -132,4 +154,4 @@ def test_a_product_keeps_to_one_thread_in_a_crowd_unless_a_number_was_asked_for(
                 assert openmp_threads() == (1 if near else 2)
             threads.set_threads(2)
             run(session, [y], True)
-            assert openmp_threads() == 2 and not crowd.near
+            assert openmp_threads() == 2 and not crowd.taken

@@ -1,24 +1,25 @@
-"""Whether other processes want the cores of this one: while they do, kernels keep to one thread each.
+"""How many cores of this process others use: kernels leave them alone meanwhile.
 
-A kernel of two threads beside a busy process ends when the thread that was taken off its core is let on again, a time slice
-later; and while it waits, its other thread spins. One thread is then faster than two, and leaves its neighbours alone.
+A kernel of as many threads as cores ends, beside a busy process, when the thread that was taken off its core is let on again, a
+time slice later; and while they wait, the other threads spin. Fewer threads are then faster, and leave the neighbours alone.
 """
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 __all__ = ["Crowd", "crowd"]
 
 PERIOD: Final = 0.25
 """Seconds between two looks; the system counts in hundredths."""
-WORKING: Final = 0.4
-"""Cores that this process used between two looks, from which on it was at work all the while. Else, who used the others
-in its rest says nothing of the present."""
-CAME, LEFT = 0.3, 0.15
-"""Cores that others use: from the first on they are in the way, until it is less than the second."""
+WORKING: Final = 0.8
+"""Part of the time between two looks in which the thread that looks ran or wanted to: it was at work all the while. Else, who
+used the cores in its rest says nothing of the present."""
+CAME, LEFT = 0.5, 0.3
+"""Parts of a core: others who use more than the first have it, until they use less than the second."""
 _TICKS = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
@@ -35,15 +36,35 @@ def busy_seconds() -> float | None:
     return sum(sum(core) - core[3] - core[4] for core in mine) / _TICKS if mine else None
 
 
+def wanted_seconds() -> float:
+    """What the calling thread has run, or waited for a core; the former alone where no system tells the latter."""
+    try:
+        with open("/proc/thread-self/schedstat") as file:
+            ran, waited, _ = file.read().split()
+    except (OSError, ValueError):
+        return time.thread_time()
+    return (int(ran) + int(waited)) / 1e9
+
+
+class Look(NamedTuple):
+    """What one look found, in seconds since some beginning; `wanted` is of one thread."""
+
+    now: float
+    busy: float
+    own: float
+    wanted: float
+    thread: int
+
+
 class Crowd:
     """Compares what all processes used of the cores with what this one did, now and then."""
 
     def __init__(self, busy: Callable[[], float | None] = busy_seconds, own: Callable[[], float] = time.process_time,
-                 clock: Callable[[], float] = time.monotonic) -> None:
-        self._busy, self._own, self._clock = busy, own, clock
-        self.near = False
+                 wanted: Callable[[], float] = wanted_seconds, clock: Callable[[], float] = time.monotonic) -> None:
+        self._busy, self._own, self._wanted, self._clock = busy, own, wanted, clock
+        self.taken = 0
         self._next = 0.0
-        self._before: tuple[float, float, float] | None = None
+        self._before: Look | None = None
 
     def look(self) -> None:
         """Between steps: mostly it is too early to look again, and costs nothing."""
@@ -56,13 +77,23 @@ class Crowd:
         if busy is None:      # there is nothing to be seen, here and later
             self._next = float("inf")
             return
-        cost = self._clock() - now      # many cores make a long table
-        self._next = now + max(PERIOD, 200 * cost)
-        self._before = now, busy, self._own()
-        if before is not None:
-            elapsed, everybody, ours = (one - other for one, other in zip(self._before, before))
-            if ours > WORKING * elapsed:
-                self.near = everybody - ours > (LEFT if self.near else CAME) * elapsed
+        found = self._before = Look(now, busy, self._own(), self._wanted(), threading.get_ident())
+        self._next = now + max(PERIOD, 200 * (self._clock() - now))      # many cores make a long table
+        if before is not None and found.thread == before.thread and found.wanted - before.wanted > WORKING * (now - before.now):
+            self._heard((busy - before.busy - (found.own - before.own)) / (now - before.now))
+
+    def _heard(self, others: float) -> None:
+        """Others use so many cores."""
+        while others > self.taken + CAME:
+            self.taken += 1
+        while self.taken and others < self.taken - 1 + LEFT:
+            self.taken -= 1
+
+    def leaves(self, cores: int) -> int:
+        """Threads for a kernel that could use `cores`: all, or some parts of them, so that few kinds of kernels are made."""
+        if not self.taken:
+            return cores
+        return max((part for part in (cores * 3 // 4, cores // 2, cores // 4) if part <= cores - self.taken), default=1) or 1
 
 
 crowd = Crowd()

@@ -61,7 +61,7 @@ RELU_SLOPE: Final = -0.0
 instruction set; with this `alpha` it is the ReLU, and its zeros are positive."""
 MAX_AXES: Final = 12
 SPINS: Final = "100000"
-"""About a millisecond, longer than what lies between two kernels of a step; beside busy processes one thread works alone."""
+"""About a millisecond, longer than what lies between two kernels of a step; beside busy processes fewer threads work."""
 Dimensions = ctypes.c_int64 * MAX_AXES
 Pointer = ctypes.c_void_p
 

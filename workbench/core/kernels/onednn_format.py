@@ -24,9 +24,9 @@ from workbench.core.kernels.threads import threads_for
 from workbench.errors import UnimplementedError
 
 __all__ = [
-    "ALIGNMENT", "Desc", "Format", "Interned", "Primitive", "alone", "any_format", "api", "as_format", "available",
+    "ALIGNMENT", "Desc", "Format", "Interned", "Primitive", "any_format", "api", "as_format", "available",
     "channels_last", "contiguous", "descriptor", "fast", "format_of", "identity_of", "known", "placed", "primitive", "servable",
-    "size", "stripped",
+    "size", "stripped", "with_threads",
 ]
 
 ALIGNMENT = 64
@@ -242,15 +242,15 @@ def primitive(family: str, *arguments: Any, after: tuple[tuple[Any, ...], ...] =
     return _cached((family, arguments, after), threads_for(seconds(family, shapes)))
 
 
-def alone(made: Primitive) -> Primitive | None:
-    """`made` for one thread, over the same arguments, with the same bits as result; None where that is not to be had."""
-    if made.threads == 1 or made.recipe[0] in PARTIAL_SUMS:
-        return None
-    single = _cached(made.recipe, 1)
-    fits = single is not None and single.scratch <= made.scratch and all(
-        single.formats.get(argument) is identity for argument, identity in made.formats.items()
+def with_threads(made: Primitive, threads: int) -> Primitive:
+    """`made` for fewer threads, over the same arguments, with the same bits as result; itself where that is not to be had."""
+    if made.threads <= threads or made.recipe[0] in PARTIAL_SUMS:
+        return made
+    fewer = _cached(made.recipe, threads)
+    fits = fewer is not None and fewer.scratch <= made.scratch and all(
+        fewer.formats.get(argument) is identity for argument, identity in made.formats.items()
         if argument != Argument.SCRATCHPAD)
-    return single if fits else None
+    return fewer if fewer is not None and fits else made
 
 
 def _cached(recipe: tuple[Any, ...], threads: int) -> Primitive | None:

@@ -13,7 +13,6 @@ from workbench.core.kernels.onednn_format import (
     ALIGNMENT,
     Format,
     Primitive,
-    alone,
     api,
     contiguous,
     descriptor,
@@ -21,6 +20,7 @@ from workbench.core.kernels.onednn_format import (
     known,
     primitive,
     size,
+    with_threads,
 )
 from workbench.errors import UnimplementedError
 
@@ -47,7 +47,7 @@ def _free(library: Api, memories: list[Pointer]) -> None:
 class Program:
     """The kernel of one plan instance: a few primitives in a row, their memory objects and argument arrays."""
 
-    __slots__ = ("__weakref__", "_alone", "_arguments", "_first", "_moving", "_pending", "_runs", "_set", "_shared", "_steps")
+    __slots__ = ("__weakref__", "_among", "_arguments", "_first", "_moving", "_pending", "_runs", "_set", "_steps", "_threads")
 
     def __init__(self, steps: Sequence[Step], static: Sequence[bool]) -> None:
         library = api()
@@ -67,9 +67,9 @@ class Program:
                 fixed = place.position < len(static) and static[place.position]
                 (self._pending if fixed else self._moving).append((memory, *place))
             self._arguments.append(arguments)
-        self._shared = any(step.primitive.threads > 1 for step in steps)
+        self._threads = max((step.primitive.threads for step in steps), default=1)
         self._runs = self._prepared([step.primitive for step in steps])
-        self._alone: tuple[list[Primitive], list[Callable[[], int | None]]] | None = None
+        self._among: dict[int, tuple[list[Primitive], list[Callable[[], int | None]]]] = {}
         weakref.finalize(self, _free, library, memories)
 
     def _prepared(self, primitives: Sequence[Primitive]) -> list[Callable[[], int | None]]:
@@ -84,11 +84,12 @@ class Program:
         return runs
 
     def _in_a_crowd(self) -> list[Callable[[], int | None]]:
-        """The same on one thread each, made when it is first asked for."""
-        if self._alone is None:
-            primitives = [alone(step.primitive) or step.primitive for step in self._steps]
-            self._alone = primitives, self._prepared(primitives)
-        return self._alone[1]
+        """The same on fewer threads, made when it is first asked for."""
+        threads = crowd.leaves(self._threads)
+        if threads not in self._among:
+            primitives = [with_threads(step.primitive, threads) for step in self._steps]
+            self._among[threads] = primitives, self._prepared(primitives)
+        return self._among[threads][1]
 
     def _point(self, handles: Sequence[tuple[Pointer, int, int]], arrays: Sequence[Any]) -> None:
         place = self._set
@@ -101,7 +102,7 @@ class Program:
             self._first = False
         if self._moving:
             self._point(self._moving, arrays)
-        for run in self._in_a_crowd() if self._shared and crowd.near else self._runs:
+        for run in self._in_a_crowd() if crowd.taken and self._threads > 1 else self._runs:
             status = run()
             if status:
                 api().check(status, "dnnl_primitive_execute")

@@ -54,7 +54,7 @@ def get_threads() -> int:
 def set_threads(threads: int = 0) -> int:
     """Let oneDNN and BLAS each use `threads` threads; 0 means `settings.threads`, or all cores. Returns it.
 
-    Where nobody asks for a number, oneDNN's kernels keep to one thread while other processes want the cores (`Crowd`).
+    Where nobody asks for a number, oneDNN's kernels keep off the cores that other processes use (`Crowd`).
 
     OpenMP keeps its number per calling thread: a thread that executes kernels calls `adopt_threads` once. Plans made
     before keep primitives that were laid out for the old number; make new sessions after a change.
@@ -74,8 +74,8 @@ def set_threads(threads: int = 0) -> int:
 
 
 def threads_now() -> int:
-    """Threads for a kernel that may be split at each call anew."""
-    return 1 if crowd.near else get_threads()
+    """Threads for a kernel that may be split at each call anew: those that others leave."""
+    return crowd.leaves(get_threads())
 
 
 def threads_for(seconds: float) -> int:
@@ -90,7 +90,7 @@ def adopt_threads() -> None:
     look whether other processes want the cores.
     """
     if settings.threads > 0 or _asked:
-        crowd.near = False      # so many were asked for, and so many work
+        crowd.taken = 0      # so many were asked for, and so many work
     else:
         crowd.look()
     chosen = get_threads()
