@@ -18,7 +18,13 @@ from workbench.viz.verdict import NOTICEABLE
 NOTEBOOKS = Path(__file__).resolve().parents[1] / "notebooks"
 TOUR = NOTEBOOKS / "00_tour.ipynb"
 LEFT = """
-import json, multiprocessing
+import json, multiprocessing, threading
+from workbench.widgets.bridge import bridge
+hubs = [thread for thread in threading.enumerate() if thread.name == "workbench-hub"]
+connected = bridge.running
+bridge.stop()
+for thread in hubs:
+    thread.join(30)
 spans = wb.journal.spans_since(0)[2]
 print(json.dumps({
     "softmax": float(softmax_accuracy), "async": run.progress.accuracy, "blocking": progress.accuracy,
@@ -28,7 +34,8 @@ print(json.dumps({
     "tasks": sorted({span.task for span in spans}), "kinds": sorted({span.kind for span in spans}),
     "drawn": picture.svg.count("<g "), "stages": {stage: len(record.nodes) for stage, record in stages.items()},
     "rewritten": [len(small.operations), len(program.graph.operations)],
-    "children": len(multiprocessing.active_children()), "viewing": live.running}))
+    "children": len(multiprocessing.active_children()), "viewing": live.running,
+    "connected": connected, "hubs": len(hubs), "left": [thread.name for thread in hubs if thread.is_alive()]}))
 """
 
 
@@ -75,6 +82,8 @@ def test_the_tour_learns_and_shows(tour: tuple[Any, dict[str, Any], Path]) -> No
     report = (folder / "tour_report.html").read_text(encoding="utf-8")
     assert "The tour" in report and "<svg" in report and "worker:1" in report
     assert not left["viewing"] and left["children"] == 0
+    assert left["connected"] and left["hubs"] == 1, "one hub serves the panel and the live view"
+    assert left["left"] == [], "and ends when nobody is left to serve"
 
 
 @pytest.mark.cluster

@@ -25,7 +25,13 @@ export class LiveLink implements IDisposable {
         this._changed.emit();
       }
     }, 1000);
-    void this._greet();
+    const life = this._life;
+    this._greet().catch(reason => {
+      // A kernel that restarts meanwhile cancels what it was asked, and announces itself when it is back.
+      if (life === this._life) {
+        console.error('workbench: the kernel could not be asked whether it has a workbench', reason);
+      }
+    });
   }
 
   get snapshot(): Snapshot {
@@ -135,15 +141,17 @@ export class LiveLink implements IDisposable {
       const comm = kernel.createComm(TARGET);
       this._adopt(comm);
       await this._route;
-      comm.open({ v: VERSION });
-      this._watch();
+      if (this._comm === comm && !comm.isDisposed) {
+        comm.open({ v: VERSION });
+        this._watch();
+      }
     }
   }
 
   private _adopt(comm: Kernel.IComm): void {
     const old = this._comm;
     this._comm = comm;
-    this._route = this._subshell(comm);
+    this._route = this._subshell(comm).catch(() => null); // a kernel that goes meanwhile has none to give
     comm.onMsg = message => this._received(comm, message);
     comm.onClose = () => {
       if (this._comm === comm) {
@@ -236,6 +244,7 @@ export class LiveLink implements IDisposable {
   }
 
   private _forget(): void {
+    this._life++;
     this._comm = null;
     this._trouble = '';
     this._snapshot = NOTHING;
@@ -250,6 +259,8 @@ export class LiveLink implements IDisposable {
   }
 
   private _comm: Kernel.IComm | null = null;
+  /** How often the kernel has gone. */
+  private _life = 0;
   private _timer: ReturnType<typeof setInterval>;
   private _heard = 0;
   private _wasSilent = false;
