@@ -1,7 +1,7 @@
 /** Written from workbench/viz/schema.py and workbench/viz/views/ by _build/contract.py; never edited. */
 
 export const VERSION = 3;
-export const CONTRACT = 'd1c624a90dbc';
+export const CONTRACT = '5a604a1c0f8b';
 
 export type State =
   | 'empty'
@@ -250,12 +250,6 @@ export interface Frame {
   kind: string;
 }
 
-export interface _Sent {
-  version: number;
-  executables: string[];
-  newest: Record<string, number>;
-}
-
 export interface Lane {
   task: string;
   track: string;
@@ -307,21 +301,6 @@ export interface TimelineView {
   path_until: ArrayLike<number>;
   path_name: ArrayLike<number>;
   path: string;
-}
-
-export interface _Recorded {
-  run: string;
-  number: number;
-  first: number;
-  last: number;
-  start: number;
-  end: number;
-  touched: number;
-}
-
-export interface _Names {
-  texts: string[];
-  numbers: Record<string, number>;
 }
 
 /** What travels under each topic. */

@@ -141,7 +141,7 @@ export class LiveLink implements IDisposable {
       const comm = kernel.createComm(TARGET);
       this._adopt(comm);
       await this._route;
-      if (this._comm === comm && !comm.isDisposed) {
+      if (this.connected && !comm.isDisposed) {
         comm.open({ v: VERSION });
         this._watch();
       }

@@ -15,6 +15,7 @@ from tests.cluster.conftest import hosted, kill, our_threads, start
 from tests.eventually import eventually
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
+from workbench.core.trace import journal
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
 
@@ -61,7 +62,7 @@ class Killer(wb.train.SessionRunHook):
 @pytest.mark.parametrize("victim", [SERVER, WORKER])
 def test_training_ends_as_if_nobody_had_died(tmp_path: Path, victim: str):
     w, minimize = model()
-    client_threads = our_threads()
+    client_threads, states = our_threads(), journal.states_since()[0]
     with Cluster(None, 1, 1) as cluster:
         before = (cluster.session, cluster.pids[victim])
         hooks = [Killer(lambda: kill(cluster.pids[victim])), wb.train.StopAtStepHook(last_step=60)]
@@ -75,6 +76,9 @@ def test_training_ends_as_if_nobody_had_died(tmp_path: Path, victim: str):
         np.testing.assert_allclose(found, expected(60), rtol=1e-4)
         assert cluster.generation == 1 and cluster.session != before[0] and cluster.pids[victim] != before[1]
         assert 60 < steps <= 75                                # the steps since the checkpoint were done again
+        said = [one for one in journal.states_since(states)[2] if one.state == "recovering"]
+        assert [(one.what.partition(" ")[0], one.part, one.parts) for one in said] == [("opening", 1, 2), ("restoring", 2, 2)]
+        assert said[0].task == victim and f"{victim} at " in said[0].cause and " was lost (" in said[0].cause
     assert our_threads() == client_threads
 
 

@@ -6,9 +6,9 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from workbench.core.trace import Span
+from workbench.core.trace import GraphRecord, Journal, NodeRecord, Span
 
-__all__ = ["SCENARIOS", "Plant", "Scenario", "run"]
+__all__ = ["SCENARIOS", "Plant", "Scenario", "graph", "record", "run"]
 
 MS = 1e-3
 
@@ -37,6 +37,33 @@ def task(job: str, index: int) -> str:
     return f"/job:{job}/task:{index}"
 
 
+def scope(who: str) -> str:
+    """"worker_3" of "/job:worker/task:3"."""
+    return who.removeprefix("/job:").replace("/task:", "_")
+
+
+def graph(plant: Plant, executable: str) -> GraphRecord:
+    """The operations of a planted run, where they lie."""
+    tasks = [task("ps", i) for i in range(plant.servers)] + [task("worker", i) for i in range(plant.workers)]
+    names = {"ps": ("apply",), "worker": ("while",) if plant.loop else ("forward", "backward")}
+    nodes = tuple(NodeRecord(f"{scope(who)}/{name}", name, device=f"{who}/device:CPU:0", source="plant.py:1")
+                  for who in tasks for name in names[scope(who).partition("_")[0]])
+    return GraphRecord(executable, "placed", nodes, tuple(f"{who}/device:CPU:0" for who in tasks))
+
+
+def record(plant: Plant) -> Journal:
+    """A journal that holds a planted run: its graphs, its spans, and that it is running."""
+    journal = Journal(capacity=1_000_000)
+    journal.origin, journal.enabled = 0.0, True
+    for executable in [f"session_0_{i}" for i in range(plant.workers)] if plant.asynchronous else ["session_0_1"]:
+        journal.graph(graph(plant, executable))
+    for span in run(plant):
+        journal.span(span)
+    tasks = tuple(dict.fromkeys(node.device.partition("/device:")[0] for node in graph(plant, "").nodes))
+    journal.set_status(state="running", session="session_0", tasks=tasks)
+    return journal
+
+
 class _Writer:
     def __init__(self, plant: Plant, seed: int = 1) -> None:
         self.plant, self.spans = plant, []
@@ -63,11 +90,13 @@ class _Writer:
         held = self.plant.pause(step, who)
         half = start + length / 2
         if self.plant.loop:
-            self.span("op", "train/while", who, start, start + length, step, executable, detail="while", turns=100)
-            self.span("loop", "train/while/body/tanh", who, start, start + length, step, executable, turns=100, total=length)
+            self.span("op", f"{scope(who)}/while", who, start, start + length, step, executable, detail="while", turns=100)
+            self.span("loop", f"{scope(who)}/while/body/tanh", who, start, start + length, step, executable, turns=100,
+                      total=length)
             return start + length
-        self.span("segment", "segment_0", who, start, half, step, executable)
-        self.span("segment", "segment_1", who, half + held, half + held + length / 2, step, executable)
+        for name, begin in (("forward", start), ("backward", half + held)):
+            self.span("segment", f"segment_{name}", who, begin, begin + length / 2, step, executable)
+            self.span("op", f"{scope(who)}/{name}", who, begin, begin + length / 2, step, executable)
         return half + held + length / 2
 
     def feed(self, who: str, start: float, step: int, executable: str) -> float:
@@ -93,7 +122,7 @@ class _Writer:
         for server, arrived in going.arrived.items():
             begin = max([free.get(server, 0.0), *arrived])
             end = begin + self.plant.apply * self.plant.work.get(server, 1.0) * self.even() * len(arrived)
-            self.span("segment", "apply", server, begin, end, going.step, going.executable)
+            self.span("op", f"{scope(server)}/apply", server, begin, end, going.step, going.executable)
             going.ends[server] = free[server] = end
         for who, end in going.ends.items():
             self.span("step", going.executable.rpartition("_")[0], who, going.start, end, going.step, going.executable)

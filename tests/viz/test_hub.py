@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import random
+import weakref
 from typing import Any
 
 import pytest
 
 from tests.viz import fixtures
 from workbench import errors
-from workbench.core.trace import Journal, Span
+from workbench.core.trace import GraphRecord, Journal, NodeRecord, Span
 from workbench.viz import views
+from workbench.viz.books import Sample
 from workbench.viz.hub import Hub, Watcher, hub_of
+from workbench.viz.reader import Batch
 from workbench.viz.schema import Answer, Update, plain
-from workbench.widgets.wire import pack
+from workbench.widgets.wire import pack, size
 
 pytestmark = pytest.mark.tiny
 ALL = {"graph": {}, "steps": {}, "series": {}, "work": {}}
@@ -73,6 +77,7 @@ def _joined(before: dict[str, Any] | None, news: dict[str, Any], columns: tuple[
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Steps are accounted for at once."""
     monkeypatch.setattr("workbench.viz.books.JUDGED", 0.0)
+    monkeypatch.setattr("workbench.viz.books.SPARING", 0.0)
     monkeypatch.setattr("workbench.viz.books.SLICE", float("inf"))
     monkeypatch.setattr("workbench.viz.accounting.SETTLED", 0.0)
 
@@ -166,9 +171,56 @@ def test_an_update_is_small_whatever_the_graph_and_however_many_tasks(hurried):
     assert {"graph", "steps", "work"} <= set(page.updates[0].topics)
 
 
+def weighed(update: Update) -> int:
+    return size(pack(update))
+
+
+def test_topics_that_are_too_large_together_come_one_after_the_other(journal, monkeypatch):
+    whole = Page(hub_of(journal))
+    whole.look()
+    monkeypatch.setattr("workbench.viz.hub.LARGEST", weighed(whole.updates[0]) - 1)
+    page = Page(whole.hub)
+    page.watcher = whole.hub.watcher(weigh=weighed)
+    page.watcher.watch(ALL)
+    first, second = page.look(), page.look()
+    assert first is not None and second is not None and first.faults == second.faults == {}
+    assert [*first.topics, *second.topics] == ["steps", "series", "work", "graph"] and len(first.topics) > 1
+    assert page.look() is None
+    assert page.lines == whole.lines and page.curves == whole.curves
+
+
+def test_a_topic_that_is_too_large_alone_is_refused_with_words_and_the_others_live_on(journal, monkeypatch):
+    hub = hub_of(journal)
+    page = Page(hub)
+    page.watcher = hub.watcher(weigh=weighed)
+    monkeypatch.setattr("workbench.viz.hub.LARGEST", 9000)
+    long = [f"{i:03d}{'n' * 2000}" for i in range(40)]
+    rng = random.Random(1)
+    names = ["".join(rng.choices("abcdefghijklmnopqrstuvwxyz", k=1000)) + name[:3] for name in long]
+    nodes = tuple(NodeRecord(name, "add", device=fixtures.DEVICES[0]) for name in names)
+    journal.graph(GraphRecord("session_1", "placed", nodes))
+    journal.set_status(session="session")
+    page.watcher.watch(ALL)
+    updates = [update for _ in range(6) if (update := page.look()) is not None]
+    assert {topic for update in updates for topic in update.topics} == set(ALL) - {"graph"}
+    assert all(weighed(update) <= 9000 + 1500 for update in updates)
+    said = [update.faults["graph"] for update in updates if "graph" in update.faults]
+    assert len(said) == 1 and "an update holds 9,000; close scopes" in said[0]
+    monkeypatch.setattr("workbench.viz.hub.LARGEST", 64_000)
+    fixtures.write_step(journal, 20, journal.origin + 5)
+    journal.graph(fixtures.mnist_graph("session_2"))
+    journal.set_status(session="session_2")
+    page.watcher.watch({**ALL, "graph": {"key": "session_2"}})
+    hub._views["graph"]._next = 0.0
+    update = page.look()
+    assert update is not None and update.faults == {"graph": ""} and update.topics["graph"].key == "session_2"
+
+
 def test_a_verdict_over_many_tasks_is_made_in_slices(monkeypatch):
     monkeypatch.setattr("workbench.viz.books.JUDGED", 0.0)
+    monkeypatch.setattr("workbench.viz.books.SPARING", 0.0)
     monkeypatch.setattr("workbench.viz.books.SLICE", 0.0)
+    monkeypatch.setattr("workbench.viz.books.PACE", float("inf"))
     monkeypatch.setattr("workbench.viz.accounting.SETTLED", 0.0)
     journal = Journal(capacity=100_000)
     journal.enabled = True
@@ -188,6 +240,22 @@ def test_a_verdict_over_many_tasks_is_made_in_slices(monkeypatch):
     assert looks > 64
 
 
+def test_a_step_is_sampled_with_all_of_its_spans_or_not_at_all(monkeypatch):
+    monkeypatch.setattr("workbench.viz.books.SAMPLED", 40)
+    sample, whole, taken = Sample(), {}, {}
+    spans = [Span("op", "x", f"/job:worker/task:{task}", "", 0, 0.0, 1.0, step, executable="s_0")
+             for step in range(400) for task in range(4)]
+    later = spans[3::7]      # spans of one step come in several batches
+    early = [one for one in spans if one not in set(later)]
+    for batch in (*(early[i : i + 300] for i in range(0, len(early), 300)), later, spans[:40]):
+        for span in sample.of(Batch(batch), "s", True):
+            taken[span.step] = taken.get(span.step, 0) + 1
+        for span in batch:
+            whole[span.step] = whole.get(span.step, 0) + 1
+    assert 10 < len(taken) < 300 and all(whole[step] == count for step, count in taken.items())
+    assert len(sample.of(Batch(spans[:40]), "another run", True)) == 40
+
+
 def test_what_nobody_watches_is_not_read(journal):
     hub = hub_of(journal)
     page = Page(hub, work={})
@@ -199,6 +267,21 @@ def test_what_nobody_watches_is_not_read(journal):
     hub.look()
     assert hub._books.spans.cursor == before and page.take(1.0).topics == {}
     assert hub.status()["records_lost"] == 0
+
+
+def test_who_looks_by_itself_does_not_hurry_the_thread(journal):
+    class Nobody:
+        def serve(self, now: float) -> None: ...
+    hub, sink = hub_of(journal), Nobody()
+    hub._sinks = [weakref.ref(sink)]
+    alone = hub.watcher(looks=True)
+    alone.watch({"work": {}})
+    assert hub.tick() > 0.5
+    hub.look()
+    assert hub.summary.verdict.subject == "/job:worker/task:1" and [row.task for row in hub.summary.rows][:1] == [
+        "/job:worker/task:1"]
+    page = Page(hub, work={})
+    assert hub.tick() <= 0.1 and page.watcher.topics
 
 
 def test_eight_pages_read_the_journal_once(journal):

@@ -14,15 +14,15 @@ from rich.text import Text
 
 from workbench.core.trace import StatusRecord, journal
 from workbench.train.progress import Progress
-from workbench.viz.accounting import Accounting
+from workbench.viz.hub import hub_of
 from workbench.viz.palette import device_order, short_task
-from workbench.viz.verdict import Summary, judge
+from workbench.viz.verdict import UNKNOWN, Summary
 
 __all__ = ["Screen", "duration", "screen"]
 
 LINES = 20                # plain lines of a whole run, besides messages
 BAR_WIDTH = 20            # characters of the longest bar
-SUMMARY_SECONDS, SUMMARY_ACCOUNTS = 0.5, 100      # between two looks at the journal; tasks times steps that one accounts for
+SUMMARY_SECONDS = 0.5     # between two looks at the journal
 REFRESH_PER_SECOND = 10
 NONE = "–"
 
@@ -91,19 +91,23 @@ class _Picture:
 
 
 class _Account:
-    """What the journal says of this run: read again at most twice a second."""
+    """What every view of this process says of the run, from its first verdict on: looked at anew at most twice a second."""
 
     def __init__(self) -> None:
-        self._accounting, self._cursor, self._at = Accounting(), journal.spans_since()[0], 0.0
-        self.summary = judge(self._accounting)
+        self._hub, self._at = hub_of(journal), 0.0
+        self._watcher = self._hub.watcher(looks=True)
+        self._watcher.watch({"work": {}})
+        self._hub.look()
+        self._earlier = self._hub.version("work")      # the verdict on what ran before
+
+    @property
+    def summary(self) -> Summary:
+        return self._hub.summary if self._hub.version("work") != self._earlier else UNKNOWN
 
     def read(self) -> None:
-        if time.monotonic() - self._at < SUMMARY_SECONDS:
-            return
-        self._cursor, _, spans = journal.spans_since(self._cursor)
-        self._accounting.feed(spans)
-        self._accounting.settle(everything=self._accounting.quiet_since(time.perf_counter()), accounts=SUMMARY_ACCOUNTS)
-        self.summary, self._at = judge(self._accounting, journal.status.session), time.monotonic()
+        if time.monotonic() - self._at >= SUMMARY_SECONDS:
+            self._hub.look()
+            self._at = time.monotonic()
 
 
 def picture(title: str, record: Progress, elapsed: float, summary: Summary, status: StatusRecord) -> Group:

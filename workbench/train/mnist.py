@@ -184,11 +184,12 @@ class _Run:
     def _diverged(self, tower: Tower, loss: float, feed: dict[Any, Any]) -> errors.InvalidArgumentError:
         """What to raise for a loss that is no number, said on every screen with the operation where that began."""
         first = first_not_finite(self.session, tower.loss, feed)
-        where = f", first in {first.name!r} ({first.type}), built at {first.source}" if first is not None else ""
+        where = f", first in {first.words}" if first is not None else ""
         error = errors.InvalidArgumentError(f"training: the loss is {loss} at step {self.done} of {self.steps}{where}; lower "
                                             "the learning rate or check the input, or go on with stop_at_nan=False")
-        trace.journal.fail(self.session.name, self.done, error, tower.loss.device.partition("/device:")[0],
-                           first.name if first is not None else "")
+        at = (first.op if first is not None and first.op.device else tower.loss).device
+        trace.journal.fail(self.session.name, self.done, error, at.partition("/device:")[0],
+                           first.op.name if first is not None else "")
         return error
 
     def _count(self, loss: float) -> None:

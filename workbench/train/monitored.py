@@ -6,9 +6,11 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any
 
 from workbench import errors
+from workbench.core import trace
 from workbench.core.run.session import Session
 from workbench.nn.arguments import refuse
 from workbench.nn.variables import (
@@ -248,6 +250,7 @@ class MonitoredTrainingSession:
                     self._coord.clear_stop()
                     return Reopened(tuple(self._checkpoints.candidates()))
                 case Restore(path):
+                    trace.journal.set_status(state="recovering", what=f"restoring {PurePath(path).name}", part=2, parts=2)
                     self._prepare(path)
                     return Restored()
                 case GiveUp(error):

@@ -17,13 +17,12 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections import defaultdict, deque
-from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
-
-import numpy as np
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 from workbench.core.trace import Span, run_of
+from workbench.viz.waiting import Account, Grid, Root, Stretch
 
 __all__ = ["Account", "Accounting", "Root", "Slices", "Step", "drain"]
 
@@ -35,46 +34,8 @@ PENDING = 2000  # steps whose spans are still coming
 REMEMBERED = 1000  # steps per task in which causes are looked up
 OVERLAPPING = 64  # of them that may lie in one step's time
 SETTLED = 0.7  # seconds after the end of a step in which its spans may still come (tasks send twice a second)
-DEEP = 4  # a chain of waiting may pass 2 to this power tasks
-ORDER = ("work", "transfer", "input", "wait")  # what counts where spans overlap
 _DOING = frozenset(("op", "segment", "send"))
 _FEEDS = frozenset(("queue_dequeue", "queue_dequeue_many", "queue_dequeue_up_to", "iterator_next", "reader_read"))
-
-
-class Root(NamedTuple):
-    """What waiting is charged to: a task's work, a link's transfer, an input, or a task that stood still."""
-
-    subject: str  # task; "source task|target task" of a transfer; operation of an input
-    kind: str  # "work" | "transfer" | "input" | "still"
-
-
-class Stretch(NamedTuple):
-    """Time of one task that is one thing; seconds."""
-
-    start: float
-    end: float
-    kind: str  # one of ORDER
-    other: str  # whom it waits for, the link, the input
-
-
-@dataclass(slots=True)
-class Account:
-    """One task in one step; seconds."""
-
-    task: str
-    whole: float
-    work: float = 0.0
-    transfer: float = 0.0
-    input: float = 0.0
-    uncovered: float = 0.0
-    waits: dict[Root, float] = field(default_factory=dict)
-    links: dict[str, float] = field(default_factory=dict)  # "source|target" -> seconds of `transfer` that it received
-    inputs: dict[str, float] = field(default_factory=dict)  # operation -> seconds of `input`
-    pieces: int = 0  # spans of work: a task that only lends a hand has few
-
-    @property
-    def wait(self) -> float:
-        return sum(self.waits.values())
 
 
 @dataclass(slots=True)
@@ -109,9 +70,7 @@ class _Open:
 class Accounting:
     """Feed it spans, call `settle`, read `steps`. A span costs constant time; a step is accounted once."""
 
-    def __init__(self, kept: int = KEPT, sampled: int = 0) -> None:
-        self._sampled = sampled  # spans per call of `feed` from which steps are sampled, 0: never
-        self._stride = 1  # one step in so many is accounted for
+    def __init__(self, kept: int = KEPT) -> None:
         self._runs: dict[str, str] = {}  # executable -> its run
         self.steps: deque[Step] = deque(maxlen=kept)
         self.count = 0  # steps ever accounted
@@ -123,11 +82,11 @@ class Accounting:
 
     def feed(self, spans: Iterable[Span]) -> bool:
         """Take in `spans`; True when one belongs to a step."""
-        seen, taken, runs = False, 0, self._runs
-        for span in self._sample(spans):
+        seen, runs = False, self._runs
+        for span in spans:
             if span.step < 0 or span.end < span.start or span.kind == "loop":
                 continue
-            seen, taken = True, taken + 1
+            seen = True
             run = runs.get(span.executable)
             if run is None:
                 run = runs[span.executable] = run_of(span.executable)
@@ -140,19 +99,9 @@ class Accounting:
             opened.start, opened.end = min(opened.start, span.start), max(opened.end, span.end)
             self._newest = max(self._newest, span.end)
         self._fed = time.perf_counter() if seen else self._fed
-        if self._sampled and taken > self._sampled:
-            self._stride *= 2
         while len(self._open) > PENDING:
             del self._open[next(iter(self._open))]
         return seen
-
-    def _sample(self, spans: Iterable[Span]) -> Iterable[Span]:
-        """The spans of one step in `_stride`; those of the others cost next to nothing."""
-        if self._stride == 1:
-            return spans
-        spans = list(spans)
-        wanted = {step for step in {span.step for span in spans} if (step * 2654435761 >> 16) % self._stride == 0}
-        return [span for span in spans if span.step in wanted] if wanted else []
 
     def settle(self, everything: bool = False, accounts: int = 1 << 62) -> list[Step]:
         """`settling`, all at once."""
@@ -229,15 +178,14 @@ class Accounting:
     def _accounts(self, opened: _Open) -> Slices[dict[str, Account]]:
         if len(opened.stretches) == 1 and all(s.kind == "work" for own in opened.stretches.values() for s in own):
             return {task: _alone(task, own, opened) for task, own in opened.stretches.items()}
-        grid = _Grid(opened.start, opened.end)
+        grid = Grid(opened.start, opened.end)
         for task in self._reached(opened):
-            grid.task(task, self._during(task, opened.start, opened.end))
-            yield
-        yield from grid.draw()
-        made = {}
-        for task in opened.stretches:
-            made[task] = self._account(task, grid, opened)
-            yield
+            grid.add(task, self._during(task, opened.start, opened.end))
+        yield from grid.follow()
+        made = {task: Account(task, opened.end - opened.start) for task in opened.stretches}
+        yield from grid.fill(made, opened.stretches)
+        for task, account in made.items():
+            _complete(account, opened.spans[task])
         return made
 
     def _reached(self, opened: _Open) -> list[str]:
@@ -245,15 +193,13 @@ class Accounting:
         others = {s.other for own in opened.stretches.values() for s in own if s.kind == "wait"}
         return list(dict.fromkeys([*opened.stretches, *(task for task in others if task in self._past)]))
 
-    def _account(self, task: str, grid: _Grid, opened: _Open) -> Account:
-        account = Account(task, opened.end - opened.start)
-        spans = opened.spans[task]
-        account.pieces = sum(s.kind in ("op", "segment") for s in spans)
-        grid.fill(account, opened.stretches[task])
-        scattered = sum(s.seconds for s in spans if s.turns > 1 and s.kind == "segment")
-        moved = min(scattered, account.uncovered)  # turns of a loop that were summed up, not recorded one by one
-        account.work, account.uncovered = account.work + moved, account.uncovered - moved
-        return account
+
+def _complete(account: Account, spans: Sequence[Span]) -> None:
+    """Add what stretches do not say."""
+    account.pieces = sum(s.kind in ("op", "segment") for s in spans)
+    scattered = sum(s.seconds for s in spans if s.turns > 1 and s.kind == "segment")
+    moved = min(scattered, account.uncovered)  # turns of a loop that were summed up, not recorded one by one
+    account.work, account.uncovered = account.work + moved, account.uncovered - moved
 
 
 def _near(found: list[_Open], chosen: set[int]) -> list[_Open]:
@@ -284,95 +230,6 @@ def drain(work: Slices[T]) -> T:
         except StopIteration as done:
             result: T = done.value
             return result
-
-
-class _Grid:
-    """The time of one step cut at every edge: what each task does in each cell, and the root of its waiting.
-
-    All tasks' chains of waiting are followed at once, by squaring "who waits for whom" cell by cell.
-    """
-
-    def __init__(self, start: float, end: float) -> None:
-        self._start, self._end = start, end
-        self._tasks: dict[str, int] = {}
-        self._known: list[list[Stretch]] = []
-        self._roots: dict[Root, int] = {}
-
-    def task(self, name: str, stretches: list[Stretch]) -> None:
-        self._tasks[name] = len(self._tasks)
-        self._known.append(sorted(stretches, key=_paint))
-
-    def draw(self) -> Slices[None]:
-        moments = [t for known in self._known for s in known for t in (s.start, s.end)]
-        times = np.asarray([self._start, self._end, *moments])
-        self._edges = np.unique(times[(times >= self._start) & (times <= self._end)])
-        self.lengths = np.diff(self._edges)
-        cells, count = len(self.lengths), len(self._tasks)
-        after = np.repeat(np.arange(count)[:, None], cells, 1)  # whom each waits for; itself when it does not wait
-        roots = np.empty((count, cells), np.int64)
-        for name, row in self._tasks.items():
-            roots[row] = self._root(Root(name, "still"))
-            for stretch, first, last in self._placed(self._known[row]):
-                waits = stretch.kind == "wait" and stretch.other in self._tasks
-                after[row, first:last] = self._tasks[stretch.other] if waits else row
-                roots[row, first:last] = self._root(_root(name, stretch))
-            yield
-        columns = np.arange(cells)
-        for _ in range(DEEP):
-            after = after[after, columns]
-            yield
-        self._charged = roots[after, columns]  # the root that waiting for a task is charged to
-
-    def _placed(self, stretches: list[Stretch]) -> Iterator[tuple[Stretch, int, int]]:
-        """Each stretch with the cells it covers; later ones paint over earlier ones."""
-        firsts = np.searchsorted(self._edges, [s.start for s in stretches])
-        lasts = np.searchsorted(self._edges, [s.end for s in stretches])
-        return zip(stretches, firsts.tolist(), np.minimum(lasts, len(self.lengths)).tolist())
-
-    def _root(self, root: Root) -> int:
-        return self._roots.setdefault(root, len(self._roots))
-
-    def fill(self, account: Account, own: list[Stretch]) -> None:
-        """The parts of `account` from its own stretches in this step."""
-        codes = np.full(len(self.lengths), -1)
-        ordered = sorted(own, key=_paint)
-        for index, (_, first, last) in enumerate(self._placed(ordered)):
-            codes[first:last] = index
-        for index in np.unique(codes[codes >= 0]).tolist():
-            stretch, cells = ordered[index], codes == index
-            if stretch.kind == "wait":
-                self._charge(account, stretch, cells)
-                continue
-            length = float(self.lengths[cells].sum())
-            setattr(account, stretch.kind, getattr(account, stretch.kind) + length)
-            if stretch.kind != "work":
-                sums = account.links if stretch.kind == "transfer" else account.inputs
-                sums[stretch.other] = sums.get(stretch.other, 0.0) + length
-        account.uncovered = float(self.lengths[codes < 0].sum())
-
-    def _charge(self, account: Account, wait: Stretch, cells: np.ndarray) -> None:
-        if wait.other not in self._tasks:
-            sums = {Root(wait.other, "still"): float(self.lengths[cells].sum())}
-        else:
-            charged = self._charged[self._tasks[wait.other], cells]
-            seconds = np.bincount(charged, self.lengths[cells], len(self._roots))
-            names = list(self._roots)
-            sums = {names[i]: float(seconds[i]) for i in np.unique(charged).tolist()}
-        for root, length in sums.items():
-            account.waits[root] = account.waits.get(root, 0.0) + length
-
-
-def _paint(stretch: Stretch) -> int:
-    """What counts where stretches overlap is painted last."""
-    return -ORDER.index(stretch.kind)
-
-
-def _root(task: str, stretch: Stretch) -> Root:
-    if stretch.kind == "transfer":
-        return Root(stretch.other, "transfer")
-    if stretch.kind == "input":
-        return Root(stretch.other, "input")
-    return Root(task, "work" if stretch.kind == "work" else "still")
 
 
 def _stretches(span: Span, sends: dict[str, Span], final: str) -> Iterator[Stretch]:

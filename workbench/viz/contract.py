@@ -61,7 +61,8 @@ def _records() -> list[type]:
     found = [value for value in vars(schema).values() if dataclasses.is_dataclass(value) and isinstance(value, type)]
     for kind in VIEWS.values():
         module = vars(sys.modules[kind.__module__]).values()
-        found += [v for v in module if dataclasses.is_dataclass(v) and isinstance(v, type) and v.__module__ == kind.__module__]
+        found += [v for v in module if dataclasses.is_dataclass(v) and isinstance(v, type) and v.__module__ == kind.__module__
+                  and not v.__name__.startswith("_")]
     return list(dict.fromkeys(found))
 
 

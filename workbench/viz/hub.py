@@ -13,11 +13,13 @@ from typing import Any, Protocol
 from workbench.core.trace import Journal, StatusRecord
 from workbench.viz.books import Books
 from workbench.viz.schema import Answer, Update
+from workbench.viz.verdict import UNKNOWN, Summary
 from workbench.viz.views import VIEWS, View, parameters
 
-__all__ = ["HEARTBEAT", "RATE", "Hub", "Sink", "Watcher", "hub_of"]
+__all__ = ["HEARTBEAT", "LARGEST", "RATE", "Hub", "Sink", "Watcher", "hub_of"]
 
 RATE = 10.0  # updates per second, at most
+LARGEST = 64_000  # bytes of an update
 HEARTBEAT = 1.0  # seconds between two looks while nobody watches anything
 DESCRIBED = 20  # lost tasks whose cause and fix travel; of the others the name
 
@@ -36,12 +38,14 @@ class Watcher:
     `take` belongs to one thread at a time; `watch` and `answer` may be called from any and wait for no picture.
     """
 
-    def __init__(self, hub: Hub) -> None:
-        self._hub = hub
+    def __init__(self, hub: Hub, looks: bool = False, weigh: Callable[[Update], int] | None = None) -> None:
+        self._hub, self._weigh = hub, weigh
+        self.looks = looks  # by itself, when it wants to know
         self._taking, self._telling = threading.Lock(), threading.Lock()
         self.topics: dict[str, Any] = {}
         self._sent: dict[str, Any] = {}
         self._faults: dict[str, str] = {}
+        self._refused: dict[str, str] = {}  # topic -> what was too large
         self._status: dict[str, Any] = {}
         self._sequence = 0
         self._told = 0.0  # when it was told something last
@@ -51,7 +55,7 @@ class Watcher:
 
         Raises InvalidArgumentError for what is no topic or parameter; then nothing changes.
         """
-        wanted = {topic: parameters(topic, given) for topic, given in topics.items()}
+        wanted = {topic: parameters(topic, topics[topic]) for topic in sorted(topics, key=_large)}
         self._hub.revive(wanted.keys() - self.topics.keys())
         self.topics = wanted
         self._hub.wake()
@@ -63,9 +67,13 @@ class Watcher:
             say(answer)
 
     def take(self, now: float, say: Callable[[Update], None]) -> None:
-        """Say what this watcher has not heard yet; nothing when that is nothing and it has been told within a second."""
+        """Say what this watcher has not heard yet; nothing when that is nothing and it has been told within a second.
+
+        Of topics that are too large together the last ones come with the next update; one that is too large alone is
+        refused, and the watcher is told so.
+        """
         with self._taking:
-            topics, faults = self._news(self.topics)
+            topics, faults = self._fitting()
             status = self._hub.said
             with self._telling:
                 moved = any(status[name] != self._status.get(name, _NOTHING) for name in status if name != "seconds")
@@ -73,6 +81,22 @@ class Watcher:
                     self._sequence += 1
                     self._told = now
                     say(Update(self._sequence, self._changed(), topics, faults))
+
+    def _fitting(self) -> tuple[dict[str, Any], dict[str, str]]:
+        wanted = self.topics
+        while True:
+            before = dict(self._sent)
+            topics, faults = self._news(wanted)
+            nbytes = self._weigh(Update(0, self._hub.said, topics, faults)) if self._weigh and topics else 0
+            if nbytes <= LARGEST:
+                return topics, faults
+            self._sent = before
+            if len(topics) == 1:
+                [topic] = topics
+                self._refused[topic] = (f"{topic}: what is to be shown takes {nbytes:,} bytes, an update holds {LARGEST:,}; "
+                                        "close scopes, or show fewer rows or a shorter time")
+                self._sent[topic] = self._hub.news(topic, before.get(topic), wanted[topic])[1]
+            wanted = {topic: wanted[topic] for topic in list(topics)[:-1] or topics}
 
     def _changed(self) -> dict[str, Any]:
         """What changed of the status since it was told last, and how long the state has lasted."""
@@ -83,17 +107,23 @@ class Watcher:
 
     def _news(self, wanted: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
         topics, faults = {}, {}
-        self._sent = {topic: self._sent.get(topic) for topic in wanted}
+        self._sent = {topic: self._sent.get(topic) for topic in self.topics}
         for topic, params in wanted.items():
-            news, self._sent[topic], fault = self._hub.news(topic, self._sent[topic], params)
+            news, self._sent[topic], fault = self._hub.news(topic, self._sent.get(topic), params)
             if news is not None:
                 topics[topic] = news
+                self._refused.pop(topic, None)
+            fault = fault or self._refused.get(topic, "")
             if fault != self._faults.get(topic, ""):
                 faults[topic] = self._faults[topic] = fault
         return topics, faults
 
 
 _NOTHING = object()
+
+
+def _large(topic: str) -> bool:
+    return topic in VIEWS and VIEWS[topic].large
 
 
 class Hub:
@@ -112,9 +142,13 @@ class Hub:
         self.said = self.status()  # the status at the last look
 
     # watching
-    def watcher(self) -> Watcher:
-        """Somebody new, who watches nothing yet; it is forgotten when nobody holds it."""
-        made = Watcher(self)
+    def watcher(self, looks: bool = False, weigh: Callable[[Update], int] | None = None) -> Watcher:
+        """Somebody new, who watches nothing yet; it is forgotten when nobody holds it.
+
+        `looks`: it calls `look` by itself, and the hub's thread does not hurry for it. `weigh`: bytes that an update takes
+        on its way, which is then at most `LARGEST`.
+        """
+        made = Watcher(self, looks, weigh)
         with self._lock:
             self._watchers.add(made)
         return made
@@ -123,6 +157,10 @@ class Hub:
     def watched(self) -> set[str]:
         with self._lock:
             return {topic for watcher in self._watchers for topic in tuple(watcher.topics)}
+
+    def _hurried(self) -> bool:
+        with self._lock:
+            return any(watcher.topics and not watcher.looks for watcher in self._watchers)
 
     def status(self) -> dict[str, Any]:
         """What the run says now, as JSON data; `seconds`: how long the state has lasted."""
@@ -146,6 +184,7 @@ class Hub:
         now = time.perf_counter() if now is None else now
         with self._lock:
             watched = self.watched
+            self._books.shared.renew()
             self._account(any(VIEWS[topic].accounts for topic in watched))
             for topic, view in self._views.items():
                 if view.always or topic in watched:
@@ -201,6 +240,11 @@ class Hub:
         with self._lock:
             return self._views[topic].whole(VIEWS[topic].params() if params is None else params)
 
+    @property
+    def summary(self) -> Summary:
+        """The newest verdict with the rows of all tasks: what the topic "work", terminal and Dask's dashboard show."""
+        return self._books.summary or UNKNOWN
+
     def version(self, topic: str, params: Any = None) -> Any:
         """What changes whenever `whole` does."""
         with self._lock:
@@ -240,7 +284,7 @@ class Hub:
                 sink.serve(time.monotonic())
             except Exception:
                 log.exception("workbench live: %r could not be served", type(sink).__name__)
-        pause = 1 / RATE if self.watched else HEARTBEAT
+        pause = 1 / RATE if self._hurried() else HEARTBEAT
         return max(0.0, pause - (time.monotonic() - began))
 
 

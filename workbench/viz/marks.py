@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +13,7 @@ import numpy as np
 from workbench.core.trace import Span
 from workbench.viz.palette import color_of, device_order, short_device, short_task
 
-__all__ = ["KINDS", "MOST", "Marks", "Part", "lanes_of", "marks_of", "parts_of"]
+__all__ = ["KINDS", "MOST", "Marks", "Part", "lanes_of", "marks_of", "parts_of", "rows_of"]
 
 KINDS = ("work", "transfer", "input", "wait", "system")
 MOST = 1200  # marks of one picture: beyond, what counts as one pixel gets wider
@@ -19,6 +21,8 @@ TRACKS = ("work", "transfer", "wait", "system")
 FEEDS = frozenset(("queue_dequeue", "queue_dequeue_many", "queue_dequeue_up_to", "iterator_next", "reader_read"))
 _KIND = {"op": 0, "segment": 0, "send": 1, "recv": 1, "wait": 3, "queue": 3}
 _TRACK = (0, 1, 2, 2, 3)  # of a kind; input is waited for
+
+_SORTED_BY = attrgetter("kind", "task", "device", "thread", "detail")
 
 Row = tuple[str, str, str, int]  # task, track, device, thread
 
@@ -50,16 +54,18 @@ def _kind(span: Span) -> int:
     return 2 if span.detail in FEEDS else _KIND.get(span.kind, 4)
 
 
-def _part(span: Span, kind: int, start: float, end: float) -> Part:
+def _row(task: str, kind: int, device: str, thread: int) -> Row:
     """Work by device and thread; transfers and waiting of a task on a row each."""
     track = TRACKS[_TRACK[kind]]
-    row = (span.task, track, span.device, span.thread) if track == "work" else (span.task, track, "", 0)
-    return Part(row, kind, start, end, span.name)
+    return (task, track, device, thread) if track == "work" else (task, track, "", 0)
 
 
-def parts_of(spans: Sequence[Span]) -> list[Part]:
-    """What spans say: a receive waits until its message is sent, and transfers from then on."""
-    sent = {span.message: span.start for span in spans if span.kind == "send" and span.message}
+def _part(span: Span, kind: int, start: float, end: float) -> Part:
+    return Part(_row(span.task, kind, span.device, span.thread), kind, start, end, span.name)
+
+
+def parts_of(spans: Iterable[Span], sent: Mapping[str, float]) -> list[Part]:
+    """What spans say: a receive waits until its message is sent (message -> when, as far as known), then it transfers."""
     parts = []
     for span in spans:
         leaves = min(sent.get(span.message, span.start), span.end) if span.kind == "recv" else span.start
@@ -69,9 +75,20 @@ def parts_of(spans: Sequence[Span]) -> list[Part]:
     return parts
 
 
-def lanes_of(parts: Sequence[Part]) -> tuple[list[tuple[str, str, str, str]], dict[Row, int]]:
+def rows_of(spans: Iterable[Span]) -> frozenset[Row]:
+    """The rows that spans lie on; a receive waits and transfers."""
+    found = set()
+    for kind, task, device, thread, detail in set(map(_SORTED_BY, spans)):
+        number = 2 if detail in FEEDS else _KIND.get(kind, 4)
+        found.add(_row(task, number, device, thread))
+        if kind == "recv":
+            found.add(_row(task, 3, device, thread))
+    return frozenset(found)
+
+
+@functools.lru_cache(16)
+def lanes_of(own: frozenset[Row]) -> tuple[list[tuple[str, str, str, str]], dict[Row, int]]:
     """(task, track, label, colour) of each row, tasks by name, and the numbers of the rows."""
-    own = {part.row for part in parts}
     tracks = {row[1] for row in own} & {"transfer", "wait"}      # where one task has them all have: rows do not come and go
     rows = sorted(own | {(task, track, "", 0) for task in {row[0] for row in own} for track in tracks},
                   key=lambda row: (device_order(row[0]), TRACKS.index(row[1]), device_order(row[2]), row[3]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from zlib import crc32
 
@@ -26,6 +27,7 @@ FAMILIES = {"localhost": (0,), "ps": (1, 2, 8, 9, 0, 7, 6, 5, 4, 3),
             "worker": (3, 4, 5, 6, 7, 9, 8, 0, 2, 1)}
 """Colours of the usual jobs' tasks, by index: the first ones belong to one job alone."""
 
+_NAMES = 8192  # devices and tasks whose names were taken apart already
 _DEVICE = re.compile(
     r"(?:/job:(?P<job>[^/]+))?(?:/replica:\d+)?(?:/task:(?P<index>\d+))?"
     r"(?:/(?:device:)?(?P<kind>[A-Za-z_]+):(?P<number>\d+))?$"
@@ -37,6 +39,7 @@ def task_of(device: str) -> str:
     return device.partition("/device:")[0]
 
 
+@functools.lru_cache(_NAMES)
 def device_order(name: str) -> tuple[str, int, str, int]:
     """Sorting key of device and task names: job, task index, kind, number; task:10 comes after task:9."""
     found = _DEVICE.match(name)
@@ -50,12 +53,14 @@ def natural(name: str) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
+@functools.lru_cache(_NAMES)
 def short_task(task: str) -> str:
     """'worker:1' of '/job:worker/task:1'; a name of another form is returned as it is."""
     found = _DEVICE.match(task)
     return f"{found['job']}:{found['index'] or 0}" if found and found["job"] else task
 
 
+@functools.lru_cache(_NAMES)
 def short_device(device: str) -> str:
     """'ps:0 cpu:0' of '/job:ps/task:0/device:cpu:0'; '' means not placed."""
     found = _DEVICE.match(device)
@@ -65,6 +70,7 @@ def short_device(device: str) -> str:
     return " ".join(filter(None, (short_task(task_of(device)) if found["job"] else "", part))) or device
 
 
+@functools.lru_cache(_NAMES)
 def color_of(name: str) -> str:
     """The colour of a device or task: a function of its name alone, so that no view, process or moment differs.
 

@@ -3,17 +3,80 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
+from operator import itemgetter
 from typing import Any
 
-__all__ = ["CATCH_UP", "Reader"]
+import numpy as np
+
+from workbench.core.trace import Span
+
+__all__ = ["CATCH_UP", "Batch", "Reader", "Shared"]
 
 CATCH_UP = 20_000  # spans that are read back when somebody begins to watch
+_FIELD = {name: number for number, name in enumerate(Span._fields)}
+Since = Callable[[int], tuple[int, int, list[Any]]]
+
+
+class Batch:
+    """Spans that came together and their columns, each made once for all who read them: numbers as arrays, texts as lists."""
+
+    def __init__(self, spans: list[Span]) -> None:
+        self.spans = spans
+
+    def texts(self, name: str) -> list[str]:
+        return list(map(itemgetter(_FIELD[name]), self.spans))
+
+    def _numbers(self, name: str, dtype: type) -> np.ndarray:
+        return np.fromiter(map(itemgetter(_FIELD[name]), self.spans), dtype, len(self.spans))
+
+    @cached_property
+    def step(self) -> np.ndarray:
+        return self._numbers("step", np.int64)
+
+    @cached_property
+    def start(self) -> np.ndarray:
+        return self._numbers("start", np.float64)
+
+    @cached_property
+    def end(self) -> np.ndarray:
+        return self._numbers("end", np.float64)
+
+    @cached_property
+    def executable(self) -> list[str]:
+        return self.texts("executable")
+
+
+class Shared:
+    """The spans of one journal for several readers: those that stand at one place get the same batch, until `renew`."""
+
+    def __init__(self, since: Since) -> None:
+        self._since = since
+        self._known: dict[int, tuple[int, int, list[Span]]] = {}
+        self._batches: dict[int, Batch] = {}
+
+    def renew(self) -> None:
+        """Look at the journal anew."""
+        self._known.clear()
+        self._batches.clear()
+
+    def since(self, cursor: int) -> tuple[int, int, list[Span]]:
+        if cursor not in self._known:
+            self._known[cursor] = self._since(cursor)
+        return self._known[cursor]
+
+    def batch(self, spans: list[Span]) -> Batch:
+        """The columns of what `since` gave."""
+        found = self._batches.get(id(spans))
+        if found is None or found.spans is not spans:
+            found = self._batches[id(spans)] = Batch(spans)
+        return found
 
 
 class Reader:
     """Follows one kind of a journal's records (`spans_since`, …)."""
 
-    def __init__(self, since: Callable[[int], tuple[int, int, list[Any]]], catch_up: int | None = None) -> None:
+    def __init__(self, since: Since, catch_up: int | None = None) -> None:
         self._since, self._catch_up = since, catch_up
         self.cursor = 0  # number of the next record
         self._following = False

@@ -8,13 +8,13 @@ from workbench import errors
 from workbench.core.trace import GraphRecord
 from workbench.viz import charts
 from workbench.viz.graph_view import GraphPicture
+from workbench.viz.heat import Heat
 from workbench.viz.html import Markup, join, table, tag
 from workbench.viz.palette import color_of, short_device
 from workbench.viz.pass_view import PassRow, pass_view
 from workbench.viz.placement_view import DeviceRow, placement_view
 from workbench.viz.report_data import Run
 from workbench.viz.svg import to_svg
-from workbench.viz.trace_view import op_totals
 from workbench.viz.units import amount, percent
 
 __all__ = ["graph", "placement", "rewrites"]
@@ -27,7 +27,9 @@ def graph(run: Run) -> Markup:
     """The default view, and below it each closed scope on its own."""
     if run.graph is None:
         return tag("p", "No graph was recorded.", class_="empty")
-    means = {t.name: t.total / t.count for t in op_totals(run.spans)}
+    key = run.graph.key
+    timed = [s for s in run.spans if s.kind == "op" and s.end >= s.start]
+    usual = Heat([s for s in timed if s.executable == key] or [s for s in timed if not s.executable]).milliseconds
     picture = GraphPicture(run.graph)
     view = picture.view()
     closed = sorted((n for n in view.nodes if n.kind == "scope" and not n.open), key=lambda n: (-n.count, n.id))
@@ -38,7 +40,7 @@ def graph(run: Run) -> Markup:
         tag(
             "details",
             tag("summary", tag("b", n.id), f" {n.count:,} operations"),
-            _scope(run, picture, n.id, means),
+            _scope(run, picture, n.id, usual),
             id=f"scope-{n.id}",
         )
         for n in closed[:DETAILS]
@@ -55,26 +57,26 @@ def graph(run: Run) -> Markup:
         (
             tag("p", lead, class_="lead"),
             keys,
-            _drawing(picture, means),
+            _drawing(picture, usual),
             *inner,
             *(tag("p", note, class_="note") for note in notes if note),
         )
     )
 
 
-def _scope(run: Run, whole: GraphPicture, id: str, means: Mapping[str, float]) -> Markup:
+def _scope(run: Run, whole: GraphPicture, id: str, usual: Mapping[str, float]) -> Markup:
     assert run.graph is not None
     inside = set(whole.tree.within(id))
     names = tuple(node for node in run.graph.nodes if node.name in inside)
     picture = GraphPicture(GraphRecord(run.graph.key, run.graph.stage, names, run.graph.devices))
     picture.expand(id)
-    return _drawing(picture, means)
+    return _drawing(picture, usual)
 
 
-def _drawing(picture: GraphPicture, means: Mapping[str, float]) -> Markup:
+def _drawing(picture: GraphPicture, usual: Mapping[str, float]) -> Markup:
     view = picture.view()
     try:
-        svg = to_svg(picture.dot(), DEADLINE, picture.stats(means))
+        svg = to_svg(picture.dot(), DEADLINE, picture.stats(usual))
     except errors.Error as failed:
         return tag("p", f"The drawing is missing: {failed}", class_="empty")
     label = f"Dataflow graph, {len(view.nodes)} nodes"

@@ -16,8 +16,9 @@ from workbench.viz.accounting import Account, Accounting, Root, Slices, Step, dr
 from workbench.viz.palette import device_order, short_task
 from workbench.viz.units import ms
 
-__all__ = ["NOTICEABLE", "Row", "Summary", "Verdict", "judge", "judging", "regular"]
+__all__ = ["NOTICEABLE", "UNKNOWN", "Row", "Summary", "Verdict", "judge", "judging", "regular"]
 
+NOTHING_YET = "No step has finished yet."
 BETWEEN = "between steps"  # the input that no span names
 NOTICEABLE = 0.05  # part of a step from which something is worth a word
 WINDOW = 40  # newest steps that count, fewer where there are many tasks:
@@ -66,6 +67,9 @@ class Summary:
     run: str = ""
 
 
+UNKNOWN = Summary(Verdict("unknown", "", 0.0, NOTHING_YET, ""), [])
+
+
 @dataclass(slots=True)
 class _Found:
     """One suspect: seconds of each step that are its doing."""
@@ -86,7 +90,7 @@ def judging(accounting: Accounting, run: str | None = None) -> Slices[Summary]:
     """The newest steps of `run`, of the run that stepped last when None. Yields now and then."""
     steps = [step for step in accounting.steps if step.accounts]
     if not steps:
-        return Summary(Verdict("unknown", "", 0.0, "No step has finished yet.", ""), [])
+        return UNKNOWN
     run = steps[-1].run if run is None or all(step.run != run for step in steps) else run
     groups = _replicas([step for step in steps if step.run == run])
     everything = [step for group in groups for step in group]
@@ -388,7 +392,7 @@ _WORDS = {
 
 def _even_words(rows: Sequence[Row]) -> str:
     if not rows:
-        return "No step has finished yet."
+        return NOTHING_YET
     longest = max(rows, key=lambda r: r.work)
     if len(rows) == 1:
         return f"A step takes {ms(longest.whole)}, {ms(longest.work)} of it in operations."

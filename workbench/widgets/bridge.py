@@ -25,7 +25,7 @@ from workbench.viz.hub import Hub, hub_of
 from workbench.viz.schema import VERSION, Answer, Hello, Update
 from workbench.widgets import displays, tracebacks
 from workbench.widgets.commands import carry_out
-from workbench.widgets.wire import LiveComm, busy_sign, pack
+from workbench.widgets.wire import LiveComm, busy_sign, pack, size
 
 __all__ = ["Bridge", "bridge", "start_if_kernel"]
 
@@ -42,7 +42,7 @@ class Peer:
 
     def __init__(self, comm: LiveComm, hub: Hub, answered: bool) -> None:
         self.comm = comm
-        self.watcher = hub.watcher()
+        self.watcher = hub.watcher(weigh=lambda update: size(pack(update)))
         self.answered = answered             # False: announced by us, nobody has answered yet
         self.sequence = 0
         self.acknowledged = 0

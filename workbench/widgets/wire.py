@@ -16,7 +16,7 @@ from comm.base_comm import BaseComm
 
 from workbench.viz.schema import Picture, plain
 
-__all__ = ["BusySign", "LiveComm", "busy_sign", "pack"]
+__all__ = ["BusySign", "LiveComm", "busy_sign", "pack", "size"]
 
 SHORT = 16               # lists of fewer numbers stay JSON
 EXACT = 1e-5             # of what a list spans: what rounding to float32 may cost
@@ -113,6 +113,12 @@ def pack(value: Any) -> tuple[Any, list[bytes]]:
     """
     buffers: list[bytes] = []
     return _packed(value, buffers), buffers
+
+
+def size(packed: tuple[Any, list[bytes]]) -> int:
+    """Bytes that it takes on its way."""
+    data, buffers = packed
+    return len(json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode()) + sum(map(len, buffers))
 
 
 def _short(value: Any, buffers: list[bytes]) -> Any:

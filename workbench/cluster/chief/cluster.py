@@ -132,6 +132,9 @@ class Cluster:
         until = time.monotonic() + patience
         with self._closing:
             self._tracker.check_open()
+            lost = next((member for member in self._members.values() if member.lost is not None), None)
+            self._journal.set_status(state="recovering", what="opening the tasks anew", part=1, parts=2,
+                                     task=lost.task if lost else "", cause=lost.lost.message if lost and lost.lost else "")
             while True:
                 try:
                     self._open_anew(max(0.1, until - time.monotonic()))

@@ -11,14 +11,11 @@ from typing import Any
 
 from workbench.cluster.dask import page as dashboard
 from workbench.core.trace import Journal
-from workbench.viz.accounting import Accounting
-from workbench.viz.verdict import judge
+from workbench.viz.hub import hub_of
 
 __all__ = ["Reporter"]
 
 logger = logging.getLogger("workbench")
-
-_ACCOUNTS = 50          # tasks times steps accounted for per report, at least one step
 
 
 class Reporter:
@@ -26,7 +23,9 @@ class Reporter:
 
     def __init__(self, client: Any, session: int, timeout: float, journal: Journal) -> None:
         self._client, self._session, self._timeout = client, f"{session:016x}", timeout
-        self._journal, self._accounting, self._cursor = journal, Accounting(), journal.spans_since()[0]
+        self._hub, self._told = hub_of(journal), 0
+        self._watcher = self._hub.watcher(looks=True)
+        self._watcher.watch({"work": {}})
         self._addresses: Mapping[str, str] = {}
 
     def members(self, addresses: Mapping[str, str]) -> None:
@@ -42,14 +41,15 @@ class Reporter:
                 told.result(self._timeout)
 
     def summary(self) -> None:
-        """What each task's steps consist of, and the verdict: the numbers of every other view, from the same journal."""
-        self._cursor, _, spans = self._journal.spans_since(self._cursor)
-        fed = self._accounting.feed(spans)
-        made = self._accounting.settle(everything=not fed, accounts=_ACCOUNTS)
-        if made:
-            found = judge(self._accounting)
-            rows = [dashboard.row(self._session, row, self._addresses.get(row.task, ""), time.time()) for row in found.rows]
-            self._tell({"rows": rows, "verdict": found.verdict.text})
+        """What each task's steps consist of, and the verdict: the numbers of every other view."""
+        self._hub.look()
+        version, found = self._hub.version("work"), self._hub.summary
+        if version != self._told:
+            self._told = version
+            rows = [dashboard.row(self._session, row, self._addresses[row.task], time.time())
+                    for row in found.rows if row.task in self._addresses]      # sessions without a cluster are no news here
+            if rows:
+                self._tell({"rows": rows, "verdict": found.verdict.text})
 
     def _tell(self, message: dict[str, Any]) -> Any:
         async def tell() -> None:

@@ -29,6 +29,7 @@ class View:
     params: ClassVar[type] = NoParameters
     always: ClassVar[bool] = False  # taken in although nobody watches
     accounts: ClassVar[bool] = False  # needs the books of steps
+    large: ClassVar[bool] = False  # may fill an update by itself, so it comes after the others
 
     def __init__(self, journal: Journal, books: Books) -> None:
         self.journal, self.books = journal, books

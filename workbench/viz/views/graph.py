@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from workbench.core.trace import GraphRecord, Journal, Span
 from workbench.viz.books import Books
 from workbench.viz.graph_view import GraphPicture, choose_graph
+from workbench.viz.heat import Heat
 from workbench.viz.palette import natural, short_task, task_of
 from workbench.viz.reader import CATCH_UP, Reader
 from workbench.viz.schema import GraphChoice, GraphParameters, GraphUpdate, GraphView, Picture
@@ -29,9 +30,11 @@ SPARING = 5.0  # a new stage is looked at when this many times the cost of the l
 class Graphs(View):
     """The graph asked for, else the largest of the current session; of each executable the stage it has come to."""
 
+    large = True
+
     def __init__(self, journal: Journal, books: Books) -> None:
         super().__init__(journal, books)
-        self._spans, self._records = Reader(journal.spans_since, CATCH_UP), Reader(journal.graphs_since)
+        self._spans, self._records = Reader(books.shared.since, CATCH_UP), Reader(journal.graphs_since)
         self.readers = (self._spans, self._records)
         self._newest: dict[str, GraphRecord] = {}  # key -> its newest whole-graph stage
         self._taken: dict[str, GraphRecord] = {}  # the stages that are drawn
@@ -39,7 +42,7 @@ class Graphs(View):
         self._next = 0.0  # when another stage may be drawn
         self._trees: OrderedDict[str, ScopeTree] = OrderedDict()
         self._pictures: OrderedDict[Hashable, GraphPicture] = OrderedDict()
-        self._times: dict[str, _Times] = {}
+        self._times: dict[str, Heat] = {}
         self._session = ""
         self._mine: list[GraphRecord] = []
         self._choices: list[GraphChoice] = []
@@ -65,7 +68,7 @@ class Graphs(View):
             if span.kind == "op" and span.end >= span.start:
                 times = self._times.get(span.executable)
                 if times is None:
-                    times = self._times[span.executable] = _Times()
+                    times = self._times[span.executable] = Heat()
                     if len(self._times) > REMEMBERED:
                         del self._times[next(iter(self._times))]
                 times.add(span)
@@ -107,7 +110,7 @@ class Graphs(View):
             self._trees.popitem(last=False)
         return tree
 
-    def _timed(self, record: GraphRecord) -> _Times:
+    def _timed(self, record: GraphRecord) -> Heat:
         return self._times.get(record.key) or self._times.get("") or _NEVER
 
     def version(self, params: Any) -> Hashable:
@@ -161,23 +164,7 @@ class _Sent(NamedTuple):
 _NOTHING = _Sent()
 
 
-class _Times:
-    """The newest time of each operation of one executable; one that ran more than once in a step has the sum."""
-
-    def __init__(self) -> None:
-        self.milliseconds: dict[str, float] = {}
-        self.version = 0
-        self._step: dict[str, int] = {}
-
-    def add(self, span: Span) -> None:
-        length = 1e3 * (span.end - span.start)
-        again = self._step.get(span.name) == span.step
-        self.milliseconds[span.name] = length + (self.milliseconds[span.name] if again else 0.0)
-        self._step[span.name] = span.step
-        self.version += 1
-
-
-_NEVER = _Times()
+_NEVER = Heat()
 
 
 def _label(record: GraphRecord) -> str:

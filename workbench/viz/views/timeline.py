@@ -11,8 +11,9 @@ from typing import Any
 from workbench.core.trace import Journal, Span, run_of
 from workbench.viz.books import Books
 from workbench.viz.critical_path import Link, critical_path, explain
-from workbench.viz.marks import KINDS, Marks, lanes_of, marks_of, parts_of
+from workbench.viz.marks import KINDS, Marks, lanes_of, marks_of, parts_of, rows_of
 from workbench.viz.reader import CATCH_UP, Reader
+from workbench.viz.step_index import Recorded, StepIndex
 from workbench.viz.transfers import pairs
 from workbench.viz.views.base import View, view
 
@@ -20,7 +21,7 @@ __all__ = ["Lane", "Timeline", "TimelineParameters", "TimelineView"]
 
 STEPS = 10_000  # recorded steps that can be picked
 SETTLED = 0.7  # seconds without a new span from which a step is complete
-SPARING = 50.0  # the newest step is drawn again when this many times the cost of the last drawing has passed
+SPARING = 100.0  # the newest step is drawn again when this many times the cost of the last drawing has passed
 REMEMBERED = 8  # pictures, and critical paths
 SPANS = 200_000  # in one picture; of more the newest
 ARROWS = 150  # the longest transfers of a picture
@@ -91,19 +92,6 @@ class TimelineView:
     path: str  # the path in one sentence
 
 
-@dataclass(slots=True)
-class _Recorded:
-    """Where in the journal a step is: its spans lie between two numbers, among those of other steps."""
-
-    run: str
-    number: int
-    first: int
-    last: int
-    start: float
-    end: float
-    touched: float  # when a span of it came last
-
-
 Rows = dict[tuple[str, str], int]  # (task, track) -> index among the visible lanes, the first of several
 
 
@@ -124,14 +112,14 @@ class Timeline(View):
     """Spans stay where they are, in the journal; kept here is which of them belong to which step."""
 
     accounts = True
+    large = True
 
     def __init__(self, journal: Journal, books: Books) -> None:
         super().__init__(journal, books)
-        self._spans = Reader(journal.spans_since, CATCH_UP)
+        self._spans = Reader(books.shared.since, CATCH_UP)
         self.readers = (self._spans,)
-        self._steps: OrderedDict[tuple[str, int], _Recorded] = OrderedDict()
-        self._runs: dict[str, str] = {}
-        self._newest: dict[str, _Recorded] = {}  # run -> its newest complete step, that is followed
+        self._steps = StepIndex(STEPS)
+        self._newest: dict[str, Recorded] = {}  # run -> its newest complete step, that is followed
         self._run = ""
         self._next = 0.0
         self._views: OrderedDict[Hashable, TimelineView] = OrderedDict()      # of all who watch alike
@@ -139,42 +127,22 @@ class Timeline(View):
 
     def advance(self, now: float) -> None:
         spans = self._spans.new()
-        number = self._spans.cursor - len(spans)
-        for span in spans:
-            if span.step >= 0 and span.end >= span.start:
-                self._note(span, number, now)
-            number += 1
-        while len(self._steps) > STEPS:
-            self._steps.popitem(last=False)
+        if spans:
+            self._steps.take(self.books.shared.batch(spans), self._spans.cursor - len(spans), now)
         if now >= self._next:
             self._follow(now)
 
-    def _note(self, span: Span, number: int, now: float) -> None:
-        run = self._runs.get(span.executable)
-        if run is None:
-            run = self._runs[span.executable] = run_of(span.executable)
-        known = self._steps.get((run, span.step))
-        if known is None:
-            self._steps[run, span.step] = _Recorded(run, span.step, number, number, span.start, span.end, now)
-            return
-        known.last, known.touched = number, now
-        known.start, known.end = min(known.start, span.start), max(known.end, span.end)
-
     def _follow(self, now: float) -> None:
         """The newest step of which no more spans come."""
-        for recorded in reversed(self._steps.values()):
+        for recorded in self._steps.newest_first():
             if now - recorded.touched >= SETTLED:
                 self._newest[recorded.run] = recorded
                 self._run = recorded.run
                 return
 
-    def _chosen(self, params: TimelineParameters) -> _Recorded | None:
+    def _chosen(self, params: TimelineParameters) -> Recorded | None:
         run = params.run or self._run
-        if params.step < 0:
-            return self._newest.get(run)
-        own = [step for step in self._steps.values() if step.run == run]
-        later = [step for step in own if step.number >= params.step]
-        return min(later or own[-1:], key=lambda step: step.number, default=None)
+        return self._newest.get(run) if params.step < 0 else self._steps.at(run, params.step)
 
     def version(self, params: Any) -> Hashable:
         chosen = self._chosen(params)
@@ -194,21 +162,24 @@ class Timeline(View):
                 self._views.popitem(last=False)
         return self._views[version]
 
-    def _draw(self, step: _Recorded, params: TimelineParameters) -> TimelineView:
+    def _draw(self, step: Recorded, params: TimelineParameters) -> TimelineView:
         start = step.start + 1e-3 * params.start
         end = step.start + 1e-3 * params.end if params.end > params.start else step.end
         spans = self._between(start, end)
-        parts = parts_of(spans)
-        lanes, place = lanes_of(parts)
+        lanes, place = lanes_of(rows_of(spans))
         first = min(max(0, params.first), max(0, len(lanes) - 1))
         shown = lanes[first : first + max(1, min(params.rows, ROWS))]
+        tasks = {lane[0] for lane in shown}
+        near = [span for span in spans if span.task in tasks]
+        messages = _messages(spans, near)
         names = _Names()
+        parts = parts_of(near, {span.message: span.start for span in messages if span.kind == "send"})
         marks = marks_of(parts, place, range(first, first + len(shown)), start, end, max(50, min(params.pixels, 4000)))
-        own = [one.number for one in self._steps.values() if one.run == step.run]
         visible = {lane[:2]: row for row, lane in reversed(list(enumerate(shown)))}
-        arrows, left_out = _arrows(spans, visible, names, step.start)
+        arrows, left_out = _arrows(messages, visible, names, step.start)
         path, sentence = self._path(step)
-        bounds = (min(own), max(own))
+        own = self._steps.of(step.run)
+        bounds = own[0].number, own[-1].number
         columns: list[Any] = [*_columns(marks, names, step.start), *arrows, left_out, *_links(path, visible, names), sentence]
         return TimelineView(
             step.run, step.number, step.start - self.journal.origin, 1e3 * (step.end - step.start), 1e3 * (start - step.start),
@@ -217,7 +188,7 @@ class Timeline(View):
 
     def _between(self, start: float, end: float) -> list[Span]:
         """The spans that reach into a stretch of time."""
-        near = [step for step in self._steps.values() if step.start <= end and step.end >= start]
+        near = self._steps.within(start, end)
         if not near:
             return []
         first, last = min(step.first for step in near), max(step.last for step in near)
@@ -225,12 +196,12 @@ class Timeline(View):
         kept = spans[: max(0, len(spans) - (after - 1 - last))]
         return [s for s in kept if s.end >= s.start and s.start <= end and s.end >= start and s.kind not in ("step", "loop")]
 
-    def _path(self, step: _Recorded) -> tuple[list[Link], str]:
+    def _path(self, step: Recorded) -> tuple[list[Link], str]:
         """The critical path of a step, in milliseconds from its beginning, and the same in a sentence."""
         known = (step.run, step.number, step.touched)
         if known not in self._paths:
             own = [s for s in self._between(step.start, step.end)
-                   if s.step == step.number and self._runs.get(s.executable) == step.run]
+                   if s.step == step.number and run_of(s.executable) == step.run]
             links = critical_path(own, step.number)
             offset = 1e3 * (min((s.start for s in own), default=step.start) - step.start)
             self._paths[known] = [replace(k, start=k.start + offset, end=k.end + offset) for k in links], explain(links)
@@ -248,6 +219,12 @@ def _columns(marks: Marks, names: _Names, origin: float) -> Iterable[Any]:
     numbers = [names.number(name) for name in marks.names]
     return (marks.lane, marks.kind, 1e3 * (marks.begin - origin), 1e3 * (marks.until - origin), 1e3 * marks.busy, marks.count,
             numbers)
+
+
+def _messages(spans: Sequence[Span], near: Sequence[Span]) -> list[Span]:
+    """Both ends of what those near send and receive."""
+    wanted = {span.message for span in near} - {""}
+    return [span for span in spans if span.message in wanted]
 
 
 def _arrows(spans: Sequence[Span], visible: Rows, names: _Names, origin: float) -> tuple[list[list[Any]], int]:

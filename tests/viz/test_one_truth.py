@@ -1,0 +1,146 @@
+"""Every view of a planted run names the same cause with the same number, and none raises an alarm where nothing is wrong."""
+from __future__ import annotations
+
+import html
+import os
+import statistics
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from tests.viz.scenarios import SCENARIOS, Scenario, record
+from workbench.cluster.dask.page import WorkbenchScheduler, summarise
+from workbench.cluster.dask.reports import Reporter
+from workbench.commands.screen import picture
+from workbench.core.trace import Journal
+from workbench.train.progress import Progress
+from workbench.viz.hub import Hub, hub_of
+from workbench.viz.palette import short_task, task_of
+from workbench.viz.report import render_report
+from workbench.viz.report_data import read
+from workbench.viz.schema import GraphParameters, StragglerView
+from workbench.viz.units import ms
+from workbench.viz.verdict import NOTICEABLE
+
+OF_A_TASK = ("worker", "server", "still")
+NAMED = [scenario for scenario in SCENARIOS if scenario.kind in ("worker", "server")]
+
+
+class Seen:
+    """One planted run, looked at."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario = scenario
+        self.journal: Journal = record(scenario.plant)
+        self.hub: Hub = hub_of(self.journal)
+        self.watcher = self.hub.watcher()
+        self.watcher.watch({"work": {}, "steps": {}, "graph": {}})
+        self.hub.look()
+        self.work: StragglerView = self.hub.whole("work")
+
+    @property
+    def row(self) -> Any:
+        return next(row for row in self.work.rows if row.task == self.scenario.subject)
+
+
+@pytest.fixture(scope="module", params=SCENARIOS, ids=lambda scenario: scenario.name)
+def seen(request: pytest.FixtureRequest) -> Iterator[Seen]:
+    yield Seen(request.param)
+
+
+@pytest.fixture(scope="module", params=NAMED, ids=lambda scenario: scenario.name)
+def named(request: pytest.FixtureRequest) -> Iterator[Seen]:
+    yield Seen(request.param)
+
+
+def test_the_headline_names_the_planted_cause(seen):
+    verdict = seen.work.verdict
+    assert (verdict.kind, verdict.subject) == (seen.scenario.kind, seen.scenario.subject)
+    assert verdict.alarm == (verdict.cost >= NOTICEABLE) == (seen.scenario.kind != "even") and verdict.text
+    assert bool(verdict.action) == verdict.alarm
+
+
+def test_the_table_charges_whom_the_headline_names_and_nobody_else(seen):
+    charged = [row.task for row in seen.work.rows if row.share >= NOTICEABLE]
+    if seen.scenario.kind in OF_A_TASK:
+        assert charged[0] == seen.scenario.subject and seen.row.share == pytest.approx(seen.work.verdict.cost, abs=1e-4)
+        assert f"{100 * seen.row.share:.0f} %" in seen.work.verdict.text
+    else:
+        assert charged == []
+    for row in seen.work.rows:
+        assert row.median_ms + row.transfer + row.input + row.wait + row.uncovered <= 1.1 * row.whole + 1e-3
+
+
+def test_the_line_of_a_task_is_its_work(seen):
+    rows = {row.task: row for row in seen.work.rows}
+    lines = seen.hub.whole("steps").tasks
+    assert lines
+    for line in lines:
+        assert line.median == pytest.approx(rows[line.task].median_ms, rel=0.1)
+    if seen.scenario.kind == "worker":
+        workers = [line for line in lines if "/job:worker" in line.task]
+        assert max(workers, key=lambda line: line.median).task == seen.scenario.subject
+
+
+def heat(seen: Seen) -> dict[str, list[float]]:
+    """Milliseconds that each graph of the run shows on each task."""
+    nodes = {node.name.partition("/")[0] for one in seen.journal.graphs_since()[2] for node in one.nodes}
+    found: dict[str, list[float]] = {}
+    for choice in seen.hub._views["graph"]._choices:
+        view = seen.hub.whole("graph", GraphParameters(key=choice.key, opened=tuple(sorted(nodes))))
+        sums: dict[str, float] = {}
+        for node in view.nodes:
+            if node.id in view.stats and not node.open:
+                task = task_of(node.device)
+                sums[task] = sums.get(task, 0.0) + view.stats[node.id]
+        for task, shown in sums.items():
+            found.setdefault(task, []).append(shown)
+    return found
+
+
+def test_the_heat_of_the_graph_is_the_work_of_its_tasks(named):
+    shown = {task: statistics.median(each) for task, each in heat(named).items()}
+    assert shown[named.scenario.subject] == pytest.approx(named.row.median_ms, rel=0.1)
+    if named.scenario.kind == "worker":
+        assert max((task for task in shown if "/job:worker" in task), key=shown.__getitem__) == named.scenario.subject
+
+
+def test_the_terminal_says_the_same(seen):
+    with open(os.devnull, "w") as nowhere:
+        console = Console(width=240, record=True, file=nowhere)
+        console.print(picture("a run", Progress(3, 10), 1.0, seen.hub.summary, seen.journal.current()))
+        text = console.export_text()
+    assert seen.work.verdict.text in text and seen.work.verdict.action in text
+    for row in seen.hub.summary.rows:
+        assert f"{row.work:8.2f} ms" in next(line for line in text.splitlines() if line.startswith(short_task(row.task) + " "))
+
+
+def test_dask_s_page_says_the_same(seen):
+    page = WorkbenchScheduler()
+    page.rows, page.members, page.owners, page.count, page.verdict = [], {}, {}, 0, ""
+    reporter = Reporter(SimpleNamespace(id="client"), 1, 1.0, seen.journal)
+    reporter._addresses = {row.task: "tcp://a:1" for row in seen.hub.summary.rows}
+    reporter._tell = lambda message: page.log_event("workbench", message)
+    reporter.summary()
+    table = summarise(page.rows)
+    shown = dict(zip(table["task"], table["work"], strict=True))
+    assert shown == {row.task: row.work for row in seen.hub.summary.rows} and page.verdict == seen.work.verdict.text
+    reporter.summary()      # no other verdict, nothing to tell
+    assert len(page.rows) == len(shown)
+
+
+def test_the_report_says_the_same(seen):
+    verdict = read(seen.journal).summary.verdict
+    assert (verdict.kind, verdict.subject) == (seen.scenario.kind, seen.scenario.subject)
+    assert verdict.cost == pytest.approx(seen.work.verdict.cost, abs=0.02)
+
+
+@pytest.mark.parametrize("scenario", [SCENARIOS[0], SCENARIOS[5]], ids=lambda s: s.name)
+def test_the_report_prints_the_verdict(scenario):
+    found = Seen(scenario)
+    text = html.unescape(render_report(found.journal, "a run", {}))
+    assert found.work.verdict.text in text
+    assert all(ms(row.median_ms) in text for row in found.work.rows)

@@ -1,0 +1,93 @@
+"""Which spans of a journal belong to which step: found once as they come, so that any recorded step can be looked at."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from workbench.core.trace import run_of
+from workbench.viz.reader import Batch
+
+__all__ = ["Recorded", "StepIndex"]
+
+_STEPS = 1 << 40  # more than any run has
+
+
+@dataclass(slots=True)
+class Recorded:
+    """Where in the journal a step is: its spans lie between two numbers, among those of other steps."""
+
+    run: str
+    number: int
+    first: int
+    last: int
+    start: float
+    end: float
+    touched: float  # when a span of it came last
+
+
+class StepIndex:
+    """The newest steps, at most `kept`; a batch of spans costs a few passes over its columns."""
+
+    def __init__(self, kept: int) -> None:
+        self._kept = kept
+        self._steps: OrderedDict[tuple[str, int], Recorded] = OrderedDict()
+        self._codes: dict[str, int] = {}  # executable -> number of its run
+        self._runs: list[str] = []
+
+    def take(self, batch: Batch, first: int, now: float) -> None:
+        """Take in spans, numbered from `first` on, that came at `now`."""
+        for executable in set(batch.executable) - self._codes.keys():
+            self._learn(executable)
+        runs = np.fromiter(map(self._codes.__getitem__, batch.executable), np.int64, len(batch.spans))
+        within = np.flatnonzero((batch.step >= 0) & (batch.end >= batch.start))
+        if not len(within):
+            return
+        keys = runs[within] * _STEPS + batch.step[within]
+        order = np.argsort(keys, kind="stable")
+        sorted_, placed = keys[order], within[order]
+        begins = np.unique(sorted_, return_index=True)[1]
+        earliest = np.minimum.reduceat(batch.start[placed], begins).tolist()
+        latest = np.maximum.reduceat(batch.end[placed], begins).tolist()
+        lasts = placed[np.append(begins[1:], len(placed)) - 1].tolist()
+        for key, i, j, start, end in zip(sorted_[begins].tolist(), placed[begins].tolist(), lasts, earliest, latest):
+            self._note(self._runs[key // _STEPS], key % _STEPS, first + i, first + j, start, end, now)
+        while len(self._steps) > self._kept:
+            self._steps.popitem(last=False)
+
+    def _learn(self, executable: str) -> None:
+        run = run_of(executable)
+        if run not in self._runs:
+            self._runs.append(run)
+        self._codes[executable] = self._runs.index(run)
+
+    def _note(self, run: str, number: int, first: int, last: int, start: float, end: float, now: float) -> None:
+        known = self._steps.get((run, number))
+        if known is None:
+            self._steps[run, number] = Recorded(run, number, first, last, start, end, now)
+            return
+        known.first, known.last, known.touched = min(known.first, first), max(known.last, last), now
+        known.start, known.end = min(known.start, start), max(known.end, end)
+
+    def newest_first(self) -> Iterator[Recorded]:
+        """As their first spans came."""
+        return reversed(self._steps.values())
+
+    def of(self, run: str) -> list[Recorded]:
+        """The steps of a run, by number."""
+        return sorted((step for step in self._steps.values() if step.run == run), key=lambda step: step.number)
+
+    def at(self, run: str, number: int) -> Recorded | None:
+        """This step, the next one that is recorded, else the last; None when nothing of `run` is."""
+        found = self._steps.get((run, number))
+        if found is None:
+            own = self.of(run)
+            found = next((step for step in own if step.number >= number), own[-1] if own else None)
+        return found
+
+    def within(self, start: float, end: float) -> list[Recorded]:
+        """The steps that reach into a stretch of time."""
+        return [step for step in self._steps.values() if step.start <= end and step.end >= start]
