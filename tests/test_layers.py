@@ -87,7 +87,7 @@ LAYERS = (
     ("savers of TensorFlow", "formats.saver"),
     ("saved models", "formats.saved_model"),
     ("formats", "formats"),
-    ("accounts of a run", "viz.accounting viz.verdict viz.palette viz.units"),
+    ("accounts of a run", "viz.accounting viz.waiting viz.verdict viz.books viz.reader viz.palette viz.units"),
     ("cluster", "cluster.*"),
     ("views", "viz.*"),
     ("widgets and files", "widgets.* io.*"),

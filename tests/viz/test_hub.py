@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import weakref
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from tests.viz import fixtures
 from workbench import errors
 from workbench.core.trace import GraphRecord, Journal, NodeRecord, Span
 from workbench.viz import views
-from workbench.viz.books import Sample
+from workbench.viz.books import Sample, books_of
 from workbench.viz.hub import Hub, Watcher, hub_of
 from workbench.viz.reader import Batch
 from workbench.viz.schema import Answer, Update, plain
@@ -269,19 +268,18 @@ def test_what_nobody_watches_is_not_read(journal):
     assert hub.status()["records_lost"] == 0
 
 
-def test_who_looks_by_itself_does_not_hurry_the_thread(journal):
-    class Nobody:
-        def serve(self, now: float) -> None: ...
-    hub, sink = hub_of(journal), Nobody()
-    hub._sinks = [weakref.ref(sink)]
-    alone = hub.watcher(looks=True)
-    alone.watch({"work": {}})
-    assert hub.tick() > 0.5
-    hub.look()
-    assert hub.summary.verdict.subject == "/job:worker/task:1" and [row.task for row in hub.summary.rows][:1] == [
-        "/job:worker/task:1"]
-    page = Page(hub, work={})
-    assert hub.tick() <= 0.1 and page.watcher.topics
+def test_steps_that_somebody_else_had_accounted_for_reach_the_views(journal, hurried):
+    """Terminal and Dask's page read the same books, also between two looks of the hub."""
+    hub, books = hub_of(journal), books_of(journal)
+    page, now = Page(hub), journal.origin + 1
+    for number in range(20, 60):
+        now = fixtures.write_step(journal, number, now)
+        books.advance()
+        if number % 3 == 0:
+            page.look()
+    page.look()
+    assert hub._books is books and books.summary.verdict.subject == "/job:worker/task:1"
+    assert all(task["count"] == 60 for task in page.lines.values()) and len(page.lines) == 4
 
 
 def test_eight_pages_read_the_journal_once(journal):

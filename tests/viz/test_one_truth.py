@@ -111,10 +111,10 @@ def test_the_heat_of_the_graph_is_the_work_of_its_tasks(named):
 def test_the_terminal_says_the_same(seen):
     with open(os.devnull, "w") as nowhere:
         console = Console(width=240, record=True, file=nowhere)
-        console.print(picture("a run", Progress(3, 10), 1.0, seen.hub.summary, seen.journal.current()))
+        console.print(picture("a run", Progress(3, 10), 1.0, seen.hub._books.summary, seen.journal.current()))
         text = console.export_text()
     assert seen.work.verdict.text in text and seen.work.verdict.action in text
-    for row in seen.hub.summary.rows:
+    for row in seen.hub._books.summary.rows:
         assert f"{row.work:8.2f} ms" in next(line for line in text.splitlines() if line.startswith(short_task(row.task) + " "))
 
 
@@ -122,12 +122,12 @@ def test_dask_s_page_says_the_same(seen):
     page = WorkbenchScheduler()
     page.rows, page.members, page.owners, page.count, page.verdict = [], {}, {}, 0, ""
     reporter = Reporter(SimpleNamespace(id="client"), 1, 1.0, seen.journal)
-    reporter._addresses = {row.task: "tcp://a:1" for row in seen.hub.summary.rows}
+    reporter._addresses = {row.task: "tcp://a:1" for row in seen.hub._books.summary.rows}
     reporter._tell = lambda message: page.log_event("workbench", message)
     reporter.summary()
     table = summarise(page.rows)
     shown = dict(zip(table["task"], table["work"], strict=True))
-    assert shown == {row.task: row.work for row in seen.hub.summary.rows} and page.verdict == seen.work.verdict.text
+    assert shown == {row.task: row.work for row in seen.hub._books.summary.rows} and page.verdict == seen.work.verdict.text
     reporter.summary()      # no other verdict, nothing to tell
     assert len(page.rows) == len(shown)
 

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from workbench.core.trace import StatusRecord, journal
 from workbench.train.progress import Progress
-from workbench.viz.hub import hub_of
+from workbench.viz.books import books_of
 from workbench.viz.palette import device_order, short_task
 from workbench.viz.verdict import UNKNOWN, Summary
 
@@ -94,19 +94,17 @@ class _Account:
     """What every view of this process says of the run, from its first verdict on: looked at anew at most twice a second."""
 
     def __init__(self) -> None:
-        self._hub, self._at = hub_of(journal), 0.0
-        self._watcher = self._hub.watcher(looks=True)
-        self._watcher.watch({"work": {}})
-        self._hub.look()
-        self._earlier = self._hub.version("work")      # the verdict on what ran before
+        self._books, self._at = books_of(journal), 0.0
+        self._books.advance()
+        self._earlier = self._books.version      # the verdict on what ran before
 
     @property
     def summary(self) -> Summary:
-        return self._hub.summary if self._hub.version("work") != self._earlier else UNKNOWN
+        return self._books.summary if self._books.version != self._earlier else UNKNOWN
 
     def read(self) -> None:
         if time.monotonic() - self._at >= SUMMARY_SECONDS:
-            self._hub.look()
+            self._books.advance()
             self._at = time.monotonic()
 
 

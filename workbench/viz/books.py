@@ -1,20 +1,23 @@
-"""The accounting of one journal as it goes on: steps accounted for within a budget, and the newest verdict."""
+"""The accounting of one journal as it goes on, one for all who read it: steps within a budget, and the newest verdict."""
 
 from __future__ import annotations
 
+import threading
 import time
+import weakref
 
 import numpy as np
 
 from workbench.core.trace import Journal, Span
 from workbench.viz.accounting import Accounting, Slices, Step
-from workbench.viz.reader import CATCH_UP, Batch, Reader, Shared
-from workbench.viz.verdict import Summary, judging, regular
+from workbench.viz.reader import CATCH_UP, Batch, Reader
+from workbench.viz.verdict import UNKNOWN, Summary, judging, regular
 
-__all__ = ["Books"]
+__all__ = ["Books", "Sample", "books_of"]
 
 JUDGED = 0.5  # seconds between two verdicts
 SAMPLED = 700  # spans per update beyond which one step in two, in four, … is accounted for
+CHANGES = 50  # of the sample that are remembered, for spans that come late
 ACCOUNTS = 500  # tasks times steps that are accounted for per verdict, at least one step: of many a sample
 SLICE = 0.002  # seconds of work per update after the first verdict, and
 _SCATTER = 2654435761  # Knuth's multiplicative hash: the steps of a sample lie at no regular distance
@@ -30,65 +33,76 @@ class Sample:
 
     def __init__(self) -> None:
         self._run = ""
-        self._before, self._from, self._now = 1, 0, 1  # one in `_before`, from step number `_from` on one in `_now`
+        self._froms, self._strides = [0], [1]  # from each of these steps on, one step in so many
 
     def of(self, batch: Batch, run: str, sparing: bool) -> list[Span]:
         """Those of `batch`; fewer later on where these were many and it may be `sparing`."""
         if run != self._run:
-            self._run, self._before, self._from, self._now = run, 1, 0, 1
+            self._run, self._froms, self._strides = run, [0], [1]
         step = batch.step
-        stride = np.where(step < self._from, self._before, self._now)
+        stride = np.array(self._strides)[np.maximum(np.searchsorted(self._froms, step, "right") - 1, 0)]
         chosen = np.flatnonzero((step * _SCATTER >> 16) % stride == 0)
-        steps = step[step >= 0]
-        if sparing and len(steps) and steps.min() >= self._from:
-            if len(chosen) > SAMPLED:
-                self._before, self._from, self._now = self._now, int(steps.max()) + 1, 2 * self._now
-            elif self._now > 1 and 2 * len(step) < SAMPLED:
-                self._before, self._from, self._now = self._now, int(steps.max()) + 1, self._now // 2
+        inside = step[step >= 0]
+        if sparing and len(inside) and inside.min() >= self._froms[-1]:
+            self._pace(len(chosen), len(step), int(inside.max()) + 1)
         return batch.spans if len(chosen) == len(step) else [batch.spans[i] for i in chosen.tolist()]
+
+    def _pace(self, chosen: int, seen: int, following: int) -> None:
+        now = self._strides[-1]
+        wanted = 2 * now if chosen > SAMPLED else now // 2 if now > 1 and 2 * seen < SAMPLED else now
+        if wanted != now:
+            self._froms, self._strides = [*self._froms, following][-CHANGES:], [*self._strides, wanted][-CHANGES:]
 
 
 class Books:
-    """Shared by all views of a hub: `made` are the steps accounted for in this update, `summary` the newest verdict."""
+    """`summary` is the newest verdict. Thread-safe: whoever wants to know more lets it `advance`."""
 
     def __init__(self, journal: Journal) -> None:
-        self._journal = journal
+        self.journal = journal
         self._accounting = Accounting()
         self._sample = Sample()
-        self.shared = Shared(journal.spans_since)
-        self.spans = Reader(self.shared.since, CATCH_UP)
+        self._lock = threading.Lock()
+        self.spans = Reader(journal.spans_since, CATCH_UP)
         self._unsettled = False
         self._work: Slices[None] | None = None  # on the next verdict
         self._next = 0.0  # when the next one may begin
         self._looked = 0.0
         self._cost, self._last_cost = 0.0, 0.0  # seconds of work on the next one so far, and on the last one
-        self.made: list[Step] = []
-        self.summary: Summary | None = None
+        self.summary: Summary = UNKNOWN
         self.version = 0  # of the summary
         self.regular: tuple[str, ...] = ()  # executables that the run steps regularly
 
     def advance(self) -> None:
         """Take in the new spans; settle and judge when that is due, a slice at a time."""
-        spans = self.spans.new()
-        self._unsettled |= self._accounting.feed(self._sample.of(self.shared.batch(spans), self._session(), bool(self.version)))
-        self.made = []
-        now = time.perf_counter()
+        with self._lock:
+            self._advance(time.perf_counter())
+
+    def steps_since(self, cursor: int) -> tuple[int, list[Step]]:
+        """(next cursor, the steps accounted for since `cursor`, as far as they are kept)."""
+        with self._lock:
+            steps, count = self._accounting.steps, self._accounting.count
+            new = min(count - cursor, len(steps))
+            return count, [steps[i] for i in range(len(steps) - new, len(steps))]
+
+    def _advance(self, now: float) -> None:
+        batch = Batch(self.spans.new())
+        self._unsettled |= self._accounting.feed(self._sample.of(batch, self._session(), bool(self.version)))
         if self._work is None and self._unsettled and now >= self._next:
             self._work = self._working(self._accounting.quiet_since(now))
-        began = time.thread_time()
-        slice_ = max(SLICE, self._last_cost * (now - self._looked) / PACE) if self.version else float("inf")
+        before, began = self.version, time.thread_time()
+        slice_ = max(SLICE, self._last_cost * (now - self._looked) / PACE) if before else float("inf")
         self._looked = now
         while self._work is not None:
             self._work = self._work if next(self._work, self) is None else None
             if time.thread_time() - began > slice_:
                 break
         self._cost += time.thread_time() - began
-        if self._work is None and self.made:
+        if self.version != before:
             self._next = now + max(JUDGED, SPARING * self._cost)
             self._cost, self._last_cost = 0.0, self._cost
 
     def _session(self) -> str:
-        return self._journal.status.session
+        return self.journal.status.session
 
     def _working(self, quiet: bool) -> Slices[None]:
         """One verdict."""
@@ -97,5 +111,18 @@ class Books:
         if made:
             summary = yield from judging(self._accounting, self._session())
             self.regular = tuple(sorted(regular(self._accounting, summary.run)))
-            self.summary, self.made = summary, made
+            self.summary = summary
             self.version += 1
+
+
+_books: weakref.WeakValueDictionary[int, Books] = weakref.WeakValueDictionary()
+_making = threading.Lock()
+
+
+def books_of(journal: Journal) -> Books:
+    """The books of `journal`, one for all who hold them."""
+    with _making:
+        found = _books.get(id(journal))
+        if found is None or found.journal is not journal:
+            found = _books[id(journal)] = Books(journal)
+        return found

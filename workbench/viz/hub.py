@@ -11,9 +11,9 @@ from dataclasses import asdict, fields
 from typing import Any, Protocol
 
 from workbench.core.trace import Journal, StatusRecord
-from workbench.viz.books import Books
+from workbench.viz.books import books_of
+from workbench.viz.reader import Shared
 from workbench.viz.schema import Answer, Update
-from workbench.viz.verdict import UNKNOWN, Summary
 from workbench.viz.views import VIEWS, View, parameters
 
 __all__ = ["HEARTBEAT", "LARGEST", "RATE", "Hub", "Sink", "Watcher", "hub_of"]
@@ -38,9 +38,8 @@ class Watcher:
     `take` belongs to one thread at a time; `watch` and `answer` may be called from any and wait for no picture.
     """
 
-    def __init__(self, hub: Hub, looks: bool = False, weigh: Callable[[Update], int] | None = None) -> None:
+    def __init__(self, hub: Hub, weigh: Callable[[Update], int] | None = None) -> None:
         self._hub, self._weigh = hub, weigh
-        self.looks = looks  # by itself, when it wants to know
         self._taking, self._telling = threading.Lock(), threading.Lock()
         self.topics: dict[str, Any] = {}
         self._sent: dict[str, Any] = {}
@@ -132,8 +131,8 @@ class Hub:
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
         self._lock = threading.RLock()
-        self._books = Books(journal)
-        self._views: dict[str, View] = {topic: kind(journal, self._books) for topic, kind in VIEWS.items()}
+        self._books, self._shared = books_of(journal), Shared(journal.spans_since)
+        self._views: dict[str, View] = {topic: kind(journal, self._books, self._shared) for topic, kind in VIEWS.items()}
         self._faults: dict[str, str] = {}
         self._watchers: weakref.WeakSet[Watcher] = weakref.WeakSet()
         self._sinks: list[weakref.ref[Sink]] = []
@@ -142,13 +141,12 @@ class Hub:
         self.said = self.status()  # the status at the last look
 
     # watching
-    def watcher(self, looks: bool = False, weigh: Callable[[Update], int] | None = None) -> Watcher:
+    def watcher(self, weigh: Callable[[Update], int] | None = None) -> Watcher:
         """Somebody new, who watches nothing yet; it is forgotten when nobody holds it.
 
-        `looks`: it calls `look` by itself, and the hub's thread does not hurry for it. `weigh`: bytes that an update takes
-        on its way, which is then at most `LARGEST`.
+        `weigh`: bytes that an update takes on its way, which is then at most `LARGEST`.
         """
-        made = Watcher(self, looks, weigh)
+        made = Watcher(self, weigh)
         with self._lock:
             self._watchers.add(made)
         return made
@@ -157,10 +155,6 @@ class Hub:
     def watched(self) -> set[str]:
         with self._lock:
             return {topic for watcher in self._watchers for topic in tuple(watcher.topics)}
-
-    def _hurried(self) -> bool:
-        with self._lock:
-            return any(watcher.topics and not watcher.looks for watcher in self._watchers)
 
     def status(self) -> dict[str, Any]:
         """What the run says now, as JSON data; `seconds`: how long the state has lasted."""
@@ -184,7 +178,7 @@ class Hub:
         now = time.perf_counter() if now is None else now
         with self._lock:
             watched = self.watched
-            self._books.shared.renew()
+            self._shared.renew()
             self._account(any(VIEWS[topic].accounts for topic in watched))
             for topic, view in self._views.items():
                 if view.always or topic in watched:
@@ -222,7 +216,7 @@ class Hub:
         with self._lock:
             for topic in topics:
                 if self._faults.pop(topic, ""):
-                    self._views[topic] = VIEWS[topic](self.journal, self._books)
+                    self._views[topic] = VIEWS[topic](self.journal, self._books, self._shared)
 
     def news(self, topic: str, sent: Any, params: Any) -> tuple[Any, Any, str]:
         """(record or None, what the watcher has then, why it cannot be shown or "")."""
@@ -239,11 +233,6 @@ class Hub:
         """The whole picture of a topic as its record, for those who live in this process; None before there is one."""
         with self._lock:
             return self._views[topic].whole(VIEWS[topic].params() if params is None else params)
-
-    @property
-    def summary(self) -> Summary:
-        """The newest verdict with the rows of all tasks: what the topic "work", terminal and Dask's dashboard show."""
-        return self._books.summary or UNKNOWN
 
     def version(self, topic: str, params: Any = None) -> Any:
         """What changes whenever `whole` does."""
@@ -284,7 +273,7 @@ class Hub:
                 sink.serve(time.monotonic())
             except Exception:
                 log.exception("workbench live: %r could not be served", type(sink).__name__)
-        pause = 1 / RATE if self._hurried() else HEARTBEAT
+        pause = 1 / RATE if self.watched else HEARTBEAT
         return max(0.0, pause - (time.monotonic() - began))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from workbench.cluster.dask import page as dashboard
 from workbench.core.trace import Journal
-from workbench.viz.hub import hub_of
+from workbench.viz.books import books_of
 
 __all__ = ["Reporter"]
 
@@ -23,9 +23,7 @@ class Reporter:
 
     def __init__(self, client: Any, session: int, timeout: float, journal: Journal) -> None:
         self._client, self._session, self._timeout = client, f"{session:016x}", timeout
-        self._hub, self._told = hub_of(journal), 0
-        self._watcher = self._hub.watcher(looks=True)
-        self._watcher.watch({"work": {}})
+        self._books, self._told = books_of(journal), 0
         self._addresses: Mapping[str, str] = {}
 
     def members(self, addresses: Mapping[str, str]) -> None:
@@ -42,8 +40,8 @@ class Reporter:
 
     def summary(self) -> None:
         """What each task's steps consist of, and the verdict: the numbers of every other view."""
-        self._hub.look()
-        version, found = self._hub.version("work"), self._hub.summary
+        self._books.advance()
+        version, found = self._books.version, self._books.summary
         if version != self._told:
             self._told = version
             rows = [dashboard.row(self._session, row, self._addresses[row.task], time.time())

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from workbench import errors
 from workbench.core.trace import Journal
 from workbench.viz.books import Books
-from workbench.viz.reader import Reader
+from workbench.viz.reader import Reader, Shared
 
 __all__ = ["VIEWS", "NoParameters", "View", "parameters", "view"]
 
@@ -31,8 +31,8 @@ class View:
     accounts: ClassVar[bool] = False  # needs the books of steps
     large: ClassVar[bool] = False  # may fill an update by itself, so it comes after the others
 
-    def __init__(self, journal: Journal, books: Books) -> None:
-        self.journal, self.books = journal, books
+    def __init__(self, journal: Journal, books: Books, shared: Shared) -> None:
+        self.journal, self.books, self.shared = journal, books, shared
         self.readers: tuple[Reader, ...] = ()
 
     def advance(self, now: float) -> None:

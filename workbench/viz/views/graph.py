@@ -13,7 +13,7 @@ from workbench.viz.books import Books
 from workbench.viz.graph_view import GraphPicture, choose_graph
 from workbench.viz.heat import Heat
 from workbench.viz.palette import natural, short_task, task_of
-from workbench.viz.reader import CATCH_UP, Reader
+from workbench.viz.reader import CATCH_UP, Reader, Shared
 from workbench.viz.schema import GraphChoice, GraphParameters, GraphUpdate, GraphView, Picture
 from workbench.viz.scopes import ScopeTree
 from workbench.viz.views.base import View, view
@@ -32,9 +32,9 @@ class Graphs(View):
 
     large = True
 
-    def __init__(self, journal: Journal, books: Books) -> None:
-        super().__init__(journal, books)
-        self._spans, self._records = Reader(books.shared.since, CATCH_UP), Reader(journal.graphs_since)
+    def __init__(self, journal: Journal, books: Books, shared: Shared) -> None:
+        super().__init__(journal, books, shared)
+        self._spans, self._records = Reader(shared.since, CATCH_UP), Reader(journal.graphs_since)
         self.readers = (self._spans, self._records)
         self._newest: dict[str, GraphRecord] = {}  # key -> its newest whole-graph stage
         self._taken: dict[str, GraphRecord] = {}  # the stages that are drawn

@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.core.trace import Journal
 from workbench.viz.books import Books
-from workbench.viz.reader import Reader
+from workbench.viz.reader import Reader, Shared
 from workbench.viz.schema import SeriesView
 from workbench.viz.series_view import SeriesModel
 from workbench.viz.views.base import View, view
@@ -24,8 +24,8 @@ class Curves(View):
 
     always = True
 
-    def __init__(self, journal: Journal, books: Books) -> None:
-        super().__init__(journal, books)
+    def __init__(self, journal: Journal, books: Books, shared: Shared) -> None:
+        super().__init__(journal, books, shared)
         self._points = Reader(journal.points_since)
         self.readers = (self._points,)
         self._model = SeriesModel()

@@ -8,6 +8,7 @@ from typing import Any
 
 from workbench.core.trace import Journal
 from workbench.viz.books import Books
+from workbench.viz.reader import Shared
 from workbench.viz.schema import StepView, TaskSteps
 from workbench.viz.step_view import StepTimes
 from workbench.viz.views.base import View, view
@@ -30,14 +31,15 @@ class Steps(View):
 
     accounts = True
 
-    def __init__(self, journal: Journal, books: Books) -> None:
-        super().__init__(journal, books)
+    def __init__(self, journal: Journal, books: Books, shared: Shared) -> None:
+        super().__init__(journal, books, shared)
         self._times = StepTimes(origin=journal.origin)
-        self._version = 0
+        self._version = self._cursor = 0
         self._made: tuple[int, StepView | None] = (0, None)
 
     def advance(self, now: float) -> None:
-        self._version += self._times.feed(self.books.made)
+        self._cursor, steps = self.books.steps_since(self._cursor)
+        self._version += self._times.feed(steps)
 
     def version(self, params: Any) -> Hashable:
         return self._version

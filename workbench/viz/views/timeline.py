@@ -12,7 +12,7 @@ from workbench.core.trace import Journal, Span, run_of
 from workbench.viz.books import Books
 from workbench.viz.critical_path import Link, critical_path, explain
 from workbench.viz.marks import KINDS, Marks, lanes_of, marks_of, parts_of, rows_of
-from workbench.viz.reader import CATCH_UP, Reader
+from workbench.viz.reader import CATCH_UP, Reader, Shared
 from workbench.viz.step_index import Recorded, StepIndex
 from workbench.viz.transfers import pairs
 from workbench.viz.views.base import View, view
@@ -114,9 +114,9 @@ class Timeline(View):
     accounts = True
     large = True
 
-    def __init__(self, journal: Journal, books: Books) -> None:
-        super().__init__(journal, books)
-        self._spans = Reader(books.shared.since, CATCH_UP)
+    def __init__(self, journal: Journal, books: Books, shared: Shared) -> None:
+        super().__init__(journal, books, shared)
+        self._spans = Reader(shared.since, CATCH_UP)
         self.readers = (self._spans,)
         self._steps = StepIndex(STEPS)
         self._newest: dict[str, Recorded] = {}  # run -> its newest complete step, that is followed
@@ -128,7 +128,7 @@ class Timeline(View):
     def advance(self, now: float) -> None:
         spans = self._spans.new()
         if spans:
-            self._steps.take(self.books.shared.batch(spans), self._spans.cursor - len(spans), now)
+            self._steps.take(self.shared.batch(spans), self._spans.cursor - len(spans), now)
         if now >= self._next:
             self._follow(now)
 

@@ -24,6 +24,6 @@ class Work(View):
         return self.books.version
 
     def whole(self, params: Any) -> StragglerView | None:
-        if self._made[0] != self.books.version and self.books.summary is not None:
+        if self._made[0] != self.books.version:
             self._made = self.books.version, work_view(self.books.summary)
         return self._made[1]
