@@ -11,6 +11,7 @@ from tests.viz.scenarios import SCENARIOS, Scenario, run
 from workbench.core.trace import Journal
 from workbench.viz.accounting import Accounting
 from workbench.viz.books import Books
+from workbench.viz.reader import Shared
 from workbench.viz.schema import plain
 from workbench.viz.step_view import StepTimes
 from workbench.viz.verdict import judge, regular
@@ -53,8 +54,9 @@ def timeline(scenario: Scenario) -> dict[str, Any]:
     journal.origin, journal.enabled = 0.0, True
     for span in run(scenario.plant):
         journal.span(span)
-    model = Timeline(journal, Books(journal))
+    model = Timeline(journal, Books(journal), Shared(journal.spans_since))
     model.advance(0.0)
+    model.shared.renew()
     model.advance(1.0)      # nothing came for a second: all steps are complete
     view = plain(model.whole(TimelineParameters(step=STEP)))
     columns = {name: value.tolist() for name, value in view.items() if isinstance(value, np.ndarray)}

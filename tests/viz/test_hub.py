@@ -273,7 +273,7 @@ def test_steps_that_somebody_else_had_accounted_for_reach_the_views(journal, hur
     hub, books = hub_of(journal), books_of(journal)
     page, now = Page(hub), journal.origin + 1
     for number in range(20, 60):
-        now = fixtures.write_step(journal, number, now)
+        now = fixtures.write_step(journal, number, now, slow=1.8)
         books.advance()
         if number % 3 == 0:
             page.look()
