@@ -175,6 +175,30 @@ def map_square(x: Any, y: Any) -> Any:
     return ops.reduce_sum(ops.map_fn(lambda v: ops.sin(v * y) * v, x) * x)
 
 
+ROW = np.linspace(-0.8, 0.9, 4).reshape(1, 4)
+SQUARE = np.linspace(-0.5, 0.7, 16).reshape(4, 4)
+
+
+@case(ROW, SQUARE)
+def loop_weight_of_few_rows(x: Any, w: Any) -> Any:
+    """Four rows in all are less than the weight: its gradient is one product behind the loop."""
+    return ops.reduce_sum(ops.while_loop(lambda i, h: i < 3, lambda i, h: (i + 1, ops.tanh(ops.matmul(h, w) + x)), [0, x])[1])
+
+
+@case(ROW, SQUARE, np.array(3.2))
+def loop_weight_of_rows_of_unknown_number(x: Any, w: Any, stop: Any) -> Any:
+    """The weight is turned; how often the loop runs is known to the step alone."""
+    def body(t: Any, h: Any) -> Any:
+        return t + 1.0, ops.sin(ops.matmul(h, w, transpose_b=True)) + x
+    return ops.reduce_sum(ops.while_loop(lambda t, h: t < stop, body, [np.float64(0), x])[1] ** 2.0)
+
+
+@case(ROW, SQUARE)
+def loop_that_never_runs_with_a_weight(x: Any, w: Any) -> Any:
+    h = ops.while_loop(lambda i, h: i < 0, lambda i, h: (i + 1, ops.matmul(h, w)), [0, x])[1]
+    return ops.reduce_sum(h * h) + ops.reduce_sum(w * w)
+
+
 @case(arr(0.5, 1.5, 2))
 def map_in_map(x: Any) -> Any:
     rows = ops.map_fn(lambda a: ops.map_fn(lambda b: a * b * b, x), x)

@@ -5,14 +5,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench import errors
-from workbench.core.graph.build import IndexedSlices, convert, ops
+from workbench.core.graph.build import convert, ops
 from workbench.core.graph.dtype import int32, resource, variant
 from workbench.core.graph.graph import Operation, Subgraph, Tensor, get_default_graph
 from workbench.core.graph.opdef import selective
 from workbench.core.graph.shape import Shape
 from workbench.core.ops.flow import while_
 from workbench.core.ops.flow_body import claim, copy_body, extend, reachable
-from workbench.core.ops.flow_grad import GradientBody, body_gradients, carries, dense_shape_as, outside, zero, zero_as
+from workbench.core.ops.flow_grad import GradientBody, body_gradients, carries, outside, zero
+from workbench.core.ops.flow_grad_totals import Total, total_of
+from workbench.core.ops.flow_trips import trips
 
 __all__: list[str] = []
 
@@ -114,7 +116,7 @@ class _Backward:
             grads = body_gradients(self.forward, wanted, seeds)
             split = len(flow.active)
             news = [self._next(j, grad) for j, grad in zip(flow.active, grads[:split])]
-            sums = [_Sum(self.node.inputs[i], self.forward.arguments[i], grad, body)
+            sums = [total_of(self.node.inputs[i], self.forward.arguments[i], grad, body, trips(self.node))
                     for i, grad in zip(flow.captures, grads[split:])]
             body.results = [ops.subtract(count, 1), *news, *(t for s in sums for t in s.results)]
         self._forget_unused()
@@ -195,7 +197,7 @@ class _Backward:
                  "parallel_iterations": node.attrs["parallel_iterations"]}
         return list(self.graph.create("while", [*inputs, *constants], attrs, self.title + "/").outputs)
 
-    def _gradients(self, outputs: list[Tensor], sums: Sequence[_Sum]) -> list[Any]:
+    def _gradients(self, outputs: list[Tensor], sums: Sequence[Total]) -> list[Any]:
         grads: list[Any] = [None] * len(self.node.inputs)
         rest = outputs[1:]
         for position in self.flow.active:
@@ -203,39 +205,6 @@ class _Backward:
         for position, total in zip(self.flow.captures, sums):
             grads[position + len(self.new)] = total.total([rest.pop(0) for _ in total.arguments])
         return grads
-
-
-class _Sum:
-    """The gradient of a capture, added up over the iterations; slices are listed and joined, not made dense."""
-
-    def __init__(self, outer: Tensor, inner: Tensor, grad: Any, body: GradientBody) -> None:
-        self.outer, self.grad, self.arguments, self.results = outer, grad, [], []
-        if grad is None:
-            return
-        self.parts = [grad.values, grad.indices] if isinstance(grad, IndexedSlices) else [grad]
-        self.parts = [body.capture(part) for part in self.parts]
-        if isinstance(grad, IndexedSlices):
-            self.arguments = [body.argument(variant, _SCALAR, "slices") for _ in self.parts]
-            self.results = [ops.list_push(a, part) for a, part in zip(self.arguments, self.parts)]
-            return
-        shape = inner.shape if inner.dtype is not resource else grad.shape
-        self.arguments = [body.argument(grad.dtype, shape, "sum")]
-        add = ops.list_add_n if grad.dtype is variant else ops.add_n
-        self.results = [add([self.arguments[0], self.parts[0]])]
-
-    def initial(self) -> list[Tensor]:
-        if self.grad is None:
-            return []
-        if isinstance(self.grad, IndexedSlices):
-            return [ops.list_new(), ops.list_new()]
-        return [zero_as(self.grad, self.outer)]
-
-    def total(self, outputs: list[Tensor]) -> Any:
-        if not isinstance(self.grad, IndexedSlices):
-            return outputs[0] if outputs else None
-        values, indices = (ops.list_concat(t, dtype=part.dtype, shape=part.shape[1:])
-                           for t, part in zip(outputs, self.parts))
-        return IndexedSlices(values, indices, dense_shape_as(self.grad, self.outer))
 
 
 while_.gradient(_while_gradient)
