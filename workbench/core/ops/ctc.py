@@ -66,7 +66,7 @@ def _one(log_y, labels, repeated):
     beta = forward(emitted[::-1, ::-1], back)[::-1, ::-1]
     total = np.logaddexp.reduce(alpha[-1, -2:])
     if not np.isfinite(total):
-        return np.inf, np.zeros_like(log_y)
+        return np.inf, np.exp(log_y)
     share = np.exp(alpha + beta - emitted - total)
     slope = np.exp(log_y)
     for k in np.unique(path):
@@ -84,7 +84,8 @@ def ctc(inputs, indices, values, lengths, *, collapse, repeated, longer):
     loss, slope = np.zeros(batch, inputs.dtype), np.zeros_like(inputs)
     for row, labels in enumerate(_labels(indices, values, batch, classes, lengths, repeated, collapse, longer)):
         if labels is None:
-            loss[row] = np.inf      # as in TensorFlow: there is no path, and no gradient
+            loss[row] = np.inf      # as in TensorFlow: there is no path whose share could be taken off
+            slope[:lengths[row], row] = np.exp(_log_softmax(inputs[:lengths[row], row]))
         elif lengths[row]:
             loss[row], slope[:lengths[row], row] = _one(_log_softmax(inputs[:lengths[row], row]), labels, repeated)
     return loss, slope
