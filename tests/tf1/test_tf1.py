@@ -282,3 +282,10 @@ def test_norms_by_both_spellings() -> None:
 def test_a_spelling_names_parameters_that_exist() -> None:
     with pytest.raises(TypeError, match=r"spelled: norm has no parameter x; its own are tensor, ord, axis"):
         spelled(ops.norm, "tensor=x ord")
+
+
+def test_sums_of_sparse_tensors_by_the_older_name_of_axis() -> None:
+    sparse = tf.SparseTensor([[0, 0], [1, 2]], [1.0, 2.0], [2, 3])
+    with tf.Session() as session:
+        found = session.run([tf.sparse_reduce_sum(sparse, reduction_axes=[1]), tf.sparse_reduce_sum(sparse, 0, True)])
+    assert [f.tolist() for f in found] == [[1, 2], [[1, 0, 2]]]

@@ -37,7 +37,6 @@ _WORDS = """
     ones_like: tensor dtype name ?optimize
     reverse_sequence: input=x seq_lengths seq_axis batch_axis name seq_dim=seq_axis batch_dim=batch_axis
     scan: fn elems initializer parallel_iterations back_prop swap_memory infer_shape name reverse
-    sparse_reduce_sum: sp_input axis keep_dims=keepdims ?reduction_axes keepdims
     zeros_like: tensor dtype name ?optimize
 """
 
