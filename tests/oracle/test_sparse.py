@@ -128,6 +128,9 @@ ROWS.row("ctc_loss options", lambda tf, x: [tf.nn.ctc_loss(labels(tf), x, [6, 5]
     labels(tf), x, [6, 5], ctc_merge_repeated=False), tf.nn.ctc_loss(labels(tf), x, [2, 6],
                                                                      ignore_longer_outputs_than_inputs=True)], LOGITS, order=1,
     tolerance=1e-4)
+ROWS.row("ctc_loss of more labels than steps", lambda tf, x: tf.nn.ctc_loss(labels(tf), x, [6, 1],
+                                                                           ignore_longer_outputs_than_inputs=True), LOGITS,
+         order=1, tolerance=1e-4)
 ROWS.row("ctc_loss by batches", lambda tf, x: tf.nn.ctc_loss(labels(tf), x, [6, 6], time_major=False), reals(2, 6, 4), order=1,
          tolerance=1e-4)
 ROWS.row("ctc_greedy_decoder", lambda tf, x: [t for merge in (True, False) for found in [tf.nn.ctc_greedy_decoder(

@@ -18,8 +18,8 @@ def ctc_loss(labels: SparseTensor, inputs: Any, sequence_length: Any, preprocess
 
     `labels` is a sparse int32 matrix [batch, longest], `inputs` logits [steps, batch, classes] ([batch, steps, classes] without
     `time_major`) whose last class is the blank, `sequence_length` int32 [batch]. InvalidArgumentError for labels outside, or
-    longer than their sequence unless `ignore_longer_outputs_than_inputs`, whose loss is infinite
-    and whose gradient is softmax(inputs), as in TensorFlow.
+    longer than their sequence unless `ignore_longer_outputs_than_inputs`: more labels than steps then have no loss and no
+    gradient, and labels that fit but for the blanks between equal ones an infinite loss and softmax(inputs), as in TensorFlow.
     """
     if not isinstance(labels, SparseTensor):
         raise TypeError(f"ctc_loss: labels is {labels!r}; pass a SparseTensor of int32")

@@ -160,6 +160,16 @@ def test_greedy_and_beam_decoders_find_the_clear_path() -> None:
         assert session.run(scores)[0, 0] == pytest.approx(0, abs=1e-4)
 
 
+def test_labels_without_a_path_have_an_infinite_loss_and_more_labels_than_steps_none() -> None:
+    logits = ops.constant([[[1.0, 2.0, 0.5], [1.0, 2.0, 0.5]], [[0.3, 0.1, 0.2], [0.3, 0.1, 0.2]]])
+    labels = sparse((2, 3), ((0, 0), (0, 1), (1, 0), (1, 1), (1, 2)), (1, 1, 0, 1, 0))
+    loss = wb.nn.ctc_loss(labels, logits, [2, 2], ignore_longer_outputs_than_inputs=True)
+    with wb.Session() as session:
+        found, slope, share = session.run([loss, *wb.gradients(loss, [logits]), wb.nn.softmax(logits)])
+    assert found.tolist() == [np.inf, 0] and not slope[:, 1].any()
+    np.testing.assert_allclose(slope[:, 0], share[:, 0], rtol=1e-6)
+
+
 def test_sets_of_rows() -> None:
     a, b = [[1, 2, 2], [5, 6, 7]], [[2, 3], [7, 5]]
     both = sparse_ops.set_intersection(a, b)

@@ -19,7 +19,7 @@ def _log_softmax(x):
 
 
 def _labels(indices, values, batch, classes, lengths, repeated, collapse, longer):
-    """The labels of each sequence; None for one that is left out because it does not fit."""
+    """The labels of each sequence; None for one that has more of them than steps and is left out."""
     found: list[Any] = []
     for row in range(batch):
         given = values[indices[:, 0] == row]
@@ -33,9 +33,7 @@ def _labels(indices, values, batch, classes, lengths, repeated, collapse, longer
             if not longer:
                 raise errors.InvalidArgumentError(f"ctc_loss: sequence {row} has {int(lengths[row])} steps but its labels need "
                                                   f"{needed}; shorten them, or pass ignore_longer_outputs_than_inputs=True")
-            found.append(None)
-        else:
-            found.append(given)
+        found.append(given if len(given) <= lengths[row] else None)
     return found
 
 
@@ -66,7 +64,7 @@ def _one(log_y, labels, repeated):
     beta = forward(emitted[::-1, ::-1], back)[::-1, ::-1]
     total = np.logaddexp.reduce(alpha[-1, -2:])
     if not np.isfinite(total):
-        return np.inf, np.exp(log_y)
+        return np.inf, np.exp(log_y)      # as in TensorFlow: there is no path whose share could be taken off
     share = np.exp(alpha + beta - emitted - total)
     slope = np.exp(log_y)
     for k in np.unique(path):
@@ -83,10 +81,7 @@ def ctc(inputs, indices, values, lengths, *, collapse, repeated, longer):
                                           "keep it within them")
     loss, slope = np.zeros(batch, inputs.dtype), np.zeros_like(inputs)
     for row, labels in enumerate(_labels(indices, values, batch, classes, lengths, repeated, collapse, longer)):
-        if labels is None:
-            loss[row] = np.inf      # as in TensorFlow: there is no path whose share could be taken off
-            slope[:lengths[row], row] = np.exp(_log_softmax(inputs[:lengths[row], row]))
-        elif lengths[row]:
+        if labels is not None and lengths[row]:
             loss[row], slope[:lengths[row], row] = _one(_log_softmax(inputs[:lengths[row], row]), labels, repeated)
     return loss, slope
 
