@@ -72,6 +72,7 @@ LAYERS = (
     ("plans of a session", "core.run.plans"),
     ("preparation", "core.run.prepare"),
     ("reports of a step", "core.run.metadata core.run.explain"),
+    ("partial steps and handles", "core.run.target core.run.partial core.run.handles"),
     ("session", "core.run.session"),
     ("rooms", "core.graph core.device core.state core.compile core.run"),
     ("engine", "core"),

@@ -1,6 +1,7 @@
 """TensorFlow 1.x and 0.x names for workbench: `import workbench.tf1 as tf` runs old programs unchanged."""
 from __future__ import annotations
 
+import importlib as _importlib
 from typing import Any as _Any
 
 import workbench as _wb
@@ -11,6 +12,9 @@ from workbench import train as _train
 from workbench.core.graph.build import ops as _ops
 from workbench.core.graph.dimension import Dimension as _Dimension
 from workbench.core.graph.dtype import as_dtype as _as_dtype
+from workbench.core.graph.dtype import resource as resource
+from workbench.core.graph.dtype import variant as variant
+from workbench.core.run import handles as _handles
 from workbench.io import mnist_tutorial as _mnist_tutorial
 from workbench.nn import layers_1d as _layers_1d
 from workbench.nn import metrics as _metrics
@@ -231,6 +235,7 @@ scalar_summary = _renamed(_wb.summary.scalar, tags="name", values="tensor")
 
 # programs around the graph
 ConfigProto, GPUOptions = _config.ConfigProto, _config.GPUOptions
+GraphOptions, OptimizerOptions = _config.GraphOptions, _config.OptimizerOptions
 RunMetadata, RunOptions = _config.RunMetadata, _config.RunOptions
 app = _Namespace(run=_app.run, flags=_app)
 flags = _app
@@ -241,15 +246,15 @@ feature_column = _Namespace(input_layer=_canned.input_layer, numeric_column=_can
 confusion_matrix = _metrics.confusion_matrix
 python_io = _Namespace(**{name: getattr(_examples, name) for name in (
     "TFRecordCompressionType", "TFRecordOptions", "TFRecordWriter", "tf_record_iterator")})
-python = _Namespace(framework=_Namespace(tensor_shape=_Namespace(
-    TensorShape=_wb.TensorShape, scalar=lambda: _wb.TensorShape([]), vector=lambda length: _wb.TensorShape([length]),
-    matrix=lambda rows, columns: _wb.TensorShape([rows, columns]))))
 image = _overlay(_wb.image, per_image_whitening=_wb.image.per_image_standardization, random_crop=_ops.random_crop,
                  resize=_wb.image.resize_images)
 examples = _Namespace(tutorials=_Namespace(mnist=_Namespace(input_data=_mnist_tutorial)))
 
 compat, initializers, logging = _small.compat, _small.initializers, _small.logging
 resource_loader, sysconfig, test = _small.resource_loader, _small.sysconfig, _small.test
+
+get_session_handle, get_session_tensor = _handles.get_session_handle, _handles.get_session_tensor
+delete_session_tensor = _handles.delete_session_tensor
 
 _functions.install(globals())
 _names.rename(globals(), _names.DEFAULTS)
@@ -268,6 +273,8 @@ _placed(_Namespace(**{name: value for name, value in globals().items() if not na
 
 
 def __getattr__(name: str) -> _Any:
+    if name == "python":      # it takes its names from here, so it comes when all are there
+        return _importlib.import_module(f"{__name__}.{name}")
     if name in _graphs.MESSAGES:
         return _graphs.message(name)
     raise AttributeError(_missing.unknown(f"tf.{name}", globals()))

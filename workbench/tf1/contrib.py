@@ -25,7 +25,7 @@ from workbench.nn import (
 )
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import overlay, predictions_first, spelled
-from workbench.train import contrib_optimizers, contrib_training, learn, optimize
+from workbench.train import contrib_optimizers, contrib_training, learn, optimize, staging
 
 __all__ = ["contrib"]
 
@@ -110,6 +110,7 @@ contrib = Namespace(
         **{f"streaming_{name}": predictions_first(getattr(metrics, name))
            for name in metrics.__all__ if name not in ("confusion_matrix", "mean")}),
     seq2seq=Namespace(**_names(decoders, attention), sequence_loss=seq2seq.batch_sequence_loss),
+    staging=Namespace(StagingArea=staging.StagingArea),
     crf=Namespace(**_names(crf)), opt=Namespace(**_names(contrib_optimizers)),
     training=Namespace(**{name: value for name, value in _names(contrib_training).items() if not name.startswith("slim")}),
     rnn=Namespace(**{name: getattr(rnn_cell, name) for name in rnn_cell.__all__}, static_rnn=nn.static_rnn,

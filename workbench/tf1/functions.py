@@ -10,7 +10,7 @@ import workbench as wb
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.dtype import to_array
-from workbench.core.graph.graph import Tensor
+from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.core.graph.shape import as_shape
 from workbench.nn import partitions, templates, variables
 from workbench.tf1.spelling import spelled
@@ -161,6 +161,18 @@ FUNCTIONS["initialize_all_tables"] = tables_initializer
 def moving_average_variables(scope: str | None = None) -> list[Any]:
     """The variables whose moving averages are kept."""
     return wb.get_collection(wb.GraphKeys.MOVING_AVERAGE_VARIABLES, scope)
+
+
+@_offered
+def container(container_name: str) -> Any:
+    """Variables, queues and other state made below belong to this part of a task's state; Session.reset forgets parts."""
+    return get_default_graph().container(container_name)
+
+
+@_offered
+def add_to_collections(names: Any, value: Any) -> None:
+    """Append a value to several collections of the default graph."""
+    get_default_graph().add_to_collections(names, value)
 
 
 @_offered

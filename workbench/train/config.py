@@ -6,13 +6,15 @@ from typing import Any
 
 from workbench import errors
 
-__all__ = ["ConfigProto", "GPUOptions", "RunMetadata", "RunOptions"]
+__all__ = ["ConfigProto", "GPUOptions", "GraphOptions", "OptimizerOptions", "RunMetadata", "RunOptions"]
 
 
 class _Options:
     """A record of named options; a name that it does not have raises InvalidArgumentError, then and later."""
 
     defaults: dict[str, Any] = {}      # noqa: RUF012
+    refused: dict[str, str] = {}       # noqa: RUF012
+    """Option whose every value but the default is refused -> what to do instead."""
 
     def __init__(self, **fields: Any) -> None:
         for name, value in {**self.defaults, **fields}.items():
@@ -24,7 +26,22 @@ class _Options:
             raise errors.InvalidArgumentError(
                 f"{type(self).__name__}: {name!r} is not an option, which are {', '.join(self.defaults)}; "
                 + (f"did you mean {near[0]}?" if near else "leave it out"))
+        if name in self.refused and value != self.defaults[name]:
+            raise errors.UnimplementedError(f"{type(self).__name__}: {name}={value!r} is not offered; {self.refused[name]}")
         super().__setattr__(name, value)
+
+    def HasField(self, field_name: str) -> bool:
+        """Has it a value other than the default?"""
+        return bool(getattr(self, field_name) != self.defaults[field_name])
+
+    def CopyFrom(self, other: Any) -> None:
+        """Take all values of another record of this kind."""
+        vars(self).update(vars(other))
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    __hash__ = None      # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{k}={v!r}' for k, v in vars(self).items())})"
@@ -36,6 +53,30 @@ class GPUOptions(_Options):
     defaults = {"allow_growth": False, "per_process_gpu_memory_fraction": 1.0, "visible_device_list": ""}   # noqa: RUF012
 
 
+class OptimizerOptions(_Options):
+    """How a graph is rewritten before it runs. L0 leaves out the elimination of common subexpressions and the folding of
+    constants, unless they are asked for; L1 is the default. Whether kernels are compiled is chosen by the kernel libraries
+    (`global_jit_level`); inlining and the size of folded constants change no value."""
+
+    L1, L0 = 0, -1
+    DEFAULT, OFF, ON_1, ON_2 = 0, -1, 1, 2
+    defaults = {"do_common_subexpression_elimination": False, "do_constant_folding": False,      # noqa: RUF012
+                "do_function_inlining": False, "max_folded_constant_in_bytes": 0, "opt_level": 0, "global_jit_level": 0}
+
+
+class GraphOptions(_Options):
+    """What happens to a graph before it runs: `optimizer_options`. Shapes are always inferred."""
+
+    defaults = {"enable_recv_scheduling": False, "optimizer_options": None, "build_cost_model": 0,      # noqa: RUF012
+                "build_cost_model_after": 0, "infer_shapes": False, "place_pruned_graph": False,
+                "enable_bfloat16_sendrecv": False, "timeline_step": 0, "rewrite_options": None}
+    refused = {"enable_bfloat16_sendrecv": "tensors travel as they are", "timeline_step": "use RunOptions(trace_level=…)",  # noqa: RUF012
+               "rewrite_options": "use Session(disabled_passes=…)", "build_cost_model": "use RunMetadata"}
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(**{**fields, "optimizer_options": fields.get("optimizer_options") or OptimizerOptions()})
+
+
 class ConfigProto(_Options):
     """Options of a session.
 
@@ -45,16 +86,23 @@ class ConfigProto(_Options):
     raises ResourceExhaustedError. `intra_op_parallelism_threads` is the number of threads of
     one kernel, for the whole process from then on, as `set_threads`; `inter_op_parallelism_threads` is how many heavy
     segments of a step may run at the same time; 0 leaves either as it is. `operation_timeout_in_ms` is the timeout of
-    steps whose RunOptions name none. InvalidArgumentError for options that there are not.
+    steps whose RunOptions name none. `graph_options` says how graphs are rewritten. Sessions share the threads of the process,
+    and keep their state to themselves, whatever `use_per_session_threads` and `isolate_session_state` say. InvalidArgumentError
+    for options that there are not, UnimplementedError for those that are not offered.
     """
 
     defaults = {"allow_soft_placement": False, "log_device_placement": False, "device_count": None,   # noqa: RUF012
                 "gpu_options": None, "intra_op_parallelism_threads": 0, "inter_op_parallelism_threads": 0,
-                "operation_timeout_in_ms": 0, "device_memory_limit": None}
+                "operation_timeout_in_ms": 0, "device_memory_limit": None, "graph_options": None,
+                "use_per_session_threads": False, "isolate_session_state": False, "placement_period": 0,
+                "device_filters": (), "session_inter_op_thread_pool": ()}
+    refused = {"session_inter_op_thread_pool": "use inter_op_parallelism_threads",      # noqa: RUF012
+               "placement_period": "operations are placed once"}
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(**{**fields, "device_count": dict(fields.get("device_count") or {}),
-                            "gpu_options": fields.get("gpu_options") or GPUOptions()})
+                            "gpu_options": fields.get("gpu_options") or GPUOptions(),
+                            "graph_options": fields.get("graph_options") or GraphOptions()})
 
 
 class RunOptions(_Options):
@@ -62,11 +110,14 @@ class RunOptions(_Options):
     than `timeout_in_ms` raises DeadlineExceededError, where 0 stands for no limit."""
 
     NO_TRACE, SOFTWARE_TRACE, HARDWARE_TRACE, FULL_TRACE = 0, 1, 2, 3
-    defaults = {"trace_level": 0, "timeout_in_ms": 0}      # noqa: RUF012
+    defaults = {"trace_level": 0, "timeout_in_ms": 0, "inter_op_thread_pool": 0, "output_partition_graphs": False,  # noqa: RUF012
+                "debug_options": None, "report_tensor_allocations_upon_oom": False}
+    refused = {"inter_op_thread_pool": "steps share the threads of the process",      # noqa: RUF012
+               "output_partition_graphs": "see the graph view, which has every stage", "debug_options": "use tf.Print"}
 
 
 class RunMetadata(_Options):
     """Takes what a run reports: `step_stats.dev_stats`, a record for every device with its name and the operations
     (`node_stats`: names, times in microseconds, threads); None before a run."""
 
-    defaults = {"step_stats": None}      # noqa: RUF012
+    defaults = {"step_stats": None, "partition_graphs": (), "cost_graph": None}      # noqa: RUF012

@@ -11,6 +11,7 @@ import workbench.core.ops  # noqa: F401
 from workbench import errors
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Graph, Subgraph, canonical, get_default_graph, reset_default_graph
+from workbench.core.run.session import Session
 
 
 @pytest.fixture
@@ -170,3 +171,36 @@ def test_only_changes_of_what_plans_may_contain_are_counted(graph: Graph) -> Non
     z.set_shape([2])
     z.set_shape([2])
     assert graph.mutations == 1 and graph.planning() == 1
+
+
+def test_what_may_be_fed_and_fetched_and_how_elements_are_found():
+    graph = Graph()
+    with graph.as_default():
+        x = ops.constant(1.0, name="x")
+    assert graph.is_feedable(x) and graph.is_fetchable(x)
+    graph.prevent_feeding(x)
+    graph.prevent_fetching(x.op)
+    assert not (graph.is_feedable(x) or graph.is_fetchable(x) or graph.is_fetchable(x.op))
+    with Session(graph=graph) as session:
+        with pytest.raises(errors.InvalidArgumentError, match=r"feed of 'x:0': it may not be fed \(prevent_feeding\)"):
+            session.run([], {x: 2.0})
+        with pytest.raises(errors.InvalidArgumentError, match=r"fetch: 'x:0' may not be fetched \(prevent_fetching\)"):
+            session.run(x)
+    with pytest.raises(errors.InvalidArgumentError, match="'x' is an operation, which is not allowed here"):
+        graph.as_graph_element("x", allow_operation=False)
+    with pytest.raises(ValueError, match="'x' names an operation, not a tensor; write 'x:0'"):
+        graph.get_tensor_by_name("x")
+    with pytest.raises(TypeError, match="is a int, not a tensor or operation"):
+        graph.as_graph_element(3)
+
+
+def test_names_scopes_and_collections_by_their_methods():
+    graph = Graph()
+    with graph.name_scope("a"), graph.name_scope("b"):
+        assert graph.get_name_scope() == "a/b"
+    assert graph.get_name_scope() == "" and not graph.building_function
+    assert [graph.unique_name("q", mark_as_used=False), graph.unique_name("q"), graph.unique_name("q")] == ["q", "q", "q_1"]
+    graph.add_to_collections(["x", "y", "x"], 1)
+    assert graph.get_all_collection_keys() == ["x", "y"] and graph.get_collection("x") == [1]
+    graph.clear_collection("x")
+    assert graph.get_collection("x") == []

@@ -99,12 +99,12 @@ def test_a_report_is_made_without_the_journal_too(monkeypatch):
 
 @pytest.mark.parametrize("make, text", [
     (lambda: ConfigProto(device_counts={}), "ConfigProto: 'device_counts' is not an option, which are allow_soft_placement"),
-    (lambda: RunOptions(timeout=3), "RunOptions: 'timeout' is not an option, which are trace_level, timeout_in_ms; did you "
-                                    "mean timeout_in_ms?"),
+    (lambda: RunOptions(timeout=3), "RunOptions: 'timeout' is not an option, which are trace_level, timeout_in_ms, "
+                                    "inter_op_thread_pool"),
     (lambda: wb.Session(config=ConfigProto(device_count={"TPU": 1})),
      "Session: device_count asks for 1 devices of type 'TPU'; the types are CPU and GPU, and numbers are not negative"),
     (lambda: wb.Session(disabled_passes=["fuze"]), "Session: disabled_passes names 'fuze' but the passes are fold, "),
-    (lambda: setattr(ConfigProto(), "isolate_session_state", 1), "ConfigProto: 'isolate_session_state' is not an option"),
+    (lambda: setattr(ConfigProto(), "session_state", 1), "ConfigProto: 'session_state' is not an option"),
 ])
 def test_what_is_not_an_option_is_refused(make: Any, text: str):
     with pytest.raises(errors.InvalidArgumentError) as error:

@@ -44,6 +44,10 @@ class Length:
         mine, theirs = self.value, dimension(other).value
         return mine is None or theirs is None or mine == theirs
 
+    def assert_is_compatible_with(self, other: Any) -> None:
+        """ValueError when both are known and differ."""
+        self.merge_with(other)
+
     def merge_with(self, other: Any) -> Any:
         """What is known from either; ValueError when they differ."""
         if not self.is_compatible_with(other):
@@ -58,7 +62,11 @@ class Dimension(Length, int):
     """A known length: an int that also has `.value`. `Dimension(None)` is the unknown length."""
 
     def __new__(cls, value: Any) -> Any:
-        return _UNKNOWN if value is None or isinstance(value, _Unknown) else super().__new__(cls, value)
+        if value is None or isinstance(value, _Unknown):
+            return _UNKNOWN
+        if int(value) < 0:
+            raise ValueError(f"Dimension: {value} must be >= 0; use None for an unknown length")
+        return super().__new__(cls, value)
 
     @property
     def value(self) -> int:      # type: ignore[override]
@@ -79,6 +87,11 @@ class _Unknown(Length):
 
     def __hash__(self) -> int:
         return hash(None)
+
+    def _ordered(self, other: object) -> None:
+        """None, as in TensorFlow: which is larger cannot be told."""
+
+    __lt__ = __le__ = __gt__ = __ge__ = _ordered
 
     def __bool__(self) -> bool:
         return False

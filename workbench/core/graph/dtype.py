@@ -75,6 +75,26 @@ class DType:
         """The type of the real part: float32 for complex64, float64 for complex128, else the type itself."""
         return {"complex64": _BY_NAME["float32"], "complex128": _BY_NAME["float64"]}.get(self.name, self)
 
+    @property
+    def is_quantized(self) -> bool:
+        """Do its integers stand for numbers of a range? True of no type here."""
+        return False
+
+    @property
+    def is_numpy_compatible(self) -> bool:
+        """Has NumPy arrays of it? False of handles."""
+        return self.kind != "object"
+
+    @property
+    def limits(self) -> tuple[Any, Any]:
+        """(the smallest, the largest) value: (False, True) for bool; ValueError where the type has no order."""
+        return (False, True) if self.kind == "bool" else (self.min, self.max)
+
+    @property
+    def as_datatype_enum(self) -> int:
+        """Its number in TensorFlow's protocol buffers."""
+        return _NUMBERS[self.name]
+
     def is_compatible_with(self, other: Any) -> bool:
         """Is it the same type as `other` (anything `as_dtype` takes)?"""
         return other is not None and as_dtype(other) is self
@@ -148,6 +168,10 @@ _ALL = (float16, bfloat16, float32, float64, int8, int16, int32, int64, uint8, u
 _BY_NAME = {d.name: d for d in _ALL}
 _ALIASES = {"float": float32, "double": float64, "half": float16}      # TensorFlow's meaning, not NumPy's
 _BY_NUMPY = {d.numpy: d for d in _ALL if d.kind not in ("string", "object")}
+_NUMBERS = {"float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8": 6, "string": 7, "complex64": 8, "int64": 9,
+            "bool": 10, "bfloat16": 14, "uint16": 17, "complex128": 18, "float16": 19, "resource": 20, "variant": 21,
+            "uint32": 22, "uint64": 23}
+_BY_NUMBER = {number: _BY_NAME[name] for name, number in _NUMBERS.items()}
 _PYTHON: dict[Any, DType] = {float: float32, int: int32, bool: bool_, complex: complex128, str: string, bytes: string}
 
 
@@ -160,6 +184,10 @@ def as_dtype(value: Any) -> DType:
         return value
     if isinstance(value, str) and (value in _BY_NAME or value in _ALIASES):
         return _BY_NAME.get(value) or _ALIASES[value]
+    if type(value) is int and value % 100 in _BY_NUMBER:      # TensorFlow's number, or a hundred more for a reference
+        return _BY_NUMBER[value % 100]
+    if isinstance(value, str) and value.endswith("_ref"):
+        return as_dtype(value.removesuffix("_ref"))
     if isinstance(value, type) and value in _PYTHON:
         return _PYTHON[value]
     try:

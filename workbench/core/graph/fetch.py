@@ -48,17 +48,22 @@ def fetch_key(fetches: Any) -> Any:
     return fetches
 
 
-def flatten(graph: Graph, fetches: Any) -> FetchPlan:
+Wrap = Callable[[Tensor, Any], Any]
+
+
+def flatten(graph: Graph, fetches: Any, handle: Wrap = lambda tensor, value: value) -> FetchPlan:
     """Read a fetch argument: tensors give values, operations give None, structures keep their form.
+
+    `handle(tensor, name)` is given for the fetched handle of a value that stays where it is.
 
     `tensors` and `operations` are in the order of their names, each once: equal for all ways to ask for the same.
     """
     found: dict[Tensor | Operation, int] = {}
-    _flatten(graph, fetches, found)
+    _flatten(graph, fetches, found, handle)
     tensors = sorted((t for t in found if isinstance(t, Tensor)), key=lambda t: (t.op.name, t.index))
     places: dict[Tensor | Operation, int] = {t: i for i, t in enumerate(tensors)}
     operations = sorted((op for op in found if isinstance(op, Operation)), key=lambda op: op.name)
-    return FetchPlan(tensors, operations, _flatten(graph, fetches, places))
+    return FetchPlan(tensors, operations, _flatten(graph, fetches, places, handle))
 
 
 def _plain(value: Any) -> Any:
@@ -66,22 +71,22 @@ def _plain(value: Any) -> Any:
     return value[()] if type(value) is np.ndarray and not value.ndim else value
 
 
-def _flatten(graph: Graph, item: Any, places: dict[Tensor | Operation, int]) -> Callable[[Any], Any]:
+def _flatten(graph: Graph, item: Any, places: dict[Tensor | Operation, int], handle: Wrap) -> Callable[[Any], Any]:
     """The function that makes the value of `item` from those of all tensors; `places` says where each is, and takes new
     ones in."""
     if isinstance(item, IndexedSlices):
         parts = [item.values, item.indices, *([item.dense_shape] if item.dense_shape is not None else [])]
-        inner = [_flatten(graph, p, places) for p in parts]
+        inner = [_flatten(graph, p, places, handle) for p in parts]
         return lambda values: IndexedSlicesValue(*[b(values) for b in inner], *([None] * (3 - len(inner))))
     if hasattr(item, "__graph_parts__"):      # several tensors that make one value, such as a sparse tensor
         tensors_of, make = item.__graph_parts__()
-        pieces = [_flatten(graph, p, places) for p in tensors_of]
+        pieces = [_flatten(graph, p, places, handle) for p in tensors_of]
         return lambda values: make(*[b(values) for b in pieces])
     if isinstance(item, dict):
-        keyed = {k: _flatten(graph, v, places) for k, v in item.items()}
+        keyed = {k: _flatten(graph, v, places, handle) for k, v in item.items()}
         return lambda values: {k: b(values) for k, b in keyed.items()}
     if isinstance(item, (list, tuple)):
-        members = [_flatten(graph, v, places) for v in item]
+        members = [_flatten(graph, v, places, handle) for v in item]
         if hasattr(item, "_fields"):
             return lambda values: type(item)(*[b(values) for b in members])
         kind = tuple if isinstance(item, tuple) else list
@@ -89,10 +94,14 @@ def _flatten(graph: Graph, item: Any, places: dict[Tensor | Operation, int]) -> 
     if item is None:
         raise errors.InvalidArgumentError("fetch: None is not a tensor; a gradient is None where no path leads from x to "
                                           "y: leave it out")
-    element = graph.as_graph_element(item)
+    element = graph.as_graph_element(item, where="fetch")
+    if not graph.is_fetchable(element):
+        raise errors.InvalidArgumentError(f"fetch: {element.name!r} may not be fetched (prevent_fetching); leave it out")
     position = places.setdefault(element, len(places))
     if isinstance(element, Operation):
         return lambda values: None
+    if element.op.type == "get_session_handle":
+        return lambda values: handle(element, _plain(values[position]))
     if element.shape.rank in (0, None):
         return lambda values: _plain(values[position])
     return lambda values: values[position]

@@ -153,6 +153,8 @@ class Graph:
         self.seed: int | None = None
         self.finalized = False
         self.collections: dict[str, list[Any]] = {}
+        self._unfed: set[Tensor] = set()                          # see prevent_feeding
+        self._unfetched: set[Tensor | Operation] = set()          # see prevent_fetching
         self._by_name: dict[str, Operation] = {}
         self._taken: dict[str, int] = {}
         self._planned = 0                 # operations with a smaller id may be in plans with the present `mutations`
@@ -176,7 +178,9 @@ class Graph:
 
     def tensor(self, name: str) -> Tensor:
         """The tensor called `name`, "operation:output"; NotFoundError when there is none."""
-        base, _, index = name.partition(":")
+        base, colon, index = name.partition(":")
+        if not colon:
+            raise errors.InvalidArgumentError(f"graph: {name!r} names an operation, not a tensor; write '{name}:0'")
         op = self.operation(base)
         if not index.isdigit() or int(index) >= len(op.outputs):
             raise errors.NotFoundError(f"graph: no tensor {name!r}; {base!r} has {len(op.outputs)} outputs, "
@@ -199,19 +203,46 @@ class Graph:
     get_operation_by_name = operation
     get_tensor_by_name = tensor
 
-    def as_graph_element(self, element: Any, where: str = "fetch") -> Tensor | Operation:
-        """A tensor or operation of this graph from itself or its name; errors name the graph mistake."""
+    def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True,
+                         where: str = "fetch") -> Tensor | Operation:
+        """A tensor or operation of this graph from itself or its name; errors name the graph mistake, or the kind that is not
+        allowed."""
+        found = self._element(obj, where)
+        if not (allow_tensor if isinstance(found, Tensor) else allow_operation):
+            kind = "a tensor" if isinstance(found, Tensor) else "an operation"
+            raise errors.InvalidArgumentError(f"{where}: {found.name!r} is {kind}, which is not allowed here; pass the other "
+                                              "kind")
+        return found
+
+    def _element(self, element: Any, where: str) -> Tensor | Operation:
         if isinstance(element, str):
             return self.tensor(element) if ":" in element else self.operation(element)
         if hasattr(element, "__graph_element__"):
             element = element.__graph_element__()
         if not isinstance(element, (Tensor, Operation)):
-            raise errors.InvalidArgumentError(f"{where}: {element!r} is a {type(element).__name__}, not a tensor or "
-                                              "operation; pass one, or a name")
+            raise errors.DtypeError(f"{where}: {element!r} is a {type(element).__name__}, not a tensor or operation; pass one, "
+                                    "or a name")
         if element.graph is not self:
             raise errors.InvalidArgumentError(f"{where}: {element.name} belongs to another graph; build it in this "
                                               "session's graph (with graph.as_default()) or use that graph's session")
         return element
+
+    # what a step may be given and asked for
+    def prevent_feeding(self, tensor: Tensor) -> None:
+        """From now on no step may be fed a value of `tensor`."""
+        self._unfed.add(tensor)
+
+    def is_feedable(self, tensor: Tensor) -> bool:
+        """May a step be fed a value of `tensor`?"""
+        return tensor not in self._unfed
+
+    def prevent_fetching(self, op: Operation | Tensor) -> None:
+        """From now on no step may ask for an operation, nor for its tensors."""
+        self._unfetched.update([op, *getattr(op, "outputs", ())])
+
+    def is_fetchable(self, tensor_or_op: Tensor | Operation) -> bool:
+        """May a step ask for it?"""
+        return tensor_or_op not in self._unfetched
 
     # building
     def create(self, type: str | OpDef, inputs: Sequence[Tensor] = (), attrs: Mapping[str, Any] | None = None,
@@ -231,8 +262,11 @@ class Graph:
         where = source or caller()
         with self._lock:
             inputs = tuple(self.capture(tensor) for tensor in inputs)
+            attrs = dict(attrs or {})
+            if self._scopes.container and "container" in definition.attrs:
+                attrs["container"] = attrs.get("container") or self._scopes.container
             full = self._full_name(name or definition.name)
-            op = Operation(self, definition, full, inputs, dict(attrs or {}), (), "", frozenset(), where)
+            op = Operation(self, definition, full, inputs, attrs, (), "", frozenset(), where)
             op.outputs = self.infer(op)
             op.control_inputs = self._controls(op, control)
             op.device = self._device(op) if device is None else device
@@ -344,15 +378,22 @@ class Graph:
         return request
 
     # names
-    def unique_name(self, name: str) -> str:
-        """`name`, or `name_1`, `name_2` … when taken (names differ also by more than case)."""
+    def unique_name(self, name: str, mark_as_used: bool = True) -> str:
+        """`name`, or `name_1`, `name_2` … when taken (names differ also by more than case); taken from now on if marked."""
+        with self._lock:
+            before = None if mark_as_used else dict(self._taken)
+            found = self._unique(name)
+            self._taken = self._taken if before is None else before
+        return found
+
+    def _unique(self, name: str) -> str:
         key = name.lower()
         count = self._taken.get(key, 0)
         self._taken[key] = count + 1
         if count == 0:
             return name
         candidate = f"{name}_{count}"
-        return self.unique_name(candidate) if candidate.lower() in self._taken else self._claim(candidate)
+        return self._unique(candidate) if candidate.lower() in self._taken else self._claim(candidate)
 
     def _claim(self, name: str) -> str:
         self._taken[name.lower()] = 1
@@ -366,13 +407,21 @@ class Graph:
             return exact
         if not _NAME.match(name):
             raise errors.InvalidArgumentError(f"graph: {name!r} is no operation name; use letters, digits, _ . - /")
-        return self.unique_name(self._scopes.name + name)
+        return self._unique(self._scopes.name + name)
 
     # scopes
     @property
     def scope(self) -> str:
         """The current name scope, "" or ending in "/"."""
         return self._scopes.name
+
+    def get_name_scope(self) -> str:
+        """The current name scope without a "/" at its end."""
+        return self._scopes.name.removesuffix("/")
+
+    def container(self, container_name: str) -> Scope:
+        """Variables, queues and other state made below belong to this part of a task's state; Session.reset forgets parts."""
+        return Scope(self._scopes, "container", container_name, container_name)
 
     def name_scope(self, name: str | None) -> Scope:
         """Names below carry `name/`; "" or None goes to the root, a name ending in "/" re-enters that scope."""
@@ -447,6 +496,24 @@ class Graph:
         """The collection `name` itself, made when there is none."""
         return self.collections.setdefault(name, [])
 
+    def add_to_collections(self, names: Sequence[str] | str, value: Any) -> None:
+        """Append `value` to each of the collections, once."""
+        for name in dict.fromkeys([names] if isinstance(names, str) else names):
+            self.add_to_collection(name, value)
+
+    def get_all_collection_keys(self) -> list[str]:
+        """The names of the collections there are."""
+        return list(self.collections)
+
+    def clear_collection(self, name: str) -> None:
+        """Empty a collection; fine when there is none."""
+        self.collections.pop(name, None)
+
+    @property
+    def building_function(self) -> bool:
+        """Is it the body of a function, a branch or a loop?"""
+        return False
+
     def finalize(self) -> None:
         """From now on additions raise FailedPreconditionError."""
         self.finalized = True
@@ -468,9 +535,13 @@ class Subgraph(Graph):
         self.results: list[Tensor] = []
         self.waits: dict[Operation, None] = {}
         self.seed, self.collections = outer.seed, outer.collections
-        self._scopes.overrides = outer._scopes.overrides
+        self._scopes.overrides, self._scopes.container = outer._scopes.overrides, outer._scopes.container
         self._arguments: dict[Tensor, Tensor] = {}      # the first `_count` of `_numbered`, which was `captures`
         self._numbered, self._count = self.captures, 0
+
+    @property
+    def building_function(self) -> bool:
+        return True
 
     def argument(self, dtype: DType, shape: Shape, name: str = "argument") -> Tensor:
         tensor = self.create("argument", (), {"dtype": dtype, "shape": shape}, name).outputs[0]

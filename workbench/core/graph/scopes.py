@@ -1,4 +1,4 @@
-"""What holds for operations built inside a `with`: name scope, device requests, control inputs, colocation; per thread."""
+"""What holds for operations built inside a `with`: name scope, device requests, control inputs, container; per thread."""
 from __future__ import annotations
 
 import threading
@@ -17,6 +17,7 @@ class Scopes(threading.local):
         self.colocation: frozenset[str] = frozenset()   # names of operations
         self.derived = False                            # are they gradients of others?
         self.overrides: dict[str, str] | None = None    # type of operation -> registered gradient to use instead of its own
+        self.container = ""                             # the part of a task's state in which operations keep theirs
 
 
 class Scope:

@@ -29,10 +29,9 @@ def _labels(indices, values, batch, classes, lengths, repeated, collapse, longer
         if collapse and given.size:
             given = given[np.concatenate([[True], given[1:] != given[:-1]])]
         needed = len(given) + int((given[1:] == given[:-1]).sum() if repeated else 0)
-        if needed > lengths[row]:
-            if not longer:
-                raise errors.InvalidArgumentError(f"ctc_loss: sequence {row} has {int(lengths[row])} steps but its labels need "
-                                                  f"{needed}; shorten them, or pass ignore_longer_outputs_than_inputs=True")
+        if needed > lengths[row] and not longer:
+            raise errors.InvalidArgumentError(f"ctc_loss: sequence {row} has {int(lengths[row])} steps but its labels need "
+                                              f"{needed}; shorten them, or pass ignore_longer_outputs_than_inputs=True")
         found.append(given if len(given) <= lengths[row] else None)
     return found
 

@@ -380,6 +380,8 @@ def run_error(plan: Plan, error: BaseException, segment: PlanSegment | None = No
         made = errors.ResourceExhaustedError(f"{op.type}: {error}; make the tensor smaller{place}")
     else:
         made = errors.InvalidArgumentError(f"{op.type}: {error}; check the values that reach it{place}")
+    if isinstance(made, errors.Error):
+        made.op = op
     made.__cause__ = error
     return made
 

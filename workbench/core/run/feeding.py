@@ -49,7 +49,7 @@ def check_feed(tensor: Tensor, value: Any) -> None:
 
 def feed_tensor(graph: Graph, key: Any) -> Tensor:
     """The tensor that a key of a feed names."""
-    element = graph.as_graph_element(key, "feed")
+    element = graph.as_graph_element(key, where="feed")
     if isinstance(element, Operation):
         raise errors.InvalidArgumentError(f"feed: {element.name!r} is an operation; feed one of its tensors, such "
                                           f"as '{element.name}:0'")

@@ -5,27 +5,30 @@ import itertools
 import logging
 import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from workbench import errors
 from workbench.core import trace
 from workbench.core.compile.place import Policy
-from workbench.core.device.interface import device_types, type_of
+from workbench.core.device.interface import type_of
 from workbench.core.graph import graph as graphs
 from workbench.core.graph.fetch import fetch_key, flatten
 from workbench.core.graph.graph import Graph, Tensor
 from workbench.core.graph.shape import Shape
 from workbench.core.kernels.options import KernelOptions
-from workbench.core.kernels.threads import set_threads
 from workbench.core.passes.lower import must_lower
 from workbench.core.run.explain import Explanation, explained
 from workbench.core.run.feeding import check_feed, feed_arrays, feed_tensor, read_feeds
 from workbench.core.run.gate import gate
+from workbench.core.run.handles import TensorHandle
 from workbench.core.run.local import Backend, Doubtful, LocalBackend
 from workbench.core.run.metadata import StepRecorder
+from workbench.core.run.partial import PartialSteps
 from workbench.core.run.plans import Definition, Executable, Family, Form, Plans
 from workbench.core.run.prepare import Preparation, check_passes
+from workbench.core.run.target import backend_of, passes_off, tasks_of
 from workbench.core.run.where import operation_of
 from workbench.core.trace import Span
 from workbench.settings import settings
@@ -39,6 +42,7 @@ _SHORTEST = 0.0005        # seconds between recorded steps: very short steps are
 _OP_PERIOD = 0.5          # seconds between steps that are timed operation by operation
 
 _log = logging.getLogger("workbench")
+_open: weakref.WeakSet[Session] = weakref.WeakSet()
 
 
 class Session:
@@ -60,9 +64,9 @@ class Session:
                  kernels: KernelOptions | None = None) -> None:
         self.graph = graph or graphs.get_default_graph()
         self.name = f"session_{next(self._numbers)}"
-        disabled = check_passes(disabled_passes)
+        disabled = check_passes([*disabled_passes, *passes_off(config)])
         self._timeout = (getattr(config, "operation_timeout_in_ms", 0) or 0) / 1000.0 or None
-        self._backend: Backend = _backend(target, config, devices)
+        self._backend: Backend = backend_of(target, config, devices)
         # NOTE: a loop compiled in place computes on one device, and its condition has to be the host's
         lower_all = lower_all or any(type_of(d) != "CPU" for d in self._backend.devices)
         policy = Policy(bool(getattr(config, "allow_soft_placement", False)),
@@ -72,10 +76,12 @@ class Session:
         self._plans = Plans(settings.plan_bytes)
         self._forms: dict[Any, Form] = {}
         self._steps, self._executables = itertools.count(), itertools.count()
-        self._closed = False
+        self._closed, self._target = False, target or None
         self._last_span = self._last_op = self._last_status = 0.0
         self._entered: list[Any] = []
-        trace.journal.set_status(state="ready", session=self.name, tasks=_tasks(self._backend.devices))
+        self._partial = PartialSteps(self.graph)
+        _open.add(self)
+        trace.journal.set_status(state="ready", session=self.name, tasks=tasks_of(self._backend.devices))
 
     # running
     def run(self, fetches: Any, feed_dict: Mapping[Any, Any] | None = None, options: Any = None,
@@ -125,6 +131,16 @@ class Session:
             found = form.ready.get(shapes) or self._find(form, feeds, values, shapes)
             return self._step(form, found, values, False, self._timeout)
         return call
+
+    def partial_run_setup(self, fetches: Any, feeds: Sequence[Any] = ()) -> str:
+        """The handle of one step that partial_run computes in several calls, each with more of `feeds`; `fetches` are all that
+        will be asked for, each once."""
+        return self._partial.begin(fetches, feeds)
+
+    def partial_run(self, handle: str, fetches: Any, feed_dict: Mapping[Any, Any] | None = None) -> Any:
+        """The values of `fetches` in the step of `handle`, given these feeds and those before. Every operation runs once, as
+        soon as its feeds are known. InvalidArgumentError for what the setup did not name, or a feed that is missing."""
+        return self._partial.go_on(handle, fetches, feed_dict or {}, self.run)
 
     def _step_with(self, form: Form, found: Executable, values: Sequence[Any], options: Any, metadata: Any) -> Any:
         """A step with options of its own."""
@@ -211,8 +227,10 @@ class Session:
             if tensors.count(tensor) > 1:
                 raise errors.InvalidArgumentError(f"feed of {tensor.name!r}: it is fed {tensors.count(tensor)} times, as "
                                                   "tensor and by name; feed it once")
-            self.graph.as_graph_element(tensor, "feed")
-        plan = flatten(self.graph, fetches)
+            self.graph.as_graph_element(tensor, where="feed")
+            if not self.graph.is_feedable(tensor):
+                raise errors.InvalidArgumentError(f"feed of {tensor.name!r}: it may not be fed (prevent_feeding); leave it out")
+        plan = flatten(self.graph, fetches, self._handle)
         order = sorted(range(len(tensors)), key=lambda i: tensors[i].name)
         definition = Definition(tuple(plan.tensors), tuple(plan.operations), tuple(tensors[i] for i in order),
                                 self.graph.planning())
@@ -222,6 +240,9 @@ class Session:
         self._plans.watch(form)
         self._forms[key] = form
         return form
+
+    def _handle(self, tensor: Tensor, name: bytes) -> TensorHandle:
+        return TensorHandle(self, name.decode(), tensor.op.inputs[0].dtype)
 
     def _find(self, form: Form, tensors: Sequence[Tensor], values: Sequence[Any], shapes: Any) -> Executable:
         """What runs `form` for these shapes: a plan of their own, or the one that leaves shapes open."""
@@ -261,6 +282,15 @@ class Session:
             raise
 
     # life
+    @staticmethod
+    def reset(target: Any = None, containers: Sequence[str] | None = None) -> None:
+        """Forget what is in these containers (None: what is in none) of all open sessions of `target`, and close them. Who
+        waits on a queue there gets CancelledError."""
+        for session in [s for s in list(_open) if not s._closed and s._target is (target or None)]:
+            if isinstance(session._backend, LocalBackend):
+                session._backend.container.clear(list(containers) if containers else [""])
+            session.close()
+
     def list_devices(self) -> list[str]:
         """Full names of the devices that operations may be placed on."""
         return list(self._backend.devices)
@@ -344,29 +374,3 @@ class _Default:
         graphs.pop_session(self._session)
         if self._graph is not None:
             self._graph.__exit__(*details)
-
-
-def _backend(target: Any, config: Any, devices: int) -> Backend:
-    counts = getattr(config, "device_count", None) or {}
-    for kind, count in counts.items():
-        known = ["CPU", "GPU", *(k for k in device_types if k not in ("CPU", "GPU"))]
-        if kind not in known or int(count) < 0:
-            raise errors.InvalidArgumentError(f"Session: device_count asks for {count} devices of type {kind!r}; the types are "
-                                              f"{' and '.join(known)}, and numbers are not negative")
-    threads = getattr(config, "intra_op_parallelism_threads", 0)
-    together = getattr(config, "inter_op_parallelism_threads", 0)
-    if target is None or target == "":
-        if threads:
-            set_threads(threads)
-        return LocalBackend({"CPU": devices, **counts}, limits=getattr(config, "device_memory_limit", None), together=together)
-    made = getattr(target, "backend", None)
-    if made is None:
-        raise errors.InvalidArgumentError(f"Session: target {target!r} is not a cluster; pass wb.Cluster(…) or nothing")
-    if threads or together or "CPU" in counts:
-        raise errors.UnimplementedError(f"Session: config sets threads or devices ({config!r}) but the tasks of a cluster have "
-                                        "their own; set WB_THREADS where the workers start, and leave these out")
-    return made()      # type: ignore[no-any-return]
-
-
-def _tasks(devices: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(d.partition("/device:")[0] for d in devices))

@@ -329,6 +329,15 @@ class Container:
             self.cleared += 1
         _close(items)
 
+    def drop(self, name: str, kind: type[Any]) -> bool:
+        """Forget one resource; was it there?"""
+        with self._lock:
+            found = isinstance(self._items.get(name), kind)
+            if found:
+                del self._items[name]
+                self._parts[""].discard(name)
+        return found
+
     def close(self) -> None:
         """Forget everything for good; blocked queues are closed so that nobody waits for ever."""
         with self._lock:

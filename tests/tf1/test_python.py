@@ -1,0 +1,70 @@
+"""The inner modules of TensorFlow that programs of the time imported from."""
+from __future__ import annotations
+
+import json
+
+import pytest
+
+import workbench.tf1 as tf
+from workbench.tf1.python.client import device_lib, timeline
+from workbench.tf1.python.framework import constant_op, dtypes, function, ops, tensor_shape, tensor_util
+from workbench.tf1.python.ops import array_ops, control_flow_ops, data_flow_ops, math_ops, nn_ops, rnn_cell, variable_scope
+from workbench.tf1.python.platform import flags, gfile, googletest, tf_logging
+from workbench.tf1.python.training import moving_averages, saver
+from workbench.tf1.python.util import nest
+
+
+@pytest.fixture(autouse=True)
+def fresh():
+    with tf.Graph().as_default():
+        yield
+
+
+def test_modules_offer_the_names_of_tf():
+    assert (array_ops.reshape, math_ops.matmul, nn_ops.relu) == (tf.reshape, tf.matmul, tf.nn.relu)
+    assert (variable_scope.get_variable, control_flow_ops.cond, data_flow_ops.FIFOQueue) == (
+        tf.get_variable, tf.cond, tf.FIFOQueue)
+    assert (ops.Graph, constant_op.constant, dtypes.float32, saver.Saver) == (
+        tf.Graph, tf.constant, tf.float32, tf.train.Saver)
+    assert (rnn_cell.LSTMCell, flags.FLAGS, gfile.Open, tf_logging.info, googletest.main) == (
+        tf.nn.rnn_cell.LSTMCell, tf.app.flags.FLAGS, tf.gfile.Open, tf.logging.info, tf.test.main)
+    assert nest.flatten([1, (2, 3)]) == [1, 2, 3]
+    assert tensor_shape.unknown_shape(2).as_list() == [None, None] and tensor_shape.as_shape([3]) == [3]
+    assert tensor_util.constant_value(tf.constant(3) + 1) == 4 and tensor_util.constant_value(tf.placeholder("int32")) is None
+    assert device_lib.list_local_devices()[0].device_type == "CPU"
+
+
+def test_a_trace_by_timeline():
+    metadata = tf.RunMetadata()
+    with tf.Session() as session:
+        session.run(tf.matmul(tf.placeholder_with_default([[1.0]], [1, 1]), [[2.0]], name="product"),
+                    options=tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE), run_metadata=metadata)
+    text = timeline.Timeline(step_stats=metadata.step_stats).generate_chrome_trace_format()
+    assert "product" in {event["args"]["name"] for event in json.loads(text)["traceEvents"]}
+
+
+def test_functions_handles_and_containers_by_tensorflows_names():
+    @function.Defun(tf.float32)
+    def square(x):
+        return x * x
+
+    with tf.container("there"), tf.Session() as session:
+        assert tf.Variable(1.0).op.get_attr("container") == "there"
+        kept = session.run(tf.get_session_handle(square(tf.constant(3.0))))
+        assert kept.eval() == 9
+        holder, delete = tf.delete_session_tensor(kept.handle)
+        session.run(delete, feed_dict={holder: kept.handle})
+
+
+def test_moving_averages_with_and_without_the_start_at_zero():
+    plain, fresh = tf.Variable(0.0, name="plain"), tf.Variable(0.0, name="fresh")
+    value = tf.placeholder(tf.float32, [])
+    steps = [moving_averages.assign_moving_average(plain, value, 0.9, zero_debias=False),
+             moving_averages.assign_moving_average(fresh, value, 0.9)]
+    weighted = moving_averages.weighted_moving_average(value, 0.5, tf.constant(2.0))
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        assert session.run(steps, {value: 2.0}) == pytest.approx([0.2, 2.0])
+        assert session.run(steps, {value: 4.0}) == pytest.approx([0.58, (0.9 * 2 + 4) / 1.9])
+        assert session.run(weighted, {value: 3.0}) == pytest.approx(3.0)
+    assert [v.op.name for v in tf.global_variables()[2:4]] == ["fresh/biased", "fresh/local_step"]

@@ -1,0 +1,49 @@
+"""What a session runs on: the devices that its target and its options ask for."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from workbench import errors
+from workbench.core.device.interface import device_types
+from workbench.core.kernels.threads import set_threads
+from workbench.core.run.local import Backend, LocalBackend
+
+__all__ = ["backend_of", "passes_off", "tasks_of"]
+
+
+def backend_of(target: Any, config: Any, devices: int) -> Backend:
+    """This process, with `devices` CPUs or what `config` counts, or what the target has; InvalidArgumentError for another."""
+    counts = getattr(config, "device_count", None) or {}
+    for kind, count in counts.items():
+        known = ["CPU", "GPU", *(k for k in device_types if k not in ("CPU", "GPU"))]
+        if kind not in known or int(count) < 0:
+            raise errors.InvalidArgumentError(f"Session: device_count asks for {count} devices of type {kind!r}; the types are "
+                                              f"{' and '.join(known)}, and numbers are not negative")
+    threads = getattr(config, "intra_op_parallelism_threads", 0)
+    together = getattr(config, "inter_op_parallelism_threads", 0)
+    if target is None or target == "":
+        if threads:
+            set_threads(threads)
+        return LocalBackend({"CPU": devices, **counts}, limits=getattr(config, "device_memory_limit", None), together=together)
+    made = getattr(target, "backend", None)
+    if made is None:
+        raise errors.InvalidArgumentError(f"Session: target {target!r} is not a cluster; pass wb.Cluster(…) or nothing")
+    if threads or together or "CPU" in counts:
+        raise errors.UnimplementedError(f"Session: config sets threads or devices ({config!r}) but the tasks of a cluster have "
+                                        "their own; set WB_THREADS where the workers start, and leave these out")
+    return made()      # type: ignore[no-any-return]
+
+
+def passes_off(config: Any) -> list[str]:
+    """The rewrites that `config` leaves out: with optimization level L0 those that are not asked for one by one."""
+    options = getattr(getattr(config, "graph_options", None), "optimizer_options", None)
+    if options is None or options.opt_level != options.L0:
+        return []
+    wanted = {"cse": options.do_common_subexpression_elimination, "fold": options.do_constant_folding}
+    return [name for name, on in wanted.items() if not on]
+
+
+def tasks_of(devices: Sequence[str]) -> tuple[str, ...]:
+    """The tasks that have the devices, each once."""
+    return tuple(dict.fromkeys(d.partition("/device:")[0] for d in devices))

@@ -1,0 +1,15 @@
+"""`tensorflow.python.training`: each module offers the names of `tf.train`."""
+from __future__ import annotations
+
+import workbench.tf1 as tf
+from workbench.tf1.missing import Namespace
+from workbench.train import averages as _averages
+
+_ALL = {name: value for name, value in vars(tf.train).items() if not name.startswith("_")}
+
+adagrad = adam = basic_session_run_hooks = coordinator = ftrl = gradient_descent = input = learning_rate_decay = momentum = \
+    monitored_session = optimizer = queue_runner = queue_runner_impl = rmsprop = saver = session_manager = session_run_hook = \
+    supervisor = sync_replicas_optimizer = training = training_ops = training_util = Namespace(**_ALL)
+moving_averages = Namespace(ExponentialMovingAverage=_averages.ExponentialMovingAverage,
+                            assign_moving_average=_averages.assign_moving_average,
+                            weighted_moving_average=_averages.weighted_moving_average)

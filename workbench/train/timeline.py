@@ -1,0 +1,57 @@
+"""Timeline: the records of one step as a trace that Chrome's tracing view and Perfetto show."""
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from workbench import errors
+
+__all__ = ["Timeline"]
+
+
+class Timeline:
+    """`step_stats` of a RunMetadata as Chrome's trace events: a process for each device, a row for each thread."""
+
+    def __init__(self, step_stats: Any, graph: Any = None) -> None:
+        if not hasattr(step_stats, "dev_stats"):
+            raise errors.InvalidArgumentError(f"Timeline: step_stats is {step_stats!r}; pass RunMetadata.step_stats after a "
+                                              "run with RunOptions(trace_level=RunOptions.FULL_TRACE)")
+        self._stats, self._graph = step_stats, graph
+
+    def generate_chrome_trace_format(self, show_dataflow: bool = True, show_memory: bool = False) -> str:
+        """The trace as JSON; with `show_dataflow` arrows from what makes a tensor to what reads it, where the graph is known.
+        UnimplementedError for `show_memory`: the report shows memory."""
+        if show_memory:
+            raise errors.UnimplementedError("Timeline: show_memory=True is not offered; the report shows memory")
+        events: list[dict[str, Any]] = []
+        made: dict[str, dict[str, Any]] = {}
+        for number, device in enumerate(self._stats.dev_stats):
+            events.append({"name": "process_name", "ph": "M", "pid": number, "args": {"name": device.device}})
+            threads = {t: i for i, t in enumerate(dict.fromkeys(node.thread_id for node in device.node_stats))}
+            for node in device.node_stats:
+                made[node.node_name] = event = self._event(node, number, threads[node.thread_id])
+                events.append(event)
+        if show_dataflow and self._graph is not None:
+            events += self._arrows(made)
+        return json.dumps({"traceEvents": events}, indent=4)
+
+    def _event(self, node: Any, device: int, row: int) -> dict[str, Any]:
+        inputs = self._inputs(node.node_name)
+        return {"ph": "X", "cat": "Op", "name": node.timeline_label, "pid": device, "tid": row, "ts": node.all_start_micros,
+                "dur": max(1, node.all_end_rel_micros), "args": {
+                    "name": node.node_name, "op": node.timeline_label, **{f"input{i}": n for i, n in enumerate(inputs)}}}
+
+    def _inputs(self, name: str) -> list[str]:
+        known = self._graph is not None and self._graph.has(name)
+        return [t.op.name for t in self._graph.operation(name).inputs] if known else []
+
+    def _arrows(self, made: dict[str, dict[str, Any]]) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = []
+        for name, event in made.items():
+            for source in self._inputs(name):
+                if source in made:
+                    for phase, end, when in (("s", made[source], made[source]["ts"] + made[source]["dur"]),
+                                             ("t", event, event["ts"])):
+                        found.append({"ph": phase, "cat": "DataFlow", "name": source, "id": len(found) // 2, "pid": end["pid"],
+                                      "tid": end["tid"], "ts": when})
+        return found
