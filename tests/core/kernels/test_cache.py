@@ -14,6 +14,8 @@ from tests.interrupts import every_interrupt
 from workbench.core.kernels import cache as module
 from workbench.core.kernels.cache import ABANDONED, Cache, default_folder, packed, unpacked
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture
 def cache(tmp_path: Path) -> Cache:

@@ -126,6 +126,7 @@ def trained(kernels: KernelOptions) -> list[Any]:
     return found
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("stage", ["compile", "link"])
 def test_machine_code_that_cannot_be_made_costs_time_only(stage: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
                                                           caplog: pytest.LogCaptureFixture) -> None:

@@ -127,6 +127,7 @@ print(tasks() - before)
 """
 
 
+@pytest.mark.once
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts the threads that Linux lists")
 @pytest.mark.parametrize("width, more", [(10, 0), (2048, 2)])
 def test_a_small_step_wakes_no_thread_and_a_large_one_does(width: int, more: int) -> None:
@@ -153,6 +154,7 @@ def prepared(cpuinfo: Path, **environment: str) -> str:
                           capture_output=True, timeout=60).stdout.strip()
 
 
+@pytest.mark.once
 def test_the_blas_core_type_is_set_only_where_it_helps(tmp_path: Path) -> None:
     modern, old = tmp_path / "modern", tmp_path / "old"
     modern.write_text(AVX512)
@@ -172,6 +174,7 @@ def test_too_late_once_numpy_is_imported(tmp_path: Path, monkeypatch: pytest.Mon
     assert "OPENBLAS_CORETYPE" not in os.environ
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("asked", [None, "10"])
 def test_blas_threads_stop_looking_for_work_soon(asked: str | None) -> None:
     """By default a thread of OpenBLAS takes a core for 30 ms after each product; what the user asks for holds."""

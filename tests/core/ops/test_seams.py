@@ -39,7 +39,7 @@ def _served(row: Case) -> bool:
 
 def rows(cases: Sequence[Case]) -> Any:
     return pytest.mark.parametrize("row", [
-        pytest.param(row, id=str(row), marks=() if _served(row) else pytest.mark.unserved) for row in cases])
+        pytest.param(row, id=str(row), marks=() if _served(row) else pytest.mark.once) for row in cases])
 
 
 STAY_SMALL = ("volumes", "3d", "matrix_solve_ls")
@@ -214,7 +214,7 @@ def test_through_a_session(row: Case) -> None:
                 check(session, after, feeds, wanted)
 
 
-@pytest.mark.unserved      # what a step learns of shapes is no matter of libraries
+@pytest.mark.once      # what a step learns of shapes is no matter of libraries
 @rows([c for c in CASES if c.unknown and c.inputs])
 def test_through_a_session_with_dimensions_known_only_at_run_time(row: Case) -> None:
     with Graph().as_default(), Session() as session:
@@ -308,7 +308,7 @@ def raw(op: Operation, values: Sequence[Array]) -> list[Any]:
     return list(result) if isinstance(result, (tuple, list)) else [result]
 
 
-@pytest.mark.unserved
+@pytest.mark.once
 @rows(CASES)
 def test_raw_results_of_reference_kernels(row: Case) -> None:
     """Kernels of libraries take addresses: dtype, shape and order are as the graph says, before anybody tidies up."""
