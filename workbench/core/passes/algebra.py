@@ -10,7 +10,7 @@ from workbench.core.graph.program import Program
 from workbench.core.graph.shape import Shape, broadcast
 from workbench.core.passes.rewrite import Rewrite, rewrite
 
-__all__ = ["algebra"]
+__all__ = ["Constants", "algebra"]
 
 _PASS_THROUGH = frozenset({"identity", "stop_gradient", "placeholder_with_default"})
 _NEUTRAL = {"add": (0, (0, 1)), "subtract": (0, (1,)), "multiply": (1, (0, 1)), "divide": (1, (1,)),
@@ -20,7 +20,7 @@ _NEUTRAL = {"add": (0, (0, 1)), "subtract": (0, (1,)), "multiply": (1, (0, 1)), 
 def algebra(program: Program) -> Program:
     """Replace `x + 0`, `x * 1`, `x / 1`, `--x`, `identity(x)` and one-term sums by x (same shape and dtype only)."""
     roots = {t.op for t in program.fetches} | set(program.targets)
-    constants = _Constants()
+    constants = Constants()
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
         if op.control_inputs or len(op.outputs) != 1:
@@ -33,7 +33,7 @@ def algebra(program: Program) -> Program:
     return rewrite(program, visit)
 
 
-class _Constants:
+class Constants:
     """Which constants have one value in all their elements; each is looked at once, however many read it."""
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ def _replaces(kept: Tensor, op: Operation) -> bool:
 
 
 def _without_broadcasts(op: Operation, inputs: list[Tensor], state: Rewrite,
-                        constants: _Constants) -> list[Tensor] | None:
+                        constants: Constants) -> list[Tensor] | None:
     """Elementwise operations broadcast by themselves: read the narrow tensor when the result keeps its shape."""
     if op.definition.elementwise is None or not op.outputs[0].shape.known:
         return None
@@ -92,7 +92,7 @@ def _scalar(tensor: Tensor, op: Operation, state: Rewrite) -> Tensor:
     return state.create("constant", (), attrs, f"{tensor.op.name}_scalar", op).outputs[0]
 
 
-def _simplified(op: Operation, inputs: list[Tensor], constants: _Constants) -> Tensor | None:
+def _simplified(op: Operation, inputs: list[Tensor], constants: Constants) -> Tensor | None:
     if op.type in _PASS_THROUGH or (op.type == "add_n" and len(inputs) == 1):
         return inputs[0]
     if op.type == "reduce_to" and inputs[0].shape.known and inputs[0].shape == op.outputs[0].shape:

@@ -12,6 +12,7 @@ from workbench.core.passes.epilogue import epilogue
 from workbench.core.passes.fold import fold
 from workbench.core.passes.fuse import fuse
 from workbench.core.passes.join import join
+from workbench.core.passes.stable import stable
 from workbench.settings import settings
 
 __all__ = ["DEVICE_PASSES", "PASSES", "run_passes"]
@@ -20,6 +21,7 @@ Pass = Callable[[Program], Program]
 
 PASSES: tuple[tuple[str, Pass, str], ...] = (
     ("fold", fold, "Constants are computed once, now, instead of in every step."),
+    ("stable", stable, "Formulas that overflow or cancel, such as log(softmax(x)), become functions that do neither."),
     ("algebra", algebra, "Operations that change nothing (x + 0, identity) are removed."),
     ("cse", cse, "Equal computations are done once and shared."),
 )
