@@ -12,14 +12,16 @@ from workbench.core.passes.epilogue import epilogue
 from workbench.core.passes.fold import fold
 from workbench.core.passes.fuse import fuse
 from workbench.core.passes.join import join
+from workbench.core.passes.precision import SENTENCE, precision
 from workbench.core.passes.stable import stable
 from workbench.settings import settings
 
-__all__ = ["DEVICE_PASSES", "PASSES", "run_passes"]
+__all__ = ["DEVICE_PASSES", "PASSES", "Passes", "passes_with", "run_passes"]
 
 Pass = Callable[[Program], Program]
+Passes = tuple[tuple[str, Pass, str], ...]
 
-PASSES: tuple[tuple[str, Pass, str], ...] = (
+PASSES: Passes = (
     ("fold", fold, "Constants are computed once, now, instead of in every step."),
     ("stable", stable, "Formulas that overflow or cancel, such as log(softmax(x)), become functions that do neither."),
     ("algebra", algebra, "Operations that change nothing (x + 0, identity) are removed."),
@@ -27,7 +29,7 @@ PASSES: tuple[tuple[str, Pass, str], ...] = (
 )
 
 
-DEVICE_PASSES: tuple[tuple[str, Pass, str], ...] = (
+DEVICE_PASSES: Passes = (
     ("join", join, "Sums of products over rows become one product over all rows."),
     ("epilogue", epilogue, "Bias, ReLU and weight updates are folded into the products they follow."),
     ("fuse", fuse, "Elementwise chains become one kernel that passes over memory once."),
@@ -35,9 +37,14 @@ DEVICE_PASSES: tuple[tuple[str, Pass, str], ...] = (
 """Run on each device's graph after partition, so that no kernel spans devices."""
 
 
+def passes_with(short: str | None = None) -> Passes:
+    """PASSES, and where a type of 16 bits is named, the pass that computes products in it, before equal casts are shared."""
+    return PASSES if short is None else (*PASSES[:2], ("precision", precision(short), SENTENCE), *PASSES[2:])
+
+
 def run_passes(program: Program, disabled: Iterable[str] = (),
                record: Callable[[str, str, Program], None] | None = None,
-               stages: tuple[tuple[str, Pass, str], ...] = PASSES) -> Program:
+               stages: Passes = PASSES) -> Program:
     """All enabled passes in order, first in the bodies of branches and loops; `record(name, sentence, program)` sees
     the graph after each."""
     off = frozenset(disabled)

@@ -109,7 +109,7 @@ def _difference(place: _Place) -> Tensor | None:
 def _sum(place: _Place) -> Tensor | None:
     """exp(x) + -1"""
     term = place.beside(-1, place.inputs)
-    found = term is not None and _made(term, "exp")
+    found = None if term is None else _made(term, "exp")
     return place.last("expm1", *found) if found else None
 
 

@@ -22,7 +22,7 @@ from workbench.core.graph.shape import Shape
 from workbench.core.graph.stages import Stages
 from workbench.core.kernels.options import KernelOptions
 from workbench.core.passes.lower import lower
-from workbench.core.passes.pipeline import DEVICE_PASSES, PASSES, run_passes
+from workbench.core.passes.pipeline import DEVICE_PASSES, PASSES, Passes, run_passes
 from workbench.core.passes.prune import prune
 from workbench.core.run.collector import uncollected
 from workbench.core.run.local import Backend
@@ -69,6 +69,7 @@ class Preparation:
     lowered: Callable[[Operation], bool]
     kernels: KernelOptions
     policy: Policy
+    passes: Passes = PASSES
 
     def prepare(self, name: str, definition: Definition, shapes: Sequence[Shape], say: Callable[..., None]) -> Executable:
         """All stages for feeds of `shapes`; `say(state, …)` hears of each. `name` is never used twice: tasks may still
@@ -85,7 +86,8 @@ class Preparation:
         program = prune(self.graph, definition.tensors, definition.targets, dict(zip(definition.feeds, shapes)))
         _record(lambda: stages.whole("built", "What the fetches need, before any rewrite.", program))
         lowered = lower(program, self.lowered)
-        lowered = run_passes(lowered, self.disabled, _rewriting(stages, say, len(lowered.graph.operations)))
+        lowered = run_passes(lowered, self.disabled, _rewriting(stages, say, len(lowered.graph.operations), len(self.passes)),
+                             self.passes)
         placement = place(lowered, devices, devices[0], self.policy)
         _record(lambda: stages.whole("placed", "Every operation has a device.", lowered, placement))
         parts = partition(lowered, placement)
@@ -113,13 +115,14 @@ class Preparation:
             _record(lambda s=stage, n=note, p=shares: stages.side_by_side(s, n, p))      # type: ignore[misc]
 
 
-def _rewriting(stages: Stages, say: Callable[..., None], operations: int) -> Callable[[str, str, Program], None]:
+def _rewriting(stages: Stages, say: Callable[..., None], operations: int,
+               passes: int) -> Callable[[str, str, Program], None]:
     """Records the graph after each pass, and says which one it was and how many are done."""
     done = itertools.count(1)
-    say("rewriting", what=f"{operations:,} operations", parts=len(PASSES))
+    say("rewriting", what=f"{operations:,} operations", parts=passes)
 
     def record(stage: str, note: str, program: Program) -> None:
-        say("rewriting", what=stage, part=next(done), parts=len(PASSES))
+        say("rewriting", what=stage, part=next(done), parts=passes)
         _record(lambda: stages.whole(stage, note, program))
     return record
 

@@ -19,6 +19,7 @@ from workbench.core.graph.graph import Graph, Tensor
 from workbench.core.graph.shape import Shape
 from workbench.core.kernels.options import KernelOptions
 from workbench.core.passes.lower import must_lower
+from workbench.core.passes.pipeline import passes_with
 from workbench.core.run.explain import Explanation, explained
 from workbench.core.run.feeding import check_feed, feed_arrays, feed_tensor, read_feeds
 from workbench.core.run.gate import gate
@@ -52,7 +53,9 @@ class Session:
     number of virtual CPU devices of this process, unless `config` (ConfigProto) has a `device_count`. Safe to use
     from several threads: steps run concurrently and share state. `disabled_passes` names rewrites to leave out;
     `lower_all` runs every cond and while_loop on the general executor instead of compiling it to plain Python;
-    `kernels` says which libraries may serve and how they choose (default: `settings`). Raises errors of
+    `kernels` says which libraries may serve and how they choose (default: `settings`).
+    `precision` "bfloat16" or "float16" computes products and convolutions of float32 from 16-bit values, added up in float32;
+    variables stay float32. Raises errors of
     `workbench.errors` with the operation, both values and the fix; the session and its variables stay usable after any
     error.
     """
@@ -61,7 +64,7 @@ class Session:
 
     def __init__(self, target: Any = None, graph: Graph | None = None, config: Any = None, devices: int = 1,
                  disabled_passes: Sequence[str] = (), lower_all: bool = False,
-                 kernels: KernelOptions | None = None) -> None:
+                 kernels: KernelOptions | None = None, precision: str | None = None) -> None:
         self.graph = graph or graphs.get_default_graph()
         self.name = f"session_{next(self._numbers)}"
         disabled = check_passes([*disabled_passes, *passes_off(config)])
@@ -72,7 +75,8 @@ class Session:
         policy = Policy(bool(getattr(config, "allow_soft_placement", False)),
                         bool(getattr(config, "log_device_placement", False)))
         self._preparation = Preparation(self.graph, self._backend, disabled,
-                                        (lambda op: True) if lower_all else must_lower, kernels or KernelOptions(), policy)
+                                        (lambda op: True) if lower_all else must_lower, kernels or KernelOptions(), policy,
+                                        passes_with(precision))
         self._plans = Plans(settings.plan_bytes)
         self._forms: dict[Any, Form] = {}
         self._steps, self._executables = itertools.count(), itertools.count()

@@ -1,0 +1,54 @@
+"""Mixed precision: products and convolutions of float32 values in 16 bits, what is between them and all state in float32."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from workbench import errors
+from workbench.core.graph.dtype import DType, as_dtype, bfloat16, float16, float32
+from workbench.core.graph.graph import Operation, Tensor
+from workbench.core.graph.program import Program
+from workbench.core.passes.rewrite import Rewrite, rewrite
+
+__all__ = ["SENTENCE", "precision"]
+
+SENTENCE = "Products and convolutions are computed from 16-bit values and added up in float32."
+
+_LOWERED = frozenset({"matmul", "batch_matmul", "conv2d", "conv2d_backprop_input", "conv2d_backprop_images",
+                      "conv2d_backprop_filter"})
+
+
+def precision(name: Any) -> Callable[[Program], Program]:
+    """The pass that computes in bfloat16 or float16; InvalidArgumentError for another type.
+
+    Variables, updates, sums, softmax and losses stay in float32: the weights of the graph are the masters, of which each
+    step rounds copies (Micikevicius et al. 2018, mixed precision training). Gradients in float16 may need a loss that is
+    multiplied by a scale and gradients divided by it; bfloat16 has the range of float32.
+    """
+    try:
+        dtype = as_dtype(name)
+    except (errors.Error, TypeError, ValueError):
+        dtype = float32
+    if dtype not in (bfloat16, float16):
+        raise errors.InvalidArgumentError(f"Session: precision is {name!r} but products are computed in 'bfloat16' or "
+                                          "'float16'; name one of them, or leave it out for float32")
+
+    def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
+        if op.type not in _LOWERED or op.outputs[0].dtype is not float32:
+            return None
+        return [_lowered(op, inputs, state, dtype)]
+    return lambda program: rewrite(program, visit)
+
+
+def _lowered(op: Operation, inputs: list[Tensor], state: Rewrite, dtype: DType) -> Tensor:
+    short = [_cast(t, dtype, op, state) if t.dtype is float32 else t for t in inputs]
+    product = state.create(op.type, short, dict(op.attrs), f"{op.name}/{dtype.name}", op).outputs[0]
+    return state.create("cast", [product], {"dtype": float32}, op.name, op).outputs[0]
+
+
+def _cast(tensor: Tensor, dtype: DType, op: Operation, state: Rewrite) -> Tensor:
+    """`tensor` rounded; what was just made from the same type is taken as it was."""
+    made = tensor.op
+    if made.type == "cast" and made.inputs[0].dtype is dtype and not made.control_inputs:
+        return made.inputs[0]
+    return state.create("cast", [tensor], {"dtype": dtype}, f"{op.name}/cast", op).outputs[0]
