@@ -93,6 +93,30 @@ def test_a_gradient_follows_its_operation_unless_it_was_placed_elsewhere():
     assert placed(slope)[slope.op.name] == DEVICES[4]
 
 
+def test_a_gradient_follows_its_operation_also_when_nobody_needs_that():
+    """A product's value is needed by nobody when only its gradient is fetched."""
+    x = wb.placeholder_with_default(wb.constant([1.0, 2.0]), [2])
+    with wb.device("/job:worker/task:1"):
+        y = wb.multiply(x, x, name="y")
+    slope, = wb.gradients(y, [x], [wb.constant([1.0, 1.0])])
+    program = prune(slope.graph, [slope], [], {})
+    assert not program.graph.has("y")
+    found = place(program, DEVICES, HOME)
+    assert {found[op.name] for op in program.graph.operations if op.derived} == {DEVICES[4]}
+
+
+def test_a_gradient_follows_its_operation_to_what_that_lies_with():
+    with wb.device("/job:ps/task:1"):
+        v = wb.Variable([1.0, 2.0], name="v")
+    with wb.colocate_with(v.op):
+        y = wb.multiply(v.value(), 3.0, name="y")
+    slope, = wb.gradients(y, [v], [wb.constant([1.0, 1.0])])
+    program = prune(slope.graph, [slope, v.value()], [], {})
+    assert not program.graph.has("y")
+    found = place(program, DEVICES, HOME)
+    assert {found[op.name] for op in program.graph.operations if op.derived} == {DEVICES[1]}
+
+
 def test_only_gradients_follow_softly_whatever_their_names():
     """Names say nothing: a user's operation may be called like a gradient."""
     v = wb.Variable(1.0, name="v")
