@@ -1,0 +1,113 @@
+"""Checkpoints on a disk that may lose power at any moment: one that was published is there, whole, and so is all of it."""
+from __future__ import annotations
+
+import itertools
+import random
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.sim.disk import Disk
+from workbench.core.state import checkpoint, storage
+
+SEEDS = 25
+SERVERS = 3
+
+
+class Violation(AssertionError):
+    """What must hold did not."""
+
+
+def values(step: int, server: int) -> dict[str, np.ndarray]:
+    """What a parameter server holds after so many updates: integers, so that sums are exact."""
+    return {f"w{server}": np.full(300 + 50 * server, step * (server + 1), np.float32), f"step{server}": np.int64(step)}
+
+
+def train(folder: Path, seed: object, syncs: bool = True, publish: Any = checkpoint.publish) -> int:
+    """Publish checkpoints while the power goes at moments that the seed chooses; how often it went."""
+    chance = random.Random(str(seed))
+    disk, cuts, published = Disk(folder / "disk", chance), itertools.count(), [-1]
+
+    def moment() -> None:
+        if chance.random() < 0.15:
+            check(disk.power_cut(folder / f"after {next(cuts)}"), published[-1])
+    disk.moments = moment
+    with disk.watched(syncs):
+        for step in sorted(chance.sample(range(40), 4)):
+            for _ in range(chance.choice((1, 1, 2))):        # a step that is saved again replaces its checkpoint
+                base = checkpoint.base_of(disk.path / "model", step)
+                records = [checkpoint.write_shard(base, [*values(step, server).items()], server, SERVERS)
+                           for server in range(SERVERS)]
+                publish(base, step, records)
+                published.append(step)
+                moment()
+            checkpoint.prune(disk.path, 2)
+    return next(cuts)
+
+
+def check(found: Path, published: int) -> None:
+    """The newest checkpoint is one that was published or is being published, and every server's part of it is of one step."""
+    newest = checkpoint.latest(found, verified=True)
+    if newest is None:
+        if published >= 0:
+            raise Violation(f"checkpoint {published} was published and is lost")
+        return
+    read = checkpoint.read(newest)
+    if read.step < published:
+        raise Violation(f"checkpoint {published} was published but the newest that is whole is {read.step}")
+    for server in range(SERVERS):
+        for name, value in values(read.step, server).items():
+            if not np.array_equal(read.tensors[name], value):
+                raise Violation(f"{name} of checkpoint {read.step} is not what was saved")
+
+
+@pytest.fixture(autouse=True)
+def silence(caplog):
+    """Damaged checkpoints are passed over, which is said."""
+    caplog.set_level("CRITICAL")
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_what_was_published_survives_every_loss_of_power(tmp_path, seed):
+    train(tmp_path, seed)
+
+
+def found_by(tmp_path: Path, **mutation: Any) -> bool:
+    for seed in range(200):
+        try:
+            train(tmp_path / str(seed), seed, **mutation)
+        except Violation:
+            return True
+    return False
+
+
+def test_files_that_are_not_synced_are_found(tmp_path):
+    assert found_by(tmp_path, syncs=False)
+
+
+def test_a_folder_that_is_not_synced_is_found(tmp_path, monkeypatch):
+    monkeypatch.setattr(storage, "_sync_folder", lambda folder: None)
+    assert found_by(tmp_path)
+
+
+def test_a_manifest_that_is_no_rename_is_found(tmp_path, monkeypatch):
+    """Written in place it is torn for a moment, and with it the checkpoint that it replaces."""
+    def in_place(path: Path, content: bytes, observe: Any = None) -> None:
+        with storage.new_file(path) as file:
+            file.write(content)
+        storage._sync_folder(path.parent)
+    monkeypatch.setattr(checkpoint, "replace", in_place)
+    assert found_by(tmp_path)
+
+
+def test_shards_that_are_published_before_they_are_checked_in_are_found(tmp_path):
+    """A manifest that names what a slower writer is still to write."""
+    def early(base: Any, step: int, records: Any) -> Any:
+        path = base.with_name(records[-1]["file"])
+        content = path.read_bytes()
+        checkpoint.publish(base, step, records)
+        path.write_bytes(content[:-8] + bytes(8))      # the last bytes were not there yet
+        return base
+    assert found_by(tmp_path, publish=early)
