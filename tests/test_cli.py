@@ -22,7 +22,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import workbench
-from tests.data_fixture import mnist_folder, write_small_mnist
+from tests.data_fixture import write_small_mnist
 from workbench import errors
 from workbench.cli import app
 from workbench.commands import lab, trace
@@ -36,7 +36,6 @@ from workbench.settings import settings
 from workbench.train.progress import Progress
 from workbench.viz.verdict import Row, Summary, Verdict
 
-__all__ = ["mnist_folder"]
 
 def summary(kind="worker", subject="/job:worker/task:1"):
     """What a run of two workers is, one slower than the other."""
@@ -342,12 +341,13 @@ def test_real_exit_code_and_message_of_a_broken_file(tmp_path):
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("mode", ["async", "sync"])
-def test_ctrl_c_on_a_real_cluster(tmp_path, mode, mnist_folder):
+def test_ctrl_c_on_a_real_cluster(tmp_path, mode):
     """A terminal's Ctrl-C reaches every process of the group; the chief alone decides what it means."""
+    write_small_mnist(tmp_path / "mnist", train=600)
     process = subprocess.Popen(
         [sys.executable, "-m", "workbench.cli", "train", "mnist", "--steps", "1000000", "--mode", mode, "--report",
          str(tmp_path / "report.html")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        start_new_session=True, env={**os.environ, "WORKBENCH_DATA": str(mnist_folder)})
+        start_new_session=True, env={**os.environ, "WORKBENCH_DATA": str(tmp_path)})
     with process:
         for line in process.stdout:
             if line.startswith("step"):
