@@ -6,10 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+import workbench as wb
 from workbench import errors
 from workbench.core.trace import journal
 from workbench.io.batches import DataSet
-from workbench.train.mnist import train
+from workbench.train.mnist import classifier, fit, train
+from workbench.train.replicas import replicate
 
 pytestmark = pytest.mark.tiny
 
@@ -35,6 +37,24 @@ def test_a_run_that_is_ended_early_says_how_far_it_came():
     record = next(record for record in records if record.step > 0)
     records.close()
     assert record.step <= journal.status.step < 1_000_000 and journal.status.of == 1_000_000
+
+
+@pytest.mark.parametrize("mode, options", [("async", {}), ("sync", {}), ("backup", {"backups": 1}),
+                                           ("backup", {"backups": "auto"}), ("stale", {"staleness": 1})])
+def test_replicas_of_every_kind_are_trained_to_the_last_update(mode, options):
+    """Three workers, twice in a row: nobody is left waiting when the last update is made."""
+    with wb.Graph().as_default():
+        step = wb.train.get_or_create_global_step()
+        replicas = replicate(classifier, wb.train.GradientDescentOptimizer(0.1), ["/job:localhost/task:0"] * 3, mode=mode,
+                             global_step=step, **options)
+        with wb.Session() as session:
+            session.run(wb.global_variables_initializer())
+            for count in (1, 2):
+                records = list(fit(session, replicas, digits(40), steps=60, batch_size=10))
+                assert records[-1].step == 60 and session.run(step) == 60 * count
+            records = fit(session, replicas, digits(40), steps=1_000_000, batch_size=10)
+            next(record for record in records if record.step > 0)
+            records.close()                                    # while they wait for each other
 
 
 def poisoned(count: int) -> SimpleNamespace:

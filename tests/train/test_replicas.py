@@ -9,6 +9,7 @@ import pytest
 
 import workbench as wb
 from workbench import errors
+from workbench.core.state.accumulators import Accumulator
 from workbench.train.config import RunOptions
 from workbench.train.replicas import Replicas, Tower, replicate
 
@@ -39,7 +40,10 @@ def build(workers: int = 3, **options) -> tuple[Replicas, wb.Variable]:
     ({"mode": "sync", "backups": 1}, "backups is 1 but mode is 'sync'; use mode 'backup'"),
     ({"mode": "async", "staleness": 2}, "staleness is 2 but mode is 'async'; use mode 'stale'"),
     ({"mode": "backup", "backups": 3}, "3 of 3 workers are backups; one must count"),
+    ({"mode": "backup", "backups": "some"}, 'backups is \'some\'; use 0 or more, or "auto"'),
+    ({"mode": "sync", "backups": "auto"}, "backups is 'auto' but mode is 'sync'; use mode 'backup'"),
     ({"mode": "stale", "staleness": -1}, "staleness is -1; use 0 or more"),
+    ({"mode": "stale", "staleness": "auto"}, "staleness is 'auto'; use 0 or more"),
 ])
 def test_what_does_not_fit_is_refused(options, text):
     with pytest.raises(errors.InvalidArgumentError, match=text):
@@ -75,6 +79,48 @@ def test_the_first_gradients_of_a_step_count():
         assert session.run(step) == 6
         with pytest.raises(errors.FailedPreconditionError, match="3 of 3 workers are gone"):
             replicas.leave(session, 0)
+        coordinator.request_stop()
+        replicas.finish(session)
+        coordinator.join()
+
+
+def test_backups_are_chosen_while_training():
+    """One of three workers takes ten times as long: after a few steps nobody waits for it. Training that begins anew waits."""
+    replicas, step = build(mode="backup", backups="auto")
+    first = next(iter(replicas._optimizer._accumulators.values()))
+    coordinator = wb.train.Coordinator()
+    with wb.Session() as session:
+        session.run([wb.global_variables_initializer(), wb.local_variables_initializer()])
+        replicas.start(session, coordinator)
+        assert replicas.adapt(session) == 0                    # nothing is known yet
+        for _ in range(4):
+            together = [threading.Thread(target=session.run, args=(one,)) for one in replicas.steps]
+            for worker in together:
+                worker.start()
+            for worker in together:
+                worker.join()
+        names, seconds = session.run(first.arrivals())
+        assert len(set(names)) == 3 and len(seconds) == 9 and min(seconds) >= 0      # nobody knows when the first step began
+        held, = session.backend.container.of(Accumulator).values()
+        held.arrivals.extend([(names[0].decode(), 1.0)] * 4000)
+        held.arrivals.extend((name.decode(), 0.1) for name in sorted(set(names)) for _ in range(20) if name != names[0])
+        assert replicas.adapt(session) == replicas.backups == 1
+        others = [op for op in replicas.steps if f"worker_{names[0].decode()[-1]}" not in op.name]
+        for _ in range(2):                                     # two gradients make a step now
+            together = [threading.Thread(target=session.run, args=(one,)) for one in others]
+            for worker in together:
+                worker.start()
+            for worker in together:
+                worker.join()
+        assert session.run(step) == 6
+        with pytest.raises(errors.InvalidArgumentError, match="4 gradients are to count, but it was made for 1 to 3"):
+            replicas._optimizer.count_first(session, 4)
+        coordinator.request_stop()
+        replicas.finish(session)
+        coordinator.join()
+        coordinator.clear_stop()
+        replicas.start(session, coordinator)
+        assert replicas.backups == 0
         coordinator.request_stop()
         replicas.finish(session)
         coordinator.join()

@@ -12,12 +12,16 @@ from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Tensor
 from workbench.core.state import checkpoint
 from workbench.nn.variables import root_graph
+from workbench.train.config import RunOptions
 from workbench.train.intervals import Interval
+from workbench.train.queues import WorkerPushes
 from workbench.train.saver import Saver, absolute
 
 __all__ = ["Checkpointer"]
 
 logger = logging.getLogger("workbench")
+
+_PUSH_MILLISECONDS = 10_000      # what a push may take that a checkpoint waits for
 
 
 class Checkpointer:
@@ -25,7 +29,8 @@ class Checkpointer:
 
     What it needs is added to the graph here. `save` returns when the values are pinned, which copies nothing; they are
     written by their tasks while later steps run. Called between two steps, while no other thread runs any, a checkpoint is
-    one moment of all tasks. `interval` learns what it costs.
+    one moment of all tasks; where others push meanwhile (WorkerPushes) it is a moment between their pushes. `interval`
+    learns what it costs.
     """
 
     def __init__(self, prefix: Any, saver: Saver | None = None, interval: Interval | None = None) -> None:
@@ -42,6 +47,9 @@ class Checkpointer:
         self._records: list[Tensor] = []
         self._pins: dict[str, Tensor] = {}
         self._resume: dict[str, tuple[Tensor, Any]] = {}
+        pushes = graph.get_collection(WorkerPushes.COLLECTION)
+        self._hold = [one.hold() for one in pushes]
+        self._release, self._forget = [one.release() for one in pushes], [one.release(forget=True) for one in pushes]
         for device in dict.fromkeys([*groups, *(op.device for op in graph.operations)]):
             held = groups.get(device, [])
             with graph.device(None), graph.device(device):
@@ -66,11 +74,29 @@ class Checkpointer:
         """
         self.wait()
         started = time.perf_counter()
-        found = session.run(self._pins)
+        found = self._pin(session) if self._hold else session.run(self._pins)
         pause = time.perf_counter() - started
         meta = {"positions": {device: json.loads(text) for device, text in found.items()}}
         self._writer = threading.Thread(target=self._write, args=(session, step, meta, pause), name="workbench-checkpoint")
         self._writer.start()
+
+    def _pin(self, session: Any) -> dict[str, Any]:
+        """Pin a moment between pushes to several servers."""
+        for again in (True, False):
+            forget = True
+            try:
+                session.run(self._hold, options=RunOptions(timeout_in_ms=_PUSH_MILLISECONDS))
+                forget = False
+                found: dict[str, Any] = session.run(self._pins)
+                return found
+            except errors.DeadlineExceededError:
+                if not forget or not again:
+                    raise
+                logger.warning("workbench: a worker has not ended its push of an update for %.1f s; checkpoints do not wait "
+                               "for it any more", _PUSH_MILLISECONDS / 1000)
+            finally:
+                session.run(self._forget if forget else self._release)
+        raise AssertionError
 
     def _write(self, session: Any, step: int, meta: dict[str, Any], pause: float) -> None:
         started = time.perf_counter()

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import queue
 import threading
 import time
@@ -19,6 +20,7 @@ from workbench.nn.initializers import Zeros, glorot_uniform_initializer
 from workbench.nn.scopes import get_variable, variable_scope
 from workbench.nn.variables import Variable, global_variables_initializer
 from workbench.train.background import Training
+from workbench.train.coordinator import Coordinator
 from workbench.train.finite import first_not_finite
 from workbench.train.optimizers import GradientDescentOptimizer
 from workbench.train.progress import Progress
@@ -28,6 +30,7 @@ __all__ = ["classifier", "fit", "start", "train"]
 
 _HIDDEN = 128
 _EVALUATE_SECONDS = 5.0    # between evaluations, where a tenth of the run takes longer
+_ADAPT_STEPS = 50          # between two looks at how many workers are waited for
 _REPORT_SECONDS = 0.1      # between progress records, and between the step numbers that views are told
 
 
@@ -73,8 +76,8 @@ def train(data: Any, cluster: Any = None, *, mode: str = "async", steps: int = 1
 
 def fit(session: Session, replicas: Replicas, data: Any, steps: int = 1000, batch_size: int = 100,
         checkpoint_dir: str | None = None, stop_at_nan: bool = True) -> Iterator[Progress]:
-    """Train `replicas` of a model of your own, whose towers feed (images, labels) and report "accuracy"; variables go on
-    from what they are. Yields Progress; closing the iterator ends training cleanly.
+    """Train `replicas`, in any mode, of a model of your own, whose towers feed (images, labels) and report "accuracy";
+    variables go on from what they are. Yields Progress; closing the iterator ends training cleanly.
 
     A loss that is no finite number ends it, unless `stop_at_nan` is False, with an InvalidArgumentError that names the
     first operation whose value is not finite.
@@ -105,7 +108,8 @@ class _Run:
         self.done = 0
         self.loss: float | None = None
         self._data_lock, self._count_lock = threading.Lock(), threading.Lock()
-        self._claimed = 0
+        self._claimed = self._adapted = self._before = 0      # steps begun; step of the newest look at stragglers; global step
+        self._coordinator = Coordinator()
         self._recent: collections.deque[float] = collections.deque(maxlen=200)
         self._tenth, self._evaluated = -1, 0.0       # the tenth of the run, and when it was evaluated last
         self._told = 0.0           # when views heard of a step last
@@ -113,7 +117,8 @@ class _Run:
         self._ended: queue.Queue[BaseException | None] = queue.Queue()
 
     def progress(self, checkpoint_dir: str | None) -> Iterator[Progress]:
-        count = len(self.replicas.towers) if self.replicas.mode == "async" else 1
+        count = 1 if self.replicas.mode == "sync" else len(self.replicas.towers)
+        self._begin()
         threads = [threading.Thread(target=self._work, args=(i,), name=f"wb-replica-{i}", daemon=True)
                    for i in range(count)]
         self._tell(0)
@@ -130,6 +135,7 @@ class _Run:
                         raise error
                 except queue.Empty:
                     pass
+                self._look_after()
                 yield self._record(self._accuracy(2000) if self._due() else None)
             final = self._record(self._accuracy(None), self._save(checkpoint_dir))
             trace.journal.set_status(state="finished" if self.done >= self.steps else "stopped")
@@ -139,9 +145,32 @@ class _Run:
             raise
         finally:
             self._stop.set()
+            self._release()
             for thread in threads:
                 thread.join()
+            with contextlib.suppress(errors.Error):             # raised already, where it was the first
+                self._coordinator.join()
             self._tell(self.done)
+
+    def _begin(self) -> None:
+        if self.replicas.mode == "backup":
+            self._before = int(self.session.run(self.replicas.global_step))
+        self.replicas.start(self.session, self._coordinator)
+
+    def _look_after(self) -> None:
+        """What applies gradients of several workers may have failed; and how many are waited for may need a change."""
+        if self._coordinator.should_stop() and not self._stop.is_set():
+            self._coordinator.raise_requested_exception()
+        if self.done - self._adapted >= _ADAPT_STEPS:
+            self._adapted = self.done
+            self.replicas.adapt(self.session)
+
+    def _release(self) -> None:
+        """Nobody waits for anybody any more."""
+        self._coordinator.request_stop()
+        if self.replicas.mode == "backup":
+            with contextlib.suppress(errors.Error):             # the cluster may be lost
+                self.replicas.finish(self.session)
 
     def _due(self) -> bool:
         """Is it time to evaluate: after the first step, each tenth of the run, and some seconds?"""
@@ -154,29 +183,48 @@ class _Run:
     # stepping
     def _work(self, number: int) -> None:
         try:
-            while not self._stop.is_set() and self._claim():
-                self._step(number)
+            try:
+                while not self._stop.is_set() and self._claim():
+                    self._step(number)
+            finally:
+                self._leave(number)
         except BaseException as error:
+            over = isinstance(error, (errors.OutOfRangeError, errors.CancelledError)) and self._over()
             self._stop.set()
-            self._ended.put(error)
+            self._ended.put(None if over else error)
         else:
             self._ended.put(None)
 
+    def _over(self) -> bool:
+        """Has the last update been made, so that a step that waited for more gradients ends for nothing?"""
+        return self.replicas.mode == "backup" and (self.done >= self.steps or self._stop.is_set())
+
+    def _leave(self, number: int) -> None:
+        """A worker is through; those that go on need not wait for it."""
+        with contextlib.suppress(errors.Error):                 # the cluster may be lost, and this is no news
+            if self.replicas.mode == "stale":
+                self.replicas.leave(self.session, number)
+            elif self.replicas.mode == "backup" and self.done >= self.steps:
+                self.replicas.finish(self.session)
+
     def _claim(self) -> bool:
         with self._count_lock:
+            if self.replicas.mode == "backup":                  # several workers' gradients are one update
+                return self.done < self.steps
             self._claimed += 1
             return self._claimed <= self.steps
 
     def _step(self, number: int) -> None:
-        towers = [self.replicas.towers[number]] if self.replicas.mode == "async" else self.replicas.towers
+        towers = self.replicas.towers if self.replicas.mode == "sync" else [self.replicas.towers[number]]
         feed: dict[Any, Any] = {}
         for tower in towers:
             with self._data_lock:
                 images, labels = self.data.train.next_batch(self.batch)
             feed.update(zip(tower.feeds, (images, one_hot(labels))))
         operation = self.replicas.steps[number]
-        losses = self.session.run([[t.loss for t in towers], operation], feed)[0]
-        self._count(float(np.mean(losses)))
+        wanted = operation.outputs[0] if self.replicas.mode == "backup" else operation      # the step that its worker is at now
+        losses, reached = self.session.run([[t.loss for t in towers], wanted], feed)
+        self._count(float(np.mean(losses)), None if reached is None else int(reached) - self._before)
         for tower, loss in zip(towers, losses):
             if self._stop_at_nan and not np.isfinite(loss):
                 raise self._diverged(tower, float(loss), feed)
@@ -192,9 +240,9 @@ class _Run:
                            first.op.name if first is not None else "")
         return error
 
-    def _count(self, loss: float) -> None:
+    def _count(self, loss: float, reached: int | None) -> None:
         with self._count_lock:
-            self.done += 1
+            self.done = self.done + 1 if reached is None else max(self.done, reached)
             step, self.loss = self.done, loss
             now = time.perf_counter()
             self._recent.append(now)

@@ -220,6 +220,32 @@ class WorkerClocks:
         return ops.clocks_close(self.clocks_ref, name=name)
 
 
+class WorkerPushes:
+    """Orders updates of several parameter servers and checkpoints of all of them; a Checkpointer finds it in the graph."""
+
+    COLLECTION = "worker_pushes"
+
+    def __init__(self, shared_name: str | None = None, name: str = "worker_pushes") -> None:
+        self.pushes_ref: Tensor = ops.worker_pushes(shared_name=shared_name or "", name=name)
+        self.pushes_ref.graph.add_to_collection(self.COLLECTION, self)
+
+    def begin(self, worker: str, name: str | None = None) -> Operation:
+        """The push of `worker` begins; waits while a checkpoint is pinned."""
+        return ops.pushes_begin(self.pushes_ref, worker=worker, name=name)
+
+    def end(self, worker: str, name: str | None = None) -> Operation:
+        """Every parameter server has its part of the push."""
+        return ops.pushes_end(self.pushes_ref, worker=worker, name=name)
+
+    def hold(self, name: str | None = None) -> Operation:
+        """No push begins from now on; the step waits for those under way."""
+        return ops.pushes_hold(self.pushes_ref, name=name)
+
+    def release(self, forget: bool = False, name: str | None = None) -> Operation:
+        """Pushes go on; with `forget`, those that never ended are given up."""
+        return ops.pushes_release(self.pushes_ref, forget=forget, name=name)
+
+
 class ConditionalAccumulator:
     """Gathers dense gradients of one dtype and shape; those of older steps are dropped (paper §4.4).
 
@@ -262,6 +288,11 @@ class ConditionalAccumulator:
     def num_dropped(self, name: str | None = None) -> Tensor:
         """Gradients that came too late or twice: int64 scalar."""
         return ops.accumulator_num_dropped(self.accumulator_ref, name=name)
+
+    def arrivals(self, name: str | None = None) -> tuple[Tensor, Tensor]:
+        """(workers: string [n], seconds: float64 [n]) of the newest gradients, dropped ones too: how long each took."""
+        workers, seconds = ops.accumulator_arrivals(self.accumulator_ref, name=name)
+        return workers, seconds
 
     def num_accumulated(self, name: str | None = None) -> Tensor:
         """Gradients gathered since the last take: int32 scalar."""

@@ -13,11 +13,13 @@ from workbench.nn.scopes import AUTO_REUSE, variable_scope
 from workbench.nn.variables import Variable, group, near, root_graph, trainable_variables
 from workbench.train.coordinator import Coordinator
 from workbench.train.optimizer import Optimizer
-from workbench.train.queues import WorkerClocks
+from workbench.train.queues import WorkerClocks, WorkerPushes
+from workbench.train.stragglers import choose_backups
 from workbench.train.sync import SyncReplicasOptimizer
 
 __all__ = ["MODES", "Replicas", "Tower", "replicate"]
 
+Apply = Callable[[Any, int], Operation]
 MODES = ("async", "sync", "backup", "stale")
 
 
@@ -42,11 +44,15 @@ class Replicas:
     towers: list[Tower]
     steps: list[Operation]
     variables: list[Variable]
+    global_step: Variable | None = None
     _optimizer: SyncReplicasOptimizer | None = None
     _init: Operation | None = None
     _end: Operation | None = None
     _leaves: list[Operation] = field(default_factory=list)
     _gone: set[int] = field(default_factory=set)
+    backups: int = 0
+    """How many of the workers are not waited for; with `backups="auto"` it changes in `adapt`."""
+    _adapts: bool = False
 
     def start(self, session: Any, coordinator: Coordinator | None = None) -> None:
         """The variables have their values: begin, or begin anew after they were restored."""
@@ -54,6 +60,9 @@ class Replicas:
             session.run(self._init)
         if self._optimizer is not None:
             self._gone.clear()
+            self._optimizer.begin_membership()
+            if self._adapts:
+                self.backups = 0
             self._optimizer.get_chief_queue_runner().create_threads(session, coordinator, start=True)
 
     def leave(self, session: Any, worker: int) -> None:
@@ -63,6 +72,20 @@ class Replicas:
             self._optimizer.lose_workers(session, len(self._gone))
         elif self._leaves:
             session.run(self._leaves[worker])
+
+    def adapt(self, session: Any) -> int:
+        """With `backups="auto"`, choose their number anew from how long gradients took, now and then; returns it."""
+        if self._adapts and self._optimizer is not None:
+            names, seconds = session.run(self._optimizer.arrivals)
+            taken: dict[str, list[float]] = {}
+            for name, second in zip(names, seconds):
+                taken.setdefault(name.decode(), []).append(float(second))
+            if taken:
+                chosen = choose_backups(taken, len(self.towers))
+                if chosen != self.backups:
+                    self._optimizer.count_first(session, len(self.towers) - chosen)
+                    self.backups = chosen
+        return self.backups
 
     def finish(self, session: Any) -> None:
         """Training is over: nobody waits for anybody."""
@@ -91,7 +114,8 @@ class _Spread:
 
 
 def replicate(model: Callable[[], Tower], optimizer: Optimizer, workers: Sequence[str], servers: Sequence[str] = (),
-              mode: str = "async", global_step: Variable | None = None, backups: int = 0, staleness: int = 0) -> Replicas:
+              mode: str = "async", global_step: Variable | None = None, backups: Any = 0, staleness: int = 0,
+              consistent: bool = False) -> Replicas:
     """Build one tower of `model` per worker over shared variables spread across `servers` (all on one worker if
     empty).
 
@@ -99,19 +123,25 @@ def replicate(model: Callable[[], Tower], optimizer: Optimizer, workers: Sequenc
     get_variable. In mode "async" each worker applies its own gradients to whatever the parameters are by then; in
     mode "sync" one step feeds all towers, averages their gradients in worker order, so that results do not depend on
     timing, and applies them once. In mode "backup" the gradients of the first n - `backups` workers of each step count
-    (SyncReplicasOptimizer). In mode "stale" a worker applies its own gradients, but begins no step that is more than
-    `staleness` steps ahead of the slowest worker's (Ho et al. 2013). `global_step` counts the updates.
+    (SyncReplicasOptimizer); `backups="auto"` begins with none and lets `adapt` choose. In mode "stale" a worker applies its
+    own gradients, but begins no step that is more than `staleness` steps ahead of the slowest worker's (Ho et al. 2013).
+    `global_step` counts the updates.
+
+    With `consistent`, checkpoints of asynchronous replicas hold of each update all or nothing, on all servers: a push asks
+    the server of `global_step`, which it needs, before it updates anything. Those of the other modes do without asking.
 
     Replicas of several modes may be built in one graph with one optimizer: they share variables and slots, so that
     training changes its mode by running the other steps. Raises InvalidArgumentError for another mode, no workers, or
     numbers that do not fit the mode.
     """
-    _check(mode, workers, global_step, backups, staleness)
+    _check(mode, workers, global_step, backups, staleness, consistent)
     spread, graph = _Spread(servers), root_graph()
     if mode in ("backup", "stale"):
         with variable_scope("", reuse=AUTO_REUSE):
-            build = _backup if mode == "backup" else _stale
-            return build(model, optimizer, list(workers), spread, global_step, backups if mode == "backup" else staleness)
+            apply = _pushing(optimizer, global_step, consistent)
+            if mode == "backup":
+                return _backup(model, optimizer, list(workers), spread, global_step, backups)
+            return _stale(model, optimizer, list(workers), spread, global_step, staleness, apply)
     towers, gradients = [], []
     for number, worker in enumerate(workers):
         with graph.device(spread.on(worker)), variable_scope("", reuse=AUTO_REUSE), graph.name_scope(f"worker_{number}"):
@@ -119,35 +149,41 @@ def replicate(model: Callable[[], Tower], optimizer: Optimizer, workers: Sequenc
             towers.append(tower)
             gradients.append(optimizer.compute_gradients(tower.loss))
     if mode == "async":
-        steps = []
+        steps, apply = [], _pushing(optimizer, global_step, consistent)
         for number, (worker, pairs) in enumerate(zip(workers, gradients)):
             with graph.device(spread.on(worker)):      # a replica's step involves no other worker
-                steps.append(optimizer.apply_gradients(pairs, global_step, name=f"apply_{number}"))
+                steps.append(apply(pairs, number))
     else:
         with graph.device(spread.on(workers[0])):
             steps = [_sync(optimizer, gradients, global_step)]
-    return Replicas(mode, towers, steps, trainable_variables())
+    return Replicas(mode, towers, steps, trainable_variables(), global_step)
 
 
-def _check(mode: str, workers: Sequence[str], global_step: Variable | None, backups: int, staleness: int) -> None:
+def _check(mode: str, workers: Sequence[str], global_step: Variable | None, backups: Any, staleness: int,
+           consistent: bool) -> None:
     if mode not in MODES:
         raise errors.InvalidArgumentError(f"replicate: mode {mode!r} is unknown; use one of {', '.join(MODES)}")
     if not workers:
         raise errors.InvalidArgumentError("replicate: there are 0 workers; pass at least one device")
-    for name, number, owner in (("backups", backups, "backup"), ("staleness", staleness, "stale")):
+    for name, number, owner, more in (("backups", backups, "backup", ', or "auto"'), ("staleness", staleness, "stale", "")):
         if number and mode != owner:
-            raise errors.InvalidArgumentError(f"replicate: {name} is {number} but mode is {mode!r}; use mode {owner!r}")
-        if number < 0:
-            raise errors.InvalidArgumentError(f"replicate: {name} is {number}; use 0 or more")
-    if backups >= len(workers):
+            raise errors.InvalidArgumentError(f"replicate: {name} is {number!r} but mode is {mode!r}; use mode {owner!r}")
+        if (name, number) != ("backups", "auto") and (type(number) is not int or number < 0):
+            raise errors.InvalidArgumentError(f"replicate: {name} is {number!r}; use 0 or more{more}")
+    if backups != "auto" and backups >= len(workers):
         raise errors.InvalidArgumentError(f"replicate: {backups} of {len(workers)} workers are backups; one must count")
+    if consistent and mode not in ("async", "stale"):
+        raise errors.InvalidArgumentError(f"replicate: consistent is set in mode {mode!r}, whose checkpoints are; leave it out")
+    if consistent and global_step is None:
+        raise errors.InvalidArgumentError("replicate: consistent needs global_step; pass the variable that counts updates")
     if global_step is None and mode in ("backup", "stale"):
         raise errors.InvalidArgumentError(f"replicate: mode {mode!r} needs global_step; pass the variable that counts updates")
 
 
 def _backup(model: Callable[[], Tower], optimizer: Optimizer, workers: list[str], spread: _Spread, global_step: Any,
-            backups: int) -> Replicas:
-    graph, together = root_graph(), SyncReplicasOptimizer(optimizer, len(workers) - backups, len(workers))
+            backups: Any) -> Replicas:
+    fixed = 0 if backups == "auto" else backups
+    graph, together = root_graph(), SyncReplicasOptimizer(optimizer, len(workers) - fixed, len(workers))
     towers, steps = [], []
     for number, worker in enumerate(workers):
         with graph.device(spread.on(worker)), graph.name_scope(f"worker_{number}"):
@@ -156,11 +192,12 @@ def _backup(model: Callable[[], Tower], optimizer: Optimizer, workers: list[str]
             steps.append(together.apply_gradients(together.compute_gradients(tower.loss), global_step))
     runner = together.get_chief_queue_runner()
     init = group(together.chief_init_op, name="begin")
-    return Replicas("backup", towers, steps, trainable_variables(), together, init, runner.cancel_op)
+    return Replicas("backup", towers, steps, trainable_variables(), global_step, together, init, runner.cancel_op,
+                    backups=fixed, _adapts=backups == "auto")
 
 
 def _stale(model: Callable[[], Tower], optimizer: Optimizer, workers: list[str], spread: _Spread, global_step: Any,
-           staleness: int) -> Replicas:
+           staleness: int, apply: Apply) -> Replicas:
     graph = root_graph()
     with near(global_step):
         clocks = WorkerClocks("worker_clocks")
@@ -172,7 +209,7 @@ def _stale(model: Callable[[], Tower], optimizer: Optimizer, workers: list[str],
         # NOTE: the tower reads the variables after the wait, or they could be older than the bound
         with graph.device(spread.on(worker)), graph.name_scope(f"worker_{number}"), graph.control_dependencies([clock]):
             tower = model()
-            update = optimizer.apply_gradients(optimizer.compute_gradients(tower.loss), global_step, name=f"apply_{number}")
+            update = apply(optimizer.compute_gradients(tower.loss), number)
         with near(global_step), graph.control_dependencies([update]):
             steps.append(clocks.advance(title, clock))
         with near(global_step):
@@ -180,7 +217,26 @@ def _stale(model: Callable[[], Tower], optimizer: Optimizer, workers: list[str],
         towers.append(tower)
     with near(global_step):
         end = clocks.close()
-    return Replicas("stale", towers, steps, trainable_variables(), None, None, end, leaves)
+    return Replicas("stale", towers, steps, trainable_variables(), global_step, _end=end, _leaves=leaves)
+
+
+def _pushing(optimizer: Optimizer, global_step: Variable | None, consistent: bool) -> Apply:
+    """How a worker applies its gradients: as a push that no checkpoint cuts in two, or as it comes."""
+    if global_step is None or not consistent:
+        return lambda pairs, number: optimizer.apply_gradients(pairs, global_step, name=f"apply_{number}")
+    graph = root_graph()
+    with near(global_step):
+        pushes = WorkerPushes("worker_pushes")
+
+    def apply(pairs: Any, number: int) -> Operation:
+        found = [g.values if isinstance(g, IndexedSlices) else g for g, _ in pairs if g is not None]
+        with graph.control_dependencies(found), near(global_step):
+            began = pushes.begin(f"worker {number}")
+        with graph.control_dependencies([began]):
+            update = optimizer.apply_gradients(pairs, global_step, name=f"apply_{number}")
+        with graph.control_dependencies([update]), near(global_step):
+            return pushes.end(f"worker {number}")
+    return apply
 
 
 def _sync(optimizer: Optimizer, gradients: Sequence[Any], global_step: Variable | None) -> Operation:

@@ -11,7 +11,7 @@ from workbench.nn.variables import GraphKeys, Variable, group, near, root_graph
 from workbench.train.coordinator import Coordinator, QueueRunner
 from workbench.train.hooks import SessionRunHook
 from workbench.train.optimizer import Optimizer
-from workbench.train.queues import ConditionalAccumulator, FIFOQueue, SparseConditionalAccumulator, StepTokens
+from workbench.train.queues import ConditionalAccumulator, FIFOQueue, SparseConditionalAccumulator, StepTokens, WorkerPushes
 
 __all__ = ["SyncReplicasOptimizer"]
 
@@ -51,6 +51,7 @@ class SyncReplicasOptimizer(Optimizer):
         self._local_inits: list[Operation] = []
         self._workers: list[str] = []             # the device of each worker's gradients
         self._gone: set[str] = set()              # tasks of a cluster that were lost
+        self._lost, self._counted = 0, replicas_to_aggregate      # workers that are gone; gradients that are waited for
 
     def compute_gradients(self, *args: Any, **options: Any) -> list[tuple[Any, Variable]]:
         """The inner optimizer's."""
@@ -112,11 +113,16 @@ class SyncReplicasOptimizer(Optimizer):
         with near(global_step):
             self._tokens: Any = (StepTokens(global_step.dtype, "sync_tokens", "sync_tokens") if self._fresh else
                                  FIFOQueue(-1, global_step.dtype, [()], shared_name="sync_token_q", name="sync_token_q"))
-        update = self._opt.apply_gradients([(self._take(g, v), v) for g, v in pairs], global_step)
+            pushes = WorkerPushes("sync_pushes", "sync_pushes")
+        means = [(self._take(g, v), v) for g, v in pairs]
+        with graph.control_dependencies([m.values if isinstance(m, IndexedSlices) else m for m, _ in means]), near(global_step):
+            began = pushes.begin("chief")
+        with graph.control_dependencies([began]):      # a checkpoint sees all of the update or nothing of it
+            update = self._opt.apply_gradients(means, global_step)
         if self._averages is not None:
             with graph.control_dependencies([update]):
                 update = self._averages.apply(self._averaged)
-        with graph.control_dependencies([update]), near(global_step):
+        with graph.control_dependencies([update]), near(global_step), graph.control_dependencies([pushes.end("chief")]):
             release = self._release(self._tokens_per_step, global_step)
         with near(global_step):
             self._runner = QueueRunner(self._tokens, [release], self._make_end(), self._make_end())
@@ -142,6 +148,10 @@ class SyncReplicasOptimizer(Optimizer):
             with near(variable):
                 resizes.append(accumulator.set_members(self._members))
                 dropped.append(accumulator.num_dropped())
+        first, accumulator = next(iter(self._accumulators.items()))
+        with near(first):
+            self.arrivals = accumulator.arrivals()
+            """(workers, seconds): how long the newest gradients took, those that came too late as well."""
         self._resize, self.dropped_gradients = group(*resizes, name="set_members"), ops.add_n(dropped)
         """int64 scalar: gradients of all variables that came too late or twice."""
 
@@ -159,6 +169,10 @@ class SyncReplicasOptimizer(Optimizer):
                 resets.append(accumulator.begin(step.value()))
         return group(*resets, *self._local_inits, name="chief_init")
 
+    def begin_membership(self) -> None:
+        """Training begins anew, with all workers: chief_init_op forgets who was gone."""
+        self._lost, self._counted = 0, self._aggregate
+
     def lose_workers(self, session: Any, lost: int) -> None:
         """`lost` of the workers are gone for good; a round that waits for them goes on with those that are left.
 
@@ -168,7 +182,20 @@ class SyncReplicasOptimizer(Optimizer):
         if lost >= self._total:
             raise errors.FailedPreconditionError(f"SyncReplicasOptimizer: {lost} of {self._total} workers are gone; "
                                                  "restore the newest checkpoint with new ones")
-        session.run(self._resize, {self._members: self._total - lost})
+        self._lost = lost
+        self._wait_for(session)
+
+    def count_first(self, session: Any, gradients: int) -> None:
+        """From now on the first `gradients` of a step count, at most `replicas_to_aggregate`: the rest are backups."""
+        self._built("count_first")
+        if not 1 <= gradients <= self._aggregate:
+            raise errors.InvalidArgumentError(f"SyncReplicasOptimizer: {gradients} gradients are to count, but it was made for "
+                                              f"1 to {self._aggregate}")
+        self._counted = gradients
+        self._wait_for(session)
+
+    def _wait_for(self, session: Any) -> None:
+        session.run(self._resize, {self._members: min(self._total - self._lost, self._counted)})
 
     def follow(self, session: Any) -> None:
         """From now on, lose a worker when the cluster of `session` loses the task that its gradients come from."""

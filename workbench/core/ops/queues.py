@@ -13,6 +13,7 @@ from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.state.accumulators import Accumulator, SparseAccumulator
 from workbench.core.state.clocks import Clocks
+from workbench.core.state.pushes import Pushes
 from workbench.core.state.queues import Fifo, PaddingQueue, Priority, Queue, Shuffle
 from workbench.core.state.tokens import Tokens
 from workbench.core.state.variables import Context
@@ -213,6 +214,40 @@ def clocks_close(handle: Clocks) -> tuple[()]:
     return ()
 
 
+# pushes
+
+@op("-> []", **HANDLE)
+def worker_pushes(context: Context, *, shared_name: str = "", container: str = "") -> Pushes:
+    """The handle of what orders pushes of workers and checkpoints."""
+    return _resource(context, shared_name, container, Pushes, Pushes)
+
+
+@op("handle[] ->", types="resource ->", **BLOCKING)
+def pushes_begin(context: Context, handle: Pushes, *, worker: str) -> None:
+    """The push of `worker` begins; waits while a checkpoint is pinned."""
+    context.on_cancel(handle.begin(worker, context.done))
+
+
+@op("handle[] ->", types="resource ->", stateful=True, differentiable=False)
+def pushes_end(handle: Pushes, *, worker: str) -> tuple[()]:
+    """Every parameter server has its part of the push."""
+    handle.end(worker)
+    return ()
+
+
+@op("handle[] ->", types="resource ->", **BLOCKING)
+def pushes_hold(context: Context, handle: Pushes) -> None:
+    """No push begins from now on; waits for those under way."""
+    context.on_cancel(handle.hold(context.done))
+
+
+@op("handle[] ->", types="resource ->", stateful=True, differentiable=False)
+def pushes_release(handle: Pushes, *, forget: bool = False) -> tuple[()]:
+    """Pushes go on; with `forget`, those that never ended are given up."""
+    handle.release(forget)
+    return ()
+
+
 # accumulators
 
 @op("-> []", **HANDLE)
@@ -297,6 +332,15 @@ def accumulator_set_members(handle: Accumulator, members: Array) -> tuple[()]:
 def accumulator_num_dropped(handle: Accumulator) -> Array:
     """Gradients that came too late, or twice, since the accumulator was made."""
     return np.asarray(handle.dropped + handle.repeated, np.int64)
+
+
+@op("handle[] -> ? ?", types="resource -> string float64", shape=lambda inputs, attrs: [Shape([None])] * 2, stateful=True,
+    differentiable=False)
+def accumulator_arrivals(handle: Accumulator) -> tuple[Array, Array]:
+    """Who sent the newest gradients, dropped ones too, and how many seconds each took since it could be begun."""
+    found = list(handle.arrivals)
+    return (np.array([worker.encode() for worker, _ in found], object),
+            np.array([seconds for _, seconds in found], np.float64))
 
 
 @op("handle[] -> []", types="resource -> int32", stateful=True, differentiable=False)

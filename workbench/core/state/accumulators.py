@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ __all__ = ["Accumulator", "SparseAccumulator"]
 
 Array = np.ndarray[Any, Any]
 Call = Callable[[], None]
+
+_ARRIVALS, _STEPS = 1 << 12, 64      # how many gradients' times are kept, and of how many steps their beginning
 
 
 @dataclass(eq=False)
@@ -40,6 +43,9 @@ class Accumulator:
         self.dropped = 0                          # stale gradients, for the views
         self.repeated = 0                         # gradients that a worker sent twice for one step
         self._sent: dict[str, int] = {}           # worker -> newest local step that it sent a gradient for
+        self._released: dict[int, float] = {}     # newest steps -> when their gradients could be begun
+        self._arrived: dict[str, float] = {}      # worker -> when its newest gradient came
+        self.arrivals: deque[tuple[str, float]] = deque(maxlen=_ARRIVALS)      # (worker, seconds that a gradient took)
         self._members: int | None = None          # workers that are left, when somebody said how many
         self._count = 0
         self._sum: Any = None
@@ -60,6 +66,8 @@ class Accumulator:
         """
         self._check(*gradient)
         with self._lock:
+            if worker:
+                self._note_arrival(worker, local_step, time.perf_counter())
             if local_step < self.global_step:
                 self.dropped += 1
                 return
@@ -75,6 +83,12 @@ class Accumulator:
             self._count += 1
             calls = self._flush()
         _make(calls)
+
+    def _note_arrival(self, worker: str, local_step: int, now: float) -> None:
+        """A gradient took from when its step was there, and the worker through with the one before, until now."""
+        if local_step in self._released:
+            self.arrivals.append((worker, now - max(self._released[local_step], self._arrived.get(worker, 0.0))))
+        self._arrived[worker] = now
 
     def take(self, wanted: int, done: Callable[..., None], fail: Callable[[BaseException], None]) -> Call:
         """Call `done(*mean)` once `wanted` gradients are here; returns what takes the attempt back."""
@@ -115,6 +129,7 @@ class Accumulator:
                 waiting, self._takes = list(self._takes), deque()
                 self._sum, self._count, self._members, self._closed = None, 0, None, False
                 self._sent.clear()
+                self._released.clear()
             self.global_step = step if self._begun else max(self.global_step, step)
             self._begun = True
         self._fail(waiting)
@@ -147,6 +162,9 @@ class Accumulator:
             calls.append(_giving(attempt, self._result(self._count if self.mean else 1)))
             self._sum, self._count = None, 0
             self.global_step += 1
+            self._released[self.global_step] = time.perf_counter()
+            if len(self._released) > _STEPS:
+                del self._released[min(self._released)]
         return calls
 
     # the kind of gradient
