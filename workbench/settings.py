@@ -54,6 +54,8 @@ class Settings:
     data: Path | None = None
     """Folder with data sets (`WORKBENCH_DATA`); default: the user's cache folder."""
 
+    cluster_key: str = field(default="", repr=False)
+    """A secret that all processes of a ClusterSpec share (`WB_CLUSTER_KEY`): who does not know it is not let in."""
     cache: Path | None = None
     """Folder of compiled kernels (`WB_CACHE`); default: the user's cache folder."""
     cache_bytes: int = 256 << 20
@@ -74,6 +76,7 @@ class Settings:
             trace_graph_bytes=_number("WB_TRACE_GRAPH_BYTES", cls.trace_graph_bytes),
             plan_bytes=_number("WB_PLAN_BYTES", 0) or _quarter_of_memory(),
             trace_bytes=_number("WB_TRACE_BYTES", cls.trace_bytes),
+            cluster_key=os.environ.get("WB_CLUSTER_KEY", ""),
             data=Path(data).expanduser() if data else None,
             cache=Path(cache).expanduser() if cache else None,
             cache_bytes=_number("WB_CACHE_BYTES", cls.cache_bytes),

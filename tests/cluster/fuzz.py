@@ -82,7 +82,8 @@ class Targets:
 
     def __init__(self) -> None:
         define_engine("scripted", Scripted)
-        self.pool, self.group = BufferPool(), ReceiverGroup("fuzzed")
+        self.pool = BufferPool(1 << 24)      # what headers claim is kept for reuse up to this, and some of it was touched
+        self.group = ReceiverGroup("fuzzed")
         self.chief = Wire("chief")
         self.task = self._task(self.chief)
         self.task.start()

@@ -15,6 +15,7 @@ from workbench.train.recovery import (
     Restore,
     Restored,
     Resume,
+    Wait,
 )
 
 LOSS, AGAIN = errors.AbortedError("a task was lost"), errors.UnavailableError("another")
@@ -27,6 +28,14 @@ def test_tasks_are_opened_anew_and_the_newest_checkpoint_is_restored():
     assert recovery.handle(Reopened(("c-20", "c-10"))) == Restore("c-20")
     assert recovery.handle(Restored()) == Resume()
     assert recovery.handle(Progress()) == Resume()
+
+
+def test_who_is_led_waits_for_the_chief():
+    recovery = Recovery(led=True)
+    assert recovery.handle(Lost(LOSS)) == Reopen(LOSS)
+    assert recovery.handle(Reopened(())) == Wait()
+    assert recovery.handle(Lost(AGAIN)) == Reopen(AGAIN)
+    assert recovery.handle(Reopened(())) == Wait() and recovery.handle(Restored()) == Resume()
 
 
 def test_a_damaged_checkpoint_is_passed_over_for_the_one_before():

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -29,7 +28,8 @@ from workbench.train.hooks import (
     SessionRunValues,
     SummarySaverHook,
 )
-from workbench.train.recovery import Damaged, Event, GiveUp, Lost, Progress, Recovery, Reopen, Reopened, Restore, Restored
+from workbench.train.patience import wait_until
+from workbench.train.recovery import Damaged, Event, GiveUp, Lost, Progress, Recovery, Reopen, Reopened, Restore, Restored, Wait
 from workbench.train.saver import Saver
 from workbench.train.schedules import get_global_step
 
@@ -85,7 +85,7 @@ class MonitoredTrainingSession:
         for hook in self._hooks:
             hook.begin()
         self._checkpoints = self._service.checkpoints if self._service is not None else None
-        self._recovery = Recovery()
+        self._recovery = Recovery(led=not is_chief)
         self._counter = get_global_step()
         self._number: int | None = None      # the next step's, once somebody asked for it
         made = self._scaffold
@@ -146,13 +146,10 @@ class MonitoredTrainingSession:
         self._prepare(None)
 
     def _await_model(self) -> None:
-        deadline = time.monotonic() + self._patience
-        while len(missing := self._session.run(self._missing)):
-            left = deadline - time.monotonic()
-            if left < 0:
-                raise errors.DeadlineExceededError(f"MonitoredTrainingSession: {missing[0].decode()!r} and {len(missing) - 1} "
-                                                   f"more variables have no value after {self._patience:g} s; start the chief")
-            self._coord.wait_for_stop(min(0.2, left))
+        if not wait_until(lambda: not len(self._session.run(self._missing)), self._patience, 0.2, self._coord.wait_for_stop):
+            missing = [name.decode() for name in self._session.run(self._missing)] or ["a variable"]
+            raise errors.DeadlineExceededError(f"MonitoredTrainingSession: {missing[0]!r} and {len(missing) - 1} more "
+                                               f"variables have no value after {self._patience:g} s; start the chief")
 
     @property
     def graph(self) -> Any:
@@ -219,6 +216,8 @@ class MonitoredTrainingSession:
 
     def _can_recover(self) -> bool:
         cluster = getattr(self._session.backend, "cluster", None)
+        if not self._chief:      # the chief recovers what both see; a cluster of its own, this one reconnects to
+            return getattr(cluster, "keeps_state", False)
         return self._checkpoints is not None and hasattr(cluster, "recover") and bool(self._checkpoints.candidates())
 
     def _generation(self) -> int:
@@ -238,20 +237,17 @@ class MonitoredTrainingSession:
 
     def _perform(self, event: Event) -> Event:
         """Do what follows `event`; what came of it. Raises where nothing can be done."""
-        assert self._checkpoints is not None
         action = self._recovery.handle(event)
         try:
             match action:
                 case Reopen(because):
-                    logger.warning("workbench: %s; training goes on from the newest checkpoint", because)
-                    self._stop_threads()
-                    self._checkpoints.drop()
-                    self._session.backend.cluster.recover()
-                    self._coord.clear_stop()
-                    return Reopened(tuple(self._checkpoints.candidates()))
+                    return self._reopen(because)
                 case Restore(path):
                     trace.journal.set_status(state="recovering", what=f"restoring {PurePath(path).name}", part=2, parts=2)
                     self._prepare(path)
+                    return Restored()
+                case Wait():
+                    self._prepare(None)
                     return Restored()
                 case GiveUp(error):
                     raise error
@@ -263,6 +259,17 @@ class MonitoredTrainingSession:
                 raise
             return Lost(again)
         raise AssertionError(action)
+
+    def _reopen(self, because: errors.Error) -> Event:
+        logger.warning("workbench: %s; training goes on from %s", because,
+                       "the newest checkpoint" if self._chief else "what the chief restores")
+        self._stop_threads()
+        if self._checkpoints is not None:
+            self._checkpoints.drop()
+        backend: Any = self._session.backend
+        backend.cluster.recover(empty=self._chief)
+        self._coord.clear_stop()
+        return Reopened(tuple(self._checkpoints.candidates()) if self._checkpoints is not None else ())
 
     def _stop_threads(self) -> None:
         self._coord.request_stop()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from workbench import errors
 
 __all__ = ["Action", "Damaged", "Event", "GiveUp", "Lost", "Progress", "Recovery", "Reopen", "Reopened", "Restore", "Restored",
-           "Resume"]
+           "Resume", "Wait"]
 
 _ATTEMPTS = 10            # losses in a row without a single step in between
 
@@ -64,6 +64,11 @@ class Restore:
 
 
 @dataclass(frozen=True)
+class Wait:
+    """Wait until another process has brought the state of a checkpoint back."""
+
+
+@dataclass(frozen=True)
 class Resume:
     """Go on training."""
 
@@ -75,16 +80,17 @@ class GiveUp:
     error: errors.Error
 
 
-Action = Reopen | Restore | Resume | GiveUp
+Action = Reopen | Restore | Wait | Resume | GiveUp
 
 
 @dataclass
 class Recovery:
     """Decides what follows a loss. Losses while training is brought back begin it anew, at most so many in a row.
 
-    A checkpoint that proves damaged is passed over for the one before it.
+    A checkpoint that proves damaged is passed over for the one before it. One that is `led` restores nothing itself.
     """
 
+    led: bool = False
     attempts: int = _ATTEMPTS
     losses: int = 0                                          # in a row
     left: list[str] = field(default_factory=list)            # checkpoints not tried yet, newest first
@@ -102,7 +108,7 @@ class Recovery:
                 return self._lost(error)
             case Reopened(checkpoints):
                 self.left = list(checkpoints)
-                return self._restore(None)
+                return Wait() if self.led else self._restore(None)
             case Damaged(error):
                 return self._restore(error)
 

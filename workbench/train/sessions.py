@@ -1,7 +1,6 @@
 """Monitored sessions by their makers, and SessionManager: sessions whose variables have values."""
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +10,7 @@ from workbench.core.run.session import Session
 from workbench.nn.variables import global_variables, report_uninitialized_variables
 from workbench.train.hooks import SessionRunHook
 from workbench.train.monitored import MonitoredTrainingSession, Scaffold
+from workbench.train.patience import wait_until
 from workbench.train.saver import Saver, get_checkpoint_state
 
 __all__ = ["ChiefSessionCreator", "MonitoredSession", "SessionCreator", "SessionManager", "SingularMonitoredSession",
@@ -152,22 +152,19 @@ class SessionManager:
         if checkpoint_dir is not None and checkpoint_filename_with_path is not None:
             raise errors.InvalidArgumentError("recover_session: Can not provide both checkpoint_dir and "
                                               "checkpoint_filename_with_path.; leave one out")
-        session, deadline = Session(master or None, self._graph, config), time.monotonic() + max_wait_secs
-        found = self._restored(session, saver, checkpoint_dir, checkpoint_filename_with_path)
-        while not found and wait_for_checkpoint and checkpoint_dir is not None and time.monotonic() < deadline:
-            time.sleep(min(self._pause, 0.1))
-            found = self._restored(session, saver, checkpoint_dir, None)
+        session = Session(master or None, self._graph, config)
+        wait = max_wait_secs if wait_for_checkpoint and checkpoint_dir is not None else 0.0
+        found = wait_until(lambda: self._restored(session, saver, checkpoint_dir, checkpoint_filename_with_path), wait,
+                           min(self._pause, 0.1))
         return session, found and not self._not_ready(session)
 
     def wait_for_session(self, master: Any, config: Any = None, max_wait_secs: float = float("inf")) -> Session:
         """A session on a model that another process initialises. DeadlineExceededError where that takes too long."""
-        session, deadline = Session(master or None, self._graph, config), time.monotonic() + max_wait_secs
-        while self._not_ready(session):
-            if time.monotonic() > deadline:
-                session.close()
-                raise errors.DeadlineExceededError(f"wait_for_session: Session was not ready after waiting {max_wait_secs:g} "
-                                                   "secs.; start the chief")
-            time.sleep(min(self._pause, 0.05))
+        session = Session(master or None, self._graph, config)
+        if not wait_until(lambda: not self._not_ready(session), max_wait_secs, min(self._pause, 0.05)):
+            session.close()
+            raise errors.DeadlineExceededError(f"wait_for_session: Session was not ready after waiting {max_wait_secs:g} "
+                                               "secs.; start the chief")
         return session
 
     def _not_ready(self, session: Session) -> str:

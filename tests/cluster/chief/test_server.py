@@ -1,6 +1,7 @@
 """Server: tasks of a ClusterSpec that find each other, share variables, and say in a sentence what does not fit."""
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from collections.abc import Iterator
@@ -17,6 +18,9 @@ from tests.cluster.conftest import our_threads
 from tests.cluster.test_programs import free_ports
 from tests.eventually import eventually
 from workbench import errors
+from workbench.cluster.chief.server import _warn_of_strangers
+from workbench.core.state import checkpoint
+from workbench.settings import settings
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60)]
 
@@ -161,6 +165,36 @@ def test_processes_that_talk_over_tls(serve):
         assert all(address.startswith("tls://") for address in worker.target.addresses.values())
 
 
+def test_only_who_knows_the_secret_of_the_processes_is_let_in(serve, monkeypatch):
+    monkeypatch.setattr(settings, "cluster_key", "between us")
+    spec = spec_of(servers=2)
+    serve(spec, "ps", 0), serve(spec, "ps", 1)
+    friend = serve(spec, "worker", 0)
+    with wb.Graph().as_default() as graph:
+        with tf.device("/job:ps/task:0"):
+            total = tf.get_variable("total", [3], initializer=tf.zeros_initializer())
+        with tf.device("/job:ps/task:1"):      # the servers talk to each other, with what the secret makes of the session's key
+            twice = total + total
+    with tf.Session(friend.target, graph) as session:
+        session.run(total.initializer)
+        np.testing.assert_array_equal(session.run(twice), 0)
+    monkeypatch.setattr(settings, "cluster_key", "a guess")
+    with tf.Session(serve(spec, "worker", 1).target, graph) as session, pytest.raises(
+            errors.FailedPreconditionError, match=r"/job:ps/task:[01]: chief does not know the key of this cluster"):
+        session.run(total.initializer)
+
+
+@pytest.mark.parametrize("address, key, said", [("tcp://192.0.2.5:2222", "", True), ("tcp://192.0.2.5:2222", "s", False),
+                                                ("tls://192.0.2.5:2222", "", False), ("tcp://127.0.0.1:2222", "", False)])
+def test_a_port_that_lets_anybody_in_is_announced(monkeypatch, caplog, address, key, said):
+    monkeypatch.setattr(settings, "cluster_key", key)
+    _warn_of_strangers("/job:ps/task:0", address)
+    assert [record.getMessage() for record in caplog.records] == said * [
+        "workbench: /job:ps/task:0 listens at tcp://192.0.2.5:2222 without TLS or a key: whoever reaches that port can run "
+        "graphs in this process and change its variables; set WB_CLUSTER_KEY to one secret in all processes, or use "
+        "protocol='tls'"]
+
+
 def test_a_server_that_is_not_started_has_no_target(serve):
     server = serve(spec_of(), "worker", start=False)
     with pytest.raises(errors.FailedPreconditionError, match="made with start=False; call start"):
@@ -175,6 +209,83 @@ def test_a_local_server_is_one_process(serve):
         assert session.run(tf.constant(3) + 4) == 7
     server.close()
     server.close()
+
+
+class Baton:
+    """Whoever has it takes a step; so one step of the job runs at a time, and everybody has as many."""
+
+    def __init__(self) -> None:
+        self._changed, self._turn, self._left = threading.Condition(), 0, False
+
+    @contextlib.contextmanager
+    def held(self, worker: int) -> Iterator[None]:
+        with self._changed:
+            self._changed.wait_for(lambda: self._turn == worker or self._left)
+            yield
+            self._turn = 1 - worker
+            self._changed.notify_all()
+
+    def leave(self) -> None:
+        with self._changed:
+            self._left = True
+            self._changed.notify_all()
+
+
+def train(server: Any, worker: int, folder: Path, baton: Baton, strike: Any) -> None:
+    """Count to 30 in the variables of both parameter servers; something happens after the third step, if `strike` says so."""
+    with wb.Graph().as_default():
+        counters = []
+        for task in range(2):
+            with tf.device(f"/job:ps/task:{task}"):
+                counters.append(tf.get_variable(f"count_{task}", [], initializer=tf.zeros_initializer()))
+        with tf.device("/job:ps/task:0"):
+            step = tf.train.get_or_create_global_step()
+        with tf.device(f"/job:worker/task:{worker}"):
+            one = tf.identity(tf.placeholder_with_default(np.float32(1), []))
+        up = tf.group(*(tf.assign_add(counter, one) for counter in counters), tf.assign_add(step, 1))
+        taken = 0
+        with tf.train.MonitoredTrainingSession(server.target, worker == 0, folder, save_checkpoint_steps=5,
+                                               hooks=[tf.train.StopAtStepHook(last_step=30)]) as session:
+            while not session.should_stop():
+                with baton.held(worker):
+                    session.run(up)
+                    taken += 1
+                    if taken == 3 and strike is not None:
+                        strike()
+                        session.run(up)
+        baton.leave()
+
+
+@pytest.mark.parametrize("breaks", ["server", "link"])
+def test_training_goes_on_when_a_parameter_server_comes_back(serve, tmp_path, breaks):
+    """Nobody has done anything about it: the chief restores, the other worker waits and goes on; all ends agree. Where only a
+    worker was cut off it alone comes back; the step that it was in it runs again, as TensorFlow does, so that a part of it may
+    count twice."""
+    spec = spec_of(servers=2)
+    servers = [serve(spec, "ps", task) for task in range(2)]
+    workers = [serve(spec, "worker", task) for task in range(2)]
+
+    def restart() -> None:
+        servers[1].close()
+        servers[1] = serve(spec, "ps", 1)
+
+    def cut() -> None:
+        for task in list(servers[1]._host.tasks.values()):
+            if servers[1]._host._callers[task.session] == workers[1].name:
+                task.leave("the network broke")
+    strikes, baton = [restart if breaks == "server" else None, cut if breaks == "link" else None], Baton()
+    threads = [threading.Thread(target=train, args=(server, task, tmp_path, baton, strikes[task]))
+               for task, server in enumerate(workers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(50)
+        assert not thread.is_alive()
+    found = checkpoint.read(tf.train.latest_checkpoint(tmp_path)).tensors
+    assert found["count_1"] == found["global_step"] >= 30
+    assert found["count_0"] - found["count_1"] in ([0] if breaks == "server" else [0, 1])
+    assert workers[1].target.generation >= 1 and workers[0].target.generation == (breaks == "server")
+    assert not any(server._host.over.is_set() for server in servers)      # who comes again has not said goodbye
 
 
 def test_join_ends_with_the_job(serve):

@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.cluster.wires import Wire
+from workbench import errors
 from workbench.cluster.link import upgrade
 
 pytestmark = pytest.mark.timeout(30)
@@ -55,6 +57,34 @@ def test_strangers_at_the_unix_socket_hold_nobody_up(caplog):
     with caplog.at_level(logging.ERROR, "workbench"):
         assert asyncio.run(scene()) == [b"", b"", b"hello"]
     assert "dropped a Unix connection with a wrong token (32 bytes)" in caplog.text
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_connections_to_several_tasks_are_made_all_or_none(fails):
+    """One fails, or somebody interrupts: what was made by then is closed."""
+    made = Wire("/job:ps/task:0")
+
+    async def scene() -> None:
+        reached, unreachable = asyncio.Event(), asyncio.Event()
+
+        async def reach() -> Any:
+            reached.set()
+            return made
+
+        async def wait() -> Any:
+            await unreachable.wait()
+            raise errors.UnavailableError("/job:ps/task:1: nobody answers")
+        both = asyncio.ensure_future(upgrade.connect_all([reach(), wait()]))
+        await reached.wait()
+        assert not made.closed
+        if fails:
+            unreachable.set()
+        else:
+            both.cancel()
+        await both
+    with pytest.raises((errors.UnavailableError, asyncio.CancelledError)):
+        asyncio.run(scene())
+    assert made.closed
 
 
 def test_processes_of_other_users_are_not_let_in(monkeypatch):

@@ -184,6 +184,38 @@ def test_a_step_that_lost_its_peer_is_over_when_its_last_kernel_returned():
     assert scene.answers(1) == [failed, m.Ended()]
 
 
+def tensor(step: int, size: int = 100) -> m.Tensor:
+    return m.Tensor(join_key(step, "x:0", THERE, HERE), False, np.zeros(size, np.uint8))
+
+
+def test_tensors_of_steps_that_never_begin_end_with_their_link():
+    """Whoever waits for those steps hears of the link; a hundred thousand damaged links must not fill the memory."""
+    scene = Scene()
+    for step in range(1, 4):
+        wire = Wire(THERE)
+        scene.task.add_inbound(wire)
+        wire.arrive(tensor(step), step)
+        assert scene.task.facts()["tables"] == 1 and scene.task.facts()["early"] > 100
+        wire.end(EOFError("the other end closed the connection"))
+        assert scene.task.facts()["tables"] == scene.task.facts()["early"] == 0
+
+
+def test_a_peer_cannot_fill_the_memory_with_steps_that_never_begin(monkeypatch):
+    monkeypatch.setattr("workbench.cluster.task.steps._EARLY", 5000)
+    scene, wire = Scene(), Wire(THERE)
+    scene.task.add_inbound(wire)
+    for number in range(3):
+        wire.arrive(m.Tensor(join_key(1, f"{number}:0", THERE, HERE), False, np.zeros(9000, np.uint8)), 1)      # may be large
+    with pytest.raises(errors.DataLossError, match=f"{THERE}: it sent 3[0-9]{{4}} bytes for steps that have not begun here, "
+                                                   "and goes on with step 2; 5000 are kept at most, the stream is damaged"):
+        wire.arrive(tensor(2), 2)
+    scene.run("answer", 1)                    # what begins is no longer early
+    for step in range(2, 5):
+        wire.arrive(tensor(step), step)
+        scene.run("answer", step)
+    assert scene.task.facts()["early"] == 0 and [type(x) for x in scene.answers(4)] == [m.Done]
+
+
 def test_a_broken_link_is_reported_also_when_no_step_runs():
     """What the peer sent for a step that is still on its way here went with the link."""
     scene = Scene()
@@ -218,6 +250,23 @@ def test_a_chief_that_falls_silent_is_noticed():
     assert scene.task.tick(10.0)
     scene.chief.pieces += 1                  # it is busy with a long tensor
     assert scene.task.tick(10.0) and not scene.task.tick(1.0)
+
+
+def test_training_begins_anew_without_the_sessions_of_others():
+    """What they run must not write over what is restored next; then all of the state is forgotten."""
+    order: list[Any] = []
+    scene = Scene()
+    scene.task._end_others = lambda task: order.append(task)
+    scene.engine.reset = lambda containers: order.append(containers)
+    scene.chief.arrive(m.BeginAnew(), 4)
+    assert order == [scene.task, None] and scene.answers(4) == [m.WasReset()]
+
+
+@pytest.mark.parametrize("for_good", [True, False])
+def test_who_comes_again_does_not_say_goodbye(for_good):
+    scene = Scene()
+    scene.chief.arrive(m.Close(for_good))
+    assert scene.task.over.is_set() and scene.task.dismissed == for_good
 
 
 def test_a_task_that_leaves_says_why():

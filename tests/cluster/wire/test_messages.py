@@ -23,7 +23,7 @@ EXAMPLES = [
     m.Refused("ShapeError", "a: 3 but 2; fix", ""), m.Abort("CancelledError", "stopped"),
     m.Failed("OutOfRangeError", "queue: empty; stop", "", True, ""), m.Ended(), m.LinkLost("/job:ps/task:0", "EOF"),
     m.Unregister(("h", "g")), m.Reset(("", "a")), m.WasReset(), m.StatusRequest(True), m.Status({"active": "[3]"}),
-    m.ClockProbe(1.25), m.ClockReply(1.25, 1.5, 1.75), m.SpanBatch(2, (SPAN, SPAN)), m.Close(),
+    m.ClockProbe(1.25), m.ClockReply(1.25, 1.5, 1.75), m.SpanBatch(2, (SPAN, SPAN)), m.Close(), m.Close(False), m.BeginAnew(),
     m.Leaving("it stops"),
 ]
 
@@ -132,7 +132,7 @@ def control(body, kind=m.RunStep, data=None):
 
 
 @pytest.mark.parametrize("frame, text", [
-    (Frame(Header(99, 0, 7, 1, 0, 3, 0), b"", None), "kind is 99, expected 1 to 22"),
+    (Frame(Header(99, 0, 7, 1, 0, 3, 0), b"", None), "kind is 99, expected 1 to 23"),
     (Frame(Header(6, 0, 7, 1, 3, 3, 0), b"\xc1\xff\x00", None), "RunStep: .* in a body of 3 bytes"),
     (control({"handle": "h"}), "RunStep: body has dict fields, expected 4"),
     (control(["h", 1]), "RunStep: body has 2 fields, expected 4"),

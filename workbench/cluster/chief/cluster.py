@@ -122,12 +122,17 @@ class Cluster:
             self._probe_all()
         self._place.opened(self.session, addresses, self._timeout, self._journal)
 
-    def recover(self, patience: float = 60.0) -> None:
+    keeps_state = False
+    """Does what the tasks hold outlive the session, for other processes have sessions of their own on it?"""
+
+    def recover(self, patience: float = 60.0, empty: bool = True) -> None:
         """After a loss: open all tasks anew, on the Dask workers that answer, waiting `patience` seconds for enough of them.
 
         Executables stay usable; variables, queues and all other state are empty, so restore a checkpoint next. The new
         tasks belong to a new session with a new key: one that comes back from the dead is nobody's. `generation` grows.
         Steps that run meanwhile end with AbortedError. ResourceExhaustedError when there are too few workers in the end.
+        Where tasks keep their state (those of a Server), `empty` also ends the sessions of other processes on them, whose
+        steps must not mix with what is restored; without it the state stays as it is.
         """
         until = time.monotonic() + patience
         with self._closing:
@@ -137,7 +142,7 @@ class Cluster:
                                      task=lost.task if lost else "", cause=lost.lost.message if lost and lost.lost else "")
             while True:
                 try:
-                    self._open_anew(max(0.1, until - time.monotonic()))
+                    self._open_anew(max(0.1, until - time.monotonic()), empty and self.keeps_state)
                     self.generation += 1
                     return
                 except (errors.UnavailableError, errors.DeadlineExceededError, errors.AbortedError) as error:
@@ -145,24 +150,26 @@ class Cluster:
                         raise
                     logger.warning("workbench: %s; the tasks are opened once more", error)      # lost while it began
 
-    def _open_anew(self, patience: float) -> None:
+    def _open_anew(self, patience: float, empty: bool) -> None:
         self.session, self._key = secrets.randbits(63), secrets.token_bytes(KEY_BYTES)
         self._tracker.begin_anew(self.session, errors.UnavailableError(
             "Cluster: its tasks are opened anew after a loss; restore the newest checkpoint and run again"))
         self._place.gone()
-        self._dismiss(list(self._members.values()))
+        self._dismiss(list(self._members.values()), for_good=False)
         for task in [task for task in self._members if task not in self._at_once]:
             del self._members[task]
         self._open_tasks(self._at_once, patience)
         for handle, (programs, targets) in list(self._programs.items()):
             self._send_programs(handle, programs, targets, 300.0)
+        if empty:
+            self._ask_all(self._members.values(), m.BeginAnew())
 
-    def _dismiss(self, members: Iterable[Member]) -> None:
+    def _dismiss(self, members: Iterable[Member], for_good: bool = True) -> None:
         """Tell tasks that the session is over and wait for their end, in vain for those that hang."""
         for member in members:
             member.tell("closed")
             with contextlib.suppress(errors.UnavailableError):           # gone already
-                if not member.post(m.Close(), wait=False):
+                if not member.post(m.Close(for_good), wait=False):
                     member.connection.close()                            # stuck: the end of the stream says the same
         until = time.monotonic() + _GOODBYE_SECONDS
         for member in members:                                           # a task closes its end last
@@ -279,9 +286,10 @@ class Cluster:
 
         Later steps find variables that were never initialised. UnavailableError for a lost task.
         """
-        request = m.Reset(tuple(containers))
         self._need(self.tasks)
-        members = [self._tracker.member(task) for task in self.tasks]
+        self._ask_all([self._tracker.member(task) for task in self.tasks], m.Reset(tuple(containers)))
+
+    def _ask_all(self, members: Iterable[Member], request: m.Message) -> None:
         asked = [(member, member.begin(request)) for member in members]
         for member, number in asked:
             member.answer_to(number, self._timeout)

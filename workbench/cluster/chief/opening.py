@@ -11,7 +11,7 @@ from workbench import errors
 from workbench.cluster.dask import launch
 from workbench.cluster.link.buffers import BufferPool
 from workbench.cluster.link.connection import Connection
-from workbench.cluster.link.upgrade import Hello, connect
+from workbench.cluster.link.upgrade import Hello, connect, connect_all
 
 __all__ = ["connect_tasks"]
 
@@ -40,14 +40,7 @@ async def connect_tasks(client: Any, named: Mapping[str, Any], hellos: Mapping[s
             "again, make a new Cluster and run the program again: it goes on from the newest checkpoint") from error
     _warn_of_plain_text(client.scheduler.address)
     calls = (connect(client.rpc, addresses[task], hello, pool, timeout) for task, hello in hellos.items())
-    found = await asyncio.gather(*calls, return_exceptions=True)
-    broken = [one for one in found if isinstance(one, BaseException)]
-    if broken:
-        for one in found:
-            if isinstance(one, Connection):
-                one.close()
-        raise broken[0]
-    return {task: (addresses[task], one) for task, one in zip(hellos, found)}      # type: ignore[misc]
+    return {task: (addresses[task], one) for task, one in zip(hellos, await connect_all(calls))}
 
 
 async def _find(client: Any, tasks: tuple[str, ...], named: Mapping[str, Any], patience: float) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """Where the tasks of a cluster live: on Dask workers, or in processes at known addresses; reached and looked after here."""
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 import time
@@ -13,9 +12,10 @@ from workbench.cluster.chief.opening import connect_tasks
 from workbench.cluster.dask import launch
 from workbench.cluster.dask.leases import Leases
 from workbench.cluster.dask.reports import Reporter
+from workbench.cluster.link.admission import derived
 from workbench.cluster.link.buffers import BufferPool
 from workbench.cluster.link.connection import Connection
-from workbench.cluster.link.upgrade import Hello, connect
+from workbench.cluster.link.upgrade import Hello, connect, connect_all
 from workbench.cluster.task.program import Listener
 from workbench.core.trace import Journal
 
@@ -102,13 +102,16 @@ class DaskWorkers:
 class Addresses:
     """The processes of a program that is started once per task, each at its address (task -> "tcp://host:port").
 
-    `caller` is the task that this process is itself; `spec` (task -> address as written) is what all have to agree on.
+    `caller` is the task that this process is itself; `spec` (task -> address as written) is what all have to agree on, and
+    so is the `secret`, "" for none.
     """
 
     client = None
 
-    def __init__(self, listener: Listener, addresses: Mapping[str, str], caller: str, spec: Mapping[str, str]) -> None:
+    def __init__(self, listener: Listener, addresses: Mapping[str, str], caller: str, spec: Mapping[str, str],
+                 secret: str) -> None:
         self._listener, self.addresses, self._caller = listener, dict(addresses), caller
+        self._key = derived(secret, "chief")
         self._spec = json.dumps(dict(spec))
 
     def connect(self, hellos: Mapping[str, Hello], pool: BufferPool, timeout: float, patience: float) -> Found:
@@ -116,14 +119,7 @@ class Addresses:
 
     async def _connect(self, hellos: Mapping[str, Hello], pool: BufferPool, timeout: float, patience: float) -> Found:
         calls = (self._reach(hello, pool, timeout, patience) for hello in hellos.values())
-        found = await asyncio.gather(*calls, return_exceptions=True)
-        broken = [one for one in found if isinstance(one, BaseException)]
-        if broken:
-            for one in found:
-                if isinstance(one, Connection):
-                    one.close()
-            raise broken[0]
-        return {task: (self.addresses[task], one) for task, one in zip(hellos, found)}      # type: ignore[misc]
+        return {task: (self.addresses[task], one) for task, one in zip(hellos, await connect_all(calls))}
 
     async def _reach(self, hello: Hello, pool: BufferPool, timeout: float, patience: float) -> Connection:
         """A process that is not there yet is waited for, and who is waited for is said."""
@@ -132,7 +128,8 @@ class Addresses:
         while True:
             left = patience - (time.monotonic() - began)
             try:
-                return await connect(self._listener.rpc, address, asked, pool, max(0.1, min(timeout, left)))
+                return await connect(self._listener.rpc, address, asked, pool, max(0.1, min(timeout, left)),
+                                     self._key)
             except errors.UnavailableError as error:
                 waited = time.monotonic() - began
                 if waited >= patience:

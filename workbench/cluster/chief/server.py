@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import atexit
+import logging
 import socket
 import threading
 from typing import Any
@@ -12,9 +13,12 @@ from workbench.cluster.chief.places import Addresses
 from workbench.cluster.task.program import Listener, ProgramHost
 from workbench.core.trace import journal
 from workbench.nn.arguments import refuse
+from workbench.settings import settings
 from workbench.train.cluster_spec import ClusterSpec
 
 __all__ = ["Server"]
+
+logger = logging.getLogger("workbench")
 
 _PROTOCOLS = {None: "tcp", "grpc": "tcp", "tcp": "tcp", "tls": "tls"}
 _HEARTBEAT = 30.0      # seconds
@@ -28,6 +32,7 @@ class Server:
     queues all sessions share by name. A session connects to a task when a graph first needs it, and waits up to `patience`
     seconds for a process that has not started, saying so. `join()` serves the others until the job is over.
 
+    With the environment variable WB_CLUSTER_KEY, one secret in all processes, only who knows it is let in.
     `protocol` is "grpc" (as old programs say) or "tcp", or "tls" with the certificates that Dask's configuration names.
     InvalidArgumentError for tasks that do not exist and addresses of other machines, AlreadyExistsError for a port in use;
     a session raises InvalidArgumentError when the ClusterSpecs of two processes disagree.
@@ -60,8 +65,9 @@ class Server:
             if self._listener is None:
                 name, spec = self.name, _named(self.cluster)
                 self._listener = Listener(name, f"{self._scheme}://{_resolved(name, self._address)}")
-                self._host = ProgramHost(self._listener, name, spec, _chief(self.cluster))
+                self._host = ProgramHost(self._listener, name, spec, _chief(self.cluster), settings.cluster_key)
                 atexit.register(self.close)
+                _warn_of_strangers(name, self._listener.address)
 
     @property
     def name(self) -> str:
@@ -99,14 +105,24 @@ class Server:
 class _ProgramCluster(Cluster):
     """The tasks of a ClusterSpec as a session of one process sees them; opened when a graph first needs them."""
 
+    keeps_state = True
+
     def __init__(self, listener: Listener, name: str, spec: ClusterSpec, scheme: str, patience: float) -> None:
         named = _named(spec)
         tasks = (name, *(task for task in named if task != name))
         addresses = {**{task: f"{scheme}://{address}" for task, address in named.items()}, name: listener.address}
         self._prepare(tasks, name, "graph", _HEARTBEAT, None, 10.0, True, {}, journal)
         self._patience = patience
-        self._place = Addresses(listener, addresses, name, named)
+        self._place = Addresses(listener, addresses, name, named, settings.cluster_key)
         self._begin(())
+
+
+def _warn_of_strangers(name: str, address: str) -> None:
+    scheme, _, place = address.partition("://")
+    if scheme != "tls" and not settings.cluster_key and not place.startswith(("127.", "localhost", "[::1]")):
+        logger.warning("workbench: %s listens at %s without TLS or a key: whoever reaches that port can run graphs in this "
+                       "process and change its variables; set WB_CLUSTER_KEY to one secret in all processes, or use "
+                       "protocol='tls'", name, address)
 
 
 def _named(spec: ClusterSpec) -> dict[str, str]:

@@ -9,7 +9,7 @@ import secrets
 from workbench.core import ops as _all_of_them  # noqa: F401
 from workbench.core.graph.opdef import registry
 
-__all__ = ["KEY_BYTES", "nonce", "operations", "proof", "proves"]
+__all__ = ["KEY_BYTES", "derived", "nonce", "operations", "proof", "proves"]
 
 KEY_BYTES = 32
 
@@ -24,6 +24,11 @@ def operations() -> str:
 
 def _text(rule: object) -> str:
     return rule if isinstance(rule, str) else "computed"
+
+
+def derived(secret: str, what: str) -> bytes:
+    """A key for one purpose from a secret that its holders share; b"" without a secret."""
+    return hmac.new(secret.encode(), what.encode(), hashlib.sha256).digest() if secret else b""
 
 
 def nonce() -> str:

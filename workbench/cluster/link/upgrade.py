@@ -10,7 +10,7 @@ import secrets
 import socket
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from workbench.cluster.link.buffers import BufferPool
 from workbench.cluster.link.comm import CommConnection
 from workbench.cluster.link.connection import Connection, SocketConnection
 
-__all__ = ["Acceptor", "Hello", "connect", "host_identity"]
+__all__ = ["Acceptor", "Hello", "connect", "connect_all", "host_identity"]
 
 logger = logging.getLogger("workbench")
 
@@ -124,6 +124,20 @@ async def connect(rpc: Any, address: str, hello: Hello, pool: BufferPool, timeou
             "the worker runs and that this machine reaches its port") from error
     assert connection is not None
     return connection
+
+
+async def connect_all(calls: Iterable[Coroutine[Any, Any, Connection]]) -> list[Connection]:
+    """The connections that `calls` make, all at once; when one fails the others are given up, and its error is raised."""
+    made = [asyncio.ensure_future(call) for call in calls]
+    try:
+        return await asyncio.gather(*made)
+    except BaseException:
+        for one in made:
+            one.cancel()
+        for found in await asyncio.gather(*made, return_exceptions=True):
+            if isinstance(found, Connection):
+                found.close()
+        raise
 
 
 async def _connect(rpc: Any, address: str, hello: Hello, pool: BufferPool, key: bytes) -> Connection | None:

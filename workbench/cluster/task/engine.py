@@ -151,7 +151,7 @@ class GraphEngine:
     def unregister(self, handle: str) -> None:
         self._prepared.pop(handle, None)
 
-    def reset(self, containers: Sequence[str]) -> None:
+    def reset(self, containers: Sequence[str] | None) -> None:
         self.container.clear(containers)
 
     def _bind_anew(self) -> None:

@@ -45,8 +45,8 @@ class Engine(Protocol):
     def unregister(self, handle: str) -> None:
         """Forget what was registered under `handle`, if anything; steps that run go on."""
 
-    def reset(self, containers: Sequence[str]) -> None:
-        """Forget the state in `containers`; "" means what is in none."""
+    def reset(self, containers: Sequence[str] | None) -> None:
+        """Forget the state in `containers`; "" means what is in none, None all there is."""
 
     def close(self) -> None:
         """Release threads and memory; no call follows."""

@@ -91,6 +91,10 @@ class TaskHost:
                                        "the caller has another version")
         return None
 
+    def _key(self, hello: Hello) -> bytes:
+        """What the tasks of the session that begins with `hello` know each other by."""
+        return bytes.fromhex(hello.key)
+
     def _accept(self, hello: Hello, connection: Connection) -> None:
         key = (hello.session, hello.task)
         if hello.source != "chief":
@@ -100,8 +104,8 @@ class TaskHost:
             else:
                 task.add_inbound(connection)
             return
-        task = Task(hello.task, hello.session, connection, self._dial, self._forget, bytes.fromhex(hello.key),
-                    self.container)
+        task = Task(hello.task, hello.session, connection, self._dial, self._forget, self._key(hello), self.container,
+                    self._end_others)
         with self._lock:
             if not self.tasks:
                 self._switch_interval = sys.getswitchinterval()
@@ -136,6 +140,12 @@ class TaskHost:
         found = self.tasks.get((session, task))
         if found is not None:
             found.over.wait()
+
+    def _end_others(self, task: Task) -> None:
+        """The sessions of other processes end here: what they run must not write over what `task` is about to restore."""
+        for other in list(self.tasks.values()):
+            if other is not task:
+                other.leave("the chief goes on from a checkpoint, and sessions begin anew with it")
 
     def _tick(self) -> None:
         """Once a second on the worker's loop, as long as there are tasks."""

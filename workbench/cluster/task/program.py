@@ -19,6 +19,7 @@ from tornado.ioloop import IOLoop
 
 from workbench import errors
 from workbench.cluster.link import upgrade
+from workbench.cluster.link.admission import derived
 from workbench.cluster.link.connection import Connection
 from workbench.cluster.link.upgrade import Hello
 from workbench.cluster.task.engine import GraphEngine
@@ -127,12 +128,12 @@ def _probe(address: str) -> None:
 
 class ProgramHost(TaskHost):
     """Hosts the task `name` of the processes `tasks` (task -> address). The state of the task is that of the process: all
-    sessions share it, and it outlives them."""
+    sessions share it, and it outlives them. With a `secret` only who knows it may begin a session."""
 
-    def __init__(self, listener: Listener, name: str, tasks: Mapping[str, str], chief: str) -> None:
+    def __init__(self, listener: Listener, name: str, tasks: Mapping[str, str], chief: str, secret: str) -> None:
         define_engine("graph", GraphEngine)
         super().__init__(listener)
-        self.name, self._all, self._chief = name, dict(tasks), chief
+        self.name, self._all, self._chief, self._secret = name, dict(tasks), chief, secret
         self.container = self._state = Container(name)
         self._callers: dict[int, str] = {}        # session -> the process that it belongs to
         self._left: set[str] = set()              # processes that said goodbye
@@ -146,7 +147,11 @@ class ProgramHost(TaskHost):
                                               f"it is {self.name}; start every process with the same ClusterSpec")
         if hello.source == "chief":
             self._check_spec(hello)
-        return super()._admit(hello)
+        return super()._admit(hello) or (derived(self._secret, "chief") or None)
+
+    def _key(self, hello: Hello) -> bytes:
+        """Over plain connections anybody may overhear the chief's key, but not what the secret makes of it."""
+        return derived(self._secret, hello.key) or super()._key(hello)
 
     def _check_spec(self, hello: Hello) -> None:
         theirs: dict[str, str] = json.loads(hello.spec or "{}")

@@ -4,9 +4,13 @@ from __future__ import annotations
 import threading
 from typing import Any, NamedTuple
 
+from workbench import errors
 from workbench.core.run.rendezvous import LocalRendezvous
 
 __all__ = ["Active", "Broken", "Steps"]
+
+_EARLY = 2 << 30       # bytes that one peer may have waiting for steps that have not begun, besides those of one such step
+_ENTRY = 1 << 10       # what a tensor takes besides its bytes
 
 
 class Active(NamedTuple):
@@ -31,6 +35,8 @@ class Steps:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._tables: dict[int, LocalRendezvous] = {}      # of steps that run here, or whose tensors came early
+        self._early: dict[int, dict[str, int]] = {}        # step that has not begun here -> peer -> bytes that came for it
+        self._waiting: dict[str, int] = {}                 # peer -> all such bytes
         self._active: dict[int, Active] = {}
         self._aborting: dict[int, bool] = {}               # does the chief wait for its end?
         self._finished: set[int] = set()                   # over here, perhaps not yet elsewhere
@@ -57,6 +63,7 @@ class Steps:
             if self._over(step):
                 return None
             self._active[step] = active
+            self._settle(step)
             return self._table(step)
 
     def _look_back(self, step: int, live: tuple[int, ...]) -> None:
@@ -66,7 +73,18 @@ class Steps:
             self._answered &= self._finished
         if len(self._tables) > len(self._active):
             for one in [s for s in self._tables if self._past(s) and s not in self._active]:
-                del self._tables[one]
+                self._forget(one)
+
+    def _forget(self, step: int) -> LocalRendezvous | None:
+        self._settle(step)
+        return self._tables.pop(step, None)
+
+    def _settle(self, step: int) -> None:
+        """Nothing is early for the step any more: it begins, or is over."""
+        for peer, nbytes in self._early.pop(step, {}).items():
+            self._waiting[peer] -= nbytes
+            if not self._waiting[peer]:
+                del self._waiting[peer]
 
     def _table(self, step: int) -> LocalRendezvous:
         table = self._tables.get(step)
@@ -74,10 +92,32 @@ class Steps:
             table = self._tables[step] = LocalRendezvous()
         return table
 
-    def table(self, step: int) -> LocalRendezvous | None:
-        """Where a tensor that came for the step belongs, also before it begins; None when it is over."""
+    def table(self, step: int, peer: str, nbytes: int) -> LocalRendezvous | None:
+        """Where a tensor of `nbytes` that came from `peer` belongs, also before its step begins; None when that is over.
+
+        DataLossError when the peer sends and sends for steps that do not begin.
+        """
         with self._lock:
-            return None if self._over(step) else self._table(step)
+            if self._over(step):
+                return None
+            if step not in self._active and step not in self._aborting:
+                self._count_early(step, peer, nbytes + _ENTRY)
+            return self._table(step)
+
+    def _count_early(self, step: int, peer: str, nbytes: int) -> None:
+        came, waiting = self._early.setdefault(step, {}), self._waiting.get(peer, 0)
+        others = waiting - came.get(peer, 0)
+        if others > _EARLY:
+            raise errors.DataLossError(f"{peer}: it sent {others} bytes for steps that have not begun here, and goes on with "
+                                       f"step {step}; {_EARLY} are kept at most, the stream is damaged")
+        came[peer] = came.get(peer, 0) + nbytes
+        self._waiting[peer] = waiting + nbytes
+
+    def lost(self, peer: str) -> None:
+        """A connection from the peer ended, and with it all steps that wait for what it sent: they need not begin."""
+        with self._lock:
+            for step in [step for step, came in self._early.items() if peer in came]:
+                self._forget(step)
 
     def done(self, step: int) -> tuple[Active | None, bool, LocalRendezvous | None]:
         """The last kernel returned: (the step if it was active, else None; whether the chief awaits the end; its table)."""
@@ -101,7 +141,7 @@ class Steps:
     def _strike(self, step: int) -> LocalRendezvous | None:
         if not self._past(step):
             self._finished.add(step)
-        return self._tables.pop(step, None)
+        return self._forget(step)
 
     def active(self) -> dict[int, Active]:
         with self._lock:
@@ -117,4 +157,5 @@ class Steps:
         with self._lock:
             waiting = [key for table in self._tables.values() for key in table.pending]
             return {"active": sorted(self._active), "aborting": sorted(self._aborting), "waiting": waiting,
+                    "early": sum(self._waiting.values()),
                     "tables": len(self._tables), "remembered": len(self._finished)}

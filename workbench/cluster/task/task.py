@@ -39,18 +39,19 @@ class Task:
     """Created when the chief connects; lives until the chief closes the session or disappears.
 
     `dial(task, target, address)` opens a connection to another task, `forget(self)` removes this one; `key` is what
-    tasks of one cluster know each other by; `container` holds the state, if that is not the task's alone.
+    tasks of one cluster know each other by; `container` holds the state, if that is not the task's alone, and
+    `end_others(self)` ends the tasks it shares that with.
     """
 
     def __init__(self, name: str, session: int, control: Connection,
                  dial: Callable[[Task, str, str], Connection], forget: Callable[[Task], None], key: bytes = b"",
-                 container: Container | None = None) -> None:
+                 container: Container | None = None, end_others: Callable[[Task], None] = lambda task: None) -> None:
         self.name, self.session, self.key = name, session, key
         self.control = control
         self.tasks: dict[str, str] = {}
         self.unix, self.timeout = True, 10.0
         self.journal = Journal()
-        self._dial, self._forget, self._container = dial, forget, container
+        self._dial, self._forget, self._container, self._end_others = dial, forget, container, end_others
         self._engine: Engine | None = None
         self._epoch = 0
         self._lock = threading.Lock()
@@ -68,7 +69,7 @@ class Task:
         self._answers: dict[type[m.Message], Callable[[int, Any], None]] = {
             m.RunStep: self._run, m.Abort: self._abort, m.RegisterPartition: self._register, m.ClockProbe: self._probe,
             m.StatusRequest: self._status, m.OpenTask: self._open, m.Unregister: self._unregister, m.Reset: self._reset,
-            m.Close: lambda step, message: self.close(dismissed=True)}
+            m.BeginAnew: self._begin_anew, m.Close: lambda step, message: self.close(dismissed=message.for_good)}
 
     def start(self) -> None:
         self.control.start(self._on_control, lambda connection, error: self.close(), self._group)
@@ -143,6 +144,12 @@ class Task:
         if self._engine is None:
             raise errors.FailedPreconditionError(f"{self.name}: the task is not open; send OpenTask first")
         return self._engine
+
+    def _begin_anew(self, number: int, message: m.BeginAnew) -> None:
+        release_receiver()
+        self._end_others(self)
+        self._ready_engine().reset(None)
+        self._reply(m.WasReset(), number)
 
     def _probe(self, number: int, message: m.ClockProbe) -> None:
         received = time.perf_counter()
@@ -260,11 +267,11 @@ class Task:
         """A frame on a connection from another task."""
         header = frame.header
         if header.kind != TENSOR:
-            raise errors.DataLossError(f"{self.name}: got kind {header.kind} from {connection.peer}, expected "
-                                       f"{TENSOR}, a tensor; "
-                                       "the stream is damaged or the peer has another version")
+            raise errors.DataLossError(f"{self.name}: got kind {header.kind} from {connection.peer}, expected {TENSOR}, a "
+                                       "tensor; the stream is damaged or the peer has another version")
         (key, value, dead), step = decode_tensor(frame), header.step
-        table = self.steps.table(step) if header.epoch == self._epoch else None
+        nbytes = header.meta + header.data
+        table = self.steps.table(step, connection.peer, nbytes) if header.epoch == self._epoch else None
         if table is None:
             return                                             # late: its step is over
         try:
@@ -283,11 +290,7 @@ class Task:
     def _link_all(self, targets: Iterable[str]) -> None:
         """Connect to all at once: of many peers that do not answer each would take its time."""
         missing = [target for target in targets if target not in self._links]
-        if len(missing) < 2:
-            for target in missing:
-                self._link(target)
-            return
-        with ThreadPoolExecutor(min(len(missing), _DIALS), "workbench-dial") as dials:
+        with ThreadPoolExecutor(min(len(missing), _DIALS) or 1, "workbench-dial") as dials:
             for dialled in [dials.submit(self._link, target) for target in missing]:
                 dialled.result()
 
@@ -299,9 +302,8 @@ class Task:
             link = self._links.get(target)
             if link is None:
                 if target not in self.tasks:
-                    raise errors.NotFoundError(f"{self.name}: there is no task {target}, only "
-                                               f"{', '.join(self.tasks)}; "
-                                               "check the device name")
+                    raise errors.NotFoundError(f"{self.name}: there is no task {target}, only {', '.join(self.tasks)}; check "
+                                               "the device name")
                 link = self._dial(self, target, self.tasks[target])
                 link.start(self._unexpected, self._on_link_closed, self._group)
                 self._links[target] = link
@@ -324,8 +326,7 @@ class Task:
         connection.close()
 
     def _unexpected(self, connection: Connection, frame: Frame) -> None:
-        raise errors.DataLossError(f"{self.name}: {connection.peer} answered on a one-way connection; the stream is "
-                                   "damaged")
+        raise errors.DataLossError(f"{self.name}: {connection.peer} answered on a one-way connection; the stream is damaged")
 
     def _on_link_closed(self, connection: Connection, error: BaseException | None) -> None:
         self._drop_link(connection)
@@ -340,12 +341,12 @@ class Task:
 
     def _lost(self, peer: str, error: BaseException) -> None:
         """A peer went away: every step in flight that it has a part in ends, and the chief hears why."""
+        self.steps.lost(peer)
         self._reply(m.LinkLost(peer, text_of(error)), -1)
         active = [step for step, run in self.steps.active().items() if peer in self._parties.get(run.handle, (peer,))]
         for step in active:
             aborted = errors.AbortedError(f"step {step}: {self.name} lost its connection to {peer} at "
-                                          f"{self.tasks.get(peer, '?')} ({text_of(error)}); that task's process may "
-                                          "have died")
+                                          f"{self.tasks.get(peer, '?')} ({text_of(error)}); that task's process may have died")
             if self._break(step, aborted).active:
                 self._reply(failed(aborted, peer, over=False), step)
 
@@ -365,7 +366,7 @@ class Task:
         self.close()
 
     def close(self, dismissed: bool = False) -> None:
-        """End everything; safe to call from any thread and again. `dismissed`: because the chief said goodbye."""
+        """End everything; safe to call from any thread and again. `dismissed`: because the chief said goodbye for good."""
         with self._lock:
             if self._closed:
                 return

@@ -213,9 +213,10 @@ class SpanBatch(Message):
 
 @dataclass(frozen=True)
 class Close(Message):
-    """Chief -> task: the session is over; leave nothing behind."""
+    """Chief -> task: the session is over; leave nothing behind. Not `for_good`: its process comes again with a new one."""
 
     kind = 16
+    for_good: Truth = True
 
 
 @dataclass(frozen=True)
@@ -248,6 +249,13 @@ class Reset(Message):
 
     kind = 20
     containers: Annotated[tuple[str, ...], Texts(512)]
+
+
+@dataclass(frozen=True)
+class BeginAnew(Message):
+    """Chief -> task: end the other sessions that share this task's state, and forget all of it; answered by WasReset."""
+
+    kind = 23
 
 
 @dataclass(frozen=True)

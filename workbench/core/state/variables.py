@@ -322,10 +322,11 @@ class Container:
     def names(self) -> list[str]:
         return sorted(self._items)
 
-    def clear(self, parts: Sequence[str]) -> None:
-        """Forget what is in these parts ("": what is in none); who waits there gets CancelledError."""
+    def clear(self, parts: Sequence[str] | None) -> None:
+        """Forget what is in these parts ("": what is in none; None: everything); who waits there gets CancelledError."""
         with self._lock:
-            items = [self._items.pop(key) for part in parts for key in self._parts.pop(part, ())]
+            gone = list(self._parts) if parts is None else parts
+            items = [self._items.pop(key) for part in gone for key in self._parts.pop(part, ())]
             self.cleared += 1
         _close(items)
 
