@@ -37,6 +37,7 @@ class Checkpointer:
         self.prefix, self.saver, self.interval = str(prefix), saver or Saver(), interval or Interval()
         self._writer: threading.Thread | None = None
         self._problem: BaseException | None = None
+        self._saving = threading.Lock()
         with root_graph().name_scope("checkpoints") as scope:
             self._build(scope)
 
@@ -72,6 +73,10 @@ class Checkpointer:
 
         Waits for the checkpoint before, if that is still being written, and raises what it failed with.
         """
+        with self._saving:
+            self._save(session, step)
+
+    def _save(self, session: Any, step: int) -> None:
         self.wait()
         started = time.perf_counter()
         found = self._pin(session) if self._hold else session.run(self._pins)

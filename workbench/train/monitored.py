@@ -164,7 +164,8 @@ class MonitoredTrainingSession:
         the step gets the input of then. It is for programs of which one thread counts steps.
         """
         while True:
-            generation = self._generation()
+            with self._lock:                                     # not while another thread brings the state back
+                generation = self._generation()
             try:
                 self._check_threads()
                 values = self._run(SessionRunArgs(fetches, self._fed(feed_dict)), options, run_metadata)
