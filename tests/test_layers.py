@@ -24,7 +24,7 @@ LAYERS = (
     ("array arithmetic", "core.graph.arrays"),
     ("record files", "core.state.tfrecord"),
     ("state", "core.state.variables core.state.queues core.state.accumulators core.state.tokens core.state.clocks "
-              "core.state.readers core.state.datasets"),
+              "core.state.pushes core.state.readers core.state.datasets"),
     ("snapshots", "core.state.snapshots"),
     ("storage", "core.state.storage"),
     ("tensor files", "core.state.tensorfile"),

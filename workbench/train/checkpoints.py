@@ -55,12 +55,12 @@ class Checkpointer:
             held = groups.get(device, [])
             with graph.device(None), graph.device(device):
                 handles = [piece.variable.handle for piece in held]
-                self._pins[device] = ops.take_snapshot(handles, shared_name=scope)
+                self._pins[device] = ops.take_snapshot(handles, shared_name=f"{scope}{device}")
                 found = ops.placeholder("string", [])
                 self._resume[device] = found, ops.set_positions(found)
                 if held:
                     self._records.append(ops.save(self._base, handles, parts=tuple(piece.part for piece in held),
-                                                  index=len(self._records), count=len(groups), snapshot=scope))
+                                                  index=len(self._records), count=len(groups), snapshot=f"{scope}{device}"))
 
     # saving
     @property

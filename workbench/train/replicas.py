@@ -116,8 +116,7 @@ class _Spread:
 def replicate(model: Callable[[], Tower], optimizer: Optimizer, workers: Sequence[str], servers: Sequence[str] = (),
               mode: str = "async", global_step: Variable | None = None, backups: Any = 0, staleness: int = 0,
               consistent: bool = False) -> Replicas:
-    """Build one tower of `model` per worker over shared variables spread across `servers` (all on one worker if
-    empty).
+    """Build one tower of `model` per worker over shared variables spread across `servers` (all on one worker if empty).
 
     `workers` and `servers` are device names such as "/job:worker/task:0". `model()` makes its variables with
     get_variable. In mode "async" each worker applies its own gradients to whatever the parameters are by then; in
@@ -135,14 +134,19 @@ def replicate(model: Callable[[], Tower], optimizer: Optimizer, workers: Sequenc
     numbers that do not fit the mode.
     """
     _check(mode, workers, global_step, backups, staleness, consistent)
-    spread, graph = _Spread(servers), root_graph()
+    spread = _Spread(servers)
     if mode in ("backup", "stale"):
         with variable_scope("", reuse=AUTO_REUSE):
             apply = _pushing(optimizer, global_step, consistent)
             if mode == "backup":
                 return _backup(model, optimizer, list(workers), spread, global_step, backups)
             return _stale(model, optimizer, list(workers), spread, global_step, staleness, apply)
-    towers, gradients = [], []
+    return _own_pace_or_one_step(model, optimizer, list(workers), spread, mode, global_step, consistent)
+
+
+def _own_pace_or_one_step(model: Callable[[], Tower], optimizer: Optimizer, workers: list[str], spread: _Spread, mode: str,
+                          global_step: Variable | None, consistent: bool) -> Replicas:
+    towers, gradients, graph = [], [], root_graph()
     for number, worker in enumerate(workers):
         with graph.device(spread.on(worker)), variable_scope("", reuse=AUTO_REUSE), graph.name_scope(f"worker_{number}"):
             tower = model()

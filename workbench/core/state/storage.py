@@ -94,6 +94,7 @@ def replace(path: Place, content: bytes, observe: Observe = lambda event: None) 
         file.write(content)
     with disk(path):
         try:
+            _sync_folder(path.parent)      # the names of the files that it speaks of are durable before its own is
             observe("manifest prepared")
             draft.replace(path)
         except BaseException:
