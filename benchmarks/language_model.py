@@ -1,13 +1,18 @@
 """Training step of an LSTM-512 language model: batch 20, unrolled over 20 words, vocabulary 10,000, float32, gradient descent.
 
-    python -m benchmarks.language_model [full] [sampled] [--rounds N] [--seconds S]
+    python -m benchmarks.language_model [full] [sampled] [full_loop] [sampled_loop] [--rounds N] [--seconds S] [--profile]
 
 Embedding, one LSTM of 512 units, and a softmax over all words or over 512 that are drawn once, so that all contestants
-compute the same; every framework in a process of its own, in turn. Peers that are not installed are left out.
+compute the same; every framework in a process of its own, in turn. Peers that are not installed are left out. The graph
+frameworks unroll the steps, or with `_loop` run them by dynamic_rnn. `--profile` compares nobody: it prints on which
+operations our own step spends its time.
 """
 from __future__ import annotations
 
 import argparse
+import re
+import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +23,7 @@ from benchmarks.neighbour import compare, framework
 BATCH, STEPS, UNITS, WORDS, SAMPLED = 20, 20, 512, 10_000, 512
 RATE = 0.1
 BAR = 0.7
+TRACED = 12
 Step = Callable[[], Any]
 
 
@@ -37,28 +43,60 @@ def parameters() -> tuple[list[Any], Any, Any, Any]:
 
 
 def full(name: str) -> tuple[Step, Callable[[], Any]]:
-    return MAKERS[name](False)
+    return MAKERS[name](False, False)
 
 
 def sampled(name: str) -> tuple[Step, Callable[[], Any]]:
-    return MAKERS[name](True)
+    return MAKERS[name](True, False)
 
 
-def graph_model(tf: Any, reads: bool, only_sampled: bool) -> tuple[Any, list[Any], tuple[Any, Any]]:
+def full_loop(name: str) -> tuple[Step, Callable[[], Any]]:
+    return MAKERS[name](False, True)
+
+
+def sampled_loop(name: str) -> tuple[Step, Callable[[], Any]]:
+    return MAKERS[name](True, True)
+
+
+class Cell:
+    """One step of the LSTM, as both graph frameworks call cells."""
+
+    output_size, state_size = UNITS, (UNITS, UNITS)
+
+    def __init__(self, tf: Any, kernel: Any, bias: Any) -> None:
+        self.tf, self.kernel, self.bias = tf, kernel, bias
+
+    def zero_state(self, batch: Any, dtype: Any) -> Any:
+        return self.tf.zeros([batch, UNITS], dtype), self.tf.zeros([batch, UNITS], dtype)
+
+    def __call__(self, row: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+        tf, (c, h) = self.tf, state
+        i, j, f, o = tf.split(tf.nn.bias_add(tf.matmul(tf.concat([row, h], 1), self.kernel), self.bias), 4, 1)
+        c = tf.sigmoid(f + 1.0) * c + tf.sigmoid(i) * tf.tanh(j)
+        h = tf.sigmoid(o) * tf.tanh(c)
+        return h, (c, h)
+
+
+def states(tf: Any, cell: Cell, words: Any, looped: bool) -> Any:
+    """[STEPS * BATCH, UNITS]: the outputs of the LSTM for `words` [STEPS, BATCH, UNITS]."""
+    state = cell.zero_state(BATCH, tf.float32)
+    if looped:
+        return tf.reshape(tf.nn.dynamic_rnn(cell, words, initial_state=state, time_major=True)[0], [-1, UNITS])
+    outputs = []
+    for row in tf.unstack(words, axis=0):
+        h, state = cell(row, state)
+        outputs.append(h)
+    return tf.concat(outputs, 0)
+
+
+def graph_model(tf: Any, reads: bool, only_sampled: bool, looped: bool) -> tuple[Any, list[Any], tuple[Any, Any]]:
     """(loss, variables, placeholders) in the words that both graph frameworks share."""
     weights, _, _, drawn = parameters()
     variables = [tf.Variable(value, **({"use_resource": True} if reads else {})) for value in weights]
     table, kernel, bias, out, out_bias = variables
     x, y = tf.placeholder(tf.int32, [BATCH, STEPS]), tf.placeholder(tf.int32, [BATCH, STEPS])
-    inputs = tf.unstack(tf.nn.embedding_lookup(table, tf.transpose(x)), axis=0)
-    c = h = tf.zeros([BATCH, UNITS])
-    outputs = []
-    for step in inputs:
-        i, j, f, o = tf.split(tf.nn.bias_add(tf.matmul(tf.concat([step, h], 1), kernel), bias), 4, 1)
-        c = tf.sigmoid(f + 1.0) * c + tf.sigmoid(i) * tf.tanh(j)
-        h = tf.sigmoid(o) * tf.tanh(c)
-        outputs.append(h)
-    rows, targets = tf.concat(outputs, 0), tf.reshape(tf.transpose(y), [-1])
+    rows = states(tf, Cell(tf, kernel, bias), tf.nn.embedding_lookup(table, tf.transpose(x)), looped)
+    targets = tf.reshape(tf.transpose(y), [-1])
     if only_sampled:
         ones = tf.ones([SAMPLED])
         loss = tf.nn.sampled_softmax_loss(
@@ -70,29 +108,58 @@ def graph_model(tf: Any, reads: bool, only_sampled: bool) -> tuple[Any, list[Any
     return tf.reduce_mean(loss), variables, (x, y)
 
 
-def ours(only_sampled: bool) -> tuple[Step, Callable[[], Any]]:
+def ours(only_sampled: bool, looped: bool) -> tuple[Step, Callable[[], Any]]:
     import workbench.tf1 as tf
     framework("ours")
-    return run(tf, False, only_sampled)
+    return run(tf, False, only_sampled, looped)
 
 
-def tf1(only_sampled: bool) -> tuple[Step, Callable[[], Any]]:
-    return run(framework("TF1 session").compat.v1, True, only_sampled)
+def tf1(only_sampled: bool, looped: bool) -> tuple[Step, Callable[[], Any]]:
+    return run(framework("TF1 session").compat.v1, True, only_sampled, looped)
 
 
-def run(tf: Any, reads: bool, only_sampled: bool) -> tuple[Step, Callable[[], Any]]:
+def run(tf: Any, reads: bool, only_sampled: bool, looped: bool) -> tuple[Step, Callable[[], Any]]:
+    session, step, feeds, variables = training(tf, reads, only_sampled, looped)
+    return (lambda: session.run(step, feeds)), (lambda: session.run(variables[1]))
+
+
+def training(tf: Any, reads: bool, only_sampled: bool, looped: bool) -> tuple[Any, Any, dict[Any, Any], list[Any]]:
+    """A session, the training step, what it is fed, and the variables."""
     with tf.Graph().as_default() as graph:
-        loss, variables, (x, y) = graph_model(tf, reads, only_sampled)
+        loss, variables, (x, y) = graph_model(tf, reads, only_sampled, looped)
         step = tf.train.GradientDescentOptimizer(RATE).minimize(loss)
         start = tf.global_variables_initializer()
     session = tf.Session(graph=graph)
     session.run(start)
     words, labels = parameters()[1:3]
-    feeds = {x: words, y: labels}
-    return (lambda: session.run(step, feeds)), (lambda: session.run(variables[1]))
+    return session, step, {x: words, y: labels}, variables
 
 
-def torch_model(only_sampled: bool) -> tuple[Step, Callable[[], Any]]:
+def profile(title: str, only_sampled: bool, looped: bool) -> None:
+    """Print the share of each kind of operation in our step: its shortest time of some traced steps."""
+    import workbench.tf1 as tf
+    session, step, feeds, _ = training(tf, False, only_sampled, looped)
+    shortest: dict[str, float] = {}
+    calls: Counter[str] = Counter()
+    options = tf.RunOptions(trace_level=tf.RunOptions.FULL_TRACE)
+    time.perf_counter = time.process_time      # what others on the machine do meanwhile does not count
+    for turn in range(TRACED):
+        found = tf.RunMetadata()
+        session.run(step, feeds, options=options, run_metadata=found)
+        spent: Counter[str] = Counter()
+        for node in (node for device in found.step_stats.dev_stats for node in device.node_stats):
+            kind = re.sub(r"_\d+(?=/|_grad|$)", "", node.node_name)
+            spent[kind] += node.op_end_rel_micros
+            calls[kind] += turn == 0
+        shortest = {kind: min(shortest.get(kind, micros), micros) for kind, micros in spent.items()}
+    total = sum(shortest.values())
+    print(f"\n{title}: {sum(calls.values())} operations\n  share  calls  operations")
+    for kind, micros in sorted(shortest.items(), key=lambda item: -item[1]):
+        if micros >= total / 200:
+            print(f"{micros / total:7.1%}  {calls[kind]:5}  {kind}")
+
+
+def torch_model(only_sampled: bool, looped: bool) -> tuple[Step, Callable[[], Any]]:
     torch = framework("torch")
     (table, kernel, bias, out, out_bias), words, labels, drawn = parameters()
     order = [0, 2, 1, 3]      # torch: input, forget, candidate, output
@@ -135,7 +202,7 @@ def torch_model(only_sampled: bool) -> tuple[Step, Callable[[], Any]]:
     return step, kernel_now
 
 
-def jax_model(only_sampled: bool) -> tuple[Step, Callable[[], Any]]:
+def jax_model(only_sampled: bool, looped: bool) -> tuple[Step, Callable[[], Any]]:
     jax = framework("JAX jit")
     jnp = jax.numpy
     weights, words, labels, drawn = parameters()
@@ -170,7 +237,7 @@ def jax_model(only_sampled: bool) -> tuple[Step, Callable[[], Any]]:
 
 
 MAKERS = {"ours": ours, "TF1 session": tf1, "torch": torch_model, "JAX jit": jax_model}
-WORK = {"full": full, "sampled": sampled}
+WORK = {"full": full, "sampled": sampled, "full_loop": full_loop, "sampled_loop": sampled_loop}
 
 
 def main() -> None:
@@ -178,9 +245,15 @@ def main() -> None:
     parser.add_argument("work", nargs="*", choices=[*WORK, []], default=[])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--profile", action="store_true")
     given = parser.parse_args()
     for name in given.work or WORK:
-        compare(f"language model, {name} softmax", WORK[name], [0], False, given.rounds, given.seconds, BAR)
+        kind, _, looped = name.partition("_")
+        title = f"language model, {kind} softmax{' in a loop' if looped else ''}"
+        if given.profile:
+            profile(title, kind == "sampled", bool(looped))
+            continue
+        compare(title, WORK[name], [0], False, given.rounds, given.seconds, BAR)
 
 
 if __name__ == "__main__":
