@@ -150,6 +150,7 @@ GIT_VERSION, COMPILER_VERSION = __version__, "none: nothing is compiled ahead"
 trace = _ops.trace
 diag = _ops.diag
 to_complex64, to_complex128 = _to("complex64"), _to("complex128")
+distributions = _families.distributions
 bitwise, linalg, manip, math, sets, spectral, strings = (
     _families.bitwise, _families.linalg, _families.manip, _families.math, _families.sets, _families.spectral, _families.strings)
 

@@ -23,6 +23,7 @@ from workbench.nn import (
     rnn_cell,
     seq2seq,
 )
+from workbench.tf1 import families
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import overlay, predictions_first, spelled
 from workbench.train import contrib_optimizers, contrib_training, learn, optimize, staging
@@ -95,6 +96,7 @@ _slim = Namespace(
         multiply_gradients=contrib_training.multiply_gradients, train=contrib_training.slim_train))
 
 contrib = Namespace(
+    distributions=Namespace(**vars(families.distributions)),
     framework=_framework, layers=_layers, losses=_losses, slim=_slim,
     learn=overlay(
         learn,

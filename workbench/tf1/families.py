@@ -1,13 +1,14 @@
-"""Namespaces of operations by TensorFlow's names: linalg, spectral, bitwise, manip, math, sets, strings."""
+"""Namespaces of operations by TensorFlow's names: linalg, spectral, bitwise, manip, math, sets, strings, distributions."""
 from __future__ import annotations
 
 from typing import Any
 
 from workbench.core.graph.build import convert, ops
-from workbench.nn import sparse_ops
+from workbench.nn import distributions as _distributions
+from workbench.nn import distributions_discrete, distributions_scalar, distributions_vector, sparse_ops
 from workbench.tf1.missing import Namespace
 
-__all__ = ["bitwise", "linalg", "manip", "math", "sets", "spectral", "strings"]
+__all__ = ["bitwise", "distributions", "linalg", "manip", "math", "sets", "spectral", "strings"]
 
 
 def _of(names: str, **more: Any) -> Namespace:
@@ -19,6 +20,9 @@ def _adjoint(matrix: Any, name: str | None = None) -> Any:
     return ops.matrix_transpose(ops.conj(convert(matrix)), name=name)
 
 
+distributions = Namespace(**{name: getattr(module, name) for module in (
+    _distributions, distributions_discrete, distributions_scalar, distributions_vector)
+    for name in module.__all__ if name != "logits_and_probs"})
 bitwise = _of("bitwise_and bitwise_or bitwise_xor invert left_shift right_shift")
 linalg = _of(
     "cholesky cholesky_solve cross einsum eye logdet matmul matrix_transpose norm qr svd tensordot trace",
