@@ -128,6 +128,18 @@ def test_memory_is_what_the_plan_takes():
     assert sum(size for _, size in memory.largest) <= memory.busiest and memory.largest[0][1] == 4 * 200 * 200
 
 
+def test_devices_tell_what_they_hold_and_held_at_most():
+    w = wb.Variable(wb.zeros([1000]), name="w")
+    with wb.Session() as session:
+        session.run(w.initializer)
+        [(device, used, peak)] = session.explain(w.value()).devices
+        assert 4000 <= used <= peak and session.backend.memory(device).used == used
+        large = wb.tanh(wb.matmul(wb.ones([200, 200]), w[:200, None] + wb.zeros([200, 200])))
+        session.run(wb.reduce_sum(large))
+        found = session.explain(w.value())
+    assert found.devices[0][2] > peak and f"{found.devices[0][2]:,} at most" in str(found)
+
+
 def test_the_text_is_one_line_for_each_operation():
     x, _, chain = network()
     found = wb.explain(chain, {x: np.ones([64, 300], np.float32)})

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from workbench import errors
 from workbench.core.compile.partition import Part
 from workbench.core.compile.plan import Plan, compile_plan
-from workbench.core.device.interface import type_of
+from workbench.core.device.interface import Memory, type_of
 from workbench.core.graph.serial import dump, load
 from workbench.core.kernels.options import KernelOptions
 from workbench.core.run.local import Runner
@@ -60,6 +60,10 @@ class ClusterBackend:
         if programs:
             self.cluster.register_all(name, programs, targets)
         return runner
+
+    def memory(self, device: str) -> Memory | None:
+        """The tasks count their own."""
+        return None
 
     def close(self) -> None:
         """Tasks forget what was registered here; the cluster outlives its sessions, its owner closes it."""

@@ -53,10 +53,11 @@ class Event:
 
 
 class Memory:
-    """Bytes of one device that plans and variables hold; `limit` None is no limit. Thread-safe."""
+    """Bytes of one device that plans and variables hold, now (`used`) and at most so far (`peak`); `limit` None is no limit.
+    Thread-safe."""
 
     def __init__(self, device: str, limit: int | None = None) -> None:
-        self.device, self.limit, self.used = device, limit, 0
+        self.device, self.limit, self.used, self.peak = device, limit, 0, 0
         self._lock = threading.RLock()      # a finalizer may give back while this thread takes
 
     def take(self, nbytes: int, what: str) -> None:
@@ -67,6 +68,7 @@ class Memory:
                     f"{what}: {nbytes} bytes are needed but {self.used} of the {self.limit} bytes of {self.device} are in use; "
                     "make batches or variables smaller, close other sessions, or raise the device's memory limit")
             self.used += nbytes
+            self.peak = max(self.peak, self.used)
 
     def give(self, nbytes: int) -> None:
         with self._lock:

@@ -2,12 +2,13 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from workbench import errors
 from workbench.core.compile.explain import Row, Usage, explain_plan, usage
 from workbench.core.compile.plan import Plan
+from workbench.core.device.interface import Memory
 from workbench.core.trace import Journal
 
 __all__ = ["Explanation", "explained"]
@@ -25,6 +26,7 @@ class Explanation:
     memory: tuple[Usage, ...]
     programs: tuple[tuple[str, str], ...]       # device, the Python that its steps run
     steps: int = 0
+    devices: tuple[tuple[str, int, int], ...] = ()      # bytes in use now and at most so far, of devices of this process
 
     def source(self, operation: str | None = None) -> str:
         """The source that the kernel of an operation (by its name, or one of those it was fused with) was compiled from;
@@ -51,10 +53,11 @@ class Explanation:
 
     @property
     def usages(self) -> list[str]:
-        """One line for each device: its memory."""
+        """The memory that the plan of each device needs, and what its devices in this process hold."""
         return [f"{m.device}: arena {m.arena:,} bytes, {m.busiest:,} alive at once "
                 f"({', '.join(f'{name} {size:,}' for name, size in m.largest)}), {m.unshared:,} without sharing; "
-                f"variables {m.variables:,}, constants {m.constants:,}" for m in self.memory]
+                f"variables {m.variables:,}, constants {m.constants:,}" for m in self.memory] + [
+                    f"{device}: {now:,} bytes in use by this session, {peak:,} at most" for device, now, peak in self.devices]
 
     @property
     def table(self) -> list[tuple[str, ...]]:
@@ -67,14 +70,18 @@ class Explanation:
     __repr__ = __str__
 
 
-def explained(executable: str, plans: Iterable[tuple[str, Plan]], journal: Journal) -> Explanation:
-    """The explanation of `plans` by device, with the times that `journal` remembers of their operations."""
+def explained(executable: str, plans: Iterable[tuple[str, Plan]], journal: Journal,
+              counted: Callable[[str], Memory | None]) -> Explanation:
+    """The explanation of `plans` by device, with the times that `journal` remembers of their operations and the memory
+    that is `counted` for a device."""
     parts = list(plans)
     times, steps = _times(executable, journal)
     rows = [replace(row, measured=times.get((row.device, row.name))) for device, plan in parts
             for row in explain_plan(plan, device)]
+    held = {device: memory for device, _ in parts if (memory := counted(device)) is not None}
     return Explanation(executable, tuple(rows), tuple(usage(plan, device) for device, plan in parts),
-                       tuple((device, plan.source) for device, plan in parts), steps)
+                       tuple((device, plan.source) for device, plan in parts), steps,
+                       tuple((device, memory.used, memory.peak) for device, memory in held.items()))
 
 
 def _times(executable: str, journal: Journal) -> tuple[dict[tuple[str, str], float], int]:

@@ -15,7 +15,7 @@ from workbench.core import trace
 from workbench.core.compile.instance import Instance
 from workbench.core.compile.partition import Part
 from workbench.core.compile.plan import Plan, compile_plan
-from workbench.core.device.interface import device_types, type_of
+from workbench.core.device.interface import Memory, device_types, type_of
 from workbench.core.kernels.options import KernelOptions, using
 from workbench.core.run.crew import Crew, Hands, core_count
 from workbench.core.run.driver import StepRun, nodes_of, run_error
@@ -85,6 +85,7 @@ class Backend(Protocol):
     records_steps: bool
 
     def prepare(self, parts: Sequence[Part], name: str, fetches: int, kernels: KernelOptions) -> Runner: ...
+    def memory(self, device: str) -> Memory | None: ...
     def close(self) -> None: ...
 
 
@@ -117,6 +118,10 @@ class LocalBackend:
         if len(plans) == 1 and plans[0].single and type_of(parts[0].device) == "CPU":
             return _Direct(parts[0].feeds, InstancePool(plans[0], self.container, parts[0].device, self.arenas))
         return _Threads(list(zip(parts, plans)), self, fetches)
+
+    def memory(self, device: str) -> Memory | None:
+        """What a device of this process holds."""
+        return self.container.device(device).memory
 
     def close(self) -> None:
         self.container.close()

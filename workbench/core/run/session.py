@@ -55,9 +55,9 @@ class Session:
     `lower_all` runs every cond and while_loop on the general executor instead of compiling it to plain Python;
     `kernels` says which libraries may serve and how they choose (default: `settings`).
     `precision` "bfloat16" or "float16" computes products and convolutions of float32 from 16-bit values, added up in float32;
-    variables stay float32. Raises errors of
-    `workbench.errors` with the operation, both values and the fix; the session and its variables stay usable after any
-    error.
+    variables stay float32. No kernel library serves such products yet: it shows what the precision does to a training, and
+    takes longer. Raises errors of `workbench.errors` with the operation, both values and the fix; the session and its
+    variables stay usable after any error.
     """
 
     _numbers = itertools.count()
@@ -222,7 +222,7 @@ class Session:
         found = form.ready.get(shapes) or self._find(form, tensors, values, shapes)
         for _ in range(steps):
             self._step(form, found, values, True, self._timeout)
-        return explained(found.name, found.runner.compiled(), trace.journal)
+        return explained(found.name, found.runner.compiled(), trace.journal, self._backend.memory)
 
     # preparing
     def _form(self, key: Any, fetches: Any, tensors: tuple[Tensor, ...]) -> Form:
