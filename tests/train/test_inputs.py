@@ -8,6 +8,7 @@ import pytest
 
 import workbench as wb
 from workbench import errors, train
+from workbench.train import inputs
 
 
 @pytest.fixture(autouse=True)
@@ -136,3 +137,44 @@ def test_fullness_is_summarised():
 def test_what_cannot_be(action, kind, text: str):
     with pytest.raises(kind, match=re.escape(text)):
         action()
+
+
+def _every_second(make, steps=2):
+    with wb.Graph().as_default():
+        count = wb.Variable(0, trainable=False)
+        number = count.count_up_to(40)
+        found = make(number)
+        with wb.Session() as session:
+            session.run(wb.global_variables_initializer())
+            coord = wb.train.Coordinator()
+            threads = wb.train.start_queue_runners(session, coord)
+            values = [session.run(found).tolist() for _ in range(steps)]
+            coord.request_stop()
+            coord.join(threads)
+    return values
+
+
+def _even(number):
+    return wb.equal(wb.mod(number, 2), 0)
+
+
+def test_examples_are_kept_where_they_are_wanted():
+    assert _every_second(lambda n: inputs.maybe_batch(n, _even(n), 2)) == [[0, 2], [4, 6]]
+    assert _every_second(lambda n: inputs.maybe_batch_join([[n]], _even(n), 3), 1) == [[0, 2, 4]]
+
+    def rows(number):
+        both = wb.stack([number * 2, number * 2 + 1])
+        return inputs.maybe_batch([both], _even(both), 2, enqueue_many=True)
+    assert _every_second(rows) == [[0, 2], [4, 6]]
+    shuffled = _every_second(lambda n: inputs.maybe_shuffle_batch(n, 5, 10, 1, _even(n), seed=1))
+    joined = _every_second(lambda n: inputs.maybe_shuffle_batch_join([[n]], 5, 10, 1, _even(n), seed=1))
+    for found in (shuffled, joined):
+        assert len({n for batch in found for n in batch}) == 10 and all(n % 2 == 0 for batch in found for n in batch)
+
+
+def test_what_keeps_must_be_truth_values_of_a_fitting_shape():
+    with wb.Graph().as_default():
+        with pytest.raises(errors.DtypeError, match="maybe_batch: keep_input is int32; give bool"):
+            inputs.maybe_batch(wb.constant(1), 1, 2)
+        with pytest.raises(errors.ShapeError, match="`keep_input` cannot be a vector when `enqueue_many=False`; give a scalar"):
+            inputs.maybe_batch(wb.constant(1), [True], 2)

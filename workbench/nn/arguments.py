@@ -16,6 +16,7 @@ HINTS = {
     "min_cuda_compute_capability": "a device is listed when its kernels can run on it",
     "priority": "a type has one conversion, the last that was registered",
     "readahead": "how far ahead a file is read is the affair of the system",
+    "renorm_momentum": "there is no renormalization, which is refused where it is asked for",
     "renorm_decay": "there is no renormalization, which is refused where it is asked for",
     "sparse_lookup": "the rows of a table are looked up in one way",
     "aggregation_method": "gradients of one tensor are summed in a fixed order, whichever method is named",

@@ -9,6 +9,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.build import constant_value, convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
+from workbench.nn.arguments import refuse
 from workbench.nn.initializers import Ones, Zeros
 from workbench.nn.scopes import get_variable, variable_scope
 from workbench.nn.variables import GraphKeys, Variable, add_to_collection, root_graph
@@ -28,17 +29,17 @@ def _finish(x: Tensor, activation: Activation, regularizer: Any = None) -> Tenso
 
 
 def _bias(x: Tensor, units: int, use: bool, initializer: Any, regularizer: Any, trainable: bool,
-          data_format: str = "NHWC") -> Tensor:
+          data_format: str = "NHWC", constraint: Any = None) -> Tensor:
     if not use:
         return x
-    bias = get_variable("bias", [units], x.dtype, initializer or Zeros(), regularizer, trainable)
+    bias = get_variable("bias", [units], x.dtype, initializer or Zeros(), regularizer, trainable, constraint=constraint)
     return ops.bias_add(x, bias, data_format=data_format)
 
 
 def dense(inputs: Any, units: int, activation: Activation = None, use_bias: bool = True, kernel_initializer: Any = None,
           bias_initializer: Any = None, kernel_regularizer: Any = None, bias_regularizer: Any = None,
-          activity_regularizer: Any = None, trainable: bool = True, name: str | None = None,
-          reuse: Any = None) -> Tensor:
+          activity_regularizer: Any = None, kernel_constraint: Any = None, bias_constraint: Any = None,
+          trainable: bool = True, name: str | None = None, reuse: Any = None) -> Tensor:
     """activation(inputs · kernel + bias): floats [..., n] to [..., units]. Variables `kernel` [n, units] and `bias`
     [units]. Regularizers (of kernel, bias, or the result: activity) add to the collection REGULARIZATION_LOSSES.
 
@@ -50,11 +51,12 @@ def dense(inputs: Any, units: int, activation: Activation = None, use_bias: bool
         raise errors.ShapeError(f"dense: inputs {x.name} has shape {x.shape}; its last dimension must be known: "
                                 "set_shape it")
     with variable_scope(name, "dense", reuse=reuse):
-        kernel = get_variable("kernel", [depth, units], x.dtype, kernel_initializer, kernel_regularizer, trainable)
+        kernel = get_variable("kernel", [depth, units], x.dtype, kernel_initializer, kernel_regularizer, trainable,
+                              constraint=kernel_constraint)
         last = (x.shape.rank or 1) - 1
         y = ops.matmul(x, kernel) if last == 1 else ops.tensordot(x, kernel, [[last], [0]])
-        return _finish(_bias(y, units, use_bias, bias_initializer, bias_regularizer, trainable), activation,
-                       activity_regularizer)
+        return _finish(_bias(y, units, use_bias, bias_initializer, bias_regularizer, trainable, constraint=bias_constraint),
+                       activation, activity_regularizer)
 
 
 def _pair(value: Any, where: str) -> tuple[int, int]:
@@ -90,7 +92,8 @@ def conv2d(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1), p
            data_format: str = "channels_last", dilation_rate: Any = (1, 1), activation: Activation = None,
            use_bias: bool = True, kernel_initializer: Any = None, bias_initializer: Any = None,
            kernel_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None,
-           trainable: bool = True, name: str | None = None, reuse: Any = None) -> Tensor:
+           kernel_constraint: Any = None, bias_constraint: Any = None, trainable: bool = True, name: str | None = None,
+           reuse: Any = None) -> Tensor:
     """activation(convolution + bias) with `filters` kernels: float images [batch, height, width, channels] to [batch,
     height', width', filters].
 
@@ -102,16 +105,18 @@ def conv2d(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1), p
     channels = _channels(x, layout, "conv2d")
     with variable_scope(name, "conv2d", reuse=reuse):
         kernel = get_variable("kernel", [*_pair(kernel_size, "conv2d"), channels, filters], x.dtype, kernel_initializer,
-                              kernel_regularizer, trainable)
+                              kernel_regularizer, trainable, constraint=kernel_constraint)
         y = ops.conv2d(x, kernel, _spread(_pair(strides, "conv2d"), layout), padding.upper(), data_format=layout,
                        dilations=_spread(_pair(dilation_rate, "conv2d"), layout))
-        return _finish(_bias(y, filters, use_bias, bias_initializer, bias_regularizer, trainable, layout), activation,
-                       activity_regularizer)
+        return _finish(_bias(y, filters, use_bias, bias_initializer, bias_regularizer, trainable, layout, bias_constraint),
+                       activation, activity_regularizer)
 
 
 def conv2d_transpose(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1), padding: str = "valid",
-                     activation: Activation = None, use_bias: bool = True, kernel_initializer: Any = None,
-                     bias_initializer: Any = None, trainable: bool = True, name: str | None = None,
+                     data_format: str = "channels_last", activation: Activation = None, use_bias: bool = True,
+                     kernel_initializer: Any = None, bias_initializer: Any = None, kernel_regularizer: Any = None,
+                     bias_regularizer: Any = None, activity_regularizer: Any = None, kernel_constraint: Any = None,
+                     bias_constraint: Any = None, trainable: bool = True, name: str | None = None,
                      reuse: Any = None) -> Tensor:
     """The transpose of conv2d: float images [batch, height, width, channels] to [batch, height', width', filters],
     larger by `strides`.
@@ -119,8 +124,10 @@ def conv2d_transpose(inputs: Any, filters: int, kernel_size: Any, strides: Any =
     Variables `kernel` [height, width, filters, channels] and `bias` [filters]. Raises ShapeError unless the rank is 4
     and the channels are known.
     """
-    x = convert(inputs)
-    channels = _channels(x, "NHWC", "conv2d_transpose")
+    x, second = convert(inputs), _format(data_format, "conv2d_transpose") == "NCHW"
+    channels = _channels(x, "NCHW" if second else "NHWC", "conv2d_transpose")
+    if second:
+        x = ops.transpose(x, [0, 2, 3, 1])
     size, step = _pair(kernel_size, "conv2d_transpose"), _pair(strides, "conv2d_transpose")
     dynamic, dims = ops.shape(x), x.shape.as_list()
     output: list[Any] = [dims[0] if dims[0] is not None else dynamic[0]]
@@ -130,9 +137,11 @@ def conv2d_transpose(inputs: Any, filters: int, kernel_size: Any, strides: Any =
         grown = length * step[axis]
         output.append(grown if padding.upper() == "SAME" else grown + max(size[axis] - step[axis], 0))
     with variable_scope(name, "conv2d_transpose", reuse=reuse):
-        kernel = get_variable("kernel", [*size, filters, channels], x.dtype, kernel_initializer, None, trainable)
+        kernel = get_variable("kernel", [*size, filters, channels], x.dtype, kernel_initializer, kernel_regularizer,
+                              trainable, constraint=kernel_constraint)
         y = ops.conv2d_transpose(x, kernel, [*output, filters], [1, *step, 1], padding.upper())
-        return _finish(_bias(y, filters, use_bias, bias_initializer, None, trainable), activation)
+        y = _bias(y, filters, use_bias, bias_initializer, bias_regularizer, trainable, constraint=bias_constraint)
+        return _finish(ops.transpose(y, [0, 3, 1, 2]) if second else y, activation, activity_regularizer)
 
 
 def max_pooling2d(inputs: Any, pool_size: Any, strides: Any, padding: str = "valid",
@@ -194,8 +203,10 @@ def _when(training: Any, then: Callable[[], Any], otherwise: Callable[[], Any]) 
 def batch_normalization(inputs: Any, axis: int = -1, momentum: float = 0.99, epsilon: float = 1e-3, center: bool = True,
                         scale: bool = True, beta_initializer: Any = None, gamma_initializer: Any = None,
                         moving_mean_initializer: Any = None, moving_variance_initializer: Any = None,
-                        training: Any = False, trainable: bool = True, name: str | None = None,
-                        reuse: Any = None) -> Tensor:
+                        beta_regularizer: Any = None, gamma_regularizer: Any = None, beta_constraint: Any = None,
+                        gamma_constraint: Any = None, training: Any = False, trainable: bool = True, name: str | None = None,
+                        reuse: Any = None, renorm: bool = False, renorm_clipping: Any = None, renorm_momentum: float = 0.99,
+                        fused: bool | None = None) -> Tensor:
     """gamma · (x - mean) / √(variance + epsilon) + beta for each index of `axis`; the shape and the float dtype stay.
 
     While `training` (a bool or bool tensor) mean and variance are those of the batch, else moving averages, whose
@@ -203,6 +214,7 @@ def batch_normalization(inputs: Any, axis: int = -1, momentum: float = 0.99, eps
     `moving_mean` and `moving_variance` [length of the axis]. Raises ShapeError where that length is unknown. Source:
     Ioffe & Szegedy 2015.
     """
+    refuse("batch_normalization", "leave it out", renorm=renorm, renorm_clipping=renorm_clipping)
     x = convert(inputs)
     rank = x.shape.rank or 0
     axis %= max(rank, 1)
@@ -211,10 +223,13 @@ def batch_normalization(inputs: Any, axis: int = -1, momentum: float = 0.99, eps
         raise errors.ShapeError(f"batch_normalization: inputs {x.name} has shape {x.shape}; axis {axis} must be "
                                 "known: set_shape it")
     with variable_scope(name, "batch_normalization", reuse=reuse):
-        def vector(title: str, initializer: Any, trained: bool) -> Variable:
-            return get_variable(title, [depth], x.dtype, initializer, trainable=trained)
-        gamma = vector("gamma", gamma_initializer or Ones(), trainable) if scale else None
-        beta = vector("beta", beta_initializer or Zeros(), trainable) if center else None
+        def vector(title: str, initializer: Any, trained: bool, regularizer: Any = None, constraint: Any = None) -> Variable:
+            return get_variable(title, [depth], x.dtype, initializer, regularizer, trained, constraint=constraint)
+        gamma = beta = None
+        if scale:
+            gamma = vector("gamma", gamma_initializer or Ones(), trainable, gamma_regularizer, gamma_constraint)
+        if center:
+            beta = vector("beta", beta_initializer or Zeros(), trainable, beta_regularizer, beta_constraint)
         mean = vector("moving_mean", moving_mean_initializer or Zeros(), False)
         variance = vector("moving_variance", moving_variance_initializer or Ones(), False)
         used = _moments(x, axis, mean, variance, momentum, training)

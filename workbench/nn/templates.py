@@ -60,6 +60,11 @@ class Template:
         return None if self.variable_scope is None else self.variable_scope.name
 
     @property
+    def var_scope(self) -> VariableScope | None:
+        """Its scope, by its older name."""
+        return self.variable_scope
+
+    @property
     def variables(self) -> list[Variable]:
         """Its variables."""
         return [] if self.variable_scope is None else self.variable_scope.global_variables()

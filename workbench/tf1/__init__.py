@@ -16,7 +16,9 @@ from workbench.core.graph.dtype import resource as resource
 from workbench.core.graph.dtype import variant as variant
 from workbench.core.run import handles as _handles
 from workbench.io import mnist_tutorial as _mnist_tutorial
+from workbench.nn import layer_classes as _layer_classes
 from workbench.nn import layers_1d as _layers_1d
+from workbench.nn import layers_3d as _layers_3d
 from workbench.nn import metrics as _metrics
 from workbench.nn import seq2seq as _seq2seq
 from workbench.tf1 import families as _families
@@ -37,6 +39,7 @@ from workbench.train import estimator as _estimator
 from workbench.train import examples as _examples
 from workbench.train import files as _files
 from workbench.train import hooks_more as _hooks
+from workbench.train import inputs as _inputs
 from workbench.train import sessions as _sessions
 from workbench.train.timer import SecondOrStepTimer as _SecondOrStepTimer
 
@@ -144,7 +147,8 @@ Dimension = _Dimension
 NoGradient = _wb.NotDifferentiable
 newaxis = None
 half, double = _wb.float16, _wb.float64
-layers = _overlay(_wb.layers, **{name: getattr(_layers_1d, name) for name in _layers_1d.__all__})
+layers = _overlay(_wb.layers, **{name: getattr(module, name) for module in (_layers_1d, _layers_3d, _layer_classes)
+                                 for name in module.__all__})
 reverse_v2 = reverse
 GIT_VERSION, COMPILER_VERSION = __version__, "none: nothing is compiled ahead"
 trace = _ops.trace
@@ -203,7 +207,7 @@ train = _Train(**vars(_overlay(      # type: ignore[assignment]
     SummaryWriter=_wb.summary.FileWriter,
     queue_runner=_Namespace(**{name: getattr(_train, name) for name in (
         "QueueRunner", "add_queue_runner", "start_queue_runners")}),
-    **{name: getattr(module, name) for module in (_hooks, _sessions) for name in module.__all__},
+    **{name: getattr(module, name) for module in (_hooks, _inputs, _sessions) for name in module.__all__},
     SecondOrStepTimer=_SecondOrStepTimer,
     **_graphs.TRAIN,
 )))

@@ -6,6 +6,7 @@ from typing import Any
 
 from workbench import errors
 from workbench.core.graph.build import convert, ops
+from workbench.core.graph.dtype import bool_
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.nn.variables import GraphKeys, Variable
@@ -13,8 +14,9 @@ from workbench.train import summary
 from workbench.train.coordinator import QueueRunner, add_queue_runner
 from workbench.train.queues import FIFOQueue, PaddingFIFOQueue, QueueBase, RandomShuffleQueue
 
-__all__ = ["batch", "batch_join", "input_producer", "limit_epochs", "match_filenames_once", "range_input_producer",
-           "shuffle_batch", "shuffle_batch_join", "slice_input_producer", "string_input_producer"]
+__all__ = ["batch", "batch_join", "input_producer", "limit_epochs", "match_filenames_once", "maybe_batch",
+           "maybe_batch_join", "maybe_shuffle_batch", "maybe_shuffle_batch_join", "range_input_producer", "shuffle_batch",
+           "shuffle_batch_join", "slice_input_producer", "string_input_producer"]
 
 
 def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = None) -> Tensor:
@@ -151,6 +153,55 @@ def shuffle_batch_join(tensors_list: Sequence[Any], batch_size: Any, capacity: i
                     name or "shuffle_batch_join", after=min_after_dequeue, seed=seed)
 
 
+def maybe_batch(tensors: Any, keep_input: Any, batch_size: Any, num_threads: int = 1, capacity: int = 32,
+                enqueue_many: bool = False, shapes: Any = None, dynamic_pad: bool = False,
+                allow_smaller_final_batch: bool = False, shared_name: str | None = None, name: str | None = None) -> Any:
+    """batch() of the examples for which `keep_input` is true: a bool or bool scalar, with `enqueue_many` also a vector."""
+    return _batched([tensors] * num_threads, batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch,
+                    shared_name, name or "batch", dynamic_pad, once=True, keep=[keep_input] * num_threads)
+
+
+def maybe_batch_join(tensors_list: Sequence[Any], keep_input: Any, batch_size: Any, capacity: int = 32,
+                     enqueue_many: bool = False, shapes: Any = None, dynamic_pad: bool = False,
+                     allow_smaller_final_batch: bool = False, shared_name: str | None = None, name: str | None = None) -> Any:
+    """batch_join() of the examples for which `keep_input` is true, as in maybe_batch."""
+    return _batched(tensors_list, batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name,
+                    name or "batch_join", dynamic_pad, keep=[keep_input] * len(tensors_list))
+
+
+def maybe_shuffle_batch(tensors: Any, batch_size: Any, capacity: int, min_after_dequeue: int, keep_input: Any,
+                        num_threads: int = 1, seed: int | None = None, enqueue_many: bool = False, shapes: Any = None,
+                        allow_smaller_final_batch: bool = False, shared_name: str | None = None,
+                        name: str | None = None) -> Any:
+    """shuffle_batch() of the examples for which `keep_input` is true, as in maybe_batch."""
+    return _batched([tensors] * num_threads, batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch,
+                    shared_name, name or "shuffle_batch", after=min_after_dequeue, seed=seed, once=True,
+                    keep=[keep_input] * num_threads)
+
+
+def maybe_shuffle_batch_join(tensors_list: Sequence[Any], batch_size: Any, capacity: int, min_after_dequeue: int,
+                             keep_input: Any, seed: int | None = None, enqueue_many: bool = False, shapes: Any = None,
+                             allow_smaller_final_batch: bool = False, shared_name: str | None = None,
+                             name: str | None = None) -> Any:
+    """shuffle_batch_join() of the examples for which `keep_input` is true, as in maybe_batch."""
+    return _batched(tensors_list, batch_size, capacity, enqueue_many, shapes, allow_smaller_final_batch, shared_name,
+                    name or "shuffle_batch_join", after=min_after_dequeue, seed=seed, keep=[keep_input] * len(tensors_list))
+
+
+def _kept(queue: QueueBase, tensors: Sequence[Tensor], keep: Any, many: bool) -> Any:
+    """What adds an example, or the rows of several, where `keep` says so."""
+    wanted = convert(keep)
+    if wanted.dtype is not bool_:
+        raise errors.DtypeError(f"maybe_batch: keep_input is {wanted.dtype.name}; give bool")
+    if wanted.shape.rank not in ((0, 1) if many else (0,)):
+        raise errors.ShapeError(f"maybe_batch: keep_input has shape {wanted.shape}, but `keep_input` cannot be a vector when "
+                                "`enqueue_many=False`; give a scalar")
+    if wanted.shape.rank == 1:
+        return queue.enqueue_many([ops.boolean_mask(t, wanted) for t in tensors])
+    put = queue.enqueue_many if many else queue.enqueue
+    return ops.cond(wanted, lambda: put(list(tensors)), lambda: get_default_graph().create("no_op", (), {}, "leave"))
+
+
 def _listed(tensors: Any) -> list[Tensor]:
     if isinstance(tensors, Mapping):
         tensors = [tensors[key] for key in sorted(tensors)]
@@ -164,14 +215,15 @@ def _listed(tensors: Any) -> list[Tensor]:
 
 def _batched(sources: Sequence[Any], size: Any, capacity: int, many: bool, shapes: Any, partial: bool,
              shared_name: str | None, name: str, pad: bool = False, after: int | None = None, seed: int | None = None,
-             once: bool = False) -> Any:
+             once: bool = False, keep: Sequence[Any] | None = None) -> Any:
     if not sources:
         raise errors.InvalidArgumentError(f"{name}: there are 0 sources; use num_threads of 1 or more")
     with get_default_graph().name_scope(name):
         lists = [_listed(sources[0])] * len(sources) if once else [_listed(source) for source in sources]
         queue = _queue(lists, capacity, many, shapes, shared_name, pad, after, seed, name)
         put = queue.enqueue_many if many else queue.enqueue
-        add_queue_runner(QueueRunner(queue, [put(tensors) for tensors in lists]))
+        adding = [put(tensors) if keep is None else _kept(queue, tensors, keep[i], many) for i, tensors in enumerate(lists)]
+        add_queue_runner(QueueRunner(queue, adding))
         if after is None:
             _fullness(queue, f"fraction_of_{capacity}_full", capacity)
         else:

@@ -1,0 +1,153 @@
+"""Layers as objects, layers of volumes and separable convolutions: values, variables that are shared, errors."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import workbench as wb
+from workbench import errors
+from workbench.core.graph.build import ops
+from workbench.nn import layer_classes, layers, layers_1d, layers_3d
+
+X = np.random.default_rng(3).normal(size=(2, 5, 6, 3)).astype(np.float32)
+V = np.random.default_rng(4).normal(size=(1, 4, 4, 4, 2)).astype(np.float32)
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with wb.Graph().as_default() as graph:
+        wb.set_random_seed(5)
+        yield graph
+
+
+def run(fetches):
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        return session.run(fetches)
+
+
+def names(variables):
+    return [v.name for v in variables]
+
+
+def test_a_layer_has_the_variables_of_its_first_call():
+    layer = layer_classes.Dense(4, activation=wb.nn.relu, name="hidden", bias_initializer=wb.ones_initializer())
+    first = layer(X[0, 0])
+    with wb.variable_scope("elsewhere"):
+        second = layer.apply(X[0, 1])
+    assert names(layer.variables) == ["hidden/kernel:0", "hidden/bias:0"] == names(wb.trainable_variables())
+    assert (layer.name, layer.scope_name, layer.built, layer.units, layer.count_params()) == ("hidden", "hidden", True, 4, 16)
+    a, b, k = run([first, second, layer.weights[0]])
+    np.testing.assert_allclose(a, np.maximum(X[0, 0] @ k + 1, 0), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(b, np.maximum(X[0, 1] @ k + 1, 0), rtol=1e-4, atol=1e-5)
+
+
+def test_layers_without_names_get_their_own():
+    made = [layer_classes.Dense(2), layer_classes.Dense(2), layer_classes.Conv2D(2, 3)]
+    for layer, x in zip(made, (X[0, 0], X[0, 0], X)):
+        layer(x)
+    assert [m.name for m in made] == ["dense", "dense_1", "conv2d"]
+
+
+def test_normalization_and_dropout_are_told_when_they_train():
+    norm, drop = layer_classes.BatchNormalization(momentum=0.9), layer_classes.Dropout(0.5, seed=1)
+    trained, kept = norm(X, training=True), drop(X)
+    assert names(norm.trainable_variables) == ["batch_normalization/gamma:0", "batch_normalization/beta:0"]
+    assert len(norm.non_trainable_variables) == 2 == len(norm.updates) and drop.variables == []
+    a, b, c = run([trained, kept, drop(X, training=True)])
+    np.testing.assert_allclose(a.mean((0, 1, 2)), 0, atol=1e-5)
+    np.testing.assert_array_equal(b, X)
+    assert 0.3 < (c == 0).mean() < 0.7
+
+
+@pytest.mark.parametrize(("kind", "function", "arguments", "x"), [
+    ("Conv1D", layers_1d.conv1d, (4, 3), X[:, 0]), ("Conv2D", layers.conv2d, (4, 3, 2, "same"), X),
+    ("Conv2DTranspose", layers.conv2d_transpose, (4, 3, 2), X), ("Conv3D", layers_3d.conv3d, (3, 2), V),
+    ("Conv3DTranspose", layers_3d.conv3d_transpose, (3, 2, 2, "same"), V),
+    ("SeparableConv2D", layers_3d.separable_conv2d, (4, 3), X), ("MaxPooling1D", layers_1d.max_pooling1d, (2, 2), X[:, 0]),
+    ("AveragePooling1D", layers_1d.average_pooling1d, (2, 2), X[:, 0]), ("MaxPooling2D", layers.max_pooling2d, (2, 2), X),
+    ("AveragePooling2D", layers.average_pooling2d, (2, 2), X), ("MaxPooling3D", layers_3d.max_pooling3d, (2, 2), V),
+    ("AveragePooling3D", layers_3d.average_pooling3d, (2, 2), V), ("Flatten", layers.flatten, (), X),
+])
+def test_classes_do_what_their_functions_do(kind, function, arguments, x):
+    layer = getattr(layer_classes, kind)(*arguments)
+    one = layer(x)
+    values = {v.op.name.rpartition("/")[2]: v for v in layer.variables}
+    with wb.variable_scope("other", custom_getter=lambda getter, name, *a, **k: values[name.rpartition("/")[2]]):
+        other = function(x, *arguments)
+    a, b, again = run([one, other, layer(x)])
+    np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(a, again)
+    assert len(layer.variables) == len(wb.global_variables())
+
+
+def test_volumes_against_numpy_in_both_formats():
+    y = layers_3d.conv3d(V, 3, (2, 1, 2), kernel_regularizer=wb.layers.l2_regularizer(0.1), name="a")
+    with wb.variable_scope("", reuse=True):
+        turned = layers_3d.conv3d(V.transpose(0, 4, 1, 2, 3), 3, (2, 1, 2), data_format="channels_first", name="a")
+    most, mean = layers_3d.max_pooling3d(V, 2, 2), layers_3d.average_pooling3d(V, 2, 2)
+    found, other, k, m, e = run([y, turned, wb.trainable_variables()[0], most, mean])
+    expected = np.zeros((1, 3, 4, 3, 3))
+    for i in range(2):
+        for j in range(2):
+            expected += V[:, i:i + 3, :, j:j + 3] @ k[i, 0, j]
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(other.transpose(0, 2, 3, 4, 1), found, rtol=1e-4, atol=1e-5)
+    parts = V.reshape(1, 2, 2, 2, 2, 2, 2, 2)
+    np.testing.assert_array_equal(m, parts.max((2, 4, 6)))
+    np.testing.assert_allclose(e, parts.mean((2, 4, 6)), rtol=1e-5, atol=1e-6)
+    assert len(wb.get_collection(wb.GraphKeys.REGULARIZATION_LOSSES)) == 1
+
+
+def test_constraints_and_regularizers_reach_the_variables():
+    def floor(value):
+        return ops.maximum(value, 0.0)
+    layers.dense(X[0, 0], 2, kernel_constraint=floor, bias_constraint=floor)
+    layers.conv2d_transpose(X.transpose(0, 3, 1, 2), 2, 3, data_format="channels_first", kernel_constraint=floor,
+                            bias_regularizer=wb.layers.l1_regularizer(0.1))
+    layers.batch_normalization(X, gamma_constraint=floor, beta_regularizer=wb.layers.l2_regularizer(0.1))
+    assert [v.constraint is floor for v in wb.trainable_variables()] == [True, True, True, False, True, False]
+    assert len(wb.get_collection(wb.GraphKeys.REGULARIZATION_LOSSES)) == 2
+    with pytest.raises(errors.UnimplementedError, match="batch_normalization: renorm=True has no meaning here"):
+        layers.batch_normalization(X, renorm=True)
+
+
+class Scaled(layer_classes.Layer):
+    def build(self, input_shape):
+        self.factor = self.add_variable("factor", [input_shape[-1].value], initializer=wb.constant_initializer(2.0))
+
+    def call(self, inputs):
+        return inputs * self.factor
+
+
+def test_layers_of_ones_own():
+    layer = Scaled(activity_regularizer=lambda y: ops.reduce_sum(y, name="activity"))
+    results = [layer(X[0, 0]), layer(X[0, 1])]
+    assert names(layer.variables) == ["scaled/factor:0"] and len(layer.losses) == 2 and layer.output is results[1]
+    for found, x in zip(run(results), X[0]):
+        np.testing.assert_array_equal(found, 2 * x)
+    with pytest.raises(errors.UnimplementedError, match=r"Layer: it has no call\(inputs\); define it"):
+        layer_classes.Layer()(X)
+    with pytest.raises(errors.FailedPreconditionError, match="Scaled: it has no scope before its first call; call it"):
+        _ = Scaled().scope_name
+
+
+def test_inputs_are_placeholders():
+    x = layer_classes.Input([3], batch_size=2, name="x")
+    assert (x.name, x.shape, layer_classes.Input(tensor=x)) == ("x:0", [2, 3], x)
+    assert layer_classes.InputSpec(shape=[None, 3]).ndim == 2
+    with pytest.raises(errors.InvalidArgumentError, match="neither shape nor tensor is given; pass one"):
+        layer_classes.Input()
+    with pytest.raises(errors.UnimplementedError, match="sparse=True is not offered"):
+        layer_classes.Input([1], sparse=True)
+
+
+@pytest.mark.parametrize(("make", "text"), [
+    (lambda: layers_3d.conv3d(X, 2, 2), "volumes have rank 5: reshape it"),
+    (lambda: layers_3d.max_pooling3d(V, (2, 2), 2), "(2, 2) has 2 numbers; give one, or depth, height and width"),
+    (lambda: layers_3d.conv3d(ops.placeholder("float32", [1, 2, 2, 2, None]), 2, 2), "its channels must be known"),
+])
+def test_what_is_no_volume_is_refused(make, text):
+    with pytest.raises(errors.InvalidArgumentError) as caught:
+        make()
+    assert text in str(caught.value)
