@@ -1,7 +1,7 @@
 /** Written from workbench/viz/schema.py and workbench/viz/views/ by _build/contract.py; never edited. */
 
 export const VERSION = 3;
-export const CONTRACT = '5a604a1c0f8b';
+export const CONTRACT = 'cb46f6993078';
 
 export type State =
   | 'empty'
@@ -264,6 +264,7 @@ export interface TimelineParameters {
   end?: number;
   pixels?: number;
   first?: number;
+  task?: string;
   rows?: number;
 }
 

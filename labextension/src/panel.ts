@@ -247,6 +247,8 @@ export class WorkbenchPanel extends Widget {
   /** The view that shows why: the timeline, brought into sight. */
   private _prove(): void {
     this._stage.select('timeline');
+    const subject = this._live.link?.snapshot.stragglers?.verdict.subject ?? '';
+    this._views[VIEWS.findIndex(kind => kind.id === 'timeline')].reveal?.(subject);
     this._stage.node.scrollIntoView({ block: 'nearest' });
   }
 

@@ -36,7 +36,7 @@ def test_a_running_cluster_is_followed_held_measured_and_picked(lab: Lab, notebo
     lab.wait(f"step => {NUMBER} > step", first)
     assert {WORK, TRANSFER} <= set(lab.page.evaluate(INKS))
     assert "Critical path, " in lab.page.locator(".wb-Timeline-path").inner_text()
-    assert lab.page.locator(f"{CANVAS}[aria-label*='4 tasks in sight']").count() == 1
+    lab.page.wait_for_selector(f"{CANVAS}[aria-label*='4 tasks in sight']")
     lab.picture("timeline")
     # whoever looks closer holds the step: it does not run away
     lab.page.locator(CANVAS).focus()
@@ -71,5 +71,5 @@ def test_a_running_cluster_is_followed_held_measured_and_picked(lab: Lab, notebo
     lab.page.locator(".wb-Timeline button:has-text('Newest')").click()
     lab.page.wait_for_selector(".jp-OutputArea-output:has-text('ran to the end')")
     lab.wait(f"() => {NUMBER} === 599")
-    lab.page.wait_for_selector(".wb-Timeline-words:has-text('finished: the last step')")
+    lab.page.wait_for_selector(".wb-Timeline-words:has-text('finished')")
     assert lab.errors == []

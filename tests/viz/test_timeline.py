@@ -103,6 +103,17 @@ def test_rows_that_cannot_be_seen_do_not_travel():
     assert set(view.lane) <= set(range(12)) and -1 in view.arrow_source
 
 
+def test_the_rows_of_a_wanted_task_are_in_sight():
+    hub = hub_of(journal_of(run(Plant(workers=64, servers=2, steps=3))))
+    last = shown(hub, task=task("worker", 63), rows=12)
+    assert last.lanes[-1].task == task("worker", 63) and last.first == 66 * 3 - 12
+    assert shown(hub, task=task("worker", 7), rows=12).lanes[4].task == task("worker", 7)
+    assert shown(hub, task=task("ps", 0), rows=12).first == 0
+    small = hub_of(journal_of(run(Plant(workers=3, servers=1, steps=3))))
+    assert shown(small, task=task("worker", 2), rows=12).first == 0     # all fit: all are shown
+    assert shown(hub, task="/job:nobody/task:0", rows=12).first == 0
+
+
 def test_what_is_narrower_than_a_pixel_is_drawn_together_and_nothing_is_lost():
     device = f"{SLOW}/device:CPU:0"
     spans = [Span("op", f"op{i}", SLOW, device, 0, i * 0.01 * MS, (i + 0.5) * 0.01 * MS, 0, executable="s_0")

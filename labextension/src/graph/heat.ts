@@ -1,6 +1,6 @@
 /** By what the nodes of a graph are coloured. */
 import type { GraphState } from '../contract';
-import { FAMILIES, NEUTRAL } from '../kit/colour';
+import { FAMILIES, NEUTRAL, WARM } from '../kit/colour';
 import { bytes, duration } from '../kit/text';
 
 export type By = 'device' | 'time' | 'bytes' | 'kind';
@@ -20,8 +20,6 @@ export interface Heat {
   legend: [string, string][];
   hint: string;
 }
-
-const WARM = '#c2410c';
 
 export function heatOf(graph: GraphState, by: By): Heat {
   const devices = new Map(graph.devices.map(device => [device.name, device.color]));

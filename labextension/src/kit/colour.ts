@@ -49,6 +49,9 @@ export const FAMILIES: Record<string, string> = {
   op: '#2b7bba'
 };
 
+/** One hue for one quantity: the stronger, the more time or bytes. */
+export const WARM = '#c2410c';
+
 export const NEUTRAL = '#8a8a8a';
 
 /** How strongly a surface is tinted, by its part of the largest: faint surfaces keep their hue, strong ones their words. */

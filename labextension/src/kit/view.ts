@@ -14,6 +14,8 @@ export interface Context {
 /** The section of a view: `show` is called when something of the snapshot changed, never more than once per repaint. */
 export interface Shown extends Section {
   show(snapshot: Snapshot, lost: Set<string>): void;
+  /** Bring what a verdict is about into sight: a task, "source|target" of a link, an operation. */
+  reveal?(subject: string): void;
   /** The theme changed: canvases read their colours again. */
   restyle?(): void;
   /** Seconds that a layout may take. */

@@ -19,6 +19,7 @@ export interface Listener {
 
 const CALM = 120; // milliseconds after a movement, before the kernel is asked
 const BEYOND = 40; // lengths of the step that can be seen at once
+const USUAL = 16; // pixels that a row of a task with three rows takes
 const ALL = 10_000; // pixels: as many rows as there is room for
 const SPOKEN = 5000; // milliseconds between two summaries for screen readers
 
@@ -59,6 +60,9 @@ export class Board implements Hands {
       if (!this.pinned || !this._stretch) {
         this._stretch = { start: view.start, end: view.end };
       }
+      if (this._task) {
+        this._scrolled = this._first = view.first;
+      }
       this.view = view;
       this._rows = layRows(view.lanes);
       this._mark = this._arrow = null;
@@ -86,6 +90,12 @@ export class Board implements Hands {
       this._stretch = this.selection = null;
       this._ask();
     }
+  }
+
+  /** Show the rows of this task, wherever they are. */
+  reveal(task: string): void {
+    this._task = task;
+    this._ask();
   }
 
   /** What is selected, else all that is in sight. */
@@ -141,6 +151,7 @@ export class Board implements Hands {
       return last > 0 && this._scrolled > 0 && this._scrolled < last;
     }
     this._first = first;
+    this._task = '';
     this._later();
     return true;
   }
@@ -258,11 +269,12 @@ export class Board implements Hands {
 
   private _ask(): void {
     const width = this._canvas.width - SIDE - 4;
+    const room = Math.max(0, this._canvas.height - AXIS);
     const { pinned, _stretch: stretch } = this;
     this._listener.look({
       ...(width > 0 ? { pixels: Math.round(width * (window.devicePixelRatio || 1)) } : {}),
-      first: this._first ?? 0,
-      rows: Math.ceil((this._canvas.height - AXIS) / LOW) + 1,
+      ...(this._task ? { task: this._task } : { first: this._first ?? 0 }),
+      rows: this._task ? Math.round(room / USUAL) : Math.ceil(room / LOW) + 1,
       ...(pinned ?? {}),
       ...(pinned && stretch ? { start: stretch.start, end: stretch.end } : {})
     });
@@ -309,6 +321,7 @@ export class Board implements Hands {
   private _lost = new Set<string>();
   private _named = new Set<string>();
   private _first: number | null = null;
+  private _task = ''; // whose rows are to be shown, until somebody scrolls
   private _scrolled = 0;
   private _size = '';
   private _spoke = -Infinity;
@@ -317,5 +330,5 @@ export class Board implements Hands {
 
 /** Height at which all rows of a view can be seen. */
 export function wanted(view: TimelineView): number {
-  return heightOf(layRows(view.lanes)) + (view.lane_count > view.lanes.length ? ALL : 0);
+  return heightOf(layRows(view.lanes)) + LOW + (view.lane_count > view.lanes.length ? ALL : 0);
 }

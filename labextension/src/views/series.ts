@@ -1,9 +1,10 @@
-/** Loss, accuracy and every other recorded series: one small chart each. */
-import { Chart } from '../chart';
-import { Series } from '../contract';
+/** Loss, accuracy and every other recorded series: one small chart each, smoothed and on a logarithmic axis when wanted. */
+import type { Series } from '../contract';
+import { Chart } from '../kit/chart';
 import { INKS } from '../kit/colour';
+import { type Line, smoothed } from '../kit/lines';
 import { format } from '../kit/text';
-import { Section } from '../kit/section';
+import { button, Section } from '../kit/section';
 import { defineView } from '../kit/view';
 import type { Snapshot } from '../store';
 
@@ -11,35 +12,32 @@ interface Cell {
   node: HTMLElement;
   value: HTMLElement;
   chart: Chart;
+  log: HTMLButtonElement;
 }
 
 export class LossSection extends Section {
   constructor() {
     super('Training', 'wb-Loss');
     this.body.classList.add('wb-Loss-cells');
+    this._smooth.type = 'range';
+    [this._smooth.min, this._smooth.max, this._smooth.step, this._smooth.value] = ['0', '0.99', '0.01', '0'];
+    this._smooth.setAttribute('aria-label', 'Smoothing');
+    this._smooth.title = 'Smoothing: the average of a line with what came before; the values stay behind it';
+    this._smooth.addEventListener('input', () => this._draw());
+    const label = document.createElement('label');
+    label.className = 'wb-Loss-smooth';
+    label.append('Smooth', this._smooth);
+    this.tools.append(label);
   }
 
   show(snapshot: Snapshot): void {
-    const view = snapshot.series;
-    const series = view?.series ?? [];
+    this._series = snapshot.series?.series ?? [];
     this.note(
-      series.length
+      this._series.length
         ? ''
-        : 'Nothing recorded yet. The trainers of workbench record loss and accuracy; a loop of your own does it by wb.journal.point("loss", step, value).'
+        : 'Nothing recorded yet. A loss that is fetched by its name or made by minimize records itself, as the trainers do; anything else by wb.journal.point("loss", step, value).'
     );
-    const names = series.map(one => one.name);
-    if (names.join('\n') !== [...this._cells.keys()].join('\n')) {
-      this._arrange(series);
-    }
-    series.forEach((one, i) => {
-      const cell = this._cells.get(one.name)!;
-      const last = one.values[one.values.length - 1];
-      cell.value.textContent = `${format(last, 4)}${one.unit ? ` ${one.unit}` : ''}`;
-      cell.chart.set(
-        [{ name: one.name, color: INKS[i % INKS.length], xs: one.steps, ys: one.values }],
-        `Latest ${cell.value.textContent}`
-      );
-    });
+    this._draw();
   }
 
   restyle(): void {
@@ -50,29 +48,73 @@ export class LossSection extends Section {
     this._cells.forEach(cell => cell.chart.dispose());
   }
 
-  private _arrange(series: Series[]): void {
+  private _draw(): void {
+    const shown = this._series.filter(one => !this._base(one));
+    const names = shown.map(one => one.name);
+    if (names.join('\n') !== [...this._cells.keys()].join('\n')) {
+      this._arrange();
+    }
+    const weight = Number(this._smooth.value);
+    shown.forEach((one, i) => {
+      const cell = this._cells.get(one.name)!;
+      const last = one.values[one.values.length - 1];
+      const text = `${format(last, 4)}${one.unit ? ` ${one.unit}` : ''}`;
+      cell.value.textContent = text;
+      const line = { name: one.name, color: INKS[i % INKS.length], xs: one.steps, ys: one.values };
+      const drawn = weight ? { ...line, name: `${one.name}, smoothed`, ys: smoothed(one.values, weight) } : line;
+      const tests = this._series.filter(test => this._base(test) === one.name).map(test => marksOf(test));
+      cell.chart.set([drawn, ...tests], `Latest ${text}`, [], weight ? [line] : []);
+      const positive = Array.prototype.some.call(one.values, (value: number) => value > 0);
+      cell.log.disabled = !positive;
+    });
+  }
+
+  private _arrange(): void {
     this.dispose();
     this._cells.clear();
-    for (const one of series) {
-      const node = document.createElement('div');
-      const head = document.createElement('div');
-      const value = document.createElement('output');
-      head.className = 'wb-Loss-head';
-      head.append(Object.assign(document.createElement('b'), { textContent: one.name }), value);
-      const chart = new Chart({
-        label: `${one.name}${one.unit ? ` in ${one.unit}` : ''} by step`,
-        across: 'step',
-        unit: one.unit,
-        fromZero: false,
-        height: 130
-      });
-      node.append(head, chart.node);
-      this._cells.set(one.name, { node, value, chart });
+    for (const one of this._series.filter(one => !this._base(one))) {
+      this._cells.set(one.name, this._cell(one));
     }
     this.body.replaceChildren(...[...this._cells.values()].map(cell => cell.node));
   }
 
+  /** The series beside which this one is drawn: "accuracy" of "accuracy (test)", '' for those with a chart of their own. */
+  private _base(one: Series): string {
+    const base = one.name.replace(/ \(test\)$/, '');
+    return base !== one.name && this._series.some(other => other.name === base) ? base : '';
+  }
+
+  private _cell(one: Series): Cell {
+    const node = document.createElement('div');
+    const head = document.createElement('div');
+    const value = document.createElement('output');
+    const chart = new Chart({
+      label: `${one.name}${one.unit ? ` in ${one.unit}` : ''} by step`,
+      across: 'step',
+      unit: one.unit,
+      fromZero: false,
+      height: 140
+    });
+    const log = button('log', `Logarithmic axis for ${one.name}`, () => {
+      chart.log = !chart.log;
+      log.setAttribute('aria-pressed', String(chart.log));
+    });
+    log.className = 'wb-mod-toggle';
+    log.setAttribute('aria-pressed', 'false');
+    head.className = 'wb-Loss-head';
+    head.append(Object.assign(document.createElement('b'), { textContent: one.name }), log, value);
+    node.append(head, chart.node);
+    return { node, value, chart, log };
+  }
+
+  private _series: Series[] = [];
+  private _smooth = document.createElement('input');
   private _cells = new Map<string, Cell>();
+}
+
+/** What was measured on other data is never joined with the course of training: marks of another colour. */
+function marksOf(test: Series): Line {
+  return { name: test.name, color: INKS[1], xs: test.steps, ys: test.values, marks: true };
 }
 
 defineView({ id: 'series', title: 'Training', topic: 'series', wide: false, make: () => new LossSection() });

@@ -1,46 +1,74 @@
-/** The work of every task step by step: one line each, with median and 95th percentile. */
-import { Chart, CROWDED } from '../chart';
+/** The work of every task step by step: one line each, with median and 95th percentile; a heat map where there are many. */
+import type { TaskSteps } from '../contract';
+import { Chart } from '../kit/chart';
+import { HeatMap } from '../kit/heatmap';
+import { CROWDED } from '../kit/lines';
 import { duration, shortTask } from '../kit/text';
 import { Section } from '../kit/section';
 import { defineView } from '../kit/view';
 import type { Snapshot } from '../store';
 
-/** Tasks in the legend; more would push everything else off the screen. */
-const LISTED = 12;
+/** Tasks up to which each has a line; more lines cannot be told apart. */
+const LINES = 8;
 
 export class StepsSection extends Section {
   constructor() {
     super('Work per step', 'wb-Steps');
     this._legend.className = 'wb-Legend';
-    this.body.append(this._chart.node, this._legend);
+    this.body.append(this._chart.node, this._map.node, this._legend);
   }
 
   show(snapshot: Snapshot, lost: Set<string>): void {
     const view = snapshot.steps;
     const tasks = view?.tasks ?? [];
     this.note(tasks.length ? '' : 'No step has finished yet.');
-    const lines = tasks.map(task => ({
-      name: shortTask(task.task),
-      color: task.device_color,
-      xs: task.ends,
-      ys: task.times
-    }));
-    const words = tasks.map(
-      task => `${shortTask(task.task)}: median ${duration(task.median)}, 95th percentile ${duration(task.p95)}`
-    );
-    this._chart.set(lines, words.join('; '));
-    const hint = document.createElement('li');
-    hint.className = 'wb-Legend-hint';
-    hint.textContent = 'thin: each step · bold: running median';
-    hint.hidden = !tasks.some(task => task.steps.length >= CROWDED);
-    const listed = tasks.slice(0, LISTED);
-    const more = document.createElement('li');
-    more.className = 'wb-Legend-hint';
-    const unseen = tasks.length - listed.length + (view?.more ?? 0);
-    more.textContent = `and ${unseen} more tasks`;
-    more.hidden = !unseen;
+    const many = tasks.length > LINES;
+    this._chart.node.hidden = many;
+    this._map.node.hidden = !many;
+    const words = `${tasks.map(numbersOf).join('; ')}${view?.cuts.length ? '. Where nothing stepped the lines are cut' : ''}`;
+    if (many) {
+      const { alarm, subject } = snapshot.stragglers?.verdict ?? { alarm: false, subject: '' };
+      const named = alarm ? subject.split('|') : [];
+      this._map.set(
+        tasks.map(task => ({
+          name: shortTask(task.task),
+          color: task.device_color,
+          xs: task.steps,
+          ys: task.times,
+          marked: named.includes(task.task),
+          lost: lost.has(task.task)
+        })),
+        words
+      );
+    } else {
+      const lines = tasks.map(task => ({
+        name: shortTask(task.task),
+        color: task.device_color,
+        xs: task.ends,
+        ys: task.times
+      }));
+      this._chart.set(lines, words, view?.cuts ?? []);
+    }
+    this._showLegend(many ? [] : tasks, lost, view?.more ?? 0);
+  }
+
+  restyle(): void {
+    this._chart.draw();
+    this._map.restyle();
+  }
+
+  dispose(): void {
+    this._chart.dispose();
+    this._map.dispose();
+  }
+
+  private _showLegend(tasks: TaskSteps[], lost: Set<string>, more: number): void {
+    const hints = [
+      tasks.some(task => task.steps.length >= CROWDED) ? 'thin: each step · bold: running median' : '',
+      more ? `${more} more tasks, which work less, are not drawn` : ''
+    ];
     this._legend.replaceChildren(
-      ...listed.map(task => {
+      ...tasks.map(task => {
         const entry = document.createElement('li');
         entry.title = task.task;
         entry.classList.toggle('wb-mod-lost', lost.has(task.task));
@@ -52,17 +80,10 @@ export class StepsSection extends Section {
         entry.append(key, Object.assign(document.createElement('b'), { textContent: shortTask(task.task) }), ...numbers);
         return entry;
       }),
-      more,
-      hint
+      ...hints
+        .filter(Boolean)
+        .map(textContent => Object.assign(document.createElement('li'), { className: 'wb-Legend-hint', textContent }))
     );
-  }
-
-  restyle(): void {
-    this._chart.draw();
-  }
-
-  dispose(): void {
-    this._chart.dispose();
   }
 
   private _chart = new Chart({
@@ -70,9 +91,14 @@ export class StepsSection extends Section {
     across: 'seconds',
     unit: 'ms',
     fromZero: true,
-    height: 180
+    height: 190
   });
+  private _map = new HeatMap('Work of each task over the steps');
   private _legend = document.createElement('ul');
+}
+
+function numbersOf(task: TaskSteps): string {
+  return `${shortTask(task.task)}: median ${duration(task.median)}, 95th percentile ${duration(task.p95)}`;
 }
 
 defineView({ id: 'steps', title: 'Work per step', topic: 'steps', wide: false, make: () => new StepsSection() });

@@ -15,7 +15,7 @@ export class TimelineSection extends Section {
     this._step.type = 'number';
     this._step.setAttribute('aria-label', 'Recorded step to show');
     this._step.addEventListener('change', () => this._board.pick(Number(this._step.value)));
-    this._range.className = this._state.className = 'wb-Timeline-words';
+    this._range.className = 'wb-Timeline-words';
     this._follow.className = 'wb-mod-toggle';
     this._sums.className = 'wb-Timeline-sums';
     this._sums.setAttribute('role', 'status');
@@ -26,7 +26,6 @@ export class TimelineSection extends Section {
       button('▶', 'The next step', () => this._turn(1)),
       this._range,
       this._follow,
-      this._state,
       button('−', 'Zoom out (S)', () => this._board.zoom(1 / 1.5)),
       button('+', 'Zoom in (W)', () => this._board.zoom(1.5)),
       button('Fit', 'Show the whole step (0)', () => this._board.fit())
@@ -52,6 +51,11 @@ export class TimelineSection extends Section {
         this._board.pick(view.step - this._back);
       }
     }
+  }
+
+  /** Bring the rows of this task into sight. */
+  reveal(subject: string): void {
+    this._board.reveal(subject.split('|')[0]);
   }
 
   restyle(): void {
@@ -82,15 +86,16 @@ export class TimelineSection extends Section {
       this._step.value = String(view.step);
     }
     [this._step.min, this._step.max] = [String(view.oldest), String(view.newest)];
-    this._range.textContent = `of ${view.oldest.toLocaleString('en')}–${view.newest.toLocaleString('en')} · ${duration(view.length)}`;
+    const state = pinned ? '' : standing(this._status);
+    const range = `of ${view.oldest.toLocaleString('en')}–${view.newest.toLocaleString('en')}`;
+    this._range.textContent = [range, duration(view.length), state].filter(Boolean).join(' · ');
     this._follow.setAttribute('aria-pressed', String(!pinned));
-    this._state.textContent = pinned ? '' : standing(this._status);
     const looked = this._board.looked();
     const words = looked ? ofTotals(view, totals(view, looked)) : '';
     const left = view.arrows_left_out ? ` ${view.arrows_left_out.toLocaleString('en')} shorter messages are not drawn.` : '';
-    const rows = view.lane_count - view.lanes.length;
+    const { rows } = this._board;
     const more =
-      rows > 0 ? ` Rows ${view.first + 1}–${view.first + view.lanes.length} of ${view.lane_count}; scroll for more.` : '';
+      rows < view.lane_count ? ` Rows ${view.first + 1}–${view.first + rows} of ${view.lane_count}; scroll for more.` : '';
     this._sums.textContent = `${this._board.selection ? 'Selected' : 'In sight'}: ${words}.${left}${more}`;
     this._path.textContent = `Critical path, ${view.path}`;
   }
@@ -101,7 +106,6 @@ export class TimelineSection extends Section {
   });
   private _step = document.createElement('input');
   private _range = document.createElement('span');
-  private _state = document.createElement('span');
   private _follow = button('Newest', 'Follow the newest complete step', () => this._board.follow());
   private _sums = document.createElement('p');
   private _path = document.createElement('p');
@@ -129,10 +133,10 @@ function missing(snapshot: Snapshot): string {
 /** What the newest step is while the run does not go on. */
 function standing(status: Status | null): string {
   const words: Partial<Record<Status['state'], string>> = {
-    paused: 'paused: the last step',
+    paused: 'paused',
     failed: 'failed: the last complete step',
-    stopped: 'stopped: the last step',
-    finished: 'finished: the last step'
+    stopped: 'stopped',
+    finished: 'finished'
   };
   return (status && words[status.state]) ?? '';
 }

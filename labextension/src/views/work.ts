@@ -12,8 +12,9 @@ const PARTS = [
   ['wait', 'wait', 'waits for others'],
   ['uncovered', 'uncovered', 'is not recorded']
 ] as const;
-/** Tasks that are shown without being asked for: the rest keeps pace. */
-const SHOWN = 8;
+/** So many tasks are all shown; of more, the most expensive ones: the rest keeps pace. */
+const ALL = 8;
+const SHOWN = 4;
 
 export class StragglerSection extends Section {
   constructor() {
@@ -66,11 +67,13 @@ export class StragglerSection extends Section {
     const rows = this._view?.rows ?? [];
     this.note(rows.length ? '' : 'No step has finished yet.');
     const named = this._view?.verdict.alarm ? this._view.verdict.subject.split('|') : [];
-    const kept = this._all ? rows : rows.filter((row, i) => i < SHOWN || named.includes(row.task) || this._lost.has(row.task));
+    const kept = this._all
+      ? rows
+      : rows.filter((row, i) => rows.length <= ALL || i < SHOWN || named.includes(row.task) || this._lost.has(row.task));
     const most = Math.max(1e-9, ...rows.map(row => row.whole));
     this._rows.replaceChildren(...kept.map(row => this._row(row, most, named.includes(row.task))));
     const unseen = rows.length - kept.length + (this._view?.more ?? 0);
-    this._more.hidden = rows.length <= SHOWN;
+    this._more.hidden = rows.length <= ALL;
     this._more.textContent = this._all
       ? this._view?.more
         ? `Fewer (${this._view.more} more keep pace)`

@@ -50,6 +50,7 @@ class TimelineParameters:
     end: float = 0.0
     pixels: int = 800  # that a row is wide
     first: int = 0  # row at the top
+    task: str = ""  # whose rows must be in sight, instead of `first`
     rows: int = 40  # rows that can be seen
 
 
@@ -167,8 +168,9 @@ class Timeline(View):
         end = step.start + 1e-3 * params.end if params.end > params.start else step.end
         spans = self._between(start, end)
         lanes, place = lanes_of(rows_of(spans))
-        first = min(max(0, params.first), max(0, len(lanes) - 1))
-        shown = lanes[first : first + max(1, min(params.rows, ROWS))]
+        rows = max(1, min(params.rows, ROWS))
+        first = _first(params, [lane[0] for lane in lanes], rows)
+        shown = lanes[first : first + rows]
         tasks = {lane[0] for lane in shown}
         near = [span for span in spans if span.task in tasks]
         messages = _messages(spans, near)
@@ -211,7 +213,14 @@ class Timeline(View):
 
 
 def _key(params: TimelineParameters) -> tuple[Any, ...]:
-    return params.run, params.step, params.start, params.end, params.pixels, params.first, params.rows
+    return params.run, params.step, params.start, params.end, params.pixels, params.first, params.task, params.rows
+
+
+def _first(params: TimelineParameters, tasks: Sequence[str], rows: int) -> int:
+    """The row at the top: a third of the rows above the wanted task, as long as there are rows for all of the picture."""
+    if params.task in tasks:
+        return max(0, min(tasks.index(params.task) - rows // 3, len(tasks) - rows))
+    return min(max(0, params.first), max(0, len(tasks) - 1))
 
 
 def _columns(marks: Marks, names: _Names, origin: float) -> Iterable[Any]:

@@ -1,0 +1,46 @@
+/** Work of many tasks over many steps as cells of equal width: what a heat map shows. */
+
+export interface Course {
+  name: string;
+  xs: ArrayLike<number>;
+  ys: ArrayLike<number>;
+}
+
+export interface Cells {
+  /** One row per task, from left to right; NaN where nothing is known. */
+  rows: Float64Array[];
+  /** First and last recorded step of each column. */
+  columns: [number, number][];
+  /** The value of the strongest colour: what is slower, an outlier or two, is as strong. */
+  top: number;
+}
+
+const MOST = 0.99; // part of the cells that lie below the strongest colour
+
+/** At most `most` columns of as many recorded steps each, however far apart; a cell is the mean of its steps. */
+export function cellsOf(courses: readonly Course[], most: number): Cells {
+  const steps = [...new Set(courses.flatMap(({ xs }) => Array.from(xs)))].sort((a, b) => a - b);
+  const wide = Math.max(1, Math.ceil(steps.length / Math.max(1, most)));
+  const columns: [number, number][] = [];
+  const place = new Map<number, number>();
+  steps.forEach((step, i) => {
+    const at = Math.floor(i / wide);
+    place.set(step, at);
+    columns[at] = [columns[at]?.[0] ?? step, step];
+  });
+  const rows = courses.map(course => meansOf(course, place, columns.length));
+  const all = rows.flatMap(row => Array.from(row).filter(Number.isFinite)).sort((a, b) => a - b);
+  return { rows, columns, top: all[Math.floor(MOST * (all.length - 1))] || 1 };
+}
+
+function meansOf({ xs, ys }: Course, place: Map<number, number>, count: number): Float64Array {
+  const [sums, counts] = [new Float64Array(count), new Float64Array(count)];
+  for (let i = 0; i < xs.length; i++) {
+    if (Number.isFinite(ys[i])) {
+      const at = place.get(xs[i])!;
+      sums[at] += ys[i];
+      counts[at]++;
+    }
+  }
+  return sums.map((sum, at) => (counts[at] ? sum / counts[at] : NaN));
+}
