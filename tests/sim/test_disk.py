@@ -12,7 +12,7 @@ import pytest
 from tests.sim.disk import Disk
 from workbench.core.state import checkpoint, storage
 
-SEEDS = 25
+SEEDS = 8
 SERVERS = 3
 
 
