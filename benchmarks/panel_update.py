@@ -2,7 +2,8 @@
 
     python -m benchmarks.panel_update [TOPIC ...]
 
-One look at the journal and one page's update, packed; then the look alone, and what seven more pages add to one.
+One look at the journal and one page's update, packed, and what seven more pages add to one; then ratios, which say as much
+on a busy machine: what the timeline adds, what eight pages cost beside one, what is left when no view is visible.
 """
 from __future__ import annotations
 
@@ -67,6 +68,22 @@ def measure(workers: int, topics: list[str], pages: int = 1) -> tuple[list[float
     return looks, tells, sizes
 
 
+def ratios(workers: int = 252, rounds: int = 3) -> None:
+    """Means over the updates, of each case the least of rounds that take turns."""
+    everything = list(VIEWS)
+    cases = {"all views": (everything, 1), "without the timeline": ([t for t in everything if t != "timeline"], 1),
+             "eight pages": (everything, 8), "no view visible": ([], 1)}
+    least = dict.fromkeys(cases, float("inf"))
+    for _ in range(rounds):
+        for name, (topics, pages) in cases.items():
+            looks, tells, _ = measure(workers, topics, pages)
+            least[name] = min(least[name], statistics.fmean([look + tell for look, tell in zip(looks, tells)][1:]))
+    whole = least["all views"]
+    print(f"   ratios of the mean CPU per update at {workers + 4} tasks, all views and one page = 1")
+    for name, cost in least.items():
+        print(f"{name:>24}{cost / whole:8.2f}")
+
+
 def main() -> None:
     topics = sys.argv[1:] or list(VIEWS)
     print(f"   {', '.join(topics)}: CPU in milliseconds and kB, per update")
@@ -79,6 +96,7 @@ def main() -> None:
         kilobytes = statistics.fmean(sizes) / 1e3, max(sizes) / 1e3
         numbers = (first, statistics.fmean(costs), statistics.median(costs), max(costs), more, *kilobytes)
         print(f"{workers + 4:6}" + "".join(f"{number:12.2f}" for number in numbers))
+    ratios()
 
 
 if __name__ == "__main__":

@@ -18,11 +18,12 @@ __all__ = ["Books", "Sample", "books_of"]
 JUDGED = 0.5  # seconds between two verdicts
 SAMPLED = 700  # spans per update beyond which one step in two, in four, … is accounted for
 CHANGES = 50  # of the sample that are remembered, for spans that come late
-ACCOUNTS = 500  # tasks times steps that are accounted for per verdict, at least one step: of many a sample
+ACCOUNTS = 160  # tasks times steps that are accounted for per verdict, at least one step: of many a sample;
+FIRST = 500  # for the first one
 SLICE = 0.002  # seconds of work per update after the first verdict, and
 _SCATTER = 2654435761  # Knuth's multiplicative hash: the steps of a sample lie at no regular distance
-PACE = 1.0  # seconds that a verdict may take once it has begun: a slice is long enough for that
-SPARING = 50.0  # the next verdict begins when this many times the cost of the last one has passed
+PACE = 0.5  # seconds that a verdict may take once it has begun: a slice is long enough for that
+SPARING = 25.0  # the next verdict begins when this many times the cost of the last one has passed
 
 
 class Sample:
@@ -106,7 +107,7 @@ class Books:
 
     def _working(self, quiet: bool) -> Slices[None]:
         """One verdict."""
-        made = yield from self._accounting.settling(quiet or self._accounting.count == 0, ACCOUNTS)
+        made = yield from self._accounting.settling(quiet or self._accounting.count == 0, ACCOUNTS if self.version else FIRST)
         self._unsettled = self._accounting.waiting > 0
         if made:
             summary = yield from judging(self._accounting, self._session())
