@@ -15,7 +15,6 @@ from workbench.core.graph.graph import Graph
 from workbench.core.state import tfrecord as records
 from workbench.core.trace import journal
 from workbench.formats.messages import decode, message
-from workbench.formats.writer import graph_def as graph_message
 
 __all__ = ["FileWriter", "FileWriterCache", "summary_iterator"]
 
@@ -78,6 +77,7 @@ class FileWriter:
         """
         given = graph if graph is not None else graph_def
         if isinstance(given, Graph):
+            from workbench.formats.writer import graph_def as graph_message  # a tenth of the time of an import of all
             given = graph_message(given, add_shapes=True, strangers=True)
         if not hasattr(given, "SerializeToString"):
             raise TypeError("The passed graph must be an instance of `Graph` or the deprecated `GraphDef`")
