@@ -343,7 +343,7 @@ def test_real_exit_code_and_message_of_a_broken_file(tmp_path):
 @pytest.mark.parametrize("mode", ["async", "sync"])
 def test_ctrl_c_on_a_real_cluster(tmp_path, mode):
     """A terminal's Ctrl-C reaches every process of the group; the chief alone decides what it means."""
-    write_small_mnist(tmp_path / "mnist", train=600)
+    write_small_mnist(tmp_path / "mnist", train=5500)
     process = subprocess.Popen(
         [sys.executable, "-m", "workbench.cli", "train", "mnist", "--steps", "1000000", "--mode", mode, "--report",
          str(tmp_path / "report.html")], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
