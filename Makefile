@@ -15,12 +15,12 @@ export PIP_CONSTRAINT := constraints.txt
 export PIP_BUILD_CONSTRAINT := constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help lab test soak variants tiny lint demo bench front chromium clean
+.PHONY: help lab test soak oracle variants tiny lint demo bench front chromium clean
 help:
 	@echo 'make lab    JupyterLab with the tour (LAB_ARGS=--no-browser to only serve)'
 	@echo 'make demo   train MNIST on a local cluster, progress in the terminal, picture in report.html'
 	@echo 'make test   all tests     make variants   kernels as other processors and without libraries'
-	@echo 'make soak   the long ones: seeds, frames, kills'
+	@echo 'make soak   the long ones: seeds, frames, kills     make oracle  against TensorFlow, PyTorch and JAX'
 	@echo 'make tiny   the ten-second ones     make lint   ruff, mypy, eslint, tsc'
 	@echo 'make bench  benchmarks    make front  rebuild the lab extension     make clean   remove .venv and outputs'
 
@@ -79,6 +79,23 @@ variants: $(VENV)/.dev
 soak: $(VENV)/.dev
 	@$(BIN)/python -m pytest -q -m soak tests/soak $(PYTEST_ARGS)
 
+# The peers are no part of the product: they stand in an environment of their own, or in the one of ORACLE_PYTHON.
+ORACLE_VENV ?= $(VENV)-oracle
+$(ORACLE_VENV)/.peers: pyproject.toml constraints.txt
+	@echo 'Installing TensorFlow, PyTorch and JAX into $(ORACLE_VENV) (some minutes the first time) ...'
+	@$(PYTHON) -m venv $(ORACLE_VENV) 2>/dev/null || { rm -rf $(ORACLE_VENV) && $(PYTHON) -m venv --without-pip $(ORACLE_VENV) \
+		&& $(PYTHON) -m pip --python $(ORACLE_VENV)/bin/python install --quiet pip; }
+	@$(ORACLE_VENV)/bin/python -m pip install --quiet --editable '.[dev,oracle]'
+	@touch $@
+
+ifdef ORACLE_PYTHON
+oracle:
+else
+oracle: ORACLE_PYTHON = $(ORACLE_VENV)/bin/python
+oracle: $(ORACLE_VENV)/.peers
+endif
+	@PYTHONPATH=. $(ORACLE_PYTHON) -m pytest -q -n 2 tests/oracle --oracle-summary docs/oracle.md $(PYTEST_ARGS)
+
 tiny: $(VENV)/.dev
 	@$(BIN)/python -m pytest -q -m tiny $(PYTEST_ARGS)
 
@@ -99,4 +116,4 @@ chromium:
 	fi
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache report.html labextension/lib labextension/node_modules
+	rm -rf $(VENV) $(ORACLE_VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache report.html labextension/lib labextension/node_modules

@@ -121,6 +121,7 @@ case("leaky_relu", A, value=lambda x: np.where(x > 0, x, 3 * x), attrs={"alpha":
 _TAILS = np.array([-700.0, -50, -20, -1e-9, 0, 30, 700])
 case("sigmoid", _TAILS, label="tails", small=False, rtol=1e-12, order=1,
      value=lambda x: np.where(x < 0, np.exp(x) / (1 + np.exp(x)), 1 / (1 + np.exp(-x))))
+case("sigmoid", reals(), label="scalar", value=lambda x: 1 / (1 + np.exp(-x)))
 case("softplus", _TAILS, label="tails", small=False, rtol=1e-12, order=1,
      value=lambda x: np.where(x > 30, x, np.log1p(np.exp(np.minimum(x, 700)))))
 case("tanh_grad", UNIT, B, value=lambda y, dy: dy - dy * y ** 2)
@@ -359,6 +360,8 @@ case("matmul", reals(2, 2, 3), reals(3, 2), value=lambda a, b: np.einsum("bmk,kn
 case("tensordot", T, reals(3, 2, 4), value=lambda a, b: np.einsum("aij,ijk->ak", a, b), attrs={"axes": 2})
 case("tensordot", T, reals(4, 2), value=lambda a, b: np.einsum("aij,ka->ijk", a, b), attrs={"axes": ([0], [1])},
      label="axes")
+case("tensordot", T, reals(2, 4), value=lambda a, b: np.einsum("ija,ak->ijk", a, b), attrs={"axes": ([-1], [-2])},
+     label="from the end")
 case("l2_loss", A, value=lambda x: (x * x).sum() / 2)
 case("norm", A, value=lambda x: np.sqrt((x * x).sum(1)), attrs={"axis": 1})
 case("norm", A, value=lambda x: abs(x).sum(), attrs={"ord": 1}, label="1")

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,7 +13,8 @@ import pytest
 
 import workbench.tf1 as ours
 
-__all__ = ["MODES", "Row", "Table", "agree", "check", "error_of", "flat", "outcome", "quiet", "same_story", "tensorflow"]
+__all__ = ["MODES", "Row", "Table", "agree", "check", "error_of", "flat", "outcome", "quiet", "same_story", "tensorflow",
+           "unrewritten"]
 
 MODES = {"known": np.float64, "dims": np.float64, "constant": np.float64, "float32": np.float32}
 """How the inputs enter our graph (fed with known shape, fed with unknown dimensions, folded away), and float64 as what."""
@@ -23,13 +23,20 @@ MODES = {"known": np.float64, "dims": np.float64, "constant": np.float64, "float
 @cache
 def tensorflow() -> Any:
     """TensorFlow's version 1 names."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = pytest.importorskip("tensorflow", reason="TensorFlow is not installed: nothing is compared").compat.v1
     found.logging.set_verbosity(found.logging.ERROR)
     return found
+
+
+def unrewritten() -> Any:
+    """A session of TensorFlow that runs the graph as it was built: its rewrites drop dimensions of 1 in some gradients."""
+    from tensorflow.core.protobuf import rewriter_config_pb2
+
+    tf = tensorflow()
+    rewrites = rewriter_config_pb2.RewriterConfig(disable_meta_optimizer=True)
+    return tf.Session(config=tf.ConfigProto(graph_options=tf.GraphOptions(rewrite_options=rewrites)))
 
 
 @dataclass(frozen=True, eq=False)

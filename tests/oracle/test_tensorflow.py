@@ -1,7 +1,6 @@
 """Operations whose meaning is easy to get wrong, against TensorFlow: values and gradients (marker `oracle`)."""
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,8 +22,6 @@ pytestmark = pytest.mark.oracle
 @pytest.fixture(scope="module")
 def tf() -> Any:
     """TensorFlow's version 1 names, run eagerly."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return pytest.importorskip("tensorflow", reason="TensorFlow is not installed: nothing is compared").compat.v1

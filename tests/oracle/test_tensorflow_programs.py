@@ -1,7 +1,6 @@
 """What programs are made of, beyond single operations, against TensorFlow: sampled losses, images, metrics, records."""
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -19,8 +18,6 @@ RNG = np.random.default_rng(0)
 @pytest.fixture(scope="module")
 def tf() -> Any:
     """TensorFlow's version 1 names."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return pytest.importorskip("tensorflow", reason="TensorFlow is not installed: nothing is compared").compat.v1

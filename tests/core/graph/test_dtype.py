@@ -75,7 +75,7 @@ def test_conversions_that_lose_nothing_of_interest() -> None:
 @pytest.mark.parametrize(("value", "wanted", "expected"), [
     ([True, False], types.float32, [1, 0]), (True, types.int64, 1), ([2, 0], types.bool_, [True, False]),
     (0.5, types.bool_, True), (np.float64(1.25), types.float32, 1.25), (np.arange(3), types.float16, [0, 1, 2]),
-    (7, types.uint8, 7)])
+    (7, types.uint8, 7), ([], types.int64, [])])
 def test_feeds_are_cast_as_numpy_casts_them(value: Any, wanted: Any, expected: Any) -> None:
     found = feed_array(value, wanted, "feed")
     assert found.dtype == wanted.numpy and found.tolist() == expected

@@ -248,7 +248,7 @@ def feed_array(value: Any, dtype: DType, where: str) -> np.ndarray[Any, Any]:
         return to_array(value, dtype, where)
     if array.dtype.kind == "b" or dtype.kind == "bool":
         return array.astype(dtype.numpy)
-    if array.dtype.kind == "f" and dtype.kind == "int":
+    if array.dtype.kind == "f" and dtype.kind == "int" and array.size:
         warnings.warn(f"{where}: {array.dtype} values lose their fraction in {dtype.name}; cast them before", stacklevel=1)
         array = np.trunc(array)
     return _in_range(value, array, dtype, where)

@@ -319,7 +319,7 @@ def _(node, ddx):
 
 
 def _sigmoid_into(x, out):
-    below = np.abs(x)
+    below = np.asarray(np.abs(x))                         # of an array of rank 0, NumPy makes a number
     np.exp(np.negative(below, out=below), out=below)      # at most 1: it neither overflows nor cancels
     np.divide(np.where(x < 0, below, x.dtype.type(1)), below + 1, out=out)
 

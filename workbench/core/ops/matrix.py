@@ -142,7 +142,7 @@ def tensordot(a, b, axes, name=None):
     a, b = convert(a), convert(b)
     if None in (a.shape.rank, b.shape.rank):
         raise errors.ShapeError("tensordot: the rank of an argument is unknown; use set_shape")
-    over_a, over_b = _contracted(axes, a.shape.rank)
+    over_a, over_b = _contracted(axes, a.shape.rank, b.shape.rank)
     free_a = [i for i in range(a.shape.rank) if i not in over_a]
     free_b = [i for i in range(b.shape.rank) if i not in over_b]
     left = _flattened(a, free_a + over_a, len(free_a))
@@ -151,10 +151,20 @@ def tensordot(a, b, axes, name=None):
     return ops.reshape(ops.matmul(left, right), ops.concat(dims, 0), name=name)
 
 
-def _contracted(axes, rank_a):
+def _contracted(axes, rank_a, rank_b):
+    """The axes of a and of b to sum over, counted from the front."""
     if isinstance(axes, int):
         return list(range(rank_a - axes, rank_a)), list(range(axes))
-    return tuple([i] if isinstance(i, int) else list(i) for i in axes)
+    return _counted(axes[0], rank_a, "a"), _counted(axes[1], rank_b, "b")
+
+
+def _counted(axes, rank, name):
+    found = [int(i) for i in np.atleast_1d(axes)]
+    wrong = [i for i in found if not -rank <= i < rank]
+    if wrong:
+        raise errors.ShapeError(f"tensordot: axis {wrong[0]} of {name} is outside its rank {rank}; "
+                                + (f"use {-rank} … {rank - 1}" if rank else "a scalar has no axis"))
+    return [i % rank for i in found]
 
 
 def _flattened(x, order, split):

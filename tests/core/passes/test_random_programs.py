@@ -1,0 +1,53 @@
+"""Three hundred random programs, with gradients: all passes and libraries give what the reference kernels give alone."""
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import workbench.tf1 as ours
+from tests.oracle.programs.run import Program, Result, differences, generate, interpret, shrunk
+from workbench.core.kernels.options import KernelOptions
+from workbench.core.passes.pipeline import DEVICE_PASSES, PASSES
+
+pytestmark = pytest.mark.filterwarnings("ignore:densify")
+
+EVERY = [name for name, _, _ in PASSES + DEVICE_PASSES]
+PARTS, SEEDS = 10, 300
+small = functools.partial(generate, least=5, most=16)
+
+
+def plain() -> ours.Session:
+    return ours.Session(disabled_passes=EVERY, kernels=KernelOptions(libraries=()))
+
+
+def fast(program: Program) -> Result:
+    return interpret(ours, program, program.placed, lambda: ours.Session(devices=2))
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_passes_and_libraries_change_no_value(part: int) -> None:
+    for seed in range(part, SEEDS, PARTS):
+        found = differences(fast(small(seed)), interpret(ours, small(seed), session=plain), small(seed).tolerance)
+        assert not found, "\n".join([f"generate({seed}, least=5, most=16)", *found])
+
+
+def wrong_value(right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x, *others: right(x * 1.01, *others)
+
+
+def wrong_gradient(right: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda a, b, **options: right(a, ours.stop_gradient(b), **options)
+
+
+@pytest.mark.parametrize(("name", "change"), [("tanh", wrong_value), ("matmul", wrong_gradient)])
+def test_a_mistake_is_found_and_made_small(name: str, change: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(program: Program) -> bool:
+        right = fast(program)
+        with monkeypatch.context() as patch:
+            patch.setattr(ours, name, change(getattr(ours, name)))
+            return bool(differences(fast(program), right, program.tolerance))
+    found = next(p for p in map(small, range(100)) if fails(p))
+    assert len(shrunk(found, fails).nodes) <= 5 < len(found.nodes)
