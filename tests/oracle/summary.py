@@ -53,9 +53,10 @@ def excused() -> dict[str, dict[str, str]]:
         return dict(getattr(importlib.import_module(f"tests.oracle.{name}"), table))
     errors = {what: f"raises {kind} here" for what, kind in of("test_errors", "OTHERWISE").items()}
     names = {f"`{n}`": why for why, text in of("test_names", "ELSEWHERE").items() for n in text.split()}
-    return {"Values and gradients": DIFFERENCES,
-            "Graphs that TensorFlow cannot run": {f"`{k}`": v for k, v in of("test_graphs", "KNOWN").items()},
-            "Random programs": {f"seed {k}": v for k, v in of("test_random_programs", "KNOWN").items()} or {"none": "all agree"},
+    graphs = {f"`{case}`": why for case, why in of("test_graphs", "KNOWN").items()}
+    seeds = {f"seed {seed}": why for seed, why in of("test_random_programs", "KNOWN").items()}
+    return {"Values and gradients": DIFFERENCES, "Graphs that TensorFlow cannot run": graphs,
+            "Random programs": seeds or {"none": "all agree"},
             "Errors of another class": {str(k): v for k, v in errors.items()},
             "Names without a row of their own": names}
 
@@ -65,14 +66,16 @@ def page(passed: Counter[str], failed: Counter[str]) -> str:
     folder = Path(__file__).parent
     peers = ", ".join(f"{name} {version(package)}" for name, package in (
         ("TensorFlow", "tensorflow-cpu"), ("PyTorch", "torch"), ("JAX", "jax"), ("NumPy", "numpy")))
-    lines = [HEAD, f"Last run: Python {platform.python_version()}, {peers}.", "", "| family | agree | differ |", "|---|---|---|"]
+    lines = [HEAD, f"Last run: Python {platform.python_version()}, {peers}.", ""]
+    lines += ["| family | agree | differ |", "|---|---|---|"]
     for name in sorted(passed.keys() | failed.keys()):
         lines.append(f"| {family(folder / name)} (`{name}`) | {passed[name]} | {failed[name]} |")
     lines.append(f"| **all** | **{passed.total()}** | **{failed.total()}** |")
     for title, table in excused().items():
         lines += ["", f"## {title}", ""]
         if title.startswith("Names"):
-            lines += [f"- {why}: " + ", ".join(k for k, v in table.items() if v == why) for why in dict.fromkeys(table.values())]
+            lines += [f"- {why}: " + ", ".join(k for k, v in table.items() if v == why)
+                      for why in dict.fromkeys(table.values())]
         else:
             lines += [f"- {what}: {why}" for what, why in table.items()]
     return "\n".join(lines) + "\n"

@@ -61,7 +61,7 @@ def slice_(x, begin, size):
 
 @slice_.gradient
 def _(node, dy):
-    x, begin, _ = node.inputs
+    (x, begin, _), dy = node.inputs, convert(dy)      # from a gather of these rows it comes as IndexedSlices
     before = ops.cast(begin, "int32")
     after = ops.subtract(ops.subtract(ops.shape_vector(x), before), ops.shape_vector(dy))
     return ops.pad(dy, ops.stack([before, after], axis=1)), None, None
