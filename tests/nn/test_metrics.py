@@ -61,6 +61,9 @@ def test_area_under_the_curve(weighted: bool):
     weights = WEIGHTS if weighted else None
     _, after, last = result(lambda y, p, w: metrics.auc(y, p, w if weighted else None, num_thresholds=1001))
     assert abs(after - reference.roc_auc_score(Y, P, sample_weight=weights)) < 1e-3 and last == after
+    low, mean, high = (result(lambda y, p, w, m=m: metrics.auc(y, p, None, 5, summation_method=m))[1]
+                       for m in ("minoring", "trapezoidal", "majoring"))
+    assert low < mean < high and abs((low + high) / 2 - mean) < 1e-6
     _, after, _ = result(lambda y, p, w: metrics.auc(y, p, w if weighted else None, num_thresholds=1001, curve="PR"))
     precision, recall, _ = reference.precision_recall_curve(Y, P, sample_weight=weights)
     assert abs(after - reference.auc(recall, precision)) < 1e-3
@@ -81,7 +84,9 @@ def test_confusion_and_overlap_of_classes():
         weighed = session.run(metrics.confusion_matrix(labels, found, 4, "float32", weights=[1.0, 2, 3, 4, 5]))
         assert weighed.shape == (4, 4) and weighed[1, 2] == 2 and weighed[2, 2] == 7
         session.run(wb.local_variables_initializer())
-        np.testing.assert_array_equal(session.run(update)[:3, :3], expected)
+        matrix = session.run(update)
+        np.testing.assert_array_equal(matrix[:3, :3], expected)
+        assert matrix.dtype == np.float64      # counts stay exact beyond 2²⁴
         np.testing.assert_allclose(session.run(value), (1 + 1 / 2 + 2 / 3) / 3, rtol=1e-6)      # class 3 never came
 
 
@@ -94,5 +99,7 @@ def test_values_and_updates_join_collections():
 def test_what_cannot_be():
     with pytest.raises(errors.ShapeError, match=r"accuracy: labels have shape \[2\] but predictions \[3\]; make them equal"):
         metrics.accuracy([1, 0], [1, 0, 1])
+    with pytest.raises(errors.InvalidArgumentError, match="auc: summation_method is 'best'; use one of trapezoidal, minoring"):
+        metrics.auc([1], [0.5], summation_method="best")
     with pytest.raises(errors.InvalidArgumentError, match="auc: curve is 'X' and num_thresholds 200; use ROC or PR"):
         metrics.auc([1], [0.5], curve="X")

@@ -20,6 +20,8 @@ DIFFERENCES = {
     "gradients in TensorFlow after its own rewrites": "some lose dimensions of 1; random programs run there without rewrites",
     "oneDNN inside TensorFlow": "is off: it ends the process for a convolution of unknown rank, and a convolution of no images "
     "gets the filter's input channels",
+    "`get_variable(partitioner=...)` with a tensor to start from": "is one variable here; TensorFlow cuts it in parts",
+    "`read_up_to` of readers": "goes on with the next file until it has enough; TensorFlow gives what one file had",
     "random numbers": "moments and reproducibility are compared; the streams differ",
 }
 """What -> how it differs, beside the tables in the test files."""

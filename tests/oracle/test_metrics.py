@@ -42,7 +42,8 @@ PAIRS: dict[str, tuple[Metric, tuple[Any, ...]]] = {
     "sensitivity_at_specificity": (lambda m, x, w: m.sensitivity_at_specificity(*x, 0.6, **w), (BOOLS, SCORES)),
     "specificity_at_sensitivity": (lambda m, x, w: m.specificity_at_sensitivity(*x, 0.6, **w), (BOOLS, SCORES)),
     "auc": (lambda m, x, w: m.auc(*x, **w), (BOOLS, SCORES)),
-    "auc of precision": (lambda m, x, w: m.auc(*x, curve="PR", summation_method="careful_interpolation", **w), (BOOLS, SCORES)),
+    "auc of precision": (lambda m, x, w: m.auc(*x, curve="PR", summation_method="minoring", **w), (BOOLS, SCORES)),
+    "auc majoring": (lambda m, x, w: m.auc(*x, summation_method="majoring", **w), (BOOLS, SCORES)),
 }
 
 

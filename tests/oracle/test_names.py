@@ -27,6 +27,18 @@ ELSEWHERE = {
         variable_op_scope reset_default_graph model_variables
         losses.add_loss losses.get_losses
         losses.get_regularization_losses train.create_global_step train.get_global_step train.global_step""",
+    "sessions, hooks and servers around a step, whose files and order of calls `tests/train` and `tests/tf1` hold": """
+        train.ChiefSessionCreator train.ClusterSpec train.FeedFnHook train.FinalOpsHook train.GlobalStepWaiterHook
+        train.LooperThread train.MonitoredSession train.NanLossDuringTrainingError train.NanTensorHook train.Scaffold
+        train.SecondOrStepTimer train.Server train.SessionCreator train.SessionManager train.SessionRunArgs
+        train.SessionRunContext train.SessionRunValues train.SingularMonitoredSession train.StepCounterHook
+        train.SummarySaverHook train.Supervisor train.WorkerSessionCreator""",
+    "graphs and checkpoints as files, which travel both ways in `test_graphs.py`": """train.export_meta_graph
+        train.list_variables train.load_checkpoint train.load_variable train.update_checkpoint_state train.write_graph""",
+    "modules, versions and registries without a value of their own": """COMPILER_VERSION GIT_VERSION NoGradient
+        NotDifferentiable Summary data feature_column register_tensor_conversion_function resource_loader sysconfig test
+        train.queue_runner""",
+    "cells of Keras 2, which TensorFlow no longer brings": "nn.static_bidirectional_rnn",
     "older names of compared ones": """all_variables initialize_all_variables initialize_local_variables
         initialize_variables variables_initializer arg_max""",
 }

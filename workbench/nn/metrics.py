@@ -1,6 +1,7 @@
 """Metrics over many batches: a value, and an operation that takes in one more batch; counters are local variables."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -198,12 +199,16 @@ def recall(labels: Any, predictions: Any, weights: Any = None, metrics_collectio
 
 
 def auc(labels: Any, predictions: Any, weights: Any = None, num_thresholds: int = 200, metrics_collections: Any = None,
-        updates_collections: Any = None, curve: str = "ROC", name: str | None = None) -> Metric:
-    """(area under a curve by trapezoids over thresholds, operation that sees one more batch).
+        updates_collections: Any = None, curve: str = "ROC", name: str | None = None,
+        summation_method: str = "trapezoidal") -> Metric:
+    """(area under a curve over thresholds, operation that sees one more batch).
 
-    `predictions` lie in 0 … 1. The curve "ROC" is the true positive rate by the false one, "PR" precision by recall.
-    InvalidArgumentError for another curve or fewer than 2 thresholds.
+    `predictions` lie in 0 … 1. The curve "ROC" is the true positive rate by the false one, "PR" precision by recall; between
+    two thresholds its height is their mean ("trapezoidal"), the lower ("minoring") or the higher ("majoring").
+    InvalidArgumentError for another curve or method, or fewer than 2 thresholds.
     """
+    if summation_method not in _HEIGHTS:
+        raise errors.InvalidArgumentError(f"auc: summation_method is {summation_method!r}; use one of {', '.join(_HEIGHTS)}")
     if curve not in ("ROC", "PR") or num_thresholds < 2:
         raise errors.InvalidArgumentError(f"auc: curve is {curve!r} and num_thresholds {num_thresholds}; use ROC or PR and 2 "
                                           "or more")
@@ -218,11 +223,16 @@ def auc(labels: Any, predictions: Any, weights: Any = None, num_thresholds: int 
                  "true_negatives": (1.0 - above) * (1.0 - truth), "false_positives": above * (1.0 - truth)}
         counters = {key: counter(key, [num_thresholds]) for key in parts}
         updates = {key: counters[key].assign_add(ops.reduce_sum(part * scale, axis=1)) for key, part in parts.items()}
-        return listed(_area(curve, **{k: c.value() for k, c in counters.items()}), _area(curve, **updates),
-                       metrics_collections, updates_collections)
+        return listed(_area(curve, summation_method, **{k: c.value() for k, c in counters.items()}),
+                      _area(curve, summation_method, **updates), metrics_collections, updates_collections)
 
 
-def _area(curve: str, true_positives: Tensor, false_negatives: Tensor, true_negatives: Tensor,
+_HEIGHTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "trapezoidal": lambda a, b: (a + b) / 2.0, "minoring": lambda a, b: ops.minimum(a, b),
+    "majoring": lambda a, b: ops.maximum(a, b)}
+
+
+def _area(curve: str, method: str, true_positives: Tensor, false_negatives: Tensor, true_negatives: Tensor,
           false_positives: Tensor) -> Tensor:
     tiny = 1e-6
     found = (true_positives + tiny) / (true_positives + false_negatives + tiny)
@@ -230,7 +240,7 @@ def _area(curve: str, true_positives: Tensor, false_negatives: Tensor, true_nega
         x, y = false_positives / (false_positives + true_negatives + tiny), found
     else:
         x, y = found, (true_positives + tiny) / (true_positives + false_positives + tiny)
-    return ops.reduce_sum((x[:-1] - x[1:]) * (y[:-1] + y[1:]) / 2.0)
+    return ops.reduce_sum((x[:-1] - x[1:]) * _HEIGHTS[method](y[:-1], y[1:]))
 
 
 # classes
@@ -255,9 +265,9 @@ def mean_iou(labels: Any, predictions: Any, num_classes: int, weights: Any = Non
     """(mean over the classes seen of intersection / union, operation that adds a batch to the confusion matrix and gives
     that matrix)."""
     with variable_scope(name, "mean_iou"):
-        total = counter("total_confusion_matrix", [num_classes, num_classes])
-        update = total.assign_add(confusion_matrix(labels, predictions, num_classes, "float32", weights=weights))
-        matrix = total.value()
+        total = counter("total_confusion_matrix", [num_classes, num_classes], np.float64)
+        update = total.assign_add(confusion_matrix(labels, predictions, num_classes, "float64", weights=weights))
+        matrix = ops.cast(total.value(), "float32")
         hits = ops.diag_part(matrix)
         union = ops.reduce_sum(matrix, axis=0) + ops.reduce_sum(matrix, axis=1) - hits
         seen = ops.cast(union > 0.0, "float32")

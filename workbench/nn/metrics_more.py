@@ -139,7 +139,7 @@ def specificity_at_sensitivity(labels: Any, predictions: Any, sensitivity: float
     batch); predictions lie in 0 … 1."""
     with variable_scope(name, "specificity_at_sensitivity"):
         pair = _by_target(labels, predictions, sensitivity, weights, num_thresholds, "sensitivity")
-        value, update = (_nearest(c, ["tp", "fn"], ["tn", "fp"], sensitivity) for c in pair)
+        value, update = (_nearest(c, ["tp", "fn"], ["tn", "fp"], sensitivity, last=True) for c in pair)
         return listed(value, update, metrics_collections, updates_collections)
 
 
@@ -150,11 +150,17 @@ def _by_target(labels: Any, predictions: Any, target: float, weights: Any, count
     return by_thresholds(labels, predictions, [-TINY, *inner, 1 - TINY], weights, ("tp", "fn", "tn", "fp"))
 
 
-def _nearest(counts: dict[str, Tensor], fixed: list[str], wanted: list[str], target: float) -> Tensor:
+def _nearest(counts: dict[str, Tensor], fixed: list[str], wanted: list[str], target: float,
+             last: bool = False) -> Tensor:
+    """The share of the `wanted` at the threshold, of several the first or the last, whose share of the `fixed` is nearest."""
     def share(kinds: list[str]) -> Tensor:
         good, bad = (counts[kind] for kind in kinds)
         return good / (good + bad + TINY)
-    return ops.gather(share(wanted), ops.argmin(ops.abs(share(fixed) - target), axis=0))
+    away = ops.abs(share(fixed) - target)
+    nearest = ops.argmin(away, axis=0)
+    if last:
+        nearest = ops.cast(ops.size(away) - 1, nearest.dtype) - ops.argmin(ops.reverse(away, [0]), axis=0)
+    return ops.gather(share(wanted), nearest)
 
 
 # by rank

@@ -50,8 +50,9 @@ class ExponentialMovingAverage:
         with root_graph().name_scope(None), near(var):
             if isinstance(var, Tensor):      # not fully known: ShapeError
                 start = np.zeros(var.shape.static, var.dtype.numpy)
-            self._averages[var] = Variable(start, trainable=False, name=title, collections=[
-                GraphKeys.GLOBAL_VARIABLES, GraphKeys.MOVING_AVERAGE_VARIABLES])
+            else:
+                root_graph().add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, var)      # what is averaged, not the average
+            self._averages[var] = Variable(start, trainable=False, name=title)
             if self._debias and isinstance(var, Tensor):
                 self._sums[var] = (Variable(start, trainable=False, name=f"{title}/biased"),
                                    Variable(0.0, trainable=False, name=f"{title}/local_step", dtype=var.dtype))

@@ -163,6 +163,9 @@ def test_numbers_as_text_and_back():
     assert run(ops.string_to_number([" 1", "2.5e1"])).tolist() == [1, 25]
     assert run(ops.string_to_number("-7", wb.int64)).item() == -7
     assert run(ops.as_string([1.5, -2.0])).tolist() == [b"1.500000", b"-2.000000"]
+    assert run(ops.as_string([1.5, -2.0], precision=1, width=6)).tolist() == [b"   1.5", b"  -2.0"]
+    assert run([ops.as_string([0.25], shortest=True), ops.as_string([7], width=3, fill="0"),
+                ops.as_string([150.0], scientific=True, precision=2)]) == [b"0.25", b"007", b"1.50e+02"]
     assert run([ops.as_string([3]), ops.as_string([True, False])])[1].tolist() == [b"true", b"false"]
     fails(errors.InvalidArgumentError, "string_to_number: 'x1' is no float32; correct the text", ops.string_to_number("x1"))
 

@@ -1,4 +1,4 @@
-"""Three hundred random programs, with gradients: all passes and libraries give what the reference kernels give alone."""
+"""Three hundred small random programs, with gradients: passes and libraries give what reference kernels give alone."""
 from __future__ import annotations
 
 import functools
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:densify")
 
 EVERY = [name for name, _, _ in PASSES + DEVICE_PASSES]
 PARTS, SEEDS = 10, 300
-small = functools.partial(generate, least=5, most=9)
+small = functools.partial(generate, least=4, most=7)
 
 
 def plain() -> ours.Session:
@@ -31,7 +31,7 @@ def fast(program: Program) -> Result:
 def test_passes_and_libraries_change_no_value(part: int) -> None:
     for seed in range(part, SEEDS, PARTS):
         found = differences(fast(small(seed)), interpret(ours, small(seed), session=plain), small(seed).tolerance)
-        assert not found, "\n".join([f"generate({seed}, least=5, most=9)", *found])
+        assert not found, "\n".join([f"generate({seed}, least=4, most=7)", *found])
 
 
 def wrong_value(right: Callable[..., Any]) -> Callable[..., Any]:

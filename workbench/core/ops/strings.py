@@ -58,16 +58,33 @@ def _number(item, kind, where):
 
 
 @op("input[...] -> [...]", types="any -> string", **TEXT)
-def as_string(input):
-    """Each number as text: integers in decimal, floats with six digits, truth as true or false."""
+def as_string(input, *, precision=-1, scientific=False, shortest=False, width=-1, fill=""):
+    """Each number as text: integers in decimal, floats with six digits or `precision`, truth as true or false.
+
+    Floats may be `scientific` (1.5e+00) or as `shortest` (1.5); numbers are padded to `width` with spaces, or as `fill`
+    ("0", "-", "+", " ", "#") of C's printf says. InvalidArgumentError for options that contradict each other or the type.
+    """
+    flat = np.asarray(input)
+    real = flat.dtype.kind in "fV"
+    _check_format(flat.dtype, real, precision, scientific, shortest, fill)
+    kind = "e" if scientific else "g" if shortest else "f"
+    form = f"%{fill}{width if width > -1 else ''}{f'.{precision}' if precision > -1 else ''}{kind if real else 'd'}"
+
     def write(item):
         if isinstance(item, (bool, np.bool_)):
             return b"true" if item else b"false"
-        if isinstance(item, (float, np.floating)) or np.asarray(item).dtype.kind == "V":
-            return f"{float(item):f}".encode()
-        return item if isinstance(item, bytes) else str(item).encode()
-    flat = np.asarray(input)
+        return item if isinstance(item, bytes) else (form % (float(item) if real else int(item))).encode()
     return _objects([write(item) for item in flat.ravel()], flat.shape)
+
+
+def _check_format(dtype, real, precision, scientific, shortest, fill):
+    if scientific and shortest:
+        raise errors.InvalidArgumentError("as_string: both scientific and shortest were asked for; choose one")
+    if not real and (scientific or shortest or precision > -1):
+        raise errors.InvalidArgumentError(f"as_string: precision, scientific and shortest are about floats but the input is "
+                                          f"{dtype}; leave them out, or cast")
+    if fill not in ("", " ", "+", "-", "0", "#"):
+        raise errors.InvalidArgumentError(f"as_string: fill is {fill!r}; use one of ' ', '+', '-', '0', '#'")
 
 
 @op("*inputs[...] -> [...]", types="string -> string", **TEXT)

@@ -15,7 +15,7 @@ from workbench.formats.values import attr
 __all__: list[str] = []
 
 rows("""
-    as_string AsString input | T:input
+    as_string AsString input | T:input precision=precision scientific=scientific shortest=shortest width=width fill=fill
     string_join StringJoin *inputs | N#inputs separator=separator
     string_to_number StringToNumber string_tensor | out_type=out_type
     decode_raw DecodeRaw bytes | out_type=out_type little_endian=little_endian
