@@ -588,6 +588,6 @@ ELSEWHERE = {"Assert", "placeholder", "argument", "no_op", "random_uniform", "ra
              "decode_image", "encode_image", "decode_jpeg", "decode_png",
              "encode_jpeg", "encode_png"}
 """Operations without a value to compare: test_ops.py tests each by name."""
-FAMILIES_ELSEWHERE = {"state", "updates", "lists", "flow", "queues", "comm", "fused", "strings", "files", "summaries",
-                      "datasets", "checkpoint", "tensor", "py"}
+FAMILIES_ELSEWHERE = {"examples", "handles", "state", "updates", "lists", "flow", "queues", "comm", "fused", "strings", "files",
+                      "summaries", "datasets", "checkpoint", "tensor", "py"}
 """Families, by the first word of their file, that have their own test files."""
