@@ -34,7 +34,9 @@ LAYERS = (
     ("operation definitions", "core.graph.opdef"),
     ("device names", "core.graph.device"),
     ("scopes", "core.graph.scopes"),
+    ("what a thread is inside of", "core.graph.entered"),
     ("graph records", "core.graph.graph"),
+    ("bodies", "core.graph.subgraph"),
     ("calls of operations", "core.graph.calling"),
     ("graph building", "core.graph.build"),
     ("programs", "core.graph.program"),
@@ -127,8 +129,9 @@ EXECUTOR_MAY_NOT = ("threading _thread time asyncio socket select selectors queu
 
 # What user-level code may know of the engine.
 PUBLIC = ("errors settings core.graph.build core.state.checkpoint core.graph.device core.graph.dimension core.graph.dtype "
-          "core.run.gate core.grad core.graph.graph core.graph.opdef core.ops core.state.tfrecord core.run.session "
-          "core.graph.shape core.graph.text core.trace formats.messages formats.values formats.writer")
+          "core.run.gate core.grad core.graph.entered core.graph.graph core.graph.subgraph core.graph.opdef core.ops "
+          "core.state.tfrecord core.run.session core.graph.shape core.graph.text core.trace formats.messages formats.values "
+          "formats.writer")
 RECORDS = "errors settings core.trace core.run.gate"
 
 # Built-ins that execute text, and the only places that may: each compiles source that this process generated itself.

@@ -32,14 +32,8 @@ from workbench.core.graph.dtype import (
     uint64,
 )
 from workbench.core.graph.dtype import bool_ as bool
-from workbench.core.graph.graph import (
-    Graph,
-    Operation,
-    Tensor,
-    get_default_graph,
-    get_default_session,
-    reset_default_graph,
-)
+from workbench.core.graph.entered import get_default_session
+from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph, reset_default_graph
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape as TensorShape
 from workbench.core.run.session import InteractiveSession, Session, explain

@@ -7,8 +7,9 @@ from typing import Any, TypeVar
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.dtype import variant
-from workbench.core.graph.graph import Graph, Operation, Subgraph, Tensor, get_default_graph
+from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
 from workbench.core.graph.opdef import OpDef, composed, registry
+from workbench.core.graph.subgraph import Subgraph
 
 __all__ = ["AggregationMethod", "NotDifferentiable", "RegisterGradient", "gradients"]
 

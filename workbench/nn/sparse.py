@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 from workbench import errors
 from workbench.core.graph.build import constant_shape, convert, ops
 from workbench.core.graph.dtype import DType
-from workbench.core.graph.graph import Graph, Tensor, get_default_graph, get_default_session
+from workbench.core.graph.entered import get_default_session
+from workbench.core.graph.graph import Graph, Tensor, get_default_graph
 from workbench.core.graph.shape import Shape
 from workbench.nn.embedding import embedding_lookup
 

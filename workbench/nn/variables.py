@@ -8,8 +8,10 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, convert, install_operators, ops
 from workbench.core.graph.dtype import DType, as_dtype
-from workbench.core.graph.graph import Graph, Operation, Subgraph, Tensor, default_session, get_default_graph
+from workbench.core.graph.entered import default_session
+from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
 from workbench.core.graph.shape import Shape, as_shape
+from workbench.core.graph.subgraph import Subgraph
 from workbench.nn.arguments import refuse
 
 __all__ = [

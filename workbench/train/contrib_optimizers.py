@@ -9,7 +9,8 @@ import numpy as np
 from workbench import errors
 from workbench.core.grad import gradients
 from workbench.core.graph.build import IndexedSlices, convert, ops
-from workbench.core.graph.graph import Operation, Tensor, default_session
+from workbench.core.graph.entered import default_session
+from workbench.core.graph.graph import Operation, Tensor
 from workbench.nn.variables import Variable, group, root_graph, scatter_update, trainable_variables
 from workbench.train.averages import ExponentialMovingAverage
 from workbench.train.optimizer import Optimizer, RuleOptimizer, distinct

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from workbench import errors
-from workbench.core.graph.graph import Operation, default_session
+from workbench.core.graph.entered import default_session
+from workbench.core.graph.graph import Operation
 from workbench.nn.variables import GraphKeys, add_to_collection, get_collection
 
 __all__ = ["Coordinator", "QueueRunner", "add_queue_runner", "start_queue_runners"]

@@ -19,7 +19,8 @@ from workbench import errors
 from workbench.core.grad import gradients
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.device import parse
-from workbench.core.graph.graph import Graph, default_session, get_default_graph, reset_default_graph
+from workbench.core.graph.entered import default_session
+from workbench.core.graph.graph import Graph, get_default_graph, reset_default_graph
 from workbench.core.run.session import Session
 
 __all__ = ["Benchmark", "StubOutForTesting", "TestCase", "compute_gradient", "compute_gradient_error", "get_temp_dir",

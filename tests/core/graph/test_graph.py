@@ -9,8 +9,9 @@ import pytest
 
 import workbench.core.ops  # noqa: F401
 from workbench import errors
-from workbench.core.graph.build import ops
-from workbench.core.graph.graph import Graph, Subgraph, canonical, get_default_graph, reset_default_graph
+from workbench.core.graph.build import canonical, ops
+from workbench.core.graph.graph import Graph, get_default_graph, reset_default_graph
+from workbench.core.graph.subgraph import Subgraph
 from workbench.core.run.session import Session
 
 

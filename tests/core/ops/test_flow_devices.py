@@ -13,8 +13,9 @@ from tests.core.ops.test_flow_gradients import feed, feeds_of, floats, sloped
 from workbench import errors
 from workbench.core.compile.loops import share_frames
 from workbench.core.graph.build import ops
-from workbench.core.graph.graph import Graph, Subgraph, get_default_graph
+from workbench.core.graph.graph import Graph, get_default_graph
 from workbench.core.graph.program import Program
+from workbench.core.graph.subgraph import Subgraph
 from workbench.core.ops.flow import set_back_edge
 from workbench.core.passes.lower import lower, must_lower
 from workbench.core.run.session import Session

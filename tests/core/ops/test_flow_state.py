@@ -7,7 +7,8 @@ import pytest
 from tests.core.flow_evaluator import evaluate, evaluate_tokens, lowered
 from workbench.core.grad import gradients
 from workbench.core.graph.build import IndexedSlices, ops
-from workbench.core.graph.graph import Graph, Subgraph
+from workbench.core.graph.graph import Graph
+from workbench.core.graph.subgraph import Subgraph
 from workbench.core.state.variables import Container
 
 

@@ -21,9 +21,10 @@ from workbench.core.compile.memory import Block as MemoryBlock
 from workbench.core.compile.plan import Plan, PlanSegment
 from workbench.core.compile.values import Constant, Packed
 from workbench.core.graph.dtype import resource
-from workbench.core.graph.graph import Operation, Subgraph
+from workbench.core.graph.graph import Operation
 from workbench.core.graph.program import Program
 from workbench.core.graph.shape import as_shape
+from workbench.core.graph.subgraph import Subgraph
 from workbench.core.passes.fuse import reasons
 
 __all__ = ["Row", "Usage", "explain_plan", "usage"]

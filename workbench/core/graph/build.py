@@ -11,7 +11,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.calling import arguments, call_signature, documentation
 from workbench.core.graph.dtype import DType, as_dtype, to_array
-from workbench.core.graph.graph import Graph, Operation, Tensor, canonical, get_default_graph
+from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
 from workbench.core.graph.opdef import OpDef, compositions, registry, type_terms
 from workbench.core.graph.shape import Shape
 
@@ -346,3 +346,14 @@ def install_operators(cls: Any) -> None:
 
 
 install_operators(Tensor)
+
+
+def canonical(value: Any) -> Any:
+    """An attribute value in hashable, comparable form: lists and arrays become tuples, NumPy scalars Python ones."""
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return tuple(canonical(v) for v in value)
+    if isinstance(value, np.generic):
+        return value.item()
+    return value

@@ -9,16 +9,15 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from workbench import errors
 from workbench.core.graph import device as devices
 from workbench.core.graph.dtype import DType
+from workbench.core.graph.entered import default_session, entered
 from workbench.core.graph.opdef import OpDef, infer_dtypes, infer_shapes, registry
 from workbench.core.graph.scopes import Scope, Scopes
 from workbench.core.graph.shape import Shape, as_shape
 
-__all__ = ["Graph", "Operation", "Subgraph", "Tensor", "get_default_graph", "reset_default_graph"]
+__all__ = ["Graph", "Operation", "Tensor", "caller", "default_graphs", "get_default_graph", "reset_default_graph"]
 
 _PACKAGE = os.path.dirname(errors.__file__) + os.sep
 _NAME = re.compile(r"^[A-Za-z0-9_.][A-Za-z0-9_.\-/\\]*$")
@@ -473,12 +472,12 @@ class Graph:
     @contextlib.contextmanager
     def as_default(self) -> Iterator[Graph]:
         """New operations of this thread go into this graph."""
-        _default.stack.append(self)
+        entered.graphs.append(self)
         try:
             yield self
         finally:
-            last = len(_default.stack) - 1 - _default.stack[::-1].index(self)     # a graph may be entered twice
-            del _default.stack[last]
+            last = len(entered.graphs) - 1 - entered.graphs[::-1].index(self)     # a graph may be entered twice
+            del entered.graphs[last]
 
     # collections
     def add_to_collection(self, name: str, value: Any) -> None:
@@ -519,131 +518,26 @@ class Graph:
         self.finalized = True
 
 
-class Subgraph(Graph):
-    """The body of a branch or loop; tensors of the outer graph become captures (extra arguments), constants `copies`.
-
-    `arguments` are its `argument` placeholders in order, `captures` pairs (outer tensor, inner argument), `results`
-    the tensors it returns. Control dependencies on operations outside gather in `waits`: they hold the whole body up.
-    """
-
-    def __init__(self, outer: Graph, name: str) -> None:
-        super().__init__()
-        self.outer, self.name = outer, name
-        self.arguments: list[Tensor] = []
-        self.captures: list[tuple[Tensor, Tensor]] = []
-        self.copies: list[tuple[Tensor, Tensor]] = []      # (constant outside, the same inside)
-        self.results: list[Tensor] = []
-        self.waits: dict[Operation, None] = {}
-        self.seed, self.collections = outer.seed, outer.collections
-        self._scopes.overrides, self._scopes.container = outer._scopes.overrides, outer._scopes.container
-        self._arguments: dict[Tensor, Tensor] = {}      # the first `_count` of `_numbered`, which was `captures`
-        self._numbered, self._count = self.captures, 0
-
-    @property
-    def building_function(self) -> bool:
-        return True
-
-    def argument(self, dtype: DType, shape: Shape, name: str = "argument") -> Tensor:
-        tensor = self.create("argument", (), {"dtype": dtype, "shape": shape}, name).outputs[0]
-        self.arguments.append(tensor)
-        return tensor
-
-    def capture(self, tensor: Tensor) -> Tensor:
-        if tensor.graph is self:
-            return tensor
-        known = self._captured(tensor)
-        if known is not None:
-            return known
-        self._check_outside(tensor)
-        with self.control_dependencies(None), self.name_scope(self.name + "/"), self.device(None):
-            if tensor.op.type == "constant":
-                inner = self.create("constant", (), tensor.op.attrs, tensor.op.name.rpartition("/")[2]).outputs[0]
-                self.copies.append((tensor, inner))
-                return inner
-            inner = self.argument(tensor.dtype, tensor.shape, tensor.op.name.rpartition("/")[2])
-        self.captures.append((tensor, inner))
-        return inner
-
-    def _controls(self, op: Operation, extra: Sequence[Operation]) -> tuple[Operation, ...]:
-        given = (*self._scopes.controls, *extra)
-        self.waits.update((c, None) for c in given if c.graph is not self)
-        return super()._controls(op, extra)
-
-    def _captured(self, tensor: Tensor) -> Tensor | None:
-        """The argument that stands for `tensor`, the first where there are several."""
-        if self._numbered is not self.captures or len(self.captures) < self._count:
-            self._numbered, self._count, self._arguments = self.captures, 0, {}
-        for outer, inner in self.captures[self._count:]:
-            self._arguments.setdefault(outer, inner)
-        self._count = len(self.captures)
-        return self._arguments.get(tensor)
-
-    def _check_outside(self, tensor: Tensor) -> None:
-        around: Graph = self
-        while isinstance(around, Subgraph):
-            around = around.outer
-            if around is tensor.graph:
-                return
-        raise errors.InvalidArgumentError(f"{self.name}: {tensor.name} lives in another body or graph; a value leaves "
-                                          "a branch or loop only as its result: return it there")
-
-
-class _Defaults(threading.local):
-    def __init__(self) -> None:
-        self.stack: list[Graph] = []
-        self.sessions: list[Any] = []
-        self.lasting: list[Any] = []      # those of `sessions` that no `with` will take back
-
-
-_default = _Defaults()
 _root = Graph()
 
 
 def get_default_graph() -> Graph:
     """The graph that new operations of this thread go into."""
-    return _default.stack[-1] if _default.stack else _root
+    return entered.graphs[-1] if entered.graphs else _root
+
+
+def default_graphs() -> list[Graph]:
+    """The graphs that are, or will be again, the default one of this thread."""
+    return [_root, *entered.graphs]
 
 
 def reset_default_graph() -> None:
     """Start over with an empty default graph (not inside `as_default`)."""
     global _root
-    if _default.stack:
+    if entered.graphs:
         raise errors.FailedPreconditionError("reset_default_graph: a graph is in use (as_default); leave the with "
                                              "block first")
     _root = Graph()
-
-
-def default_session() -> Any:
-    if not _default.sessions:
-        raise errors.FailedPreconditionError("eval/run: there is no default session; use 'with Session() as s:' or "
-                                             "pass session=")
-    return _default.sessions[-1]
-
-
-def get_default_session() -> Any:
-    """The session that eval() and run() use in this thread, None outside `with Session()`."""
-    return _default.sessions[-1] if _default.sessions else None
-
-
-def push_session(session: Any) -> None:
-    _default.sessions.append(session)
-
-
-def push_for_good(session: Any) -> None:
-    """Make `session` the default with no end in sight. Those whose graph was given up meanwhile are defaults no more: a
-    notebook cell that is run again would keep them all."""
-    graphs = [_root, *_default.stack]
-    _default.lasting = [s for s in _default.lasting if s in _default.sessions]
-    for old in [s for s in _default.lasting if s.graph not in graphs]:
-        _default.lasting.remove(old)
-        _default.sessions.remove(old)
-    _default.lasting.append(session)
-    _default.sessions.append(session)
-
-
-def pop_session(session: Any) -> None:
-    if session in _default.sessions:
-        _default.sessions.remove(session)
 
 
 def caller() -> str:
@@ -658,14 +552,3 @@ def explain(op: Operation, message: str) -> str:
     """An inference error with the operation's name, its inputs and where it was built."""
     inputs = ", ".join(f"{t.name} {t.dtype.name}{t.shape}" for t in op.inputs) or "none"
     return f"{message}\n  operation: {op.name!r}\n  inputs: {inputs}\n  built at: {op.source}"
-
-
-def canonical(value: Any) -> Any:
-    """An attribute value in hashable, comparable form: lists and arrays become tuples, NumPy scalars Python ones."""
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if isinstance(value, (list, tuple)):
-        return tuple(canonical(v) for v in value)
-    if isinstance(value, np.generic):
-        return value.item()
-    return value

@@ -9,9 +9,10 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.dimension import Length
 from workbench.core.graph.dtype import DType, as_dtype
-from workbench.core.graph.graph import Graph, Subgraph, Tensor
+from workbench.core.graph.graph import Graph, Tensor
 from workbench.core.graph.program import Program
 from workbench.core.graph.shape import Shape
+from workbench.core.graph.subgraph import Subgraph
 
 __all__ = ["dump", "load"]
 

@@ -10,9 +10,10 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.build import ops
 from workbench.core.graph.dtype import DType
-from workbench.core.graph.graph import Operation, Subgraph, Tensor
+from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.opdef import OpDef, op, registry
 from workbench.core.graph.shape import Shape, as_shape
+from workbench.core.graph.subgraph import Subgraph
 
 __all__ = ["BODIES", "bodies", "set_back_edge"]
 

@@ -7,8 +7,9 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.dtype import DType
-from workbench.core.graph.graph import Graph, Operation, Subgraph, Tensor
+from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.opdef import composed
+from workbench.core.graph.subgraph import Subgraph
 from workbench.core.ops.flow_nest import Structure, analyze
 
 __all__ = ["capture_constant", "claim", "copy_body", "copy_operation", "extend", "finish", "reachable", "trace", "unify",

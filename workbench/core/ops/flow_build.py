@@ -7,9 +7,10 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.dtype import DType, bool_, int32
-from workbench.core.graph.graph import Operation, Subgraph, Tensor, get_default_graph
+from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.opdef import composed
 from workbench.core.graph.shape import Shape, as_shape
+from workbench.core.graph.subgraph import Subgraph
 from workbench.core.ops.flow_body import claim, finish, trace, unify, waits
 from workbench.core.ops.flow_nest import Structure, analyze, flatten_up_to, pack
 

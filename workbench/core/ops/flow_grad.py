@@ -11,8 +11,9 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, constant_value, convert, ops
 from workbench.core.graph.dtype import resource, variant
-from workbench.core.graph.graph import Graph, Operation, Subgraph, Tensor, get_default_graph
+from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
 from workbench.core.graph.opdef import selective
+from workbench.core.graph.subgraph import Subgraph
 from workbench.core.ops.flow import if_
 from workbench.core.ops.flow_body import claim, copy_body, extend, reachable, unify
 

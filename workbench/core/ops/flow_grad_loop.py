@@ -7,9 +7,10 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.dtype import int32, resource, variant
-from workbench.core.graph.graph import Operation, Subgraph, Tensor, get_default_graph
+from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.opdef import selective
 from workbench.core.graph.shape import Shape
+from workbench.core.graph.subgraph import Subgraph
 from workbench.core.ops.flow import while_
 from workbench.core.ops.flow_body import claim, copy_body, extend, reachable
 from workbench.core.ops.flow_grad import GradientBody, body_gradients, carries, outside, zero

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 from workbench.core.graph.build import constant_value
-from workbench.core.graph.graph import Operation, Subgraph, Tensor
+from workbench.core.graph.graph import Operation, Tensor
+from workbench.core.graph.subgraph import Subgraph
 
 __all__ = ["trips"]
 

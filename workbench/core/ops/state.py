@@ -9,9 +9,10 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.arrays import add_rows, check_rows
 from workbench.core.graph.build import IndexedSlices, constant, ops
-from workbench.core.graph.graph import Operation, Subgraph, Tensor
+from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape, as_shape
+from workbench.core.graph.subgraph import Subgraph
 from workbench.core.state.variables import Context, VariableState, updates
 
 __all__ = ["updates"]

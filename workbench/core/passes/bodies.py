@@ -3,8 +3,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from workbench.core.graph.graph import Operation, Subgraph, Tensor
+from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.program import Program, topological
+from workbench.core.graph.subgraph import Subgraph
 from workbench.core.ops.flow import BODIES
 from workbench.core.ops.flow_body import copy_operation, set_back_edges
 from workbench.core.passes.rewrite import Rewrite, rewrite

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 from workbench.core.graph import device as devices
 from workbench.core.graph.dtype import resource
-from workbench.core.graph.graph import Graph, Operation, Subgraph, Tensor
+from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.program import Program, is_back_edge, needed, topological
+from workbench.core.graph.subgraph import Subgraph
 from workbench.core.ops.flow import BODIES, bodies, set_back_edge
 from workbench.core.passes.rewrite import Rewrite, rewrite
 

@@ -14,6 +14,7 @@ from workbench.core import trace
 from workbench.core.compile.place import Policy
 from workbench.core.device.interface import type_of
 from workbench.core.graph import graph as graphs
+from workbench.core.graph.entered import get_default_session, pop_session, push_for_good, push_session
 from workbench.core.graph.fetch import fetch_key, flatten
 from workbench.core.graph.graph import Graph, Tensor
 from workbench.core.graph.shape import Shape
@@ -344,16 +345,16 @@ class InteractiveSession(Session):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        graphs.push_for_good(self)
+        push_for_good(self, graphs.default_graphs())
 
     def close(self) -> None:
-        graphs.pop_session(self)
+        pop_session(self)
         super().close()
 
 
 def explain(fetches: Any, feed_dict: Mapping[Any, Any] | None = None) -> Explanation:
     """`Session.explain` of the default session; where there is none, as a session of this process would do it."""
-    session = graphs.get_default_session()
+    session = get_default_session()
     if session is not None:
         return session.explain(fetches, feed_dict)      # type: ignore[no-any-return]
     with Session() as made:
@@ -371,10 +372,10 @@ class _Default:
     def __enter__(self) -> Session:
         if self._graph is not None:
             self._graph.__enter__()
-        graphs.push_session(self._session)
+        push_session(self._session)
         return self._session
 
     def __exit__(self, *details: Any) -> None:
-        graphs.pop_session(self._session)
+        pop_session(self._session)
         if self._graph is not None:
             self._graph.__exit__(*details)

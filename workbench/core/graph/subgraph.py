@@ -1,0 +1,80 @@
+"""Graphs within graphs: the bodies of branches, loops and functions."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from workbench import errors
+from workbench.core.graph.dtype import DType
+from workbench.core.graph.graph import Graph, Operation, Tensor
+from workbench.core.graph.shape import Shape
+
+__all__ = ["Subgraph"]
+
+
+class Subgraph(Graph):
+    """The body of a branch or loop; tensors of the outer graph become captures (extra arguments), constants `copies`.
+
+    `arguments` are its `argument` placeholders in order, `captures` pairs (outer tensor, inner argument), `results`
+    the tensors it returns. Control dependencies on operations outside gather in `waits`: they hold the whole body up.
+    """
+
+    def __init__(self, outer: Graph, name: str) -> None:
+        super().__init__()
+        self.outer, self.name = outer, name
+        self.arguments: list[Tensor] = []
+        self.captures: list[tuple[Tensor, Tensor]] = []
+        self.copies: list[tuple[Tensor, Tensor]] = []      # (constant outside, the same inside)
+        self.results: list[Tensor] = []
+        self.waits: dict[Operation, None] = {}
+        self.seed, self.collections = outer.seed, outer.collections
+        self._scopes.overrides, self._scopes.container = outer._scopes.overrides, outer._scopes.container
+        self._arguments: dict[Tensor, Tensor] = {}      # the first `_count` of `_numbered`, which was `captures`
+        self._numbered, self._count = self.captures, 0
+
+    @property
+    def building_function(self) -> bool:
+        return True
+
+    def argument(self, dtype: DType, shape: Shape, name: str = "argument") -> Tensor:
+        tensor = self.create("argument", (), {"dtype": dtype, "shape": shape}, name).outputs[0]
+        self.arguments.append(tensor)
+        return tensor
+
+    def capture(self, tensor: Tensor) -> Tensor:
+        if tensor.graph is self:
+            return tensor
+        known = self._captured(tensor)
+        if known is not None:
+            return known
+        self._check_outside(tensor)
+        with self.control_dependencies(None), self.name_scope(self.name + "/"), self.device(None):
+            if tensor.op.type == "constant":
+                inner = self.create("constant", (), tensor.op.attrs, tensor.op.name.rpartition("/")[2]).outputs[0]
+                self.copies.append((tensor, inner))
+                return inner
+            inner = self.argument(tensor.dtype, tensor.shape, tensor.op.name.rpartition("/")[2])
+        self.captures.append((tensor, inner))
+        return inner
+
+    def _controls(self, op: Operation, extra: Sequence[Operation]) -> tuple[Operation, ...]:
+        given = (*self._scopes.controls, *extra)
+        self.waits.update((c, None) for c in given if c.graph is not self)
+        return super()._controls(op, extra)
+
+    def _captured(self, tensor: Tensor) -> Tensor | None:
+        """The argument that stands for `tensor`, the first where there are several."""
+        if self._numbered is not self.captures or len(self.captures) < self._count:
+            self._numbered, self._count, self._arguments = self.captures, 0, {}
+        for outer, inner in self.captures[self._count:]:
+            self._arguments.setdefault(outer, inner)
+        self._count = len(self.captures)
+        return self._arguments.get(tensor)
+
+    def _check_outside(self, tensor: Tensor) -> None:
+        around: Graph = self
+        while isinstance(around, Subgraph):
+            around = around.outer
+            if around is tensor.graph:
+                return
+        raise errors.InvalidArgumentError(f"{self.name}: {tensor.name} lives in another body or graph; a value leaves "
+                                          "a branch or loop only as its result: return it there")
