@@ -206,6 +206,7 @@ class Journal:
         self.inside: dict[int, tuple[str, int, float]] = {}    # thread -> (session, number, start) of the step it is in
         self.ended = 0.0             # when the newest step ended
         self.locate: Callable[[int], str] = lambda thread: ""  # what operation a thread is in; sessions know
+        self.kernel: Callable[[str, str], list[tuple[str, str]]] = lambda executable, operation: []  # how it is computed
         self.lost_elsewhere: dict[str, int] = {}               # task -> spans it could not keep until they were sent
         self._clocks: dict[str, Clock] = {}
 

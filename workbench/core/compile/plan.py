@@ -19,7 +19,7 @@ from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.program import Program, is_back_edge, needed
 from workbench.core.kernels import load_libraries
 
-__all__ = ["Plan", "PlanSegment", "compile_plan", "plan_called"]
+__all__ = ["Plan", "PlanSegment", "compile_plan", "plan_called", "plans_of"]
 
 
 @dataclass
@@ -142,6 +142,11 @@ _PLANS: weakref.WeakValueDictionary[str, Plan] = weakref.WeakValueDictionary()
 def plan_called(name: str) -> Plan | None:
     """The living plan of this name, as it stands in the file name of its code."""
     return _PLANS.get(name)
+
+
+def plans_of(executable: str) -> list[Plan]:
+    """The living plans of an executable in this process: one for each of its devices."""
+    return [plan for name, plan in list(_PLANS.items()) if name == executable or name.startswith(f"{executable}/")]
 
 
 def _segment(index: int, part: Cut, program: Program, selector: Selector, known: dict[Tensor, Value],

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 from workbench import errors
 from workbench.core.compile.explain import Row, Usage, explain_plan, usage
-from workbench.core.compile.plan import Plan
+from workbench.core.compile.plan import Plan, plans_of
 from workbench.core.device.interface import Memory
 from workbench.core.trace import Journal
 
-__all__ = ["Explanation", "explained"]
+__all__ = ["Explanation", "explained", "kernel_of"]
 
+FUSED = 8       # operations of a fused kernel that are named
 COLUMNS = ("operation", "type", "library", "kernel", "estimated", "measured", "bytes", "notes")
 
 
@@ -82,6 +83,25 @@ def explained(executable: str, plans: Iterable[tuple[str, Plan]], journal: Journ
     return Explanation(executable, tuple(rows), tuple(usage(plan, device) for device, plan in parts),
                        tuple((device, plan.source) for device, plan in parts), steps,
                        tuple((device, memory.used, memory.peak) for device, memory in held.items()))
+
+
+def kernel_of(executable: str, operation: str) -> list[tuple[str, str]]:
+    """What this process knows of how an operation of an executable is computed, as (fact, value) for people; [] where its
+    plan is another process's."""
+    found = next((row for plan in plans_of(executable) for row in explain_plan(plan) if operation in (row.name, *row.members)),
+                 None)
+    if found is None:
+        return []
+    facts = [("Kernel", f"{found.library}: {found.kernel}" if found.library else found.kernel)]
+    if found.members:
+        together = [name for name in dict.fromkeys((found.name, *found.members)) if name != operation]
+        facts.append(("Fused with", ", ".join(together[:FUSED]) + (f" and {len(together) - FUSED} more" if len(together) > FUSED
+                                                                  else "")))
+    elif found.unfused:
+        facts.append(("Not fused", found.unfused))
+    if found.cost is not None:
+        facts.append(("Estimated", f"{_time(found.cost.seconds)} on one thread, {found.cost.nbytes:,} bytes read and written"))
+    return facts
 
 
 def _times(executable: str, journal: Journal) -> tuple[dict[tuple[str, str], float], int]:

@@ -21,7 +21,7 @@ from workbench.core.graph.shape import Shape
 from workbench.core.kernels.options import KernelOptions
 from workbench.core.passes.lower import must_lower
 from workbench.core.passes.pipeline import passes_with
-from workbench.core.run.explain import Explanation, explained
+from workbench.core.run.explain import Explanation, explained, kernel_of
 from workbench.core.run.feeding import check_feed, feed_arrays, feed_tensor, read_feeds
 from workbench.core.run.gate import gate
 from workbench.core.run.handles import TensorHandle
@@ -37,7 +37,7 @@ from workbench.settings import settings
 
 __all__ = ["InteractiveSession", "Session", "explain"]
 
-trace.journal.locate = operation_of
+trace.journal.locate, trace.journal.kernel = operation_of, kernel_of
 
 _FORMS = 4096             # ways to ask that are remembered; one that is forgotten costs a flattening
 _SHORTEST = 0.0005        # seconds between recorded steps: very short steps are sampled, their numbers tell how many

@@ -14,7 +14,7 @@ from workbench.viz.graph_view import GraphPicture, choose_graph
 from workbench.viz.heat import Heat
 from workbench.viz.palette import natural, short_task, task_of
 from workbench.viz.reader import CATCH_UP, Reader, Shared
-from workbench.viz.schema import GraphChoice, GraphParameters, GraphUpdate, GraphView, Picture
+from workbench.viz.schema import Fact, GraphChoice, GraphParameters, GraphUpdate, GraphView, NodeDetails, Picture
 from workbench.viz.scopes import ScopeTree
 from workbench.viz.views.base import View, view
 
@@ -110,6 +110,13 @@ class Graphs(View):
             self._trees.popitem(last=False)
         return tree
 
+    def _details(self, picture: GraphPicture, id: str) -> NodeDetails | None:
+        """What is known of a node, and of an operation how it is computed."""
+        details = picture.details(id)
+        if details is not None and details.kind == "op":
+            details.facts += [Fact(name, value) for name, value in self.journal.kernel(picture.record.key, id)]
+        return details
+
     def _timed(self, record: GraphRecord) -> Heat:
         return self._times.get(record.key) or self._times.get("") or _NEVER
 
@@ -145,7 +152,7 @@ class Graphs(View):
         if had.choices != self._choices:
             made.graphs = self._choices
         if params.chosen and (moved or had.chosen != params.chosen):
-            made.details = picture.details(params.chosen)
+            made.details = self._details(picture, params.chosen)
         if params.search and (moved or had.search != params.search):
             made.found = picture.search(params.search)
         return made, _Sent(version, drawing, self._choices, params.chosen, params.search)
