@@ -133,7 +133,7 @@ TABLE: dict[str, tuple[Action, type[errors.Error], str]] = {
         lambda w: w.run([w.v, None]), errors.InvalidArgumentError,
         "fetch: None is not a tensor; a gradient is None where no path leads from x to y: leave it out"),
     "fetch of a number": (
-        lambda w: w.run(3), errors.InvalidArgumentError,
+        lambda w: w.run(3), errors.DtypeError,
         "fetch: 3 is a int, not a tensor or operation; pass one, or a name"),
     "fetch of an array": (
         lambda w: w.run(np.ones(2)), errors.InvalidArgumentError,

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.train.examples import Example, Feature, Features, FloatList, Int64List, TFRecordWriter, tf_record_iterator
+from workbench.train import Example, Feature, Features, FloatList, Int64List
+from workbench.train.examples import TFRecordWriter, tf_record_iterator
 
 pytestmark = pytest.mark.oracle
 RNG = np.random.default_rng(0)
@@ -155,8 +156,9 @@ def test_record_files(tf: Any, tmp_path: Any) -> None:
     path = str(tmp_path / "r")
     with TFRecordWriter(path) as writer:
         for number in range(3):
-            writer.write(Example(Features({"x": Feature(float_list=FloatList([number] * 500)),
-                                           "n": Feature(int64_list=Int64List([-number]))})).SerializeToString())
+            features = Features(feature={"x": Feature(float_list=FloatList(value=[number] * 500)),
+                                         "n": Feature(int64_list=Int64List(value=[-number]))})
+            writer.write(Example(features=features).SerializeToString())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs = [tf.train.Example.FromString(r) for r in tf.io.tf_record_iterator(path)]
