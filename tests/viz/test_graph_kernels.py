@@ -25,10 +25,10 @@ def facts(session: wb.Session, operation: str) -> dict[str, str]:
 
 def test_library_estimate_and_bytes_of_a_product_and_what_is_fused_with_what():
     with wb.Graph().as_default(), wb.Session() as session:
-        x = wb.placeholder("float32", [64, 32], name="x")
-        product = wb.matmul(x, wb.constant(np.ones((32, 16), np.float32)), name="product")
+        x = wb.placeholder("float32", [1024, 32], name="x")
+        product = wb.matmul(x, wb.constant(np.ones((32, 256), np.float32)), name="product")
         wb.tanh(wb.exp(product, name="large") * 0.5, name="small")
-        session.run("small:0", {x: np.ones((64, 32), np.float32)})
+        session.run("small:0", {x: np.ones((1024, 32), np.float32)})
         of_product, of_exp = facts(session, "product"), facts(session, "large")
     assert of_product["Type"] == "matmul" and of_product["Kernel"]
     assert " on one thread, " in of_product["Estimated"] and of_product["Estimated"].endswith(" bytes read and written")
