@@ -14,12 +14,12 @@ VIEW = "document.querySelector('.wb-Timeline-view')"
 CANVAS = ".wb-Timeline-view canvas"
 NUMBER = f"Number({VIEW}?.dataset.step ?? -1)"
 SUMS = ".wb-Timeline-sums"
-INKS = f"""() => {{
+INKED = f"""wanted => {{
     const canvas = {VIEW}.querySelector('canvas');
     const {{ data }} = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
     const seen = new Set();
     for (let i = 0; i < data.length; i += 4) seen.add(`${{data[i]}},${{data[i + 1]}},${{data[i + 2]}}`);
-    return [...seen];
+    return wanted.every(ink => seen.has(ink));
 }}"""
 WORK, TRANSFER = "43,123,186", "224,130,20"
 
@@ -34,7 +34,7 @@ def test_a_running_cluster_is_followed_held_measured_and_picked(lab: Lab, notebo
     lab.wait(f"() => {NUMBER} >= 0")
     first = lab.page.evaluate(f"() => {NUMBER}")
     lab.wait(f"step => {NUMBER} > step", first)
-    assert {WORK, TRANSFER} <= set(lab.page.evaluate(INKS))
+    lab.wait(INKED, [WORK, TRANSFER])
     assert "Critical path, " in lab.page.locator(".wb-Timeline-path").inner_text()
     lab.page.wait_for_selector(f"{CANVAS}[aria-label*='4 tasks in sight']")
     lab.picture("timeline")
