@@ -10,6 +10,7 @@ import pytest
 
 import workbench as wb
 from tests.cluster import softmax
+from tests.eventually import eventually
 from workbench.cluster.chief import tracker
 from workbench.cluster.chief.cluster import Cluster
 from workbench.core.trace import Journal, Span, journal
@@ -53,7 +54,13 @@ def run(client, request) -> Iterator[SimpleNamespace]:
             cluster.flush()
             watcher = hub.watcher()
             watcher.watch({"steps": {}, "work": {}})
-            hub.look()
+
+            def accounted() -> bool:
+                """Views account for what came a slice at a time, in look after look."""
+                hub.look()
+                return all({row.task for row in rows} == set(TASKS) for rows in (hub.whole("work").rows,
+                                                                                hub.whole("steps").tasks))
+            eventually(accounted)
         spans = [s for s in journal.spans_since(before[1])[2] if s.step >= 0]
         yield SimpleNamespace(spans=spans, graphs=journal.graphs_since(before[2])[2], doubt=doubt,
                               steps=hub.whole("steps"), work=hub.whole("work"), status=hub.status(),

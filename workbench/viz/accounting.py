@@ -110,14 +110,14 @@ class Accounting:
     def settling(self, everything: bool = False, accounts: int = 1 << 62) -> Slices[list[Step]]:
         """Account for the steps whose spans have come, all of them with `everything`; the new ones.
 
-        Beyond `accounts` (tasks times steps, at least one step) evenly many steps are left unaccounted: of many like
-        steps a sample says as much. Yields now and then, so that others may work in between.
+        Beyond `accounts` (tasks times steps, at least one step of each executable) evenly many steps are left unaccounted:
+        of many like steps a sample says as much. Yields now and then, so that others may work in between.
         """
         ready = [key for key, opened in self._open.items() if everything or self._newest - opened.end > SETTLED]
         found = sorted(((key, self._open.pop(key)) for key in ready), key=lambda item: item[1].end)
         found = [(key, opened) for key, opened in found if self._told(opened)]
         stride = -(-sum(len(opened.spans) for _, opened in found) // accounts) if found else 1
-        chosen = {id(opened) for _, opened in found[:: -max(1, min(stride, len(found) or 1))]}
+        chosen = _evenly([opened for _, opened in found], stride)
         for opened in _near([opened for _, opened in found], chosen):
             yield from self._remember(opened)
         made = []
@@ -200,6 +200,14 @@ def _complete(account: Account, spans: Sequence[Span]) -> None:
     scattered = sum(s.seconds for s in spans if s.turns > 1 and s.kind == "segment")
     moved = min(scattered, account.uncovered)  # turns of a loop that were summed up, not recorded one by one
     account.work, account.uncovered = account.work + moved, account.uncovered - moved
+
+
+def _evenly(steps: Sequence[_Open], stride: int) -> set[int]:
+    """Every so many of each executable's steps, the last of them first: replicas take turns, and all are to be seen."""
+    groups: dict[str, list[int]] = {}
+    for opened in steps:
+        groups.setdefault(opened.executable, []).append(id(opened))
+    return {one for group in groups.values() for one in group[:: -stride]}
 
 
 def _near(found: list[_Open], chosen: set[int]) -> list[_Open]:

@@ -35,18 +35,20 @@ class Steps(View):
         super().__init__(journal, books, shared)
         self._times = StepTimes(origin=journal.origin)
         self._version = self._cursor = 0
+        self._regular: tuple[str, ...] = ()
         self._made: tuple[int, StepView | None] = (0, None)
 
     def advance(self, now: float) -> None:
         self._cursor, steps = self.books.steps_since(self._cursor)
-        self._version += self._times.feed(steps)
+        self._version += self._times.feed(steps) + (self._regular != self.books.regular)
+        self._regular = self.books.regular      # of a verdict, which comes after its steps
 
     def version(self, params: Any) -> Hashable:
         return self._version
 
     def whole(self, params: Any) -> StepView | None:
         if self._made[0] != self._version:
-            self._made = self._version, self._times.view(self.books.regular)
+            self._made = self._version, self._times.view(self._regular)
         return self._made[1]
 
     def delta(self, sent: Any, params: Any) -> tuple[StepView | None, Any]:
@@ -54,8 +56,8 @@ class Steps(View):
         before = sent or _Sent()
         if whole is None or before.version == self._version:
             return None, sent
-        same = before.executables == self.books.regular
-        now = _Sent(self._version, self.books.regular, {task.task: self._times.newest(task.task) for task in whole.tasks})
+        same = before.executables == self._regular
+        now = _Sent(self._version, self._regular, {task.task: self._times.newest(task.task) for task in whole.tasks})
         tasks = [_since(task, self._times.after(task.task, before.newest[task.task]))
                  if same and task.task in before.newest else task for task in whole.tasks]
         return replace(whole, tasks=tasks), now
