@@ -112,16 +112,15 @@ def regular(accounting: Accounting, run: str) -> set[str]:
 
 def _replicas(steps: Sequence[Step]) -> list[list[Step]]:
     """The newest steps of each executable that steps regularly: one, or one per asynchronous replica."""
-    if not steps:
-        return []
     by_executable: dict[str, list[Step]] = defaultdict(list)
     for step in steps:
         by_executable[step.executable].append(step)
-    window = max(8, min(WINDOW, LOOKED_AT // max(len(step.accounts) for step in steps)))
-    most = max(len(group) for group in by_executable.values())
-    weight = max(sum(s.whole for s in group) for group in by_executable.values())
-    chosen = [group[-window:] for group in by_executable.values()
-              if 5 * len(group) >= most and 10 * sum(s.whole for s in group) >= weight]
+    window = max(8, min(WINDOW, LOOKED_AT // max((len(step.accounts) for step in steps), default=1)))
+    most = max(map(len, by_executable.values()), default=0)
+    # As steps usually are: a first one, which compiles, must not make those of another replica look like nothing.
+    weight = {name: len(group) * _typical([s.whole for s in group]) for name, group in by_executable.items()}
+    chosen = [group[-window:] for name, group in by_executable.items()
+              if 5 * len(group) >= most and 10 * weight[name] >= max(weight.values())]
     return sorted(chosen, key=lambda group: group[0].executable)
 
 
