@@ -26,6 +26,7 @@ HINTS = {
     "gate_gradients": "all gradients of a variable are computed before it is updated",
     "meta_graph_suffix": "no graph is written beside a checkpoint; its code makes it again",
     "merge_devices": "device requests of inner and outer scopes are always merged",
+    "noinline": "a call of a function is always part of its graph",
     "num_parallel_calls": "elements come in the same order at any degree of parallelism",
     "num_parallel_reads": "records come in the same order at any degree of parallelism",
     "num_threads": "elements come in the same order from any number of threads",

@@ -35,7 +35,6 @@ class Defun:
                                             "operations, names from the results; leave them out")
         self._types = [as_dtype(t) for t in input_types]
         self._name, self._gradient, self._python = func_name, grad_func, python_grad_func
-        self._noinline = noinline      # a call is always part of its graph
 
     def __call__(self, function: Callable[..., Any]) -> Function:
         return Function(function, self._name or function.__name__, self._types, self._gradient, self._python)

@@ -225,18 +225,22 @@ def test_cells_that_rebuild_a_model_leave_nothing_behind(style, monkeypatch):
         for _ in range(times):
             cell(style)
         gc.collect()
+    def stays() -> float:
+        """The part of the bytes that ten cells held for a while which stays after them."""
+        tracemalloc.start()
+        try:
+            rerun(2)
+            settled = tracemalloc.get_traced_memory()[0]
+            rerun(10)
+            grown, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        return (grown - settled) / (peak - settled)
     rerun(2)
     plans, graphs = live(Plan), live(wb.Graph)
-    tracemalloc.start()
-    try:
-        rerun(2)
-        settled = tracemalloc.get_traced_memory()[0]
-        rerun(10)
-        grown, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+    # what has a bound of its own may take in something once; what leaks grows every time
+    assert min(stays() for _ in range(3)) < 0.1, "of what ten cells held for a while, nearly nothing stays"
     assert live(Plan) <= plans and live(wb.Graph) <= graphs
-    assert grown - settled < 0.1 * (peak - settled), "of what ten cells held for a while, nearly nothing stays"
 
 
 # shapes

@@ -549,6 +549,11 @@ def caller() -> str:
 
 
 def explain(op: Operation, message: str) -> str:
-    """An inference error with the operation's name, its inputs and where it was built."""
+    """An error's message with the operation's name, its inputs and where it was built."""
     inputs = ", ".join(f"{t.name} {t.dtype.name}{t.shape}" for t in op.inputs) or "none"
     return f"{message}\n  operation: {op.name!r}\n  inputs: {inputs}\n  built at: {op.source}"
+
+
+def explained_operation(message: str) -> str:
+    """The operation that `explain` put into an error's message, as written there; "" when it names none."""
+    return message.partition("\n  operation: ")[2].partition("\n")[0]

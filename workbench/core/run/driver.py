@@ -15,8 +15,7 @@ from workbench.core.compile import ownership
 from workbench.core.compile.instance import Instance
 from workbench.core.compile.plan import Plan, PlanSegment
 from workbench.core.compile.segments import CONTROL_FLOW
-from workbench.core.graph.dtype import DType
-from workbench.core.graph.graph import Operation, Tensor
+from workbench.core.graph.graph import Operation, Tensor, explain, explained_operation
 from workbench.core.graph.program import is_back_edge
 from workbench.core.kernels.threads import adopt_threads
 from workbench.core.run.crew import Hands
@@ -371,10 +370,9 @@ def run_error(plan: Plan, error: BaseException, segment: PlanSegment | None = No
         op = segment.op
     if not isinstance(error, Exception) or op is None:
         return error
-    place = (f"\n  operation: {op.name!r}\n  inputs: " + (", ".join(
-        f"{t.name} {_name(t.dtype)}{t.shape}" for t in op.inputs) or "none") + f"\n  built at: {op.source}")
+    place = explain(op, "")
     if isinstance(error, errors.Error):
-        text = error.message if "\n  operation:" in error.message else error.message + place
+        text = error.message if explained_operation(error.message) else error.message + place
         made: BaseException = type(error)(text)
     elif isinstance(error, MemoryError):
         made = errors.ResourceExhaustedError(f"{op.type}: {error}; make the tensor smaller{place}")
@@ -384,7 +382,3 @@ def run_error(plan: Plan, error: BaseException, segment: PlanSegment | None = No
         made.op = op
     made.__cause__ = error
     return made
-
-
-def _name(dtype: DType) -> str:
-    return dtype.name

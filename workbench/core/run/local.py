@@ -16,6 +16,7 @@ from workbench.core.compile.instance import Instance
 from workbench.core.compile.partition import Part
 from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.device.interface import Memory, device_types, type_of
+from workbench.core.graph.graph import explained_operation
 from workbench.core.kernels.options import KernelOptions, using
 from workbench.core.run.crew import Crew, Hands, core_count
 from workbench.core.run.driver import StepRun, nodes_of, run_error
@@ -62,17 +63,12 @@ class Doubtful:
         try:
             return self._runner.run(feeds, step, *how)
         except errors.InvalidArgumentError as error:
-            if _operation(error) == _operation(self._contradiction):
+            if explained_operation(error.message) == explained_operation(self._contradiction.message):
                 raise errors.ShapeError(self._contradiction.message) from error
             raise
 
     def compiled(self) -> list[tuple[str, Plan]]:
         return self._runner.compiled()
-
-
-def _operation(error: errors.Error) -> str:
-    """The operation that an error names, "" when it names none."""
-    return error.message.partition("\n  operation: ")[2].partition("\n")[0]
 
 
 class Backend(Protocol):
