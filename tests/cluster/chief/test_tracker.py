@@ -184,3 +184,21 @@ def test_the_same_order_twice_is_one_order():
     scene.wires[B].arrive(m.Done(0.1, []), 1)
     thread.join(5)
     assert scene.error is None
+
+
+def test_steps_that_end_while_another_begins_disturb_nobody():
+    """Sessions of several threads share a cluster: the steps that still run are counted while others take theirs out."""
+    scene = Scene()
+    tracker = scene.tracker
+
+    class Later(int):
+        """A step number; whoever compares with it finds that the other step has just ended."""
+        def __gt__(self, other: object) -> bool:
+            tracker.pending.pop(int(other), None)       # type: ignore[call-overload]
+            return int.__gt__(self, other)              # type: ignore[operator]
+    for number in (1, 2, 3):
+        tracker.pending[number] = tracker.step_type(number, "h", (A, B), 0)
+    tracker.post(tracker.step_type(Later(4), "h", (A, B), 0), scene.members, {})
+    for wire in scene.wires.values():
+        (_, order), = wire.sent
+        assert order.live == (1, 2, 3), "each was counted that ran when the counting began"

@@ -137,7 +137,7 @@ class Cluster:
         until = time.monotonic() + patience
         with self._closing:
             self._tracker.check_open()
-            lost = next((member for member in self._members.values() if member.lost is not None), None)
+            lost = next((member for member in list(self._members.values()) if member.lost is not None), None)
             self._journal.set_status(state="recovering", what="opening the tasks anew", part=1, parts=2,
                                      task=lost.task if lost else "", cause=lost.lost.message if lost and lost.lost else "")
             while True:
@@ -156,7 +156,7 @@ class Cluster:
             "Cluster: its tasks are opened anew after a loss; restore the newest checkpoint and run again"))
         self._place.gone()
         self._dismiss(list(self._members.values()), for_good=False)
-        for task in [task for task in self._members if task not in self._at_once]:
+        for task in [task for task in list(self._members) if task not in self._at_once]:
             del self._members[task]
         self._open_tasks(self._at_once, patience)
         for handle, (programs, targets) in list(self._programs.items()):
@@ -186,22 +186,22 @@ class Cluster:
     @property
     def addresses(self) -> dict[str, str]:
         """Task -> address of its Dask worker."""
-        return {task: member.address for task, member in self._members.items()}
+        return {task: member.address for task, member in list(self._members.items())}
 
     @property
     def pids(self) -> dict[str, int]:
         """Task -> process number on its host."""
-        return {task: member.pid for task, member in self._members.items()}
+        return {task: member.pid for task, member in list(self._members.items())}
 
     @property
     def clocks(self) -> dict[str, tuple[float, float]]:
         """Task -> (seconds its clock reads more than ours, error bound in seconds)."""
-        return {task: member.clock for task, member in self._members.items()}
+        return {task: member.clock for task, member in list(self._members.items())}
 
     @property
     def lost_spans(self) -> dict[str, int]:
         """Task -> trace spans it could not keep until they were sent; fast steps record only a part of them."""
-        return {task: member.lost_spans for task, member in self._members.items()}
+        return {task: member.lost_spans for task, member in list(self._members.items())}
 
     @property
     def client(self) -> Any:
@@ -215,7 +215,7 @@ class Cluster:
     def status(self) -> dict[str, dict[str, str]]:
         """What every task holds right now: steps, keys it waits for, connections; of one that cannot say, why not."""
         until = time.monotonic() + self._timeout
-        asked = {task: member.begin(m.StatusRequest(False)) for task, member in self._members.items()}
+        asked = {task: member.begin(m.StatusRequest(False)) for task, member in list(self._members.items())}
         found = {}
         for task, number in asked.items():
             try:
@@ -233,7 +233,7 @@ class Cluster:
 
     def flush(self) -> None:
         """Wait until the spans that tasks recorded so far are in the journal."""
-        for member in self._members.values():
+        for member in list(self._members.values()):
             if member.lost is None:
                 member.ask(m.StatusRequest(flush=True), self._timeout)
 
@@ -369,7 +369,7 @@ class Cluster:
     def _rows(self) -> list[tuple[str, str, str, str]]:
         state = "closed" if self._tracker.closed else "ready"
         return [(member.task, member.address, "lost" if member.lost else state, str(member.steps))
-                for member in self._members.values()]
+                for member in list(self._members.values())]
 
     def __repr__(self) -> str:
         tasks = ", ".join(f"{task} at {address}{'' if state == 'ready' else ' (' + state + ')'}"

@@ -149,7 +149,7 @@ class Tracker:
     def post(self, pending: PendingStep, members: Mapping[str, Member], feeds: Feeds) -> None:
         """Send the step to its tasks."""
         with self._numbering:
-            live = tuple(number for number in self.pending if number < pending.step)
+            live = tuple(number for number in list(self.pending) if number < pending.step)
         for task in feeds:
             if task not in members:
                 raise errors.InvalidArgumentError(f"run_step: feeds name {task} but {pending.handle!r} runs on "
@@ -237,7 +237,7 @@ class Tracker:
     def begin_anew(self, session: int, why: errors.Error) -> None:
         """All tasks are given up: steps in flight fail with `why`, and so do those that begin before there are new ones."""
         self._unready.update(self.handles)
-        for member in self.members.values():
+        for member in list(self.members.values()):
             member.lost = member.lost or why
         for pending in list(self.pending.values()):
             pending.fail(errors.AbortedError(f"step {pending.step}: {why.message}"))
