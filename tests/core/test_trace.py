@@ -110,6 +110,22 @@ def test_a_task_that_joins_again_has_a_clock_of_its_own():
     assert journal.spans_since()[2][0].start == 2.0 and journal.clock_offsets == {"t": (5.0, 0.01)}
 
 
+def test_a_task_may_join_while_the_clocks_are_read():
+    """Tasks say hello on threads of their own, and take the clock of the process before them away."""
+    journal = Journal()
+    for task in "ab":
+        journal.merge(task, [], offset=0.5, error=0.01)
+
+    class Joining:
+        """A clock that is replaced while it is read."""
+        @property
+        def entries(self):
+            journal.task("b", "joined")
+            return [(1.0, 0.5, 0.01)]
+    journal._clocks = {**journal._clocks, "a": Joining()}
+    assert journal.clock_offsets["a"] == (0.5, 0.01)
+
+
 def test_what_tasks_lost_is_counted():
     journal = Journal(capacity=10)
     journal.merge("t", [], lost=3)

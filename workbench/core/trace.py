@@ -237,7 +237,7 @@ class Journal:
     @property
     def clock_offsets(self) -> dict[str, tuple[float, float]]:
         """Task -> (seconds its clock reads more than ours, error bound), as last measured."""
-        return {task: clock.entries[-1][1:] for task, clock in self._clocks.items() if clock.entries}
+        return {task: clock.entries[-1][1:] for task, clock in list(self._clocks.items()) if clock.entries}
 
     def clock_table(self, task: str) -> tuple[tuple[float, float, float], ...]:
         """(time on the task's clock, offset, error bound) of each change; added to a span's times it gives the raw ones."""

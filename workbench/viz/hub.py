@@ -170,7 +170,7 @@ class Hub:
     def _lost(self) -> int:
         """Records that a view should have seen and did not: its own, and those that tasks could not keep."""
         own = [self._books.spans.lost, *(sum(r.lost for r in view.readers) for view in self._views.values())]
-        return max(own) + sum(self.journal.lost_elsewhere.values())
+        return max(own) + sum(list(self.journal.lost_elsewhere.values()))
 
     # looking
     def look(self, now: float | None = None) -> None:
