@@ -357,7 +357,7 @@ def test_ctrl_c_on_a_real_cluster(tmp_path, mode):
         rest = process.stdout.read()
     assert process.returncode == 130 and "Traceback" not in rest and "error" not in rest
     assert "stopped at step " in rest and (tmp_path / "report.html").stat().st_size > 10_000
-    gone, alive = psutil.wait_procs(family, timeout=5)
+    gone, alive = psutil.wait_procs(family, timeout=60)      # a worker may need long to end on a busy machine
     assert len(gone) >= 4 and not alive
 
 

@@ -50,6 +50,10 @@ def main() -> None:
     x, labels, optimizer, train_op = model(cluster, server.name, workers if flags.sync else 0)
     images, targets = load_digits(return_X_y=True)
     images = np.float32(images / 16)
+
+    def examples(number):
+        rows = batch(flags.task_index, number)
+        return {x: images[rows], labels: targets[rows]}
     hooks = [tf.train.StopAtStepHook(last_step=flags.steps)]
     if flags.sync:
         hooks.append(optimizer.make_session_run_hook(chief))
@@ -57,8 +61,8 @@ def main() -> None:
     with tf.train.MonitoredTrainingSession(master=server.target, is_chief=chief, checkpoint_dir=flags.folder, hooks=hooks,
                                            save_checkpoint_steps=20) as session:
         while not session.should_stop():
-            rows = batch(flags.task_index, taken)
-            session.run(train_op, {x: images[rows], labels: targets[rows]})
+            # where all workers count the same steps, a step that is done again has the same examples again
+            session.run(train_op, examples if flags.sync else examples(taken))
             taken += 1
             if taken == 1:
                 print("trains", flush=True)

@@ -12,6 +12,7 @@ import workbench as wb
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.link.buffers import BufferPool
+from workbench.train.checkpoints import Checkpointer
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
 
@@ -87,3 +88,39 @@ def test_a_folder_of_one_task_alone_is_refused(client, tmp_path: Path):
         session.run(wb.global_variables_initializer())
         with pytest.raises(errors.FailedPreconditionError, match="all tasks and this process must see one folder, so give a"):
             saver.save(session, f"memory://{tmp_path.name}/m", 0)
+
+
+LARGE = 1 << 18      # rows of 16 float32: 16 MiB, four blocks of rows
+
+
+def large(servers: int) -> tuple[list[wb.Variable], Checkpointer, Any]:
+    """Parts of a table, what saves them, and what adds one to a row of each."""
+    table, touched = [], []
+    for number, rows in enumerate(np.array_split(np.arange(LARGE), servers)):
+        with wb.device(f"/job:ps/task:{number}"):
+            part = wb.Variable(lambda rows=rows: wb.zeros([len(rows), 16]), name=f"large_{number}")
+            touched.append(wb.scatter_add(part, [7], wb.ones([1, 16])).op)
+            table.append(part)
+    return table, Checkpointer("unused", wb.train.Saver({"table": table})), wb.group(*touched)
+
+
+def test_only_touched_blocks_are_written_and_any_number_of_servers_goes_on(client, tmp_path: Path):
+    expected = np.zeros((LARGE, 16), np.float32)
+    expected[[7, LARGE // 2 + 7]] = 3
+    with Cluster(client, 2, 1) as cluster, wb.Graph().as_default(), wb.Session(cluster) as session:
+        _, checkpoints, touch = large(2)
+        checkpoints.prefix, written = str(tmp_path / "model"), []
+        session.run(wb.global_variables_initializer())
+        for number in range(3):
+            session.run(touch)
+            before = set(tmp_path.glob("*.safetensors"))
+            checkpoints.save(session, number)
+            checkpoints.wait()
+            written.append(sum(path.stat().st_size for path in {*tmp_path.glob("*.safetensors")} - before))
+    assert written[0] > expected.nbytes
+    assert all(expected.nbytes / 2 < one < expected.nbytes / 2 + 10_000 for one in written[1:])      # one block on each
+    for servers in (1, 3):
+        with Cluster(client, servers, 1) as cluster, wb.Graph().as_default(), wb.Session(cluster) as session:
+            table, checkpoints, _ = large(servers)
+            checkpoints.restore(session, str(tmp_path / "model-2"))
+            np.testing.assert_array_equal(np.concatenate(session.run(table)), expected)

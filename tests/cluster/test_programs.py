@@ -15,6 +15,7 @@ from sklearn.datasets import load_digits
 
 from tests.cluster.conftest import kill
 from tests.cluster.program import batch
+from tests.eventually import eventually
 from workbench.core.state import checkpoint
 from workbench.train import latest_checkpoint
 
@@ -60,6 +61,18 @@ class Job:
 
     def taken(self) -> list[int]:
         return [json.loads(self.end(f"worker{index}"))["taken"] for index in range(len(self.spec["worker"]))]
+
+    def saved(self, step: int) -> str | None:
+        """The newest checkpoint, once that is of `step` or a later one."""
+        newest = latest_checkpoint(self.folder)
+        return newest if newest is not None and int(newest.rpartition("-")[2]) >= step else None
+
+    def kill(self, job: str, index: int) -> None:
+        """As kill -9, and start it again with the same command line."""
+        process = self.processes.pop(f"{job}{index}")
+        kill(process.pid)
+        process.communicate()
+        self.start(job, index)
 
     def result(self) -> dict[str, np.ndarray]:
         return checkpoint.read(latest_checkpoint(self.folder)).tensors
@@ -118,9 +131,30 @@ def test_a_worker_that_is_killed_and_started_again_goes_on(jobs: Any):
     """Its variables are in the parameter server; and the others never stopped."""
     job = jobs(1, 2, "--steps", "2000")
     job.line("worker1", "trains")
-    kill(job.processes["worker1"].pid)
-    job.processes.pop("worker1").communicate()
-    job.start("worker", 1)
+    job.kill("worker", 1)
     taken = job.taken()
     assert job.end("ps0") == "the job is over"
     assert min(taken) > 0 and job.result()["global_step"] >= 2000
+
+
+def test_a_parameter_server_that_is_killed_and_started_again_is_filled_from_a_checkpoint(jobs: Any):
+    """What it held is gone with it; the other server goes back to the same checkpoint, and both workers go on."""
+    job = jobs(2, 2, "--steps", "2000")
+    eventually(lambda: job.saved(20))
+    job.kill("ps", 1)
+    taken = job.taken()
+    assert [job.end("ps0"), job.end("ps1")] == ["the job is over"] * 2
+    found = job.result()
+    assert min(taken) > 0 and 2000 <= found["global_step"] <= sum(taken)
+    assert accuracy(found["w"], found["b"]) > 0.9
+
+
+def test_synchronous_training_through_the_death_of_a_parameter_server_equals_one_process(jobs: Any):
+    job = jobs(1, 2, "--steps", "200", "--sync")
+    eventually(lambda: job.saved(20))
+    job.kill("ps", 0)
+    assert min(job.taken()) > 0 and job.end("ps0") == "the job is over"
+    found, expected = job.result(), one_process(200)
+    assert found["global_step"] == 200
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-3, atol=1e-5)

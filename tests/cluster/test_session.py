@@ -191,6 +191,7 @@ def test_a_loop_that_never_ends_is_stopped_on_its_tasks(client, graph, spread):
         with pytest.raises(errors.DeadlineExceededError, match=r"no answer within 1 s from .*/job:worker/task:0 at tcp"):
             session.run(endless)
         assert quiet(impatient)
+        impatient.step_deadline = None                     # a busy machine may need longer for what does end
         assert float(session.run(sum_)) == 3.0
 
 

@@ -28,7 +28,8 @@ class Checkpointer:
     """Saves what `saver` saves under `prefix`, besides how far random generators and dataset iterators of all tasks are.
 
     What it needs is added to the graph here. `save` returns when the values are pinned, which copies nothing; they are
-    written by their tasks while later steps run. Called between two steps, while no other thread runs any, a checkpoint is
+    written by their tasks while later steps run: blocks of rows that changed since one of the last few checkpoints, as many as
+    `saver.increments`. Called between two steps, while no other thread runs any, a checkpoint is
     one moment of all tasks; where others push meanwhile (WorkerPushes) it is a moment between their pushes. `interval`
     learns what it costs.
     """
@@ -60,7 +61,8 @@ class Checkpointer:
                 self._resume[device] = found, ops.set_positions(found)
                 if held:
                     self._records.append(ops.save(self._base, handles, parts=tuple(piece.part for piece in held),
-                                                  index=len(self._records), count=len(groups), snapshot=f"{scope}{device}"))
+                                                  index=len(self._records), count=len(groups), snapshot=f"{scope}{device}",
+                                                  increments=self.saver.increments))
 
     # saving
     @property

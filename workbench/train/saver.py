@@ -22,6 +22,9 @@ from workbench.nn.variables import Variable, global_variables, near, root_graph
 __all__ = ["CheckpointState", "Piece", "Saver", "absolute", "checkpoint_exists", "get_checkpoint_state", "latest_checkpoint"]
 
 
+_KEPT = 5      # checkpoints in which what did not change is written once, where all are kept
+
+
 @dataclass
 class CheckpointState:
     """The newest checkpoint of a folder and all of them, oldest first."""
@@ -83,6 +86,12 @@ class Saver:
         for piece in self._pieces:
             found.setdefault(piece.variable.op.device, []).append(piece)
         return found
+
+    @property
+    def increments(self) -> int:
+        """How many checkpoints may need one file besides the one that wrote it. Of all that are kept the newest and the oldest
+        need no common one, so that no damaged file spoils all."""
+        return max(0, (self._max or _KEPT) - 2)
 
     def _build(self) -> None:
         groups = self.groups

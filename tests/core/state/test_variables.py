@@ -146,7 +146,7 @@ def test_a_gather_while_rows_are_written_costs_no_copy_of_the_table():
     state = variable(np.zeros((1000, 8)))
     place = state.read().ctypes.data
     rows = state.gather(np.array([3, 3, 7]))
-    state.update(add, np.float32(1), rows=True)
+    state.update(add, np.float32(1), rows=np.array([0]))
     assert state.read().ctypes.data == place and not rows.any() and state.gather(np.array([3]))[0, 0] == 1
 
 

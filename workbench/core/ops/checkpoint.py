@@ -13,7 +13,7 @@ from workbench.core.graph.dtype import as_dtype, string
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.state import checkpoint
-from workbench.core.state.checkpoint import Part
+from workbench.core.state.increments import Increments, Value
 from workbench.core.state.snapshots import Snapshot, positions, set_positions
 from workbench.core.state.variables import snapshot_together
 
@@ -26,14 +26,15 @@ def _text(value):
 
 
 @op("base[] *handles[] -> []", types="string resource -> string", context=True, blocking=True, **STATE)
-def save(context, base, *handles, parts, index=0, count=1, snapshot=""):
+def save(context, base, *handles, parts, index=0, count=1, snapshot="", increments=0):
     """Write the variables into shard `index` of `count` of the checkpoint at `base`, beside them; gives the shard's record
     as JSON, for whoever publishes the checkpoint.
 
     `parts` has (name,) for each variable, or (name, start, shape) for one that is a block of a larger tensor. All are of
     one moment: an update is in all of them or in none; with the name of a `snapshot`, of the moment when that was taken.
-    Nothing waits for the disk but this step. Raises FailedPreconditionError for a variable without a value or a folder that
-    cannot be written, ResourceExhaustedError when the disk is full.
+    Then blocks of rows that did not change since they were written are named where they are, in up to so many checkpoints
+    (`increments`) after the one that wrote them. Nothing waits for the disk but this step. Raises FailedPreconditionError for
+    a variable without a value or a folder that cannot be written, ResourceExhaustedError when the disk is full.
     """
     stop = threading.Event()
     context.on_cancel(stop.set)
@@ -44,15 +45,19 @@ def save(context, base, *handles, parts, index=0, count=1, snapshot=""):
 
     def write():
         try:
-            values = _snapshot(context, snapshot).take() if snapshot else [v for _, v in snapshot_together(handles)]
-            tensors = [(name, _part(block, handle.device.copy_out(value)))
-                       for (name, *block), handle, value in zip(parts, handles, values)]
-            values.clear()
-            record = checkpoint.write_shard(_text(base), tensors, index, count, check)
+            taken = _snapshot(context, snapshot) if snapshot else None
+            values = _values(parts, handles, taken.take() if taken else snapshot_together(handles))
+            known = taken.increments if taken else Increments()
+            record = known.write(_text(base), values, index, count, increments, check)
             context.done(np.asarray(json.dumps(record).encode(), object))
         except BaseException as error:
             context.fail(error)
     threading.Thread(target=write, daemon=True, name="workbench-save").start()
+
+
+def _values(parts, handles, pinned):
+    return [Value(name, one._replace(value=None), handle.device.copy_out(one.value), *block)
+            for (name, *block), handle, one in zip(parts, handles, pinned)]
 
 
 def _snapshot(context, name):
@@ -68,7 +73,7 @@ def take_snapshot(context, *handles, shared_name):
     """
     def pin():
         try:
-            _snapshot(context, shared_name).put([value for _, value in snapshot_together(handles)])
+            _snapshot(context, shared_name).put(snapshot_together(handles))
             context.done(np.asarray(json.dumps(positions(context.container)).encode(), object))
         except BaseException as error:
             context.fail(error)
@@ -79,10 +84,6 @@ def take_snapshot(context, *handles, shared_name):
 def set_positions_(context, found):
     """Let the task's random generators and dataset iterators go on from where they were when take_snapshot told."""
     set_positions(context.container, json.loads(_text(found)))
-
-
-def _part(block, value):
-    return Part(value, *block) if block else value
 
 
 def _restored(inputs, attrs):

@@ -199,7 +199,7 @@ def _scatter(where: str, combine: Callable[[Array, Array, Array], None]) -> Call
 
     def run(handle: VariableState, indices: Array, values: Array) -> Array:
         check_rows(where, indices, handle.dims()[0], f"variable {handle.name!r} has {{}} rows")
-        return handle.update(updates[where], indices, values, rows=True)
+        return handle.update(updates[where], indices, values, rows=indices)
     updates[where] = kernel
     return run
 

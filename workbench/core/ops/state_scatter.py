@@ -29,7 +29,7 @@ def _changing(name: str, combine: Callable[[Array, Any, Array], None]) -> None:
 
 def _by_rows(where: str, handle: VariableState, indices: Array, values: Array) -> Array:
     check_rows(where, indices, handle.dims()[0], f"variable {handle.name!r} has {{}} rows")
-    return handle.update(updates[where], indices, np.asarray(values), rows=True)
+    return handle.update(updates[where], indices, np.asarray(values), rows=indices)
 
 
 def _multiply(out: Array, places: Any, values: Array) -> None:
@@ -104,7 +104,8 @@ def _by_vectors(where: str, handle: VariableState, indices: Array, values: Array
     if wrong.any():
         raise errors.InvalidArgumentError(f"{where}: index {indices[wrong][0].tolist()} is outside variable {handle.name!r} of "
                                           f"shape {list(dims)}; keep every index within it")
-    return handle.update(updates[where], tuple(np.moveaxis(indices, -1, 0)), np.asarray(values), rows=True)
+    places = tuple(np.moveaxis(indices, -1, 0))
+    return handle.update(updates[where], places, np.asarray(values), rows=places[0] if places else None)
 
 
 def _assign(out: Array, places: Any, values: Array) -> None:

@@ -70,7 +70,7 @@ def _by_rows(kernel: Callable[..., None], states: Sequence[VariableState], rows:
             if out is not old:
                 np.copyto(out, old)
         at_once(*((operator.setitem, out, rows, part) for out, part in zip(outs, parts)))
-    return update_together(states, on_rows, rows=True)
+    return update_together(states, on_rows, rows=rows)
 
 
 # gradient descent

@@ -2,7 +2,8 @@
 
 On disk, for prefix `model.ckpt` and step 100:
 
-    model.ckpt-100.<token>-00000-of-00002.safetensors     one file per shard; a fresh token for every write
+    model.ckpt-100.<token>-00000-of-00002.safetensors     one file per shard; a fresh token for every write. A checkpoint
+                                                          may need files of earlier ones, for what did not change since
     model.ckpt-100.manifest.json                          what makes the shards a checkpoint; renamed into place last
     checkpoint                                            the newest and all checkpoints of the folder, for people
 
@@ -117,7 +118,8 @@ def _publish(base: Place, step: int | None, records: Sequence[Mapping[str, Any]]
     body = {"format": "workbench checkpoint", "version": VERSION, "step": step,
             "serial": 1 + max((info.serial for info in list_checkpoints(base.parent)), default=0),
             "meta": dict(meta or {}), "tensors": gather(base, records),
-            "shards": {r["file"]: {"nbytes": r["nbytes"], "header_crc32": r["header_crc32"]} for r in records}}
+            "shards": {file: known for r in records for file, known in (*r.get("others", {}).items(), (
+                r["file"], {"nbytes": r["nbytes"], "header_crc32": r["header_crc32"]}))}}
     try:
         check_shards(base, body)
     except errors.DataLossError as problem:
@@ -290,9 +292,10 @@ def _sweep(folder: Place, base: Place) -> None:
         if DRAFT_NAME.fullmatch(path.name):
             path.unlink(missing_ok=True)
     prefix, step = prefix_and_step(base.name)
+    needed = {name for path in folder.glob("*" + MANIFEST) for name in _shards_of(path.with_name(path.name[:-len(MANIFEST)]))}
     for path in folder.glob("*.safetensors"):
         match = SHARD_NAME.fullmatch(path.name)
-        if match is None or path.name in _shards_of(folder / match["base"]):
+        if match is None or path.name in needed:
             continue
         other_prefix, other_step = prefix_and_step(match["base"])
         if match["base"] == base.name or (other_prefix == prefix and -1 < other_step < step):
@@ -300,13 +303,15 @@ def _sweep(folder: Place, base: Place) -> None:
 
 
 def _shards_of(base: Place) -> set[str]:
-    """Names of the shards in use; all of them if the manifest is damaged, since nobody can tell."""
+    """Names of the shards that a checkpoint needs, of earlier ones too; all of its own if the manifest is damaged, since
+    nobody can tell."""
     try:
         return set(read_manifest(base)["shards"])
     except errors.NotFoundError:
         return set()
     except errors.DataLossError:
-        return {path.name for path in base.parent.glob("*.safetensors")}
+        found = [SHARD_NAME.fullmatch(path.name) for path in base.parent.glob("*.safetensors")]
+        return {match[0] for match in found if match is not None and match["base"] == base.name}
 
 
 def _write_state(folder: Place) -> None:

@@ -74,11 +74,14 @@ def _cover_fault(tensor: Mapping[str, Any]) -> str:
     held, wanted = sum(math.prod(piece["shape"]) for piece in slices), math.prod(shape)
     if held != wanted:
         return f"hold {held} elements but its shape {shape} has {wanted}"
-    for i, one in enumerate(slices):
-        for other in slices[:i]:
+    ordered = sorted(slices, key=lambda piece: piece["start"]) if shape else []
+    for i, one in enumerate(ordered):
+        for other in ordered[i + 1:]:
+            if other["start"][0] >= one["start"][0] + one["shape"][0]:      # one of many blocks meets few others
+                break
             if all(a < b + n and b < a + m for a, m, b, n in
-                   zip(one["start"], one["shape"], other["start"], other["shape"])) and shape:
-                return f"overlap at {one['start']} and {other['start']}"
+                   zip(one["start"], one["shape"], other["start"], other["shape"])):
+                return f"overlap at {other['start']} and {one['start']}"
     return ""
 
 

@@ -10,27 +10,28 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.state.datasets import DatasetIterator, generator_state, set_generator_state
-from workbench.core.state.variables import Container
+from workbench.core.state.increments import Increments
+from workbench.core.state.variables import Container, Pinned
 
 __all__ = ["Snapshot", "positions", "set_positions"]
 
-Array = np.ndarray[Any, Any]
-
 
 class Snapshot:
-    """Values of variables as they were at one moment; the next update of each writes another buffer."""
+    """Values of variables as they were at one moment; the next update of each writes another buffer. `increments` knows
+    what of them was written before."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._lock = threading.Lock()
-        self._values: list[Array] | None = None
+        self._values: list[Pinned] | None = None
+        self.increments = Increments()
 
-    def put(self, values: list[Array]) -> None:
+    def put(self, values: list[Pinned]) -> None:
         """Pin these instead of what was pinned."""
         with self._lock:
             self._values = values
 
-    def take(self) -> list[Array]:
+    def take(self) -> list[Pinned]:
         """What is pinned, and no longer is. FailedPreconditionError when nothing is."""
         with self._lock:
             values, self._values = self._values, None

@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,8 +18,9 @@ from workbench.core.device.host import HostDevice
 from workbench.core.device.interface import Device, make_device, type_of
 from workbench.core.graph.dtype import DType, float32
 from workbench.core.graph.shape import Shape
+from workbench.core.state.changes import Changes
 
-__all__ = ["Container", "Context", "VariableState", "at_once", "snapshot_together", "update_together", "updates"]
+__all__ = ["Container", "Context", "Pinned", "VariableState", "at_once", "snapshot_together", "update_together", "updates"]
 
 Array = np.ndarray[Any, Any]
 R = TypeVar("R")
@@ -41,6 +42,7 @@ class VariableState:
         self.name, self.dtype, self.shape = name, dtype, shape
         self.device: Device = device or HostDevice("/device:CPU:0")      # its buffers are arrays of that device
         self.version = 0
+        self.changes = Changes()
         self.lock = threading.RLock()
         self._pointer = threading.RLock()
         self._buffer: Array | None = None
@@ -85,20 +87,22 @@ class VariableState:
         """Replace the value by a copy of `value`; returns the new value."""
         self._check(value)
         with self.lock, self._pointer:
+            self.changes.note(self.version + 1, None)
             target = self._target(value.shape, value.dtype)
             self.device.copy(target, value)
             at_once(*self._publishing(target))
             return target
 
-    def update(self, kernel: Callable[..., None], *arguments: Any, rows: bool = False) -> Array:
+    def update(self, kernel: Callable[..., None], *arguments: Any, rows: Array | None = None) -> Array:
         """`kernel(old, *arguments, out)` while no other writer is here; `out` may be `old`. Returns the new value.
 
-        `rows` says that the kernel touches so few elements that readers may wait for it.
+        `rows` are those that the kernel touches, so few that readers may wait for it; None is all of them.
         """
         with self.lock:
             with self._pointer:
                 old = self._held()
-                out = self._target(old.shape, old.dtype, self._awaited and not rows, held=1)
+                self.changes.note(self.version + 1, old, rows)
+                out = self._target(old.shape, old.dtype, self._awaited and rows is None, held=1)
                 if out is old:
                     return self._overwrite(kernel, arguments, old)
                 self._awaited = False
@@ -164,8 +168,17 @@ def at_once(*calls: Call) -> None:
     collections.deque(itertools.starmap(operator.call, calls), maxlen=0)
 
 
-def snapshot_together(states: Sequence[VariableState]) -> list[tuple[int, Array]]:
-    """(version, value) of each, of one moment: an update of several variables is in all of them or in none.
+class Pinned(NamedTuple):
+    """A value of a variable, and what changed in it when: (first row, end, version) of each block of rows."""
+
+    version: int
+    value: Array | None
+    blocks: list[tuple[int, int, int]]
+    changes: Changes               # whose versions these are
+
+
+def snapshot_together(states: Sequence[VariableState]) -> list[Pinned]:
+    """The values that the variables have at one moment: an update of several is in all of them or in none.
 
     NOTE: call it on a thread of its own: in the main thread Ctrl-C may come between a lock and the `with` that frees it,
     and there may be too many locks for one `with` in another.
@@ -173,11 +186,12 @@ def snapshot_together(states: Sequence[VariableState]) -> list[tuple[int, Array]
     with contextlib.ExitStack() as held:
         for state in sorted(states, key=id):
             held.enter_context(state._pointer)
-        return [state.snapshot() for state in states]
+        pinned = [(state, *state.snapshot()) for state in states]
+        return [Pinned(version, value, state.changes.blocks(value.shape), state.changes) for state, version, value in pinned]
 
 
 def update_together(states: Sequence[VariableState], kernel: Callable[..., None], *arguments: Any,
-                    rows: bool = False) -> Array:
+                    rows: Array | None = None) -> Array:
     """`kernel(*olds, *arguments, *outs)` while no other writer has any of `states`; returns the first new value.
 
     As VariableState.update; a kernel writes the new values `at_once`.
@@ -197,7 +211,7 @@ def _locked(locks: Sequence[Any], held: int, action: Callable[[], R]) -> R:
 
 
 def _update(states: Sequence[VariableState], order: Sequence[VariableState], kernel: Callable[..., None],
-            arguments: Sequence[Any], rows: bool) -> Array:
+            arguments: Sequence[Any], rows: Array | None) -> Array:
     outs = _locked([state._pointer for state in order], 0, lambda: _in_place(states, kernel, arguments, rows))
     if any([out is state._buffer for state, out in zip(states, outs)]):      # a list: Ctrl-C is lost where a generator ends
         return outs[0]      # done
@@ -208,13 +222,15 @@ def _update(states: Sequence[VariableState], order: Sequence[VariableState], ker
 
 
 def _in_place(states: Sequence[VariableState], kernel: Callable[..., None], arguments: Sequence[Any],
-              rows: bool) -> list[Array]:
+              rows: Array | None) -> list[Array]:
     """The buffers to write. If some are current values the update is done, and readers wait; else it is not.
 
     NOTE: the main thread may be interrupted between the kernel's last write and the exchange of buffers, so there
     all variables are written in place or none, lest they be of different steps.
     """
-    fresh = not rows and any([state._awaited for state in states])
+    fresh = rows is None and any([state._awaited for state in states])
+    for state in states:
+        state.changes.note(state.version + 1, state._buffer, rows)
     outs = [state._target(state._held().shape, state.dtype.numpy, fresh) for state in states]
     within = [out is state._buffer for state, out in zip(states, outs)]
     if not all(within) and threading.get_ident() == threading.main_thread().ident:
