@@ -109,6 +109,55 @@ def test_files(tmp_path: Path):
     files.Remove(folder / "z.txt")
     assert [names for _, _, names in files.Walk(folder)] == [["x.txt"]]
     files.DeleteRecursively(tmp_path / "a")
-    for call in (files.GFile, files.Remove, files.DeleteRecursively, files.ListDirectory):
+    for call in (files.Stat, files.Remove, files.DeleteRecursively, files.ListDirectory):
         with pytest.raises(errors.NotFoundError, match="check the path"):
             call(file)
+
+
+def test_a_gfile_is_opened_when_it_is_used(tmp_path: Path):
+    path = str(tmp_path / "lines.txt")
+    with files.GFile(path, "w") as file:
+        file.write("one\n")
+        file.write(b"two\n")
+        assert file.size() == 8 and (file.name, file.mode) == (path, "w")
+        with pytest.raises(errors.PermissionDeniedError, match=r"File isn't open for reading: .* has mode 'w'; open it with"):
+            file.read()
+    text = files.GFile(path)
+    assert text.readline() == "one\n" and text.tell() == 4 and list(text) == ["two\n"]
+    text.seek(1)
+    assert (text.read(2), text.readlines(), next(text, "end")) == ("ne", ["\n", "two\n"], "end")
+    text.seek(position=0)
+    with pytest.raises(TypeError, match="pass one of them"):
+        text.seek()
+    text.close()
+    with files.GFile(path, "rb") as file:
+        assert file.read() == b"one\ntwo\n"
+    assert files.Stat(path)[0] == 8 and not files.Stat(path).is_directory
+    missing = files.GFile(path + "x")
+    with pytest.raises(errors.NotFoundError, match=r"lines.txtx' does not exist; check the path"):
+        missing.read()
+    with pytest.raises(errors.InvalidArgumentError, match="mode 'q' is unknown"):
+        files.GFile(path, "q")
+    assert files.Glob([path, str(tmp_path / "*")]) == [path]
+
+
+def test_flags_as_programs_of_the_time_use_them(monkeypatch: pytest.MonkeyPatch):
+    flags = app.Flags()
+    monkeypatch.setattr(app, "FLAGS", flags)
+    monkeypatch.setattr(sys, "argv", ["train.py", "--nofast", "--size", "3", "--size=4", "--name", "x", "more"])
+    app.DEFINE_boolean("fast", True, "hurry")
+    app.DEFINE_multi_integer("size", 1, "sizes")
+    app.DEFINE_multi_float("rate", [0.5], "rates")
+    app.DEFINE_multi_string("word", None, "words")
+    app.DEFINE_string("name", None, "name")
+    app.mark_flag_as_required("name")
+    assert flags._parse_flags() == ["more"]
+    assert (flags.fast, flags.size, flags.rate, flags.word, flags.name) == (False, [3, 4], [0.5], None, "x")
+    assert getattr(flags, "__flags")["size"] == [3, 4] and "fast" in flags and sorted(flags)[0] == "fast"
+    assert flags["name"].value == "x" and flags(["prog", "--name=y", "rest"]) == ["prog", "rest"] and flags.name == "y"
+    del flags.name
+    assert "name" not in flags
+    with pytest.raises(errors.InvalidArgumentError, match=r"Flag --name must have a value other than None.; pass --name="):
+        flags.parse([])
+    with pytest.raises(errors.NotFoundError, match="there is no flag 'zzz'; define it first"):
+        app.mark_flags_as_required(["zzz"])

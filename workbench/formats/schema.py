@@ -6,6 +6,13 @@ __all__ = ["ENUMS", "MESSAGES"]
 # Message = field number type, …; `*` repeats, `{key value}` is a map, `|name` makes the field one of a choice. A type that is
 # none of the plain ones is a message or an enumeration of this table. Names and numbers are those of TensorFlow 1.15.
 MESSAGES = """
+JobDef = name 1 string, tasks 2 {int32 string}
+ClusterDef = job 1 JobDef*
+ServerDef = cluster 1 ClusterDef, job_name 2 string, task_index 3 int32, protocol 5 string
+ProjectorConfig = model_checkpoint_path 1 string, embeddings 2 EmbeddingInfo*, model_checkpoint_dir 3 string
+EmbeddingInfo = tensor_name 1 string, metadata_path 2 string, bookmarks_path 3 string, tensor_shape 4 uint32*,
+    sprite 5 SpriteMetadata, tensor_path 6 string
+SpriteMetadata = image_path 1 string, single_image_dim 2 uint32*
 VersionDef = producer 1 int32, min_consumer 2 int32, bad_consumers 3 int32*
 TensorShapeProto = dim 2 TensorShapeProto.Dim*, unknown_rank 3 bool
 TensorShapeProto.Dim = size 1 int64, name 2 string

@@ -21,17 +21,20 @@ from workbench.nn import layers_1d as _layers_1d
 from workbench.nn import layers_3d as _layers_3d
 from workbench.nn import metrics as _metrics
 from workbench.nn import seq2seq as _seq2seq
+from workbench.tf1 import devices as _devices
 from workbench.tf1 import families as _families
 from workbench.tf1 import functions as _functions
 from workbench.tf1 import graphs as _graphs
+from workbench.tf1 import imports as _imports
 from workbench.tf1 import missing as _missing
 from workbench.tf1 import names as _names
 from workbench.tf1 import namespaces as _small
-from workbench.tf1.contrib import contrib as contrib
+from workbench.tf1.contributed import contrib as contrib
 from workbench.tf1.missing import Namespace as _Namespace
 from workbench.tf1.spelling import first as _first
 from workbench.tf1.spelling import overlay as _overlay
 from workbench.tf1.spelling import renamed as _renamed
+from workbench.tf1.spelling import spelled as _spelled
 from workbench.train import app as _app
 from workbench.train import canned as _canned
 from workbench.train import config as _config
@@ -196,7 +199,7 @@ class _Train(_Namespace):
         return _wb.Server
 
     def __getattr__(self, name: str) -> _Any:
-        if name in _train.MESSAGES or name == "SaverDef":
+        if name in _train.MESSAGES or name in ("ClusterDef", "JobDef", "SaverDef", "ServerDef"):
             return _graphs.message(name)
         return super().__getattr__(name)
 
@@ -218,6 +221,10 @@ OpError = _wb.errors.Error
 _graphs.install()
 import_graph_def = _graphs.import_graph_def
 graph_util = _overlay(_graphs.graph_util)
+GRAPH_DEF_VERSION, GRAPH_DEF_VERSION_MIN_CONSUMER, GRAPH_DEF_VERSION_MIN_PRODUCER = (
+    _graphs.GRAPH_DEF_VERSION, _graphs.GRAPH_DEF_VERSION_MIN_CONSUMER, _graphs.GRAPH_DEF_VERSION_MIN_PRODUCER)
+core, make_ndarray, make_tensor_proto = _graphs.core, _graphs.make_ndarray, _graphs.make_tensor_proto
+DeviceSpec = _devices.DeviceSpec
 saved_model = _Namespace(
     builder=_Namespace(SavedModelBuilder=_graphs.saved_model.Builder), simple_save=_graphs.saved_model.simple_save,
     loader=_Namespace(load=_graphs.saved_model.load,
@@ -239,11 +246,13 @@ image_summary = _renamed(_wb.summary.image, tag="name", max_images="max_outputs"
 scalar_summary = _renamed(_wb.summary.scalar, tags="name", values="tensor")
 
 # programs around the graph
+_FLAG = "flag_name=name default_value=default docstring=help name default help"
 ConfigProto, GPUOptions = _config.ConfigProto, _config.GPUOptions
 GraphOptions, OptimizerOptions = _config.GraphOptions, _config.OptimizerOptions
 RunMetadata, RunOptions = _config.RunMetadata, _config.RunOptions
-app = _Namespace(run=_app.run, flags=_app)
-flags = _app
+flags = _overlay(_app, **{name: _spelled(getattr(_app, name), _FLAG) for name in _app.__all__ if name.startswith("DEFINE_")
+                          and name != "DEFINE_enum"})
+app = _Namespace(run=_app.run, flags=flags)
 gfile = _files
 estimator = _overlay(_estimator, inputs=_Namespace(numpy_input_fn=_estimator.numpy_input_fn), **{
     name: getattr(_canned, name) for name in ("DNNClassifier", "DNNRegressor", "LinearClassifier", "LinearRegressor")})
@@ -256,7 +265,8 @@ image = _overlay(_wb.image, per_image_whitening=_wb.image.per_image_standardizat
 examples = _Namespace(tutorials=_Namespace(mnist=_Namespace(input_data=_mnist_tutorial)))
 
 compat, initializers, logging = _small.compat, _small.initializers, _small.logging
-resource_loader, sysconfig, test = _small.resource_loader, _small.sysconfig, _small.test
+resource_loader, sysconfig = _small.resource_loader, _small.sysconfig
+test = _Namespace(**vars(_small.test), assert_equal_graph_def=_graphs.assert_equal_graph_def)
 
 get_session_handle, get_session_tensor = _handles.get_session_handle, _handles.get_session_tensor
 delete_session_tensor = _handles.delete_session_tensor
@@ -275,6 +285,7 @@ def _placed(namespace: _Any, path: str) -> None:
 
 
 _placed(_Namespace(**{name: value for name, value in globals().items() if not name.startswith("_")}), "tf")
+_imports.install()
 
 
 def __getattr__(name: str) -> _Any:

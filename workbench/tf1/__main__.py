@@ -1,21 +1,26 @@
-"""`python -m workbench.tf1 check SCRIPT…`: which names of TensorFlow a program needs, and which are not offered."""
+"""`python -m workbench.tf1 run SCRIPT` runs a program of TensorFlow; `check SCRIPT…` lists which names are not offered."""
 from __future__ import annotations
 
+import os
+import runpy
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import workbench.tf1 as tf
+from workbench.tf1.imports import as_tensorflow
 from workbench.tf1.missing import needs
 
-USE = "use: python -m workbench.tf1 check SCRIPT…"
+USE = "use: python -m workbench.tf1 check SCRIPT…, or run SCRIPT arguments…"
 
 
 def main(arguments: Sequence[str]) -> int:
     """0 when everything is offered, 1 when something is missing, 2 for arguments or files that cannot be read."""
-    if len(arguments) < 2 or arguments[0] != "check":
+    if len(arguments) < 2 or arguments[0] not in ("check", "run"):
         print(USE, file=sys.stderr)
         return 2
+    if arguments[0] == "run":
+        return run(arguments[1:])
     worst = 0
     for path in map(Path, arguments[1:]):
         try:
@@ -31,6 +36,18 @@ def main(arguments: Sequence[str]) -> int:
         print(f"{path}: {len(names)} names of TensorFlow, {len({need.name for need in missing})} not offered")
         worst = max(worst, 1 if missing else 0)
     return worst
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a script as `python SCRIPT arguments…` would, with `import tensorflow` leading here."""
+    if not os.path.isfile(arguments[0]):
+        print(f"{arguments[0]}: there is no such file", file=sys.stderr)
+        return 2
+    as_tensorflow()
+    sys.argv = list(arguments)
+    sys.path.insert(0, os.path.dirname(os.path.abspath(arguments[0])))
+    runpy.run_path(arguments[0], run_name="__main__")
+    return 0
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from workbench.core.graph.dtype import to_array
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.core.graph.shape import as_shape
 from workbench.nn import partitions, templates, variables
+from workbench.tf1.devices import DeviceSpec
 from workbench.tf1.spelling import spelled
 
 __all__ = ["FUNCTIONS", "install"]
@@ -26,7 +27,6 @@ _WORDS = """
     check_numerics: tensor=x message name
     cholesky: input=x name
     count_nonzero: input_tensor=x axis keep_dims=keepdims dtype name reduction_indices=axis keepdims
-    device: device_name_or_function=request
     diag: diagonal=x name
     diag_part: input=x name
     gather: params indices ?validate_indices name axis
@@ -109,6 +109,13 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
 
 def _conjugated(x: Tensor) -> Tensor:
     return ops.conj(x) if x.dtype.kind == "complex" else x
+
+
+@_offered
+def device(device_name_or_function: Any) -> Any:
+    """Operations made below are placed there: a name, a DeviceSpec, or a function from operation to either."""
+    return wb.device(str(device_name_or_function) if isinstance(device_name_or_function, DeviceSpec)
+                     else device_name_or_function)
 
 
 @_offered

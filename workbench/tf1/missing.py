@@ -22,6 +22,12 @@ class Namespace(SimpleNamespace):
     """Names of a module of TensorFlow; one that is missing raises AttributeError naming the nearest."""
 
     _path = "tf"
+    __path__: tuple[str, ...] = ()      # these two Python asks for where something below a namespace is imported
+    __spec__ = None
+
+    @property
+    def __name__(self) -> str:
+        return "workbench.tf1" + vars(self).get("_path", "tf").removeprefix("tf")
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(unknown(f"{vars(self).get('_path', 'tf')}.{name}", vars(self)))

@@ -3,44 +3,69 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from workbench import errors
 
 __all__ = ["FLAGS", "DEFINE_bool", "DEFINE_boolean", "DEFINE_enum", "DEFINE_float", "DEFINE_integer", "DEFINE_list",
-           "DEFINE_string", "Flags", "run"]
+           "DEFINE_multi_float", "DEFINE_multi_integer", "DEFINE_multi_string", "DEFINE_string", "Flags",
+           "mark_flag_as_required", "mark_flags_as_required", "run"]
 
 
 class Flags:
-    """The values of the flags that were defined; the command line is read at the first use."""
+    """The values of the flags that were defined; the command line is read at the first use.
+
+    `flags(arguments)` reads other arguments and gives what is no flag, as `parse` does.
+    """
 
     def __init__(self) -> None:
         object.__setattr__(self, "_parser", argparse.ArgumentParser(allow_abbrev=False))
         object.__setattr__(self, "_values", None)
         object.__setattr__(self, "_defined", {})
+        object.__setattr__(self, "_required", set())
 
-    def define(self, name: str, default: Any, text: str, read: Callable[[str], Any], **options: Any) -> None:
+    def define(self, name: str, default: Any, text: str | None, read: Callable[[str], Any], **options: Any) -> None:
         """Add a flag; defining it again replaces the default (a notebook cell may run twice)."""
         if name not in self._defined:
             self._parser.add_argument(f"--{name}", dest=name, type=read, default=None, help=text, **options)
+            if options.get("const") is True:
+                self._parser.add_argument(f"--no{name}", dest=name, action="store_false", default=None)
         self._defined[name] = default
         if self._values is not None:
             self._values.setdefault(name, default)
 
     def parse(self, arguments: Sequence[str] | None = None) -> list[str]:
-        """Read the command line; returns what is no flag."""
+        """Read the command line; returns what is no flag. InvalidArgumentError where a required flag has no value."""
         known, rest = self._parser.parse_known_args(sys.argv[1:] if arguments is None else list(arguments))
         given = {k: v for k, v in vars(known).items() if v is not None}
-        object.__setattr__(self, "_values", {**self._defined, **given})
+        values = {**self._defined, **given}
+        missing = sorted(name for name in self._required if values.get(name) is None)
+        if missing:
+            raise errors.InvalidArgumentError(f"flags: Flag --{missing[0]} must have a value other than None.; pass "
+                                              f"--{missing[0]}=…")
+        object.__setattr__(self, "_values", values)
         return rest
+
+    def require(self, name: str) -> None:
+        """The flag must have a value when the command line is read. NotFoundError where it is not defined."""
+        if name not in self._defined:
+            raise errors.NotFoundError(f"mark_flag_as_required: there is no flag {name!r}; define it first")
+        self._required.add(name)
 
     def _read(self) -> dict[str, Any]:
         if self._values is None:
             self.parse()
         return self._values
 
+    def __call__(self, argv: Sequence[str]) -> list[str]:
+        return [argv[0], *self.parse(argv[1:])]
+
+    _parse_flags = parse
+
     def __getattr__(self, name: str) -> Any:
+        if name == "__flags":      # programs of the time print all flags from here
+            return self._read()
         if name.startswith("__"):
             raise AttributeError(name)
         values = self._read()
@@ -52,8 +77,29 @@ class Flags:
     def __setattr__(self, name: str, value: Any) -> None:
         self._read()[name] = value
 
+    def __getitem__(self, name: str) -> Flag:
+        return Flag(name, getattr(self, name))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._defined
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._defined)
+
+    def __delattr__(self, name: str) -> None:
+        self._defined.pop(name, None)
+        self._read().pop(name, None)
+
     def flag_values_dict(self) -> dict[str, Any]:
+        """Name -> value, of every flag."""
         return dict(self._read())
+
+
+class Flag(NamedTuple):
+    """A flag and its value."""
+
+    name: str
+    value: Any
 
 
 FLAGS = Flags()
@@ -66,29 +112,49 @@ def _truth(text: str) -> bool:
     return known[text.lower()]
 
 
-def DEFINE_string(name: str, default: str | None, help: str = "") -> None:
+def DEFINE_string(name: str, default: str | None = None, help: str = "") -> None:
     """A text flag: --name=value."""
     FLAGS.define(name, default, help, str)
 
 
-def DEFINE_integer(name: str, default: int | None, help: str = "") -> None:
+def DEFINE_integer(name: str, default: int | None = None, help: str = "") -> None:
     """An integer flag."""
     FLAGS.define(name, default, help, int)
 
 
-def DEFINE_float(name: str, default: float | None, help: str = "") -> None:
+def DEFINE_float(name: str, default: float | None = None, help: str = "") -> None:
     """A number flag."""
     FLAGS.define(name, default, help, float)
 
 
-def DEFINE_boolean(name: str, default: bool | None, help: str = "") -> None:
+def DEFINE_boolean(name: str, default: bool | None = None, help: str = "") -> None:
     """A truth flag: --name, --name=true, --name=false."""
     FLAGS.define(name, default, help, _truth, nargs="?", const=True)
 
 
-def DEFINE_list(name: str, default: Any, help: str = "") -> None:
+def DEFINE_list(name: str, default: Any = None, help: str = "") -> None:
     """A flag of comma-separated texts."""
     FLAGS.define(name, default.split(",") if isinstance(default, str) else default, help, lambda text: text.split(","))
+
+
+def DEFINE_multi_string(name: str, default: Any, help: str = "") -> None:
+    """A text flag that may stand several times: its value is the list of them."""
+    _several(name, default, help, str)
+
+
+def DEFINE_multi_integer(name: str, default: Any, help: str = "") -> None:
+    """An integer flag that may stand several times."""
+    _several(name, default, help, int)
+
+
+def DEFINE_multi_float(name: str, default: Any, help: str = "") -> None:
+    """A number flag that may stand several times."""
+    _several(name, default, help, float)
+
+
+def _several(name: str, default: Any, help: str, read: Callable[[str], Any]) -> None:
+    listed = list(default) if isinstance(default, (list, tuple)) else None if default is None else [default]
+    FLAGS.define(name, listed, help, read, action="append")
 
 
 def DEFINE_enum(name: str, default: str | None, enum_values: Sequence[str], help: str = "") -> None:
@@ -97,6 +163,17 @@ def DEFINE_enum(name: str, default: str | None, enum_values: Sequence[str], help
 
 
 DEFINE_bool = DEFINE_boolean
+
+
+def mark_flag_as_required(flag_name: str) -> None:
+    """Reading the command line is an error where this flag has no value."""
+    FLAGS.require(flag_name)
+
+
+def mark_flags_as_required(flag_names: Sequence[str]) -> None:
+    """mark_flag_as_required of each."""
+    for name in flag_names:
+        FLAGS.require(name)
 
 
 def run(main: Callable[[list[str]], Any] | None = None, argv: Sequence[str] | None = None) -> None:

@@ -5,85 +5,194 @@ import glob
 import os
 import shutil
 from collections.abc import Iterator
-from typing import Any
+from typing import IO, Any, NamedTuple
 
 from workbench import errors
 
-__all__ = ["Copy", "DeleteRecursively", "Exists", "FastGFile", "GFile", "Glob", "IsDirectory", "ListDirectory",
-           "MakeDirs", "MkDir", "Open", "Remove", "Rename", "Walk"]
+__all__ = ["Copy", "DeleteRecursively", "Exists", "FastGFile", "FileStatistics", "GFile", "Glob", "IsDirectory",
+           "ListDirectory", "MakeDirs", "MkDir", "Open", "Remove", "Rename", "Stat", "Walk"]
 
 
-def GFile(name: Any, mode: str = "r") -> Any:
-    """An open file; text is UTF-8. NotFoundError when it does not exist."""
-    try:
-        return open(name, mode, encoding=None if "b" in mode else "utf-8")
-    except FileNotFoundError:
-        raise errors.NotFoundError(f"gfile: {os.fspath(name)!r} does not exist; check the path") from None
+class GFile:
+    """A file by name, opened when it is first read or written: text in UTF-8, or bytes with "b" in the mode.
+
+    NotFoundError when it does not exist, PermissionDeniedError when it is opened for the other direction.
+    """
+
+    def __init__(self, name: Any, mode: str = "r") -> None:
+        if mode.replace("b", "") not in ("r", "w", "a", "r+", "w+", "a+"):
+            raise errors.InvalidArgumentError(f"gfile: mode {mode!r} is unknown; use r, w or a, with + or b behind")
+        self._name, self._mode = os.fspath(name), mode
+        self._opened: IO[Any] | None = self._open() if "w" in mode else None      # emptied, also if nothing is written
+
+    @property
+    def name(self) -> str:
+        """The path."""
+        return self._name
+
+    @property
+    def mode(self) -> str:
+        """How it is open."""
+        return self._mode
+
+    @property
+    def _file(self) -> IO[Any]:
+        if self._opened is None:
+            self._opened = self._open()
+        return self._opened
+
+    def _open(self) -> IO[Any]:
+        try:
+            return open(self._name, self._mode, encoding=None if "b" in self._mode else "utf-8")
+        except FileNotFoundError:
+            raise errors.NotFoundError(f"gfile: {self._name!r} does not exist; check the path") from None
+
+    def _for(self, direction: str, modes: str) -> IO[Any]:
+        if not any(letter in self._mode for letter in modes):
+            raise errors.PermissionDeniedError(f"gfile: File isn't open for {direction}: {self._name!r} has mode "
+                                               f"{self._mode!r}; open it with {modes[0]!r}")
+        return self._file
+
+    def read(self, n: int = -1) -> Any:
+        """The next `n` characters or bytes, by default all that are left."""
+        return self._for("reading", "r+").read(n)
+
+    def readline(self) -> Any:
+        """The next line, with its end; empty behind the last one."""
+        return self._for("reading", "r+").readline()
+
+    def readlines(self) -> list[Any]:
+        """The lines that are left."""
+        return self._for("reading", "r+").readlines()
+
+    def write(self, file_content: Any) -> None:
+        """Append."""
+        file = self._for("writing", "wa+")
+        file.write(file_content.decode() if isinstance(file_content, bytes) and "b" not in self._mode else
+                   file_content.encode() if isinstance(file_content, str) and "b" in self._mode else file_content)
+
+    def seek(self, offset: int | None = None, whence: int = 0, position: int | None = None) -> None:
+        """Go to an offset from the beginning (0), here (1) or the end (2); `position` is the old name of the offset."""
+        if (offset is None) == (position is None):
+            raise TypeError("seek(): offset and position are one; pass one of them")
+        self._file.seek(position if offset is None else offset, whence)
+
+    def tell(self) -> int:
+        """Where the next read begins."""
+        return self._file.tell()
+
+    def size(self) -> int:
+        """Bytes of the file."""
+        self.flush()
+        return Stat(self._name).length
+
+    def flush(self) -> None:
+        """Have what was written in the file."""
+        if self._opened is not None:
+            self._opened.flush()
+
+    def close(self) -> None:
+        """Close it; closing twice is fine."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    def __enter__(self) -> GFile:
+        return self
+
+    def __exit__(self, *details: Any) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._for("reading", "r+"))
+
+    def __next__(self) -> Any:
+        line = self.readline()
+        if not line:
+            raise StopIteration
+        return line
 
 
 FastGFile = Open = GFile
 
 
-def Exists(path: Any) -> bool:
+class FileStatistics(NamedTuple):
+    """Bytes, when it was changed (nanoseconds since 1970), and whether it is a folder."""
+
+    length: int
+    mtime_nsec: int
+    is_directory: bool
+
+
+def Stat(filename: Any) -> FileStatistics:
+    """What is known of a file. NotFoundError when it does not exist."""
+    if not os.path.exists(filename):
+        raise errors.NotFoundError(f"gfile: {os.fspath(filename)!r} does not exist; check the path")
+    found = os.stat(filename)
+    return FileStatistics(found.st_size, found.st_mtime_ns, os.path.isdir(filename))
+
+
+def Exists(filename: Any) -> bool:
     """Is there a file or folder?"""
-    return os.path.exists(path)
+    return os.path.exists(filename)
 
 
-def IsDirectory(path: Any) -> bool:
+def IsDirectory(dirname: Any) -> bool:
     """Is it a folder?"""
-    return os.path.isdir(path)
+    return os.path.isdir(dirname)
 
 
-def ListDirectory(path: Any) -> list[str]:
+def ListDirectory(dirname: Any) -> list[str]:
     """Names in a folder, sorted."""
-    if not os.path.isdir(path):
-        raise errors.NotFoundError(f"gfile: {os.fspath(path)!r} is no folder; check the path")
-    return sorted(os.listdir(path))
+    if not os.path.isdir(dirname):
+        raise errors.NotFoundError(f"gfile: {os.fspath(dirname)!r} is no folder; check the path")
+    return sorted(os.listdir(dirname))
 
 
-def MakeDirs(path: Any) -> None:
+def MakeDirs(dirname: Any) -> None:
     """Make a folder and those above it; fine when it exists."""
-    os.makedirs(path, exist_ok=True)
+    os.makedirs(dirname, exist_ok=True)
 
 
-def MkDir(path: Any) -> None:
+def MkDir(dirname: Any) -> None:
     """Make one folder."""
-    os.mkdir(path)
+    os.mkdir(dirname)
 
 
-def Glob(pattern: str) -> list[str]:
-    """Paths that match, sorted."""
-    return sorted(glob.glob(pattern))
+def Glob(filename: Any) -> list[str]:
+    """Paths that match a pattern, or one of several, sorted."""
+    patterns = list(filename) if isinstance(filename, (list, tuple)) else [filename]
+    return sorted({path for pattern in patterns for path in glob.glob(os.fspath(pattern))})
 
 
-def Remove(path: Any) -> None:
+def Remove(filename: Any) -> None:
     """Delete a file."""
-    if not os.path.exists(path):
-        raise errors.NotFoundError(f"gfile: {os.fspath(path)!r} does not exist; check the path")
-    os.remove(path)
+    if not os.path.exists(filename):
+        raise errors.NotFoundError(f"gfile: {os.fspath(filename)!r} does not exist; check the path")
+    os.remove(filename)
 
 
-def DeleteRecursively(path: Any) -> None:
+def DeleteRecursively(dirname: Any) -> None:
     """Delete a folder with all it holds."""
-    if not os.path.exists(path):
-        raise errors.NotFoundError(f"gfile: {os.fspath(path)!r} does not exist; check the path")
-    shutil.rmtree(path)
+    if not os.path.exists(dirname):
+        raise errors.NotFoundError(f"gfile: {os.fspath(dirname)!r} does not exist; check the path")
+    shutil.rmtree(dirname)
 
 
-def Copy(source: Any, target: Any, overwrite: bool = False) -> None:
+def Copy(oldpath: Any, newpath: Any, overwrite: bool = False) -> None:
     """Copy a file; AlreadyExistsError unless `overwrite`."""
-    if os.path.exists(target) and not overwrite:
-        raise errors.AlreadyExistsError(f"gfile: {os.fspath(target)!r} exists; pass overwrite=True to replace it")
-    shutil.copyfile(source, target)
+    if os.path.exists(newpath) and not overwrite:
+        raise errors.AlreadyExistsError(f"gfile: {os.fspath(newpath)!r} exists; pass overwrite=True to replace it")
+    shutil.copyfile(oldpath, newpath)
 
 
-def Rename(source: Any, target: Any, overwrite: bool = False) -> None:
+def Rename(oldname: Any, newname: Any, overwrite: bool = False) -> None:
     """Rename a file; AlreadyExistsError unless `overwrite`."""
-    if os.path.exists(target) and not overwrite:
-        raise errors.AlreadyExistsError(f"gfile: {os.fspath(target)!r} exists; pass overwrite=True to replace it")
-    os.replace(source, target)
+    if os.path.exists(newname) and not overwrite:
+        raise errors.AlreadyExistsError(f"gfile: {os.fspath(newname)!r} exists; pass overwrite=True to replace it")
+    os.replace(oldname, newname)
 
 
-def Walk(top: Any) -> Iterator[tuple[str, list[str], list[str]]]:
-    """(folder, folders in it, files in it) from `top` down."""
-    return os.walk(top)
+def Walk(top: Any, in_order: bool = True) -> Iterator[tuple[str, list[str], list[str]]]:
+    """(folder, folders in it, files in it) from `top` down, or from the innermost up where not `in_order`."""
+    return os.walk(top, topdown=in_order)

@@ -1,6 +1,21 @@
 """`tensorflow.python`: the inner modules that programs of the time imported from."""
 from __future__ import annotations
 
-from workbench.tf1.python import client, framework, ops, platform, training, util
+import workbench.tf1 as _tf
+from workbench.tf1.missing import Namespace as _Namespace
+from workbench.tf1.python import client, framework, inner, ops, platform, training, util
 
-__all__ = ["client", "framework", "ops", "platform", "training", "util"]
+__all__ = ["client", "estimator", "feature_column", "framework", "layers", "lib", "ops", "platform", "saved_model", "summary",
+           "training", "user_ops", "util"]
+
+layers = inner.parts(_tf.layers, "base convolutional core layers normalization pooling utils")
+lib = _Namespace(io=_Namespace(file_io=framework.file_io, python_io=_tf.python_io, tf_record=_tf.python_io))
+saved_model = _tf.saved_model
+summary = _Namespace(**vars(_tf.summary), summary=_tf.summary,
+                     writer=inner.parts(_tf.summary, "event_file_writer writer writer_cache"))
+estimator = _Namespace(**{
+    **vars(_tf.estimator), **vars(inner.parts(_tf.estimator, "estimator estimator_lib model_fn run_config training")),
+    "canned": inner.parts(_tf.estimator, "dnn linear"),
+    "inputs": inner.parts(_tf.estimator.inputs, "inputs numpy_io pandas_io")})
+feature_column = inner.parts(_tf.feature_column, "feature_column feature_column_lib")
+user_ops = _Namespace()

@@ -8,8 +8,9 @@ from workbench.core.graph.shape import as_shape as _as_shape
 from workbench.nn import functions as function
 from workbench.tf1.missing import Namespace
 
-__all__ = ["constant_op", "dtypes", "errors", "errors_impl", "function", "graph_util", "ops", "random_seed", "sparse_tensor",
-           "tensor_shape", "tensor_util", "test_util"]
+__all__ = ["common_shapes", "constant_op", "device", "dtypes", "errors", "errors_impl", "file_io", "function", "graph_io",
+           "graph_util", "graph_util_impl", "importer", "meta_graph", "ops", "random_seed", "sparse_tensor", "tensor_shape",
+           "tensor_util", "test_ops", "test_util"]
 
 
 def _of(names: str, **more: object) -> Namespace:
@@ -21,10 +22,29 @@ def constant_value(tensor: object) -> object:
     return _constant_value(tf.convert_to_tensor(tensor))
 
 
+def _read(filename: object, binary_mode: bool) -> object:
+    with tf.gfile.GFile(filename, "rb" if binary_mode else "r") as file:
+        return file.read()
+
+
+def _write(filename: object, file_content: object) -> None:
+    with tf.gfile.GFile(filename, "w") as file:
+        file.write(file_content)
+
+
 constant_op = _of("constant")
 dtypes = Namespace(**{name: getattr(_dtype, name) for name in _dtype.__all__}, bool=tf.bool)
 errors = errors_impl = tf.errors
-graph_util = tf.graph_util
+graph_util = graph_util_impl = tf.graph_util
+graph_io = Namespace(write_graph=tf.train.write_graph)
+importer = _of("import_graph_def")
+meta_graph = Namespace(export_scoped_meta_graph=tf.train.export_meta_graph, import_scoped_meta_graph=tf.train.import_meta_graph)
+file_io = Namespace(
+    FileIO=tf.gfile.GFile, file_exists=tf.gfile.Exists, delete_file=tf.gfile.Remove, get_matching_files=tf.gfile.Glob,
+    create_dir=tf.gfile.MkDir, recursive_create_dir=tf.gfile.MakeDirs, copy=tf.gfile.Copy, rename=tf.gfile.Rename,
+    delete_recursively=tf.gfile.DeleteRecursively, is_directory=tf.gfile.IsDirectory, list_directory=tf.gfile.ListDirectory,
+    walk=tf.gfile.Walk, stat=tf.gfile.Stat, read_file_to_string=lambda filename, binary_mode=False: _read(
+        filename, binary_mode), write_string_to_file=lambda filename, file_content: _write(filename, file_content))
 ops = _of("Graph GraphKeys IndexedSlices NoGradient NotDifferentiable Operation RegisterGradient Tensor add_to_collection "
           "add_to_collections colocate_with container control_dependencies convert_to_tensor device get_collection "
           "get_collection_ref get_default_graph get_default_session name_scope op_scope register_tensor_conversion_function "
@@ -35,5 +55,10 @@ tensor_shape = _of("Dimension TensorShape", scalar=lambda: tf.TensorShape([]), v
                    matrix=lambda rows, columns: tf.TensorShape([rows, columns]),
                    unknown_shape=lambda ndims=None: tf.TensorShape(None if ndims is None else [None] * ndims),
                    as_shape=_as_shape)
-tensor_util = _of("", constant_value=constant_value)
-test_util = Namespace(TensorFlowTestCase=tf.test.TestCase)
+tensor_util = _of("make_ndarray make_tensor_proto", constant_value=constant_value, MakeNdarray=tf.make_ndarray,
+                  is_tensor=tf.contrib.framework.is_tensor)
+test_util = Namespace(TensorFlowTestCase=tf.test.TestCase, gpu_device_name=tf.test.gpu_device_name,
+                      IsMklEnabled=lambda: False, assert_equal_graph_def=tf.test.assert_equal_graph_def)
+common_shapes = Namespace(broadcast_shape=tf.broadcast_static_shape)
+device = _of("DeviceSpec")
+test_ops = Namespace()

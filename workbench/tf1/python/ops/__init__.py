@@ -1,16 +1,42 @@
 """`tensorflow.python.ops`: each module offers the names of `tf`, and those of `tf.nn` where it is about networks."""
 from __future__ import annotations
 
+from typing import Any
+
 import workbench.tf1 as tf
 from workbench.tf1.missing import Namespace
+from workbench.tf1.python import inner as _inner
 from workbench.train import staging as _staging
+from workbench.train import testing as _testing
 
 _ALL = {name: value for name, value in vars(tf).items() if not name.startswith("_")}
 _NETWORKS = {**_ALL, **vars(tf.nn)}
 
-array_ops = check_ops = clip_ops = control_flow_ops = functional_ops = gradients = gradients_impl = init_ops = io_ops = \
-    linalg_ops = logging_ops = math_ops = parsing_ops = random_ops = script_ops = sparse_ops = state_ops = string_ops = \
-    template = tensor_array_ops = variable_scope = variables = Namespace(**_ALL)
-candidate_sampling_ops = ctc_ops = embedding_ops = nn = nn_impl = nn_ops = rnn = Namespace(**_NETWORKS)
-data_flow_ops = Namespace(**_ALL, StagingArea=_staging.StagingArea)
-image_ops, metrics, rnn_cell, seq2seq = tf.image, tf.metrics, tf.nn.rnn_cell, tf.contrib.legacy_seq2seq
+_GENERAL = """array_grad array_ops bitwise_ops check_ops clip_ops confusion_matrix control_flow_grad control_flow_ops
+    control_flow_util data_flow_grad functional_ops gen_array_ops gen_bitwise_ops gen_control_flow_ops gen_data_flow_ops
+    gen_functional_ops gen_io_ops gen_linalg_ops gen_logging_ops gen_math_ops gen_parsing_ops gen_random_ops
+    gen_resource_variable_ops gen_script_ops gen_sparse_ops gen_state_ops gen_string_ops gradients gradients_impl
+    histogram_ops init_ops io_ops linalg_grad linalg_ops logging_ops lookup_ops math_grad math_ops numerics parsing_ops
+    partitioned_variables random_grad random_ops resource_variable_ops script_ops sdca_ops session_ops sets sets_impl
+    sparse_grad sparse_ops special_math_ops standard_ops state_grad state_ops string_ops template tensor_array_grad
+    tensor_array_ops variable_scope variables weights_broadcast_ops"""
+_OF_NETWORKS = """candidate_sampling_ops ctc_ops embedding_ops gen_candidate_sampling_ops gen_ctc_ops gen_nn_ops nn nn_grad
+    nn_impl nn_ops rnn"""
+
+globals().update(dict.fromkeys(_GENERAL.split(), Namespace(**_ALL)))
+globals().update(dict.fromkeys(_OF_NETWORKS.split(), Namespace(**_NETWORKS)))
+data_flow_ops = gen_data_flow_ops = Namespace(**_ALL, StagingArea=_staging.StagingArea)
+image_ops = image_ops_impl = gen_image_ops = tf.image
+metrics = metrics_impl = tf.metrics
+spectral_ops, spectral_grad, seq2seq = tf.spectral, tf.spectral, tf.contrib.legacy_seq2seq
+rnn_cell = rnn_cell_impl = tf.nn.rnn_cell
+gradient_checker = Namespace(compute_gradient=_testing.compute_gradient,
+                             compute_gradient_error=_testing.compute_gradient_error)
+summary_ops = tf.summary
+losses = Namespace(losses=tf.losses, losses_impl=tf.losses, util=tf.losses)
+distributions = _inner.parts(tf.distributions, """bernoulli beta categorical dirichlet dirichlet_multinomial distribution
+    distributions exponential gamma kullback_leibler laplace multinomial normal student_t uniform util""")
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(_inner.unknown(f"tf.python.ops.{name}", globals()))

@@ -1,11 +1,13 @@
 """tf.contrib: what programs used of it, on our layers, cells, losses and estimators."""
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import workbench as wb
 from workbench import nn, train
 from workbench.core.graph.build import ops
+from workbench.formats import messages
 from workbench.io import mnist_tutorial, tables, vocabulary
 from workbench.nn import (
     arg_scope,
@@ -26,7 +28,7 @@ from workbench.nn import (
 from workbench.tf1 import families
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import overlay, predictions_first, spelled
-from workbench.train import contrib_optimizers, contrib_training, learn, optimize, staging
+from workbench.train import contrib_optimizers, contrib_training, files, learn, optimize, staging
 
 __all__ = ["contrib"]
 
@@ -95,7 +97,23 @@ _slim = Namespace(
         clip_gradient_norms=contrib_training.clip_gradient_norms, create_train_op=contrib_training.slim_create_train_op,
         multiply_gradients=contrib_training.multiply_gradients, train=contrib_training.slim_train))
 
+def _visualize_embeddings(summary_writer: Any, config: Any) -> None:
+    """Write what TensorBoard's projector shall show beside the events of a FileWriter."""
+    with files.GFile(os.path.join(str(summary_writer.get_logdir()), "projector_config.pbtxt"), "w") as file:
+        file.write(messages.text_of(config))
+
+
+class _Projector(Namespace):
+    """tf.contrib.tensorboard.plugins.projector; its messages load their library when they are asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("EmbeddingInfo", "ProjectorConfig", "SpriteMetadata"):
+            return messages.message(name)
+        return super().__getattr__(name)
+
+
 contrib = Namespace(
+    tensorboard=Namespace(plugins=Namespace(projector=_Projector(visualize_embeddings=_visualize_embeddings))),
     distributions=Namespace(**vars(families.distributions)),
     framework=_framework, layers=_layers, losses=_losses, slim=_slim,
     learn=overlay(
@@ -103,9 +121,7 @@ contrib = Namespace(
         datasets=Namespace(base=tables, load_dataset=tables.load_dataset, load_iris=tables.load_iris, mnist=mnist_tutorial),
         preprocessing=Namespace(ByteProcessor=vocabulary.ByteProcessor, CategoricalVocabulary=vocabulary.CategoricalVocabulary,
                                 VocabularyProcessor=vocabulary.VocabularyProcessor, tokenizer=vocabulary.tokenizer),
-        metric_spec=Namespace(MetricSpec=learn.MetricSpec),
-        python=Namespace(learn=Namespace(estimators=Namespace(model_fn=Namespace(
-            ModeKeys=learn.ModeKeys, ModelFnOps=learn.ModelFnOps))))),
+        metric_spec=Namespace(MetricSpec=learn.MetricSpec)),
     legacy_seq2seq=seq2seq,
     metrics=Namespace(
         confusion_matrix=metrics.confusion_matrix, streaming_mean=metrics.mean,
@@ -117,3 +133,32 @@ contrib = Namespace(
     training=Namespace(**{name: value for name, value in _names(contrib_training).items() if not name.startswith("slim")}),
     rnn=Namespace(**{name: getattr(rnn_cell, name) for name in rnn_cell.__all__}, static_rnn=nn.static_rnn,
                   static_bidirectional_rnn=nn.static_bidirectional_rnn))
+
+_learn = contrib.learn
+vars(_learn)["python"] = Namespace(learn=Namespace(**vars(_learn), estimators=Namespace(
+    **dict.fromkeys(["dnn", "estimator", "linear", "run_config"], _learn),
+    model_fn=Namespace(ModeKeys=learn.ModeKeys, ModelFnOps=learn.ModelFnOps))))
+
+_INNER = {
+    "crf": "ops: crf", "distributions": """ops: bernoulli beta categorical dirichlet distribution exponential gamma laplace
+        multinomial mvn_diag normal student_t uniform""",
+    "framework": """ops: arg_scope checkpoint_ops ops variables;
+        framework: checkpoint_utils experimental graph_util tensor_util""",
+    "layers": """layers: embedding_ops encoders feature_column feature_column_ops initializers layers normalization optimizers
+        regularizers summaries target_column utils""",
+    "legacy_seq2seq": "ops: seq2seq", "losses": "losses: loss_ops",
+    "metrics": "ops: confusion_matrix_ops metric_ops set_ops", "opt": "training: external_optimizer lazy_adam_optimizer",
+    "rnn": "ops: core_rnn core_rnn_cell core_rnn_cell_impl fused_rnn_cell gru_ops lstm_ops rnn rnn_cell",
+    "seq2seq": """ops: attention_wrapper basic_decoder beam_search_decoder beam_search_ops decoder dynamic_attention_wrapper
+        helper loss""",
+    "slim": "slim: evaluation learning model_analyzer queues summaries",
+    "training": """training: bucket_ops device_setter evaluation hparam resample sampling_ops sequence_queueing_state_saver
+        training tuner"""}
+"""Part of contrib -> the folders and files of TensorFlow that its names were spread over."""
+
+for _part, _folders in _INNER.items():
+    _offers = getattr(contrib, _part)
+    if isinstance(_offers, Namespace):
+        vars(_offers)["python"] = Namespace(**{
+            folder.strip(): Namespace(**{**vars(_offers), **dict.fromkeys(files.split(), _offers)})
+            for folder, _, files in (line.partition(":") for line in _folders.split(";"))})
