@@ -24,6 +24,8 @@ LAYERS = (
     ("array arithmetic", "core.graph.arrays"),
     ("record files", "core.state.tfrecord"),
     ("changes", "core.state.changes"),
+    ("passes over data", "core.state.passing"),
+    ("elements of data", "core.state.elements core.state.mapped"),
     ("state", "core.state.variables core.state.queues core.state.accumulators core.state.tokens core.state.clocks "
               "core.state.pushes core.state.readers core.state.datasets"),
     ("storage", "core.state.storage"),

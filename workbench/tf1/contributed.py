@@ -28,7 +28,7 @@ from workbench.nn import (
 from workbench.tf1 import families
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import overlay, predictions_first, spelled
-from workbench.train import contrib_optimizers, contrib_training, files, learn, optimize, staging
+from workbench.train import contrib_data, contrib_optimizers, contrib_training, data, files, learn, optimize, staging
 
 __all__ = ["contrib"]
 
@@ -129,7 +129,7 @@ contrib = Namespace(
            for name in metrics.__all__ if name not in ("confusion_matrix", "mean")}),
     seq2seq=Namespace(**_names(decoders, attention), sequence_loss=seq2seq.batch_sequence_loss),
     staging=Namespace(StagingArea=staging.StagingArea),
-    crf=Namespace(**_names(crf)), opt=Namespace(**_names(contrib_optimizers)),
+    crf=Namespace(**_names(crf)), data=Namespace(**_names(data, contrib_data)), opt=Namespace(**_names(contrib_optimizers)),
     training=Namespace(**{name: value for name, value in _names(contrib_training).items() if not name.startswith("slim")}),
     rnn=Namespace(**{name: getattr(rnn_cell, name) for name in rnn_cell.__all__}, static_rnn=nn.static_rnn,
                   static_bidirectional_rnn=nn.static_bidirectional_rnn))

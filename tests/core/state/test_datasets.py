@@ -8,7 +8,8 @@ from workbench import errors
 from workbench.core.state.datasets import DatasetIterator
 
 TEN = (np.arange(10),)
-SLICES = ("slices", 0, 1)
+SOURCE = ("source", 0)
+SLICES = ("slices", (SOURCE,))
 
 
 def drain(program, sources=TEN, most=100):
@@ -26,7 +27,7 @@ def drain(program, sources=TEN, most=100):
 
 @pytest.mark.parametrize(("program", "expected"), [
     (SLICES, list(range(10))),
-    (("tensors", 0, 1), [list(range(10))]),
+    (("tensors", (SOURCE,)), [list(range(10))]),
     (("range", 2, 9, 3), [2, 5, 8]),
     (("take", SLICES, 3), [0, 1, 2]),
     (("take", ("take", SLICES, 3), -1), [0, 1, 2]),
@@ -66,19 +67,20 @@ def test_repetitions_are_shuffled_anew_if_wanted(again: bool):
 def test_strings_and_files(tmp_path):
     (tmp_path / "a").write_bytes(b"one\r\ntwo\n")
     names = (np.array([str(tmp_path / "a").encode()], object),)
-    assert drain(("lines", 0), names) == [b"one", b"two"]
-    assert drain(("fixed", 0, 3, 1, 2), names) == [b"ne\r", b"\ntw"]
+    assert drain(("lines", SOURCE), names) == [b"one", b"two"]
+    assert drain(("fixed", SOURCE, 3, 1, 2), names) == [b"ne\r", b"\ntw"]
     assert drain(("batch", SLICES, 2, False), (np.array([b"x", b"y"], object),)) == [[b"x", b"y"]]
 
 
 @pytest.mark.parametrize(("program", "sources", "text"), [
-    (("slices", 0, 2), (np.zeros(2), np.zeros(3)), "from_tensor_slices: the tensors have 2, 3 rows; give each the same number"),
+    (("slices", (SOURCE, ("source", 1))), (np.zeros(2), np.zeros(3)),
+     "from_tensor_slices: the tensors have 2, 3 rows; give each the same number"),
     (("shuffle", SLICES, 0, 0, 0, True), TEN, "shuffle: buffer_size is 0; use 1 or more"),
     (("batch", SLICES, 0, False), TEN, "batch: batch_size is 0; use 1 or more"),
-    (("batch", ("concatenate", (SLICES, ("slices", 1, 1))), 20, False), (*TEN, np.zeros((1, 2))),
+    (("batch", ("concatenate", (SLICES, ("slices", (("source", 1),)))), 20, False), (*TEN, np.zeros((1, 2))),
      "batch: elements have shapes [] and [2]; all of a batch must have one"),
-    (("lines", 0), (np.array([b"/no/such"], object),), "dataset: '/no/such' cannot be read (No such file or directory); check "
-                                                      "the path")])
+    (("lines", SOURCE), (np.array([b"/no/such"], object),),
+     "dataset: '/no/such' cannot be read (No such file or directory); check the path")])
 def test_what_cannot_be(program, sources, text: str):
     with pytest.raises(errors.Error) as caught:
         drain(program, sources)

@@ -13,7 +13,7 @@ from workbench.core.state.snapshots import Snapshot, positions, set_positions
 from workbench.core.state.variables import Container
 
 ROWS = [np.arange(10)]
-SHUFFLED = ("repeat", ("shuffle", ("slices", 0, 1), 4, 0, 0, True), -1)      # another order in every session
+SHUFFLED = ("repeat", ("shuffle", ("slices", (("source", 0),)), 4, 0, 0, True), -1)      # another order in every session
 
 
 def rest(iterator: DatasetIterator, count: int) -> list[int]:
@@ -51,7 +51,7 @@ def test_only_the_first_start_goes_on(caplog: Any):
     container = Container("a")
     iterator_of(container).resume({"taken": 4, "generators": []})
     for expected in (4, 0):
-        iterator_of(container).initialize(("slices", 0, 1), ROWS)
+        iterator_of(container).initialize(("slices", (("source", 0),)), ROWS)
         assert rest(iterator_of(container), 1) == [expected]
 
 

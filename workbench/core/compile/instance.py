@@ -1,6 +1,7 @@
 """A plan bound to one task's state and to memory of its own: what runs a step, one step at a time."""
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
 from collections.abc import Callable
@@ -11,10 +12,13 @@ import numpy as np
 from workbench import errors
 from workbench.core.compile.codegen import Function
 from workbench.core.compile.marks import Marks
-from workbench.core.compile.plan import Plan
+from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.compile.values import Value, aligned
 from workbench.core.device.interface import Device, Memory
-from workbench.core.graph.graph import Operation, Tensor
+from workbench.core.graph.graph import Operation, Tensor, explain, explained_operation
+from workbench.core.graph.subgraph import Subgraph
+from workbench.core.passes.pipeline import DEVICE_PASSES, run_passes
+from workbench.core.passes.prune import prune
 from workbench.core.state.variables import Container, Context
 from workbench.core.trace import Journal
 
@@ -71,7 +75,18 @@ class Instance:
 
     def context(self, op: Operation) -> Context:
         """A context for one run of `op`."""
-        return Context(self.container, self.device.name, 0, op.name, self.cancelled, send=self._send)
+        return Context(self.container, self.device.name, 0, op.name, self.cancelled, send=self._send, function=self.function)
+
+    def function(self, body: Subgraph) -> Run:
+        """`body` as a function of arrays, compiled now. UnimplementedError where something in it may wait."""
+        feeds = {argument: argument.shape for argument in body.arguments}
+        program = run_passes(prune(body, body.results, (), feeds))
+        plan = compile_plan(run_passes(program, stages=DEVICE_PASSES), f"{self.plan.name}/{body.name}", self.device.type)
+        if not plan.single:
+            raise errors.UnimplementedError(f"{body.name}: {plan.segments[-1].op.name!r} may wait, which a function of a "
+                                            "dataset cannot; do it with what get_next() returns")
+        called = Instance(plan, self.container, self.device.name)
+        return functools.partial(_call, called)
 
     # the home of values and kernels
     def memory(self, key: int, nbytes: int) -> Any:
@@ -115,6 +130,19 @@ class Instance:
     def _check(self) -> None:
         if self.cancelled.is_set():
             raise errors.CancelledError("while_loop: the step was cancelled; run it again")
+
+
+def _call(called: Instance, *arrays: Any) -> tuple[Any, ...]:
+    """The results of an instance that is one straight line; a failure names the operation inside."""
+    called.begin(0)
+    try:
+        with np.errstate(all="ignore"):
+            return called.run(*arrays)
+    except errors.Error as error:
+        inside = called.plan.locate(error.__traceback__)
+        if inside is None or explained_operation(error.message):
+            raise
+        raise type(error)(error.message + explain(inside, "")) from error
 
 
 def _handle_kernel(op: Operation, device: str) -> Callable[..., Any]:

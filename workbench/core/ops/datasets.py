@@ -1,16 +1,49 @@
-"""Iterators over datasets as operations: the handle, its start, its next element."""
+"""Iterators over datasets as operations: the handle, its start, its next element; the functions that they call."""
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from workbench import errors
-from workbench.core.graph.build import returns_list
-from workbench.core.graph.dtype import as_dtype
-from workbench.core.graph.opdef import op
+from workbench.core.graph.build import convert, returns_list
+from workbench.core.graph.dtype import as_dtype, resource
+from workbench.core.graph.graph import Tensor, get_default_graph
+from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape, as_shape
+from workbench.core.graph.subgraph import Subgraph
 from workbench.core.state.datasets import DatasetIterator
 
 STATE: dict[str, Any] = {"context": True, "stateful": True, "differentiable": False}
+
+
+class _Function(Subgraph):
+    """A body that runs far from where it was written: state it knows by name, as no handle travels with an element."""
+
+    def capture(self, tensor: Tensor) -> Tensor:
+        if tensor.graph is self or tensor.dtype is not resource or tensor.op.inputs:
+            return super().capture(tensor)
+        name = tensor.op.name
+        if not self.has(name):
+            self._check_outside(tensor)
+            with self.control_dependencies(None), self.device(None):
+                self.create(tensor.op.type, (), tensor.op.attrs, name + "/")
+        return self.get_operation_by_name(name).outputs[tensor.index]
+
+
+@composed
+def dataset_function(build: Callable[..., Sequence[Any]], dtypes: Sequence[Any], shapes: Sequence[Any],
+                     name: str) -> Subgraph:
+    """The body that `build(*arguments)` makes: it returns the results. What it reads from outside is in `captures`."""
+    graph = get_default_graph()
+    body = _Function(graph, graph.unique_name(graph.scope + name))
+    with body.as_default(), body.name_scope(body.name + "/"):
+        arguments = [body.argument(as_dtype(dtype), as_shape(shape)) for dtype, shape in zip(dtypes, shapes)]
+        results = [body.capture(convert(result)) for result in build(*arguments)]
+    body.results = results
+    body.arguments = arguments + [inner for _, inner in body.captures]
+    return body
 
 
 @op("-> []", types="-> resource", **STATE)
@@ -20,26 +53,66 @@ def dataset_iterator(context, *, shared_name="", container=""):
     return context.container.get(name, DatasetIterator, lambda: DatasetIterator(name), container)
 
 
+def _begin(context, handle, program, sources, functions, only_new):
+    known = handle.compiled      # of the last start; who begins an epoch anew compiles nothing
+    handle.compiled = {body: known.get(body) or context.function(body) for body in functions}
+    handle.initialize(program, sources, list(handle.compiled.values()), only_new)
+
+
 @op("handle[] *sources? ->", types="resource any ->", keeps=True, **STATE)
-def iterator_initialize(context, handle, *sources, program):
+def iterator_initialize(context, handle, *sources, program, functions=()):
     """Begin at the start of the described data; the sources are read now and kept."""
-    handle.initialize(program, sources)
+    _begin(context, handle, program, sources, functions, False)
 
 
-@op("handle[] *sources? ->", types="resource any ->", shape=returns_list(
-    lambda inputs, attrs: [as_shape(s) for s in attrs["shapes"]]),
-    dtypes=lambda dtypes, attrs: [as_dtype(t) for t in attrs["dtypes"]], keeps=False, **STATE)
-def iterator_next(context, handle, *sources, dtypes, shapes, program=()):
+def _started(context, handle, sources, program, functions):
+    """With a `program`, begin it over the sources if the iterator has not begun."""
+    if program and not handle.initialized:      # only now are copies of the sources needed, not in every step
+        _begin(context, handle, program, [source.copy() for source in sources], functions, True)
+
+
+def _taken(iterator, dtypes, shapes):
+    found = iterator.take()
+    if len(found) != len(dtypes):
+        raise errors.InvalidArgumentError(f"iterator {iterator.name!r}: an element has {len(found)} components but "
+                                          f"{len(dtypes)} were announced; make them agree")
+    for part, dtype, shape in zip(found, dtypes, shapes):
+        if part.dtype != as_dtype(dtype).numpy or not as_shape(shape).compatible(Shape(part.shape)):
+            raise errors.InvalidArgumentError(f"iterator {iterator.name!r}: an element is {part.dtype}{list(part.shape)} but "
+                                              f"{as_dtype(dtype).name}{as_shape(shape)} was announced; make them agree")
+    return found if len(found) > 1 else found[0]
+
+
+ANNOUNCED: dict[str, Any] = {
+    "shape": returns_list(lambda inputs, attrs: [as_shape(s) for s in attrs["shapes"]]),
+    "dtypes": lambda dtypes, attrs: [as_dtype(t) for t in attrs["dtypes"]], "keeps": False, **STATE}
+
+
+@op("handle[] *sources? ->", types="resource any ->", **ANNOUNCED)
+def iterator_next(context, handle, *sources, dtypes, shapes, program=(), functions=()):
     """The components of the next element; with a `program`, the first call begins it over the sources.
 
     OutOfRangeError at the end, FailedPreconditionError when it was not initialised, InvalidArgumentError for data that
     are not of the dtypes and shapes that the iterator was made for.
     """
-    if program and not handle.initialized:      # only now are copies of the sources needed, not in every step
-        handle.initialize(program, [source.copy() for source in sources], only_new=True)
-    found = handle.take()
-    for part, dtype, shape in zip(found, dtypes, shapes):
-        if part.dtype != as_dtype(dtype).numpy or not as_shape(shape).compatible(Shape(part.shape)):
-            raise errors.InvalidArgumentError(f"iterator {handle.name!r}: an element is {part.dtype}{list(part.shape)} but "
-                                              f"{as_dtype(dtype).name}{as_shape(shape)} was announced; make them agree")
-    return found if len(found) > 1 else found[0]
+    _started(context, handle, sources, program, functions)
+    return _taken(handle, dtypes, shapes)
+
+
+@op("handle[] *sources? -> []", types="resource any -> string", keeps=False, **STATE)
+def iterator_string_handle(context, handle, *sources, program=(), functions=()):
+    """The name by which iterator_next_of finds the iterator in its task; begins it as iterator_next does."""
+    _started(context, handle, sources, program, functions)
+    return np.array(handle.name.encode(), object)
+
+
+@op("handle[] ->", types="string ->", **ANNOUNCED)
+def iterator_next_of(context, handle, *, dtypes, shapes):
+    """The components of the next element of the iterator that the string names; errors as of iterator_next, and
+    NotFoundError where there is none of that name."""
+    name = handle.item().decode()
+    found = context.container.of(DatasetIterator).get(name)
+    if found is None:
+        raise errors.NotFoundError(f"iterator_next_of: there is no iterator {name!r} in this task; feed what string_handle() "
+                                   "gave in this session")
+    return _taken(found, dtypes, shapes)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.state.datasets import DatasetIterator, generator_state, set_generator_state
+from workbench.core.state.datasets import DatasetIterator
 from workbench.core.state.increments import Increments
+from workbench.core.state.passing import generator_state, set_generator_state
 from workbench.core.state.variables import Container, Pinned
 
 __all__ = ["Snapshot", "positions", "set_positions"]
