@@ -43,7 +43,8 @@ class _Passes:
             parts = leaves(self._types, element)
         except (TypeError, KeyError):
             parts = []
-        if len(parts) != len(self._dtypes) or isinstance(self._types, tuple) and len(element) != len(self._types):
+        if len(parts) != len(self._dtypes) or (
+                isinstance(self._types, tuple) and len(element) != len(self._types)):
             raise TypeError(f"`generator` yielded an element that did not match the expected structure. The expected "
                             f"structure was {self._types}, but the yielded element was {element}.")
         return [self._array(*row) for row in zip(parts, self._dtypes, self._shapes)]
