@@ -52,7 +52,7 @@ def unbatch() -> Transformation:
     """The rows of each element: what batch puts together. InvalidArgumentError in the step where parts differ in rows."""
     def split(dataset: Dataset) -> Dataset:
         parts = flatten(dataset._parts)
-        if any(part.sparse and not part.batched or not part.sparse and part.shape.rank == 0 for part in parts):
+        if any(not part.batched if part.sparse else part.shape.rank == 0 for part in parts):
             raise errors.ShapeError("unbatch: an element has a part without rows; batch it first")
         made = [part._replace(shape=part.shape[1:] if part.shape.rank else part.shape, batched=False) for part in parts]
         return Dataset(("unbatch", dataset._program), pack(dataset._parts, made))
