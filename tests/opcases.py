@@ -340,6 +340,9 @@ case("in_top_k", np.array([[1.0, 3, 2], [1, 1, 5]]), ints(2, 0), value=lambda p,
 case("in_top_k", np.array([[1.0, 3, 2], [1, np.nan, 5], [1, 2, 3], [1, 2, 3]]), ints(2, 0, 3, -1), label="nowhere",
      value=lambda p, t: np.array([True, False, False, False]), attrs={"k": 3}, order=0)
 
+case("row_block", A, value=lambda x: x[1:], attrs={"first": 1, "count": 1})
+case("row_block", T, value=lambda x: x[:1], attrs={"first": 0, "count": 1}, label="rank 3")
+
 # matrices
 for _ta in (False, True):
     for _tb in (False, True):
@@ -351,6 +354,8 @@ for _ta in (False, True):
         case("matmul", _a, _b, value=_mm, attrs=_turns, label=f"{_ta}{_tb}")
         case("fused_matmul", _a, _b, reals(4, seed=2), value=lambda a, b, c, f=_mm: np.maximum(f(a, b) + c, 0),
              attrs={**_turns, "activation": "relu"}, label=f"{_ta}{_tb}")
+        case("matmul_add", _a, _b, reals(2, 4, seed=2), value=lambda a, b, c, f=_mm: f(a, b) + c, attrs=_turns,
+             label=f"{_ta}{_tb}")
         case("matmul_update", reals(2, 4), _a, _b, np.array(0.3), value=lambda w, a, b, s, f=_mm: w - s * f(a, b),
              attrs=_turns, label=f"{_ta}{_tb}")
         case("batch_matmul", np.stack([_a, 2 * _a]), np.stack([_b, -_b]), attrs=_turns, label=f"{_ta}{_tb}",

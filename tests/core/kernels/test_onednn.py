@@ -120,6 +120,23 @@ def test_fused_matmul(shape: tuple[int, int, int], turn_b: bool, activation: str
     close(apply("fused_matmul", attributes, [plain(a), plain(b), plain(bias)], (rows, columns)), wanted)
 
 
+@pytest.mark.parametrize("shape", [(3, 5, 7), (128, 784, 64), (16, 2100, 1030), (20, 300, 520)])
+@pytest.mark.parametrize("turn_a", [False, True])
+@pytest.mark.parametrize("turn_b", [False, True])
+@pytest.mark.parametrize("readers", [1, 20])
+def test_matmul_add(shape: tuple[int, int, int], turn_a: bool, turn_b: bool, readers: int) -> None:
+    rows, depth, columns = shape
+    a = some(depth, rows) if turn_a else some(rows, depth)
+    b = some(columns, depth) if turn_b else some(depth, columns)
+    values = [plain(a), plain(b), plain(some(rows, columns))]
+    specs = [Spec(one, FLOAT32, None, readers) for one, _, _ in values]
+    attributes = {"transpose_a": turn_a, "transpose_b": turn_b}
+    choice = select("matmul_add")(attributes, specs, [Spec((rows, columns), FLOAT32)], [False])
+    out = empty((rows, columns), None)
+    run(choice, [moved(value, layout) for value, layout in zip(values, choice.inputs)], [out])
+    close(plain(out), (a.T if turn_a else a) @ (b.T if turn_b else b) + values[2][1])
+
+
 @pytest.mark.parametrize("turn_b", [False, True])
 @pytest.mark.parametrize("activation", [None, "none", "relu"])
 def test_a_weight_that_many_products_read_may_lie_in_the_librarys_layout(turn_b: bool, activation: str | None) -> None:

@@ -60,6 +60,7 @@ def products() -> Iterator[Case]:
             yield Case("matmul", turns, (a, b), (rows, columns), (0, 1), turned)
             yield Case("matmul_update", {**turns, "sign": -1.0}, ((rows, columns), a, b, ()), (rows, columns),
                        (0, 1, 2, 3), turned)
+            yield Case("matmul_add", turns, (a, b, (rows, columns)), (rows, columns), (0, 1, 2), turned)
             for activation in ("none", "relu"):
                 yield Case("fused_matmul", {**turns, "activation": activation}, (a, b, (columns,)), (rows, columns),
                            (0, 1, 2), f"{turned}-{activation}")

@@ -118,6 +118,8 @@ LONG = {      # sums of so many small floats would stand still, or overflow, in 
     "batch_matmul": (lambda x: ops.batch_matmul(x[None, None], x[None, :, None]), lambda x: (x * x).sum()[None, None, None]),
     "fused_matmul": (lambda x: ops.fused_matmul(x[None], x[:, None], x[:1]),
                      lambda x: ((x * x).sum() + x[0])[None, None]),
+    "matmul_add": (lambda x: ops.matmul_add(x[None], x[:, None], ops.reshape(x[:1], [1, 1])),
+                   lambda x: ((x * x).sum() + x[0])[None, None]),
     "bias_add_grad": (lambda x: ops.bias_add_grad(x[:, None]), lambda x: x.sum()[None]),
     "unsorted_segment_sum": (lambda x: ops.unsorted_segment_sum(x, np.zeros(5000, np.int32), 1), lambda x: x.sum()[None]),
     "scatter_nd": (lambda x: ops.scatter_nd(np.zeros((5000, 1), np.int32), x, [1]), lambda x: x.sum()[None]),

@@ -113,8 +113,9 @@ def test_stateful_operations_stay_as_many(step):
     p = program(a + b, feeds=[], targets=[*more, v.read_value(), v.read_value()])
     before = kinds(p)
     after = kinds(step(p))
-    for kind in ("random_uniform", "assign_add", "read_variable"):
+    for kind in ("random_uniform", "assign_add"):
         assert after[kind] == before[kind] == 2
+    assert (before["read_variable"], after["read_variable"]) == (2, 1 if step is cse else 2), "nothing lies between the reads"
 
 
 @EVERY
@@ -229,6 +230,29 @@ def test_cse_keeps_different_work_apart(pair):
     a, b = pair(x)
     after = kinds(cse(program(a, b, feeds=[x])))
     assert after[a.op.type] == 2
+
+
+def test_cse_reads_a_variable_once_as_long_as_nothing_writes_it():
+    v = wb.Variable([1.0, 2.0], dtype="float32")
+    early = [v.read_value() * 2.0, v.read_value() * 3.0]
+    after = kinds(cse(program(*early)))
+    assert (after["read_variable"], after["variable"]) == (1, 1)
+    v.assign([5.0, 6.0])
+    again = v.read_value()
+    assert kinds(cse(program(*early, again)))["read_variable"] == 1, "the assignment is not part of this program"
+    with wb.control_dependencies([v.assign_add([1.0, 1.0])]):
+        late = v.read_value()
+    assert kinds(cse(program(*early, late)))["read_variable"] == 2
+    with Session() as session:
+        session.run(wb.global_variables_initializer())
+        assert [x.tolist() for x in session.run([*early, late])] == [[2.0, 4.0], [3.0, 6.0], [2.0, 3.0]]
+
+
+def test_a_read_that_was_built_behind_an_update_is_one_of_its_own():
+    v = wb.Variable([1.0, 2.0], dtype="float32")
+    before, update = v.read_value() * 2.0, v.assign_add([1.0, 1.0])
+    after = v.read_value() * 2.0
+    assert kinds(cse(program(before, update, after)))["read_variable"] >= 2
 
 
 def test_cse_keeps_devices_apart():

@@ -10,7 +10,7 @@ from workbench.core.kernels.onednn_cost import BYTES, OPERATIONS
 
 __all__ = ["Cost", "cost"]
 
-_PRODUCTS = frozenset({"matmul", "batch_matmul", "fused_matmul", "apply_matmul_descent", "matmul_update"})
+_PRODUCTS = frozenset({"matmul", "batch_matmul", "fused_matmul", "matmul_add", "apply_matmul_descent", "matmul_update"})
 _CONVOLUTIONS = {"conv2d": 1, "fused_conv2d": 1, "conv2d_backprop_input": 0, "conv2d_backprop_images": 0,
                  "convolve_volumes": 1, "convolve_volumes_back": 0}      # where the filter stands among the inputs
 

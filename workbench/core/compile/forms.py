@@ -58,11 +58,14 @@ class Instruction:
 
 
 class View(Instruction):
-    """The same memory under another shape."""
+    """The same memory under another shape, or some rows of it."""
 
     calls = False
 
     def text(self, names: Names, kernel: str) -> list[str]:
+        if self.op.type == "row_block":
+            first = self.op.attrs["first"]
+            return [f"{self.outputs[0].symbol} = {names.symbol(self.inputs[0])}[{first}:{first + self.op.attrs['count']}]"]
         return [f"{self.outputs[0].symbol} = {names.symbol(self.inputs[0])}.reshape({self.outputs[0].shape!r})"]
 
 

@@ -171,7 +171,7 @@ class _Scope:
         source, tensor = self.plain(self.known[op.inputs[0]]), op.outputs[0]
         if isinstance(source, Buffer | Alias) and tensor not in self.escaping:
             self.bind(op, [self.selector.add(Alias, tensor.name, tensor.dtype.numpy, tensor.shape.static,
-                                             roots=source.roots, source=source)])
+                                             roots=source.roots, source=source, first=op.attrs.get("first"))])
             return
         output = self.local(tensor, source.roots)
         self.bind(op, [output])

@@ -79,13 +79,18 @@ class Buffer(Value):
 
 @dataclass(eq=False)
 class Alias(Value):
-    """A buffer, or part of one, under another shape."""
+    """A buffer under another shape, or the rows of it from `first` on."""
 
     source: Value = field(kw_only=True)
+    first: int | None = None
     letter = "b"
 
     def bind(self, home: Home) -> Any:
-        return home.value(self.source).reshape(self.shape)
+        whole = home.value(self.source)
+        if self.first is None:
+            return whole.reshape(self.shape)
+        assert self.shape is not None
+        return whole[self.first:self.first + self.shape[0]]
 
 
 @dataclass(eq=False)

@@ -1,4 +1,4 @@
-"""oneDNN kernels for products of float32 matrices: plain, with bias and ReLU, and folded into a weight update.
+"""oneDNN kernels for products of float32 matrices: plain, with bias and ReLU, added to a matrix, folded into an update.
 
 Which form of a product is fastest depends on its shape, by measurement (16x9216 times 9216x4096 takes 6 to 66 ms),
 so a few fixed rules choose; they never measure at run time, and a graph gives the same bits in every process.
@@ -30,7 +30,7 @@ from workbench.core.kernels.onednn_format import (
 from workbench.core.kernels.onednn_guard import referred, serve
 from workbench.core.kernels.onednn_program import Builder, Place
 
-__all__ = ["fused_matmul", "matmul", "matmul_update"]
+__all__ = ["fused_matmul", "matmul", "matmul_add", "matmul_update"]
 
 SKINNY_ROWS = 96
 LARGE_WEIGHT = 2 << 20  # elements: above the second-level cache
@@ -95,7 +95,7 @@ def matmul(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Seque
 
 
 def _kept(product: Product, weight: Spec, builder: Builder, bias: Place | None = None,
-          after: tuple[tuple[Any, ...], ...] = ()) -> Format | None:
+          after: tuple[tuple[Any, ...], ...] = (), extra: Mapping[int, Place] | None = None) -> Format | None:
     """Add the product of few rows and a weight that many others read too, and say in which layout it wants the weight.
 
     The planner brings the weight into that layout once for all of them. None, and no step, where that does not pay.
@@ -110,7 +110,7 @@ def _kept(product: Product, weight: Spec, builder: Builder, bias: Place | None =
     layout = None if made is None else format_of(made, Argument.WEIGHTS, weight.shape, axes)
     if made is not None and layout is not None:
         builder.step(made, {Argument.SOURCE: Place(0), Argument.WEIGHTS: Place(1), Argument.OUTPUT: builder.output(),
-                            **({} if bias is None else {Argument.BIAS: bias})})
+                            **({} if bias is None else {Argument.BIAS: bias}), **(extra or {})})
     return layout
 
 
@@ -209,6 +209,23 @@ def fused_matmul(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs:
     if layout is not None:
         return builder.choice((None, layout, None), (None,))
     made = _direct(product, builder, Place(0), Place(1), builder.output(), Place(2), after)
+    return builder.choice((None, None, None), (None,)) if made else None
+
+
+@serve("matmul_add")
+def matmul_add(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
+               free: Sequence[bool]) -> Choice | None:
+    """`a @ b + c`, where c is as large as the product."""
+    a, b, c = inputs
+    if not _two_matrices(a, b, c, *outputs):
+        return None
+    product = Product(attributes, a, b)
+    builder = Builder(3, 1)
+    after, extra = (("add", product.out()),), {Argument.after(0): Place(2)}
+    layout = _kept(product, b, builder, None, after, extra)
+    if layout is not None:
+        return builder.choice((None, layout, None), (None,))
+    made = _direct(product, builder, Place(0), Place(1), builder.output(), after=after, extra=extra)
     return builder.choice((None, None, None), (None,)) if made else None
 
 

@@ -67,6 +67,30 @@ def _(node, dy):
     return ops.pad(dy, ops.stack([before, after], axis=1)), None, None
 
 
+def _row_block(inputs, attrs):
+    (x,), first, count = inputs, attrs["first"], attrs["count"]
+    rows = x.shape[0].value
+    if first < 0 or count < 0 or (rows is not None and first + count > rows):
+        raise errors.ShapeError(f"row_block: x has {rows} rows but rows {first} to {first + count} are asked for; "
+                                "ask for rows that it has")
+    return [Shape([count]) + x.shape[1:]]
+
+
+@op("x? -> ?", types="T -> T", shape=_row_block, view=True)
+def row_block(x, *, first, count):
+    """The `count` rows of x from number `first` on: the same memory, not a copy."""
+    return x[first:first + count]
+
+
+@row_block.gradient
+def _(node, dy):
+    [x], first, count = node.inputs, node.attrs["first"], node.attrs["count"]
+    after = ops.subtract(ops.getitem(ops.shape(x), 0), first + count)
+    rows = ops.stack([ops.constant(np.int32(first)), after])
+    others = np.zeros((x.shape.rank - 1, 2), np.int32)
+    return ops.pad(dy, ops.concat([ops.reshape(rows, [1, 2]), ops.constant(others)], 0))
+
+
 def _masks(attrs):
     names = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
     return tuple(attrs[n] for n in names)

@@ -104,6 +104,26 @@ def _(node, dy):
     return da, db, ops.bias_add_grad(dy)
 
 
+def _matmul_add_into(a, b, c, out, *, transpose_a, transpose_b):
+    multiplied(_turn(a, transpose_a), _turn(b, transpose_b), out)
+    np.add(out, c, out=out)
+
+
+@op(_product("{a} {b} c[m,n] -> {y}"), types="T:float -> T", into=_matmul_add_into)
+def matmul_add(a, b, c, *, transpose_a=False, transpose_b=False):
+    """a b + c in one pass, c as large as the product."""
+    return multiplied(_turn(a, transpose_a), _turn(b, transpose_b)) + c
+
+
+@matmul_add.gradient
+def _(node, dy):
+    a, b, _ = node.inputs
+    turned_a, turned_b = node.attrs["transpose_a"], node.attrs["transpose_b"]
+    da = ops.matmul(b, dy, turned_b, True) if turned_a else ops.matmul(dy, b, False, not turned_b)
+    db = ops.matmul(dy, a, True, turned_a) if turned_b else ops.matmul(a, dy, not turned_a, False)
+    return da, db, dy
+
+
 def _matmul_update_text(*, transpose_a, transpose_b, **others):
     a, b = ("k,m" if transpose_a else "m,k"), ("n,k" if transpose_b else "k,n")
     return f"w[m,n] a[{a}] b[{b}] scale[] -> [m,n]"

@@ -1,10 +1,12 @@
 """Compute equal things once: common subexpressions by value numbering."""
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
 
+from workbench.core.graph.dtype import resource
 from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.program import Program
 from workbench.core.passes.rewrite import Rewrite, rewrite
@@ -19,15 +21,23 @@ _SAMPLE = 32      # elements of an array that its hash looks at
 def cse(program: Program) -> Program:
     """Merge operations of one type, attributes, inputs, controls and device request (paper W§5.1).
 
-    Inputs of commutative operations are compared sorted; stateful and random operations are never merged.
+    Inputs of commutative operations are compared sorted; stateful and random operations are never merged, but for reads
+    of one variable between which nothing else is done with it.
     """
     seen: dict[Any, list[Tensor]] = {}
+    used: Counter[Tensor] = Counter()      # handle -> operations on it so far that may write
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
+        if op.type == "read_variable":
+            return shared(op, inputs, state, used[inputs[0]])
+        used.update(t for t in inputs if t.dtype is resource)
         if op.definition.stateful or op.type in _NEVER or not op.outputs:
             return None
+        return shared(op, inputs, state, 0)
+
+    def shared(op: Operation, inputs: list[Tensor], state: Rewrite, time: int) -> list[Tensor]:
         read = tuple(sorted(inputs, key=id)) if op.definition.commutative else tuple(inputs)
-        key = (op.type, read, _attributes(op.attrs), frozenset(state.controls(op)), op.device, op.colocation)
+        key = (op.type, time, read, _attributes(op.attrs), frozenset(state.controls(op)), op.device, op.colocation)
         if key not in seen:
             seen[key] = state.copy(op, inputs)
         return seen[key]

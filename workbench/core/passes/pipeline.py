@@ -11,6 +11,7 @@ from workbench.core.passes.cse import cse
 from workbench.core.passes.epilogue import epilogue
 from workbench.core.passes.fold import fold
 from workbench.core.passes.fuse import fuse
+from workbench.core.passes.hoist import hoist
 from workbench.core.passes.join import join
 from workbench.core.passes.precision import SENTENCE, precision
 from workbench.core.passes.stable import stable
@@ -30,6 +31,7 @@ PASSES: Passes = (
 
 
 DEVICE_PASSES: Passes = (
+    ("hoist", hoist, "What all steps of a recurrence multiply by a weight is one product, before or behind the steps."),
     ("join", join, "Sums of products over rows become one product over all rows."),
     ("epilogue", epilogue, "Bias, ReLU and weight updates are folded into the products they follow."),
     ("fuse", fuse, "Elementwise chains become one kernel that passes over memory once."),
