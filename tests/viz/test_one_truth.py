@@ -120,7 +120,6 @@ def test_the_terminal_says_the_same(seen):
 
 def test_dask_s_page_says_the_same(seen):
     page = WorkbenchScheduler()
-    page.rows, page.members, page.owners, page.count, page.verdict = [], {}, {}, 0, ""
     reporter = Reporter(SimpleNamespace(id="client"), 1, 1.0, seen.journal)
     reporter._addresses = {row.task: "tcp://a:1" for row in seen.hub._books.summary.rows}
     reporter._tell = lambda message: page.log_event("workbench", message)

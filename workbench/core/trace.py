@@ -22,6 +22,10 @@ _STRINGS = 200           # bytes that a span takes besides its texts
 _IDLE = 1.0              # seconds after a session's newest step from which it is said to be ready, not running
 
 
+Teller = Callable[[], tuple[str, str]]
+"""Says ("running" or "waiting", in what or for what); ("running", "") where it knows no more."""
+
+
 def run_of(executable: str) -> str:
     """The session that made an executable: "session_0" of "session_0_2"."""
     return executable.rpartition("_")[0]
@@ -206,6 +210,7 @@ class Journal:
         self.inside: dict[int, tuple[str, int, float]] = {}    # thread -> (session, number, start) of the step it is in
         self.ended = 0.0             # when the newest step ended
         self.locate: Callable[[int], str] = lambda thread: ""  # what operation a thread is in; sessions know
+        self.tellers: dict[Any, tuple[float, Teller]] = {}     # whoever may take long -> (since when, what it does)
         self.kernel: Callable[[str, str], list[tuple[str, str]]] = lambda executable, operation: []  # how it is computed
         self.lost_elsewhere: dict[str, int] = {}               # task -> spans it could not keep until they were sent
         self._clocks: dict[str, Clock] = {}
@@ -305,22 +310,27 @@ class Journal:
         A session runs while a step is inside it, and for a moment after it; a training loop says itself when it ends.
         """
         status, (session, step) = self.status, self.ran
-        if status.counted:
-            return status
-        if session == status.session:
+        if session == status.session and not status.counted:
             status = replace(status, step=max(step, status.step))
-        if status.state == "running":
-            inside = {thread: start for thread, (run, _, start) in tuple(self.inside.items()) if run == status.session}
-            if inside:
-                return replace(status, since=min(inside.values()), what=self._inside_of(inside) or status.what)
-            if time.perf_counter() - self.ended > _IDLE:
-                return replace(status, state="ready", since=self.ended)
-        return status
-
-    def _inside_of(self, threads: Mapping[int, float]) -> str:
-        """The operation that a long step is in, "" when it is not long or in none."""
+        if status.state not in ("running", "ready"):
+            return status
         now = time.perf_counter()
-        return next((found for thread, start in threads.items() if now - start > _IDLE and (found := self.locate(thread))), "")
+        inside = {thread: start for thread, (run, _, start) in tuple(self.inside.items()) if run == status.session}
+        started = min(inside.values(), default=now)
+        if status.state == "running" and not status.counted and not inside and now - self.ended > _IDLE:
+            status = replace(status, state="ready", since=self.ended)
+        if inside and not status.counted:
+            status = replace(status, since=started)
+        state, what, since = self._long(inside, now)
+        return replace(status, state=state, what=what, since=since) if what else status
+
+    def _long(self, inside: Mapping[int, float], now: float) -> tuple[str, str, float]:
+        """(state, in what or for what, since when) of what takes long already; nothing when nothing does, or nobody knows."""
+        for thread, start in inside.items():
+            if now - start > _IDLE and (found := self.locate(thread)):
+                return "running", found, start
+        told = [(*says(), since) for since, says in tuple(self.tellers.values()) if now - since > _IDLE]
+        return next((one for one in sorted(told) if one[1]), ("running", "", now))      # who computes goes before who waits
 
     # reading
     def spans_since(self, cursor: int = 0) -> tuple[int, int, list[Span]]:

@@ -146,7 +146,8 @@ class MonitoredTrainingSession:
         self._prepare(None)
 
     def _await_model(self) -> None:
-        if not wait_until(lambda: not len(self._session.run(self._missing)), self._patience, 0.2, self._coord.wait_for_stop):
+        if not wait_until(lambda: not len(self._session.run(self._missing)), self._patience, 0.2, self._coord.wait_for_stop,
+                          "for the chief, which gives the variables their values"):
             missing = [name.decode() for name in self._session.run(self._missing)] or ["a variable"]
             raise errors.DeadlineExceededError(f"MonitoredTrainingSession: {missing[0]!r} and {len(missing) - 1} more "
                                                f"variables have no value after {self._patience:g} s; start the chief")

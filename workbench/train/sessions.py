@@ -155,13 +155,14 @@ class SessionManager:
         session = Session(master or None, self._graph, config)
         wait = max_wait_secs if wait_for_checkpoint and checkpoint_dir is not None else 0.0
         found = wait_until(lambda: self._restored(session, saver, checkpoint_dir, checkpoint_filename_with_path), wait,
-                           min(self._pause, 0.1))
+                           min(self._pause, 0.1), what=f"for a checkpoint in {checkpoint_dir}")
         return session, found and not self._not_ready(session)
 
     def wait_for_session(self, master: Any, config: Any = None, max_wait_secs: float = float("inf")) -> Session:
         """A session on a model that another process initialises. DeadlineExceededError where that takes too long."""
         session = Session(master or None, self._graph, config)
-        if not wait_until(lambda: not self._not_ready(session), max_wait_secs, min(self._pause, 0.05)):
+        if not wait_until(lambda: not self._not_ready(session), max_wait_secs, min(self._pause, 0.05),
+                          what="for the chief, which gives the variables their values"):
             session.close()
             raise errors.DeadlineExceededError(f"wait_for_session: Session was not ready after waiting {max_wait_secs:g} "
                                                "secs.; start the chief")

@@ -9,10 +9,12 @@ import pytest
 from bokeh.client import pull_session
 from bokeh.models import ColumnDataSource
 from distributed import Client, LocalCluster
+from distributed.diagnostics.task_stream import TaskStreamPlugin
 
 from tests.cluster.cluster_engines import define
 from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.dask import page as dashboard
+from workbench.core.trace import Span
 from workbench.viz.palette import color_of
 from workbench.viz.verdict import Row
 
@@ -43,7 +45,6 @@ def test_tasks_have_the_colours_they_have_in_every_view():
 
 def test_workers_with_tasks_are_not_scaled_away():
     plugin = dashboard.WorkbenchScheduler()
-    plugin.members, plugin.owners, plugin.rows, plugin.count, plugin.verdict = {}, {}, [], 0, ""
     one, two = SimpleNamespace(address="tcp://1"), SimpleNamespace(address="tcp://2")
     plugin.log_event("workbench", {"session": "s", "members": ["tcp://1"], "client": "mine"})
     assert plugin.valid_workers_downscaling(None, [one, two]) == [two]
@@ -55,6 +56,32 @@ def test_workers_with_tasks_are_not_scaled_away():
     assert plugin.valid_workers_downscaling(None, [one, two]) == [two]
     plugin.remove_client(None, "mine")                  # killed: it could not say goodbye
     assert plugin.valid_workers_downscaling(None, [one, two]) == [one, two]
+
+
+def test_a_lost_task_is_marked_with_cause_and_fix_however_old_its_account():
+    plugin = dashboard.WorkbenchScheduler()
+    plugin.verdict = "even"
+    dead, alive, silent = (f"/job:worker/task:{i}" for i in range(3))
+    plugin.rows += [make(dead, 9.0, time=10.0), make(alive, 1.0)]
+    plugin.log_event("workbench", {"session": "aaaabbbb", "lost": {dead: "It died. Restart it.", silent: ""}})
+    table = plugin.table()
+    assert table["task"] == [f"{silent} lost", alive, f"{dead} lost"] and table["work"] == [0.0, 1.0, 9.0]
+    assert table["color"] == [color_of(silent), color_of(alive), color_of(dead)] and plugin.count == 1
+    assert plugin.headline().strip() == "It died. Restart it."
+    plugin.log_event("workbench", {"session": "aaaabbbb", "lost": {}})
+    assert plugin.headline() == "even"
+
+
+def test_steps_stand_in_dask_s_task_stream():
+    stream = TaskStreamPlugin(None, maxlen=10)
+    plugin = dashboard.WorkbenchScheduler()
+    plugin._plugins = {"task-stream": stream}
+    span = Span("segment", "segment_0", "/job:worker/task:1", "", 3, 2.0, 2.5, 7)
+    bars = [dashboard.bar(span.task, "tcp://w", one, 100.0) for one in (span, span._replace(kind="send"))]
+    plugin.log_event("workbench", {"stream": bars})
+    drawn = stream.rectangles(0)
+    assert drawn["name"] == ["worker:1 works", "transfer-worker:1 sends"] and drawn["worker"] == ["tcp://w"] * 2
+    assert drawn["duration"] == [500.0] * 2 and drawn["start"] == [102_250.0] * 2
 
 
 @pytest.mark.cluster
@@ -73,10 +100,15 @@ def test_the_page_shows_the_tasks_of_a_running_cluster():
             root = client.dashboard_link.removesuffix("/status")
             listed = json.load(urllib.request.urlopen(root + "/individual-plots.json"))
             assert listed["Individual Workbench Step Times"] == dashboard.ROUTE
-            page = urllib.request.urlopen(root + dashboard.ROUTE).read().decode()
-            assert "workbench" in page
+            page = urllib.request.urlopen(f"{root}/{dashboard.PAGE}").read().decode()
+            assert '<a href="workbench">Workbench</a>' in page
+            status = urllib.request.urlopen(f"{root}/status").read().decode()      # Dask's own page leads there
+            assert '<a href="workbench">Workbench</a>' in status
             session = pull_session(url=root + dashboard.ROUTE)
             try:
+                stream = local.scheduler.plugins["task-stream"]      # the status page that was asked for shows it
+                while not any(one["key"].startswith("worker:0 works-") for one in list(stream.buffer)):
+                    cluster.run_step("h")
                 assert session.document.title == "Workbench: step times"
                 shown = session.document.select_one({"type": ColumnDataSource}).data
                 assert list(shown["task"]) == list(plugin.table()["task"]) and min(shown["work"]) >= 0

@@ -40,7 +40,7 @@ class Registered:
     tasks, home = (TASK,), ""
     device_types: dict[str, str] = {}      # noqa: RUF012
 
-    def register_all(self, handle: str, programs: Any, targets: Any) -> None:
+    def register_all(self, handle: str, programs: Any, targets: Any, told: Any = None) -> None:
         self.program = programs[TASK]
 
     def unregister(self, handles: Any) -> None:

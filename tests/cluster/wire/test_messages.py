@@ -23,7 +23,8 @@ EXAMPLES = [
     m.Refused("ShapeError", "a: 3 but 2; fix", ""), m.Abort("CancelledError", "stopped"),
     m.Failed("OutOfRangeError", "queue: empty; stop", "", True, ""), m.Ended(), m.LinkLost("/job:ps/task:0", "EOF"),
     m.Unregister(("h", "g")), m.Reset(("", "a")), m.WasReset(), m.StatusRequest(True), m.Status({"active": "[3]"}),
-    m.ClockProbe(1.25), m.ClockReply(1.25, 1.5, 1.75), m.SpanBatch(2, (SPAN, SPAN)), m.Close(), m.Close(False), m.BeginAnew(),
+    m.ClockProbe(1.25),
+    m.ClockReply(1.25, 1.5, 1.75, "in add"), m.SpanBatch(2, (SPAN, SPAN)), m.Close(), m.Close(False), m.BeginAnew(),
     m.Leaving("it stops"),
 ]
 

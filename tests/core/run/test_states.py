@@ -1,6 +1,7 @@
 """What sessions say of themselves: every state from building to failed, and where a long step is."""
 from __future__ import annotations
 
+import re
 import threading
 
 import numpy as np
@@ -10,9 +11,10 @@ import workbench as wb
 from tests.core.compile.test_plan import CPU, plan_of
 from workbench import errors
 from workbench.core.compile.instance import Instance
-from workbench.core.run.where import operation_of
+from workbench.core.run.where import place_of
 from workbench.core.state.variables import Container
 from workbench.core.trace import journal
+from workbench.train.patience import wait_until
 
 
 def states(run):
@@ -56,8 +58,77 @@ def test_a_thread_in_a_long_step_says_which_operation_it_is_in():
     thread = threading.Thread(target=endless)
     thread.start()
     found = set()
-    while not any(name.startswith("endless/") for name in found):
-        found.add(operation_of(thread.ident))
+    while not any(re.fullmatch(r"endless/.*, iteration [\d,]{4,} of endless", name) for name in found):
+        found.add(place_of(thread.ident))
     instance.cancelled.set()
     thread.join()
-    assert operation_of(threading.get_ident()) == ""
+    assert place_of(threading.get_ident()) == ""
+
+
+def test_the_loops_around_a_long_step_are_counted_from_the_outermost():
+    with wb.Graph().as_default():
+        def rows(i):
+            return [wb.while_loop(lambda j: wb.less(j, 1.0), lambda j: wb.multiply(j, 0.5), [0.5], name="columns")]
+        loop = wb.while_loop(lambda i: wb.less(i, 1.0), rows, [0.5], name="rows")
+        instance = Instance(plan_of(loop), Container(), CPU)
+
+    def endless():
+        with pytest.raises(errors.CancelledError):
+            instance.run()
+    thread = threading.Thread(target=endless)
+    thread.start()
+    found = ""
+    while "columns" not in found.partition(",")[2]:
+        found = place_of(thread.ident)
+    instance.cancelled.set()
+    thread.join()
+    assert re.search(r", iteration 1 of rows, iteration [\d,]+ of rows/body/columns$", found), found
+
+
+def test_an_error_in_a_loop_says_its_iteration():
+    with wb.Graph().as_default(), wb.Session() as session:
+        loop = wb.while_loop(lambda i: i < 10, lambda i: wb.identity(i + 1 // wb.cast(i < 4, "int32")), [0], name="counting")
+        with pytest.raises(errors.Error) as found:
+            session.run(loop)
+    assert found.value.__notes__ == ["in iteration 5 of counting"]
+
+
+def waiting(what):
+    """The status once it says that it waits."""
+    while (status := journal.current()).state != "waiting":
+        threading.Event().wait(0.01)
+    assert status.what == what and status.state == "waiting"
+    return status
+
+
+def test_a_step_that_waits_for_a_queue_says_so():
+    with wb.Graph().as_default(), wb.Session() as session:
+        queue = wb.FIFOQueue(1, ["float32"], [[]], name="batches")
+        taken = queue.dequeue()
+        thread = threading.Thread(target=lambda: session.run(taken))
+        thread.start()
+        status = waiting(f"for {taken.op.name}")
+        session.run(queue.enqueue(1.0))
+        thread.join()
+        assert status.session == session.name and journal.current().state in ("running", "ready")
+
+
+def test_whoever_waits_for_another_process_says_for_what():
+    gone = threading.Event()
+    thread = threading.Thread(target=wait_until, args=(gone.is_set, 60.0, 0.01), kwargs={"what": "for the chief"})
+    with wb.Graph().as_default(), wb.Session():
+        thread.start()
+        waiting("for the chief")
+        gone.set()
+        thread.join()
+        assert journal.current().state == "ready"
+
+
+def test_compiling_says_how_far_it_is():
+    with wb.Graph().as_default(), wb.Session() as session:
+        value = wb.placeholder("float32", [2], name="x")
+        for _ in range(600):
+            value = wb.sin(value)
+        session.run(value, {"x:0": np.zeros(2, np.float32)})
+        parts = [(s.part, s.parts) for s in journal.states_since()[2] if s.run == session.name and s.state == "compiling"]
+    assert parts[0] == (0, 0) and parts[1][0] == 500 and parts[1][1] > 600

@@ -11,7 +11,7 @@ from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.device.interface import Memory, type_of
 from workbench.core.graph.serial import dump, load
 from workbench.core.kernels.options import KernelOptions
-from workbench.core.run.local import Runner
+from workbench.core.run.local import Runner, Told
 from workbench.core.trace import Journal
 
 __all__ = ["ClusterBackend"]
@@ -24,7 +24,7 @@ class Tasks(Protocol):
     home: str
     device_types: dict[str, str]
 
-    def register_all(self, handle: str, programs: Any, targets: Any) -> None: ...
+    def register_all(self, handle: str, programs: Any, targets: Any, *, told: Told) -> None: ...
     def unregister(self, handles: Any) -> None: ...
     def run_step(self, handle: str, *, feeds_by_task: Any, timed: bool, deadline: float | None) -> dict[str, list[Any]]: ...
 
@@ -47,7 +47,7 @@ class ClusterBackend:
                                                           not task.startswith("/job:worker")))
         self.devices = tuple(f"{task}/device:{types.get(task, 'CPU')}:0" for task in ordered)
 
-    def prepare(self, parts: Sequence[Part], name: str, fetches: int, kernels: KernelOptions) -> Runner:
+    def prepare(self, parts: Sequence[Part], name: str, fetches: int, kernels: KernelOptions, told: Told) -> Runner:
         if kernels != KernelOptions():
             raise errors.UnimplementedError(f"Session: kernels is {kernels} but the tasks of a cluster choose by their own "
                                             "WB_* variables; set those where the workers start, and leave kernels out")
@@ -58,7 +58,7 @@ class ClusterBackend:
                          [(p.device, programs[_task(p.device)]) for p in parts])
         self._registered.add(runner)      # first: tasks that did register must forget it when another refuses
         if programs:
-            self.cluster.register_all(name, programs, targets)
+            self.cluster.register_all(name, programs, targets, told=told)
         return runner
 
     def memory(self, device: str) -> Memory | None:

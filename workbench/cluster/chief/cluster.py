@@ -24,6 +24,7 @@ from workbench.cluster.link.buffers import BufferPool
 from workbench.cluster.link.group import ReceiverGroup
 from workbench.cluster.link.upgrade import Hello, host_identity
 from workbench.cluster.wire import messages as m
+from workbench.core.run.local import Told
 from workbench.core.trace import Journal, journal
 
 __all__ = ["Cluster"]
@@ -246,15 +247,16 @@ class Cluster:
         self.register_all(handle, {task: program}, {task: tuple(targets)})
 
     def register_all(self, handle: str, programs: Mapping[str, bytes], targets: Mapping[str, Iterable[str]],
-                     timeout: float = 300.0) -> None:
-        """Register one partition per task, all at once; `targets` are the tasks each of them sends to."""
-        self._send_programs(handle, programs, targets, timeout)
+                     timeout: float = 300.0, told: Told = lambda done, of: None) -> None:
+        """Register one partition per task, all at once; `targets` are the tasks each of them sends to. `told` hears how many
+        have compiled theirs."""
+        self._send_programs(handle, programs, targets, timeout, told)
         kept_programs, kept_targets = self._programs.setdefault(handle, ({}, {}))
         kept_programs.update(programs)
         kept_targets.update(targets)
 
     def _send_programs(self, handle: str, programs: Mapping[str, bytes], targets: Mapping[str, Iterable[str]],
-                       timeout: float) -> None:
+                       timeout: float, told: Told = lambda done, of: None) -> None:
         self._need(programs)
         members = {task: self._tracker.member(task) for task in programs}
         parties = dict.fromkeys([*programs, *(target for each in targets.values() for target in each)], "")
@@ -264,8 +266,9 @@ class Cluster:
                 reached = dict.fromkeys(targets.get(task, ()), "")
                 with deferred_interrupt():
                     asked[task] = member.begin(m.RegisterPartition(handle, programs[task], reached, parties))
-            for task, number in asked.items():
+            for done, (task, number) in enumerate(asked.items(), 1):
                 members[task].answer_to(number, timeout)
+                told(done, len(asked))
         except BaseException:
             self._tracker.withdraw(handle, asked)
             raise

@@ -51,6 +51,7 @@ class Member:
         self._pieces = 0                           # of long transfers, when last looked at
         self.steps = 0
         self.last_seconds = 0.0
+        self.doing = ""                            # where a step that takes long is there, see ClockReply
         self.lost_spans = 0                        # fell out of the task's bounded records before they were sent
         self._journal = journal
         self._listener = listener
@@ -182,6 +183,7 @@ class Member:
         offset = ((reply.received - reply.sent) + (reply.replied - now)) / 2
         bound = ((now - reply.sent) - (reply.replied - reply.received)) / 2
         self._clocks.append((bound, offset))
+        self.doing = reply.doing
 
     @property
     def clock(self) -> tuple[float, float]:

@@ -1,6 +1,7 @@
 """The steps in flight of one cluster: begun on their tasks, answered, ended everywhere when one part fails."""
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import threading
@@ -14,6 +15,7 @@ from workbench.cluster.chief.steps import PendingStep, deferred_interrupt
 from workbench.cluster.task.engines import LONG, OPERATIONS, SILENT, SPANS
 from workbench.cluster.wire import messages as m
 from workbench.core.trace import Journal
+from workbench.viz.palette import short_task
 
 __all__ = ["EPOCH", "Tracker"]
 
@@ -22,6 +24,7 @@ logger = logging.getLogger("workbench")
 EPOCH = 1
 _RECORD_SECONDS = 0.005   # between two steps of one executable that are recorded
 _CAUSE_SECONDS = 0.5      # how long a consequence waits for its cause
+_SILENT = 2               # probes without an answer, twice a second, after which a task is said not to answer
 
 Feeds = Mapping[str, Mapping[str, Any]]
 
@@ -98,11 +101,13 @@ class Tracker:
     def run(self, handle: str, step: int | None, feeds: Feeds, limit: float | None, timed: bool) -> dict[str, list[Any]]:
         """One step of `handle`, to its end: the fetches by task. See `Cluster.run_step`."""
         pending, members, number, level = None, {}, 0, self.trace_level(handle, timed)
+        teller = object()
         try:
             with self._numbering:      # no later step may count this one as over before it counts as pending
                 number = next(self._numbers) if step is None else step
                 pending = self.pending[number] = self.step_type(number, handle, tuple(self.handles.get(handle, ())), level)
             members = self.members_of(handle)       # NOTE: only now, so that what is lost or closed from here on fails it
+            self._journal.tellers[teller] = time.perf_counter(), functools.partial(_tell, pending, members)
             if feeds:
                 with deferred_interrupt():                      # a large frame must not be cut by Ctrl-C
                     self.post(pending, members, feeds)
@@ -124,6 +129,7 @@ class Tracker:
             raise
         finally:
             self.pending.pop(number, None)
+            self._journal.tellers.pop(teller, None)
 
     def trace_level(self, handle: str, timed: bool) -> int:
         """Fast steps are sampled, or their spans would flood us; one that takes long is recorded anyhow."""
@@ -252,3 +258,17 @@ class Tracker:
             pending.fail(errors.CancelledError(f"step {pending.step}: the cluster was closed; start a new one"))
             for task in list(pending.missing):
                 pending.over_at(task)
+
+
+def _tell(pending: PendingStep, members: Mapping[str, Member]) -> tuple[str, str]:
+    """What a step in flight does: in what a task computes, else for whom they wait: the one that does not answer first."""
+    late = [task for task in list(pending.missing) if task in members]
+    silent = [task for task in late if members[task].unanswered > _SILENT]
+    if silent:
+        return "waiting", f"for {short_task(silent[0])}, which does not answer"
+    said = {task: members[task].doing for task in late}
+    place = next(((task, doing) for task, doing in said.items() if doing.startswith("in ")), None)
+    if place is not None:
+        return "running", f"{place[1].removeprefix('in ')} on {short_task(place[0])}"
+    whom = next((doing.removeprefix("for ") for doing in said.values() if doing), "")
+    return ("waiting", f"for {short_task(whom)}") if whom else ("running", "")

@@ -4,26 +4,38 @@ from __future__ import annotations
 import functools
 import logging
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from distributed.diagnostics.plugin import SchedulerPlugin
 
-from workbench.viz.palette import color_of, device_order
+from workbench.core.trace import Span
+from workbench.viz.palette import color_of, device_order, short_task
 from workbench.viz.verdict import Row
 
-__all__ = ["ROUTE", "TOPIC", "WorkbenchScheduler", "row"]
+__all__ = ["PAGE", "ROUTE", "TOPIC", "WorkbenchScheduler", "bar", "row"]
 
 logger = logging.getLogger("workbench")
 
 TOPIC = "workbench"
 ROUTE = "/individual-workbench-step-times"       # the prefix makes Dask's Jupyter extension list it
+PAGE = "workbench"                               # the same in the dashboard's own menu
 _ROWS = 5000
 _WINDOW = 60.0                                   # seconds after which a task that no longer steps is left out
 _PARTS = ("work", "transfer", "input", "wait")
 _COLUMNS = ("task", "worker", *_PARTS, "cost", "waits_for", "color")
 _TITLE = "What each task's step consists of"
 _REFRESH = 500                                   # milliseconds
+
+
+def bar(task: str, worker: str, span: Span, wall: float) -> dict[str, Any]:
+    """What a task did, for Dask's task stream, where its Dask worker's other work is: one part of one step. `wall` is what
+    wall-clock time is ahead of the span's."""
+    action = "transfer" if span.kind == "send" else "compute"
+    return {"key": f"{short_task(task)} {'sends' if action == 'transfer' else 'works'}-{span.step}", "worker": worker,
+            "thread": span.thread, "status": "OK", "type": b"", "nbytes": span.nbytes,
+            "startstops": [{"action": action, "start": span.start + wall, "stop": span.end + wall}]}
 
 
 def row(session: str, of: Row, worker: str, time: float) -> dict[str, Any]:
@@ -38,11 +50,16 @@ class WorkbenchScheduler(SchedulerPlugin):
     name = "workbench-scheduler"
     idempotent = True
 
-    async def start(self, scheduler: Any) -> None:
+    def __init__(self) -> None:
         self.rows: deque[dict[str, Any]] = deque(maxlen=_ROWS)
         self.members: dict[str, list[str]] = {}      # session -> Dask workers that hold its tasks
         self.owners: dict[str, str] = {}             # session -> Dask's name of the client that drives it
+        self.lost: dict[str, dict[str, str]] = {}    # session -> task that is lost -> why, and what to do
         self.count, self.verdict = 0, ""
+        self._plugins: Mapping[str, Any] = {}        # the scheduler's others
+
+    async def start(self, scheduler: Any) -> None:
+        self._plugins = scheduler.plugins
         scheduler.workbench = self
         try:
             added = _add_page(scheduler)
@@ -60,10 +77,17 @@ class WorkbenchScheduler(SchedulerPlugin):
             self.owners[str(msg["session"])] = str(msg.get("client", ""))
             if not msg["members"]:
                 self._release(str(msg["session"]))
+        if "lost" in msg:
+            self.lost[str(msg["session"])] = dict(msg["lost"])
+            self.count += 1
         self.verdict = str(msg.get("verdict", self.verdict))
         for one in msg.get("rows", ()):
             self.rows.append(one)
             self.count += 1
+        stream = self._plugins.get("task-stream") if "stream" in msg else None
+        if stream is not None:      # somebody has opened a page that shows it
+            for one in msg["stream"]:
+                stream.transition(one["key"], "processing", "memory", **{k: v for k, v in one.items() if k != "key"})
 
     def remove_client(self, scheduler: Any, client: str) -> None:
         """A chief is gone without a word; its tasks end by themselves and nothing needs their workers any more."""
@@ -73,6 +97,7 @@ class WorkbenchScheduler(SchedulerPlugin):
     def _release(self, session: str) -> None:
         self.members.pop(session, None)
         self.owners.pop(session, None)
+        self.lost.pop(session, None)
 
     def valid_workers_downscaling(self, scheduler: Any, workers: list[Any]) -> list[Any]:
         taken = {address for addresses in self.members.values() for address in addresses}
@@ -80,20 +105,29 @@ class WorkbenchScheduler(SchedulerPlugin):
 
     def table(self) -> dict[str, list[Any]]:
         """Columns of the chart: the newest account of each task, milliseconds per step."""
-        return summarise(self.rows)
+        return summarise(self.rows, self.lost)
+
+    def headline(self) -> str:
+        """Who is lost, why and what to do; else the verdict."""
+        return " ".join(why for lost in self.lost.values() for why in lost.values()) or self.verdict or _TITLE
 
 
-def summarise(rows: Iterable[dict[str, Any]]) -> dict[str, list[Any]]:
-    """One line per task that stepped in the last minute, the newest one; in each task's own colour."""
+def summarise(rows: Iterable[dict[str, Any]], lost: Mapping[str, Mapping[str, str]] = MappingProxyType({})
+              ) -> dict[str, list[Any]]:
+    """One line per task that stepped in the last minute, the newest one, and per task that is `lost` (session -> task ->
+    why), which is said; in each task's own colour."""
     kept = list(rows)
     columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
-    if not kept:
-        return columns
-    since = max(one["time"] for one in kept) - _WINDOW
-    newest = {(one["session"], one["task"]): one for one in kept if one["time"] >= since}
+    since = max((one["time"] for one in kept), default=0.0) - _WINDOW
+    gone = {(session, task) for session, tasks in lost.items() for task in tasks}
+    placed = (((one["session"], one["task"]), one) for one in kept)
+    newest = {place: one for place, one in placed if one["time"] >= since or place in gone}
+    for session, task in gone - newest.keys():      # it was lost before its first account
+        newest[session, task] = {**dict.fromkeys(_PARTS, 0.0), "worker": "", "cost": 0.0, "waits_for": ""}
     several = len({session for session, _ in newest}) > 1
     for (session, task), one in sorted(newest.items(), key=lambda item: (item[0][0], device_order(item[0][1])), reverse=True):
-        shown = {**one, "task": f"{task} ({session[:4]})" if several else task, "color": color_of(task)}
+        name = f"{task}{' lost' if (session, task) in gone else ''}{f' ({session[:4]})' if several else ''}"
+        shown = {**one, "task": name, "color": color_of(task)}
         for name in _COLUMNS:
             columns[name].append(shown[name])
     return columns
@@ -111,7 +145,7 @@ class _StepTimes:
         self.source = ColumnDataSource(dict(self._plugin.table()))
         self.tasks = FactorRange()
         self.span = DataRange1d(start=0)
-        self.root = figure(title=self._plugin.verdict or _TITLE, y_range=self.tasks, x_range=self.span,
+        self.root = figure(title=self._plugin.headline(), y_range=self.tasks, x_range=self.span,
                            x_axis_label="milliseconds of a step", sizing_mode="stretch_both", tools="save")
         self.root.hbar_stack(_PARTS, y="task", height=0.7, fill_color="color", line_color="white", source=self.source,
                              fill_alpha=[1.0, 0.6, 0.4, 0.2], legend_label=["work", "transfer", "input", "wait"])
@@ -125,7 +159,8 @@ class _StepTimes:
             return
         self._seen = self._plugin.count
         table = self._plugin.table()
-        self.root.title = self._plugin.verdict or _TITLE
+        self.root.title.text = self._plugin.headline()
+        self.root.title.text_color = "#c62828" if any(self._plugin.lost.values()) else "#444444"
         if list(self.tasks.factors) != table["task"]:
             self.tasks.factors = table["task"]
         self.source.data = dict(table)
@@ -163,12 +198,15 @@ def _add_page(scheduler: Any) -> bool:
     variables = template_variables(scheduler)
     extra = {"prefix": server._prefix.rstrip("/") + "/", **variables}
     page = FunctionHandler(functools.partial(_document, scheduler, extra))
-    context = ApplicationContext(Application(page), url=ROUTE)
-    context._loop = IOLoop.current()
-    server._applications[ROUTE] = context      # type: ignore[index]
-    server.add_handlers(r".*", _patterns(server._prefix + ROUTE, context))
-    context.run_load_hook()
+    for route in (ROUTE, f"/{PAGE}"):
+        context = ApplicationContext(Application(page), url=route)
+        context._loop = IOLoop.current()
+        server._applications[route] = context      # type: ignore[index]
+        server.add_handlers(r".*", _patterns(server._prefix + route, context))
+        context.run_load_hook()
     plots = variables["plots"]
+    if PAGE not in variables["pages"]:
+        variables["pages"].append(PAGE)
     if not any(plot["url"] == ROUTE.strip("/") for plot in plots):
         plots.append({"url": ROUTE.strip("/"), "name": "Workbench Step Times"})
         plots.sort(key=lambda plot: plot["name"])

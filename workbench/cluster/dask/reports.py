@@ -12,8 +12,12 @@ from typing import Any
 from workbench.cluster.dask import page as dashboard
 from workbench.core.trace import Journal
 from workbench.viz.books import books_of
+from workbench.viz.reader import Reader
 
 __all__ = ["Reporter"]
+
+_LOOKED_AT = 2000      # spans of a report
+_BARS = 50      # of one step in the task stream
 
 logger = logging.getLogger("workbench")
 
@@ -24,6 +28,9 @@ class Reporter:
     def __init__(self, client: Any, session: int, timeout: float, journal: Journal) -> None:
         self._client, self._session, self._timeout = client, f"{session:016x}", timeout
         self._books, self._told = books_of(journal), 0
+        self._journal = journal
+        self._lost: dict[str, str] = {}      # as told
+        self._spans = Reader(journal.spans_since, _LOOKED_AT)
         self._addresses: Mapping[str, str] = {}
 
     def members(self, addresses: Mapping[str, str]) -> None:
@@ -39,7 +46,11 @@ class Reporter:
                 told.result(self._timeout)
 
     def summary(self) -> None:
-        """What each task's steps consist of, and the verdict: the numbers of every other view."""
+        """What each task's steps consist of, the verdict, and who is lost: what every other view says."""
+        lost = {one.task: f"{one.cause}. {one.fix}" for one in self._journal.status.lost}
+        if lost != self._lost:
+            self._lost = lost
+            self._tell({"session": self._session, "lost": lost})
         self._books.advance()
         version, found = self._books.version, self._books.summary
         if version != self._told:
@@ -47,7 +58,18 @@ class Reporter:
             rows = [dashboard.row(self._session, row, self._addresses[row.task], time.time())
                     for row in found.rows if row.task in self._addresses]      # sessions without a cluster are no news here
             if rows:
-                self._tell({"rows": rows, "verdict": found.verdict.text})
+                self._tell({"rows": rows, "verdict": found.verdict.text, "stream": self._stream()})
+
+    def _stream(self) -> list[dict[str, Any]]:
+        """One of the steps that ended since the last report as it went, for Dask's task stream: that holds a thousand bars."""
+        mine = [span for span in self._spans.new()[-_LOOKED_AT:] if span.kind in ("segment", "send") and span.step >= 0
+                and span.task in self._addresses]
+        if not mine:
+            return []
+        numbers = sorted({span.step for span in mine})
+        number, ahead = numbers[len(numbers) // 2], self._journal.wall(0.0)      # in the middle: all of it has come
+        longest = sorted((span for span in mine if span.step == number), key=lambda span: span.start - span.end)[:_BARS]
+        return [dashboard.bar(span.task, self._addresses[span.task], span, ahead) for span in longest]
 
     def _tell(self, message: dict[str, Any]) -> Any:
         async def tell() -> None:

@@ -5,11 +5,14 @@ import threading
 from typing import Any, NamedTuple
 
 from workbench import errors
-from workbench.core.run.rendezvous import LocalRendezvous
+from workbench.core.run.rendezvous import LocalRendezvous, task_of
+from workbench.core.run.where import place_of_any
 
 __all__ = ["Active", "Broken", "Steps"]
 
 _EARLY = 2 << 30       # bytes that one peer may have waiting for steps that have not begun, besides those of one such step
+_LONG = 1.0            # seconds from which on people want to know where a step is
+_WORDS = 300           # characters of that, a message holds 512 bytes
 _ENTRY = 1 << 10       # what a tensor takes besides its bytes
 
 
@@ -146,6 +149,17 @@ class Steps:
     def active(self) -> dict[int, Active]:
         with self._lock:
             return dict(self._active)
+
+    def doing(self, now: float) -> str:
+        """What a step that takes long does here: "in " an operation, "for " a task whose tensors it waits for; "" otherwise."""
+        with self._lock:
+            long = {step: run.handle for step, run in self._active.items() if now - run.started > _LONG}
+            tables = [self._tables[step] for step in long if step in self._tables]
+        if not long:
+            return ""
+        place = place_of_any(set(long.values()))
+        waits = sorted({task_of(key.split("|")[2]) for table in tables for key in table.pending})
+        return (f"in {place}" if place else f"for {waits[0]}" if waits else "")[:_WORDS]
 
     def known(self) -> list[int]:
         """Steps that somebody may wait for."""

@@ -153,7 +153,8 @@ class Task:
 
     def _probe(self, number: int, message: m.ClockProbe) -> None:
         received = time.perf_counter()
-        self._reply(m.ClockReply(message.sent, received, time.perf_counter()), number)
+        doing = self.steps.doing(received)
+        self._reply(m.ClockReply(message.sent, received, time.perf_counter(), doing), number)
         release_receiver()                                     # packing spans must not delay the next step
         self.ship_spans()
 

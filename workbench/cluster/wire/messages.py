@@ -194,12 +194,14 @@ class ClockProbe(Message):
 
 @dataclass(frozen=True)
 class ClockReply(Message):
-    """Task -> chief: t0 again, and the task's clock on arrival (t1) and at the reply (t2)."""
+    """Task -> chief: t0 again, the task's clock on arrival (t1) and at the reply (t2), and what a step that takes long does
+    there: "in " an operation, "for " a task that it waits for, "" when none takes long or nobody knows."""
 
     kind = 14
     sent: Seconds
     received: Seconds
     replied: Seconds
+    doing: Name
 
 
 @dataclass(frozen=True)

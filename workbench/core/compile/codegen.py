@@ -41,6 +41,7 @@ class Function:
     values: dict[str, Value] = field(default_factory=dict)
     objects: dict[str, Callable[[Home], Any]] = field(default_factory=dict)
     parts: list[str] = field(default_factory=list)         # other functions it calls
+    loops: list[tuple[int, int, str, Operation]] = field(default_factory=list)     # (first line, last, counter, loop)
 
 
 @dataclass
@@ -52,6 +53,7 @@ class Code:
     segments: list[str]                       # the function of each segment
     marks: list[Marked]                       # of traced code: the line each time stamp ends
     _sites: list[tuple[int, Operation]]       # (line of the text, what begins there), in order
+    _loops: list[tuple[int, int, str, Operation]]     # (first line of the text, last, local that counts, loop)
 
     @property
     def kernels(self) -> list[Instruction]:
@@ -61,6 +63,11 @@ class Code:
         """The operation to which line `number` (from 1) of the text belongs."""
         index = bisect_right(self._sites, number, key=lambda site: site[0])
         return self._sites[index - 1][1] if index else None
+
+    def loops_at(self, number: int) -> list[tuple[str, Operation]]:
+        """(local that counts the iterations, loop) of the loops around line `number` of the text, the outermost first."""
+        return [(counter, op) for first, last, counter, op in sorted(self._loops, key=lambda loop: loop[0])
+                if first <= number <= last]
 
     def load(self, name: str) -> dict[str, Callable[[dict[str, Any]], Any]]:
         """The binders by function. The text was made here and never comes from outside."""
@@ -139,7 +146,8 @@ class Writer:
             self.marks.append(Marked(line, around))
             self._loop = len(self.marks) - 1
             self.put(depth, f"enter({self._loop}, now())")
-        self.put(depth, "while True:")
+        first = len(self.function.lines)
+        self.put(depth, f"for turn{first} in count(1):")      # as fast as "while True", and says where a long loop is
         self.block(line.condition, depth + 1)
         self.put(depth + 1, f"if not {self.symbol(line.condition.results[0])}: break")
         self.put(depth + 1, "check()")
@@ -148,6 +156,7 @@ class Writer:
         self.assign(line.variables, [
             passed(self, value, variable, tensor) + (".copy()" if value.array and value.roots - variable.roots else "")
             for value, variable, tensor in zip(line.body.results, line.variables, tensors)], depth + 1)
+        self.function.loops.append((first, len(self.function.lines) - 1, f"turn{first}", line.op))
         if self.marks is not None:
             self.put(depth, "leave(now())")
         self._loop = around
@@ -179,8 +188,8 @@ def generate(segments: list[SegmentCode], liveness: Liveness, traced: bool) -> C
         pieces = [code.block.lines[i:i + LONGEST] for i in range(0, len(code.block.lines), LONGEST)]
         count = sum(len(function.kernels) for function in functions)
         functions += (_whole if len(pieces) < 2 else _in_parts)(code, liveness, marks if traced else None, count)
-    text, sites = _assembled(functions)
-    return Code(text, functions, [code.name for code in segments], marks, sites)
+    text, sites, loops = _assembled(functions)
+    return Code(text, functions, [code.name for code in segments], marks, sites, loops)
 
 
 def _whole(code: SegmentCode, liveness: Liveness, marks: list[Marked] | None, count: int) -> list[Function]:
@@ -253,14 +262,16 @@ def _head(name: str, arguments: list[str]) -> str:
     return f"    def {name}({', '.join(arguments)}):"
 
 
-def _assembled(functions: list[Function]) -> tuple[str, list[tuple[int, Operation]]]:
-    """The text, and at which of its lines (from 1) each operation begins."""
+def _assembled(functions: list[Function]) -> tuple[str, list[tuple[int, Operation]], list[tuple[int, int, str, Operation]]]:
+    """The text, at which of its lines (from 1) each operation begins, and from where to where each loop goes."""
     text: list[str] = []
     sites: list[tuple[int, Operation]] = []
+    loops: list[tuple[int, int, str, Operation]] = []
     for function in functions:
         names = [*function.kernels, *sorted(function.values), *function.objects, *function.parts]
-        common = ("empty", "asarray", "check", "mark", "enter", "leave", "now")
+        common = ("empty", "asarray", "count", "check", "mark", "enter", "leave", "now")
         text += [f"def bind_{function.name}(o):", *(f"    {name} = o[{name!r}]" for name in (*names, *common)), function.head]
         sites += [(len(text) + 1 + index, op) for index, op in function.sites]
+        loops += [(len(text) + 1 + first, len(text) + 1 + last, name, op) for first, last, name, op in function.loops]
         text += [*function.lines, f"    return {function.name}"]
-    return "\n".join(text) + "\n", sites
+    return "\n".join(text) + "\n", sites, loops

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import threading
 import weakref
 from collections.abc import Callable
@@ -120,7 +121,8 @@ class Instance:
 
     def _objects(self) -> dict[str, Any]:
         """Names that any function may use."""
-        return {"empty": np.empty, "asarray": np.asarray, "check": self._check, **self.marks.functions()}
+        return {"empty": np.empty, "asarray": np.asarray, "count": itertools.count, "check": self._check,
+                **self.marks.functions()}
 
     def _names(self, function: Function) -> dict[str, Any]:
         names = {symbol: self.value(value) for symbol, value in function.values.items()}

@@ -46,11 +46,13 @@ class Selector:
         return selectors.get((type, self.device), ())
 
     # blocks
-    def block(self, operations: Sequence[Operation], known: dict[Tensor, Value], results: Sequence[Tensor]) -> Block:
-        """Lines for `operations` (in order); `known` maps the tensors that exist and is extended."""
+    def block(self, operations: Sequence[Operation], known: dict[Tensor, Value], results: Sequence[Tensor],
+              done: Callable[[], None] = lambda: None) -> Block:
+        """Lines for `operations` (in order); `known` maps the tensors that exist and is extended. `done` hears of each."""
         scope = _Scope(self, known, operations, results)
         for op in operations:
             scope.add(op)
+            done()
         scope.block.results = [scope.plain(known[t]) for t in results]
         return scope.block
 

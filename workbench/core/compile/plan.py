@@ -94,6 +94,10 @@ class Plan:
         """The operation that stands at a line of generated code."""
         return self._loaded[traced][0].operation_at(line)
 
+    def loops_at(self, line: int, traced: bool) -> list[tuple[str, Operation]]:
+        """(local that counts the iterations, loop) of the loops around a line of generated code, the outermost first."""
+        return self._loaded[traced][0].loops_at(line)
+
     def locate(self, traceback: types.TracebackType | None) -> Operation | None:
         """The operation whose line of generated code raised."""
         found = None
@@ -105,8 +109,11 @@ class Plan:
         return found
 
 
-def compile_plan(program: Program, name: str = "step", device: str = "CPU") -> Plan:
-    """Cut, select kernels, plan memory and generate code for a graph whose operations all run on one device of a type."""
+def compile_plan(program: Program, name: str = "step", device: str = "CPU", done: Callable[[], None] = lambda: None) -> Plan:
+    """Cut, select kernels, plan memory and generate code for a graph whose operations all run on one device of a type.
+
+    `done` hears of each operation that has its kernel.
+    """
     load_libraries()
     cuts = cut(program, device)
     made = crossing(cuts)
@@ -119,7 +126,7 @@ def compile_plan(program: Program, name: str = "step", device: str = "CPU") -> P
     single = len(cuts) <= 1 and all(c.kind == "compute" for c in cuts)
     starts = []
     for index, part in enumerate(cuts or [Cut("compute")]):
-        segment, code = _segment(index, part, program, selector, known, made, fetched, single)
+        segment, code = _segment(index, part, program, selector, known, made, fetched, single, done)
         segments.append(segment)
         codes.append(code)
         starts.append(liveness.clock)
@@ -150,7 +157,8 @@ def plans_of(executable: str) -> list[Plan]:
 
 
 def _segment(index: int, part: Cut, program: Program, selector: Selector, known: dict[Tensor, Value],
-             made: dict[Tensor, int], fetched: set[Tensor], single: bool) -> tuple[PlanSegment, SegmentCode]:
+             made: dict[Tensor, int], fetched: set[Tensor], single: bool,
+             done: Callable[[], None]) -> tuple[PlanSegment, SegmentCode]:
     mine = set(part.operations)
     inputs = list(dict.fromkeys(t for op in part.operations for t in op.inputs
                                 if t.op not in mine and not is_back_edge(op, t)))
@@ -161,7 +169,7 @@ def _segment(index: int, part: Cut, program: Program, selector: Selector, known:
     if part.kind != "compute":
         known.update({t: selector.local(t) for op in part.operations for t in op.outputs})
         return segment, SegmentCode(f"segment_{index}", selector.block([], known, []), [])
-    block = selector.block(part.operations, known, outputs)
+    block = selector.block(part.operations, known, outputs, done)
     segment.light = selector.device != "CPU" or is_light(block)      # another device only takes its work in
     segment.inputs = [t for t in inputs if isinstance(known[t], Local)]      # handles and constants are bound, not passed
     arguments = [known[t] for t in segment.inputs]

@@ -37,6 +37,7 @@ from workbench.core.run.executor import (
 )
 from workbench.core.run.rendezvous import Rendezvous, join_key, task_of
 from workbench.core.run.tally import Tally
+from workbench.core.run.where import turns_of
 from workbench.core.trace import Journal, Span
 
 __all__ = ["StepRun", "nodes_of", "run_error"]
@@ -123,6 +124,10 @@ class StepRun:
             self._given_up = True
         self.instance.cancelled.set()
         self.post(StepCancelled(error))
+
+    def waits(self) -> list[str] | None:
+        """Names of the operations that wait for a queue or another task; None while something computes."""
+        return None if self._turns else [self.plan.segments[index].op.name for index, _ in list(self._undo)]
 
     def post(self, event: Event) -> None:
         """Handle `event` now, or leave it to the thread that is handling events already."""
@@ -366,6 +371,8 @@ def message_key(step: int, op: Operation, path: str) -> str:
 def run_error(plan: Plan, error: BaseException, segment: PlanSegment | None = None) -> BaseException:
     """What the user sees of a failure inside a kernel: our type, the operation, its inputs, where it was built."""
     op = plan.locate(error.__traceback__)
+    if turns := turns_of(error.__traceback__):
+        error.add_note(f"in {turns}")
     if op is None and segment is not None and segment.kind != "compute":
         op = segment.op
     if not isinstance(error, Exception) or op is None:
@@ -381,4 +388,6 @@ def run_error(plan: Plan, error: BaseException, segment: PlanSegment | None = No
     if isinstance(made, errors.Error):
         made.op = op
     made.__cause__ = error
+    for note in getattr(error, "__notes__", ()):
+        made.add_note(note)
     return made

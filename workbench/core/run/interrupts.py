@@ -40,9 +40,11 @@ def interruptible(stop: Callable[[], None]) -> Iterator[None]:
     try:
         signal.signal(signal.SIGINT, hear)
         yield
-    except errors.Error:
+    except errors.Error as ended:
         if not raised:
-            raise                                   # else it only says that the step was stopped
+            raise                                   # else it only says that the step was stopped, and where
+        for note in getattr(ended, "__notes__", ()):
+            raised[0].add_note(note)
     finally:
         signal.signal(signal.SIGINT, before)
     if raised:

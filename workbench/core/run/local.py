@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import threading
 import time
 import weakref
@@ -26,9 +27,13 @@ from workbench.core.run.pool import Arenas, InstancePool
 from workbench.core.run.rendezvous import LocalRendezvous, task_of
 from workbench.core.state.variables import Container
 
-__all__ = ["Backend", "LocalBackend", "Runner"]
+__all__ = ["Backend", "Doubtful", "LocalBackend", "Runner", "Told"]
 
 
+Told = Callable[[int, int], None]
+"""Hears how far it is: so many of so many."""
+
+_TOLD = 500         # operations between two words on how far compiling is
 _PATIENCE = 5.0     # seconds that a failed step waits for kernels that still run
 
 
@@ -80,7 +85,7 @@ class Backend(Protocol):
     devices: tuple[str, ...]
     records_steps: bool
 
-    def prepare(self, parts: Sequence[Part], name: str, fetches: int, kernels: KernelOptions) -> Runner: ...
+    def prepare(self, parts: Sequence[Part], name: str, fetches: int, kernels: KernelOptions, told: Told) -> Runner: ...
     def memory(self, device: str) -> Memory | None: ...
     def close(self) -> None: ...
 
@@ -108,9 +113,15 @@ class LocalBackend:
         self.arenas, self.crew = Arenas(), Crew()
         weakref.finalize(self, self.crew.close, 0.0)      # a session that was never closed leaves no threads behind
 
-    def prepare(self, parts: Sequence[Part], name: str, fetches: int, kernels: KernelOptions) -> Runner:
+    def prepare(self, parts: Sequence[Part], name: str, fetches: int, kernels: KernelOptions, told: Told) -> Runner:
+        counted, count = itertools.count(1), sum(len(p.program.graph.operations) for p in parts)
+
+        def done() -> None:
+            if (number := next(counted)) % _TOLD == 0:
+                told(number, count)
         with using(kernels):
-            plans = [compile_plan(p.program, f"{name}{'' if len(parts) == 1 else p.device}", type_of(p.device)) for p in parts]
+            plans = [compile_plan(p.program, f"{name}{'' if len(parts) == 1 else p.device}", type_of(p.device), done)
+                     for p in parts]
         if len(plans) == 1 and plans[0].single and type_of(parts[0].device) == "CPU":
             return _Direct(parts[0].feeds, InstancePool(plans[0], self.container, parts[0].device, self.arenas))
         return _Threads(list(zip(parts, plans)), self, fetches)
@@ -198,6 +209,7 @@ class _Threads:
             journal: trace.Journal | None = None) -> Sequence[Any]:
         state = _Step(len(self.plans), self.fetches, LocalRendezvous(), Hands(self.backend.crew, self.backend.together - 1))
         self._steps.add(state)
+        trace.journal.tellers[state] = time.perf_counter(), state.tell
         try:
             # raised between taking an element and noting it, Ctrl-C would lose it: the step is cancelled instead
             with interruptible(state.interrupt):
@@ -211,6 +223,7 @@ class _Threads:
             raise gate.ended(error) from error
         finally:
             self._steps.discard(state)
+            del trace.journal.tellers[state]
         return state.results
 
     def cancel(self) -> None:
@@ -273,6 +286,12 @@ class _Step:
             if over:
                 self.hands.end()
         return done
+
+    def tell(self) -> tuple[str, str]:
+        """What the step does: it waits when nothing of it computes and an operation waits for a queue."""
+        waits = [run.waits() for run in list(self.runs)]
+        names = [name for one in waits for name in one or ()]
+        return ("waiting", f"for {', '.join(names[:3])}") if names and None not in waits else ("running", "")
 
     def check(self) -> None:
         if self.error is not None:

@@ -93,8 +93,10 @@ class Preparation:
         parts = partition(lowered, placement)
         self._rewrite_shares(parts, stages)
         count = len(lowered.graph.operations)
-        say("compiling", what=f"{count:,} operations")
-        runner = self.backend.prepare(parts, name, len(program.fetches), self.kernels) if parts else _Nothing()
+        def told(part: int = 0, of: int = 0) -> None:
+            say("compiling", what=f"{count:,} operations", part=part, parts=of)
+        told()
+        runner = self.backend.prepare(parts, name, len(program.fetches), self.kernels, told) if parts else _Nothing()
         home = devices[0]
         shown = "" if all(shape.known for shape in shapes) else ", shapes left open"
         trace.journal.span(Span("compile", name, home.partition("/device:")[0], home, threading.get_ident(), start,

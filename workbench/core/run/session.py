@@ -31,13 +31,13 @@ from workbench.core.run.partial import PartialSteps
 from workbench.core.run.plans import Definition, Executable, Family, Form, Plans
 from workbench.core.run.prepare import Preparation, check_passes
 from workbench.core.run.target import backend_of, passes_off, tasks_of
-from workbench.core.run.where import operation_of
+from workbench.core.run.where import place_of
 from workbench.core.trace import Span
 from workbench.settings import settings
 
 __all__ = ["InteractiveSession", "Session", "explain"]
 
-trace.journal.locate, trace.journal.kernel = operation_of, kernel_of
+trace.journal.locate, trace.journal.kernel = place_of, kernel_of
 
 _FORMS = 4096             # ways to ask that are remembered; one that is forgotten costs a flattening
 _SHORTEST = 0.0005        # seconds between recorded steps: very short steps are sampled, their numbers tell how many
