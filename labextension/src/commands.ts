@@ -22,6 +22,7 @@ export namespace CommandIDs {
 const PLUGIN = 'workbench-lab:panel';
 const CATEGORY = 'Workbench';
 const TOUR = '00_tour.ipynb';
+const COPY = 'my_tour.ipynb'; // git does not see it
 
 type Area = 'main' | 'right';
 
@@ -134,7 +135,7 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
   }
 };
 
-/** Open the tour where the server has one; say where to find it otherwise. */
+/** Open a copy of the tour where the server has one, so that running it changes nothing of the checkout. */
 async function openTour(app: JupyterFrontEnd): Promise<void> {
   const contents = app.serviceManager.contents;
   for (const folder of ['notebooks', '']) {
@@ -142,7 +143,12 @@ async function openTour(app: JupyterFrontEnd): Promise<void> {
     const known = folder === '' || parent.content.some((item: { name: string }) => item.name === folder);
     const listing = known ? (await contents.get(folder)).content : [];
     if (listing.some((item: { name: string }) => item.name === TOUR)) {
-      await app.commands.execute('docmanager:open', { path: folder ? `${folder}/${TOUR}` : TOUR });
+      const path = (name: string) => (folder ? `${folder}/${name}` : name);
+      if (!listing.some((item: { name: string }) => item.name === COPY)) {
+        const made = await contents.copy(path(TOUR), folder);
+        await contents.rename(made.path, path(COPY));
+      }
+      await app.commands.execute('docmanager:open', { path: path(COPY) });
       return;
     }
   }

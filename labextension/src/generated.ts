@@ -1,7 +1,7 @@
 /** Written from workbench/viz/schema.py and workbench/viz/views/ by _build/contract.py; never edited. */
 
 export const VERSION = 3;
-export const CONTRACT = 'cb46f6993078';
+export const CONTRACT = '50061d40bf24';
 
 export type State =
   | 'empty'
@@ -186,6 +186,10 @@ export interface Cut {
   end: number;
 }
 
+export interface StepParameters {
+  tasks?: number;
+}
+
 export interface StepView {
   tasks: TaskSteps[];
   more: number;
@@ -317,7 +321,7 @@ export interface Topics {
 export interface Parameters {
   graph: GraphParameters;
   series: Record<string, never>;
-  steps: Record<string, never>;
+  steps: StepParameters;
   timeline: TimelineParameters;
   work: Record<string, never>;
 }

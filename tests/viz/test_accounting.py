@@ -121,7 +121,7 @@ def test_the_course_of_work_is_that_of_regular_steps_of_all_replicas():
     accounting.feed([Span("segment", "init", W0, "", 0, 0.5, 0.9, 999, executable="session_0_9")])
     accounting.settle(everything=True)
     times.feed(accounting.steps)
-    view = {task.task: task for task in times.view(sorted(regular(accounting, "session_0"))).tasks}
+    view = {task.task: task for task in times.view(sorted(regular(accounting, "session_0"))).view.tasks}
     assert {W0, W1, W2, PS} <= set(view) and all(4.5 < t < 5.5 for t in view[W0].times)
     assert list(view[W0].ends) == sorted(view[W0].ends) and view[W0].ends[0] > 0
 
@@ -133,5 +133,6 @@ def test_with_many_tasks_a_view_holds_fewer_steps_of_each():
         accounting.feed([span("segment", task, number, number + 0.5, step=number) for task in tasks])
     accounting.settle(everything=True)
     times.feed(accounting.steps)
-    view = times.view(["s_0"])
-    assert len(view.tasks) == 32 and view.more == 224 and sum(len(t.times) for t in view.tasks) <= 4000
+    few, all_of_them = (times.view(["s_0"], count).view for count in (32, 256))
+    assert len(few.tasks) == 32 and few.more == 224 and sum(len(t.times) for t in few.tasks) <= 4000
+    assert len(all_of_them.tasks) == 256 and all_of_them.more == 0 and sum(len(t.times) for t in all_of_them.tasks) <= 4000

@@ -168,6 +168,14 @@ def test_an_update_is_small_whatever_the_graph_and_however_many_tasks(hurried):
     data, buffers = pack(page.look())
     assert len(json.dumps(data)) + sum(map(len, buffers)) <= 64_000
     assert {"graph", "steps", "work"} <= set(page.updates[0].topics)
+    everyone = Watcher(hub_of(journal), weighed)      # folded rows, opened
+    everyone.watch({"steps": {"tasks": 256}})
+    said = []
+    everyone.take(1.0, said.append)
+    assert len(said[0].topics["steps"].tasks) == 256 and weighed(said[0]) <= 64_000
+    everyone.watch({"steps": {"tasks": 32}})
+    everyone.take(2.0, said.append)
+    assert len(said[1].topics["steps"].tasks) == 32 and all(task.fresh for task in said[1].topics["steps"].tasks)
 
 
 def weighed(update: Update) -> int:

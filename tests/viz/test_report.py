@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.viz import fixtures
+from workbench import errors
 from workbench.core.trace import GraphRecord, Journal, NodeRecord, Span
 from workbench.viz.picture import picture, series_picture
 from workbench.viz.report import render_report, write_report
@@ -59,6 +60,16 @@ def test_nothing_recorded_is_said_section_by_section():
         "No single operations were recorded",
     ):
         assert words in text
+
+
+def test_a_failure_and_lost_tasks_stand_first_with_cause_and_fix():
+    journal = fixtures.build(20)
+    journal.task("/job:worker/task:1", "lost", cause="/job:worker/task:1 was lost (EOF)", fix="Restart it.")
+    journal.fail("session_0", 20, errors.AbortedError("step 20: a task was lost; close this cluster"))
+    text = render_report(journal, "Lost", {})
+    assert "<b>/job:worker/task:1 was lost (EOF).</b> Restart it.</p>" in text
+    assert "<b>step 20: a task was lost.</b> Close this cluster</p>" in text
+    assert ">worker:1 lost</th>" in text and ">worker:0</th>" in text
 
 
 def test_one_task_with_whole_steps_only():

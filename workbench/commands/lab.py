@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +13,7 @@ from workbench import errors
 __all__ = ["TOUR", "command_line", "find_checkout", "start"]
 
 TOUR = Path("notebooks/00_tour.ipynb")
+COPY = "my_tour.ipynb"      # git does not see it
 QUIET = ("--LabApp.news_url=", "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate")
 ROOTS = ("--ServerApp.root_dir", "--notebook-dir", "--ServerApp.notebook_dir")
 
@@ -24,7 +26,7 @@ def start(arguments: Sequence[str]) -> None:
 
 
 def command_line(arguments: Sequence[str], here: Path) -> tuple[list[str], Path]:
-    """(what to run, the folder to run it in): the given notebook, else the checkout's tour, else the folder alone."""
+    """(what to run, the folder to run it in): the given notebook, else a copy of the checkout's tour, else the folder alone."""
     given = next((a for a in arguments if a.endswith(".ipynb") and not a.startswith("-")), None)
     rest = [a for a in arguments if a is not given]
     if given is not None:
@@ -35,8 +37,24 @@ def command_line(arguments: Sequence[str], here: Path) -> tuple[list[str], Path]
         folder = here if notebook.is_relative_to(here.resolve()) else notebook.parent
     else:
         folder = find_checkout(here) or here
-        notebook = folder / TOUR
+        notebook = _own_copy(folder / TOUR)
     return [sys.executable, "-m", "jupyterlab", *_pages(notebook, folder.resolve(), rest), *QUIET, *rest], folder
+
+
+def _own_copy(tour: Path) -> Path:
+    """The reader's copy of the tour, beside it because it links to its neighbours: a checkout stays clean while cells run.
+
+    A newer tour replaces it; what was there is kept as `my_tour_before.ipynb`. Where nothing can be written, the tour itself.
+    """
+    mine = tour.with_name(COPY)
+    try:
+        if not mine.is_file() or mine.stat().st_mtime < tour.stat().st_mtime:
+            if mine.is_file():
+                mine.replace(mine.with_name(f"{mine.stem}_before.ipynb"))
+            shutil.copyfile(tour, mine)
+    except OSError:
+        return tour
+    return mine
 
 
 def _pages(notebook: Path, folder: Path, given: Sequence[str]) -> list[str]:

@@ -1,8 +1,9 @@
 """Training in a terminal: a live picture where there is one, plain lines where there is not."""
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -24,6 +25,8 @@ LINES = 20                # plain lines of a whole run, besides messages
 BAR_WIDTH = 20            # characters of the longest bar
 SUMMARY_SECONDS = 0.5     # between two looks at the journal
 REFRESH_PER_SECOND = 10
+SILENT = 1.0              # seconds between two words on what goes on before the first step
+_BEFORE = ("building", "rewriting", "compiling", "recovering", "waiting")
 NONE = "–"
 
 
@@ -39,10 +42,31 @@ def screen(console: Console, title: str) -> Iterator[Screen]:
     """The screen that suits `console`: live in a terminal, plain lines in a file or a pipe."""
     if not console.is_terminal:
         console.print(title, highlight=False)
-        yield _Plain(console)
+        plain = _Plain(console)
+        with _followed(plain.begin):
+            yield plain
         return
     with Live(Text(title), console=console, refresh_per_second=REFRESH_PER_SECOND, redirect_stderr=False) as live:
-        yield _Picture(live, title)
+        picture = _Picture(live, title)
+        with _followed(picture.begin):
+            yield picture
+
+
+@contextmanager
+def _followed(say: Callable[[StatusRecord], None]) -> Iterator[None]:
+    """Tell each second what the run does: before its first step nobody else does, and compiling takes long."""
+    over = threading.Event()
+
+    def follow() -> None:
+        while not over.wait(SILENT):
+            say(journal.current())
+    thread = threading.Thread(target=follow, name="workbench-screen", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 class _Plain:
@@ -53,6 +77,13 @@ class _Plain:
         self._account = _Account()
         self._begin = time.monotonic()
         self._shown = -1
+        self._said = ""
+
+    def begin(self, status: StatusRecord) -> None:
+        """What it does before the first step, where that takes long: once each."""
+        if self._shown < 0 and status.state in _BEFORE and status.state != self._said:
+            self._said = status.state
+            self.line(" ".join(filter(None, (status.state, status.what, "..."))))
 
     def show(self, record: Progress) -> None:
         if record.message:
@@ -78,10 +109,17 @@ class _Picture:
         self._live, self._title = live, title
         self._account = _Account()
         self._begin = time.monotonic()
+        self._started = False
+
+    def begin(self, status: StatusRecord) -> None:
+        """What it does before the first step."""
+        if not self._started:
+            self._live.update(Group(Text(self._title, style="bold"), *_state(status)))
 
     def show(self, record: Progress) -> None:
         if record.message:
             self.line(record.message)
+        self._started = True
         self._account.read()
         self._live.update(picture(self._title, record, time.monotonic() - self._begin, self._account.summary,
                                   journal.current()))
@@ -123,7 +161,9 @@ def picture(title: str, record: Progress, elapsed: float, summary: Summary, stat
 
 def _state(status: StatusRecord) -> list[Any]:
     """What the run does when that is not simply running, and who is lost."""
-    said = [] if status.state in ("running", "ready") else [" ".join(filter(None, (status.state, status.what, status.cause)))]
+    part = f"{status.part:,} of {status.parts:,}" if status.parts else ""
+    words = " ".join(filter(None, (status.state, part, status.what, status.cause)))
+    said = [words] if status.state not in ("running", "ready", "empty") or (status.state == "running" and status.what) else []
     return [Text(line, style="yellow") for line in (*said, *(task.cause for task in status.lost))]
 
 

@@ -58,7 +58,8 @@ def render_report(journal: Journal, title: str, facts: Mapping[str, Any]) -> str
     shown = [(id, name, body) for id, name, body in sections if body is not None]
     links = tag("nav", *(tag("a", name, href=f"#{id}") for id, name, _ in shown), aria_label="Sections")
     body = [
-        tag("header", tag("h1", title), tag("p", _subtitle(run, journal), class_="subtitle"), _facts(facts), links),
+        tag("header", tag("h1", title), tag("p", _subtitle(run, journal), class_="subtitle"),
+            *_trouble(run), _facts(facts), links),
         tag("main", *(tag("section", tag("h2", name), content, id=id) for id, name, content in shown)),
         tag("footer", tag("p", "Written by workbench. This file is complete: it loads nothing from the network.")),
         tag("script", Markup((_STATIC / "report.js").read_text(encoding="utf-8"))),
@@ -89,6 +90,15 @@ def _subtitle(run: Run, journal: Journal) -> str:
     if run.earlier:
         parts.append(f"earlier sessions on {', '.join(map(short_task, run.earlier))} are left out")
     return " · ".join(parts)
+
+
+def _trouble(run: Run) -> list[Markup]:
+    """What went wrong: cause first, then what to do."""
+    status = run.status
+    lines = [(status.cause, status.fix)] if status.state == "failed" else []
+    lines += [(record.cause, record.fix) for record in run.lost_tasks.values() if record.cause]
+    return [tag("p", tag("b", f"{cause.removesuffix('.')}."), f" {fix[:1].upper()}{fix[1:]}", class_="trouble", role="alert")
+            for cause, fix in lines]
 
 
 def _facts(facts: Mapping[str, Any]) -> Markup | None:

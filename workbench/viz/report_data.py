@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from workbench.core.trace import GraphRecord, Journal, Span, StatusRecord
+from workbench.core.trace import GraphRecord, Journal, Span, StatusRecord, TaskRecord
 from workbench.viz.accounting import Accounting
 from workbench.viz.graph_view import choose_graph
 from workbench.viz.palette import device_order
@@ -34,6 +34,11 @@ class Run:
     status: StatusRecord
     earlier: list[str]  # tasks of earlier sessions, which are left out
 
+    @property
+    def lost_tasks(self) -> dict[str, TaskRecord]:
+        """The tasks that are gone: cause and fix."""
+        return {record.task: record for record in self.status.lost}
+
 
 def read(journal: Journal) -> Run:
     """Everything `journal` holds now."""
@@ -58,7 +63,7 @@ def read(journal: Journal) -> Run:
         stages,
         len({r.key for r in records}) - 1,
         series.view(),
-        steps.view(sorted(regular(accounting, summary.run))),
+        steps.view(sorted(regular(accounting, summary.run))).view,
         summary,
         tasks,
         status,

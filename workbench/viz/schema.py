@@ -39,6 +39,7 @@ __all__ = [
     "Request",
     "Series",
     "SeriesView",
+    "StepParameters",
     "StepView",
     "Straggler",
     "StragglerView",
@@ -234,6 +235,13 @@ class Cut:
 
     start: float  # seconds, as `TaskSteps.ends`
     end: float
+
+
+@dataclass(slots=True)
+class StepParameters:
+    """How many tasks to show, those that work longest; of more tasks each has fewer steps."""
+
+    tasks: int = 32
 
 
 @dataclass(slots=True)

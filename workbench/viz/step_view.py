@@ -10,11 +10,11 @@ from workbench.viz.accounting import Step
 from workbench.viz.palette import color_of, device_order
 from workbench.viz.schema import Cut, StepView, TaskSteps
 
-__all__ = ["POINTS", "WINDOW", "StepTimes"]
+__all__ = ["POINTS", "WINDOW", "Course", "StepTimes"]
 
 WINDOW = 500  # steps shown per task, fewer where there are many tasks:
 POINTS = 3000  # of all tasks together, so that an update stays small
-LINES = 32  # tasks that travel, those that work longest
+MOST = 400  # tasks that travel: more lines than a screen has rows
 STILL = 1.0  # seconds without a step, and this many times the usual distance of two steps,
 LONG = 10  # from which a line is cut
 CUTS = 50  # remembered
@@ -30,6 +30,27 @@ class _Lines:
     pieces: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class Course:
+    """A view, and the points it was made of: by task, in the order in which it shows them."""
+
+    view: StepView
+    points: dict[str, list[tuple[float, int, float, int]]]
+
+    def newest(self, task: str) -> int:
+        """Serial number of the newest point of `task`."""
+        return max((serial for *_, serial in self.points[task]), default=0)
+
+    def after(self, task: str, serial: int) -> int | None:
+        """How many points of `task` come after the one numbered `serial`; None when others lie between."""
+        points, later = self.points[task], 0
+        for *_, number in reversed(points):
+            if number <= serial:
+                break
+            later += 1
+        return later if all(number <= serial for *_, number in points[: len(points) - later]) else None
+
+
 class StepTimes:
     """Feed it accounted steps, ask it for the view; a step costs what its tasks are, a view `POINTS` at most."""
 
@@ -37,7 +58,6 @@ class StepTimes:
         self._origin = origin  # seconds on the clock of the spans, from which `ends` counts
         self._window = window
         self._lines: dict[str, _Lines] = {}  # executable -> its steps
-        self._shown: dict[str, list[tuple[float, int, float, int]]] = {}  # of the newest view
         self._cuts: deque[Cut] = deque(maxlen=CUTS)
         self._last = float("-inf")  # end of the newest step
         self._usual = 0.0  # seconds between the ends of two steps
@@ -70,8 +90,8 @@ class StepTimes:
                 self._usual = distance if self._usual == 0.0 else 0.9 * self._usual + 0.1 * distance
         self._last = max(self._last, step.end)
 
-    def view(self, executables: Iterable[str]) -> StepView:
-        """Tasks by name over what `executables` step, steps as they ended, milliseconds of work.
+    def view(self, executables: Iterable[str], tasks: int = 32) -> Course:
+        """The `tasks` that work longest by name, over what `executables` step, steps as they ended, milliseconds of work.
 
         A task that only lends a hand in the steps of others (it has less than half of their pieces) is shown by its own.
         """
@@ -80,16 +100,18 @@ class StepTimes:
         for lines in chosen:
             for task, pieces in lines.pieces.items():
                 most[task] = max(most.get(task, 0), pieces)
-        newest = max(8, min(self._window, POINTS // max(1, min(LINES, len(most)))))
-        longest = sorted(most, key=lambda task: -self._recent(task, chosen))[:LINES]
-        self._shown, made = {}, []
+        shown = max(1, min(tasks, MOST, len(most)))
+        newest = max(8, min(self._window, POINTS // max(1, shown)))
+        longest = sorted(most, key=lambda task: -self._recent(task, chosen))[:shown]
+        course = Course(StepView([], len(most) - len(longest), newest), {})
         for task in sorted(longest, key=device_order):
             own = [lines for lines in chosen if task in lines.tasks and 2 * lines.pieces[task] >= most[task]]
             points = sorted(point for lines in own for point in list(lines.tasks[task])[-newest:])[-newest:]
-            self._shown[task] = points
-            made.append(self._task(task, points, sum(lines.counts[task] for lines in own)))
-        first = min((task.ends[0] for task in made), default=0.0)
-        return StepView(made, len(most) - len(longest), newest, [cut for cut in self._cuts if cut.end > first])
+            course.points[task] = points
+            course.view.tasks.append(self._task(task, points, sum(lines.counts[task] for lines in own)))
+        first = min((task.ends[0] for task in course.view.tasks), default=0.0)
+        course.view.cuts = [cut for cut in self._cuts if cut.end > first]
+        return course
 
     def _task(self, task: str, points: list[tuple[float, int, float, int]], count: int) -> TaskSteps:
         ends, numbers, times, _ = (list(column) for column in zip(*points))
@@ -98,20 +120,6 @@ class StepTimes:
         ordered = sorted(time for time, end in zip(times, ends) if end > cut) or sorted(times)
         return TaskSteps(task, color_of(task), times, numbers, ordered[len(ordered) // 2],
                          ordered[int(0.95 * (len(ordered) - 1))], count, ends)
-
-    def newest(self, task: str) -> int:
-        """Serial number of the newest point that the last view showed of `task`."""
-        return max((serial for *_, serial in self._shown[task]), default=0)
-
-    def after(self, task: str, serial: int) -> int | None:
-        """How many points the last view shows of `task` after the one numbered `serial`; None when others lie between."""
-        later = 0
-        for *_, number in reversed(self._shown[task]):
-            if number <= serial:
-                break
-            later += 1
-        rest = self._shown[task][: len(self._shown[task]) - later]
-        return later if all(number <= serial for *_, number in rest) else None
 
     @staticmethod
     def _recent(task: str, chosen: Iterable[_Lines]) -> float:

@@ -3,6 +3,7 @@ import type { TimelineParameters, TimelineView } from '../contract';
 import { Canvas, type Pen } from '../kit/canvas';
 import type { Theme } from '../kit/colour';
 import { moved, type Stretch, timeAt, zoomed } from '../kit/stretch';
+import { shortTask } from '../kit/text';
 import { type Hands, listen, selected } from './hands';
 import { arrowAt, type Frame, markAt, next } from './hit';
 import { paint } from './paint';
@@ -66,6 +67,9 @@ export class Board implements Hands {
       this.view = view;
       this._rows = layRows(view.lanes);
       this._mark = this._arrow = null;
+    }
+    if ([...lost].join() !== [...this._lost].join()) {
+      this._spoke = -Infinity; // who is lost is said at once
     }
     [this._lost, this._named] = [lost, named];
     this._describe();
@@ -292,8 +296,9 @@ export class Board implements Hands {
     const now = performance.now();
     if (this.view && now - this._spoke > SPOKEN) {
       this._spoke = now;
+      const lost = this._lost.size ? `Lost: ${[...this._lost].map(shortTask).join(', ')}. ` : '';
       const keys = 'W and S zoom, A and D move, arrows go from mark to mark, Escape leaves.';
-      this._canvas.node.setAttribute('aria-label', `${summary(this.view)} ${keys}`);
+      this._canvas.node.setAttribute('aria-label', `${lost}${summary(this.view)} ${keys}`);
     }
   }
 

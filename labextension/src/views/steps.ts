@@ -5,17 +5,30 @@ import { HeatMap } from '../kit/heatmap';
 import { CROWDED } from '../kit/lines';
 import { duration, shortTask } from '../kit/text';
 import { Section } from '../kit/section';
-import { defineView } from '../kit/view';
+import { type Context, defineView } from '../kit/view';
 import type { Snapshot } from '../store';
 
 /** Tasks up to which each has a line; more lines cannot be told apart. */
 const LINES = 8;
 
+/** Rows of the heat map: folded, and when all are asked for. */
+const FOLDED = 32;
+const ALL = 400;
+
 export class StepsSection extends Section {
-  constructor() {
+  constructor(private _context: Context) {
     super('Work per step', 'wb-Steps');
     this._legend.className = 'wb-Legend';
-    this.body.append(this._chart.node, this._map.node, this._legend);
+    this._rows.className = 'wb-Heat-rows';
+    this._rows.append(this._map.node);
+    this._more.className = 'wb-Stragglers-more';
+    this._more.type = 'button';
+    this._more.hidden = true;
+    this._more.addEventListener('click', () => {
+      this._all = !this._all;
+      this._context.ask('steps', { tasks: this._all ? ALL : FOLDED });
+    });
+    this.body.append(this._chart.node, this._rows, this._more, this._legend);
   }
 
   show(snapshot: Snapshot, lost: Set<string>): void {
@@ -24,7 +37,7 @@ export class StepsSection extends Section {
     this.note(tasks.length ? '' : 'No step has finished yet.');
     const many = tasks.length > LINES;
     this._chart.node.hidden = many;
-    this._map.node.hidden = !many;
+    this._rows.hidden = !many;
     const words = `${tasks.map(numbersOf).join('; ')}${view?.cuts.length ? '. Where nothing stepped the lines are cut' : ''}`;
     if (many) {
       const { alarm, subject } = snapshot.stragglers?.verdict ?? { alarm: false, subject: '' };
@@ -49,7 +62,10 @@ export class StepsSection extends Section {
       }));
       this._chart.set(lines, words, view?.cuts ?? []);
     }
-    this._showLegend(many ? [] : tasks, lost, view?.more ?? 0);
+    const more = view?.more ?? 0;
+    this._more.hidden = !many || (!more && tasks.length <= FOLDED);
+    this._more.textContent = more ? `${more} more tasks, which work less` : 'Fewer';
+    this._showLegend(many ? [] : tasks, lost);
   }
 
   restyle(): void {
@@ -62,11 +78,8 @@ export class StepsSection extends Section {
     this._map.dispose();
   }
 
-  private _showLegend(tasks: TaskSteps[], lost: Set<string>, more: number): void {
-    const hints = [
-      tasks.some(task => task.steps.length >= CROWDED) ? 'thin: each step · bold: running median' : '',
-      more ? `${more} more tasks, which work less, are not drawn` : ''
-    ];
+  private _showLegend(tasks: TaskSteps[], lost: Set<string>): void {
+    const hints = [tasks.some(task => task.steps.length >= CROWDED) ? 'thin: each step · bold: running median' : ''];
     this._legend.replaceChildren(
       ...tasks.map(task => {
         const entry = document.createElement('li');
@@ -93,6 +106,9 @@ export class StepsSection extends Section {
     fromZero: true,
     height: 190
   });
+  private _rows = document.createElement('div');
+  private _more = document.createElement('button');
+  private _all = false;
   private _map = new HeatMap('Work of each task over the steps');
   private _legend = document.createElement('ul');
 }
@@ -101,4 +117,4 @@ function numbersOf(task: TaskSteps): string {
   return `${shortTask(task.task)}: median ${duration(task.median)}, 95th percentile ${duration(task.p95)}`;
 }
 
-defineView({ id: 'steps', title: 'Work per step', topic: 'steps', wide: false, make: () => new StepsSection() });
+defineView({ id: 'steps', title: 'Work per step', topic: 'steps', wide: false, make: context => new StepsSection(context) });

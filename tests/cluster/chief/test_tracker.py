@@ -202,3 +202,21 @@ def test_steps_that_end_while_another_begins_disturb_nobody():
     for wire in scene.wires.values():
         (_, order), = wire.sent
         assert order.live == (1, 2, 3), "each was counted that ran when the counting began"
+
+
+def test_a_step_that_takes_long_says_what_computes_else_for_whom_it_waits():
+    scene = Scene()
+    thread = scene.begin()
+    [(_, says)] = scene.tracker._journal.tellers.values()
+    assert says() == ("running", "")
+    scene.wires[A].arrive(m.ClockReply(0.0, 0.0, 0.0, f"for {B}"))
+    assert says() == ("waiting", "for worker:0")
+    scene.wires[B].arrive(m.ClockReply(0.0, 0.0, 0.0, "in while/add, iteration 5 of while"))
+    assert says() == ("running", "while/add, iteration 5 of while on worker:0")
+    for _ in range(3):
+        scene.members[B].probe()
+    assert says() == ("waiting", "for worker:0, which does not answer")
+    for task in (A, B):
+        scene.wires[task].arrive(m.Done(0.1, []), 1)
+    thread.join(5)
+    assert not scene.tracker._journal.tellers

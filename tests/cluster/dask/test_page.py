@@ -107,7 +107,7 @@ def test_the_page_shows_the_tasks_of_a_running_cluster():
             session = pull_session(url=root + dashboard.ROUTE)
             try:
                 stream = local.scheduler.plugins["task-stream"]      # the status page that was asked for shows it
-                while not any(one["key"].startswith("worker:0 works-") for one in list(stream.buffer)):
+                while not any(one["key"].startswith("worker:0 ") for one in list(stream.buffer)):
                     cluster.run_step("h")
                 assert session.document.title == "Workbench: step times"
                 shown = session.document.select_one({"type": ColumnDataSource}).data

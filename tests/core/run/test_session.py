@@ -340,11 +340,11 @@ def test_a_name_given_to_a_step_that_could_not_be_prepared_is_never_used_again(m
     with Session() as s:
         prepare = s._backend.prepare
 
-        def interrupted(parts, name, fetches, kernels):
+        def interrupted(parts, name, fetches, kernels, told):
             names.append(name)
             if len(names) == 1:
                 raise KeyboardInterrupt
-            return prepare(parts, name, fetches, kernels)
+            return prepare(parts, name, fetches, kernels, told)
         monkeypatch.setattr(s._backend, "prepare", interrupted)
         with pytest.raises(KeyboardInterrupt):
             s.run(x + 1.0, {x: 1})
