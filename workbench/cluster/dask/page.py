@@ -159,8 +159,8 @@ class _StepTimes:
             return
         self._seen = self._plugin.count
         table = self._plugin.table()
-        self.root.title.text = self._plugin.headline()
-        self.root.title.text_color = "#c62828" if any(self._plugin.lost.values()) else "#444444"
+        title: Any = self.root.title
+        title.text, title.text_color = self._plugin.headline(), "#c62828" if any(self._plugin.lost.values()) else "#444444"
         if list(self.tasks.factors) != table["task"]:
             self.tasks.factors = table["task"]
         self.source.data = dict(table)
