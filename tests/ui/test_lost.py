@@ -24,8 +24,9 @@ with wb.Graph().as_default() as graph:
     with wb.device("/job:ps/task:0"):
         total = sums[0] + sums[1]
         step = weights.assign_add(wb.fill([128, 128], 1e-9) * total)
+    begin = wb.global_variables_initializer()
 session = wb.Session(cluster, graph=graph)
-session.run(wb.global_variables_initializer())
+session.run(begin)
 why = []
 
 def train():
