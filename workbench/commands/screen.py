@@ -156,7 +156,7 @@ def picture(title: str, record: Progress, elapsed: float, summary: Summary, stat
     values = Text.assemble("loss ", (number(record.loss, ".4f"), "bold"), "   accuracy ",
                            (percent(record.accuracy), "bold"), f"   {number(rate, '.1f')} steps/s",
                            f"   elapsed {duration(elapsed)}   left {duration(left)}")
-    return Group(Text(title, style="bold"), head, values, *_state(status), *_tasks(summary))
+    return Group(Text(title, style="bold"), head, values, *_state(status), *_tasks(summary, status))
 
 
 def _state(status: StatusRecord) -> list[Any]:
@@ -164,19 +164,20 @@ def _state(status: StatusRecord) -> list[Any]:
     part = f"{status.part:,} of {status.parts:,}" if status.parts else ""
     words = " ".join(filter(None, (status.state, part, status.what, status.cause)))
     said = [words] if status.state not in ("running", "ready", "empty") or (status.state == "running" and status.what) else []
-    return [Text(line, style="yellow") for line in (*said, *(task.cause for task in status.lost))]
+    return [Text(line, style="yellow") for line in (*said, *(f"{task.cause}. {task.fix}" for task in status.lost))]
 
 
-def _tasks(summary: Summary) -> list[Any]:
-    """Work per task as bars and the verdict; the task that it names is marked."""
+def _tasks(summary: Summary, status: StatusRecord) -> list[Any]:
+    """Work per task as bars and the verdict; the task that it names is marked, and those that are lost are."""
     if not summary.rows:
         return []
     table = Table.grid(padding=(0, 2))
-    longest = max(row.work for row in summary.rows) or 1.0
+    longest, lost = max(row.work for row in summary.rows) or 1.0, {record.task for record in status.lost}
     for row in sorted(summary.rows, key=lambda r: device_order(r.task)):
         named = summary.verdict.alarm and row.task == summary.verdict.subject
         bar = "█" * max(1, round(BAR_WIDTH * row.work / longest))
-        table.add_row(short_task(row.task), f"{row.work:8.2f} ms", Text(bar, style="red" if named else "green"),
+        name = Text(f"{short_task(row.task)} lost", style="red") if row.task in lost else Text(short_task(row.task))
+        table.add_row(name, f"{row.work:8.2f} ms", Text(bar, style="red" if named else "green"),
                       f"waits {row.wait:.2f} ms" + (f" for {row.waits_for}" if row.waits_for else ""))
     verdict = " ".join(filter(None, (summary.verdict.text, summary.verdict.action)))
     return [Text("work per task and step", style="dim"), table, Text(verdict)]
