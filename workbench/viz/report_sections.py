@@ -98,7 +98,8 @@ def stragglers(run: Run) -> Markup:
         "Tasks by what they cost the others",
         (("Task", "text"), ("Works", "number"), ("Transfers", "number"), ("Waits", "number"), ("Most for", "text"),
          ("Costs of each step", "bar")),
-        ((f"{short_task(r.task)}{' lost' if r.task in run.lost_tasks else ''}", ms(r.work), ms(r.transfer), ms(r.wait), r.waits_for or "–", _meter(r.cost)) for r in rows),
+        ((f"{short_task(r.task)}{' lost' if r.task in run.lost_tasks else ''}", ms(r.work), ms(r.transfer), ms(r.wait),
+          r.waits_for or "–", _meter(r.cost)) for r in rows),
     )
     return join((tag("p", lead, class_="lead"), made, tag("h3", "Where a median step goes"), charts.share_bars(rows)))
 
