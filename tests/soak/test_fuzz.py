@@ -5,19 +5,10 @@ import random
 
 import pytest
 
-from tests.cluster import test_fuzz
 from tests.cluster.fuzz import GOOD, cuts, damaged
 from tests.cluster.test_fuzz import targets  # noqa: F401
 
 pytestmark = [pytest.mark.soak, pytest.mark.timeout(1800)]
-
-MEMORY = 320 << 10      # kilobytes that the allocator may keep of so many connections; their tensors are ten times more
-
-
-@pytest.fixture(autouse=True)
-def room(monkeypatch):
-    monkeypatch.setattr(test_fuzz, "GROWTH", MEMORY)
-
 
 COUNTS = {"link": 60_000, "control": 10_000, "chief": 30_000}
 

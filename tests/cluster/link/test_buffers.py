@@ -1,6 +1,8 @@
 """Receive buffers: used again by what is about as large, and never more kept for nobody than was allowed."""
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -44,3 +46,26 @@ def test_no_more_is_kept_idle_than_allowed():
     assert all(len(buffer) == 1 << 19 for buffer in held)
     pool.clear()
     assert pool._buffers == {} and pool._nbytes == 0
+
+
+def mapped(place: int) -> bool:
+    """Does this process have memory there?"""
+    spans = (line.split()[0].split("-") for line in Path("/proc/self/maps").read_text().splitlines())
+    return any(int(begin, 16) <= place < int(end, 16) for begin, end in spans)
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="where Linux tells what memory a process has")
+def test_what_is_let_go_goes_back_to_the_machine():
+    """The C library keeps what it once took for large arrays, in pieces, because of whatever small lies between them."""
+    for _ in range(4):
+        del [np.empty(31 << 20, np.uint8)][0]                  # from now on it serves such sizes from what it keeps
+    pool = BufferPool()
+    large, between = [], []
+    for _ in range(8):
+        large.append(pool.take(3 << 20))
+        between.append(np.empty(100_000, np.uint8))
+    places = [buffer.ctypes.data for buffer in large]
+    assert all(map(mapped, places))
+    large.clear()
+    pool.clear()
+    assert not any(map(mapped, places)) and len(between) == 8

@@ -1,6 +1,8 @@
 """Receive buffers for large payloads, reused as soon as nobody looks at their memory any more."""
 from __future__ import annotations
 
+import contextlib
+import mmap
 import sys
 import threading
 from typing import Any
@@ -9,6 +11,7 @@ import numpy as np
 
 __all__ = ["BufferPool"]
 
+_MAPPED = 1 << 20      # bytes from which a buffer is memory of its own
 _UNUSED = 2      # references seen by `_is_free`: the pool's list slot and getrefcount's own argument
 
 
@@ -37,7 +40,7 @@ class BufferPool:
                     return same[-1][:nbytes]
             if self._nbytes + size > self._look_at:
                 self._trim(size)
-            fresh = np.empty(size, np.uint8)
+            fresh = _made(size)
             self._buffers[size].append(fresh)
             self._nbytes += size
             return fresh[:nbytes]
@@ -62,6 +65,25 @@ class BufferPool:
         with self._lock:
             self._buffers.clear()
             self._nbytes, self._look_at = 0, self._idle_limit
+
+
+def _made(size: int) -> np.ndarray[Any, Any]:
+    """A new buffer; MemoryError when there is no room.
+
+    NOTE: a large one is mapped, not allocated: the C library would take the memory of those that were let go for others, and
+    keep it, in pieces, because of what lies between them.
+    """
+    if size < _MAPPED:
+        return np.empty(size, np.uint8)
+    private = {} if sys.platform == "win32" else {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS}
+    try:
+        memory = mmap.mmap(-1, size, **private)
+    except OSError as problem:
+        raise MemoryError(f"{size} bytes for a receive buffer: {problem}") from problem
+    if hasattr(mmap, "MADV_HUGEPAGE"):      # as NumPy asks for its arrays; not every kernel has them
+        with contextlib.suppress(OSError):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, np.uint8)
 
 
 def _class_of(nbytes: int) -> int:
