@@ -51,7 +51,7 @@ def test_kill_in_the_middle_of_a_step(doomed, job):
         killed = kill(cluster.pids[victim])
         thread.join(30)
         when, error = outcome[0]
-        assert when - killed < 2      # seconds: what we promise
+        assert when - killed < cluster.heartbeat / 2      # the end of a connection tells, not a silence
         assert type(error) is errors.AbortedError
         address = cluster.addresses[victim]
         assert error.message.startswith(f"step 1: {victim} at {address} was lost (")

@@ -31,7 +31,7 @@ def test_a_killed_process_ends_training_in_a_clear_error(victim):
         struck = replicas if "ps" in victim else replicas[1:]      # the other replica has no part in that task
         for replica in struck:
             replica.join(30)
-            assert replica.ended - killed < 2      # seconds: what we promise
+            assert replica.ended - killed < cluster.heartbeat / 2      # the end of a connection tells, not a silence
             assert isinstance(replica.error, (errors.AbortedError, errors.UnavailableError))
             assert f"{victim} at {address}" in replica.error.message and "lost" in replica.error.message
             assert "start a new one and restore the newest checkpoint" in replica.error.message

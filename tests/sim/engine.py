@@ -11,10 +11,13 @@ from workbench import errors
 from workbench.core.graph.dtype import float64
 from workbench.core.graph.shape import Shape
 from workbench.core.state.accumulators import Accumulator
+from workbench.core.state.clocks import Clocks
+from workbench.core.state.datasets import DatasetIterator
+from workbench.core.state.pushes import Pushes
 from workbench.core.state.tokens import Tokens
 from workbench.core.state.variables import Container, VariableState
 
-__all__ = ["Await", "Course", "SimEngine", "kernel", "receive", "take"]
+__all__ = ["EPOCH", "Await", "Course", "SimEngine", "kernel", "receive", "take"]
 
 Await = Callable[["Course"], None]
 Program = Callable[["SimEngine", "Course"], Generator[Await, Any, list[Any]]]
@@ -65,8 +68,11 @@ class Course:
         self._done(result)
 
 
+EPOCH = 5         # elements of the data; then they come again
+
+
 class SimEngine:
-    """Programs by name; variable `v`, accumulator `g` and tokens `t` of one task."""
+    """Programs by name; variable `v`, accumulator `g`, tokens `t`, clocks `c`, pushes `p` and data `d` of one task."""
 
     def __init__(self, world: World, process: Process, context: Any, programs: dict[str, Program], log: Callable[..., None],
                  ) -> None:
@@ -78,6 +84,10 @@ class SimEngine:
         self.v = self.container.get("v", VariableState, lambda: VariableState("v", float64, Shape([2])))
         self.g = self.container.get("g", Accumulator, lambda: Accumulator("g", float64, Shape([2]), mean=False))
         self.t = self.container.get("t", Tokens, lambda: Tokens("t"))
+        self.c = self.container.get("c", Clocks, lambda: Clocks("c"))
+        self.p = self.container.get("p", Pushes, lambda: Pushes("p"))
+        self.d = self.container.get("d", DatasetIterator, lambda: DatasetIterator("d"))
+        self.d.initialize(("repeat", ("slices", 0, 1), -1), [np.arange(EPOCH)])
 
     def register(self, handle: str, program: bytes) -> None:
         self._registered[handle] = self._programs[program.decode()]

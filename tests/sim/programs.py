@@ -9,11 +9,12 @@ import numpy as np
 from tests.sim.engine import Await, Course, SimEngine, kernel, receive, take
 from workbench.core.run.rendezvous import join_key
 
-__all__ = ["PROGRAMS", "SERVERS", "WORKERS"]
+__all__ = ["PROGRAMS", "SERVERS", "SLACK", "WORKERS"]
 
 SERVERS = ("/job:ps/task:0", "/job:ps/task:1")
 WORKERS = ("/job:worker/task:0", "/job:worker/task:1", "/job:worker/task:2")
 FIRST, SECOND = SERVERS
+SLACK = 1            # steps that a replica of bounded staleness may be ahead
 
 Steps = Generator[Await, Any, list[Any]]
 
@@ -54,6 +55,56 @@ def push(engine: SimEngine, course: Course) -> Steps:
     for server in SERVERS:
         _send(engine, course, "d", server, [1, 1])
     return values
+
+
+def lead(engine: SimEngine, course: Course) -> Steps:
+    """The parameter server with clocks and pushes in one step of a replica of bounded staleness, whose worker's part is
+    `push`."""
+    worker = _worker(course)
+    clock = yield take(lambda done, fail: engine.c.wait(worker, SLACK, done))
+    engine.log("clock", engine.session, worker, course.step, clock)
+    _send(engine, course, "v", worker, engine.v.read())
+    delta = yield receive(_key(course, "d", worker, engine.task))
+    yield take(lambda done, fail: engine.p.begin(worker, lambda: done(None)))
+    _send(engine, course, "may", SECOND, 0)
+    yield kernel(_seconds(engine), lambda: engine.add(course.step, delta, worker))
+    yield receive(_key(course, "did", SECOND, engine.task))
+    engine.p.end(worker)
+    engine.log("advanced", engine.session, worker, clock)
+    engine.c.advance(worker, clock)
+    return []
+
+
+def follow(engine: SimEngine, course: Course) -> Steps:
+    """The other one."""
+    worker = _worker(course)
+    _send(engine, course, "v", worker, engine.v.read())
+    delta = yield receive(_key(course, "d", worker, engine.task))
+    yield receive(_key(course, "may", FIRST, engine.task))
+    yield kernel(_seconds(engine), lambda: engine.add(course.step, delta, worker))
+    _send(engine, course, "did", FIRST, 0)
+    return []
+
+
+def retire(engine: SimEngine, course: Course) -> Steps:
+    """A replica is through: nobody waits for it."""
+    engine.log("retired", engine.session, _worker(course))
+    engine.c.leave(_worker(course))
+    yield kernel(0.0)
+    return []
+
+
+def hold(engine: SimEngine, course: Course) -> Steps:
+    """A moment between pushes, which lasts until `release`."""
+    yield take(lambda done, fail: engine.p.hold(lambda: done(None)))
+    return []
+
+
+def release(engine: SimEngine, course: Course) -> Steps:
+    """Pushes go on."""
+    engine.p.release(forget=bool(course.feeds["0"]))
+    yield kernel(0.0)
+    return []
 
 
 def first(engine: SimEngine, course: Course) -> Steps:
@@ -99,9 +150,15 @@ def work(engine: SimEngine, course: Course) -> Steps:
 
 
 def update(engine: SimEngine, course: Course) -> Steps:
-    """A round: as many gradients as are wanted, one update on all servers, a new token when all have it."""
+    """A round: as many gradients as are wanted, one update on all servers, a new token when all have it. The first server
+    takes the next element of its data with it."""
     total = yield take(lambda done, fail: engine.g.take(int(course.feeds["0"]), done, fail))
-    yield kernel(_seconds(engine), lambda: engine.add(course.step, total, "round"))
+
+    def apply() -> None:
+        engine.add(course.step, total, "round")
+        if engine.task == FIRST:
+            engine.log("datum", engine.session, course.step, engine.v.version, int(engine.d.take()[0]))
+    yield kernel(_seconds(engine), apply)
     if engine.task == SECOND:
         _send(engine, course, "u", FIRST, 0)
         return []
@@ -119,12 +176,13 @@ def leave(engine: SimEngine, course: Course) -> Steps:
 
 def restore(engine: SimEngine, course: Course) -> Steps:
     """A value, and the number of the round that comes."""
-    value, version = course.feeds["0"], int(course.feeds["1"])
+    value, version, taken = course.feeds["0"], int(course.feeds["1"]), int(course.feeds["2"])
 
     def assign() -> None:
         engine.v.assign(np.array(value))
         engine.v.version = version
         engine.g.set_global_step(version)
+        engine.d.resume({"taken": taken, "generators": []})
         engine.log("restored", engine.session, engine.task, course.step, version, float(value[0]))
     yield kernel(_seconds(engine), assign)
     return []
@@ -138,10 +196,12 @@ def start(engine: SimEngine, course: Course) -> Steps:
 
 
 def read(engine: SimEngine, course: Course) -> Steps:
-    """(version, value)."""
+    """(version, value, elements of the data taken so far)."""
     yield kernel(_seconds(engine))
     version, value = engine.v.snapshot()
-    return [np.float64(version), np.array(value)]
+    position = engine.d.position()
+    assert position is not None
+    return [np.float64(version), np.array(value), np.float64(position["taken"])]
 
 
 def tell(engine: SimEngine, course: Course) -> Steps:
@@ -156,4 +216,5 @@ def hear(engine: SimEngine, course: Course) -> Steps:
     return [(yield receive(_key(course, "v", SECOND, engine.task)))]
 
 
-PROGRAMS = {made.__name__: made for made in (serve, push, first, second, work, update, leave, restore, start, read, tell, hear)}
+PROGRAMS = {made.__name__: made for made in (serve, push, lead, follow, retire, hold, release, first, second, work, update,
+                                             leave, restore, start, read, tell, hear)}

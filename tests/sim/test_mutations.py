@@ -15,6 +15,9 @@ from workbench.cluster.task.steps import Steps
 from workbench.cluster.task.task import Task
 from workbench.cluster.wire import messages as m
 from workbench.core.state.accumulators import Accumulator
+from workbench.core.state.clocks import Clocks
+from workbench.core.state.datasets import DatasetIterator
+from workbench.core.state.pushes import Pushes
 from workbench.core.state.tokens import Tokens
 
 pytestmark = pytest.mark.timeout(120)
@@ -109,10 +112,38 @@ def unready_handles(patch: Patch) -> None:
     patch(Tracker, "members_of", members_of)
 
 
+def no_marker_wait(patch: Patch) -> None:
+    """A checkpoint does not wait for the pushes that are under way."""
+    def hold(self: Pushes, done: Callable[[], None]) -> Callable[[], None]:
+        done()
+        return lambda: None
+    patch(Pushes, "hold", hold)
+
+
+def unheld_pushes(patch: Patch) -> None:
+    """Pushes begin while a checkpoint is taken."""
+    def begin(self: Pushes, worker: str, done: Callable[[], None]) -> Callable[[], None]:
+        done()
+        return lambda: None
+    patch(Pushes, "begin", begin)
+
+
+def no_bound(patch: Patch) -> None:
+    """A replica goes further ahead than is allowed."""
+    wait = Clocks.wait
+    patch(Clocks, "wait", lambda self, worker, staleness, done: wait(self, worker, staleness + 2, done))
+
+
+def forgotten_positions(patch: Patch) -> None:
+    """Data begin at the start when training goes on."""
+    patch(DatasetIterator, "resume", lambda self, position: None)
+
+
 PLANTED = {
     "async": {not_awaited: 0, no_fence: 75, no_abort: 0, links_lost_in_silence: 65, losses_of_the_replaced: 1,
               forgotten_steps: 0, late_answers: 0, doubled_orders: 0, no_silence: 1},
-    "sync": {stale_gradients: 0, no_dedupe: 12, stale_tokens: 0, unready_handles: 0}}
+    "sync": {stale_gradients: 0, no_dedupe: 12, stale_tokens: 0, unready_handles: 0, forgotten_positions: 0},
+    "bounded": {no_marker_wait: 0, unheld_pushes: 0, no_bound: 0}}
 """Mode -> defect -> the seed to begin with: it was the first to find it when this was written."""
 
 

@@ -6,7 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from tests.sim.programs import SERVERS, WORKERS
+from tests.sim.engine import EPOCH
+from tests.sim.programs import SERVERS, SLACK, WORKERS
 from tests.sim.scene import HEARTBEAT, Scene
 from workbench import errors
 
@@ -55,6 +56,7 @@ def _asynchronous(scene: Scene) -> None:
 
 def _synchronous(scene: Scene) -> None:
     wanted = scene.world.random.choice((2, 3))
+    scene.log("wanted", wanted)
     over: list[bool] = []
 
     def worker(number: int) -> None:
@@ -80,23 +82,54 @@ def _synchronous(scene: Scene) -> None:
             _again(scene, one)
             values = scene.run("rounds", "read", None, PATIENCE)
             if not isinstance(values, errors.Error):
-                versions = {float(fetched[0]) for fetched in values.values()}
-                assert len(versions) == 1, f"servers have versions {versions}"
-                version, value = values[SERVERS[0]]
-                scene.saved = int(version), float(value[0])
+                scene.save(values)
         over.append(True)
     clients = {f"worker {n}": lambda n=n: worker(n) for n in range(len(WORKERS))}      # type: ignore[misc]
     scene.play({**clients, "rounds": rounds}, SECONDS)
 
 
-MODES = {"async": _asynchronous, "sync": _synchronous}
+def _bounded(scene: Scene) -> None:
+    """Replicas of bounded staleness; a checkpoint is a moment between their pushes."""
+    left = set(range(len(WORKERS)))
+
+    def whole(client: str, handle: str, feeds: Any = None, limit: float | None = None) -> Any:
+        """A step; one that was cut in the middle may have reached one server alone, so all go back to the checkpoint."""
+        result = scene.run(client, handle, feeds, limit)
+        if isinstance(result, errors.Error) and not scene.recovering:
+            scene.recover(f"{handle} was cut in the middle: {result.message}")
+        return result
+
+    def replica(number: int) -> None:
+        for _ in range(STEPS):
+            _again(scene, lambda: whole(f"replica {number}", f"bounded_{number}", dict.fromkeys(SERVERS, (number,))))
+        _again(scene, lambda: whole(f"replica {number}", f"retire_{number}", {SERVERS[0]: (number,)}))
+        left.discard(number)
+
+    def saver() -> None:
+        while left:
+            scene.world.wait(lambda: not scene.recovering)
+            session = scene.session
+            held = scene.run("saver", "hold", None, PATIENCE)
+            values = held if isinstance(held, errors.Error) else scene.run("saver", "read", None, PATIENCE)
+            if not isinstance(values, errors.Error) and session == scene.session and not scene.recovering:
+                scene.save(values)
+            if session == scene.session and not scene.recovering:
+                whole("saver", "release", {SERVERS[0]: (isinstance(held, errors.Error),)}, PATIENCE)
+            scene.world.wait(lambda: False, scene.world.random.uniform(0.0, 1.0))
+    clients = {f"replica {n}": lambda n=n: replica(n) for n in range(len(WORKERS))}      # type: ignore[misc]
+    scene.play({**clients, "saver": saver}, SECONDS)
+
+
+MODES = {"async": _asynchronous, "sync": _synchronous, "bounded": _bounded}
 
 
 def check(scene: Scene) -> None:
-    """What holds in every history."""
-    _nothing_left(scene)
-    _updates(scene)
-    _rounds(scene)
+    """What holds in every history: I1 to I12 of the design, I10 by tests/sim/test_disk.py."""
+    _nothing_left(scene)      # I11, I12
+    _updates(scene)           # I2, I4
+    _rounds(scene)            # I5
+    _checkpoints(scene)       # I1, I3, I7, I8, I9
+    _staleness(scene)         # I6
     _losses(scene)
 
 
@@ -139,7 +172,7 @@ def _updates(scene: Scene) -> None:
             assert version == versions[session, task] + 1, f"{task} went from version {versions[session, task]} to {version}"
             versions[session, task] = version
     for kind, *what in scene.history:
-        if kind == "acknowledged" and what[2].startswith(("push", "update")):
+        if kind == "acknowledged" and what[2].startswith(("push", "update", "bounded")):
             session, _, handle, step = what
             for server in SERVERS:
                 assert seen[session, server, step] == 1, f"{handle} in step {step} was acknowledged but never reached {server}"
@@ -158,6 +191,64 @@ def _rounds(scene: Scene) -> None:
             gathered[session, task, worker, token].append(step)
     for (_, task, worker, token), steps in gathered.items():
         assert len(steps) == 1, f"{worker} was counted in steps {steps} for token {token} at {task}"
+    _sums(scene, Counter((session, task, token) for session, task, _, token in gathered))
+
+
+def _sums(scene: Scene, gathered: Counter[tuple[Any, ...]]) -> None:
+    """A round adds what was gathered for it, all of it, and no less than is wanted."""
+    wanted, values = 0, dict[tuple[int, str], float]()
+    for kind, *what in scene.history:
+        if kind == "wanted":
+            wanted = what[0]
+        elif kind == "restored":
+            session, task, _, _, value = what
+            values[session, task] = value
+        elif kind == "applied" and what[3] == "round":
+            session, task, step, _, version, value = what
+            added, values[session, task] = value - values[session, task], value
+            count = gathered[session, task, version - 1]
+            assert added == count >= wanted, f"step {step} added {added} to {task}; {count} were gathered, {wanted} are wanted"
+
+
+def _checkpoints(scene: Scene) -> None:
+    """Training goes on from the newest checkpoint, which is what the log up to its version says, with the data that follows.
+
+    Where gradients are one and all count, the value is their number, on every server, as if nothing had ever happened.
+    """
+    seen: defaultdict[str, set[tuple[int, float]]] = defaultdict(lambda: {(0, 0.0)})
+    saved, alike = (0, dict.fromkeys(SERVERS, 0.0)), ("wanted", 2) not in scene.history
+    weight = len(WORKERS) if ("wanted", len(WORKERS)) in scene.history else 1
+    for kind, *what in scene.history:
+        if kind == "applied":
+            _, task, step, _, version, value = what
+            seen[task].add((version, value))
+            assert not alike or value == weight * version, f"step {step} left {value} on {task} in version {version}"
+        elif kind == "saved":
+            assert what[1] >= saved[0], f"a checkpoint of version {what[1]} follows one of {saved[0]}"
+            saved = what[1], what[2]
+        elif kind == "restored":
+            _, task, _, version, value = what
+            assert (version, value) == (saved[0], saved[1][task]), f"{task} goes on from version {version}, {value} not {saved}"
+            assert (version, value) in seen[task], f"{task} was restored to {value}, which it never was in version {version}"
+        elif kind == "datum":
+            _, step, version, datum = what
+            assert datum == (version - 1) % EPOCH, f"step {step} has element {datum} in version {version}"
+
+
+def _staleness(scene: Scene) -> None:
+    """Nobody begins a step while it is further ahead of another than is allowed."""
+    done: dict[tuple[int, str], int] = {}
+    for kind, *what in scene.history:
+        if kind == "advanced":
+            session, worker, clock = what
+            done[session, worker] = max(done[session, worker], clock + 1)
+        elif kind == "retired":
+            done.pop((what[0], what[1]), None)
+        elif kind == "clock":
+            session, worker, step, clock = what
+            done.setdefault((session, worker), clock)
+            slowest = min(count for (one, _), count in done.items() if one == session)
+            assert clock - slowest <= SLACK, f"{worker} began step {step} at {clock} while another was at {slowest}"
 
 
 def _losses(scene: Scene) -> None:

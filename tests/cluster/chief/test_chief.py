@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from tests.cluster.conftest import open_files, our_sockets, our_threads
+from tests.eventually import eventually
 from workbench import errors
 from workbench.cluster.chief import tracker
 from workbench.cluster.chief.cluster import Cluster
@@ -229,6 +230,19 @@ def test_close_leaves_nothing_behind(client, echo):
     assert all(now <= then + 2 for now, then in zip(after, before)), (before, after)
     with pytest.raises(errors.FailedPreconditionError, match="Cluster: it is closed; start a new one"):
         cluster.run_step("h")
+
+
+def test_what_goes_wrong_while_it_looks_after_its_tasks_does_not_end_that(echo, monkeypatch, caplog):
+    cluster = echo(1, 1)
+    asked = []
+
+    def fails() -> None:
+        asked.append(threading.current_thread().name)
+        raise ZeroDivisionError
+    monkeypatch.setattr(cluster._place, "summary", fails)
+    eventually(lambda: len(asked) >= 3)
+    assert set(asked) == {"workbench-chief"}
+    assert "the chief could not look after its tasks; it tries again" in caplog.text
 
 
 def test_it_shows_itself(echo):

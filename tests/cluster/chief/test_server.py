@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.cluster.test_programs import free_ports
 from tests.eventually import eventually
 from workbench import errors
 from workbench.cluster.chief.server import _warn_of_strangers
+from workbench.cluster.link import admission
 from workbench.core.state import checkpoint
 from workbench.settings import settings
 
@@ -121,6 +123,29 @@ def test_specs_that_disagree(serve):
     with tf.Session(serve(more, "worker", 1).target, graph) as session, pytest.raises(
             errors.InvalidArgumentError, match=r"/job:ps/task:1 is at localhost:1 in .* but at no address in that of /job"):
         session.run(total.initializer)
+
+
+def test_another_workbench_is_refused_by_name(serve, monkeypatch):
+    spec = spec_of()
+    serve(spec, "ps")
+    graph, total, _ = counter(0)
+    mine = admission.operations()
+    monkeypatch.setattr(admission, "operations", lambda: "another")      # of who is called; the caller says what it has
+    with tf.Session(serve(spec, "worker").target, graph) as session, pytest.raises(
+            errors.FailedPreconditionError, match=f"operations of the caller's workbench are {mine}, here they are another; "):
+        session.run(total.initializer)
+
+
+def test_threads_take_turns_as_before_when_the_last_task_has_ended(serve):
+    spec, before = spec_of(), sys.getswitchinterval()
+    serve(spec, "ps")
+    graph, total, _ = counter(0)
+    server = serve(spec, "worker")
+    with tf.Session(server.target, graph) as session:
+        session.run(total.initializer)
+        assert sys.getswitchinterval() < before
+    server.close()
+    eventually(lambda: sys.getswitchinterval() == before)
 
 
 def test_an_address_of_another_task(serve):

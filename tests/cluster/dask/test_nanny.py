@@ -3,11 +3,14 @@ from __future__ import annotations
 
 import atexit
 import logging
+import pickle
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import cloudpickle
 import psutil
 import pytest
 
@@ -60,6 +63,21 @@ def test_the_main_module_is_only_hidden_while_a_process_starts() -> None:
         assert shown is not main and shown.__spec__ is None and not hasattr(shown, "__file__")
         assert {name for name in vars(main) if not name.startswith("__")} <= {n for n in dir(main) if hasattr(shown, n)}
     assert sys.modules["__main__"] is main
+
+
+def test_what_other_threads_pickle_meanwhile_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Functions and classes of a notebook live in the main module, and Dask sends them from its threads."""
+    main = sys.modules["__main__"]
+    monkeypatch.setattr(main, "offset", 5, raising=False)
+    for name in ("shifted", "Box"):
+        monkeypatch.setattr(main, name, None, raising=False)
+    exec("def shifted(x):\n    return x + offset\nclass Box:\n    pass\n", vars(main))
+    plain = cloudpickle.dumps([main.shifted, main.Box])
+    with nanny._without_script(), ThreadPoolExecutor(1) as other:
+        assert other.submit(cloudpickle.dumps, [main.shifted, main.Box]).result() == plain
+        assert other.submit(lambda: cloudpickle.loads(plain)[0](2)).result() == 7
+        by_name = other.submit(lambda: pickle.loads(pickle.dumps([main.shifted, main.Box]))).result()
+    assert by_name == [main.shifted, main.Box]
 
 
 def _needs_long_to_end() -> None:

@@ -28,9 +28,10 @@ class Changes:
         if rows is None or value is None or value.nbytes < 2 * BLOCK_BYTES:
             self.whole = version
             return
-        count = max(1, BLOCK_BYTES // (value.nbytes // len(value)))
-        if (count, -(-len(value) // count)) != (self.rows, len(self._blocks)):
-            self.rows, self._blocks = count, np.zeros(-(-len(value) // count), np.int64)
+        height = value.shape[0]
+        count = max(1, BLOCK_BYTES // (value.nbytes // height))
+        if (count, -(-height // count)) != (self.rows, len(self._blocks)):
+            self.rows, self._blocks = count, np.zeros(-(-height // count), np.int64)
         self._blocks[rows // self.rows] = version
 
     def blocks(self, shape: tuple[int, ...]) -> list[tuple[int, int, int]]:
