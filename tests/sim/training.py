@@ -1,4 +1,4 @@
-"""Training in a simulated cluster, asynchronous and synchronous, and what its history must say, whatever went wrong."""
+"""Training in a simulated cluster, by replicas of each kind, and what its history must say, whatever went wrong."""
 from __future__ import annotations
 
 import shlex
