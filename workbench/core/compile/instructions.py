@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,9 +17,12 @@ from workbench.core.graph.program import topological
 from workbench.core.kernels.choice import Choice, Layout, Select, Spec, reorders, selectors
 from workbench.core.kernels.fallback import ask
 from workbench.core.kernels.options import kernel_options
+from workbench.core.ops.flow_trips import trips
 
 __all__ = ["Selector"]
 
+TURNS = 8
+"""How often a loop is taken to run of which only the step knows it."""
 
 V = TypeVar("V", bound=Value)
 
@@ -47,26 +50,43 @@ class Selector:
 
     # blocks
     def block(self, operations: Sequence[Operation], known: dict[Tensor, Value], results: Sequence[Tensor],
-              done: Callable[[], None] = lambda: None) -> Block:
+              done: Callable[[], None] = lambda: None, around: _Around | None = None) -> Block:
         """Lines for `operations` (in order); `known` maps the tensors that exist and is extended. `done` hears of each."""
-        scope = _Scope(self, known, operations, results)
+        scope = _Scope(self, known, operations, results, around)
         for op in operations:
             scope.add(op)
             done()
         scope.block.results = [scope.plain(known[t]) for t in results]
         return scope.block
 
-    def subgraph(self, graph: Graph, arguments: Sequence[tuple[Tensor, Value]], results: Sequence[Tensor]) -> Block:
+    def subgraph(self, graph: Graph, arguments: Sequence[tuple[Tensor, Value]], results: Sequence[Tensor],
+                 around: _Around | None = None) -> Block:
         known = dict(arguments)
         order = [op for op in topological(graph.operations) if op.type != "argument"]
-        return self.block(order, known, results)
+        return self.block(order, known, results, around=around)
+
+
+@dataclass(frozen=True)
+class _Around:
+    """What the body of a loop knows of the block that the loop stands in."""
+
+    scope: _Scope
+    same: frozenset[int]      # keys of the values that are the same in every iteration
+    times: int                # how often the body runs
+
+    @classmethod
+    def of(cls, scope: _Scope, op: Operation, inputs: Sequence[Value]) -> _Around:
+        own = {v.key for v in inputs[:len(op.outputs)]}
+        times = trips(op)
+        return cls(scope, frozenset(v.key for v in inputs[len(op.outputs):]) - own, TURNS if times is None else times)
 
 
 class _Scope:
     """Selection state of one block."""
 
     def __init__(self, selector: Selector, known: dict[Tensor, Value], operations: Sequence[Operation],
-                 results: Sequence[Tensor]) -> None:
+                 results: Sequence[Tensor], around: _Around | None = None) -> None:
+        self.around = around
         self.selector, self.known, self.block = selector, known, Block()
         self.escaping = set(results)
         self.consumers: dict[Tensor, list[Operation]] = {}
@@ -95,6 +115,8 @@ class _Scope:
         """`value` in `layout`; the reorder is charged in traces to the operation that made the value."""
         if value.layout == layout:
             return value
+        if self.around is not None and value.key in self.around.same:
+            return self.around.scope.version(value, layout)      # once, before the loop
         key = (value.key, layout)
         if key not in self._versions:
             target = self._reordered(value, layout)
@@ -128,7 +150,7 @@ class _Scope:
         inputs = [self.known[t] for t in op.inputs]
         if any(v.shape is None or not v.array for v in inputs):
             return False
-        specs = [replace(v.spec, readers=len(self.consumers[t])) for v, t in zip(inputs, op.inputs)]
+        specs = [replace(v.spec, readers=self.readers(t, v)) for v, t in zip(inputs, op.inputs)]
         targets = [Spec(t.shape.static, t.dtype.numpy) for t in op.outputs]
         for library, select in offers:
             choice = ask(library, select, op.type, op.attrs, specs, targets, [self.free(t, library) for t in op.outputs])
@@ -136,6 +158,11 @@ class _Scope:
                 self.use(op, choice, inputs)
                 return True
         return False
+
+    def readers(self, tensor: Tensor, value: Value) -> int:
+        """How often a step reads `value`, as far as this block tells."""
+        again = 1 if self.around is None or value.key not in self.around.same else self.around.times
+        return len(self.consumers[tensor]) * again
 
     def free(self, tensor: Tensor, library: str) -> bool:
         """May the producer leave `tensor` in a private layout? Only if someone of the same library reads it."""
@@ -239,11 +266,12 @@ def _loop(scope: _Scope, op: Operation) -> None:
     inputs = [scope.plain(scope.known[t]) for t in op.inputs]
     count = len(op.outputs)
     variables: list[Value] = [scope.local(t, v.roots) for t, v in zip(op.outputs, inputs)]
+    around = _Around.of(scope, op, inputs)
     blocks = []
     for key in ("cond_graph", "body_graph"):
         graph = op.attrs[key]
         values = [*variables, *inputs[count:]]
-        blocks.append(scope.selector.subgraph(graph, list(zip(graph.arguments, values)), graph.results))
+        blocks.append(scope.selector.subgraph(graph, list(zip(graph.arguments, values)), graph.results, around))
     scope.bind(op, variables)
     scope.emit(Loop(op, variables, inputs[:count], *blocks))
 

@@ -10,7 +10,7 @@ from workbench.core.ops.flow import BODIES
 from workbench.core.ops.flow_body import copy_operation, set_back_edges
 from workbench.core.passes.rewrite import Rewrite, rewrite
 
-__all__ = ["rewrite_bodies"]
+__all__ = ["changed", "rewrite_bodies"]
 
 
 def rewrite_bodies(program: Program, change: Callable[[Program], Program]) -> Program:
@@ -21,15 +21,16 @@ def rewrite_bodies(program: Program, change: Callable[[Program], Program]) -> Pr
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
         if op.type not in BODIES:
             return None
-        changed = {key: _changed(op.attrs[key], change) for key in BODIES[op.type]}
-        return state.copy(op, inputs, attrs={**op.attrs, **changed})
+        graphs = {key: changed(op.attrs[key], change) for key in BODIES[op.type]}
+        return state.copy(op, inputs, attrs={**op.attrs, **graphs})
 
     if not any(op.type in BODIES for op in program.graph.operations):
         return program
     return rewrite(program, visit)
 
 
-def _changed(body: Subgraph, change: Callable[[Program], Program]) -> Subgraph:
+def changed(body: Subgraph, change: Callable[[Program], Program]) -> Subgraph:
+    """`body` as `change` makes it: its arguments are the feeds of a program, its results the fetches."""
     program = change(Program(body, tuple(body.arguments), tuple(body.results)))
     new = Subgraph(body.outer, body.name)
     tensors: dict[Tensor, Tensor] = {}

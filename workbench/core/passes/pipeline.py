@@ -12,6 +12,7 @@ from workbench.core.passes.epilogue import epilogue
 from workbench.core.passes.fold import fold
 from workbench.core.passes.fuse import fuse
 from workbench.core.passes.hoist import hoist
+from workbench.core.passes.invariant import invariant
 from workbench.core.passes.join import join
 from workbench.core.passes.precision import SENTENCE, precision
 from workbench.core.passes.stable import stable
@@ -26,6 +27,7 @@ PASSES: Passes = (
     ("fold", fold, "Constants are computed once, now, instead of in every step."),
     ("stable", stable, "Formulas that overflow or cancel, such as log(softmax(x)), become functions that do neither."),
     ("algebra", algebra, "Operations that change nothing (x + 0, identity) are removed."),
+    ("invariant", invariant, "Variables that a loop only reads are read once, before it."),
     ("cse", cse, "Equal computations are done once and shared."),
 )
 
