@@ -87,7 +87,7 @@ class SimEngine:
         self.c = self.container.get("c", Clocks, lambda: Clocks("c"))
         self.p = self.container.get("p", Pushes, lambda: Pushes("p"))
         self.d = self.container.get("d", DatasetIterator, lambda: DatasetIterator("d"))
-        self.d.initialize(("repeat", ("slices", 0, 1), -1), [np.arange(EPOCH)])
+        self.d.initialize(("repeat", ("slices", (("source", 0),)), -1), [np.arange(EPOCH)])
 
     def register(self, handle: str, program: bytes) -> None:
         self._registered[handle] = self._programs[program.decode()]

@@ -200,8 +200,9 @@ def test_fast_steps_are_sampled_and_asked_for_ones_are_not(echo):
     for span in journal.spans_since()[2]:
         steps.setdefault(span.step, []).append(span)
     assert asked in steps
-    assert all(sorted(s.task for s in spans) == sorted(cluster.tasks) for spans in steps.values())
     long = [number for number, spans in steps.items() if any(s.end - s.start > 0.02 for s in spans)]
+    assert all(sorted(s.task for s in spans) == sorted(cluster.tasks)      # a long share is recorded wherever it is one
+               for number, spans in steps.items() if number not in long or number == asked)
     assert 1 <= len(steps) <= took / tracker._RECORD_SECONDS + len(long) + 2      # the first and the one asked for
     journal.enabled = False
     silent = cluster.next_step()
