@@ -450,6 +450,8 @@ for _label, (_attrs, _pads, _dil) in _CONVOLUTIONS.items():
          attrs={"filter_shape": F.shape, **_bound}, label=_label, unknown=False)
 case("conv2d_backprop_images", F, reals(2, 5, 4, 3, seed=7), ints(2, 5, 4, 2), attrs={"strides": (1, 1), "padding": "SAME"},
      value=lambda f, dy, s: derivative(lambda x: direct(x, f, (1, 1), ((1, 1), (0, 1))), X, dy))
+case("conv2d_backprop_filters", X, reals(2, 5, 4, 3, seed=7), ints(*F.shape), attrs={"strides": (1, 1), "padding": "SAME"},
+     value=lambda x, dy, s: derivative(lambda f: direct(x, f, (1, 1), ((1, 1), (0, 1))), F, dy))
 _NCHW = {"data_format": "NCHW", "strides": [1, 1, 2, 2], "padding": "SAME"}
 case("conv2d", X.transpose(0, 3, 1, 2), F, attrs=_NCHW, label="nchw",
      value=lambda x, f: direct(x.transpose(0, 2, 3, 1), f, (2, 2), ((1, 1), (0, 0))).transpose(0, 3, 1, 2))

@@ -79,13 +79,15 @@ def test_embeddings_of_several_ids(combiner, second):
 
 @pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
 @pytest.mark.parametrize("weighted", [True, False])
-def test_embeddings_that_are_matrices(combiner, weighted):
-    """As those of the rows written one after another."""
+@pytest.mark.parametrize("ranked", [True, False])
+def test_embeddings_that_are_matrices(combiner, weighted, ranked):
+    """As those of the rows written one after another, also where the table's rank is not known."""
     values = np.arange(18, dtype=np.float32).reshape(3, 2, 3)
     ids = wb.SparseTensor([[0, 0], [1, 0], [1, 1]], np.int64([0, 1, 2]), [2, 2])
     weights = wb.SparseTensor([[0, 0], [1, 0], [1, 1]], np.float32([1, 1, 3]), [2, 2]) if weighted else None
-    whole, flat = (wb.nn.embedding_lookup_sparse(wb.constant(table), ids, weights, combiner=combiner)
-                   for table in (values, values.reshape(3, 6)))
+    place = wb.placeholder_with_default(values, values.shape if ranked else None)
+    whole, flat = (wb.nn.embedding_lookup_sparse(table, ids, weights, combiner=combiner)
+                   for table in (place, wb.constant(values.reshape(3, 6))))
     np.testing.assert_allclose(run(whole).reshape(2, 6), run(flat), rtol=1e-6)
 
 

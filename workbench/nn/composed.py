@@ -62,7 +62,7 @@ def conv1d(value: Any, filters: Any, stride: int, padding: str, use_cudnn_on_gpu
     if data_format not in (None, "NHWC", "NWC", "NCHW", "NCW"):
         raise errors.InvalidArgumentError(f"conv1d: data_format {data_format!r} is unknown; use NWC or NCW")
     x, channels_second = convert(value), data_format in ("NCHW", "NCW")
-    if x.shape.rank != 3:
+    if x.shape.rank not in (None, 3):
         raise errors.ShapeError(f"conv1d: value {x.name} has shape {x.shape}; sequences have rank 3")
     axis = 2 if channels_second else 1
     with get_default_graph().name_scope(name or "conv1d"):

@@ -33,7 +33,8 @@ def embedding_lookup(params: Any, ids: Any, partition_strategy: str = "mod", nam
         wanted = ops.dynamic_partition(row, shard, len(parts))
         found = ops.dynamic_stitch(list(indices), [_rows(p, w) for p, w in zip(parts, wanted)])
         width = parts[0].get_shape()[1:]
-        result = ops.reshape(found, ops.concat([ops.shape(ids), convert(list(width.static), "int32")], axis=0))
+        dims = convert(list(width.static), "int32") if width.known else ops.shape(parts[0])[1:]
+        result = ops.reshape(found, ops.concat([ops.shape(ids), dims], axis=0))
         result.set_shape(ids.shape + width)
         return _clipped(result, max_norm, ids)
 
@@ -52,18 +53,29 @@ def _assign(parts: Sequence[Any], flat: Tensor, strategy: str) -> tuple[Tensor, 
     if strategy != "div":
         raise errors.InvalidArgumentError(f"embedding_lookup: partition_strategy {strategy!r} is unknown; use mod or "
                                           "div")
-    rows = sum(int(part.get_shape().as_list()[0]) for part in parts)
-    small, extra = divmod(rows, len(parts))
+    rows = ops.add_n([_length(part, flat.dtype) for part in parts])
+    small, extra = ops.floordiv(rows, count), ops.floormod(rows, count)
     first = extra * (small + 1)      # ids below this lie in the parts with one row more
-    in_large = flat < first
-    shard = ops.select(in_large, ops.floordiv(flat, small + 1), extra + ops.floordiv(flat - first, max(small, 1)))
-    row = ops.select(in_large, ops.floormod(flat, small + 1), ops.floormod(flat - first, max(small, 1)))
+    in_large, least = flat < first, ops.maximum(small, 1)
+    shard = ops.select(in_large, ops.floordiv(flat, small + 1), extra + ops.floordiv(flat - first, least))
+    row = ops.select(in_large, ops.floormod(flat, small + 1), ops.floormod(flat - first, least))
     return ops.cast(shard, "int32"), row
+
+
+def _length(part: Any, dtype: Any) -> Tensor:
+    length = part.get_shape().as_list()[0] if part.get_shape().rank is not None else None
+    return ops.cast(ops.shape(part)[0], dtype) if length is None else convert(length, dtype)
 
 
 def _clipped(rows: Tensor, max_norm: float | None, ids: Tensor) -> Tensor:
     if max_norm is None:
         return rows
-    axes = list(range(ids.shape.rank or 0, rows.shape.rank or 1))
+    if None in (ids.shape.rank, rows.shape.rank):
+        flat = ops.reshape(rows, ops.stack([ops.size(ids), ops.reduce_prod(ops.shape(rows)[ops.rank(ids):])]))
+        return ops.reshape(_shortened(flat, max_norm, [1]), ops.shape(rows))
+    return _shortened(rows, max_norm, list(range(ids.shape.rank, rows.shape.rank)))
+
+
+def _shortened(rows: Tensor, max_norm: float, axes: list[int]) -> Tensor:
     norm = ops.sqrt(ops.reduce_sum(ops.square(rows), axis=axes, keepdims=True))
     return rows * (max_norm / ops.maximum(norm, max_norm))

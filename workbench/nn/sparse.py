@@ -157,15 +157,21 @@ def embedding_lookup_sparse(params: Any, sp_ids: SparseTensor, sp_weights: Spars
     with get_default_graph().name_scope(name or "embedding_lookup_sparse"):
         segments = ops.cast(sp_ids.indices[:, 0], "int32")
         rows = embedding_lookup(params, sp_ids.values, partition_strategy, max_norm=max_norm)
-        ones = tuple(range(1, rows.shape.rank or 2))      # a table may hold matrices, or more
-        weights = ops.expand_dims(ops.ones_like(segments, rows.dtype) if sp_weights is None
-                                  else ops.cast(sp_weights.values, rows.dtype), ones)
+        weights = _beside(rows, ops.ones_like(segments, rows.dtype) if sp_weights is None
+                          else ops.cast(sp_weights.values, rows.dtype))
         total = ops.segment_sum(rows * weights, segments)
         if combiner == "sum":
             return total
         if combiner == "mean":
             return _divided(total, ops.segment_sum(weights, segments))
         return _divided(total, ops.sqrt(ops.segment_sum(ops.square(weights), segments)))
+
+
+def _beside(rows: Tensor, weights: Tensor) -> Tensor:
+    """A number for each row, with as many axes as the rows: a table may hold matrices, or more."""
+    if rows.shape.rank is not None:
+        return ops.expand_dims(weights, tuple(range(1, rows.shape.rank)))
+    return ops.reshape(weights, ops.concat([ops.shape(weights), ops.ones_like(ops.shape(rows)[1:])], 0))
 
 
 def _divided(total: Tensor, by: Tensor) -> Tensor:

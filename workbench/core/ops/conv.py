@@ -18,6 +18,7 @@ from workbench.core.ops.conv_windows import (
     image_shape,
     image_text,
     images_of,
+    kernel_shape,
     last,
     options_of,
     scatter,
@@ -58,7 +59,7 @@ def _convolution_gradients(node, dy):
     x, filter = node.inputs[:2]
     options = {k: node.attrs[k] for k in ("strides", "padding", "data_format", "dilations")}
     return (ops.conv2d_backprop_input(filter, dy, input_shape=image_shape(x), **options),
-            ops.conv2d_backprop_filter(x, dy, filter_shape=filter.shape.static, **options))
+            ops.conv2d_backprop_filter(x, dy, filter_shape=kernel_shape(filter), **options))
 
 
 conv2d_.gradient(_convolution_gradients)
@@ -102,7 +103,7 @@ def conv2d_backprop_input(filter, dy, *, input_shape, strides, padding, data_for
 def _(node, ddx):
     filter, dy = node.inputs
     options = {k: v for k, v in node.attrs.items() if k != "input_shape"}
-    return (ops.conv2d_backprop_filter(ddx, dy, filter_shape=filter.shape.static, **options),
+    return (ops.conv2d_backprop_filter(ddx, dy, filter_shape=kernel_shape(filter), **options),
             raw("conv2d")(ddx, filter, **options))
 
 
@@ -123,18 +124,21 @@ def conv2d_backprop_images(filter, dy, input_shape, *, strides, padding, data_fo
 @conv2d_backprop_images.gradient
 def _(node, ddx):
     filter, dy, _ = node.inputs
-    return (ops.conv2d_backprop_filter(ddx, dy, filter_shape=filter.shape.static, **node.attrs),
+    return (ops.conv2d_backprop_filter(ddx, dy, filter_shape=kernel_shape(filter), **node.attrs),
             raw("conv2d")(ddx, filter, **node.attrs), None)
 
 
 def _filter_gradient(inputs, attrs):
-    x, dy = (t.shape for t in inputs)
-    filter = as_shape(attrs["filter_shape"])
-    if x.dims is not None:
+    return [_filter_of(*(t.shape for t in inputs), as_shape(attrs["filter_shape"]), attrs)]
+
+
+def _filter_of(x, dy, filter, attrs):
+    """The shape `filter`, after ShapeError if the convolution of x with it has not the shape of dy."""
+    if x.dims is not None and filter.dims is not None:
         channels = channels_last(x.dims, attrs)[3]
         Shape([filter[2]]).merge(Shape([channels]), "conv2d_backprop_filter: channels of filter_shape and of x")
     _convolved_shape(x, filter, attrs).merge(dy, f"conv2d_backprop_filter: the convolution of {x} and dy")
-    return [filter]
+    return filter
 
 
 @op(lambda *, data_format, **others: f"x[{'n,c,h,w' if data_format == 'NCHW' else 'n,h,w,c'}] dy[n,_,_,_] -> ?",
@@ -148,12 +152,34 @@ def conv2d_backprop_filter(x, dy, *, filter_shape, strides, padding, data_format
     return multiplied(columns.T, dy.reshape(-1, dy.shape[3])).reshape(filter_shape)
 
 
-@conv2d_backprop_filter.gradient
-def _(node, ddf):
-    x, dy = node.inputs
+@conv2d_backprop_filter.at_run_time("filter_shape")
+def _(x, dy, filter_shape, name, **options):
+    return ops.conv2d_backprop_filters(x, dy, filter_shape, **options, name=name)
+
+
+@op(lambda *, data_format, **others: f"x[{'n,c,h,w' if data_format == 'NCHW' else 'n,h,w,c'}] dy[n,_,_,_] filter_shape[4] -> ?",
+    types="T:float T int -> T",
+    shape=lambda inputs, attrs: [_filter_of(inputs[0].shape, inputs[1].shape, constant_shape(inputs[2]), attrs)])
+def conv2d_backprop_filters(x, dy, filter_shape, *, strides, padding, data_format="NHWC", dilations=(1, 1)):
+    """conv2d_backprop_filter of a shape that only the step knows."""
+    attrs = {"strides": strides, "padding": padding, "data_format": data_format, "dilations": dilations}
+    kernel = _filter_of(Shape(x.shape), Shape(dy.shape), Shape(filter_shape.tolist()), attrs)
+    return conv2d_backprop_filter.reference(x, dy, filter_shape=kernel.static, **attrs)
+
+
+def _filter_gradient_gradients(node, ddf):
+    x, dy = node.inputs[:2]
     options = {k: v for k, v in node.attrs.items() if k != "filter_shape"}
     return (ops.conv2d_backprop_input(ddf, dy, input_shape=image_shape(x), **options),
             raw("conv2d")(x, ddf, **options))
+
+
+conv2d_backprop_filter.gradient(_filter_gradient_gradients)
+
+
+@conv2d_backprop_filters.gradient
+def _(node, ddf):
+    return (*_filter_gradient_gradients(node, ddf), None)
 
 
 @op(image_text("x", filter="filter[i,j,c,o] bias[o]"), types="T:float -> T", shape=_convolved)

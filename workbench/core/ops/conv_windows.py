@@ -143,3 +143,8 @@ def images_of(dy, attrs):
 def image_shape(x):
     """The shape of x for an attribute, in which the number of images may be unknown; else a tensor, read at run time."""
     return ops.shape(x) if x.shape.dims is None or None in x.shape.dims[1:] else x.shape.dims
+
+
+def kernel_shape(filter):
+    """The shape of a filter for an attribute; a tensor, read at run time, where it is not known."""
+    return filter.shape.static if filter.shape.known else ops.shape(filter)

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from workbench import errors
 from workbench.core.graph.build import convert, front, ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.opdef import composed, op
@@ -116,13 +115,23 @@ def where(condition, x=None, y=None, name=None):
     if x is None and y is None:
         return ops.where_indices(condition, name=name)
     condition = convert(condition, "bool")
-    ranks = [_rank(x), _rank(y)]
-    if condition.shape.rank == 1 and None in ranks:
-        raise errors.ShapeError("where: a condition of rank 1 chooses elements or rows, which depends on the rank of "
-                                "x and y, but it is unknown; use set_shape")
-    if condition.shape.rank == 1 and max(ranks) > 1:
-        condition = ops.expand_dims(condition, tuple(range(1, max(ranks))))
+    rank, most = condition.shape.rank, _most(_rank(x), _rank(y))
+    if rank == 1 and most is not None and most > 1:
+        condition = ops.expand_dims(condition, tuple(range(1, most)))
+    elif rank in (1, None) and (most is None or most > 1):
+        condition = _before_rows(condition, x, y)
     return ops.select(condition, x, y, name=name)
+
+
+def _most(*ranks):
+    return None if None in ranks else max(ranks)
+
+
+def _before_rows(condition, x, y):
+    """The condition, with axes behind a single one for those of a row; its rank or theirs is known to the step alone."""
+    behind = ops.maximum(ops.maximum(ops.rank(x), ops.rank(y)) - 1, 0)
+    behind = ops.select(ops.equal(ops.rank(condition), 1), behind, 0)
+    return ops.reshape(condition, ops.concat([ops.shape(condition), ops.fill(ops.reshape(behind, [1]), 1)], 0))
 
 
 def _rank(value):

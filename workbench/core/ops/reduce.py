@@ -146,22 +146,32 @@ def reduce_prod(x, *, axis=None, keepdims=False):
 def _(node, dy):
     """dy times the product of all other elements, which division would get wrong where an element is 0."""
     x, axis = node.inputs[0], node.attrs["axis"]
-    if x.shape.rank is None and (axis is None or isinstance(axis, int)):
-        flat = ops.reshape(x, [1, -1, 1]) if axis is None else ops.block(x, axis)[0]
-        others = ops.multiply(ops.cumprod(flat, 1, exclusive=True), ops.cumprod(flat, 1, exclusive=True, reverse=True))
-        return ops.multiply(ops.reshape(others, ops.shape(x)), _restore(node, dy))
     if x.shape.rank is None:
-        raise errors.ShapeError(f"reduce_prod: its gradient over the axes {axis} needs the rank of x but it is unknown; use "
-                                "set_shape")
-    axes = _axes(node.attrs["axis"], x.shape.rank)
+        return ops.multiply(_others_of(x, axis), _restore(node, dy))
+    axes = _axes(axis, x.shape.rank)
     order = [i for i in range(x.shape.rank) if i not in axes] + list(axes)
     moved = ops.transpose(x, order)
     sizes = [x.shape.dims[a] for a in axes]
     columns = ops.reduce_prod(ops.gather(ops.shape(x), axes)) if None in sizes else int(np.prod(sizes))
-    flat = ops.reshape(moved, [-1, columns])
-    others = ops.multiply(ops.cumprod(flat, 1, exclusive=True), ops.cumprod(flat, 1, exclusive=True, reverse=True))
+    others = _others(ops.reshape(moved, [-1, columns]))
     back = ops.transpose(ops.reshape(others, ops.shape_vector(moved)), tuple(np.argsort(order)))
     return ops.multiply(back, _restore(node, dy))
+
+
+def _others_of(x, axis):
+    """For each element of x, whose rank is unknown, the product of all others over `axis`: axis by axis, of what is left."""
+    if axis is None:
+        return ops.reshape(_others(ops.reshape(x, [1, -1])), ops.shape(x))
+    others = ops.ones_like(x)
+    for one in (axis,) if isinstance(axis, int) else axis:
+        others = ops.multiply(others, ops.reshape(_others(ops.block(x, one)[0]), ops.shape(x)))
+        x = ops.reduce_prod(x, one, True)
+    return others
+
+
+def _others(flat):
+    """For each element the product of all others along axis 1."""
+    return ops.multiply(ops.cumprod(flat, 1, exclusive=True), ops.cumprod(flat, 1, exclusive=True, reverse=True))
 
 
 @op(REDUCE, types="bool -> bool", shape=_reduced, differentiable=False)

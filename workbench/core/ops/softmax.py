@@ -138,8 +138,10 @@ def softmax_cross_entropy_with_logits_v2(_sentinel=None, labels=None, logits=Non
     labels, axis = convert(labels, None if hasattr(labels, "dtype") else logits.dtype), dim if axis is None else axis
     rank = logits.shape.rank
     if rank is None and axis != -1:
-        raise errors.ShapeError(f"softmax_cross_entropy_with_logits: axis is {axis} but the rank of logits is "
-                                "unknown; use set_shape")
+        (logits, before, after), (labels, *_) = ops.block(logits, axis), ops.block(labels, axis)
+        loss = softmax_cross_entropy_with_logits_v2(labels=ops.transpose(labels, [0, 2, 1]),
+                                                    logits=ops.transpose(logits, [0, 2, 1]))
+        return ops.reshape(loss, ops.concat([before, after], 0), name=name)
     if rank is not None and axis % rank != rank - 1:
         order = [i for i in range(rank) if i != axis % rank] + [axis % rank]
         labels, logits = ops.transpose(labels, order), ops.transpose(logits, order)

@@ -15,7 +15,7 @@ __all__ = ["SENTENCE", "precision"]
 SENTENCE = "Products and convolutions are computed from 16-bit values and added up in float32."
 
 _LOWERED = frozenset({"matmul", "batch_matmul", "conv2d", "conv2d_backprop_input", "conv2d_backprop_images",
-                      "conv2d_backprop_filter"})
+                      "conv2d_backprop_filter", "conv2d_backprop_filters"})
 
 
 def precision(name: Any) -> Callable[[Program], Program]:

@@ -190,10 +190,10 @@ def _sizes(writer: Any, op: Operation, shape: Any, dy: Any) -> str:
     return writer.aux(op, "ConcatV2", parts, {"T": i32, "Tidx": i32, "N": attr("i", 2)})
 
 
-@exports("conv2d_backprop_filter")
+@exports("conv2d_backprop_filter", "conv2d_backprop_filters")
 def _(writer: Any, op: Operation) -> None:
-    sizes = writer.constant(op, "filter_sizes", np.asarray(op.attrs["filter_shape"], np.int32))
-    x, dy = (writer.ref(t) for t in op.inputs)
+    x, dy, *late = (writer.ref(t) for t in op.inputs)
+    sizes = late[0] if late else writer.constant(op, "filter_sizes", np.asarray(op.attrs["filter_shape"], np.int32))
     writer.node(op, "Conv2DBackpropFilter", [x, sizes, dy], _window_attrs(op, "strides", "dilations"))
 
 
@@ -210,10 +210,8 @@ def _(node: Node) -> Any:
 def _(node: Node) -> Any:
     x, sizes, dy = node.inputs
     known = constant_value(sizes)
-    if known is None:
-        raise errors.UnimplementedError(f"{node.where}: the shape of the filter is known only at run time; give it as a "
-                                        "constant")
-    shape, options = tuple(int(n) for n in known), _window_options(node, "strides", "dilations")
+    shape = sizes if known is None else tuple(int(n) for n in known)
+    options = _window_options(node, "strides", "dilations")
     return ops.conv2d_backprop_filter(x, dy, filter_shape=shape, **options, name=node.exact)
 
 
