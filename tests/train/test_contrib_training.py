@@ -49,6 +49,19 @@ def test_lazy_adam_leaves_other_rows_alone():
         np.testing.assert_allclose(session.run(found.get_slot(w, "m")), [[0], [0.2], [0]], rtol=1e-5)
 
 
+def test_the_moments_of_nadam_fade_in_rows_without_a_gradient():
+    w = wb.Variable(np.ones((3, 1), np.float32))
+    row, found = wb.placeholder("int32", []), opt.NadamOptimizer(0.1)
+    step = found.minimize(wb.reduce_sum(wb.nn.embedding_lookup(w, [row, row])))
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        session.run(step, {row: 1})
+        session.run(step, {row: 0})
+        np.testing.assert_allclose(session.run(found.get_slot(w, "m")), [[0.2], [0.18], [0]], rtol=1e-5)
+        np.testing.assert_allclose(session.run(found.get_slot(w, "v")), [[4e-3], [3.996e-3], [0]], rtol=1e-4)
+        assert session.run(w)[2] == 1
+
+
 def test_averages_and_clipping_go_with_another_optimizer():
     w, u = wb.Variable([10.0]), wb.Variable([[3.0, 4.0]])
     averaged = opt.MovingAverageOptimizer(train.GradientDescentOptimizer(1.0), average_decay=0.5)

@@ -60,7 +60,10 @@ class LazyAdamOptimizer(_Adam):
 
 
 class NadamOptimizer(_Adam):
-    """Adam with Nesterov's momentum. Source: Dozat 2015."""
+    """Adam with Nesterov's momentum. Source: Dozat 2015.
+
+    A sparse gradient changes its rows of the variable; the moments of the others fade meanwhile.
+    """
 
     def __init__(self, learning_rate: Any = 0.001, beta1: Any = 0.9, beta2: Any = 0.999, epsilon: Any = 1e-8,
                  use_locking: bool = False, name: str = "Nadam") -> None:
@@ -69,6 +72,17 @@ class NadamOptimizer(_Adam):
     def _rule(self, var: Variable, grad: Tensor, value: Tensor, *slots: Tensor) -> list[Tensor]:
         one, rate, m, v, epsilon = self._moments(grad, slots[0], slots[1], var)
         return [value - rate * (m * one + grad * (1 - one)) / (ops.sqrt(v) + epsilon), m, v]
+
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor:
+        rows, total = distinct(grad)
+        states, decays = self._states(var), [self._number(beta, var) for beta in (self._beta1, self._beta2)]
+        first, *rest = self._rule(var, total, *[state.gather(rows) for state in states])
+        with root_graph().control_dependencies(rest):
+            faded = [state.assign(state.value() * decay).op for state, decay in zip(states[1:], decays)]
+        with root_graph().control_dependencies(faded):
+            moved = [scatter_update(state, rows, new).op for state, new in zip(states[1:], rest)]
+        with root_graph().control_dependencies(moved):
+            return scatter_update(var, rows, first)
 
 
 class MovingAverageOptimizer(Optimizer):
