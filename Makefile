@@ -94,7 +94,7 @@ else
 oracle: ORACLE_PYTHON = $(ORACLE_VENV)/bin/python
 oracle: $(ORACLE_VENV)/.peers
 endif
-	@PYTHONPATH=. $(ORACLE_PYTHON) -m pytest -q -n 2 tests/oracle --oracle-summary docs/oracle.md $(PYTEST_ARGS)
+	@PYTHONPATH=. $(ORACLE_PYTHON) -m pytest -q -n 2 --dist worksteal tests/oracle --oracle-summary docs/oracle.md $(PYTEST_ARGS)
 
 tiny: $(VENV)/.dev
 	@$(BIN)/python -m pytest -q -m tiny $(PYTEST_ARGS)

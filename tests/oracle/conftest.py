@@ -5,8 +5,10 @@ oneDNN's rewrites of TensorFlow's graphs end the process where a convolution's r
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,16 +19,44 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--oracle-summary", metavar="FILE", help="write the counts by family to this page")
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+@pytest.fixture(autouse=True)
+def checked() -> Iterator[None]:
+    """Without the checks after each pass, which `make test` has: here values are compared, of very many graphs."""
+    from workbench.settings import settings
+
+    before, settings.check = settings.check, False
+    yield
+    settings.check = before
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
+    """What a test has compared travels with its report, from other processes too."""
+    from tests.oracle.harness import COMPARED
+
+    COMPARED.clear()
+    try:
+        return (yield)
+    finally:
+        item.user_properties += sorted(COMPARED.items())
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """Counts by family on screen, and on the page that was asked for."""
-    counts = {outcome: Counter(Path(report.nodeid.split("::")[0]).name
-                               for kind in kinds for report in terminalreporter.stats.get(kind, ())
-                               if report.nodeid.startswith("tests/oracle/"))
-              for outcome, kinds in (("passed", ["passed"]), ("failed", ["failed", "error"]))}
-    for name in sorted(counts["passed"].keys() | counts["failed"].keys()):
-        terminalreporter.write_line(f"{name:34}{counts['passed'][name]:6} agree {counts['failed'][name]:4} differ")
+    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for outcome in ("passed", "failed", "error"):
+        for report in terminalreporter.stats.get(outcome, ()):
+            if report.nodeid.startswith("tests/oracle/"):
+                counts[Path(report.nodeid.split("::")[0]).name].update(
+                    {"tests": 1, "differ": outcome != "passed"} | dict(report.user_properties))
+    for name, found in sorted(counts.items()):
+        terminalreporter.write_line(f"{name:34}" + "".join(f"{number:7} {kind}" for kind, number in found.items()))
     path = config.getoption("--oracle-summary")
     if path:
         from tests.oracle.summary import page
 
-        Path(path).write_text(page(counts["passed"], counts["failed"]), encoding="utf-8")
+        text = page(counts)
+        if text is None:
+            terminalreporter.write_line(f"{path} stays as it was: this was not the whole suite")
+        else:
+            Path(path).write_text(text, encoding="utf-8")

@@ -1,13 +1,21 @@
 """The page about the comparison with TensorFlow: counts of its last run by family, and what differs on purpose."""
 from __future__ import annotations
 
+import datetime
 import importlib
 import importlib.metadata
+import inspect
+import math
 import platform
+import subprocess
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["DIFFERENCES", "page"]
+__all__ = ["DIFFERENCES", "excused", "family", "page", "sizes"]
+
+FOLDER = Path(__file__).parent
+KINDS = ("tests", "values", "gradients", "dtypes", "shapes", "errors", "differ")
 
 DIFFERENCES = {
     "gradients of `nn.elu`, `nn.selu` and `nn.leaky_relu` at NaN": "a NaN stays one here; TensorFlow gives a number",
@@ -33,7 +41,8 @@ dtypes, shapes and error classes. TensorFlow, PyTorch and JAX are needed for tha
 them into `.venv-oracle`, `make oracle ORACLE_PYTHON=/path/to/python` uses an environment that has them. One random program:
 `python -m tests.oracle.programs.run SEED` prints where it differs and a smaller program that still does.
 
-The run writes this page.
+A run that reaches its end writes this page; the numbers are of arrays (values, gradients, dtypes, shapes) and of errors that
+both libraries raise.
 """
 
 
@@ -54,25 +63,53 @@ def excused() -> dict[str, dict[str, str]]:
     def of(name: str, table: str) -> dict[object, str]:
         return dict(getattr(importlib.import_module(f"tests.oracle.{name}"), table))
     errors = {what: f"raises {kind} here" for what, kind in of("test_errors", "OTHERWISE").items()}
+    laws = {f"`{law}.{question}`": why for law, table in of("test_distributions", "KNOWN").items()
+            for question, why in dict(table).items()}      # type: ignore[call-overload]
     names = {f"`{n}`": why for why, text in of("test_names", "ELSEWHERE").items() for n in text.split()}
     graphs = {f"`{case}`": why for case, why in of("test_graphs", "KNOWN").items()}
+    shapes = {f"`{case}`": why for case, why in of("harness", "NEEDS_SHAPES").items()}
     seeds = {f"seed {seed}": why for seed, why in of("test_random_programs", "KNOWN").items()}
-    return {"Values and gradients": DIFFERENCES, "Graphs that TensorFlow cannot run": graphs,
+    return {"Values and gradients": {**DIFFERENCES, **laws}, "Shapes that must be known here": shapes,
+            "Graphs that TensorFlow cannot run": graphs,
             "Random programs": seeds or {"none": "all agree"},
             "Errors of another class": {str(k): v for k, v in errors.items()},
             "Names without a row of their own": names}
 
 
-def page(passed: Counter[str], failed: Counter[str]) -> str:
-    """Markdown; counts are by file of tests."""
-    folder = Path(__file__).parent
+def sizes() -> dict[str, int]:
+    """How many tests each file holds, counted from what its functions are parametrized with; nothing is run for it."""
+    def count(module: object) -> int:
+        return sum(math.prod(len(mark.args[1]) for mark in getattr(function, "pytestmark", ()) if mark.name == "parametrize")
+                   for name, function in inspect.getmembers(module, inspect.isfunction) if name.startswith("test_"))
+    return {path.name: count(importlib.import_module(f"tests.oracle.{path.stem}")) for path in sorted(FOLDER.glob("test_*.py"))}
+
+
+def commit() -> str:
+    """The commit that ran; this page itself is written afterwards."""
+    def git(*words: str) -> str:
+        return subprocess.run(["git", *words], cwd=FOLDER, capture_output=True, text=True, check=True).stdout.strip()
+    try:
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":!/docs/oracle.md")
+        return git("rev-parse", "--short=10", "HEAD") + (" with changes" if changed else "")
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def row(title: str, found: Mapping[str, int]) -> str:
+    return f"| {title} | " + " | ".join(f"{found.get(kind, 0):,}" for kind in KINDS) + " |"
+
+
+def page(counts: Mapping[str, Counter[str]]) -> str | None:
+    """Markdown, or None where the counts are not those of the whole suite."""
+    if {name: found["tests"] for name, found in counts.items()} != sizes():
+        return None
     peers = ", ".join(f"{name} {version(package)}" for name, package in (
         ("TensorFlow", "tensorflow-cpu"), ("PyTorch", "torch"), ("JAX", "jax"), ("NumPy", "numpy")))
-    lines = [HEAD, f"Last run: Python {platform.python_version()}, {peers}.", ""]
-    lines += ["| family | agree | differ |", "|---|---|---|"]
-    for name in sorted(passed.keys() | failed.keys()):
-        lines.append(f"| {family(folder / name)} (`{name}`) | {passed[name]} | {failed[name]} |")
-    lines.append(f"| **all** | **{passed.total()}** | **{failed.total()}** |")
+    lines = [HEAD, f"Last run: {datetime.datetime.now(datetime.UTC):%Y-%m-%d}, commit {commit()}, Python "
+             f"{platform.python_version()}, {peers}.", ""]
+    lines += ["| family | " + " | ".join(KINDS) + " |", "|---|" + "---|" * len(KINDS)]
+    lines += [row(f"{family(FOLDER / name)} (`{name}`)", found) for name, found in sorted(counts.items())]
+    lines.append(row("all", sum(counts.values(), Counter())))
     for title, table in excused().items():
         lines += ["", f"## {title}", ""]
         if title.startswith("Names"):

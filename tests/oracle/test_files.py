@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import workbench.tf1 as ours
-from tests.oracle.harness import tensorflow
+from tests.oracle.harness import compared, tensorflow
 
 pytestmark = pytest.mark.oracle
 RANDOM = np.random.default_rng(7)
@@ -21,6 +21,7 @@ def both(program: Any) -> tuple[Any, Any]:
     for tf in (tensorflow(), ours):
         with tf.Graph().as_default(), tf.Session() as session:
             found.append(session.run(program(tf)))
+    compared("values")
     return found[0], found[1]
 
 

@@ -10,7 +10,7 @@ import pytest
 import workbench.tf1 as ours
 from tests.formats.test_twins import NARROW, refused_by_name, written
 from tests.opcases import CASES, Case
-from tests.oracle.harness import quiet, tensorflow
+from tests.oracle.harness import compared, quiet, tensorflow
 from workbench import errors
 from workbench.formats import bundle
 
@@ -41,6 +41,7 @@ def test_what_we_write_tensorflow_computes(case: Case) -> None:
     with quiet(), tf.Graph().as_default(), tf.Session() as session:
         tf.import_graph_def(tf.GraphDef.FromString(proto.SerializeToString()), name="")
         found = session.run(names, feeds)
+    compared("values", len(values))      # those of the gradients too
     for got, exact in zip(found, values):
         got = np.asarray(got)
         assert got.shape == exact.shape and (exact.dtype == object or got.dtype == exact.dtype)

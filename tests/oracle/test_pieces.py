@@ -199,28 +199,3 @@ STORIES = (custom_gradient, override, aggregation, python_function, counting, te
 @pytest.mark.parametrize("story", STORIES, ids=lambda s: s.__name__)
 def test_story(story: Callable[[Any], Any]) -> None:
     same_story(story, 2e-5)
-
-
-OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
-    "AdagradDA": lambda tf: tf.train.AdagradDAOptimizer(0.3, tf.train.get_or_create_global_step(), 0.1, 0.01, 0.02),
-    "ProximalAdagrad": lambda tf: tf.train.ProximalAdagradOptimizer(0.3, 0.1, 0.01, 0.02),
-    "ProximalGradientDescent": lambda tf: tf.train.ProximalGradientDescentOptimizer(0.1, 0.01, 0.02),
-}
-
-
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_trajectories(name: str, sparse: bool) -> None:
-    def story(tf: Any) -> Any:
-        v = tf.Variable(A.astype("f"))
-        x = tf.gather(v, [0, 2, 0]) if sparse else v
-        step = tf.train.get_or_create_global_step()
-        train = OPTIMIZERS[name](tf).minimize(tf.reduce_sum(tf.square(x - 0.7) * tf.cos(x)), global_step=step)
-        with tf.Session() as session:
-            session.run(tf.global_variables_initializer())
-            told = []
-            for _ in range(50):
-                session.run(train)
-                told.append(session.run(v))
-            return told
-    same_story(story, 1e-4)

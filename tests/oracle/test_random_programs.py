@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 import workbench.tf1 as ours
-from tests.oracle.harness import quiet, tensorflow, unrewritten
+from tests.oracle.harness import compared, quiet, tensorflow, unrewritten
 from tests.oracle.programs.run import WEIGHTS, differences, families, generate, interpret
 
 pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("ignore:densify")]
@@ -21,6 +21,9 @@ def test_agrees(seed: int) -> None:
         wanted = interpret(tensorflow(), program, session=unrewritten)
     mine = interpret(ours, program, program.placed, lambda: ours.Session(devices=2))
     found = differences(mine, wanted, program.tolerance)
+    slopes = sum("gradient of" in name for name in wanted)
+    compared("gradients", slopes)
+    compared("values", len(wanted) - slopes)
     assert not found, "\n".join([f"python -m tests.oracle.programs.run {seed}", *found])
 
 

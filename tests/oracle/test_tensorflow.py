@@ -12,6 +12,7 @@ import pytest
 import workbench.core.ops  # noqa: F401
 from tests.evaluate import evaluate
 from tests.opcases import ints, positive, reals
+from tests.oracle.harness import compared
 from workbench.core.grad import gradients
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Graph
@@ -194,14 +195,15 @@ def test_agrees_with_tensorflow(tf: Any, row: Row) -> None:
         ours = listed(row.ours(*ours_in))
         grads = gradients([y for y in ours if y.dtype.is_floating], [ours_in[i] for i in floats]) if floats else []
         for value, exact in zip(evaluate(ours, feeds), theirs, strict=True):
-            compare(value, exact.numpy())
+            compare(value, exact.numpy(), "values")
         for grad, exact in zip(grads, wanted, strict=True):
             assert (grad is None) == (exact is None)
             if exact is not None:
-                compare(evaluate([convert(grad)], feeds)[0], tensorflow.convert_to_tensor(exact).numpy())
+                compare(evaluate([convert(grad)], feeds)[0], tensorflow.convert_to_tensor(exact).numpy(), "gradients")
 
 
-def compare(value: Any, exact: Any) -> None:
+def compare(value: Any, exact: Any, kind: str) -> None:
+    compared(kind)
     assert value.shape == exact.shape and value.dtype == exact.dtype
     tolerance = 1e-4 if exact.dtype == np.float32 else 1e-9
     np.testing.assert_allclose(value, exact, rtol=tolerance, atol=tolerance)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.oracle.harness import compared
 from workbench.train import Example, Feature, Features, FloatList, Int64List
 from workbench.train.examples import TFRecordWriter, tf_record_iterator
 
@@ -40,6 +41,7 @@ def both(tf: Any, build: Callable[[Any], Any], feeds: Callable[[Any], Any] | Non
 def same(tf: Any, build: Callable[[Any], Any], rtol: float = 1e-4, atol: float = 2e-5) -> None:
     ours, theirs = both(tf, build)
     for mine, other in zip(_leaves(ours), _leaves(theirs)):
+        compared("values")
         mine, other = np.asarray(mine), np.asarray(other)
         assert mine.shape == other.shape and mine.dtype == other.dtype
         exact = other.dtype.kind in "iub"

@@ -1,4 +1,4 @@
-"""Optimizers, learning rates, moving averages and small trainings against TensorFlow, step by step."""
+"""Learning rates, moving averages and small trainings against TensorFlow, step by step."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -7,33 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.opcases import ints, positive, reals
+from tests.opcases import reals
 from tests.oracle.harness import same_story
 
 pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("ignore:densify")]
-
-# (name, options): each makes ten steps with dense and with sparse gradients
-OPTIMIZERS: dict[str, tuple[str, dict[str, Any]]] = {
-    "descent": ("GradientDescentOptimizer", {"learning_rate": 0.3}),
-    "momentum": ("MomentumOptimizer", {"learning_rate": 0.1, "momentum": 0.9}),
-    "nesterov": ("MomentumOptimizer", {"learning_rate": 0.1, "momentum": 0.9, "use_nesterov": True}),
-    "adam": ("AdamOptimizer", {"learning_rate": 0.05}),
-    "adam by default": ("AdamOptimizer", {}),
-    "adam with options": ("AdamOptimizer", {"learning_rate": 0.1, "beta1": 0.7, "beta2": 0.9, "epsilon": 0.1}),
-    "adagrad": ("AdagradOptimizer", {"learning_rate": 0.3}),
-    "adagrad from 1": ("AdagradOptimizer", {"learning_rate": 0.3, "initial_accumulator_value": 1.0}),
-    "rmsprop": ("RMSPropOptimizer", {"learning_rate": 0.05}),
-    "rmsprop with momentum": ("RMSPropOptimizer", {"learning_rate": 0.05, "decay": 0.7, "momentum": 0.5, "epsilon": 1e-3}),
-    "adadelta": ("AdadeltaOptimizer", {"learning_rate": 1.0, "rho": 0.8, "epsilon": 1e-3}),
-    "adadelta by default": ("AdadeltaOptimizer", {}),
-    "ftrl": ("FtrlOptimizer", {"learning_rate": 0.3}),
-    "ftrl with l1 and l2": ("FtrlOptimizer", {"learning_rate": 0.3, "l1_regularization_strength": 0.05,
-                                              "l2_regularization_strength": 0.01}),
-    "ftrl by another power": ("FtrlOptimizer", {"learning_rate": 0.3, "learning_rate_power": -0.3,
-                                                "initial_accumulator_value": 0.5}),
-}
-NEAR = {np.float32: 2e-5, np.float64: 1e-6}      # TensorFlow rounds hyperparameters to float32
-
 
 def steps(tf: Any, train: Any, watched: Any, feeds: Callable[[int], dict[Any, Any]], count: int = 10) -> list[Any]:
     found = []
@@ -43,40 +20,6 @@ def steps(tf: Any, train: Any, watched: Any, feeds: Callable[[int], dict[Any, An
             session.run(train, feeds(number))
             found.append(session.run(watched))
     return found
-
-
-def dense(make: str, options: dict[str, Any], dtype: Any) -> Callable[[Any], Any]:
-    def story(tf: Any) -> Any:
-        w, b = tf.Variable(reals(4, 2).astype(dtype)), tf.Variable(np.zeros(2, dtype))
-        x, y = tf.placeholder(dtype, [None, 4]), tf.placeholder(dtype, [None, 2])
-        loss = tf.reduce_mean(tf.square(tf.matmul(x, w) + b - y))
-        train = getattr(tf.train, make)(**options).minimize(loss)
-        return steps(tf, train, [w, b],
-                     lambda i: {x: reals(6, 4, seed=i).astype(dtype), y: positive(6, 2, seed=i).astype(dtype)})
-    return story
-
-
-def sparse(make: str, options: dict[str, Any], dtype: Any) -> Callable[[Any], Any]:
-    def story(tf: Any) -> Any:
-        table = tf.Variable(reals(5, 3).astype(dtype))
-        ids, wanted = tf.placeholder("int32", [None]), tf.placeholder(dtype, [None, 3])
-        loss = tf.reduce_sum(tf.square(tf.nn.embedding_lookup(table, ids) - wanted))
-        train = getattr(tf.train, make)(**options).minimize(loss)
-        return steps(tf, train, [table],
-                     lambda i: {ids: ints(i % 5, (2 * i) % 5, i % 5), wanted: reals(3, 3, seed=i).astype(dtype)})
-    return story
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_ten_dense_steps(name: str, dtype: Any) -> None:
-    same_story(dense(*OPTIMIZERS[name], dtype), NEAR[dtype])
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_ten_sparse_steps_with_repeated_rows(name: str, dtype: Any) -> None:
-    same_story(sparse(*OPTIMIZERS[name], dtype), NEAR[dtype])
 
 
 # learning rates: (schedule, options) at steps 0 … 12

@@ -1,0 +1,131 @@
+"""Images, linear algebra and sets under the names of their modules; initializers by their moments."""
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.opcases import ints, positive, reals
+from tests.oracle.harness import Row, Table, check, same_story
+
+pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("ignore:densify")]
+ROWS = Table()
+
+
+def parts(found: Any) -> list[Any]:
+    return [found.indices, found.values, found.dense_shape]
+
+
+IMAGE, IMAGES = positive(5, 4, 3) / 3, positive(2, 5, 4, 3) / 3
+SINGLE = ("float32",)
+ROWS.each("image.rgb_to_hsv image.hsv_to_rgb", IMAGES, order=0)
+ROWS.each("image.flip_left_right image.flip_up_down image.transpose_image image.rot90", IMAGE, modes=("known", "float32"))
+ROWS.each("image.grayscale_to_rgb", positive(2, 3, 3, 1))
+ROWS.row("image.resize_area", lambda tf, x: tf.image.resize_area(x, [3, 2]), IMAGES, order=0, modes=SINGLE)
+ROWS.row("image.resize", lambda tf, x: [tf.image.resize(x, [7, 3]), tf.image.resize(
+    x, [2, 6], method=tf.image.ResizeMethod.NEAREST_NEIGHBOR)], IMAGES, order=1, modes=SINGLE)
+for _name, _limits in {"random_brightness": (1e-7,), "random_hue": (0.0,), "random_contrast": (1.0, 1.0 + 1e-6),
+                       "random_saturation": (1.0, 1.0 + 1e-6)}.items():
+    ROWS.row(f"image.{_name} within nothing", lambda tf, x, n=_name, b=_limits: getattr(tf.image, n)(x, *b), IMAGE, order=0,
+             modes=SINGLE, tolerance=1e-4)
+
+SQUARE, RIGHT = reals(2, 3, 3) + 3 * np.eye(3), reals(2, 3, 2, seed=6)
+NEAR: dict[str, Any] = {"tolerance": 1e-6, "modes": ("known", "constant")}
+ROWS.each("linalg.solve linalg.triangular_solve", SQUARE, RIGHT, **NEAR)
+ROWS.each("linalg.lstsq", reals(2, 4, 3, seed=5), reals(2, 4, 2), order=1, **NEAR)
+ROWS.row("linalg.eigh", lambda tf, x: tf.linalg.eigh(x)[0], SQUARE + SQUARE.swapaxes(1, 2), order=1, **NEAR)
+ROWS.row("linalg.band_part", lambda tf, x: tf.linalg.band_part(x, 1, 0), SQUARE)
+ROWS.row("linalg.set_diag", lambda tf, x, d: tf.linalg.set_diag(x, d), SQUARE, reals(2, 3))
+ROWS.row("linalg.tensor_diag", lambda tf, x: [tf.linalg.tensor_diag(x), tf.linalg.tensor_diag_part(tf.linalg.tensor_diag(x))],
+         reals(3), modes=("known", "constant", "float32"))
+ROWS.each("math.divide_no_nan", reals(3, 4), np.array([1.0, 0.0, 2.0, -1.0]), order=1)
+for _name in ("rfft2d", "rfft3d"):
+    ROWS.row(f"spectral.{_name}", lambda tf, x, n=_name: tf.abs(getattr(tf.spectral, n)(x)), reals(2, 3, 4), order=0,
+             modes=SINGLE, tolerance=2e-5)
+for _name in ("irfft2d", "irfft3d"):
+    ROWS.row(f"spectral.{_name}", lambda tf, x, y, n=_name: getattr(tf.spectral, n)(tf.complex(x, y)), reals(2, 3, 4),
+             reals(2, 3, 4, seed=1), order=0, modes=SINGLE, tolerance=2e-5)
+for _name in ("union", "intersection", "difference"):
+    ROWS.row(f"sets.{_name}", lambda tf, a, b, n=_name: parts(getattr(tf.sets, n)(a, b)), ints([1, 2, 2], [3, 1, 5]),
+             ints([2, 9], [5, 5]), order=0, modes=("known",))
+
+
+@ROWS.cases()
+def test_agrees(row: Row, mode: str) -> None:
+    check(row, mode)
+
+
+INITIALIZERS: dict[str, Callable[[Any], Any]] = {
+    "initializers.he_normal": lambda tf: tf.initializers.he_normal(seed=1),
+    "initializers.he_uniform": lambda tf: tf.initializers.he_uniform(seed=1),
+    "initializers.lecun_normal": lambda tf: tf.initializers.lecun_normal(seed=1),
+    "initializers.lecun_uniform": lambda tf: tf.initializers.lecun_uniform(seed=1),
+}
+
+
+@pytest.mark.parametrize("name", INITIALIZERS)
+def test_moments_of_initializers(name: str) -> None:
+    """Mean, deviation and extremes of 40,000 numbers; each library draws its own."""
+    def story(tf: Any) -> Any:
+        with tf.Session() as session:
+            found = session.run(INITIALIZERS[name](tf)([200, 200]))
+        return [np.asarray(f(found)) for f in (np.mean, np.std)] + [np.round(np.abs(found).max() / found.std(), 1)]
+    same_story(story, 2e-3)
+
+
+def orthogonal(tf: Any) -> Any:
+    with tf.Session() as session:
+        made = session.run(tf.initializers.orthogonal(gain=1.5, seed=1)([6, 4]))
+    return [np.round(made.T @ made, 4)]
+
+
+def decoded(tf: Any) -> Any:
+    """An image of either kind by its first bytes."""
+    pixels = tf.constant(np.arange(48, dtype=np.uint8).reshape(4, 4, 3))
+    with tf.Session() as session:
+        return session.run([tf.image.decode_image(tf.image.encode_png(pixels)), tf.image.decode_image(
+            tf.image.encode_png(pixels[..., :1]), channels=1)])
+
+
+def flipped(tf: Any) -> Any:
+    """A flip at random is one or none: their sum over both is the same."""
+    image = tf.constant(np.arange(12, dtype=np.float32).reshape(2, 2, 3))
+    with tf.Session() as session:
+        return [np.isin(session.run(flip(image)), np.arange(12)).all() for flip in (
+            tf.image.random_flip_left_right, tf.image.random_flip_up_down)]
+
+
+def handles(tf: Any) -> Any:
+    """A value that stays between steps."""
+    kept = tf.get_session_handle(tf.constant([1.0, 2.0]))
+    with tf.Session() as session:
+        handle = session.run(kept)
+        place, value = tf.get_session_tensor(handle.handle, "float32")
+        found = session.run(value * 2.0, {place: handle.handle})
+        gone, erase = tf.delete_session_tensor(handle.handle)
+        session.run(erase, {gone: handle.handle})
+        return [found]
+
+
+def contained(tf: Any) -> Any:
+    """Variables of a container are forgotten when it is reset."""
+    with tf.container("box"):
+        v = tf.Variable(3.0)
+    with tf.Session() as session:
+        session.run(v.initializer)
+        tf.add_to_collections(["a", "b"], v)
+        return [session.run(v), np.int32(len(tf.get_collection("a") + tf.get_collection("b")))]
+
+
+def written(tf: Any) -> Any:
+    """Arrays as protocol buffers and back, and what a device is called."""
+    spec = tf.DeviceSpec(job="ps", task=1, device_type="CPU", device_index=0)
+    return [*(tf.make_ndarray(tf.make_tensor_proto(x)) for x in ([[1.0, 2.0]], [1, 2], np.float64([3, 4]), [b"a", b"b"])),
+            np.array(spec.to_string()), np.array(tf.DeviceSpec.from_string("/job:ps/task:1").job)]
+
+
+@pytest.mark.parametrize("story", [orthogonal, decoded, flipped, handles, contained, written], ids=lambda s: s.__name__)
+def test_story(story: Callable[[Any], Any]) -> None:
+    same_story(story, 1e-5)
