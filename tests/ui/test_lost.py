@@ -64,7 +64,7 @@ tasks, headline = cluster.client.run_on_scheduler(table)
 print("VIEWS" + json.dumps({"terminal": caught.get(), "report": render_report(wb.journal, "run", {}), "cluster": repr(cluster),
                             "page": headline, "rows": tasks}))
 """
-TROUBLE = "document.querySelector('.wb-Trouble')?.textContent ?? ''"
+TROUBLE = "(document.querySelector('.wb-Trouble')?.textContent ?? '')"
 WHEN = f"""began => new Promise(resolve => {{
     const marks = {{
         trouble: () => {TROUBLE}.includes('worker:1 was lost') || {TROUBLE}.includes('/job:worker/task:1 was lost'),

@@ -18,12 +18,12 @@ def wait_until(ready: Callable[[], object], seconds: float, pause: float,
     Views show `what` it waits for.
     """
     until, rest, teller = time.monotonic() + seconds, stopped or threading.Event().wait, object()
-    journal.tellers[teller] = time.perf_counter(), lambda: ("waiting", what)
     try:
+        journal.tellers[teller] = time.perf_counter(), lambda: ("waiting", what)
         while not ready():
             left = until - time.monotonic()
             if left <= 0 or rest(min(pause, left)):
                 return False
         return True
     finally:
-        del journal.tellers[teller]
+        journal.tellers.pop(teller, None)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.control_c import control_c
 from tests.core.compile.test_plan import CPU, plan_of
 from workbench import errors
 from workbench.core.compile.instance import Instance
@@ -132,3 +133,14 @@ def test_compiling_says_how_far_it_is():
         session.run(value, {"x:0": np.zeros(2, np.float32)})
         parts = [(s.part, s.parts) for s in journal.states_since()[2] if s.run == session.name and s.state == "compiling"]
     assert parts[0] == (0, 0) and parts[1][0] == 500 and parts[1][1] > 600
+
+
+def test_control_c_names_the_loop_and_how_far_it_was():
+    with wb.Graph().as_default(), wb.Session() as session:
+        limit = wb.placeholder("float32", [])
+        loop = wb.while_loop(lambda i: wb.less(i, limit), lambda i: wb.multiply(i, 0.5), [0.5], name="endless")
+        session.run(loop, {limit: 0.0})      # compiled before
+        with pytest.raises(KeyboardInterrupt) as found, control_c():
+            session.run(loop, {limit: 1.0})
+    [note] = found.value.__notes__
+    assert re.fullmatch(r"in iteration [\d,]+ of endless", note) and not journal.tellers

@@ -209,8 +209,8 @@ class _Threads:
             journal: trace.Journal | None = None) -> Sequence[Any]:
         state = _Step(len(self.plans), self.fetches, LocalRendezvous(), Hands(self.backend.crew, self.backend.together - 1))
         self._steps.add(state)
-        trace.journal.tellers[state] = time.perf_counter(), state.tell
         try:
+            trace.journal.tellers[state] = time.perf_counter(), state.tell
             # raised between taking an element and noting it, Ctrl-C would lose it: the step is cancelled instead
             with interruptible(state.interrupt):
                 self._begin(state, feeds, step, traced, journal or self.backend.journal)
@@ -223,7 +223,7 @@ class _Threads:
             raise gate.ended(error) from error
         finally:
             self._steps.discard(state)
-            del trace.journal.tellers[state]
+            trace.journal.tellers.pop(state, None)
         return state.results
 
     def cancel(self) -> None:
