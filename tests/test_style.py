@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-GENERATED = ("workbench/labextension/", "labextension/yarn.lock", "constraints.txt", "tests/golden/")
+GENERATED = ("workbench/labextension/", "workbench/viz/static/kit/", "labextension/yarn.lock", "constraints.txt",
+             "tests/golden/")
 BINARY = {".png", ".gz", ".ico", ".woff", ".woff2", ".jpg", ".pdf", ".zip"}
 
 # What belongs to one machine or one installation and to no file of ours; the parts are joined here so that this file

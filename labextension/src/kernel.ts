@@ -5,12 +5,11 @@ import { ISignal, Signal } from '@lumino/signaling';
 
 import { Notification } from '@jupyterlab/apputils';
 
-import { Answer, Command, CONTRACT, Parameters, Hello, TARGET, Topic, unpack, Update, VERSION } from './contract';
-import { merge, NOTHING, Snapshot } from './store';
+import { CONTRACT, Hello, Parameters, TARGET, Topic, VERSION } from './contract';
+import { Snapshot } from './store';
+import { Asked, Talk } from './talk';
 
 const PATIENCE = 1000;
-/** Milliseconds without a word from a kernel that speaks once a second, from which this is said. */
-const SILENT = 3000;
 
 export class LiveLink implements IDisposable {
   constructor(readonly kernel: Kernel.IKernelConnection) {
@@ -35,7 +34,7 @@ export class LiveLink implements IDisposable {
   }
 
   get snapshot(): Snapshot {
-    return this._snapshot;
+    return this._talk.snapshot;
   }
 
   /** A kernel answers on this link. */
@@ -45,13 +44,12 @@ export class LiveLink implements IDisposable {
 
   /** Why nothing can be shown although a kernel answers, '' when all is well. */
   get trouble(): string {
-    return this._trouble;
+    return this._talk.trouble;
   }
 
   /** Seconds since the kernel said something, 0 while it speaks as often as it should. */
   get silence(): number {
-    const quiet = performance.now() - this._heard;
-    return this._comm && this._snapshot.status && quiet > SILENT ? quiet / 1000 : 0;
+    return this._talk.silence;
   }
 
   get changed(): ISignal<this, void> {
@@ -77,15 +75,12 @@ export class LiveLink implements IDisposable {
 
   /** Hear of these topics from now on, of none: only the status, once a second. */
   watch(topics: Topic[]): void {
-    if (topics.join() !== this._topics.join()) {
-      this._topics = topics;
-      this._watch();
-    }
+    this._talk.watch(topics);
   }
 
   /** Pause, resume or stop the run that is shown; what cannot be done is said. */
   async command(command: 'pause' | 'resume' | 'stop'): Promise<void> {
-    const answer = await this._ask(command, null, this._snapshot.status?.session);
+    const answer = await this._talk.command(command);
     if (!answer.ok) {
       Notification.warning(answer.error, { autoClose: 6000 });
     }
@@ -93,26 +88,7 @@ export class LiveLink implements IDisposable {
 
   /** Hear of `topic` with these parameters. */
   parameters<T extends Topic>(topic: T, given: Parameters[T]): void {
-    this._parameters = { ...this._parameters, [topic]: given };
-    this._watch();
-  }
-
-  private _watch(): void {
-    if (this._comm) {
-      void this._ask('watch', Object.fromEntries(this._topics.map(topic => [topic, this._parameters[topic] ?? {}])));
-    }
-  }
-
-  /** Answered at once even while a cell is running. */
-  private async _ask(command: Command, argument: unknown, run = ''): Promise<Answer> {
-    const id = ++this._asked;
-    const answer = new Promise<Answer>(resolve => this._waiting.set(id, resolve));
-    this._send({ id, command, argument, run });
-    return answer;
-  }
-
-  private _send(request: { id: number; command: Command; argument: unknown; run: string }): void {
-    void this._route.then(subshell => this._post(subshell, { v: VERSION, ...request }));
+    this._talk.parameters(topic, given);
   }
 
   /** The kernel announced itself. */
@@ -120,12 +96,12 @@ export class LiveLink implements IDisposable {
     this._adopt(comm);
     const { v: version, contract } = message.content.data as Partial<Hello>;
     if (version !== VERSION || contract !== CONTRACT) {
-      this._trouble =
+      this._talk.trouble =
         `This panel speaks version ${VERSION} (${CONTRACT}), the kernel's workbench ${version} (${contract}). ` +
         'Update the older one, then reload the page and restart the kernel.';
       this._changed.emit();
     }
-    this._watch();
+    this._talk.again();
   }
 
   /** Look for a kernel that announced itself before this page was loaded. */
@@ -143,7 +119,7 @@ export class LiveLink implements IDisposable {
       await this._route;
       if (this.connected && !comm.isDisposed) {
         comm.open({ v: VERSION });
-        this._watch();
+        this._talk.again();
       }
     }
   }
@@ -152,7 +128,7 @@ export class LiveLink implements IDisposable {
     const old = this._comm;
     this._comm = comm;
     this._route = this._subshell(comm).catch(() => null); // a kernel that goes meanwhile has none to give
-    comm.onMsg = message => this._received(comm, message);
+    comm.onMsg = ({ content, buffers }) => this._talk.receive(content.data, buffers ?? [], () => this._comm === comm);
     comm.onClose = () => {
       if (this._comm === comm) {
         this._forget();
@@ -196,7 +172,7 @@ export class LiveLink implements IDisposable {
     return content?.subshell_id ?? null;
   }
 
-  private _post(subshellId: string | null, request: object): void {
+  private _post(subshellId: string | null, request: Asked): void {
     const comm = this._comm;
     if (!comm || comm.isDisposed || this.kernel.isDisposed || this.kernel.status === 'dead') {
       return;
@@ -212,31 +188,6 @@ export class LiveLink implements IDisposable {
     this.kernel.sendShellMessage(message, false, true);
   }
 
-  /** Messages are unpacked one after the other: an update that takes longer is not overtaken. */
-  private _received(comm: Kernel.IComm, message: KernelMessage.ICommMsgMsg): void {
-    this._heard = performance.now();
-    this._order = this._order
-      .then(() => unpack(message.content.data, message.buffers ?? []))
-      .then(said => this._comm === comm && this._take(said as Update | Answer))
-      .catch(reason => console.error('workbench: a message of the kernel could not be read', reason));
-  }
-
-  private _take(said: Update | Answer): void {
-    if (said.v !== VERSION) {
-      this._trouble = `This panel speaks version ${VERSION}, the kernel's workbench version ${said.v}: update the older one.`;
-    } else if (said.kind === 'answer') {
-      const answer = said as Answer;
-      this._waiting.get(answer.id)?.(answer);
-      this._waiting.delete(answer.id);
-      this._snapshot = merge(this._snapshot, { ...answer, seq: 0, topics: {}, faults: {} });
-    } else {
-      const update = said as Update;
-      this._send({ id: 0, command: 'ack', argument: update.seq, run: '' });
-      this._snapshot = merge(this._snapshot, update);
-    }
-    this._changed.emit();
-  }
-
   private _statusChanged(_: Kernel.IKernelConnection, status: Kernel.Status): void {
     if (status === 'restarting' || status === 'autorestarting' || status === 'dead') {
       this._forget();
@@ -246,13 +197,7 @@ export class LiveLink implements IDisposable {
   private _forget(): void {
     this._life++;
     this._comm = null;
-    this._trouble = '';
-    this._snapshot = NOTHING;
-    this._parameters = {};
-    this._waiting.forEach((resolve, id) =>
-      resolve({ id, ok: false, error: 'The kernel has gone; start it again', status: {}, v: VERSION, kind: 'answer' })
-    );
-    this._waiting.clear();
+    this._talk.forget();
     if (!this._isDisposed) {
       this._changed.emit();
     }
@@ -262,16 +207,13 @@ export class LiveLink implements IDisposable {
   /** How often the kernel has gone. */
   private _life = 0;
   private _timer: ReturnType<typeof setInterval>;
-  private _heard = 0;
   private _wasSilent = false;
   private _route: Promise<string | null> = Promise.resolve(null);
-  private _snapshot: Snapshot = NOTHING;
-  private _topics: Topic[] = [];
-  private _parameters: Partial<Parameters> = {};
-  private _asked = 0;
-  private _waiting = new Map<number, (answer: Answer) => void>();
-  private _order: Promise<unknown> = Promise.resolve();
-  private _trouble = '';
+  /** Requests are answered at once, even while a cell is running. */
+  private _talk = new Talk(
+    request => void (this._comm && this._route.then(subshell => this._post(subshell, request))),
+    () => this._changed.emit()
+  );
   private _isDisposed = false;
   private _changed = new Signal<this, void>(this);
 }

@@ -19,8 +19,8 @@ const SMALL: [Item[], Flow[]] = [
 ];
 
 describe('layout', () => {
-  it('puts what flows below where it comes from, and children inside of their scope', () => {
-    const { boxes, size } = layout().place(...SMALL);
+  it('puts what flows below where it comes from, and children inside of their scope', async () => {
+    const { boxes, size } = await layout().place(...SMALL);
     expect(boxes[0].y + boxes[0].height).toBeLessThan(boxes[1].y);
     expect(boxes[1].y + boxes[1].height).toBeLessThan(boxes[4].y);
     for (const child of [2, 3]) {
@@ -30,10 +30,10 @@ describe('layout', () => {
     expect(Math.max(...boxes.map(one => one.y + one.height))).toBeLessThanOrEqual(size.height + 0.1);
   });
 
-  it('never lets nodes of one scope overlap', () => {
+  it('never lets nodes of one scope overlap', async () => {
     const items = [box(-1, true), ...Array.from({ length: 12 }, () => box(0)), ...Array.from({ length: 30 }, () => box())];
     const flows = Array.from({ length: 20 }, (_, i) => flow(1 + (i % 12), 13 + i));
-    const { boxes } = layout().place(items, flows);
+    const { boxes } = await layout().place(items, flows);
     for (let i = 0; i < items.length; i++) {
       for (let j = 0; j < i; j++) {
         if (items[i].scope === items[j].scope) {
@@ -43,8 +43,8 @@ describe('layout', () => {
     }
   });
 
-  it('ties a line to the border of the scope, and the border to what is inside', () => {
-    const { lines, boxes } = layout().place(...SMALL);
+  it('ties a line to the border of the scope, and the border to what is inside', async () => {
+    const { lines, boxes } = await layout().place(...SMALL);
     const across = lines.find(line => line.flows.includes(0))!;
     const [x, y] = across.points.slice(-2);
     expect(y).toBeLessThanOrEqual(boxes[1].y + 1);
@@ -52,7 +52,7 @@ describe('layout', () => {
     expect(lines.filter(line => !line.flows.length)).toHaveLength(2);
   });
 
-  it('lays equal scopes out once, and only what changed again', () => {
+  it('lays equal scopes out once, and only what changed again', async () => {
     const made = layout();
     const blocks = 20;
     const items = Array.from({ length: blocks }, () => box(-1, true));
@@ -62,16 +62,16 @@ describe('layout', () => {
       items.push(box(i), box(i), box(i));
       flows.push(flow(at, at + 1), flow(at + 1, at + 2));
     }
-    made.place(items, flows);
+    await made.place(items, flows);
     expect(made.asked).toBe(2); // a block, and the whole
-    made.place(items, flows);
+    await made.place(items, flows);
     expect(made.asked).toBe(2);
-    made.place([...items.slice(0, -1), { ...items[items.length - 1], width: 120 }], flows);
+    await made.place([...items.slice(0, -1), { ...items[items.length - 1], width: 120 }], flows);
     expect(made.asked).toBe(4);
   });
 
-  it('stands what nothing touches in rows, not in one line', () => {
-    const { size } = layout().place(
+  it('stands what nothing touches in rows, not in one line', async () => {
+    const { size } = await layout().place(
       Array.from({ length: 64 }, () => box()),
       []
     );
@@ -79,13 +79,13 @@ describe('layout', () => {
     expect(size.width / size.height).toBeGreaterThan(0.5);
   });
 
-  it('draws loops, edges to oneself aside, and nothing at all', () => {
-    expect(layout().place([], []).boxes).toEqual([]);
-    expect(layout().place([box(), box()], [flow(0, 1), flow(1, 0), flow(0, 1, 2)]).lines).toHaveLength(2);
+  it('draws loops, edges to oneself aside, and nothing at all', async () => {
+    expect((await layout().place([], [])).boxes).toEqual([]);
+    expect((await layout().place([box(), box()], [flow(0, 1), flow(1, 0), flow(0, 1, 2)])).lines).toHaveLength(2);
   });
 
-  it('says nothing of a label that could be read as DOT', () => {
+  it('says nothing of a label that could be read as DOT', async () => {
     const evil = [{ ...flow(0, 1), label: '"]; evil [label="' }];
-    expect(() => layout().place([box(), box()], evil)).not.toThrow();
+    await expect(layout().place([box(), box()], evil)).resolves.toBeTruthy();
   });
 });

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -30,6 +31,9 @@ def test_one_file_with_everything_in_it(tmp_path):
     assert re.findall(r'<section id="(\w+)"', text) == list(SECTIONS)
     assert "worker:1 costs " in text and "Let it go, or add a backup worker." in text
     assert ">0.4213<" in text and ">1,000<" in text
+    kept = json.loads(re.search(r'<script type="application/json" id="workbench-records">(.*?)</script>', text)[1])
+    assert set(kept["update"]["topics"]) == {"steps", "series", "work"}
+    assert [view["step"] for view in kept["timelines"]] == [47, 48, 49] and kept["timelines"][0]["oldest"] == 47
     assert 'data-id="softmax/matmul"' in text and "paper §4.4" in text
     assert not re.search(r"""(?:src|href)=["'](?!#)|url\(|@import|https?://(?!www\.w3\.org/2000/svg)""", text)
 
@@ -134,9 +138,18 @@ def test_in_a_browser(tmp_path, look):
         page.locator(".graph [data-id='gradients']").first.click()
         assert page.locator("details[id='scope-gradients']").get_attribute("open") is not None
         assert page.locator("details[id='scope-gradients'] [data-id='gradients/matmul']").is_visible()
-        page.locator(".plot").first.scroll_into_view_if_needed()
-        page.locator(".plot").first.hover()
-        assert re.search(r"step \d+", page.locator(".tip").first.inner_text())
+        curve = page.locator("[data-view='series'] .u-over").first
+        curve.hover()
+        page.wait_for_selector("[data-view='series'] .wb-Chart-tip:not([hidden]) b:has-text('step')")
+        assert page.locator("[data-view='steps'] canvas").first.is_visible()
+        assert page.locator("[data-view='work'] .wb-mod-slow th").inner_text().endswith("worker:1")
+        board = page.locator("[data-view='timeline'] .wb-Timeline-view")
+        last = int(board.get_attribute("data-step"))
+        page.get_by_role("button", name="The step before").click()
+        page.wait_for_function("last => document.querySelector('.wb-Timeline-view').dataset.step < last", arg=last)
+        board.locator("canvas").focus()
+        page.keyboard.press("w")
+        page.wait_for_function("() => /^In sight: /.test(document.querySelector('.wb-Timeline-sums').textContent)")
         ink, paper = page.evaluate(
             "[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]"
         )

@@ -9,9 +9,11 @@ import pytest
 
 from tests.viz import fixtures
 from workbench.core.trace import Journal, Span
+from workbench.viz.chrome import to_chrome
 from workbench.viz.critical_path import critical_path, explain
 from workbench.viz.lanes import lanes
-from workbench.viz.trace_view import op_totals, pairs, timeline, to_chrome
+from workbench.viz.trace_view import op_totals
+from workbench.viz.transfers import pairs
 
 pytestmark = pytest.mark.tiny
 A, B = "/job:ps/task:0", "/job:worker/task:0"
@@ -42,14 +44,9 @@ def test_clock_offsets_are_taken_off_before_pairing():
     journal = Journal(capacity=100)
     journal.merge(A, CHAIN[:2])
     journal.merge(B, [s._replace(start=s.start + 100, end=s.end + 100) for s in CHAIN[2:4]], offset=100.0, error=1e-4)
-    (arrow,) = timeline(journal.spans_since()[2]).arrows
-    assert (arrow.start, arrow.end) == (pytest.approx(2), pytest.approx(4))
+    ((send, recv),) = pairs(journal.spans_since()[2])
+    assert (send.start, recv.end) == (pytest.approx(0.002), pytest.approx(0.004))
     assert to_chrome(journal.spans_since()[2], journal)["otherData"]["clock_offsets_us"][B] == [1e8, 100.0]
-
-
-def test_an_arrow_never_points_back_in_time():
-    (arrow,) = timeline([span("send", "w:0", A, 5, 6, MESSAGE), span("recv", "w:0", B, 3, 4, MESSAGE)]).arrows
-    assert arrow.end == arrow.start
 
 
 def test_the_critical_path_follows_the_message_to_its_sender():
@@ -94,19 +91,6 @@ def test_spans_on_one_lane_nest_or_follow():
         ]
     )
     assert [(s.name, lane) for lane, s in placed] == [("s", 0), ("in", 0), ("across", 1), ("after", 0)]
-
-
-def test_timeline_rows_and_limits():
-    view = timeline(fixtures.build(3).spans_since()[2])
-    assert view.rows[:3] == [(A, "compute"), (A, "send"), (A, "receive")] and view.left_out == 0
-    few = timeline(fixtures.build(3).spans_since()[2], limit=10)
-    assert len(few.bars) == 10 and few.left_out > 0
-    assert timeline([]).rows == []
-
-
-def test_an_unfinished_span_is_a_moment():
-    (bar,) = timeline([span("op", "stuck", A, 5, 1)]).bars
-    assert bar.start == bar.end and not bar.finished
 
 
 def test_operation_totals():

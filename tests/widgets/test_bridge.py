@@ -172,8 +172,8 @@ def test_a_page_that_watches_nothing_hears_only_that_the_kernel_lives(front: Fro
     front.open()
     front.watch()
     subshell = front.subshell()
-    front.client.execute("train(150)", reply=True, timeout=PATIENCE)
-    for _ in range(3):
+    front.client.execute("train(150)")
+    for _ in range(3):      # a page that did not answer for so long would be forgotten
         update, buffers = front.said()
         front.say("ack", update["seq"], subshell)
         assert update["topics"] == {} and buffers == []

@@ -12,15 +12,17 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 
 SHOW = "from workbench.widgets.live import LiveView\nview = LiveView()\nview"
 TRAIN = "from tests.ui.records import train\ntrain({steps})\nprint('trained', 'to the end')"
-UPDATES = "Number(document.querySelector('.wb-widget .wb-graph-view')?.parentElement.dataset.updates ?? 0)"
+VIEW = ".wb-Cell"
+UPDATES = "Number(document.querySelector('.wb-Cell .wb-Timeline-view, .wb-Cell .wb-Graph-view')?.dataset.updates ?? 0)"
+NODES = ".wb-Cell .wb-Graph-view [role='treeitem']"
 HTML = "[...document.querySelectorAll('.jp-OutputArea-output')].some(node => node.querySelector('.wb-static svg'))"
 PAUSE = """async () => {
-    const all = [...document.querySelectorAll('.widget-button')];
-    const button = label => all.find(node => node.textContent.trim() === label);
+    const buttons = [...document.querySelectorAll('.wb-Cell .wb-Tools button')];
     const began = performance.now();
-    button('Pause').click();
+    buttons.find(node => node.textContent === 'Pause').click();
     return await new Promise(resolve => {
-        const look = () => button('Resume').disabled ? setTimeout(look, 1) : resolve(performance.now() - began);
+        const paused = () => document.querySelector('.wb-Cell').dataset.state === 'paused';
+        const look = () => paused() ? resolve(performance.now() - began) : setTimeout(look, 1);
         setTimeout(() => resolve(1e9), 20000);
         look();
     });
@@ -31,29 +33,27 @@ Notebook = Callable[..., str]
 def start(lab: Lab, path: str) -> None:  # noqa: F811
     lab.open(path)
     lab.run_cell(0)
-    lab.page.wait_for_selector(".wb-widget canvas")
+    lab.page.wait_for_selector(f"{VIEW} .wb-Empty")
     lab.run_cell(1)
-    lab.page.wait_for_selector(".wb-graph-view svg g.node")
+    lab.page.wait_for_selector(f"{NODES}[data-id='layer0']", state="attached")
 
 
 def test_follows_training_and_answers_while_the_cell_runs(lab: Lab, notebook: Notebook) -> None:  # noqa: F811
     start(lab, notebook(SHOW, TRAIN.format(steps=1_000_000)))
     before = lab.page.evaluate(UPDATES)
     lab.wait(f"before => {UPDATES} > before + 5", before)
-    scope = lab.page.locator(".wb-graph-view g.node[data-id='train']")
-    scope.click()
-    lab.page.wait_for_selector(".wb-graph-view g.cluster[data-id='train']")
-    lab.page.locator(".wb-graph-view g.cluster[data-id='train']").focus()
-    lab.page.keyboard.press("Enter")
-    lab.page.wait_for_selector(".wb-graph-view g.node[data-id='train']")
+    lab.page.evaluate(f"document.querySelector(\"{NODES}[data-id='train']\").click()")
+    lab.page.wait_for_selector(f"{NODES}[data-id='train/update0']", state="attached")      # laid out by the busy kernel
+    lab.page.wait_for_selector(f"{VIEW} .wb-Steps canvas")
+    lab.page.wait_for_selector(f"{VIEW} .wb-Loss canvas")
     lab.picture("widget-running")
+    lab.page.locator(f"{VIEW} [data-tab='timeline']").click()
+    lab.page.wait_for_selector(f"{VIEW} .wb-Timeline-view[data-step]")
     waited = lab.page.evaluate(PAUSE)
     assert waited < HANGS, waited      # the cell would go on for hours
     print(f"paused after {waited:.0f} ms")
-    lab.wait("() => [...document.querySelectorAll('.widget-html')].some(node => node.textContent.includes('Paused'))")
-    lab.page.locator(".widget-button", has_text="Stop").scroll_into_view_if_needed()
-    lab.page.mouse.wheel(0, 500)
-    lab.picture("widget-charts")
+    lab.wait("() => document.querySelector('.wb-Cell .wb-Pill').textContent === 'Paused'")
+    lab.picture("widget-timeline")
     assert lab.errors == []
 
 
@@ -61,7 +61,7 @@ def test_dark_theme_redraws_readably(lab: Lab, notebook: Notebook) -> None:  # n
     start(lab, notebook(SHOW, TRAIN.format(steps=40)))
     lab.command("apputils:change-theme", theme="JupyterLab Dark")
     lab.wait("() => document.body.dataset.jpThemeLight === 'false'")
-    ink = "getComputedStyle(document.querySelector('.wb-graph-view g.node text')).fill"
+    ink = "getComputedStyle(document.querySelector('.wb-Cell .wb-Facts')).color"
     lab.wait(f"() => Number(/\\d+/.exec({ink})[0]) > 180")
     lab.picture("widget-dark")
     assert lab.errors == []

@@ -1,24 +1,23 @@
-"""The notebook widgets without a browser: what they are sent, what they answer, and that they end."""
+"""The live view without a browser: what each page is sent, what it may ask, the picture that stays, and that all of it ends."""
 
 from __future__ import annotations
 
 import gc
 import threading
 import weakref
-from dataclasses import asdict
 
-import numpy as np
 import pytest
 
 from tests.viz import fixtures
+from workbench import errors
 from workbench.core.run.gate import Gate
 from workbench.core.trace import Journal
-from workbench.viz.hub import Hub, hub_of
-from workbench.widgets.base import columns, reply_at_once
-from workbench.widgets.graph import GraphWidget
+from workbench.viz.hub import hub_of
+from workbench.viz.svg import to_plain
+from workbench.widgets.base import reply_at_once
 from workbench.widgets.live import LiveView
-from workbench.widgets.series import LossWidget
-from workbench.widgets.steps import StepTimesWidget
+
+DOT = "digraph { n0 [width=1.0]; n1; n0 -> n1 [label=\"a × b\"]; }"
 
 
 @pytest.fixture
@@ -26,13 +25,55 @@ def journal() -> Journal:
     return fixtures.build(10, slow=1.8)
 
 
+class Page:
+    """One page that shows a view: what it was sent, and what it says."""
+
+    def __init__(self, view: LiveView, name: str = "one") -> None:
+        self.view, self.name = view, name
+        self.got: list[dict] = []
+        self._news = threading.Condition()
+        view.heard.append(self._heard)
+
+    def say(self, command: str, argument: object = None, number: int = 1) -> None:
+        self.view._heard(self.view, {"page": self.name, "id": number, "command": command, "argument": argument}, [])
+
+    def _heard(self, content: dict) -> None:
+        if content["page"] == self.name:
+            with self._news:
+                self.got.append(content)
+                self._news.notify_all()
+
+    def wait(self, good) -> dict:
+        """The first message for which `good` holds, acknowledging the updates before it."""
+        seen = 0
+        while True:
+            with self._news:
+                assert self._news.wait_for(lambda seen=seen: len(self.got) > seen, 20), self.got
+                content, seen = self.got[seen], seen + 1
+            said = content.get("said") or {}
+            if said.get("kind") == "update":
+                self.say("ack", said["seq"])
+            if good(said or content):
+                return said or content
+
+
+class Shown(LiveView):
+    """A view whose messages can be read here."""
+
+    def __init__(self, *given: object) -> None:
+        self.heard: list = []
+        super().__init__(*given)
+
+    def send(self, content, buffers=None) -> None:
+        for heard in list(self.heard):
+            heard(content)
+
+
 @pytest.fixture
-def frame(journal):
-    hub = Hub(journal)
-    watcher = hub.watcher()
-    watcher.watch({"graph": {}, "steps": {}, "series": {}})
-    hub.look()
-    return {topic: asdict(hub.whole(topic)) for topic in watcher.topics}
+def view(journal):
+    view = Shown(journal, Gate(journal))
+    yield view
+    view.close()
 
 
 class Seen:
@@ -45,96 +86,6 @@ class Seen:
     def serve(self, now: float) -> None:
         self.count += 1
         self.came.set()
-
-
-@pytest.fixture
-def view(journal):
-    view = LiveView(journal, Gate(journal))
-    wait_for(view.status, "value", lambda text: "step" in text)
-    yield view
-    view.close()
-
-
-def wait_for(widget, trait: str, good) -> None:
-    """Wait until `good(value)`; the trait's change is the event."""
-    done = threading.Event()
-
-    def look(change):
-        if good(change["new"]):
-            done.set()
-
-    widget.observe(look, trait)
-    if not good(getattr(widget, trait)):
-        assert done.wait(20), getattr(widget, trait)
-    widget.unobserve(look, trait)
-
-
-# the three pictures
-def test_columns_are_float32_behind_each_other():
-    lengths, data = columns([[1, 2], [None, 3.5, 4]])
-    assert lengths == [2, 3]
-    np.testing.assert_array_equal(np.frombuffer(data, "<f4"), np.array([1, 2, np.nan, 3.5, 4], "f4"))
-
-
-def test_step_times_travel_as_bytes_with_their_facts(frame):
-    widget = StepTimesWidget()
-    widget.show(frame["steps"])
-    assert widget.meta["lengths"] == [10] * 8 and len(widget.data) == 4 * 80
-    assert widget.meta["tasks"][2]["task"] == "/job:worker/task:0" and "times" not in widget.meta["tasks"][2]
-    assert "worker:1" in widget.static_html() and StepTimesWidget().static_html() == ""
-
-
-def test_series_travel_as_bytes_with_their_facts(frame):
-    widget = LossWidget()
-    widget.show(frame["series"])
-    assert [s["name"] for s in widget.meta["series"]] == ["loss", "accuracy"] and widget.meta["lengths"] == [
-        10,
-        10,
-        2,
-        2,
-    ]
-    assert "loss, nats" in widget.static_html()
-
-
-def test_timings_recolour_without_a_new_drawing(frame):
-    widget = GraphWidget()
-    widget.show(frame["graph"])
-    drawing, values = widget.svg, widget.values
-    assert 'data-id="softmax/matmul"' in drawing and len(values) == 4 * len(widget.nodes)
-    widget.show({**frame["graph"], "stats": {"softmax/matmul": 7.0}})
-    assert widget.svg is drawing and widget.values != values
-    assert "ps:0" in widget.static_html() and "<svg" in widget.static_html()
-
-
-def test_a_layout_that_fails_keeps_the_old_drawing_and_says_so(frame):
-    widget = GraphWidget()
-    widget.show(frame["graph"])
-    drawing = widget.svg
-    widget.show({**frame["graph"], "dot": "digraph { a -> "})
-    assert widget.svg == drawing and widget.note.startswith("graph layout: ")
-
-
-def test_only_known_messages_are_heard():
-    asked = []
-    widget = GraphWidget(lambda *command: asked.append(command))
-    for content in (
-        {"command": "expand", "argument": "loss"},
-        {"command": "pause"},
-        {"command": "exit"},
-        "text",
-        None,
-    ):
-        widget._heard(widget, content, [])
-    assert asked == [("expand", "loss")]
-
-
-def test_scripts_are_small_and_text():
-    for kind in (GraphWidget, StepTimesWidget, LossWidget):
-        assert (
-            isinstance(kind._esm, str)
-            and len(kind._esm) < 20_000
-            and "http" not in kind._esm.replace("http://www.w3.org", "")
-        )
 
 
 # the thread
@@ -181,73 +132,119 @@ def test_a_fault_in_a_sink_is_reported_and_does_not_end_the_thread(journal, capl
 
 def test_views_of_one_journal_share_a_hub_and_its_thread(view, journal):
     other = LiveView(journal, Gate(journal))
-    wait_for(other.status, "value", lambda text: "step" in text)
     assert other._hub is view._hub is hub_of(journal)
     assert sum(thread.name == "workbench-hub" and thread is view._hub._thread for thread in threading.enumerate()) == 1
     other.close()
 
 
-# the whole
-def test_the_view_shows_what_the_journal_holds(view):
-    assert "<b>Running</b> · step 9" in view.status.value and "worker:1 costs" in view.status.value
-    assert view.graph.svg and view.steps.data and view.series.data
+# the view
+def test_a_page_gets_the_topics_it_watches(view):
+    page = Page(view)
+    page.say("watch", {"steps": {}, "graph": {}})
+    assert page.wait(lambda said: said["kind"] == "answer")["ok"]
+    update = page.wait(lambda said: "steps" in said.get("topics", {}))
+    assert len(update["topics"]["steps"]["tasks"]) == 4
+    page.wait(lambda said: "graph" in said.get("topics", {}))
 
 
-def test_buttons_reach_the_gate_at_once(view, journal):
-    assert [view.buttons[n].disabled for n in ("pause", "resume", "stop")] == [False, True, False]
-    view.buttons["pause"].click()
+def test_each_page_has_its_own_topics_and_a_later_one_gets_the_whole(view):
+    first, second = Page(view), Page(view, "two")
+    first.say("watch", {"steps": {}})
+    first.wait(lambda said: "steps" in said.get("topics", {}))
+    second.say("watch", {"series": {}, "steps": {}})
+    update = second.wait(lambda said: "series" in said.get("topics", {}))
+    assert [one["name"] for one in update["topics"]["series"]["series"]] == ["loss", "accuracy"]
+    assert all("series" not in (content.get("said") or {}).get("topics", {}) for content in first.got)
+
+
+def test_a_page_that_was_forgotten_is_asked_what_it_watches(view):
+    page = Page(view)
+    page.say("ack", 7)
+    assert page.wait(lambda content: True) == {"page": "one", "kind": "again"}
+
+
+def test_commands_reach_the_gate_at_once_and_are_answered(view, journal):
+    page = Page(view)
+    page.say("pause")
     assert view._gate.closed and journal.status.state == "paused"
-    wait_for(view.buttons["resume"], "disabled", lambda off: not off)
-    assert "Paused" in view.status.value
-    view.buttons["resume"].click()
+    page.wait(lambda said: said["kind"] == "answer" and said["ok"])
+    page.say("resume")
     assert not view._gate.closed
-    view.buttons["stop"].click()
-    assert view._gate.stopped
+    page.say("exit", number=3)
+    refused = page.wait(lambda said: said.get("id") == 3)
+    assert not refused["ok"] and refused["error"].startswith("command: 'exit' is not one of")
 
 
-def test_a_click_on_a_scope_opens_and_closes_it(view):
-    view.graph._heard(view.graph, {"command": "expand", "argument": "gradients"}, [])
-    wait_for(view.graph, "svg", lambda svg: "gradients/matmul" in svg)
-    view.graph._heard(view.graph, {"command": "collapse", "argument": "gradients"}, [])
-    wait_for(view.graph, "svg", lambda svg: "gradients/matmul" not in svg)
-
-
-def test_a_button_that_comes_too_late_says_why(view, journal):
+def test_a_command_that_comes_too_late_says_why(view, journal):
     journal.inside.clear()
     journal.set_status(state="finished")
-    view.buttons["stop"].click()
-    wait_for(view.status, "value", lambda text: "stop: nothing is running" in text)
+    page = Page(view)
+    page.say("stop")
+    assert "stop: nothing is running" in page.wait(lambda said: said["kind"] == "answer")["error"]
     assert not view._gate.closed
+
+
+def test_only_messages_of_pages_are_heard(view):
+    for content in ({"command": "pause"}, {"page": 3, "command": "pause"}, "text", None):
+        view._heard(view, content, [])
+    assert not view._gate.closed
+
+
+def test_the_kernel_lays_out_what_a_page_cannot(view):
+    page = Page(view)
+    page.say("layout", DOT, 5)
+    answer = page.wait(lambda content: content.get("id") == 5)
+    assert answer["plain"] == to_plain(DOT) and answer["plain"].startswith("graph ") and answer["error"] == ""
+    page.say("layout", "digraph { a -> ", 6)
+    assert page.wait(lambda content: content.get("id") == 6)["error"].startswith("graph layout: ")
+
+
+def test_a_layout_outside_is_the_layout_inside():
+    assert to_plain(DOT, 15.0) == to_plain(DOT)
+    with pytest.raises(errors.InvalidArgumentError, match="graph layout: "):
+        to_plain("digraph { a -> ", 15.0)
 
 
 def test_a_picture_stays_beside_the_widget_and_after_it(view, journal):
-    shown = []
+    shown, ended = [], threading.Event()
 
     class Display:
         def update(self, data, **options):
             shown.append(data)
+            ended.set()
 
     data, _ = view._bundle()
-    assert "application/vnd.jupyter.widget-view+json" in data and "<svg" in data["text/html"]
+    assert "application/vnd.jupyter.widget-view+json" in data
+    for words in ("<svg", "<b>Running</b> · step 9", "worker:1 costs", "loss, nats", "ps:0"):
+        assert words in data["text/html"]
+    page = Page(view)
+    page.say("watch", {})
+    page.wait(lambda said: said["kind"] == "update")  # the view was served, so it knows that the run goes on
     view._display = Display()
     journal.set_status(state="ready")
-    wait_for(view.status, "value", lambda text: "Ready" in text)
+    view._hub.wake()
+    assert ended.wait(20)
     view.close()
     assert "application/vnd.jupyter.widget-view+json" in shown[0]  # the run ended
     assert set(shown[-1]) == {"text/html", "text/plain"}  # the view was closed
     assert "<script" not in shown[-1]["text/html"]
 
 
-def test_closing_ends_the_thread_and_closing_twice_is_fine(view):
+def test_nothing_recorded_leaves_no_picture():
+    view = LiveView(Journal(capacity=10))
+    assert view.static_html() == ""
+    view.close()
+
+
+def test_closing_twice_is_fine(view):
     view.close()
     view.close()
     assert not view.running
 
 
-def test_status_text_is_escaped(view, journal):
+def test_words_of_the_picture_are_escaped(view, journal):
     journal.set_status(cause="<img src=x>")
-    wait_for(view.status, "value", lambda text: "img" in text)
-    assert "<img" not in view.status.value
+    assert "&lt;img" in view.static_html() and "<img" not in view.static_html()
 
 
 def test_messages_are_answered_on_the_shell_they_came_by():

@@ -1,39 +1,23 @@
-"""Charts as HTML and inline SVG that fit any width without a script: lines, bars with tails, shares, timelines."""
+"""Charts as HTML and inline SVG that fit any width without a script: lines, bars with tails."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
-from typing import Any
 
 import numpy as np
 
 from workbench.viz.html import Markup, join, tag
 from workbench.viz.palette import short_task
 from workbench.viz.schema import StepView
-from workbench.viz.trace_view import Arrow, Bar, Timeline
 from workbench.viz.units import ms, number
-from workbench.viz.verdict import Row
 
-__all__ = ["SECONDS", "Line", "legend", "line_chart", "share_bars", "step_bars", "ticks", "timeline_chart"]
+__all__ = ["SECONDS", "Line", "legend", "line_chart", "step_bars", "ticks"]
 
 SIZE = 1000  # units of a chart's own coordinates, each way
 CROWDED = 60  # points of a line from which its running median is drawn
 SECONDS = "seconds since the recording began"
-ROW = 16  # pixels of a timeline lane
-KINDS = (("work", "working"), ("transfer", "in transfer"), ("input", "waiting for input"), ("wait", "waiting for others"),
-         ("uncovered", "not recorded"))
-_CLASS = {
-    "step": "step",
-    "segment": "work segment",
-    "op": "work",
-    "send": "transfer",
-    "recv": "wait",
-    "wait": "wait",
-    "queue": "wait",
-}
 
 
 @dataclass
@@ -72,8 +56,7 @@ def line_chart(lines: Sequence[Line], label: str, unit: str, from_zero: bool = F
         preserveAspectRatio="none",
         aria_hidden="true",
     )
-    data = {"unit": unit, "across": across, "left": left, "right": right, "low": low, "high": high, "lines": _data(lines)}
-    plot = tag("div", svg, class_="plot", data_chart=json.dumps(data, separators=(",", ":")))
+    plot = tag("div", svg, class_="plot")
     axes = (_marks("y", "bottom", low, high), plot, _marks("x", "left", left, right))
     many = f"{above} values" if above > 1 else "One value"
     note = tag("figcaption", f"{many} up to {number(max(ys))} {unit} above the edge.") if above else None
@@ -81,11 +64,6 @@ def line_chart(lines: Sequence[Line], label: str, unit: str, from_zero: bool = F
     step = tag("div", across, class_="axis axis-x")
     words = _summary(lines, label, unit, across)
     return tag("figure", name, *axes, step, note, class_="chart", role="img", aria_label=words)
-
-
-def _data(lines: Sequence[Line]) -> list[dict[str, Any]]:
-    """What the reading aid needs."""
-    return [{"name": line.name, "color": line.color, "x": _exact(line.xs), "y": _short(line.ys)} for line in lines]
 
 
 def _marks(axis: str, side: str, low: float, high: float) -> Markup:
@@ -151,14 +129,6 @@ def _path(line: Line, xs: tuple[float, float], ys: tuple[float, float]) -> Marku
     return tag("path", d="".join(words), class_="line", style=f"stroke:{line.color}")
 
 
-def _short(values: Iterable[float | None]) -> list[float | None]:
-    return [None if v is None else float(f"{v:.5g}") for v in values]
-
-
-def _exact(values: Sequence[float]) -> list[float]:
-    return [v if isinstance(v, int) else round(v, 4) for v in values]
-
-
 def _percent(value: float, low: float, high: float) -> str:
     return f"{100 * (value - low) / (high - low):.2f}%"
 
@@ -202,90 +172,3 @@ def step_bars(view: StepView) -> Markup:
     ]
     words = "; ".join(f"{short_task(t.task)} median {ms(t.median)}, 95th percentile {ms(t.p95)}" for t in view.tasks)
     return tag("div", *rows, *axis, class_="bars", role="img", aria_label=f"Work per task: {words}")
-
-
-def share_bars(rows: Sequence[Row]) -> Markup:
-    """Where a step's time goes, one bar a task, all on one scale."""
-    most = max((r.whole for r in rows), default=0.0) or 1.0
-    made = []
-    for row in rows:
-        values = {kind: getattr(row, kind) for kind, _ in KINDS}
-        parts = [
-            tag("i", class_=kind, style=f"width:{100 * value / most:.2f}%", title=f"{word}: {ms(value)}")
-            for (kind, word), value in zip(KINDS, values.values())
-            if value > 0
-        ]
-        text = tag("span", tag("b", ms(row.work)), f" work of {ms(row.whole)}", class_="value")
-        made += [
-            tag("span", short_task(row.task), class_="name", title=row.task),
-            tag("span", *parts, class_="track"),
-            text,
-        ]
-    words = "; ".join(
-        f"{short_task(r.task)} works {ms(r.work)}, transfers {ms(r.transfer)}, waits {ms(r.wait)}" for r in rows
-    )
-    return join((legend(KINDS), tag("div", *made, class_="bars", role="img", aria_label=f"Median step: {words}")))
-
-
-def timeline_chart(view: Timeline, critical: set[tuple[str, str, str, int]], messages: set[str]) -> Markup:
-    """All tasks on one axis; `critical` names (task, kind, name, step) of the bars on the critical path, `messages`
-    its transfers."""
-    height, length = ROW * len(view.rows), view.length or 1.0
-    shapes = [
-        tag("rect", x=0, y=ROW * row, width=f"{length:.4f}", height=ROW, class_="band")
-        for row, (task, _) in enumerate(view.rows)
-        if _parity(view, task)
-    ]
-    shapes += [_bar(view, bar, critical) for bar in view.bars]
-    shapes += [_arrow(arrow, "arrow critical" if arrow.message in messages else "arrow") for arrow in view.arrows]
-    svg = tag(
-        "svg",
-        *shapes,
-        viewBox=f"0 0 {length:.4f} {height}",
-        preserveAspectRatio="none",
-        style=f"height:{height}px",
-        role="img",
-        aria_label=f"Timeline of {len(view.rows)} lanes over {ms(length)}",
-    )
-    texts = (tag("span", number(t), style=f"left:{100 * t / length:.2f}%") for t in ticks(0, length, 6))
-    names = tag("div", *_row_names(view), class_="names")
-    unit = tag("div", "ms", class_="unit")
-    return tag("div", names, svg, unit, tag("div", *texts, class_="scale"), class_="timeline")
-
-
-def _bar(view: Timeline, bar: Bar, critical: set[tuple[str, str, str, int]]) -> Markup:
-    task = view.rows[bar.row][0]
-    mark = " critical" if (task, bar.kind, bar.name, bar.step) in critical else "" if bar.finished else " open"
-    title = f"{bar.name} ({bar.kind}) · {ms(bar.end - bar.start)} · {short_task(task)}"
-    return tag(
-        "rect",
-        tag("title", title),
-        x=f"{bar.start:.4f}",
-        y=ROW * bar.row + 2,
-        width=f"{max(bar.end - bar.start, view.length / 4000):.4f}",
-        height=ROW - 4,
-        class_=_CLASS.get(bar.kind, "other") + mark,
-    )
-
-
-def _arrow(arrow: Arrow, kind: str) -> Markup:
-    ends = ((arrow.start, arrow.source_row), (arrow.end, arrow.target_row))
-    points = "L".join(f"{moment:.4f} {ROW * row + ROW // 2}" for moment, row in ends)
-    return tag("path", tag("title", f"{arrow.name}: {ms(arrow.end - arrow.start)}"), class_=kind, d=f"M{points}")
-
-
-def _parity(view: Timeline, task: str) -> bool:
-    return list(dict.fromkeys(t for t, _ in view.rows)).index(task) % 2 == 0
-
-
-def _row_names(view: Timeline) -> Iterable[Markup]:
-    before = ""
-    for task, track in view.rows:
-        yield tag(
-            "span",
-            tag("b", short_task(task)) if task != before else None,
-            tag("small", track),
-            style=f"height:{ROW}px",
-            title=f"{task}, {track}",
-        )
-        before = task

@@ -8,10 +8,12 @@ from workbench.core.trace import GraphRecord, Journal, Span, StatusRecord, TaskR
 from workbench.viz.accounting import Accounting
 from workbench.viz.graph_view import choose_graph
 from workbench.viz.palette import device_order
+from workbench.viz.report_records import timelines
 from workbench.viz.schema import SeriesView, StepView
 from workbench.viz.series_view import SeriesModel
 from workbench.viz.step_view import StepTimes
 from workbench.viz.verdict import Summary, judge, regular
+from workbench.viz.views.timeline import TimelineView
 
 __all__ = ["Run", "read"]
 
@@ -33,6 +35,7 @@ class Run:
     tasks: list[str]
     status: StatusRecord
     earlier: list[str]  # tasks of earlier sessions, which are left out
+    timelines: list[TimelineView]  # of the newest steps that were recorded in detail, the oldest first
 
     @property
     def lost_tasks(self) -> dict[str, TaskRecord]:
@@ -68,4 +71,5 @@ def read(journal: Journal) -> Run:
         tasks,
         status,
         earlier,
+        timelines(journal, spans),
     )

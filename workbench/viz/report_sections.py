@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
-from collections import Counter
-
-from workbench.core.trace import Span
 from workbench.viz import charts
 from workbench.viz.critical_path import Link, critical_path, explain
 from workbench.viz.html import Markup, join, table, tag
@@ -13,12 +9,10 @@ from workbench.viz.palette import short_device, short_task
 from workbench.viz.report_data import Run
 from workbench.viz.schema import Series
 from workbench.viz.trace_view import OpTotal, op_totals
-from workbench.viz.trace_view import timeline as make_timeline
 from workbench.viz.units import ms, number, percent
 
 __all__ = ["explanations", "learning", "operations", "steps", "stragglers", "timeline"]
 
-LAST = 3  # steps in the timeline
 FIRST_ROWS = 12  # rows of the operation table before "and n more"
 INK = "var(--accent)"
 
@@ -31,18 +25,19 @@ def learning(run: Run) -> Markup | None:
     for series in run.series.series:
         name = series.name[:1].upper() + series.name[1:]
         head = tag("h3", name, tag("b", _last(series)))
-        note = (
-            tag(
-                "p",
-                f"{len(series.values):,} of {series.count:,} points are drawn; every peak is among them.",
-                class_="note",
-            )
-            if series.count > len(series.values)
-            else None
-        )
         line = charts.Line(series.name, INK, series.steps, series.values)
-        made.append(tag("div", head, charts.line_chart([line], name, series.unit), note))
-    return join((tag("p", _learned(run.series.series[0]), class_="lead"), tag("div", *made, class_="grid")))
+        made.append(tag("div", head, charts.line_chart([line], name, series.unit)))
+    notes = join(
+        tag("p", f"{one.name}: {len(one.values):,} of {one.count:,} points are drawn; every peak is among them.", class_="note")
+        for one in run.series.series if one.count > len(one.values)
+    )
+    lead = tag("p", _learned(run.series.series[0]), class_="lead")
+    return join((lead, _view("series", tag("div", *made, class_="grid")), notes))
+
+
+def _view(name: str, *still: Markup | None) -> Markup:
+    """The place of one of the panel's views; `still` is for readers without scripts."""
+    return tag("div", *still, data_view=name)
 
 
 def _last(series: Series) -> str:
@@ -76,16 +71,13 @@ def steps(run: Run) -> Markup:
     note = tag(
         "p", f"The newest {kept:,} of {max(t.count for t in view.tasks):,} recorded steps per task.", class_="note"
     )
-    return join(
-        (
-            tag("p", lead, class_="lead"),
-            charts.step_bars(view),
-            tag("h3", "Step by step"),
-            charts.legend((t.device_color, short_task(t.task)) for t in view.tasks),
-            charts.line_chart(lines, "Work per step", "ms", from_zero=True, across=charts.SECONDS),
-            note,
-        )
+    still = (
+        charts.step_bars(view),
+        tag("h3", "Step by step"),
+        charts.legend((t.device_color, short_task(t.task)) for t in view.tasks),
+        charts.line_chart(lines, "Work per step", "ms", from_zero=True, across=charts.SECONDS),
     )
+    return join((tag("p", lead, class_="lead"), _view("steps", *still), note))
 
 
 def stragglers(run: Run) -> Markup:
@@ -101,7 +93,8 @@ def stragglers(run: Run) -> Markup:
         ((f"{short_task(r.task)}{' lost' if r.task in run.lost_tasks else ''}", ms(r.work), ms(r.transfer), ms(r.wait),
           r.waits_for or "–", _meter(r.cost)) for r in rows),
     )
-    return join((tag("p", lead, class_="lead"), made, tag("h3", "Where a median step goes"), charts.share_bars(rows)))
+    head = tag("h3", "Where a median step goes")
+    return join((tag("p", lead, class_="lead"), head, _view("work", made)))
 
 
 def _meter(share: float) -> Markup:
@@ -109,60 +102,21 @@ def _meter(share: float) -> Markup:
 
 
 def timeline(run: Run) -> Markup:
-    """The last steps on one axis, with transfers and the critical path of the last one."""
-    numbered = sorted({s.step for s in run.spans if s.step >= 0 and s.end >= s.start})
-    if not numbered:
+    """The last steps that were recorded in detail, with transfers and the critical path."""
+    if not any(span.step >= 0 for span in run.spans):
         return tag("p", "No step was recorded.", class_="empty")
-    chosen = _full_steps(run.spans) or numbered[-LAST:]
-    last = chosen[-1]
-    path = critical_path(run.spans, last)
-    spans = _around(run.spans, set(chosen))
-    view = make_timeline(spans)
-    critical = {(k.task, kind, k.name, last) for k in path for kind in _kinds_of(k)}
-    keys = (
-        ("work", "work"),
-        ("transfer", "send"),
-        ("wait", "wait or receive"),
-        ("critical", "critical path"),
-        ("arrow", "message"),
-    )
-    note = f"{view.left_out:,} shorter spans are left out. " if view.left_out else ""
-    note += f"{run.lost:,} older records had left the journal before this report. " if run.lost else ""
+    path = critical_path(run.spans, run.timelines[-1].step) if run.timelines else []
+    lead = f"The last step recorded in detail took {explain(path)}" if path else "Only whole steps were recorded."
+    note = f"{run.lost:,} older records had left the journal before this report. " if run.lost else ""
+    still = tag("p", "The drawing needs scripts; the table below names every link of the critical path.", class_="note")
     return join(
         (
-            tag(
-                "p",
-                f"The last step recorded in detail took {explain(path)}" if path else "Only whole steps were recorded.",
-                class_="lead",
-            ),
-            charts.legend(keys),
-            charts.timeline_chart(view, critical, {k.message for k in path if k.message}),
+            tag("p", lead, class_="lead"),
+            _view("timeline", still) if run.timelines else None,
             tag("p", note, class_="note") if note else None,
             _path_table(path),
         )
     )
-
-
-def _full_steps(spans: list[Span]) -> list[int]:
-    """The newest steps that left about as many spans as steps usually do: evaluations and cut-off steps leave fewer."""
-    counts = Counter(s.step for s in spans if s.step >= 0 and s.kind != "step")
-    if not counts:
-        return []
-    usual = statistics.median(counts.values())
-    return sorted(step for step, count in counts.items() if count >= 0.8 * usual)[-LAST:]
-
-
-def _around(spans: list[Span], steps: set[int]) -> list[Span]:
-    """All spans, of whatever step, cut to the time that `steps` took: replicas that step on their own overlap."""
-    chosen = [s for s in spans if s.step in steps]
-    begin, end = min(s.start for s in chosen), max(s.end for s in chosen)
-    return [
-        s._replace(start=max(begin, s.start), end=min(end, s.end)) for s in spans if s.end >= begin and s.start <= end
-    ]
-
-
-def _kinds_of(link: Link) -> tuple[str, ...]:
-    return {"work": ("op", "segment"), "transfer": ("send",), "wait": ("wait", "queue")}.get(link.kind, ())
 
 
 def _path_table(path: list[Link]) -> Markup | None:

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 from workbench import errors
 
-__all__ = ["clean", "to_svg"]
+__all__ = ["clean", "to_plain", "to_svg"]
 
 _NS = "{http://www.w3.org/2000/svg}"
 _TITLE = "{http://www.w3.org/1999/xlink}title"
@@ -43,7 +43,7 @@ _ATTRIBUTES = frozenset(
 )
 _LAYOUT = (
     "import sys, pygraphviz; "
-    "sys.stdout.buffer.write(pygraphviz.AGraph(string=sys.stdin.read()).draw(format='svg', prog='dot'))"
+    "sys.stdout.buffer.write(pygraphviz.AGraph(string=sys.stdin.read()).draw(format=sys.argv[1], prog='dot'))"
 )
 _one_at_a_time = threading.Lock()  # the Graphviz library keeps global state
 
@@ -55,12 +55,21 @@ def to_svg(dot: str, deadline: float | None = None, milliseconds: Mapping[str, f
     one it runs in this process. A `dot` program is used where there is one. Raises DeadlineExceededError, and
     InvalidArgumentError for text that is not DOT.
     """
+    return clean(_laid_out(dot, "svg", deadline), milliseconds)
+
+
+def to_plain(dot: str, deadline: float | None = None) -> str:
+    """Where everything of `dot` lies, in Graphviz's plain format; ends and raises as `to_svg` does."""
+    return _laid_out(dot, "plain", deadline)
+
+
+def _laid_out(dot: str, form: str, deadline: float | None) -> str:
     program = shutil.which("dot")
     if program is not None:
-        return clean(_outside([program, "-Tsvg"], dot, deadline), milliseconds)
+        return _outside([program, f"-T{form}"], dot, deadline)
     if deadline is not None:
-        return clean(_outside([sys.executable, "-I", "-c", _LAYOUT], dot, deadline), milliseconds)
-    return clean(_inside(dot), milliseconds)
+        return _outside([sys.executable, "-I", "-c", _LAYOUT, form], dot, deadline)
+    return _inside(dot, form)
 
 
 def _outside(command: list[str], dot: str, deadline: float | None) -> str:
@@ -76,12 +85,12 @@ def _outside(command: list[str], dot: str, deadline: float | None) -> str:
     return done.stdout.decode()
 
 
-def _inside(dot: str) -> str:
+def _inside(dot: str, form: str) -> str:
     import pygraphviz  # here: it loads ten shared libraries, which only a drawing needs
 
     try:
         with _one_at_a_time:
-            drawn = pygraphviz.AGraph(string=dot).draw(format="svg", prog="dot")
+            drawn = pygraphviz.AGraph(string=dot).draw(format=form, prog="dot")
     except (ValueError, OSError, pygraphviz.DotError) as bad:
         raise errors.InvalidArgumentError(f"graph layout: {bad}; check the DOT text") from bad
     return bytes(drawn).decode()

@@ -1,8 +1,7 @@
 """The kernel end of the lab extension: updates out to every page, requests in and answered, over one comm each.
 
 The hub's thread calls `Bridge.serve` after each look at the journal; each page ("peer") then gets one message with what
-it has not heard. A peer acknowledges every update and never has more than `WINDOW` unacknowledged ones, so a slow or
-slept browser sees fewer updates, the newest, instead of late ones.
+it has not heard (`workbench/widgets/peer.py`); a slow or slept browser sees fewer updates, the newest, instead of late ones.
 
 Requests are carried out on whatever thread the message arrives on. Pages send them to a subshell, so they are answered
 while a cell keeps the main thread busy.
@@ -12,68 +11,33 @@ from __future__ import annotations
 import logging
 import sys
 import threading
-import time
 from collections.abc import Mapping
 from typing import Any
 
-from workbench import errors
 from workbench.core.run.gate import Gate
 from workbench.core.run.gate import gate as process_gate
 from workbench.core.trace import Journal, journal
 from workbench.viz.contract import digest
 from workbench.viz.hub import Hub, hub_of
-from workbench.viz.schema import VERSION, Answer, Hello, Update
+from workbench.viz.schema import VERSION, Hello
 from workbench.widgets import displays, tracebacks
-from workbench.widgets.commands import carry_out
-from workbench.widgets.wire import LiveComm, busy_sign, pack, size
+from workbench.widgets.peer import SILENT, Peer
+from workbench.widgets.wire import LiveComm, busy_sign, pack
 
 __all__ = ["Bridge", "bridge", "start_if_kernel"]
 
 TARGET = "workbench.live"
-WINDOW = 2               # unacknowledged updates per peer, at most
-SILENT = 2.0             # seconds without an expected acknowledgement after which a peer counts as gone
 PATIENCE = 30.0          # seconds, the longest pause between two announcements nobody answers
 
 log = logging.getLogger(__name__)
 
 
-class Peer:
-    """One page: its comm, what it watches, and which updates it still owes an answer for."""
+class Page(Peer):
+    """A page with a comm of its own."""
 
-    def __init__(self, comm: LiveComm, hub: Hub, answered: bool) -> None:
+    def __init__(self, comm: LiveComm, hub: Hub, gate: Gate, answered: bool) -> None:
+        super().__init__(comm, hub, gate, answered)
         self.comm = comm
-        self.watcher = hub.watcher(weigh=lambda update: size(pack(update)))
-        self.answered = answered             # False: announced by us, nobody has answered yet
-        self.sequence = 0
-        self.acknowledged = 0
-        self.heard = time.monotonic()
-
-    @property
-    def ready(self) -> bool:
-        return self.answered and self.sequence - self.acknowledged < WINDOW
-
-    def lost(self, now: float) -> bool:
-        """True when an answer is overdue: the page was closed or reloaded."""
-        return self.answered and self.sequence > self.acknowledged and now - self.heard > SILENT
-
-    def acknowledge(self, sequence: int) -> None:
-        self.answered = True
-        self.acknowledged = max(self.acknowledged, sequence)
-        self.heard = time.monotonic()
-
-    def serve(self, now: float) -> None:
-        """Send what it has not heard, or that we live."""
-        self.watcher.take(now, self._update)
-
-    def _update(self, update: Update) -> None:
-        if self.sequence == self.acknowledged:
-            self.heard = time.monotonic()    # the clock of "overdue" starts with the first open update
-        self.sequence = update.seq
-        self.say(update)
-
-    def say(self, message: Any) -> None:
-        data, buffers = pack(message)
-        self.comm.send(data, buffers=buffers)
 
 
 class Bridge:
@@ -82,7 +46,7 @@ class Bridge:
     def __init__(self, source: Journal | None = None, gate: Gate | None = None) -> None:
         self._journal, self._gate = source or journal, gate or process_gate
         self._hub = hub_of(self._journal)
-        self._peers: dict[str, Peer] = {}
+        self._peers: dict[str, Page] = {}
         self._lock = threading.Lock()
         self._pause = SILENT
         self._announce_at = 0.0
@@ -126,33 +90,20 @@ class Bridge:
         log.debug("page %s connected", peer.comm.comm_id)
         self._hub.wake()
 
-    def _adopt(self, comm: LiveComm, answered: bool) -> Peer:
-        peer = Peer(comm, self._hub, answered)
+    def _adopt(self, comm: LiveComm, answered: bool) -> Page:
+        peer = Page(comm, self._hub, self._gate, answered)
         comm.on_msg(lambda message: self._heard(peer, message["content"]["data"]))
         comm.on_close(lambda message: self._forget(peer))
         with self._lock:
             self._peers[comm.comm_id] = peer
         return peer
 
-    def _heard(self, peer: Peer, data: Mapping[str, Any]) -> None:
-        command, argument = str(data.get("command")), data.get("argument")
-        if command == "ack":
-            peer.acknowledge(int(argument or 0))
+    def _heard(self, peer: Page, data: Mapping[str, Any]) -> None:
+        peer.heard(data)
+        if data.get("command") == "ack":
             self._pause = SILENT
-            return
-        answer = Answer(int(data.get("id") or 0), True)
-        try:
-            if command == "watch":
-                peer.answered = True
-                peer.watcher.watch(argument if isinstance(argument, Mapping) else {})
-            else:
-                carry_out(command, str(data.get("run") or ""), self._journal, self._gate)
-        except errors.Error as refused:
-            answer.ok, answer.error = False, refused.message
-        peer.watcher.answer(answer, peer.say)      # what a command did must not wait for pictures
-        self._hub.wake()
 
-    def _forget(self, peer: Peer) -> None:
+    def _forget(self, peer: Page) -> None:
         with self._lock:
             self._peers.pop(peer.comm.comm_id, None)
 
@@ -186,7 +137,7 @@ class Bridge:
         hello = Hello(VERSION, digest())
         self._adopt(LiveComm(target_name=TARGET, data=pack(hello)[0]), answered=False)
 
-    def _drop(self, peer: Peer) -> None:
+    def _drop(self, peer: Page) -> None:
         """Forget a peer without a word: nobody is there, and a page that knows no such comm would complain."""
         self._forget(peer)
         peer.comm.abandon()

@@ -1,151 +1,110 @@
-"""The live view of this process in one widget: graph, step times, loss, status, and buttons to pause and stop."""
+"""The live view of this process in a cell: the page of the panel, for any notebook, and a picture that stays."""
 
 from __future__ import annotations
 
 import html
 import threading
-from dataclasses import asdict
+import uuid
+from collections.abc import Sequence
 from typing import Any
 
-import ipywidgets
+import anywidget
+import traitlets
 
 from workbench import errors
 from workbench.core.run.gate import Gate
 from workbench.core.run.gate import gate as process_gate
 from workbench.core.trace import Journal, journal
 from workbench.viz.hub import RATE, hub_of
-from workbench.viz.schema import GraphParameters
+from workbench.viz.kit import kit
+from workbench.viz.picture import graph_picture, picture, series_picture, steps_picture
+from workbench.viz.svg import to_plain, to_svg
 from workbench.widgets.base import reply_at_once
-from workbench.widgets.commands import IDLE, carry_out
-from workbench.widgets.graph import GraphWidget
-from workbench.widgets.series import LossWidget
-from workbench.widgets.steps import StepTimesWidget
+from workbench.widgets.commands import IDLE
+from workbench.widgets.peer import Peer
 
 __all__ = ["LiveView"]
 
-_WORDS = {"empty": "Nothing ran yet"}
+DEADLINE = 15.0  # seconds for one layout
+_STILL = ("graph", "steps", "series", "work")  # topics of the picture that stays
 
 
-class LiveView(ipywidgets.VBox):
+class _To:
+    """Carries messages to one of the pages that show a widget: all of them hear everything."""
+
+    def __init__(self, view: LiveView, page: str) -> None:
+        self._view, self._page = view, page
+
+    def send(self, data: Any, *, buffers: Sequence[bytes]) -> None:
+        self._view.send({"page": self._page, "said": data}, list(buffers))
+
+
+class LiveView(anywidget.AnyWidget):
     """Shows what the journal records while it is recorded; the last expression of a cell is enough to display it.
 
-    The journal's hub calls it when there is news, at most `rate` times a second; training never waits for it. When a run
-    ends, and when the view is closed, a picture of it is left in the notebook for readers without a kernel.
+    The journal's hub calls it when there is news, at most `rate` times a second; training never waits for it, and where
+    no cell that shows it is in sight it costs nothing but a heartbeat. When a run ends, and when the view is closed, a
+    picture of it is left in the notebook for readers without a kernel.
     """
 
+    _esm, _css = kit("kit.js"), kit("kit.css")
+    name = traitlets.Unicode().tag(sync=True)
+
     def __init__(self, source: Journal | None = None, gate: Gate | None = None, rate: float = RATE) -> None:
-        self._journal, self._gate = source or journal, gate or process_gate
-        self._hub = hub_of(self._journal)
-        self._watcher = self._hub.watcher()
-        self._scopes = GraphParameters()
-        self._shown: dict[str, Any] = {}  # topic -> version of what is shown
+        self._hub = hub_of(source or journal)
         self._period, self._served = 1.0 / min(rate, RATE), 0.0
-        self.graph = GraphWidget(self._ask)
-        self.steps = StepTimesWidget()
-        self.series = LossWidget()
-        self.status = ipywidgets.HTML(layout={"flex": "1 1 260px"})
-        self.buttons = {
-            name: self._button(name, icon, tip)
-            for name, icon, tip in (
-                ("pause", "pause", "Hold before the next step"),
-                ("resume", "play", "Go on"),
-                ("stop", "stop", "End the run before its next step"),
-            )
-        }
         self._display: Any = None
-        self._state = self._notice = ""
-        self.running = False  # does it follow the journal?
+        self._state = ""
+        self._drawn = ("", "")  # the newest drawing: DOT text and SVG
         self._serving = threading.RLock()
-        super().__init__([self._header(), self.graph, self._charts()], layout={"width": "100%"})
-        for widget in self._members():
-            reply_at_once(widget)
-        self._watcher.watch(dict.fromkeys(("graph", "steps", "series", "work")))
+        self.running = False  # does it follow the journal?
+        super().__init__(name=uuid.uuid4().hex, layout={"width": "100%"})
+        self._gate = gate or process_gate
+        self._peers: dict[str, Peer] = {}  # by the name that each page gives itself
+        self.on_msg(self._heard)
+        reply_at_once(self)
         self._hub.attach(self)
         self.running = True
 
-    def _header(self) -> ipywidgets.HBox:
-        buttons = ipywidgets.HBox(list(self.buttons.values()), layout={"flex": "0 0 auto"})  # they wrap together
-        return ipywidgets.HBox([self.status, buttons], layout={"flex_flow": "row wrap", "align_items": "center"})
-
-    def _charts(self) -> ipywidgets.HBox:
-        for chart in (self.steps, self.series):
-            chart.layout = {"flex": "1 1 320px", "min_width": "0"}
-        return ipywidgets.HBox([self.steps, self.series], layout={"flex_flow": "row wrap", "grid_gap": "18px"})
-
-    def _members(self) -> list[ipywidgets.Widget]:
-        return [self.graph, self.steps, self.series, self.status, *self.buttons.values()]
-
-    def _button(self, name: str, icon: str, tooltip: str) -> ipywidgets.Button:
-        button = ipywidgets.Button(
-            description=name.capitalize(), icon=icon, tooltip=tooltip, disabled=True, layout={"width": "auto"}
-        )
-        button.on_click(lambda _: self._ask(name))
-        return button
-
-    def _ask(self, name: str, argument: str | None = None) -> None:
-        """A command from the page, on whichever thread it came; the gate is shut before this returns."""
-        if name in ("expand", "collapse"):
-            self._scope(name == "expand", str(argument))
+    def _heard(self, widget: Any, content: Any, buffers: Any) -> None:
+        """A message from a page, on whichever thread it came; a layout takes a thread of its own."""
+        if not isinstance(content, dict) or not isinstance(content.get("page"), str):
+            return
+        page, command = content["page"], content.get("command")
+        if command == "layout":
+            dot = str(content.get("argument"))
+            threading.Thread(target=self._lay_out, args=(page, content.get("id"), dot), daemon=True).start()
+        elif command == "ack" and page not in self._peers:  # it slept for so long that it was forgotten
+            self.send({"page": page, "kind": "again"})
         else:
-            try:
-                carry_out(name, "", self._journal, self._gate)
-            except errors.FailedPreconditionError as refused:
-                self._notice = refused.message
-        self._hub.wake()
+            peer = self._peers.get(page) or Peer(_To(self, page), self._hub, self._gate, answered=False)
+            self._peers[page] = peer
+            peer.heard(content)
 
-    def _scope(self, opens: bool, scope: str) -> None:
-        before = self._scopes
-        opened = tuple(one for one in before.opened if one != scope) + ((scope,) if opens else ())
-        closed = tuple(one for one in before.closed if one != scope) + (() if opens else (scope,))
-        self._scopes = GraphParameters(before.key, opened, closed)
+    def _lay_out(self, page: str, number: Any, dot: str) -> None:
+        answer = {"page": page, "kind": "layout", "id": number, "plain": "", "error": ""}
+        try:
+            answer["plain"] = to_plain(dot, DEADLINE)
+        except errors.Error as failed:
+            answer["error"] = failed.message
+        self.send(answer)
 
     # the hub's thread
     def serve(self, now: float) -> None:
-        """Show what changed."""
+        """Send what changed."""
         with self._serving:
             if self.running and now - self._served >= self._period:
                 self._served = now
-                self._serve()
-
-    def _serve(self) -> None:
-        for widget, topic, params in ((self.steps, "steps", None), (self.series, "series", None),
-                                      (self.graph, "graph", self._scopes)):
-            version = self._hub.version(topic, params)
-            if version != self._shown.get(topic):
-                self._shown[topic] = version
-                whole = self._hub.whole(topic, params)
-                if whole is not None:
-                    widget.show(asdict(whole))
-        status = self._hub.status()
-        self._show_status(status)
-        ended = self._state not in ("", *IDLE) and status["state"] in IDLE
-        self._state = status["state"]
-        if ended:
-            self._refresh(self._bundle())
-
-    def _show_status(self, status: dict[str, Any]) -> None:
-        lost = status["records_lost"]
-        facts = [f"<b>{_WORDS.get(status['state'], html.escape(status['state'].capitalize()))}</b>"]
-        of = f" of {status['of']:,}" if status["of"] else ""
-        facts += [f"step {status['step']:,}{of}"] if status["state"] != "empty" else []
-        facts += [html.escape(status[name]) for name in ("what", "cause", "fix") if status[name]]
-        facts += [html.escape(f"{task['cause']}. {task['fix']}") for task in status["lost"] if task["cause"]]
-        facts += [f"{lost:,} records were lost to the journal's bound"] if lost else []
-        facts += [html.escape(self._notice)] if self._notice else []
-        self._notice = ""
-        work = self._hub.whole("work")
-        second = " ".join(filter(None, (work.verdict.text, work.verdict.action))) if work is not None else ""
-        words = " · ".join(facts)
-        self.status.value = (
-            f'<div role="status" style="line-height:1.45">{words}<br><small>{html.escape(second)}</small></div>'
-        )
-        busy = status["state"] not in IDLE
-        for name, on in (
-            ("pause", busy and status["state"] != "paused"),
-            ("resume", status["state"] == "paused"),
-            ("stop", busy),
-        ):
-            self.buttons[name].disabled = not on
+                for page, peer in list(self._peers.items()):
+                    if peer.lost(now):
+                        del self._peers[page]
+                    elif peer.ready:
+                        peer.serve(now)
+                state = self._hub.said["state"]
+                ended = self._state not in ("", *IDLE) and state in IDLE
+                self._state = state
+                if ended:
+                    self._refresh(self._bundle())
 
     # the notebook
     def _ipython_display_(self) -> None:
@@ -156,16 +115,40 @@ class LiveView(ipywidgets.VBox):
 
     def _bundle(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """The widget and, beside it, what it shows now."""
-        data, metadata = super()._repr_mimebundle_(), {}
-        if isinstance(data, tuple):
-            data, metadata = data
-        picture = self.static_html()
-        return {**data, **({"text/html": picture} if picture else {})}, metadata
+        bundle = super()._repr_mimebundle_()
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        still = self.static_html()
+        return {**data, **({"text/html": still} if still else {})}, metadata
 
     def static_html(self) -> str:
-        """Graph and charts as HTML without scripts; "" before there is anything to see."""
-        parts = [widget.static_html() for widget in (self.graph, self.steps, self.series)]
-        return f"<div>{self.status.value}</div>" + "".join(parts) if any(parts) else ""
+        """State, verdict, graph and charts as HTML without scripts; "" before there is anything to see."""
+        watcher = self._hub.watcher()  # what no page watches is not up to date
+        watcher.watch(dict.fromkeys(_STILL))
+        self._hub.look()
+        graph, steps, series = (self._hub.whole(topic) for topic in ("graph", "steps", "series"))
+        parts = [graph_picture(self._drawing(graph.dot), graph.devices)] if graph is not None else []
+        parts += [steps_picture(steps)] if steps is not None and steps.tasks else []
+        parts += [series_picture(series)] if series is not None and series.series else []
+        return f"{self._words()}{picture(*parts)}" if parts else ""
+
+    def _drawing(self, dot: str) -> str:
+        """The drawing of the graph; a layout that fails leaves a sentence."""
+        if self._drawn[0] != dot:
+            try:
+                self._drawn = dot, to_svg(dot, DEADLINE)
+            except errors.Error as failed:
+                self._drawn = dot, f"<p>{html.escape(failed.message)}</p>"
+        return self._drawn[1]
+
+    def _words(self) -> str:
+        """State and verdict."""
+        status, work = self._hub.status(), self._hub.whole("work")
+        of = f" of {status['of']:,}" if status["of"] else ""
+        facts = [f"step {status['step']:,}{of}", *(status[name] for name in ("what", "cause", "fix") if status[name])]
+        facts += [f"{task['cause']}. {task['fix']}" for task in status["lost"] if task["cause"]]
+        verdict = " ".join(filter(None, (work.verdict.text, work.verdict.action))) if work is not None else ""
+        state = html.escape(status["state"].capitalize())
+        return f"<div><b>{state}</b> · {html.escape(' · '.join(facts))}<br><small>{html.escape(verdict)}</small></div>"
 
     def _refresh(self, bundle: tuple[dict[str, Any], dict[str, Any]]) -> None:
         if self._display is not None:
@@ -173,14 +156,12 @@ class LiveView(ipywidgets.VBox):
             self._display.update(data, metadata=metadata, raw=True)
 
     def close(self) -> None:
-        """Stop following and close the widgets; the picture stays in the notebook. Closing twice is fine."""
+        """Stop following and close the widget; the picture stays in the notebook. Closing twice is fine."""
         if getattr(self, "running", False) and self.comm is not None:
-            with self._serving:      # what is being shown is shown to its end
+            with self._serving:  # what is being sent is sent to its end
                 self.running = False
             self._hub.detach(self)
-            picture = self.static_html()
-            if picture:
-                self._refresh(({"text/html": picture, "text/plain": "workbench live view (closed)"}, {}))
-            for widget in self._members():
-                widget.close()
+            still = self.static_html()
+            if still:
+                self._refresh(({"text/html": still, "text/plain": "workbench live view (closed)"}, {}))
         super().close()

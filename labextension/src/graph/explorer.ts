@@ -1,14 +1,17 @@
-/** The graph as something to walk through: canvas, camera, overview in the corner, pointer, keys, and a tree for screen readers. */
+/** The graph as something to walk through: what is drawn of it, where, what is chosen, and how one gets from here to there. */
 import type { GraphNode, GraphState } from '../contract';
 import { Camera, contains } from '../kit/camera';
-import { Canvas } from '../kit/canvas';
+import { Canvas, type Pen } from '../kit/canvas';
 import type { Theme } from '../kit/colour';
-import { count, duration, shortDevice } from '../kit/text';
 import type { Geometry } from './geometry';
+import { type Hands, listen } from './hands';
 import type { Heat } from './heat';
-import { Layouter } from './layouter';
+import type { Layouter } from './layouter';
+import { Overview } from './overview';
 import { paint, type Picture } from './paint';
 import { FONT, sizeOf } from './sizes';
+import { describe, Tree } from './tree';
+import { hit, indexOf, next } from './walk';
 
 export interface Listener {
   /** A scope is to be opened or closed. */
@@ -19,62 +22,65 @@ export interface Listener {
   trouble(text: string, busy: boolean): void;
 }
 
-const STEP = 60; // pixels that a key pans
-const CLICK = 4; // pixels of movement up to which a press is a click
+const CLOSE = 0.8; // zoom at which one arrives
 
-export class Explorer {
+export class Explorer implements Hands {
   readonly node = document.createElement('div');
+  readonly camera = new Camera();
+  picture: Picture | null = null;
   deadline = 15000;
 
-  constructor(private _listener: Listener) {
+  constructor(
+    private _listener: Listener,
+    private _layouter: Layouter
+  ) {
     this.node.className = 'wb-Graph-view';
-    const canvas = this._canvas.node;
-    canvas.tabIndex = 0;
-    canvas.setAttribute('role', 'tree');
-    canvas.setAttribute(
-      'aria-label',
-      'Dataflow graph: arrow keys follow the edges, Enter opens or closes a scope, Escape leaves a node'
-    );
-    this._overview.node.className = 'wb-Graph-overview';
-    this._overview.node.setAttribute('aria-hidden', 'true');
-    this.node.append(canvas, this._overview.node);
-    this._listen();
+    this.node.append(this._canvas.node, this._overview.node);
+    listen(this._canvas.node, this);
+  }
+
+  get width(): number {
+    return this._canvas.width;
+  }
+
+  get height(): number {
+    return this._canvas.height;
   }
 
   /** Draw `graph`; what lies on a `lost` task is crossed out. */
   show(graph: GraphState, heat: Heat, lost: Set<string>): void {
     const fresh = graph.nodes !== this._wanted?.nodes;
     if (this._wanted && graph.key !== this._wanted.key) {
-      this._camera.touched = false;
+      this.camera.touched = false;
       this._anchor = this._chosen = '';
     }
     this._wanted = graph;
     [this._heat, this._lost] = [heat, lost];
     if (fresh) {
       void this._layOut();
-    } else if (this._picture && this._picture.graph.nodes === graph.nodes) {
-      this._dress(this._picture.graph, this._picture.geometry);
+    } else if (this.picture && this.picture.graph.nodes === graph.nodes) {
+      this._dress(this.picture.graph, this.picture.geometry);
     }
   }
 
   /** Nothing to draw. */
   clear(): void {
-    this._wanted = this._picture = null;
+    this._wanted = this.picture = null;
     this._chosen = this._anchor = '';
     this._layouter.cancel();
-    this._items.replaceChildren();
+    this._tree.show(null);
     this._draw();
   }
 
   fit(): void {
-    if (this._picture && this._canvas.width) {
-      this._camera.fit(this._picture.geometry.size, this._canvas.width, this._canvas.height);
+    if (this.picture && this.width) {
+      this.camera.fit(this.picture.geometry.size, this.width, this.height);
       this._draw();
     }
   }
 
-  zoom(factor: number): void {
-    this._camera.zoomBy(factor, this._canvas.width / 2, this._canvas.height / 2);
+  zoom(factor: number, x = this.width / 2, y = this.height / 2): void {
+    this.camera.zoomBy(factor, x, y);
     this._draw();
   }
 
@@ -85,15 +91,10 @@ export class Explorer {
   /** Choose node `id` and bring it into the middle, as soon as it is drawn. */
   go(id: string): void {
     this._chosen = this._goal = id;
-    if (this._picture) {
-      this._dress(this._picture.graph, this._picture.geometry);
+    if (this.picture) {
+      this._dress(this.picture.graph, this.picture.geometry);
       this._arrive();
     }
-  }
-
-  /** Choose nothing. */
-  leave(): void {
-    this._choose(-1);
   }
 
   get chosen(): string {
@@ -146,24 +147,24 @@ export class Explorer {
 
   /** A new layout: what was opened or closed stays where it was on the screen, else all is fitted. */
   private _enter(graph: GraphState, geometry: Geometry): void {
-    const before = this._picture;
+    const before = this.picture;
     const old = before ? indexOf(before.graph, this._anchor) : -1;
     const now = indexOf(graph, this._anchor);
     this._dress(graph, geometry);
     if (before && old >= 0 && now >= 0) {
       const [a, b] = [before.geometry.boxes[old], geometry.boxes[now]];
-      const zoom = this._camera.zoom;
-      this._camera.pan((a.x + a.width / 2 - b.x - b.width / 2) * zoom, (a.y - b.y) * zoom);
-    } else if (!this._camera.touched) {
+      const zoom = this.camera.zoom;
+      this.camera.pan((a.x + a.width / 2 - b.x - b.width / 2) * zoom, (a.y - b.y) * zoom);
+    } else if (!this.camera.touched) {
       this.fit();
     }
-    this._describe(graph);
+    this._tree.show(graph);
     this._arrive();
     this.node.dataset.layouts = String(Number(this.node.dataset.layouts ?? 0) + 1);
   }
 
   private _dress(graph: GraphState, geometry: Geometry): void {
-    this._picture = {
+    this.picture = {
       graph,
       geometry,
       colours: this._heat.colours,
@@ -178,11 +179,11 @@ export class Explorer {
   }
 
   private _arrive(): void {
-    const at = this._goal && this._picture ? indexOf(this._picture.graph, this._goal) : -1;
+    const at = this._goal && this.picture ? indexOf(this.picture.graph, this._goal) : -1;
     if (at >= 0) {
       this._goal = '';
-      this._camera.zoom = Math.max(this._camera.zoom, 0.8);
-      this._camera.centre(this._picture!.geometry.boxes[at], this._canvas.width, this._canvas.height);
+      this.camera.zoom = Math.max(this.camera.zoom, CLOSE);
+      this.camera.centre(this.picture!.geometry.boxes[at], this.width, this.height);
       this._choose(at);
     }
   }
@@ -192,129 +193,62 @@ export class Explorer {
     this._overview.draw();
   }
 
-  private _paint = (pen: CanvasRenderingContext2D, theme: Theme): void => {
-    if (this._picture) {
-      paint(pen, theme, this._camera, this._canvas.width, this._canvas.height, this._picture);
-    }
-  };
-
-  /** Where one is in a drawing that does not fit. */
-  private _paintOverview = (pen: CanvasRenderingContext2D, theme: Theme): void => {
-    const size = this._picture?.geometry.size;
-    const seen = this._camera.seen(this._canvas.width, this._canvas.height);
-    const whole =
-      !size || (seen.x <= 0 && seen.y <= 0 && seen.x + seen.width >= size.width && seen.y + seen.height >= size.height);
-    this._overview.node.classList.toggle('wb-mod-hidden', whole);
-    if (whole) {
-      return;
-    }
-    this._map.fit(size, this._overview.width, this._overview.height, 3);
-    const { x, y, zoom } = this._map;
-    this._picture!.graph.nodes.forEach((node, i) => {
-      const box = this._picture!.geometry.boxes[i];
-      pen.fillStyle = node.open ? theme.panel : this._picture!.colours[i];
-      pen.fillRect(x + box.x * zoom, y + box.y * zoom, Math.max(1, box.width * zoom), Math.max(1, box.height * zoom));
-    });
-    pen.strokeStyle = theme.brand;
-    pen.lineWidth = 1.5;
-    pen.strokeRect(x + seen.x * zoom, y + seen.y * zoom, seen.width * zoom, seen.height * zoom);
-  };
-
-  /** The node under (x, y) of the canvas: the innermost one. */
-  private _hit(x: number, y: number): number {
-    if (!this._picture) {
-      return -1;
-    }
-    const [px, py] = this._camera.at(x, y);
-    const { boxes } = this._picture.geometry;
-    let found = -1;
-    const area = (i: number) => boxes[i].width * boxes[i].height;
-    for (let i = 0; i < boxes.length; i++) {
-      if (contains(boxes[i], px, py) && (found < 0 || area(i) <= area(found))) {
-        found = i;
-      }
-    }
-    return found;
-  }
-
-  private _listen(): void {
-    const canvas = this._canvas.node;
-    canvas.addEventListener('wheel', event => this._wheel(event), { passive: false });
-    canvas.addEventListener('pointerdown', event => this._press(event));
-    canvas.addEventListener('pointermove', event => this._hover(event));
-    canvas.addEventListener('pointerleave', () => this._point(-1));
-    canvas.addEventListener('dblclick', event => this._hit(event.offsetX, event.offsetY) < 0 && this.fit());
-    canvas.addEventListener('keydown', event => this._key(event));
-    this._items.addEventListener('click', event => {
-      const item = (event.target as Element).closest<HTMLElement>('[data-at]');
-      item && this._activate(Number(item.dataset.at));
-    });
-    canvas.append(this._items);
-    this._overview.node.addEventListener('pointerdown', event => this._jump(event));
-    this._overview.node.addEventListener('pointermove', event => event.buttons && this._jump(event));
-  }
-
-  /** Two fingers pan; with Ctrl, Cmd or a mouse wheel's coarse steps they zoom. */
-  private _wheel(event: WheelEvent): void {
-    event.preventDefault();
-    const coarse =
-      event.deltaMode !== 0 || (event.deltaX === 0 && Math.abs(event.deltaY) >= 80 && Number.isInteger(event.deltaY));
-    if (event.ctrlKey || event.metaKey || coarse) {
-      const lines = event.deltaMode ? event.deltaY * 30 : event.deltaY;
-      this._camera.zoomBy(Math.exp(-Math.max(-120, Math.min(120, lines)) / 400), event.offsetX, event.offsetY);
-    } else {
-      this._camera.pan(-event.deltaX, -event.deltaY);
-    }
+  // hands
+  pan(dx: number, dy: number): void {
+    this.camera.pan(dx, dy);
     this._draw();
   }
 
-  private _press(down: PointerEvent): void {
-    const canvas = this._canvas.node;
-    const [x, y] = [down.offsetX, down.offsetY];
-    let [lastX, lastY, moved] = [down.clientX, down.clientY, false];
-    canvas.setPointerCapture(down.pointerId);
-    const move = (event: PointerEvent) => {
-      moved ||= Math.abs(event.clientX - down.clientX) + Math.abs(event.clientY - down.clientY) > CLICK;
-      if (moved) {
-        this._camera.pan(event.clientX - lastX, event.clientY - lastY);
-        [lastX, lastY] = [event.clientX, event.clientY];
-        this._draw();
-      }
-    };
-    const up = () => {
-      canvas.removeEventListener('pointermove', move);
-      canvas.removeEventListener('pointerup', up);
-      canvas.removeEventListener('pointercancel', up);
-      moved || this._activate(this._hit(x, y));
-    };
-    canvas.addEventListener('pointermove', move);
-    canvas.addEventListener('pointerup', up);
-    canvas.addEventListener('pointercancel', up);
-  }
-
-  private _hover(event: PointerEvent): void {
-    event.buttons || this._point(this._hit(event.offsetX, event.offsetY));
-  }
-
-  private _point(at: number): void {
-    if (this._picture && at !== this._picture.hovered) {
-      this._picture.hovered = at;
-      const node = this._picture.graph.nodes[at];
-      this._canvas.node.title = node ? describe(node, this._picture.graph.stats[node.id]) : '';
+  point(x: number, y: number): void {
+    const at = this._at(x, y);
+    if (this.picture && at !== this.picture.hovered) {
+      this.picture.hovered = at;
+      const node = this.picture.graph.nodes[at];
+      this._canvas.node.title = node ? describe(node, this.picture.graph.stats[node.id]) : '';
       this._canvas.node.style.cursor = node ? 'pointer' : '';
       this._draw();
     }
   }
 
-  private _jump(event: PointerEvent): void {
-    const [x, y] = this._map.at(event.offsetX, event.offsetY);
-    this._camera.centre({ x, y, width: 0, height: 0 }, this._canvas.width, this._canvas.height);
-    this._draw();
+  click(x: number, y: number): void {
+    this._activate(this._at(x, y));
+  }
+
+  twice(x: number, y: number): void {
+    this._at(x, y) < 0 && this.fit();
+  }
+
+  walk(dx: number, dy: number): void {
+    if (this.picture) {
+      const at = next(this.picture.graph, this.picture.geometry, this.picture.chosen, dx, dy);
+      if (at >= 0) {
+        this._choose(at);
+        this._keepInSight(at);
+      }
+    }
+  }
+
+  enter(): boolean {
+    const { chosen = -1 } = this.picture ?? {};
+    chosen >= 0 && this._activate(chosen);
+    return chosen >= 0;
+  }
+
+  /** Choose nothing; false when nothing was chosen. */
+  leave(): boolean {
+    const { chosen = -1 } = this.picture ?? {};
+    this._choose(-1);
+    return chosen >= 0;
+  }
+
+  /** The node under (x, y) of the canvas. */
+  private _at(x: number, y: number): number {
+    return this.picture && x >= 0 ? hit(this.picture.geometry, ...this.camera.at(x, y)) : -1;
   }
 
   /** A scope opens or closes, an operation is chosen, the ground chooses nothing. */
   private _activate(at: number): void {
-    const node = this._picture?.graph.nodes[at];
+    const node = this.picture?.graph.nodes[at];
     this._choose(node ? at : -1);
     if (node?.kind === 'scope') {
       this._anchor = node.id;
@@ -323,104 +257,45 @@ export class Explorer {
   }
 
   private _choose(at: number): void {
-    const node = this._picture?.graph.nodes[at] ?? null;
+    const node = this.picture?.graph.nodes[at] ?? null;
     this._chosen = node?.id ?? '';
-    if (this._picture) {
-      this._picture.chosen = at;
+    if (this.picture) {
+      this.picture.chosen = at;
     }
-    node
-      ? this._canvas.node.setAttribute('aria-activedescendant', itemId(at))
-      : this._canvas.node.removeAttribute('aria-activedescendant');
+    this._tree.choose(node ? at : -1);
     this._listener.choose(node);
     this._draw();
   }
 
-  private _key(event: KeyboardEvent): void {
-    const move = { ArrowDown: [0, 1], ArrowUp: [0, -1], ArrowRight: [1, 0], ArrowLeft: [-1, 0] }[event.key];
-    const { chosen = -1 } = this._picture ?? {};
-    if (move && event.shiftKey) {
-      this._camera.pan(-STEP * move[0], -STEP * move[1]);
-    } else if (move) {
-      this._step(chosen, move[0], move[1]);
-    } else if ((event.key === 'Enter' || event.key === ' ') && chosen >= 0) {
-      this._activate(chosen);
-    } else if (event.key === 'Escape' && chosen >= 0) {
-      this._choose(-1);
-    } else if (event.key === '+' || event.key === '-') {
-      this.zoom(event.key === '+' ? 1.25 : 1 / 1.25);
-    } else if (event.key === '0') {
-      this.fit();
-    } else {
-      return;
-    }
-    this._draw();
-    event.preventDefault();
-    event.stopPropagation();
-  }
-
-  /** Down and up follow the edges, left and right go to the neighbour on that side. */
-  private _step(from: number, dx: number, dy: number): void {
-    if (!this._picture) {
-      return;
-    }
-    const { graph, geometry } = this._picture;
-    const { sources, targets } = graph.edges;
-    let next = -1;
-    if (from < 0) {
-      next = graph.nodes.findIndex(node => !node.open);
-    } else if (dy) {
-      const [here, there] = dy > 0 ? [sources, targets] : [targets, sources];
-      next = there[Array.prototype.indexOf.call(here, from)] ?? -1;
-    }
-    next = next >= 0 ? next : nearest(graph.nodes, geometry, from, dx, dy);
-    if (next >= 0) {
-      this._choose(next);
-      this._keepInSight(next);
-    }
-  }
-
   private _keepInSight(at: number): void {
-    const box = this._picture!.geometry.boxes[at];
-    const seen = this._camera.seen(this._canvas.width, this._canvas.height);
+    const box = this.picture!.geometry.boxes[at];
+    const seen = this.camera.seen(this.width, this.height);
     if (!contains(seen, box.x, box.y) || !contains(seen, box.x + box.width, box.y + box.height)) {
-      this._camera.centre(box, this._canvas.width, this._canvas.height);
+      this.camera.centre(box, this.width, this.height);
     }
   }
 
-  /** The same nodes as a tree that screen readers read. */
-  private _describe(graph: GraphState): void {
-    this._items.replaceChildren(
-      ...graph.nodes.map((node, i) => {
-        const item = document.createElement('div');
-        item.id = itemId(i);
-        item.dataset.at = String(i);
-        item.dataset.id = node.id;
-        item.setAttribute('role', 'treeitem');
-        item.setAttribute('aria-level', String(node.id.split('/').length));
-        node.kind === 'scope' && item.setAttribute('aria-expanded', String(node.open));
-        item.setAttribute('aria-label', describe(node, graph.stats[node.id]));
-        return item;
-      })
-    );
-    this._canvas.node.removeAttribute('aria-activedescendant');
-  }
+  private _paint = (pen: Pen, theme: Theme): void => {
+    if (this.picture) {
+      paint(pen, theme, this.camera, this.width, this.height, this.picture);
+    }
+  };
 
   private _resized(): void {
-    if (this._picture && !this._camera.touched) {
-      this._camera.fit(this._picture.geometry.size, this._canvas.width, this._canvas.height);
+    if (this.picture && !this.camera.touched) {
+      this.camera.fit(this.picture.geometry.size, this.width, this.height);
     }
     this._overview.draw();
   }
 
-  private _camera = new Camera();
-  private _map = new Camera();
   private _canvas: Canvas = new Canvas(this._paint, () => this._resized());
-  private _overview: Canvas = new Canvas(this._paintOverview);
-  private _items = document.createElement('div');
-  private _layouter = new Layouter();
+  private _tree = new Tree(this._canvas.node, at => this._activate(at));
+  private _overview = new Overview(this, (x, y) => {
+    this.camera.centre({ x, y, width: 0, height: 0 }, this.width, this.height);
+    this._draw();
+  });
   private _ruler: CanvasRenderingContext2D | null = null;
   private _wanted: GraphState | null = null;
-  private _picture: Picture | null = null;
   private _laid: GraphNode[] | null = null;
   private _heat: Heat = { colours: [], heat: [], legend: [], hint: '' };
   private _lost = new Set<string>();
@@ -430,47 +305,7 @@ export class Explorer {
   private _busy = false;
 }
 
-let explorers = 0;
-const family = `wb-node-${++explorers}`;
-
-function itemId(at: number): string {
-  return `${family}-${at}`;
-}
-
-/** An open scope before an operation of the same name. */
-function indexOf(graph: GraphState, id: string): number {
-  return id ? graph.nodes.findIndex(node => node.id === id) : -1;
-}
-
 function flowsOf(graph: GraphState) {
   const { sources, targets, kinds, labels } = graph.edges;
   return Array.from(sources, (source, i) => ({ source, target: targets[i], kind: kinds[i], label: labels[i] }));
-}
-
-/** The closest node in a direction, those straight ahead first. */
-export function nearest(nodes: GraphNode[], geometry: Geometry, from: number, dx: number, dy: number): number {
-  const middle = (i: number) => [
-    geometry.boxes[i].x + geometry.boxes[i].width / 2,
-    geometry.boxes[i].y + geometry.boxes[i].height / 2
-  ];
-  const [x, y] = middle(from);
-  let [best, found] = [Infinity, -1];
-  nodes.forEach((node, i) => {
-    const [nx, ny] = middle(i);
-    const along = (nx - x) * dx + (ny - y) * dy;
-    const across = Math.abs((nx - x) * dy) + Math.abs((ny - y) * dx);
-    if (i !== from && !node.open && along > 1 && along + 2 * across < best) {
-      [best, found] = [along + 2 * across, i];
-    }
-  });
-  return found;
-}
-
-export function describe(node: GraphNode, milliseconds?: number): string {
-  const what =
-    node.kind === 'scope'
-      ? `scope ${node.id}, ${node.alike > 1 ? `${node.alike} equal blocks, ` : ''}${count(node.count, 'operation')}${node.open ? ', open' : ''}`
-      : `${node.id}: ${node.type}`;
-  const where = node.device ? `, on ${shortDevice(node.device)}` : '';
-  return `${what}${where}${milliseconds === undefined ? '' : `, ${duration(milliseconds)}`}`;
 }

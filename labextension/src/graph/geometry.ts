@@ -37,7 +37,7 @@ export interface Geometry {
 }
 
 /** Lays out a digraph given in the DOT language; answers in Graphviz's plain format. */
-export type Engine = (dot: string) => string;
+export type Engine = (dot: string) => string | Promise<string>;
 
 export const HEAD = 22; // of an open scope, for its name
 const PAD = 8;
@@ -68,11 +68,11 @@ export class Layout {
   /** How often the engine was asked: the rest was remembered. */
   asked = 0;
 
-  place(items: Item[], flows: Flow[]): Geometry {
+  async place(items: Item[], flows: Flow[]): Promise<Geometry> {
     const scopes = gather(items, flows);
     const locals = new Map<number, Local>();
     const boxes: Box[] = items.map(item => ({ x: 0, y: 0, width: item.width, height: item.height }));
-    this._inside(-1, items, flows, scopes, boxes, locals);
+    await this._inside(-1, items, flows, scopes, boxes, locals);
     const geometry: Geometry = { boxes, lines: [], size: { x: 0, y: 0, width: 0, height: 0 } };
     flatten(-1, 0, 0, flows, items, scopes, locals, geometry);
     const root = locals.get(-1)!;
@@ -80,34 +80,34 @@ export class Layout {
     return geometry;
   }
 
-  private _inside(
+  private async _inside(
     at: number,
     items: Item[],
     flows: Flow[],
     scopes: Map<number, Scope>,
     boxes: Box[],
     locals: Map<number, Local>
-  ) {
+  ): Promise<void> {
     const scope = scopes.get(at)!;
     for (const child of scope.children) {
       if (items[child].open) {
-        this._inside(child, items, flows, scopes, boxes, locals);
+        await this._inside(child, items, flows, scopes, boxes, locals);
         const { width, height } = locals.get(child)!;
         boxes[child].width = Math.max(items[child].width, width + 2 * PAD);
         boxes[child].height = height + HEAD + 2 * PAD;
       }
     }
-    locals.set(at, this._arranged(scope, items, flows, boxes));
+    locals.set(at, await this._arranged(scope, items, flows, boxes));
   }
 
-  private _arranged(scope: Scope, items: Item[], flows: Flow[], boxes: Box[]): Local {
+  private async _arranged(scope: Scope, items: Item[], flows: Flow[], boxes: Box[]): Promise<Local> {
     const text = describe(scope, items, flows, boxes);
     const known = this._known.get(text);
     if (known) {
       return known;
     }
     this.asked++;
-    const made = read(this._engine(text), scope.children.length);
+    const made = read(await this._engine(text), scope.children.length);
     arrangeLoose(made, scope, boxes);
     this._known.set(text, made);
     if (this._known.size > KEPT) {

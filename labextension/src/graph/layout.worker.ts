@@ -8,7 +8,7 @@ const ready = Graphviz.load().then(engine => new Layout(dot => engine.layout(dot
 self.onmessage = async (event: MessageEvent<{ id: number; items: Item[]; flows: Flow[] }>) => {
   const { id, items, flows } = event.data;
   try {
-    self.postMessage({ id, geometry: (await ready).place(items, flows) });
+    self.postMessage({ id, geometry: await (await ready).place(items, flows) });
   } catch (reason) {
     self.postMessage({ id, error: String(reason) });
   }

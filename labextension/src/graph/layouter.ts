@@ -1,59 +1,55 @@
-/** Graph layout with a deadline: a worker that is replaced when it takes too long. */
-import type { Flow, Geometry, Item } from './geometry';
+/** Graph layout with a deadline: by whoever answers, or by a worker of this page (worker.ts). */
+import { type Flow, type Geometry, type Item, Layout } from './geometry';
 
-interface Answer {
-  id: number;
-  geometry?: Geometry;
-  error?: string;
+export interface Layouter {
+  /** Where everything lies; rejects when it cannot be laid out, takes longer than `deadline` ms or is given up. */
+  layout(items: Item[], flows: Flow[], deadline: number): Promise<Geometry>;
+  /** Give up the layout in progress, if any. */
+  cancel(reason?: string): void;
+  dispose(): void;
 }
 
-export class Layouter {
-  constructor(private _spawn = () => new Worker(new URL('./layout.worker.js', import.meta.url))) {}
+const CANCELLED = 'Layout cancelled.';
 
-  /** Where everything lies; rejects when it cannot be laid out, takes longer than `deadline` ms or is given up. */
+/** The engine answers from elsewhere, scope by scope; what is remembered is not asked again. */
+export class RemoteLayouter implements Layouter {
+  constructor(engine: (dot: string) => Promise<string>) {
+    this._layout = new Layout(dot => (this._giveUp ? engine(dot) : Promise.reject(new Error(CANCELLED))));
+  }
+
   layout(items: Item[], flows: Flow[], deadline: number): Promise<Geometry> {
     this.cancel('a newer graph');
-    const id = ++this._count;
     return new Promise((resolve, reject) => {
-      const worker = (this._worker ??= this._spawn());
-      const timer = setTimeout(
-        () =>
-          this.cancel(`The layout took longer than ${deadline / 1000} s. Close scopes, or allow more time in the settings.`),
-        deadline
-      );
-      this._giveUp = reason => {
+      const timer = setTimeout(() => this.cancel(tooLong(deadline)), deadline);
+      const giveUp = (reason: string) => {
         clearTimeout(timer);
+        this._giveUp = this._giveUp === giveUp ? null : this._giveUp;
         reject(new Error(reason));
       };
-      worker.onmessage = (event: MessageEvent<Answer>) => {
-        if (event.data.id === id) {
+      this._giveUp = giveUp;
+      this._layout.place(items, flows).then(
+        geometry => {
           clearTimeout(timer);
-          this._giveUp = null;
-          event.data.geometry ? resolve(event.data.geometry) : reject(new Error(event.data.error));
-        }
-      };
-      worker.onerror = event => this.cancel(`The layout engine could not be started: ${event.message}`);
-      worker.postMessage({ id, items, flows });
+          this._giveUp = this._giveUp === giveUp ? null : this._giveUp;
+          resolve(geometry);
+        },
+        reason => giveUp((reason as Error).message)
+      );
     });
   }
 
-  /** Give up the layout in progress, if any. */
-  cancel(reason = 'Layout cancelled.'): void {
-    if (this._giveUp) {
-      this._worker?.terminate();
-      this._worker = null;
-      this._giveUp(reason);
-      this._giveUp = null;
-    }
+  cancel(reason = CANCELLED): void {
+    this._giveUp?.(reason);
   }
 
   dispose(): void {
     this.cancel();
-    this._worker?.terminate();
-    this._worker = null;
   }
 
-  private _worker: Worker | null = null;
+  private _layout: Layout;
   private _giveUp: ((reason: string) => void) | null = null;
-  private _count = 0;
+}
+
+export function tooLong(deadline: number): string {
+  return `The layout took longer than ${deadline / 1000} s. Close scopes, or allow more time in the settings.`;
 }

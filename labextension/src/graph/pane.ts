@@ -5,7 +5,8 @@ import { button } from '../kit/section';
 
 export interface Links {
   go(id: string): void;
-  jump(source: string): void;
+  /** Show a line of the program, null where there is no way to it. */
+  jump: ((source: string) => void) | null;
   close(): void;
 }
 
@@ -41,7 +42,7 @@ export class Pane {
       list.append(Object.assign(document.createElement('dt'), { textContent: name }), shown);
     };
     for (const { name, value } of details.facts) {
-      fact(name, name === 'Built at' && details.source ? this._source(details.source) : value);
+      fact(name, name === 'Built at' && details.source && this._links.jump ? this._source(details.source) : value);
     }
     if (time !== undefined) {
       const whole = Object.values(graph?.stats ?? {}).reduce((sum, one) => sum + one, 0);
@@ -52,7 +53,7 @@ export class Pane {
   }
 
   private _source(source: string): HTMLButtonElement {
-    return button(source.replace(/^.*[\\/](?=[^\\/]+$)/, ''), `Go to ${source}`, () => this._links.jump(source));
+    return button(source.replace(/^.*[\\/](?=[^\\/]+$)/, ''), `Go to ${source}`, () => this._links.jump?.(source));
   }
 
   private _flows(title: string, links: NodeLink[]): HTMLElement[] {

@@ -1,5 +1,6 @@
 /** What a view is: a topic, a place in the panel and a section that shows it. A new view is one file in views/ that registers itself. */
 import type { Parameters, Topic } from '../contract';
+import type { Layouter } from '../graph/layouter';
 import type { Snapshot } from '../store';
 import type { Section } from './section';
 
@@ -7,8 +8,10 @@ import type { Section } from './section';
 export interface Context {
   /** Hear of the view's topic with these parameters from now on. */
   ask<T extends Topic>(topic: T, parameters: Parameters[T]): void;
-  /** Show a line of the user's program, "file:line". */
-  jump(source: string): void;
+  /** Show a line of the user's program, "file:line"; null where there is no way to it. */
+  jump: ((source: string) => void) | null;
+  /** Who lays graphs out. */
+  layouter(): Layouter;
 }
 
 /** The section of a view: `show` is called when something of the snapshot changed, never more than once per repaint. */

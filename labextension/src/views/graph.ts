@@ -180,18 +180,21 @@ export class GraphSection extends Section {
   private _trail = document.createElement('nav');
   private _choice = document.createElement('select');
   private _by = document.createElement('select');
-  private _explorer = new Explorer({
-    toggle: (id, open) => this._toggle(id, open),
-    choose: node => this._chosen(node),
-    trouble: (text, busy) => {
-      this._cancel.hidden = !busy;
-      this._tell(text);
-    }
-  });
+  private _explorer = new Explorer(
+    {
+      toggle: (id, open) => this._toggle(id, open),
+      choose: node => this._chosen(node),
+      trouble: (text, busy) => {
+        this._cancel.hidden = !busy;
+        this._tell(text);
+      }
+    },
+    this._context.layouter()
+  );
   private _cancel = button('Cancel', 'Cancel the layout', () => this._explorer.cancel());
   private _pane = new Pane({
     go: id => this._reveal(id),
-    jump: source => this._context.jump(source),
+    jump: this._context.jump,
     close: () => this._explorer.leave()
   });
   private _search = new Search({

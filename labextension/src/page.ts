@@ -1,0 +1,274 @@
+/** The page of one kernel: state and buttons, what is wrong, the verdict, then every view; in a panel or in a cell. */
+import { State, Status, StragglerView, Topic } from './contract';
+import { duration, sentence, steps } from './kit/text';
+import { button } from './kit/section';
+import { Tabs } from './kit/tabs';
+import { type Context, type Shown, VIEWS } from './kit/view';
+import type { Snapshot } from './store';
+import './views';
+
+/** What a page may ask of those around it. */
+export interface Host extends Context {
+  command(command: 'pause' | 'resume' | 'stop'): Promise<unknown>;
+  /** Other topics can be seen. */
+  attend(): void;
+}
+
+/** What is known of the kernel beside what it said. */
+export interface Standing {
+  /** What the user calls it. */
+  name: string;
+  /** Why nothing can be shown. */
+  trouble: string;
+  /** Seconds without a word. */
+  silence: number;
+}
+
+const WORDS: Record<State, string> = {
+  empty: 'Waiting',
+  ready: 'Ready',
+  building: 'Building',
+  rewriting: 'Rewriting',
+  compiling: 'Compiling',
+  running: 'Running',
+  paused: 'Paused',
+  waiting: 'Waiting',
+  recovering: 'Recovering',
+  finished: 'Finished',
+  stopped: 'Stopped',
+  failed: 'Failed'
+};
+/** States in which something goes on that Stop can end. */
+const BUSY: State[] = ['building', 'rewriting', 'compiling', 'running', 'paused', 'waiting', 'recovering'];
+
+export class Page {
+  /** Stands instead of the views while there is nothing to show. */
+  readonly empty = document.createElement('div');
+
+  /** Everything goes into `node`. */
+  constructor(
+    readonly node: HTMLElement,
+    private _host: Host
+  ) {
+    node.classList.add('wb-Page');
+    node.setAttribute('role', 'region');
+    node.setAttribute('aria-label', 'Workbench');
+    this._buildHeader();
+    this.empty.className = 'wb-Empty';
+    this._body.className = 'wb-Body';
+    const side = document.createElement('div');
+    side.className = 'wb-Side';
+    VIEWS.forEach((kind, i) => kind.wide || side.append(this._views[i].node));
+    this._body.append(this._stage.node, side);
+    this._verdict.className = 'wb-Verdict';
+    this._verdict.setAttribute('aria-live', 'polite');
+    node.append(this._header, this._trouble, this._verdict, this.empty, this._body);
+  }
+
+  set deadline(milliseconds: number) {
+    this._views.forEach(view => 'deadline' in view && (view.deadline = milliseconds));
+  }
+
+  /** What can be seen: a view behind another tab costs the kernel nothing. */
+  get topics(): Topic[] {
+    return VIEWS.filter(kind => !kind.wide || kind.id === this._stage.current).map(kind => kind.topic);
+  }
+
+  /** The theme changed: canvases read their colours again. */
+  restyle(): void {
+    this._views.forEach(view => view.restyle?.());
+  }
+
+  dispose(): void {
+    this._views.forEach(view => view.dispose?.());
+  }
+
+  /** Everything that `snapshot` holds; false when that is nothing yet. */
+  show(snapshot: Snapshot | null, standing: Standing): boolean {
+    this._snapshot = snapshot;
+    this._standing = standing;
+    const status = snapshot?.status ?? null;
+    const nothing = !status || (status.state === 'empty' && !snapshot?.graph && !snapshot?.steps);
+    this.node.dataset.state = nothing ? 'empty' : status.state;
+    this._header.hidden = this._body.hidden = this._verdict.hidden = nothing;
+    this.empty.hidden = !nothing;
+    this._showTrouble(status);
+    if (nothing) {
+      return false;
+    }
+    this._showStatus(status);
+    const lost = new Set(status.lost.map(one => one.task));
+    this._views.forEach((view, i) => {
+      if (!VIEWS[i].wide || VIEWS[i].id === this._stage.current) {
+        view.show(snapshot!, lost);
+      }
+    });
+    this._showVerdict(snapshot!.stragglers);
+    return true;
+  }
+
+  /** The state alone, at once; pictures can wait for the next repaint. */
+  showState(status: Status): void {
+    if (status.state !== this.node.dataset.state && !this._header.hidden) {
+      this.node.dataset.state = status.state;
+      this._showStatus(status);
+    }
+  }
+
+  private _buildHeader(): void {
+    this._header.className = 'wb-Header';
+    this._trouble.className = 'wb-Trouble';
+    this._trouble.setAttribute('role', 'alert');
+    this._pill.className = 'wb-Pill';
+    this._pill.setAttribute('role', 'status');
+    this._facts.className = 'wb-Facts';
+    const tools = document.createElement('div');
+    tools.className = 'wb-Tools';
+    tools.append(this._pause, this._stop);
+    this._header.append(this._pill, this._facts, tools);
+  }
+
+  private _showStatus(status: Status): void {
+    const word = WORDS[status.state] ?? status.state;
+    if (this._pill.textContent !== word) {
+      this._pill.textContent = word;
+      this._pill.dataset.state = status.state;
+    }
+    const running = status.state === 'running';
+    const rate = running ? this._rate(status.step) : '';
+    const part = status.parts ? `${status.part} of ${status.parts}` : '';
+    const long =
+      running && status.counted
+        ? ''
+        : BUSY.includes(status.state) && status.seconds >= 1
+          ? `for ${duration(1000 * status.seconds)}`
+          : '';
+    const inside = status.what ? (running ? `in ${status.what}` : status.what) : '';
+    const lost = status.records_lost ? `${status.records_lost.toLocaleString('en')} records lost` : '';
+    const facts = [steps(status), rate, part, inside, long, lost, this._standing.name];
+    this._facts.textContent = facts.filter(Boolean).join(' · ');
+    this._facts.title = this._facts.textContent;
+    const paused = status.state === 'paused';
+    if (this._asked !== null && paused === this._asked) {
+      this._asked = null;
+    }
+    const target = this._asked ?? paused;
+    this._pause.textContent = target ? 'Resume' : 'Pause';
+    this._pause.setAttribute('aria-label', target ? 'Resume training' : 'Pause training before the next step');
+    this._pause.title = this._pause.getAttribute('aria-label')!;
+    this._pauses = !target;
+    this._pause.disabled = this._stop.disabled = !BUSY.includes(status.state);
+  }
+
+  /** What keeps the panel from showing the truth, and what went wrong: cause first, then what to do. */
+  private _showTrouble(status: Status | null): void {
+    const { trouble, silence } = this._standing;
+    const lines: [string, string][] = trouble ? [[trouble, '']] : [];
+    if (silence) {
+      lines.push([
+        `No word from the kernel for ${Math.round(silence)} s.`,
+        'It is stopped, or busy in a library call; what is shown below is what it said last.'
+      ]);
+    }
+    if (status?.state === 'failed' || (status?.state === 'stopped' && status.cause)) {
+      lines.push([`${WORDS[status.state]} at ${steps(status)}: ${status.cause}.`, sentence(status.fix)]);
+    }
+    for (const [topic, why] of Object.entries(this._snapshot?.faults ?? {}).filter(([, why]) => why)) {
+      lines.push([`The view "${topic}" cannot be shown.`, why]);
+    }
+    for (const lost of status?.lost.filter(one => one.cause) ?? []) {
+      lines.push([`${lost.cause}.`, lost.fix]);
+    }
+    const text = lines.flat().join('\n');
+    this._trouble.hidden = !text;
+    this._trouble.classList.toggle('wb-mod-bad', status?.state === 'failed' || !!status?.lost.length || !!silence);
+    if (text !== this._troubleText) {
+      this._troubleText = text;
+      this._trouble.replaceChildren(
+        ...lines.map(([fact, fix]) => {
+          const line = document.createElement('p');
+          line.append(Object.assign(document.createElement('b'), { textContent: fact }), fix ? ` ${fix}` : '');
+          return line;
+        })
+      );
+    }
+  }
+
+  /** The answer to "what is slow, and why": a number and an action; a click leads to the view that proves it. */
+  private _showVerdict(view: StragglerView | null): void {
+    const verdict = view?.verdict;
+    this._verdict.hidden = !verdict?.text || verdict.kind === 'unknown';
+    this._verdict.classList.toggle('wb-mod-alarm', !!verdict?.alarm);
+    const text = [verdict?.text, verdict?.action].filter(Boolean).join(' ');
+    if (text !== this._verdict.title) {
+      this._verdict.title = text;
+      this._verdict.replaceChildren(
+        Object.assign(document.createElement('b'), { textContent: verdict?.text ?? '' }),
+        ` ${verdict?.action ?? ''} `,
+        button('See it', 'Show the newest step in the timeline, which proves it', () => this._prove())
+      );
+    }
+  }
+
+  /** The view that shows why: the timeline, brought into sight. */
+  private _prove(): void {
+    this._stage.select('timeline');
+    const subject = this._snapshot?.stragglers?.verdict.subject ?? '';
+    this._views[VIEWS.findIndex(kind => kind.id === 'timeline')].reveal?.(subject);
+    this._stage.node.scrollIntoView({ block: 'nearest' });
+  }
+
+  /** Steps per second over the last few seconds. */
+  private _rate(step: number): string {
+    const now = performance.now();
+    const last = this._history[this._history.length - 1];
+    if (last && step < last.step) {
+      this._history = [];
+    }
+    if (!last || step !== last.step || now - last.time > 500) {
+      this._history.push({ time: now, step });
+    }
+    this._history = this._history.filter(entry => now - entry.time < 3000);
+    const first = this._history[0];
+    const seconds = (now - (first?.time ?? now)) / 1000;
+    const rate = seconds > 0.5 ? (step - first.step) / seconds : NaN;
+    return Number.isFinite(rate) ? `${rate >= 10 ? Math.round(rate) : rate.toFixed(1)} steps/s` : '';
+  }
+
+  private _asks(pause: boolean): void {
+    this._asked = pause;
+    void this._host.command(pause ? 'pause' : 'resume').then(() => {
+      this._asked = null;
+      this._again();
+    });
+    this._again();
+  }
+
+  private _again(): void {
+    this.show(this._snapshot, this._standing);
+  }
+
+  private _snapshot: Snapshot | null = null;
+  private _standing: Standing = { name: '', trouble: '', silence: 0 };
+  private _header = document.createElement('header');
+  private _verdict = document.createElement('p');
+  private _troubleText = '';
+  private _pauses = true;
+  private _trouble = document.createElement('div');
+  private _body = document.createElement('div');
+  private _pill = document.createElement('span');
+  private _facts = document.createElement('span');
+  private _pause = button('Pause', 'Pause training', () => this._asks(this._pauses));
+  private _stop = button('Stop', 'Stop training: the next step raises CancelledError', () => void this._host.command('stop'));
+  private _views: Shown[] = VIEWS.map(kind => kind.make(this._host));
+  private _stage = new Tabs(
+    VIEWS.map(({ id, title }, i) => ({ id, title, node: this._views[i].node })).filter((_, i) => VIEWS[i].wide),
+    'What runs',
+    () => {
+      this._host.attend();
+      this._again();
+    }
+  );
+  private _history: { time: number; step: number }[] = [];
+  private _asked: boolean | null = null;
+}

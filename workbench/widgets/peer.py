@@ -1,0 +1,81 @@
+"""One page that watches a hub: what it asks for, what it was sent, and which updates it still owes an answer for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from workbench import errors
+from workbench.core.run.gate import Gate
+from workbench.viz.hub import Hub
+from workbench.viz.schema import Answer, Update
+from workbench.widgets.commands import carry_out
+from workbench.widgets.wire import pack, size
+
+__all__ = ["SILENT", "Carrier", "Peer"]
+
+WINDOW = 2  # unacknowledged updates per peer, at most
+SILENT = 2.0  # seconds without an expected acknowledgement after which a peer counts as gone
+
+
+class Carrier(Protocol):
+    """What brings a message to the page: a comm, or a widget."""
+
+    def send(self, data: Any, *, buffers: Sequence[bytes]) -> None: ...
+
+
+class Peer:
+    """A page never has more than `WINDOW` unacknowledged updates, so a slow one sees fewer, the newest."""
+
+    def __init__(self, carrier: Carrier, hub: Hub, gate: Gate, answered: bool) -> None:
+        self._carrier, self._hub, self._gate = carrier, hub, gate
+        self.watcher = hub.watcher(weigh=lambda update: size(pack(update)))
+        self.answered = answered  # False: announced by us, nobody has answered yet
+        self._sequence = self._acknowledged = 0
+        self._since = time.monotonic()
+
+    @property
+    def ready(self) -> bool:
+        return self.answered and self._sequence - self._acknowledged < WINDOW
+
+    def lost(self, now: float) -> bool:
+        """True when an answer is overdue: the page was closed or reloaded."""
+        return self.answered and self._sequence > self._acknowledged and now - self._since > SILENT
+
+    def heard(self, data: Mapping[str, Any]) -> None:
+        """A message of the page: acknowledged, watched and carried out here, on whichever thread it came."""
+        command, argument = str(data.get("command")), data.get("argument")
+        if command == "ack":
+            self._acknowledge(int(argument or 0))
+            return
+        answer = Answer(int(data.get("id") or 0), True)
+        try:
+            if command == "watch":
+                self.answered = True
+                self.watcher.watch(argument if isinstance(argument, Mapping) else {})
+            else:
+                carry_out(command, str(data.get("run") or ""), self._hub.journal, self._gate)
+        except errors.Error as refused:
+            answer.ok, answer.error = False, refused.message
+        self.watcher.answer(answer, self.say)  # what a command did must not wait for pictures
+        self._hub.wake()
+
+    def serve(self, now: float) -> None:
+        """Send what it has not heard, or that we live."""
+        self.watcher.take(now, self._update)
+
+    def say(self, message: Any) -> None:
+        data, buffers = pack(message)
+        self._carrier.send(data, buffers=buffers)
+
+    def _update(self, update: Update) -> None:
+        if self._sequence == self._acknowledged:
+            self._since = time.monotonic()  # the clock of "overdue" starts with the first open update
+        self._sequence = update.seq
+        self.say(update)
+
+    def _acknowledge(self, sequence: int) -> None:
+        self.answered = True
+        self._acknowledged = max(self._acknowledged, sequence)
+        self._since = time.monotonic()
