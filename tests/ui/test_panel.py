@@ -12,11 +12,11 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
 START = "import workbench as wb"
 TRAIN = "from tests.ui.records import train\ntrain({steps})\nprint('trained', 'to the end')"
 FOREVER = TRAIN.format(steps=1_000_000)
-FACTS = "document.querySelector('.wb-Facts')?.textContent ?? ''"
+FACTS = "document.querySelector('.wb-Panel .wb-Facts')?.textContent ?? ''"
 STEP = f"Number(/step ([\\d,]+)/.exec({FACTS})?.[1].replaceAll(',', '') ?? -1)"
 BEYOND = f"step => {STEP} > step"
 ANSWER = """async ([label, state]) => {
-    const button = [...document.querySelectorAll('.wb-Tools button')].find(node => node.textContent === label);
+    const button = [...document.querySelectorAll('.wb-Panel .wb-Tools button')].find(node => node.textContent === label);
     const panel = document.querySelector('.wb-Panel');
     const began = performance.now();
     button.click();

@@ -28,13 +28,13 @@ PROBLEMS = f"""() => {CELLS}.flatMap(cell => cell.outputs.toJSON())
     .filter(output => output.output_type === 'error' || output.name === 'stderr')      // the stand-in data is announced
     .filter(output => !/FallbackDataWarning/.test(output.text))
     .map(output => output.traceback?.join('\\n') ?? output.text)"""
-DEVICES = """() => [...document.querySelectorAll('.wb-Graph .wb-Legend li[title]')].map(entry => entry.textContent)"""
-UPDATES = "() => Number(document.querySelector('.wb-Graph-view').dataset.updates ?? 0)"
-LEGEND = """() => [...document.querySelectorAll('.wb-Steps .wb-Legend b')].map(entry => entry.textContent)"""
-LOSS = """() => Number([...document.querySelectorAll('.wb-Loss-head')]
+DEVICES = """() => [...document.querySelectorAll('.wb-Panel .wb-Graph .wb-Legend li[title]')].map(entry => entry.textContent)"""
+UPDATES = "() => Number(document.querySelector('.wb-Panel .wb-Graph-view').dataset.updates ?? 0)"
+LEGEND = """() => [...document.querySelectorAll('.wb-Panel .wb-Steps .wb-Legend b')].map(entry => entry.textContent)"""
+LOSS = """() => Number([...document.querySelectorAll('.wb-Panel .wb-Loss-head')]
     .find(head => head.querySelector('b').textContent.toLowerCase() === 'loss')?.querySelector('output').textContent)"""
 WIDGET_TEXT = CONTRAST.replace("'.wb-Panel :is(h3, b, span, button, td, th, output, li)'",
-                               "'.wb-widget :is(h4, b, span, button, output, li, p), .wb-live :is(b, small, button)'")
+                               "'.wb-Cell :is(h3, b, span, button, td, th, output, li), .wb-static :is(li, span)'")
 
 
 class Watched:
@@ -70,7 +70,7 @@ def tour(processes: Watched, server: Server, lab: Lab) -> Lab:
     (folder / TOUR.name).write_text(TOUR.read_text(encoding="utf-8"), encoding="utf-8")
     lab.open(f"tour/{TOUR.name}")
     lab.open_panel()
-    lab.page.wait_for_selector(".wb-Empty h2:has-text('No workbench program is running in this kernel yet')")
+    lab.page.wait_for_selector(".wb-Panel .wb-Empty h2:has-text('No workbench program is running in this kernel yet')")
     return lab
 
 
@@ -108,7 +108,7 @@ def seen_while_training(lab: Lab) -> float:
 
 def answer(lab: Lab, label: str, state: str) -> float:
     """Milliseconds from a click on this button, as soon as the panel offers it, until the panel shows the state."""
-    lab.page.wait_for_selector(f".wb-Tools button:text-is('{label}')")
+    lab.page.wait_for_selector(f".wb-Panel .wb-Tools button:text-is('{label}')")
     return float(lab.page.evaluate(ANSWER, [label, state]))
 
 
@@ -168,7 +168,7 @@ def test_the_tour_from_the_first_cell_to_the_last(tour: Lab, processes: Watched,
     print("Pause answered in ms: median", round(statistics.median(times)), "worst", round(max(times)))
     assert max(times) < HANGS, times
     tour.wait(f"() => ({CELL})('slow = train_and_rank()').prompt === 'running'", timeout=WHOLE_TOUR)
-    tour.page.wait_for_selector(".wb-Stragglers tbody tr.wb-mod-slow th:has-text('worker:1')")
+    tour.page.wait_for_selector(".wb-Panel .wb-Stragglers tbody tr.wb-mod-slow th:has-text('worker:1')")
     tour.picture("tour-slow-worker")
     finished(tour, "cluster.close()")
     tour.kernel_ready()
@@ -195,8 +195,8 @@ def readable_in_the_dark(lab: Lab) -> None:
     for theme in ("JupyterLab Dark", "JupyterLab Light"):
         lab.command("apputils:change-theme", theme=theme)
         lab.wait("theme => document.body.dataset.jpThemeName === theme", theme)
-        look_at(lab, "picture.show(asdict")
-        lab.page.wait_for_selector(".wb-widget svg g.node")
+        look_at(lab, "graph_picture(to_svg")
+        lab.page.wait_for_selector(".wb-static svg g.node")
         lab.picture(f"tour-widgets-{theme.split()[-1].lower()}")
         worst = [*lab.page.evaluate(CONTRAST), *lab.page.evaluate(WIDGET_TEXT)]
         assert min(worst)[0] >= 4.5, (theme, worst)
@@ -221,7 +221,7 @@ def reloaded(lab: Lab) -> None:
     before = lab.page.evaluate(f"() => {STEP}")
     lab.page.reload()
     settled(lab)
-    lab.page.wait_for_selector(".wb-Graph-view [role='treeitem']", state="attached")
+    lab.page.wait_for_selector(".wb-Panel .wb-Graph-view [role='treeitem']", state="attached")
     lab.wait(f"before => {STEP} === before", before)
     lab.picture("tour-reloaded")
 
@@ -238,5 +238,5 @@ def restarted(lab: Lab) -> None:
     lab.command("notebook:run-all-above")
     lab.wait(BEYOND, 100)
     settled(lab)
-    lab.page.wait_for_selector(".wb-Graph-view [role='treeitem']", state="attached")
+    lab.page.wait_for_selector(".wb-Panel .wb-Graph-view [role='treeitem']", state="attached")
     lab.picture("tour-again")
