@@ -38,7 +38,7 @@ def received(scenario: Scenario) -> dict[str, Any]:
     accounting.feed(run(scenario.plant))
     times.feed(accounting.settle(everything=True))
     summary = judge(accounting)
-    steps = times.view(sorted(regular(accounting, summary.run)))
+    steps = times.view(sorted(regular(accounting, summary.run))).view
     return {"name": scenario.name, "kind": scenario.kind, "subject": scenario.subject,
             "steps": rounded(plain(steps)), "stragglers": rounded(plain(work_view(summary)))}
 
