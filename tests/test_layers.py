@@ -92,6 +92,7 @@ LAYERS = (
     ("files of graphs", "formats.graph_util"),
     ("meta graphs", "formats.meta"),
     ("savers of TensorFlow", "formats.saver"),
+    ("values of checkpoints", "formats.restoring"),
     ("saved models", "formats.saved_model"),
     ("formats", "formats"),
     ("accounts of a run", "viz.accounting viz.waiting viz.verdict viz.books viz.reader viz.palette viz.units"),

@@ -55,8 +55,6 @@ def test_step_functions_run_with_and_without_hooks():
     with MonitoredSession(ChiefSessionCreator(), hooks=[last]) as session:
         assert session.run_step_fn(once) == 2
     assert last.final_ops_values == 2
-    with pytest.raises(errors.UnimplementedError, match="pass the folder of checkpoints as checkpoint_dir"):
-        ChiefSessionCreator(checkpoint_filename_with_path="x")
 
 
 def test_a_singular_session_gives_its_session_and_restores(tmp_path):

@@ -10,9 +10,10 @@ from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.nn import layers
 from workbench.nn.arg_scope import add_arg_scope
 from workbench.nn.arguments import refuse
+from workbench.nn.contrib_utils import collect_named_outputs
 from workbench.nn.initializers import Ones, Zeros, xavier_initializer
 from workbench.nn.scopes import get_variable, variable_scope
-from workbench.nn.variables import GraphKeys, Variable, add_to_collection, root_graph
+from workbench.nn.variables import GraphKeys, Variable, root_graph
 
 __all__ = ["avg_pool2d", "batch_norm", "bias_add", "convolution2d", "convolution2d_transpose", "dropout", "flatten",
            "fully_connected", "instance_norm", "layer_norm", "max_pool2d", "model_variable", "separable_convolution2d",
@@ -57,9 +58,8 @@ def _parameter(name: str, shape: Any, like: Tensor, initializer: Any, regularize
 
 def _done(y: Tensor, activation: Activation, collections: Any) -> Tensor:
     y = y if activation is None else activation(y)
-    for key in _listed(collections, ""):
-        add_to_collection(key, y)
-    return y
+    found: Tensor = collect_named_outputs(_listed(collections, ""), get_default_graph().scope, y)
+    return found
 
 
 def _last(x: Tensor, where: str, axis: int = -1) -> int:

@@ -15,6 +15,7 @@ from workbench.core.graph.dtype import as_dtype as _as_dtype
 from workbench.core.graph.dtype import resource as resource
 from workbench.core.graph.dtype import variant as variant
 from workbench.core.run import handles as _handles
+from workbench.formats import restoring as _restoring
 from workbench.io import mnist_tutorial as _mnist_tutorial
 from workbench.nn import layer_classes as _layer_classes
 from workbench.nn import layers_1d as _layers_1d
@@ -43,6 +44,7 @@ from workbench.train import examples as _examples
 from workbench.train import files as _files
 from workbench.train import hooks_more as _hooks
 from workbench.train import inputs as _inputs
+from workbench.train import schedules as _schedules
 from workbench.train import sessions as _sessions
 from workbench.train.timer import SecondOrStepTimer as _SecondOrStepTimer
 
@@ -212,7 +214,8 @@ train = _Train(**vars(_overlay(      # type: ignore[assignment]
         "QueueRunner", "add_queue_runner", "start_queue_runners")}),
     **{name: getattr(module, name) for module in (_hooks, _inputs, _sessions) for name in module.__all__},
     SecondOrStepTimer=_SecondOrStepTimer,
-    **_graphs.TRAIN,
+    **_graphs.TRAIN, init_from_checkpoint=_restoring.init_from_checkpoint,
+    assert_global_step=_schedules.assert_global_step,
 )))
 errors = _small.errors      # type: ignore[assignment]
 OpError = _wb.errors.Error

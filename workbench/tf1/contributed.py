@@ -7,14 +7,16 @@ from typing import Any
 import workbench as wb
 from workbench import nn, train
 from workbench.core.graph.build import ops
-from workbench.formats import messages
+from workbench.formats import messages, restoring, saver
 from workbench.io import mnist_tutorial, tables, vocabulary
 from workbench.nn import (
     arg_scope,
     attention,
     contrib_framework,
     contrib_layers,
+    contrib_metrics,
     contrib_more,
+    contrib_utils,
     crf,
     decoders,
     initializers,
@@ -25,10 +27,24 @@ from workbench.nn import (
     rnn_cell,
     seq2seq,
 )
-from workbench.tf1 import families
+from workbench.tf1 import families, functions
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import overlay, predictions_first, spelled
-from workbench.train import contrib_data, contrib_optimizers, contrib_training, data, files, learn, optimize, staging
+from workbench.train import (
+    contrib_data,
+    contrib_optimizers,
+    contrib_training,
+    data,
+    evaluation,
+    files,
+    inspection,
+    learn,
+    optimize,
+    placement,
+    prefetch,
+    schedules,
+    staging,
+)
 
 __all__ = ["contrib"]
 
@@ -69,11 +85,22 @@ _layers = Namespace(
     optimize_loss=optimize.optimize_loss, real_valued_column=learn.real_valued_column,
     infer_real_valued_columns=learn.infer_real_valued_columns_from_input,
     variance_scaling_initializer=initializers.contrib_variance_scaling, xavier_initializer=initializers.xavier_initializer,
-    xavier_initializer_conv2d=initializers.xavier_initializer)
+    xavier_initializer_conv2d=initializers.xavier_initializer,
+    **{name: getattr(inspection, name) for name in inspection.__all__ if name.startswith("summar")},
+    OPTIMIZER_SUMMARIES=optimize.OPTIMIZER_SUMMARIES,
+    utils=Namespace(**_names(contrib_utils)),
+    summaries=Namespace(**{name: getattr(inspection, name) for name in inspection.__all__ if name.startswith("summar")}),
+    regularizers=Namespace(**{name: getattr(contrib_more, name) for name in contrib_more.__all__ if "regulariz" in name}),
+    initializers=Namespace(variance_scaling_initializer=initializers.contrib_variance_scaling,
+                           xavier_initializer=initializers.xavier_initializer,
+                           xavier_initializer_conv2d=initializers.xavier_initializer))
 del vars(_layers)["variable"], vars(_layers)["model_variable"]
 
 _framework = Namespace(
-    **_names(arg_scope, contrib_framework), nest=Namespace(**_names(nest)),
+    **_names(arg_scope, contrib_framework, restoring), list_variables=saver.list_variables,
+    load_checkpoint=saver.load_checkpoint, load_variable=saver.load_variable,
+    assert_global_step=schedules.assert_global_step, assert_or_get_global_step=schedules.assert_or_get_global_step,
+    convert_to_tensor_or_sparse_tensor=functions.convert_to_tensor_or_sparse_tensor, nest=Namespace(**_names(nest)),
     variable=contrib_layers.variable, model_variable=contrib_layers.model_variable,
     assert_same_float_dtype=wb.assert_same_float_dtype, assert_scalar=wb.assert_scalar,
     create_global_step=train.create_global_step, get_global_step=train.get_global_step,
@@ -81,17 +108,33 @@ _framework = Namespace(
     is_numeric_tensor=wb.is_numeric_tensor, is_strictly_increasing=wb.is_strictly_increasing,
     zero_initializer=lambda ref, use_locking=True, name="zero_initializer": ref.assign(ops.zeros_like(ref.value())))
 
+_metrics = Namespace(
+    **_names(contrib_metrics),
+    **{name: value for name, value in vars(families.sets).items() if name.startswith("set_")},
+    confusion_matrix=metrics.confusion_matrix, streaming_mean=metrics.mean,
+    **{f"streaming_{name}": predictions_first(getattr(metrics, name))
+       for name in metrics.__all__ if name not in ("confusion_matrix", "mean")})
+
 _slim = Namespace(
     **{name: value for name, value in vars(_layers).items() if name not in (
         "relu", "relu6", "linear", "maxout", "optimize_loss", "OPTIMIZER_CLS_NAMES", "real_valued_column")},
     convolution=contrib_layers.convolution2d, losses=_losses, layers=_layers,
     **{name: vars(_framework)[name] for name in (
-        "add_arg_scope", "add_model_variable", "arg_scope", "assign_from_values", "assign_from_values_fn",
+        "add_arg_scope", "add_model_variable", "arg_scope", "arg_scoped_arguments", "assign_from_checkpoint",
+        "assign_from_checkpoint_fn", "assign_from_values", "assign_from_values_fn",
         "create_global_step", "filter_variables", "get_global_step", "get_local_variables", "get_model_variables",
         "get_or_create_global_step", "get_trainable_variables", "get_unique_variable", "get_variable_full_name",
         "get_variables", "get_variables_by_name", "get_variables_by_suffix", "get_variables_to_restore", "has_arg_scope",
         "local_variable", "model_variable", "variable")},
     add_loss=losses.add_loss,
+    evaluation=Namespace(
+        checkpoints_iterator=evaluation.checkpoints_iterator, evaluate_once=evaluation.slim_evaluate_once,
+        evaluation_loop=evaluation.slim_evaluation_loop, get_or_create_eval_step=evaluation.get_or_create_eval_step,
+        wait_for_new_checkpoint=evaluation.wait_for_new_checkpoint),
+    metrics=_metrics, model_analyzer=Namespace(
+        analyze_ops=inspection.analyze_ops, analyze_vars=inspection.analyze_vars,
+        tensor_description=inspection.tensor_description),
+    prefetch_queue=Namespace(prefetch_queue=prefetch.prefetch_queue),
     learning=Namespace(
         add_gradients_summaries=contrib_training.add_gradients_summaries,
         clip_gradient_norms=contrib_training.clip_gradient_norms, create_train_op=contrib_training.slim_create_train_op,
@@ -123,14 +166,12 @@ contrib = Namespace(
                                 VocabularyProcessor=vocabulary.VocabularyProcessor, tokenizer=vocabulary.tokenizer),
         metric_spec=Namespace(MetricSpec=learn.MetricSpec)),
     legacy_seq2seq=seq2seq,
-    metrics=Namespace(
-        confusion_matrix=metrics.confusion_matrix, streaming_mean=metrics.mean,
-        **{f"streaming_{name}": predictions_first(getattr(metrics, name))
-           for name in metrics.__all__ if name not in ("confusion_matrix", "mean")}),
+    metrics=_metrics,
     seq2seq=Namespace(**_names(decoders, attention), sequence_loss=seq2seq.batch_sequence_loss),
     staging=Namespace(StagingArea=staging.StagingArea),
     crf=Namespace(**_names(crf)), data=Namespace(**_names(data, contrib_data)), opt=Namespace(**_names(contrib_optimizers)),
-    training=Namespace(**{name: value for name, value in _names(contrib_training).items() if not name.startswith("slim")}),
+    training=Namespace(**{name: value for name, value in _names(contrib_training, evaluation).items()
+                          if not name.startswith("slim")}, byte_size_load_fn=placement.byte_size_load_fn),
     rnn=Namespace(**{name: getattr(rnn_cell, name) for name in rnn_cell.__all__}, static_rnn=nn.static_rnn,
                   static_bidirectional_rnn=nn.static_bidirectional_rnn))
 

@@ -9,6 +9,7 @@ from workbench.train.coordinator import Coordinator, QueueRunner, add_queue_runn
 from workbench.train.events import summary_iterator
 from workbench.train.hooks import (
     CheckpointSaverHook,
+    CheckpointSaverListener,
     LoggingTensorHook,
     SessionRunArgs,
     SessionRunContext,
@@ -60,7 +61,7 @@ from workbench.train.sync import SyncReplicasOptimizer
 
 __all__ = [
     "AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer",
-    "CheckpointSaverHook", "ClusterSpec", "Coordinator", "ExponentialMovingAverage",
+    "CheckpointSaverHook", "CheckpointSaverListener", "ClusterSpec", "Coordinator", "ExponentialMovingAverage",
     "FtrlOptimizer", "GradientDescentOptimizer", "GreedyLoadBalancingStrategy",
     "LoggingTensorHook",
     "LooperThread", "MomentumOptimizer", "MonitoredTrainingSession", "Optimizer", "ProximalAdagradOptimizer",

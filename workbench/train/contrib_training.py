@@ -121,7 +121,7 @@ def train(train_op: Any, logdir: Any, master: Any = "", is_chief: bool = True, s
     """Steps until a hook stops, or the input ends; what the last one gave. Checkpoints and summaries go to `logdir`."""
     last = None
     with MonitoredTrainingSession(master or None, is_chief, logdir, scaffold, hooks, chief_only_hooks, save_checkpoint_secs,
-                                  save_summaries_steps, config) as session:
+                                  save_summaries_steps, config=config) as session:
         while not session.should_stop():
             last = session.run(train_op)
     return last
@@ -137,16 +137,22 @@ def slim_train(train_op: Any, logdir: Any, train_step_fn: Any = None, train_step
     """Run `train_op` until the global step is `number_of_steps` (None: until the input ends), with checkpoints in `logdir`; the
     last loss."""
     refuse("slim.learning.train", "use a MonitoredTrainingSession and hooks", train_step_fn=train_step_fn,
-           train_step_kwargs=train_step_kwargs, init_fn=init_fn, ready_op=ready_op, summary_writer=summary_writer,
-           startup_delay_steps=startup_delay_steps or None, sync_optimizer=sync_optimizer, session_wrapper=session_wrapper,
-           trace_every_n_steps=trace_every_n_steps, save_summaries_secs=save_summaries_secs, global_step=global_step)
+           train_step_kwargs=train_step_kwargs, summary_writer=summary_writer, startup_delay_steps=startup_delay_steps or None,
+           sync_optimizer=sync_optimizer, session_wrapper=session_wrapper, trace_every_n_steps=trace_every_n_steps,
+           global_step=global_step)
     with (graph or get_default_graph()).as_default():
         get_or_create_global_step()
         hooks = [] if number_of_steps is None else [StopAtStepHook(last_step=number_of_steps)]
-        scaffold = Scaffold(init_op=init_op, init_feed_dict=init_feed_dict, local_init_op=local_init_op, saver=saver,
-                            summary_op=summary_op)
+        scaffold = Scaffold(init_op, init_feed_dict, init_fn and (lambda _, session: init_fn(session)), ready_op, None,
+                            local_init_op, summary_op, saver)
         del log_every_n_steps      # losses are in the journal that all views read
-        return train(train_op, logdir, master, is_chief, scaffold, hooks, (), save_interval_secs, None, session_config)
+        last = None
+        with MonitoredTrainingSession(
+                master or None, is_chief, logdir, scaffold, hooks, (), save_interval_secs, None, save_summaries_secs,
+                config=session_config) as session:
+            while not session.should_stop():
+                last = session.run(train_op)
+        return last
 
 
 class HParams:

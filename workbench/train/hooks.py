@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,8 +15,8 @@ from workbench.train.schedules import get_global_step
 from workbench.train.summary import FileWriter
 from workbench.train.timer import SecondOrStepTimer
 
-__all__ = ["CheckpointSaverHook", "LoggingTensorHook", "SessionRunArgs", "SessionRunContext", "SessionRunHook",
-           "SessionRunValues", "StopAtStepHook", "SummarySaverHook"]
+__all__ = ["CheckpointSaverHook", "CheckpointSaverListener", "LoggingTensorHook", "SessionRunArgs", "SessionRunContext",
+           "SessionRunHook", "SessionRunValues", "StopAtStepHook", "SummarySaverHook"]
 
 
 @dataclass(frozen=True)
@@ -112,25 +112,48 @@ class StopAtStepHook(_StepHook):
             run_context.request_stop()
 
 
+class CheckpointSaverListener:
+    """Told of a CheckpointSaverHook's checkpoints; override what is needed."""
+
+    def begin(self) -> None:
+        """Before the session exists."""
+
+    def before_save(self, session: Any, global_step_value: int) -> None:
+        """A checkpoint of this step is about to be made."""
+
+    def after_save(self, session: Any, global_step_value: int) -> None:
+        """It was written."""
+
+    def end(self, session: Any, global_step_value: int) -> None:
+        """The session is about to close without an error."""
+
+
 class CheckpointSaverHook(_StepHook):
     """Save at the start, every `save_secs` seconds or `save_steps` global steps, and at the end.
 
     Values are pinned between two steps and written while the next ones run; only the first and the last checkpoint are
-    waited for. With `save_secs="auto"` the interval is chosen so that saving slows training down by 2 % at most.
+    waited for, and those that `listeners` are told of. With `save_secs="auto"` the interval is chosen so that saving slows
+    training down by 2 % at most.
     """
 
     checkpoints: Checkpointer
 
     def __init__(self, checkpoint_dir: Any, save_secs: Any = None, save_steps: int | None = None,
-                 saver: Saver | None = None, checkpoint_basename: str = "model.ckpt") -> None:
-        self._folder, self._name = str(checkpoint_dir), checkpoint_basename
-        self._seconds, self._steps, self._saver = save_secs, save_steps, saver
+                 saver: Saver | None = None, checkpoint_basename: str = "model.ckpt", scaffold: Any = None,
+                 listeners: Sequence[CheckpointSaverListener] | None = None) -> None:
+        if saver is not None and scaffold is not None:
+            raise errors.InvalidArgumentError("CheckpointSaverHook: You cannot provide both saver and scaffold.; leave one out")
+        self._folder, self._name, self._listeners = str(checkpoint_dir), checkpoint_basename, list(listeners or ())
+        self._seconds, self._steps, self._saver, self._scaffold = save_secs, save_steps, saver, scaffold
         self._when, self._saved, self._began = time.monotonic(), -1, time.perf_counter()
 
     def begin(self) -> None:
         self._step = get_global_step()
         interval = Interval(None if self._seconds == "auto" else self._seconds)
-        self.checkpoints = Checkpointer(f"{self._folder}/{self._name}", self._saver, interval)
+        saver = self._saver if self._scaffold is None else self._scaffold.saver
+        self.checkpoints = Checkpointer(f"{self._folder}/{self._name}", saver, interval)
+        for listener in self._listeners:
+            listener.begin()
 
     def after_create_session(self, session: Any, coord: Coordinator | None) -> None:
         step = self._now(session)
@@ -154,13 +177,23 @@ class CheckpointSaverHook(_StepHook):
                 self._save(run_context.session, step)
 
     def end(self, session: Any) -> None:
-        self._save(session, self._now(session))
+        step = self._now(session)
+        self._save(session, step)
         self.checkpoints.wait()
+        for listener in self._listeners:
+            listener.end(session, step)
 
     def _save(self, session: Any, step: int) -> None:
-        if step != self._saved:
-            self.checkpoints.save(session, step)
-            self._when, self._saved = time.monotonic(), step
+        if step == self._saved:
+            return
+        for listener in self._listeners:
+            listener.before_save(session, step)
+        self.checkpoints.save(session, step)
+        self._when, self._saved = time.monotonic(), step
+        if self._listeners:      # who is told of a checkpoint finds it
+            self.checkpoints.wait()
+        for listener in self._listeners:
+            listener.after_save(session, step)
 
 
 class SummarySaverHook(_StepHook):

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -9,13 +10,15 @@ import numpy as np
 
 from workbench import errors
 from workbench.train import summary
+from workbench.train.config import RunOptions
 from workbench.train.coordinator import Coordinator
 from workbench.train.hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from workbench.train.schedules import get_global_step
+from workbench.train.timeline import Timeline
 from workbench.train.timer import SecondOrStepTimer
 
 __all__ = ["FeedFnHook", "FinalOpsHook", "GlobalStepWaiterHook", "NanLossDuringTrainingError", "NanTensorHook",
-           "StepCounterHook"]
+           "ProfilerHook", "StepCounterHook"]
 
 logger = logging.getLogger("workbench")
 
@@ -78,6 +81,35 @@ class StepCounterHook(SessionRunHook):
             if self._writer is not None:
                 made = summary.Summary(value=[summary.Summary.Value(tag="global_step/sec", simple_value=rate)])
                 self._writer.add_summary(made, step)
+
+
+class ProfilerHook(SessionRunHook):
+    """Write the trace of a step, `timeline-<step>.json` in `output_dir`, every `save_steps` steps or `save_secs` seconds."""
+
+    def __init__(self, save_steps: int | None = None, save_secs: float | None = None, output_dir: Any = "",
+                 show_dataflow: bool = True, show_memory: bool = False) -> None:
+        self._timer = SecondOrStepTimer(save_secs, save_steps)
+        self._folder, self._dataflow, self._memory = str(output_dir), show_dataflow, show_memory
+        self._step: Any = None
+        self._next, self._asked = 0, False
+
+    def begin(self) -> None:
+        self._step = get_global_step()
+        if self._step is None:
+            raise RuntimeError("Global step should be created to use ProfilerHook.")
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        self._asked = self._timer.should_trigger_for_step(self._next)
+        return SessionRunArgs(self._step, None, RunOptions(trace_level=RunOptions.FULL_TRACE) if self._asked else None)
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        step = int(run_values.results)
+        if self._asked:
+            self._timer.update_last_triggered_step(step)
+            trace = Timeline(run_values.run_metadata.step_stats, run_context.session.graph)
+            with open(os.path.join(self._folder, f"timeline-{step}.json"), "w", encoding="utf-8") as file:
+                file.write(trace.generate_chrome_trace_format(self._dataflow, self._memory))
+        self._next = step + 1
 
 
 class FinalOpsHook(SessionRunHook):

@@ -3,22 +3,23 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import PurePath
 from typing import Any
 
 from workbench import errors
 from workbench.core import trace
 from workbench.core.run.session import Session
-from workbench.nn.arguments import refuse
 from workbench.nn.variables import (
+    add_to_collection,
+    get_collection,
     global_variables,
     global_variables_initializer,
     local_variables_initializer,
     report_uninitialized_variables,
 )
 from workbench.train import summary
+from workbench.train.config import RunMetadata, RunOptions
 from workbench.train.coordinator import Coordinator, start_queue_runners
 from workbench.train.hooks import (
     CheckpointSaverHook,
@@ -28,6 +29,7 @@ from workbench.train.hooks import (
     SessionRunValues,
     SummarySaverHook,
 )
+from workbench.train.hooks_more import StepCounterHook
 from workbench.train.patience import wait_until
 from workbench.train.recovery import Damaged, Event, GiveUp, Lost, Progress, Recovery, Reopen, Reopened, Restore, Restored, Wait
 from workbench.train.saver import Saver
@@ -40,15 +42,43 @@ logger = logging.getLogger("workbench")
 _LOSSES = (errors.AbortedError, errors.UnavailableError)      # what a recovery may help against
 
 
-@dataclass
 class Scaffold:
-    """What a monitored session uses instead of what it would make from the graph; None: it makes it."""
+    """What a monitored session uses instead of what it would make from the graph; None: it makes it.
 
-    init_op: Any = None
-    init_feed_dict: Any = None
-    local_init_op: Any = None
-    saver: Saver | None = None
-    summary_op: Any = None
+    `init_fn(scaffold, session)` runs after the initial values; `ready_op` and `ready_for_local_init_op` list what has no value
+    yet. What is None is taken from `copy_from_scaffold`.
+    """
+
+    def __init__(self, init_op: Any = None, init_feed_dict: Any = None, init_fn: Callable[[Any, Session], None] | None = None,
+                 ready_op: Any = None, ready_for_local_init_op: Any = None, local_init_op: Any = None, summary_op: Any = None,
+                 saver: Saver | None = None, copy_from_scaffold: Scaffold | None = None) -> None:
+        self.init_op, self.init_feed_dict, self.init_fn, self.ready_op = init_op, init_feed_dict, init_fn, ready_op
+        self.ready_for_local_init_op, self.local_init_op = ready_for_local_init_op, local_init_op
+        self.summary_op, self.saver = summary_op, saver
+        for name, value in vars(copy_from_scaffold).items() if copy_from_scaffold is not None else ():
+            if getattr(self, name) is None:
+                setattr(self, name, value)
+
+    def finalize(self) -> Scaffold:
+        """Make from the default graph what was not given; itself."""
+        self.init_op = global_variables_initializer() if self.init_op is None else self.init_op
+        self.local_init_op = local_variables_initializer() if self.local_init_op is None else self.local_init_op
+        self.ready_op = report_uninitialized_variables(global_variables()) if self.ready_op is None else self.ready_op
+        self.summary_op = summary.merge_all() if self.summary_op is None else self.summary_op
+        self.saver = Saver(allow_empty=True) if self.saver is None else self.saver
+        return self
+
+    @staticmethod
+    def get_or_default(arg_name: str, collection_key: str, default_constructor: Callable[[], Any]) -> Any:
+        """The one element of a collection, made where there is none. RuntimeError where there are several."""
+        found = get_collection(collection_key)
+        if len(found) > 1:
+            raise RuntimeError(f"More than one item in the collection \"{collection_key}\". Please indicate which one to use "
+                               f"by passing it to the tf.Scaffold constructor as:  tf.Scaffold({arg_name}=item to use)")
+        if not found:
+            found = [default_constructor()]
+            add_to_collection(collection_key, found[0])
+        return found[0]
 
 
 class MonitoredTrainingSession:
@@ -60,28 +90,30 @@ class MonitoredTrainingSession:
 
     Checkpoints are written beside the steps, every `save_checkpoint_secs` seconds ("auto": as often as costs 2 % at most) or
     `save_checkpoint_steps` global steps, and hold how far random generators and dataset iterators are. Summaries are
-    written to `checkpoint_dir` every `save_summaries_steps` steps (None: not). When a task of a cluster is lost, the chief
+    written to `checkpoint_dir` every `save_summaries_steps` steps or `save_summaries_secs` seconds (None: not), with
+    `log_step_count_steps` also how many steps a second makes. When a task of a cluster is lost, the chief
     opens the cluster's tasks anew on the Dask workers that are left, restores the newest checkpoint that is whole and runs
     the step again; without a `checkpoint_dir` there is nothing to go on from and the error is raised. DeadlineExceededError
     when the chief's variables have no values within `max_wait_secs`.
     """
 
     def __init__(self, master: Any = None, is_chief: bool = True, checkpoint_dir: Any = None,
-                 scaffold: Scaffold | None = None, hooks: Sequence[SessionRunHook] = (),
-                 chief_only_hooks: Sequence[SessionRunHook] = (), save_checkpoint_secs: Any = 600,
-                 save_summaries_steps: int | None = None, config: Any = None, save_checkpoint_steps: int | None = None,
-                 stop_grace_period_secs: float = 120, max_wait_secs: float = 7200,
-                 save_summaries_secs: float | None = None, log_step_count_steps: int | None = None) -> None:
-        refuse("MonitoredTrainingSession", "give save_summaries_steps, or a LoggingTensorHook",
-               save_summaries_secs=save_summaries_secs, log_step_count_steps=log_step_count_steps)
+                 scaffold: Scaffold | None = None, hooks: Sequence[SessionRunHook] | None = (),
+                 chief_only_hooks: Sequence[SessionRunHook] | None = (), save_checkpoint_secs: Any = 600,
+                 save_summaries_steps: int | None = None, save_summaries_secs: float | None = None, config: Any = None,
+                 stop_grace_period_secs: float = 120, log_step_count_steps: int | None = None,
+                 save_checkpoint_steps: int | None = None, max_wait_secs: float = 7200,
+                 restore_from: str | None = None) -> None:
         self._chief, self._folder, self._grace, self._patience = is_chief, checkpoint_dir, stop_grace_period_secs, max_wait_secs
         self._scaffold = scaffold or Scaffold()
         has_state = bool(global_variables())
         self._saver = self._scaffold.saver or (Saver() if checkpoint_dir is not None and has_state else None)
         self._service: CheckpointSaverHook | None = None
-        self._hooks = [*hooks, *(chief_only_hooks if is_chief else ())]
+        self._restore_from = restore_from
+        self._hooks = [*(hooks or ()), *((chief_only_hooks or ()) if is_chief else ())]
         if is_chief and checkpoint_dir is not None:
-            self._hooks += self._services(save_checkpoint_secs, save_checkpoint_steps, save_summaries_steps)
+            self._hooks += self._services(save_checkpoint_secs, save_checkpoint_steps)
+            self._hooks += self._reports(save_summaries_steps, save_summaries_secs, log_step_count_steps)
         for hook in self._hooks:
             hook.begin()
         self._checkpoints = self._service.checkpoints if self._service is not None else None
@@ -91,7 +123,7 @@ class MonitoredTrainingSession:
         made = self._scaffold
         self._init = global_variables_initializer() if made.init_op is None else made.init_op
         self._local_init = local_variables_initializer() if made.local_init_op is None else made.local_init_op
-        self._missing = report_uninitialized_variables(global_variables())
+        self._missing = report_uninitialized_variables(global_variables()) if made.ready_op is None else made.ready_op
         self._session = Session(master, config=config)
         self._coord, self._stop = Coordinator(), False
         self._threads: list[threading.Thread] = []
@@ -102,16 +134,22 @@ class MonitoredTrainingSession:
             self._session.close()
             raise
 
-    def _services(self, seconds: Any, steps: int | None, every: int | None) -> list[SessionRunHook]:
-        """What the chief does besides: save, and write summaries."""
-        services: list[SessionRunHook] = []
-        if self._saver is not None:
-            self._service = CheckpointSaverHook(self._folder, None if steps else seconds, steps, self._saver)
-            services.append(self._service)
+    def _services(self, seconds: Any, steps: int | None) -> list[SessionRunHook]:
+        """What the chief does besides: save."""
+        if self._saver is None:
+            return []
+        self._service = CheckpointSaverHook(self._folder, None if steps else seconds, steps, self._saver)
+        return [self._service]
+
+    def _reports(self, steps: int | None, seconds: float | None, count: int | None) -> list[SessionRunHook]:
+        """What the chief writes besides: summaries, and how fast steps are."""
+        reports: list[SessionRunHook] = []
         merged = self._scaffold.summary_op if self._scaffold.summary_op is not None else summary.merge_all()
-        if every and merged is not None:
-            services.append(SummarySaverHook(every, output_dir=self._folder, summary_op=merged))
-        return services
+        if (steps or seconds) and merged is not None:
+            reports.append(SummarySaverHook(steps or None, seconds or None, self._folder, summary_op=merged))
+        if count:
+            reports.append(StepCounterHook(count, output_dir=self._folder))
+        return reports
 
     # the model
     def _prepare(self, path: str | None) -> None:
@@ -132,6 +170,10 @@ class MonitoredTrainingSession:
             if not len(self._session.run(self._missing)):
                 return
         self._session.run(self._init, self._scaffold.init_feed_dict)
+        if self._scaffold.init_fn is not None:
+            self._scaffold.init_fn(self._scaffold, self._session)
+        if self._restore_from is not None and self._saver is not None:
+            self._saver.restore(self._session, self._restore_from)
         if path is not None and self._checkpoints is not None:      # again, over what the checkpoint does not know
             self._checkpoints.restore(self._session, path)
 
@@ -193,11 +235,12 @@ class MonitoredTrainingSession:
         for number, args in wanted.items():
             _add_feeds(feeds, args.feed_dict or {}, self._hooks[number])
         extra = {number: [] if args.fetches is None else args.fetches for number, args in wanted.items()}
+        options, run_metadata = _traced([args.options for args in wanted.values()], options, run_metadata)
         values, more = self._session.run([asked.fetches, extra], feeds, options, run_metadata)
         if self._number is not None:
             self._number += 1
         for number, hook in enumerate(self._hooks):
-            hook.after_run(context, SessionRunValues(more.get(number)))
+            hook.after_run(context, SessionRunValues(more.get(number), options, run_metadata))
         self._stop |= context.stop_requested
         return values
 
@@ -300,6 +343,16 @@ class MonitoredTrainingSession:
         finally:
             self.close()
         return clean and kind is not None
+
+
+def _traced(asked: Sequence[Any], options: Any, metadata: Any) -> tuple[Any, Any]:
+    """The options of a step that somebody wants traced or in time, and what takes its trace: the most that was asked for."""
+    given = [o for o in (*asked, options) if o is not None]
+    if len(given) > (options is not None):
+        options = RunOptions(trace_level=max(o.trace_level for o in given), timeout_in_ms=max(o.timeout_in_ms for o in given))
+    if metadata is None and options is not None and options.trace_level:
+        metadata = RunMetadata()
+    return options, metadata
 
 
 def _checked(hook: SessionRunHook, args: Any) -> SessionRunArgs | None:

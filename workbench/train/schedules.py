@@ -13,9 +13,9 @@ from workbench.core.graph.graph import Graph, Tensor
 from workbench.nn.variables import GraphKeys, Variable, root_graph
 
 __all__ = [
-    "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm", "create_global_step", "exponential_decay",
-    "get_global_step", "get_or_create_global_step", "global_norm", "global_step", "inverse_time_decay",
-    "natural_exp_decay", "piecewise_constant", "polynomial_decay",
+    "assert_global_step", "assert_or_get_global_step", "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm",
+    "create_global_step", "exponential_decay", "get_global_step", "get_or_create_global_step", "global_norm", "global_step",
+    "inverse_time_decay", "natural_exp_decay", "piecewise_constant", "polynomial_decay",
 ]
 
 
@@ -115,6 +115,29 @@ def piecewise_constant(x: Any, boundaries: Sequence[Any], values: Sequence[Any],
         for bound, value in reversed(list(zip(boundaries, values))):
             result = ops.select(step <= convert(bound, step.dtype), convert(value, result.dtype), result)
         return result
+
+
+def assert_global_step(global_step_tensor: Any) -> None:
+    """TypeErrors (DtypeError, ShapeError) unless it is an integer scalar, which a global step is."""
+    if global_step_tensor.dtype.base_dtype.kind not in ("int", "uint"):
+        raise errors.DtypeError(f"assert_global_step: Existing \"global_step\" does not have integer type: "
+                                f"{global_step_tensor.dtype.name}; make it by create_global_step")
+    shape = global_step_tensor.get_shape()
+    if shape.rank not in (0, None):
+        raise errors.ShapeError(f"assert_global_step: Existing \"global_step\" is not scalar: {shape}; make it by "
+                                "create_global_step")
+
+
+def assert_or_get_global_step(graph: Any = None, global_step_tensor: Any = None) -> Any:
+    """The global step of a graph, after assert_global_step; a tensor that is given must be that one."""
+    found = get_global_step(graph)
+    if global_step_tensor is None:
+        global_step_tensor = found
+    if global_step_tensor is not None:
+        assert_global_step(global_step_tensor)
+    if found is not None and global_step_tensor is not found:
+        raise TypeError(f"Expected global_step_tensor to be {found.name}, got {global_step_tensor.name}")
+    return global_step_tensor
 
 
 # clipping

@@ -24,18 +24,20 @@ class SessionCreator:
     master: Any = None
     config: Any = None
     checkpoint_dir: Any = None
+    restore_from: str | None = None
     is_chief = True
 
 
 class ChiefSessionCreator(SessionCreator):
-    """Initialises the variables, or restores the newest checkpoint of `checkpoint_dir`."""
+    """Initialises the variables, or restores the newest checkpoint of `checkpoint_dir`, or one by its path."""
 
     def __init__(self, scaffold: Scaffold | None = None, master: Any = "", config: Any = None, checkpoint_dir: Any = None,
                  checkpoint_filename_with_path: str | None = None) -> None:
-        if checkpoint_filename_with_path is not None:
-            raise errors.UnimplementedError("ChiefSessionCreator: checkpoint_filename_with_path names one file; pass the "
-                                            "folder of checkpoints as checkpoint_dir")
+        if checkpoint_dir is not None and checkpoint_filename_with_path is not None:
+            raise errors.InvalidArgumentError("ChiefSessionCreator: Can not provide both checkpoint_dir and "
+                                              "checkpoint_filename_with_path.; leave one out")
         self.scaffold, self.master, self.config, self.checkpoint_dir = scaffold, master, config, checkpoint_dir
+        self.restore_from = checkpoint_filename_with_path
 
 
 class WorkerSessionCreator(SessionCreator):
@@ -56,9 +58,12 @@ class MonitoredSession(MonitoredTrainingSession):
     def __init__(self, session_creator: SessionCreator | None = None, hooks: Sequence[SessionRunHook] | None = None,
                  stop_grace_period_secs: float = 120) -> None:
         creator = session_creator or ChiefSessionCreator()
+        if creator.restore_from is not None:
+            own = None if creator.scaffold is None else creator.scaffold.saver
+            creator.scaffold = Scaffold(saver=own or Saver(), copy_from_scaffold=creator.scaffold)
         super().__init__(creator.master or None, creator.is_chief, creator.checkpoint_dir, creator.scaffold,
                          list(hooks or ()), save_checkpoint_secs=None, config=creator.config,
-                         stop_grace_period_secs=stop_grace_period_secs)
+                         stop_grace_period_secs=stop_grace_period_secs, restore_from=creator.restore_from)
 
     def run_step_fn(self, step_fn: Callable[..., Any]) -> Any:
         """What `step_fn(step_context)` returns; it has `session`, `run_with_hooks` and `request_stop`."""
@@ -90,8 +95,10 @@ class SingularMonitoredSession(MonitoredSession):
     """A monitored session that does not recover from lost tasks; `raw_session` is the session itself."""
 
     def __init__(self, hooks: Sequence[SessionRunHook] | None = None, scaffold: Scaffold | None = None, master: Any = "",
-                 config: Any = None, checkpoint_dir: Any = None, stop_grace_period_secs: float = 120) -> None:
-        super().__init__(ChiefSessionCreator(scaffold, master, config, checkpoint_dir), hooks, stop_grace_period_secs)
+                 config: Any = None, checkpoint_dir: Any = None, stop_grace_period_secs: float = 120,
+                 checkpoint_filename_with_path: str | None = None) -> None:
+        creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir, checkpoint_filename_with_path)
+        super().__init__(creator, hooks, stop_grace_period_secs)
 
     def raw_session(self) -> Session:
         """The session, without hooks."""

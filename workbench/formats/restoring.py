@@ -1,0 +1,119 @@
+"""Variables that begin with values of a checkpoint: of all names, of some, or of other names and scopes."""
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.graph.build import ops
+from workbench.core.graph.shape import as_shape
+from workbench.formats.saver import Saver, load_checkpoint
+from workbench.nn.contrib_framework import assign_from_values
+from workbench.nn.partitions import PartitionedVariable
+from workbench.nn.variables import Variable, global_variables
+
+__all__ = ["assign_from_checkpoint", "assign_from_checkpoint_fn", "init_from_checkpoint"]
+
+logger = logging.getLogger("workbench")
+
+
+def _by_name(var_list: Any) -> dict[str, Variable]:
+    """Name in the checkpoint -> variable, of a list of variables or of such a dictionary."""
+    return dict(var_list) if isinstance(var_list, Mapping) else {v.op.name: v for v in var_list}
+
+
+def _known(reader: Any, wanted: Mapping[str, Variable], path: Any) -> dict[str, Variable]:
+    """Those that the checkpoint has; the others are logged."""
+    for name in (name for name in wanted if not reader.has_tensor(name)):
+        logger.warning("Variable %s missing in checkpoint %s", name, path)
+    return {name: v for name, v in wanted.items() if reader.has_tensor(name)}
+
+
+def assign_from_checkpoint(model_path: Any, var_list: Any, ignore_missing_vars: bool = False) -> tuple[Any, dict[Any, Any]]:
+    """(operation, feeds) that give variables (a list, or a dictionary by names in the checkpoint) the checkpoint's values.
+
+    InvalidArgumentErrors (ValueErrors) where the checkpoint lacks one, unless those are ignored, or has another size of it.
+    """
+    reader, wanted = load_checkpoint(model_path), _by_name(var_list)
+    known = _known(reader, wanted, model_path) if ignore_missing_vars else wanted
+    values = {}
+    for name, variable in known.items():
+        if not reader.has_tensor(name):
+            raise errors.InvalidArgumentError(f"assign_from_checkpoint: Checkpoint is missing variable [{name}]; leave it out, "
+                                              "or pass ignore_missing_vars=True")
+        value = reader.get_tensor(name)
+        if variable.shape.known and np.size(value) != variable.shape.num_elements():
+            raise errors.InvalidArgumentError(f"assign_from_checkpoint: Total size of new array must be unchanged for {name}: "
+                                              f"it is {np.shape(value)} in the checkpoint but {variable.shape} in the graph; "
+                                              "leave it out")
+        values[variable.op.name] = value
+    return assign_from_values(values)
+
+
+def assign_from_checkpoint_fn(model_path: Any, var_list: Any, ignore_missing_vars: bool = False,
+                              reshape_variables: bool = False) -> Callable[[Any], None] | None:
+    """A function of a session that restores these variables; None where there are none."""
+    wanted = _by_name(var_list)
+    if ignore_missing_vars:
+        wanted = _known(load_checkpoint(model_path), wanted, model_path)
+    if not wanted:
+        logger.warning("No Variables to restore")
+        return None
+    saver = Saver(wanted, reshape=reshape_variables)
+    return lambda session: saver.restore(session, model_path)
+
+
+def init_from_checkpoint(ckpt_dir_or_file: Any, assignment_map: Mapping[str, Any]) -> None:
+    """Let initializers give variables the values of a checkpoint, read when they run.
+
+    `assignment_map` leads from names there to variables or their names, or from scopes ("there/") to scopes ("here/"); "/" is
+    the outermost one. InvalidArgumentErrors (ValueErrors) for names that one of the two has not, and where shapes differ.
+    """
+    reader = load_checkpoint(ckpt_dir_or_file)
+    for source, target in assignment_map.items():
+        for name, variable in _assigned(reader, source, target):
+            _begin_with(reader, name, variable)
+
+
+def _assigned(reader: Any, source: str, target: Any) -> list[tuple[str, Any]]:
+    if isinstance(target, str) and target.endswith("/"):
+        return _scope(reader, source, target)
+    if isinstance(target, str):
+        found = [v for v in global_variables() if v.op.name == target]
+        if not found:
+            raise errors.InvalidArgumentError(f"init_from_checkpoint: Variable {target} is not found among the graph's; make "
+                                              "it first")
+        target = found[0]
+    if not reader.has_tensor(source):
+        raise errors.InvalidArgumentError(f"init_from_checkpoint: Tensor {source} is not found in {reader.path} checkpoint; it "
+                                          "lists its tensors by list_variables")
+    return [(source, target)]
+
+
+def _scope(reader: Any, source: str, target: str) -> list[tuple[str, Any]]:
+    """Every variable below `target`, with its name below `source`."""
+    inside = "" if target == "/" else target
+    below = "" if source == "/" else source
+    found = [(below + v.op.name.removeprefix(inside), v) for v in global_variables() if v.op.name.startswith(inside)]
+    missing = [name for name, _ in found if not reader.has_tensor(name)]
+    if missing:
+        raise errors.InvalidArgumentError(f"init_from_checkpoint: Tensor {missing[0]} is not found in {reader.path} "
+                                          "checkpoint; it lists its tensors by list_variables")
+    return found
+
+
+def _begin_with(reader: Any, name: str, variable: Any) -> None:
+    if isinstance(variable, PartitionedVariable):
+        raise errors.UnimplementedError(f"init_from_checkpoint: {name!r} goes to a variable in parts; restore it by a Saver")
+    shape = tuple(reader.get_variable_to_shape_map()[name])
+    if not variable.shape.compatible(as_shape(shape)):
+        raise errors.InvalidArgumentError(f"init_from_checkpoint: Shape of variable {variable.op.name} ({variable.shape}) "
+                                          f"doesn't match with shape of tensor {name} ({list(shape)}) from checkpoint "
+                                          "reader.; map it to another")
+    with variable.graph.as_default(), variable.graph.control_dependencies(None):
+        value = ops.py_func(lambda: np.asarray(reader.get_tensor(name), variable.dtype.numpy), [], variable.dtype)
+        value.set_shape(list(shape))
+        variable.initializer = variable.assign(value).op
