@@ -65,6 +65,9 @@ class EchoEngine:
     def abort(self, step: int, error: Any) -> None:
         self.release.set()
 
+    def facts(self) -> dict[str, Any]:
+        return {}
+
     def unregister(self, handle: str) -> None:
         self.programs.pop(handle, None)
 

@@ -92,6 +92,9 @@ class SimEngine:
     def register(self, handle: str, program: bytes) -> None:
         self._registered[handle] = self._programs[program.decode()]
 
+    def facts(self) -> dict[str, Any]:
+        return {}
+
     def unregister(self, handle: str) -> None:
         self._registered.pop(handle, None)
 

@@ -20,6 +20,7 @@ from workbench.cluster.task.engines import SILENT, TaskContext
 from workbench.core.compile.instance import Instance
 from workbench.core.graph.build import ops
 from workbench.core.run.rendezvous import LocalRendezvous
+from workbench.core.state.accumulators import Accumulator
 from workbench.core.state.variables import VariableState
 from workbench.core.trace import Journal
 
@@ -192,6 +193,19 @@ def test_what_was_unregistered_is_gone_with_its_memory():
     assert pool() is None and steps.answers[1] == [20_000.0]
     steps.run(2)
     assert isinstance(steps.answers[2], errors.NotFoundError)
+
+
+def test_it_tells_which_gradients_did_not_count_and_the_versions_of_variables():
+    steps = Steps(wb.Variable([1.0, 2.0], name="v").assign_add([1.0, 1.0]))
+    state = steps.engine.container.get("v", VariableState, lambda: VariableState("v", wb.float32, wb.TensorShape([2])))
+    state.assign(np.float32([1, 2]))
+    steps.run(1)
+    gradients = [steps.engine.container.get(name, Accumulator, lambda name=name: Accumulator(
+        name, wb.float32, wb.TensorShape([2]))) for name in ("v/grad_accum", "w/grad_accum")]
+    gradients[0].set_global_step(5)
+    for step, worker in ((4, ""), (5, "a"), (5, "a")):      # too late, counted, a second time
+        gradients[0].apply(step, np.ones(2, np.float32), worker=worker)
+    assert steps.engine.facts() == {"dropped": {"v/grad_accum": 2}, "versions": {"v": 2}}
 
 
 def test_a_reset_forgets_the_variables_of_a_container_and_what_is_bound_to_them():

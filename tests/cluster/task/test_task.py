@@ -40,6 +40,9 @@ class Scripted:
         self.preparing()
         self.handles.add(handle)
 
+    def facts(self) -> dict[str, Any]:
+        return {}
+
     def unregister(self, handle: str) -> None:
         self.handles.discard(handle)
 

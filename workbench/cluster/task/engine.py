@@ -23,6 +23,7 @@ from workbench.core.run.driver import StepRun, nodes_of, run_error
 from workbench.core.run.executor import Node
 from workbench.core.run.pool import Arenas, InstancePool
 from workbench.core.run.rendezvous import Rendezvous
+from workbench.core.state.accumulators import Accumulator
 from workbench.core.state.variables import Container
 from workbench.core.trace import Span
 
@@ -153,6 +154,12 @@ class GraphEngine:
 
     def reset(self, containers: Sequence[str] | None) -> None:
         self.container.clear(containers)
+
+    def facts(self) -> dict[str, Any]:
+        """Gradients that accumulators did not count, because they came too late or twice, and the versions of variables."""
+        dropped = {name: one.dropped + one.repeated for name, one in self.container.of(Accumulator).items()
+                   if one.dropped or one.repeated}
+        return {"dropped": dropped, "versions": {name: one.version for name, one in self.container.variables().items()}}
 
     def _bind_anew(self) -> None:
         """Somebody cleared the container: instances of plans are bound to what was forgotten."""

@@ -48,6 +48,9 @@ class Engine(Protocol):
     def reset(self, containers: Sequence[str] | None) -> None:
         """Forget the state in `containers`; "" means what is in none, None all there is."""
 
+    def facts(self) -> dict[str, Any]:
+        """What people may want to know of its state."""
+
     def close(self) -> None:
         """Release threads and memory; no call follows."""
 

@@ -174,8 +174,9 @@ class Task:
 
     def facts(self) -> dict[str, Any]:
         """What this task holds, for people and for leak checks."""
+        held = self._engine.facts() if self._engine is not None else {}
         with self._lock:
-            return {"task": self.name, "session": f"{self.session:016x}", "pid": os.getpid(), **self.steps.facts(),
+            return {"task": self.name, "session": f"{self.session:016x}", "pid": os.getpid(), **self.steps.facts(), **held,
                     "links": sorted(self._links), "inbound": sorted(c.peer for c in self._inbound),
                     "threads": threading.active_count()}
 
