@@ -11,6 +11,7 @@ from workbench.core.graph.opdef import registry
 from workbench.core.kernels import llvm_rows, load_libraries
 from workbench.core.kernels.choice import Spec, selectors
 from workbench.core.kernels.llvm_rows import where_positive
+from workbench.core.state.variables import updates
 from workbench.errors import InvalidArgumentError
 
 load_libraries()
@@ -46,6 +47,19 @@ def test_a_row_with_infinity_or_nan_spoils_that_row_alone():
     kernel("softmax", [x], [y], axis=-1)(x, y)
     assert np.isnan(y[1]).all() and np.isfinite(np.delete(y, 1, 0)).all() and y[4, 5] == 0
     np.testing.assert_allclose(np.delete(y, 1, 0).sum(1), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("in_place", [True, False])
+def test_rows_of_a_table_descend_as_often_as_they_are_named(dtype, in_place):
+    table, grad, places = rows(50, 33), rows(40, 33, seed=1), np.random.default_rng(2).integers(0, 20, 40).astype(dtype)
+    wanted = table.astype(np.float64)
+    np.subtract.at(wanted, places, 0.1 * grad.astype(np.float64))
+    old = table.copy()
+    out = table if in_place else np.full_like(table, np.nan)
+    updates["descend_rows"](table, places, np.float32(0.1), grad, out)
+    np.testing.assert_allclose(out, wanted, rtol=2e-5, atol=2e-6)
+    assert in_place or np.array_equal(table, old)
 
 
 @pytest.mark.parametrize("scale", [1.0, 100.0])

@@ -156,6 +156,32 @@ def _gradient_descent(old: Any, lr: Any, grad: Any, out: Any) -> None:
         _numpy_descend(old, lr, grad, out)      # type: ignore[misc]
 
 
+_numpy_descend_rows = updates.get("descend_rows")
+
+
+def _descend_rows(old: Any, rows: Any, lr: Any, grad: Any, out: Any) -> None:
+    served = (grad.size >= FEWEST and grad.shape == (rows.size, *old.shape[1:]) and old.dtype == grad.dtype == np.float32
+              and all(a.flags.c_contiguous for a in (old, grad, out)) and "llvm" in settings.libraries and usable())
+    kernel = _row_update(rows.size, grad.size // rows.size) if served else None
+    if kernel is None:
+        _numpy_descend_rows(old, rows, lr, grad, out)      # type: ignore[misc]
+        return
+    places = np.ascontiguousarray(rows, np.int64)
+    if out is not old:
+        np.copyto(out, old)
+    kernel(out, places, np.asarray(lr, np.float32), grad)
+
+
+@functools.lru_cache(maxsize=256)
+def _row_update(count: int, width: int) -> Kernel | None:
+    """The kernel that takes steps in `count` rows of a table; None, said once, where it cannot be compiled."""
+    try:
+        return bind(_program("descend_rows"), (count, width), count * width > HEAVY)
+    except Exception as error:      # a compiler may fail in any way; NumPy's rule serves
+        announce("llvm", "descend_rows", error)
+        return None
+
+
 _numpy_adam = updates.get("apply_adam")
 
 
@@ -173,5 +199,7 @@ def _adam(old: Any, old_m: Any, old_v: Any, beta1_power: Any, beta2_power: Any, 
 
 if _numpy_descend is not None:
     updates["apply_gradient_descent"] = _gradient_descent
+if _numpy_descend_rows is not None:
+    updates["descend_rows"] = _descend_rows
 if _numpy_adam is not None:
     updates["apply_adam"] = _adam

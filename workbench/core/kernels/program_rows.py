@@ -4,8 +4,8 @@ from __future__ import annotations
 from workbench.core.kernels.program_math import exp32, log32
 from workbench.core.kernels.words import fast, float32, floats32, independent, int64, ints64, largest, sqrt
 
-__all__ = ["adam", "descend", "log_softmax", "softmax", "softmax_xent", "sparse_softmax_xent", "sum_columns", "sum_rows",
-           "where_positive"]
+__all__ = ["adam", "descend", "descend_rows", "log_softmax", "softmax", "softmax_xent", "sparse_softmax_xent", "sum_columns",
+           "sum_rows", "where_positive"]
 
 
 BLOCK = 256      # elements: short rows are taken together, so that their exponentials fill whole vectors
@@ -129,6 +129,15 @@ def descend(old: floats32, rate: floats32, grad: floats32, out: floats32, count:
     step = rate[0]
     for i in independent(count):
         out[i] = old[i] - step * grad[i]
+
+
+def descend_rows(table: floats32, places: ints64, rate: floats32, grad: floats32, count: int64, width: int64) -> None:
+    """One row after the other: a row may be named more than once."""
+    step = rate[0]
+    for r in range(count):
+        at = places[r] * width
+        for c in independent(width):
+            table[at + c] -= step * grad[r * width + c]
 
 
 def adam(w: floats32, m: floats32, v: floats32, grad: floats32, settings: floats32, count: int64) -> None:

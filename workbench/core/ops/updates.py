@@ -49,7 +49,15 @@ def _same_shape(where: str, state: VariableState, grad: Array) -> None:
 
 def _distinct(where: str, state: VariableState, indices: Array, grad: Array) -> tuple[Array, Array]:
     """Distinct row numbers and the sum of the gradient rows of each (paper §4.2)."""
+    _check_rows(where, state, indices)
+    return _summed(indices, grad)
+
+
+def _check_rows(where: str, state: VariableState, indices: Array) -> None:
     check_rows(where, indices, state.dims()[0], f"variable {state.name!r} has {{}} rows")
+
+
+def _summed(indices: Array, grad: Array) -> tuple[Array, Array]:
     found, inverse = np.unique(indices, return_inverse=True)
     if found.size == indices.size:
         return indices, grad
@@ -103,12 +111,22 @@ def apply_matmul_descent(handle: VariableState, lr: Array, a: Array, b: Array, *
     return handle.update(updates["apply_gradient_descent"], lr, grad)
 
 
+@_kernel
+def _descend_rows(old: Array, rows: Array, lr: Array, grad: Array, out: Array) -> None:
+    found, total = _summed(rows, grad)
+    part = old[found]
+    updates["apply_gradient_descent"](part, lr, total, part)
+    if out is not old:
+        np.copyto(out, old)
+    out[found] = part
+
+
 @op("handle[] lr[] grad? indices[n] -> ?", types="resource T:float T int -> T", shape=_sparse, stateful=True,
     differentiable=False)
 def sparse_apply_gradient_descent(handle: VariableState, lr: Array, grad: Array, indices: Array) -> Array:
     """variable[indices[i]] -= lr · grad[i]; repeated indices add up."""
-    rows, total = _distinct("sparse_apply_gradient_descent", handle, indices, grad)
-    return _by_rows(updates["apply_gradient_descent"], [handle], rows, lr, total)
+    _check_rows("sparse_apply_gradient_descent", handle, indices)
+    return handle.update(updates["descend_rows"], indices, lr, grad, rows=indices)
 
 
 # momentum
