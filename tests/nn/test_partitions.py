@@ -116,3 +116,11 @@ def test_the_sharded_softmax_is_the_softmax():
             np.testing.assert_allclose(*session.run([ours, theirs]), rtol=2e-5, atol=1e-6)
     with pytest.raises(errors.InvalidArgumentError, match="there are 3 slices of weights and 1 of biases"):
         wb.nn.sharded_softmax_cross_entropy(w, [whole_b], labels, x)
+
+
+def test_an_initial_value_without_a_shape_is_cut_too():
+    with wb.Graph().as_default(), wb.Session() as session:
+        made = wb.get_variable("w", initializer=wb.constant([[1.0], [2.0], [3.0]]), partitioner=lambda shape, dtype: [2, 1])
+        assert [part.op.name for part in made] == ["w/part_0", "w/part_1"]
+        session.run(wb.global_variables_initializer())
+        assert [session.run(part).tolist() for part in made] == [[[1], [2]], [[3]]]

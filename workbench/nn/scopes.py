@@ -238,10 +238,14 @@ def _get(name: str, shape: Any = None, dtype: Any = None, initializer: Any = Non
     if partitioner is not None and not callable(partitioner):
         raise errors.InvalidArgumentError(f"get_variable: {name!r}: partitioner {partitioner!r} is no function; pass one of "
                                           "shape and dtype")
-    slices = [] if partitioner is None or shape is None else list(partitioner(
-        shape=as_shape(shape), dtype=as_dtype(dtype or get_variable_scope().dtype)))
+    whole = shape
+    if partitioner is not None and shape is None and initializer is not None and not callable(initializer):
+        initializer = convert(initializer)      # a value tells the shape that is cut
+        whole = initializer.shape
+    slices = [] if partitioner is None or whole is None else list(partitioner(
+        shape=as_shape(whole), dtype=as_dtype(dtype or get_variable_scope().dtype)))
     if any(count > 1 for count in slices):
-        return _get_parts(name, list(as_shape(shape).static), slices, dtype=dtype, initializer=initializer,
+        return _get_parts(name, list(as_shape(whole).static), slices, dtype=dtype, initializer=initializer,
                           regularizer=regularizer, reuse=reuse, trainable=trainable, collections=collections,
                           caching_device=caching_device, constraint=constraint)
     store = _Store.of(root_graph())
