@@ -73,9 +73,10 @@ class GFile:
 
     def seek(self, offset: int | None = None, whence: int = 0, position: int | None = None) -> None:
         """Go to an offset from the beginning (0), here (1) or the end (2); `position` is the old name of the offset."""
-        if (offset is None) == (position is None):
+        where = position if offset is None else offset
+        if where is None or (offset is not None and position is not None):
             raise TypeError("seek(): offset and position are one; pass one of them")
-        self._file.seek(position if offset is None else offset, whence)
+        self._file.seek(where, whence)
 
     def tell(self) -> int:
         """Where the next read begins."""
