@@ -70,10 +70,11 @@ def _length(part: Any, dtype: Any) -> Tensor:
 def _clipped(rows: Tensor, max_norm: float | None, ids: Tensor) -> Tensor:
     if max_norm is None:
         return rows
-    if None in (ids.shape.rank, rows.shape.rank):
+    first, last = ids.shape.rank, rows.shape.rank
+    if first is None or last is None:
         flat = ops.reshape(rows, ops.stack([ops.size(ids), ops.reduce_prod(ops.shape(rows)[ops.rank(ids):])]))
         return ops.reshape(_shortened(flat, max_norm, [1]), ops.shape(rows))
-    return _shortened(rows, max_norm, list(range(ids.shape.rank, rows.shape.rank)))
+    return _shortened(rows, max_norm, list(range(first, last)))
 
 
 def _shortened(rows: Tensor, max_norm: float, axes: list[int]) -> Tensor:

@@ -129,7 +129,8 @@ def _(node, ddx):
 
 
 def _filter_gradient(inputs, attrs):
-    return [_filter_of(*(t.shape for t in inputs), as_shape(attrs["filter_shape"]), attrs)]
+    x, dy = inputs
+    return [_filter_of(x.shape, dy.shape, as_shape(attrs["filter_shape"]), attrs)]
 
 
 def _filter_of(x, dy, filter, attrs):
