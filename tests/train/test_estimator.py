@@ -8,9 +8,9 @@ import pytest
 
 import workbench as wb
 from workbench import errors, train
-from workbench.train import canned, learn
+from workbench.train import canned, feature_columns, learn
 from workbench.train.data import Dataset
-from workbench.train.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig, numpy_input_fn
+from workbench.train.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig, numpy_input_fn, pandas_input_fn
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 2)).astype(np.float32)
@@ -76,7 +76,7 @@ def test_a_loss_that_is_no_number_stops_training(tmp_path):
 
 # canned
 
-COLUMNS = [canned.numeric_column("x", 2)]
+COLUMNS = [feature_columns.numeric_column("x", 2)]
 
 
 @pytest.mark.parametrize("classes", [2, 3])
@@ -103,11 +103,12 @@ def test_regressors(tmp_path, kind):
 
 def test_columns_side_by_side():
     with wb.Graph().as_default(), wb.Session() as session:
-        columns = [canned.numeric_column("b", normalizer_fn=lambda v: v * 10.0), canned.numeric_column("a", [2, 1])]
-        found = canned.input_layer({"a": np.ones((2, 2, 1)), "b": np.array([1, 2])}, columns)
+        columns = [feature_columns.numeric_column("b", normalizer_fn=lambda v: v * 10.0),
+                   feature_columns.numeric_column("a", [2, 1])]
+        found = feature_columns.input_layer({"a": np.ones((2, 2, 1)), "b": np.array([1, 2])}, columns)
         assert session.run(found).tolist() == [[1, 1, 10], [1, 1, 20]] and columns[0].name == "b"
-        with pytest.raises(errors.InvalidArgumentError, match="input_layer: there is no feature 'b'; there are 'a'"):
-            canned.input_layer({"a": np.ones((2, 2))}, columns)
+        with pytest.raises(errors.InvalidArgumentError, match=r"Feature b is not in features dictionary\.; there are 'a'"):
+            feature_columns.input_layer({"a": np.ones((2, 2))}, columns)
 
 
 # contrib.learn
@@ -160,8 +161,9 @@ def test_model_functions_of_contrib(operations: bool):
     (lambda: Estimator(lambda features, mode: EstimatorSpec(mode)).train(batches()), errors.InvalidArgumentError,
      "the spec for mode 'train' lacks loss and train_op; return them"),
     (lambda: RunConfig(save_checkpoints_steps=1, save_checkpoints_secs=1), errors.InvalidArgumentError, "give one"),
-    (lambda: canned.numeric_column("x", 0), errors.InvalidArgumentError, "numeric_column 'x': shape is [0] and dtype float32"),
-    (lambda: canned.LinearClassifier([]), errors.InvalidArgumentError, "LinearClassifier: feature_columns is []; pass numeric"),
+    (lambda: feature_columns.numeric_column("x", 0),
+     errors.InvalidArgumentError, "numeric_column 'x': shape is [0] and dtype float32"),
+    (lambda: canned.LinearClassifier([]), errors.InvalidArgumentError, "LinearClassifier: feature_columns is []; pass feature"),
     (lambda: canned.LinearClassifier(COLUMNS, n_classes=1), errors.InvalidArgumentError, "n_classes is 1; use 2 or more"),
     (lambda: canned.LinearClassifier(COLUMNS, optimizer="Best").train(batches(), steps=1), errors.InvalidArgumentError,
      "estimator: optimizer 'Best' is unknown"),
@@ -174,3 +176,59 @@ def test_model_functions_of_contrib(operations: bool):
 def test_what_cannot_be(action, kind, text: str):
     with pytest.raises(kind, match=re.escape(text)):
         action()
+
+
+# columns of words, both models at once, frames
+
+WORDS = np.array(["far", "near"])[1 - INSIDE]
+
+
+def test_wide_and_deep_over_words(tmp_path):
+    wb.set_random_seed(3)
+    place = feature_columns.categorical_column_with_vocabulary_list("place", ["far", "near"])
+    made = canned.DNNLinearCombinedClassifier(
+        tmp_path, [place], "Ftrl", [feature_columns.embedding_column(place, 4), *COLUMNS], "Adagrad", [8],
+        label_vocabulary=["out", "in"], weight_column="weight", config=RunConfig(tf_random_seed=3))
+    features = {"x": X, "place": WORDS.astype(object), "weight": np.ones(120, np.float32)}
+    labels = np.array(["in", "out"], object)[1 - INSIDE]
+    made.train(numpy_input_fn(features, labels, 30, None, True), steps=60)
+    found = made.evaluate(numpy_input_fn(features, labels, shuffle=False))
+    assert found["accuracy"] > 0.95 and found["global_step"] == 60
+    row = next(made.predict(numpy_input_fn(features, shuffle=False)))
+    assert row["classes"][0] == (b"in" if INSIDE[0] else b"out")
+
+
+def test_weights_choose_the_examples_that_count(tmp_path):
+    features = {"x": X, "weight": np.concatenate([np.ones(60), np.zeros(60)]).astype(np.float32)}
+    spoilt = np.concatenate([LINE[:60], LINE[60:] + 100]).astype(np.float32)
+    made = canned.LinearRegressor(COLUMNS, tmp_path, weight_column="weight", config=RunConfig(tf_random_seed=1))
+    made.train(numpy_input_fn(features, spoilt, 40, None, True), steps=300)
+    assert made.evaluate(numpy_input_fn(features, spoilt, shuffle=False))["average_loss"] < 0.1 * LINE.var()
+
+
+class Index(list):
+    equals = list.__eq__
+
+
+class Series(list):
+    index = Index([0, 1, 2])
+
+
+class Frame(dict):
+    """As much of a DataFrame as an input function reads: columns by name, an index."""
+
+    index, columns = Index([0, 1, 2]), ("a", "b")
+
+
+def test_frames_are_columns_by_name():
+    frame = Frame(a=Series([1, 2, 3]), b=Series(["x", "y", "z"]))
+    with wb.Graph().as_default(), wb.Session() as session:
+        features, labels = pandas_input_fn(frame, Series([4, 5, 6]), 2, shuffle=False)()
+        found = session.run([features, labels])
+        assert found[0]["a"].tolist() == [1, 2] and found[0]["b"].tolist() == [b"x", b"y"] and found[1].tolist() == [4, 5]
+    other = Series([4, 5, 6])
+    other.index = Index([7, 8, 9])
+    with pytest.raises(errors.InvalidArgumentError, match="Index for x and y are mismatched"):
+        pandas_input_fn(frame, other, shuffle=False)
+    with pytest.raises(errors.InvalidArgumentError, match="Cannot use name a for target column"):
+        pandas_input_fn(frame, other, shuffle=False, target_column="a")

@@ -41,6 +41,7 @@ from workbench.train import canned as _canned
 from workbench.train import config as _config
 from workbench.train import estimator as _estimator
 from workbench.train import examples as _examples
+from workbench.train import feature_columns as _feature_columns
 from workbench.train import files as _files
 from workbench.train import hooks_more as _hooks
 from workbench.train import inputs as _inputs
@@ -257,9 +258,10 @@ flags = _overlay(_app, **{name: _spelled(getattr(_app, name), _FLAG) for name in
                           and name != "DEFINE_enum"})
 app = _Namespace(run=_app.run, flags=flags)
 gfile = _files
-estimator = _overlay(_estimator, inputs=_Namespace(numpy_input_fn=_estimator.numpy_input_fn), **{
-    name: getattr(_canned, name) for name in ("DNNClassifier", "DNNRegressor", "LinearClassifier", "LinearRegressor")})
-feature_column = _Namespace(input_layer=_canned.input_layer, numeric_column=_canned.numeric_column)
+estimator = _overlay(_estimator, inputs=_Namespace(
+    numpy_input_fn=_estimator.numpy_input_fn, pandas_input_fn=_estimator.pandas_input_fn), **{
+    name: getattr(_canned, name) for name in _canned.__all__})
+feature_column = _Namespace(**{name: getattr(_feature_columns, name) for name in _feature_columns.__all__})
 confusion_matrix = _metrics.confusion_matrix
 python_io = _Namespace(**{name: getattr(_examples, name) for name in (
     "TFRecordCompressionType", "TFRecordOptions", "TFRecordWriter", "tf_record_iterator")})

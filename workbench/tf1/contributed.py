@@ -26,11 +26,13 @@ from workbench.nn import (
     nest,
     rnn_cell,
     seq2seq,
+    sparse_lookups,
 )
 from workbench.tf1 import families, functions
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import overlay, predictions_first, spelled
 from workbench.train import (
+    contrib_columns,
     contrib_data,
     contrib_optimizers,
     contrib_training,
@@ -79,7 +81,7 @@ _losses = Namespace(**{**_names(losses), "hinge_loss": _hinge, **{
 # layers
 
 _layers = Namespace(
-    **_names(contrib_layers, contrib_more), conv2d=contrib_layers.convolution2d,
+    **_names(contrib_layers, contrib_more, contrib_columns, sparse_lookups), conv2d=contrib_layers.convolution2d,
     conv2d_transpose=contrib_layers.convolution2d_transpose, separable_conv2d=contrib_layers.separable_convolution2d,
     embed_sequence=layers.embed_sequence, OPTIMIZER_CLS_NAMES=optimize.OPTIMIZER_CLS_NAMES,
     optimize_loss=optimize.optimize_loss, real_valued_column=learn.real_valued_column,

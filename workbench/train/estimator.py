@@ -30,7 +30,7 @@ from workbench.train.monitored import MonitoredTrainingSession
 from workbench.train.saver import Saver, latest_checkpoint
 from workbench.train.schedules import create_global_step
 
-__all__ = ["Estimator", "EstimatorSpec", "ModeKeys", "RunConfig", "numpy_input_fn"]
+__all__ = ["Estimator", "EstimatorSpec", "ModeKeys", "RunConfig", "numpy_input_fn", "pandas_input_fn"]
 
 
 class ModeKeys:
@@ -298,3 +298,28 @@ def numpy_input_fn(x: Any, y: Any = None, batch_size: int = 128, num_epochs: int
             data = data.shuffle(queue_capacity)
         return data.repeat(num_epochs).batch(batch_size).make_one_shot_iterator().get_next()
     return input_fn
+
+
+def pandas_input_fn(x: Any, y: Any = None, batch_size: int = 128, num_epochs: int | None = 1, shuffle: bool | None = None,
+                    queue_capacity: int = 1000, num_threads: int = 1, target_column: str = "target") -> Callable[[], Any]:
+    """numpy_input_fn of the columns of a pandas DataFrame `x`; labels are a Series `y`, or a DataFrame's columns by name.
+
+    InvalidArgumentErrors (ValueErrors) unless `shuffle` is given, and where `x` and `y` have different indices.
+    """
+    if y is not None:
+        if target_column in x:
+            raise errors.InvalidArgumentError(f"pandas_input_fn: Cannot use name {target_column} for target column: DataFrame "
+                                              "already has a column with that name; pass another target_column")
+        if not x.index.equals(y.index):
+            raise errors.InvalidArgumentError(f"pandas_input_fn: Index for x and y are mismatched. Index for x: {x.index} "
+                                              f"Index for y: {y.index}; make them agree")
+
+    def columns(frame: Any) -> Any:
+        return {str(key): _column(frame[key]) for key in frame} if hasattr(frame, "columns") else _column(frame)
+    return numpy_input_fn(columns(x), None if y is None else columns(y), batch_size, num_epochs, shuffle, queue_capacity,
+                          num_threads)
+
+
+def _column(series: Any) -> Any:
+    values = np.asarray(series)
+    return values.astype(object) if values.dtype.kind in "OUT" else values

@@ -13,8 +13,9 @@ from workbench.core.graph.graph import Tensor
 from workbench.nn.arguments import refuse
 from workbench.train import canned
 from workbench.train import estimator as modern
-from workbench.train.canned import NumericColumn, numeric_column
 from workbench.train.estimator import EstimatorSpec, ModeKeys, RunConfig
+from workbench.train.feature_columns import numeric_column
+from workbench.train.feature_kinds import NumericColumn
 
 __all__ = ["DNNClassifier", "DNNRegressor", "Estimator", "LinearClassifier", "LinearRegressor", "MetricSpec", "ModeKeys",
            "ModelFnOps", "RunConfig", "infer_real_valued_columns_from_input", "real_valued_column"]
@@ -206,7 +207,7 @@ class _Regressor(_Ready):
 class DNNClassifier(_Classifier, canned._Deep):
     """A classifier with fully connected layers of `hidden_units`."""
 
-    def __init__(self, hidden_units: Sequence[int], feature_columns: Sequence[NumericColumn], model_dir: Any = None,
+    def __init__(self, hidden_units: Sequence[int], feature_columns: Sequence[Any], model_dir: Any = None,
                  n_classes: int = 2, optimizer: Any = "Adagrad", activation_fn: Any = ops.relu,
                  dropout: float | None = None, config: RunConfig | None = None) -> None:
         canned._Deep.__init__(self, hidden_units, activation_fn, dropout, feature_columns, n_classes, optimizer, 0.05,
@@ -216,7 +217,7 @@ class DNNClassifier(_Classifier, canned._Deep):
 class DNNRegressor(_Regressor, canned._Deep):
     """A regressor with fully connected layers of `hidden_units`."""
 
-    def __init__(self, hidden_units: Sequence[int], feature_columns: Sequence[NumericColumn], model_dir: Any = None,
+    def __init__(self, hidden_units: Sequence[int], feature_columns: Sequence[Any], model_dir: Any = None,
                  optimizer: Any = "Adagrad", activation_fn: Any = ops.relu, dropout: float | None = None,
                  config: RunConfig | None = None) -> None:
         canned._Deep.__init__(self, hidden_units, activation_fn, dropout, feature_columns, None, optimizer, 0.05, model_dir,
@@ -226,7 +227,7 @@ class DNNRegressor(_Regressor, canned._Deep):
 class LinearClassifier(_Classifier, canned._Linear):
     """Logistic regression, or softmax for more than two classes."""
 
-    def __init__(self, feature_columns: Sequence[NumericColumn], model_dir: Any = None, n_classes: int = 2,
+    def __init__(self, feature_columns: Sequence[Any], model_dir: Any = None, n_classes: int = 2,
                  optimizer: Any = "Ftrl", config: RunConfig | None = None) -> None:
         canned._Canned.__init__(self, feature_columns, n_classes, optimizer, canned._linear_rate(feature_columns), model_dir,
                                 config)
@@ -235,7 +236,7 @@ class LinearClassifier(_Classifier, canned._Linear):
 class LinearRegressor(_Regressor, canned._Linear):
     """Linear regression of one number."""
 
-    def __init__(self, feature_columns: Sequence[NumericColumn], model_dir: Any = None, optimizer: Any = "Ftrl",
+    def __init__(self, feature_columns: Sequence[Any], model_dir: Any = None, optimizer: Any = "Ftrl",
                  config: RunConfig | None = None) -> None:
         canned._Canned.__init__(self, feature_columns, None, optimizer, canned._linear_rate(feature_columns), model_dir,
                                 config)

@@ -1,0 +1,107 @@
+"""Feature columns by the names of tf.contrib.layers: sparse columns say how their identifiers are joined."""
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from workbench.core.graph.build import convert
+from workbench.core.graph.graph import Tensor, get_default_graph
+from workbench.nn.arguments import refuse
+from workbench.nn.scopes import variable_scope
+from workbench.train import feature_columns as made
+from workbench.train.examples import parse_example
+from workbench.train.feature_kinds import Categorical, EmbeddingColumn, HashedColumn, IdentityColumn
+
+__all__ = ["bucketized_column", "create_feature_spec_for_parsing", "crossed_column", "embedding_column",
+           "input_from_feature_columns", "one_hot_column", "parse_feature_columns_from_examples", "shared_embedding_columns",
+           "sparse_column_with_hash_bucket", "sparse_column_with_integerized_feature", "sparse_column_with_keys",
+           "sparse_column_with_vocabulary_file", "weighted_sparse_column"]
+
+bucketized_column = made.bucketized_column
+
+
+def _joined(column: Categorical, combiner: str) -> Any:
+    column.combiner = combiner
+    return column
+
+
+def sparse_column_with_hash_bucket(column_name: str, hash_bucket_size: int, combiner: str = "sum",
+                                   dtype: Any = "string") -> Any:
+    """Strings or integers by their hash below `hash_bucket_size`."""
+    return _joined(made.categorical_column_with_hash_bucket(column_name, hash_bucket_size, dtype), combiner)
+
+
+def sparse_column_with_integerized_feature(column_name: str, bucket_size: int, combiner: str = "sum",
+                                           dtype: Any = "int64") -> Any:
+    """Integers by their remainder below `bucket_size`."""
+    return _joined(IdentityColumn(column_name, bucket_size, None, wraps=True, dtype=dtype), combiner)
+
+
+def sparse_column_with_keys(column_name: str, keys: Sequence[Any], default_value: int = -1, combiner: str = "sum",
+                            dtype: Any = "string") -> Any:
+    """Strings or integers by their place in `keys`."""
+    return _joined(made.categorical_column_with_vocabulary_list(column_name, keys, dtype, default_value), combiner)
+
+
+def sparse_column_with_vocabulary_file(column_name: str, vocabulary_file: Any, num_oov_buckets: int = 0,
+                                       vocab_size: int | None = None, default_value: int = -1, combiner: str = "sum",
+                                       dtype: Any = "string") -> Any:
+    """Strings or integers by their line in a file."""
+    return _joined(made.categorical_column_with_vocabulary_file(column_name, vocabulary_file, vocab_size, num_oov_buckets,
+                                                                   default_value, dtype), combiner)
+
+
+def weighted_sparse_column(sparse_id_column: Any, weight_column_name: str, dtype: Any = "float32") -> Any:
+    """The identifiers of a column, with weights from another feature."""
+    return made.weighted_categorical_column(sparse_id_column, weight_column_name, dtype)
+
+
+def one_hot_column(sparse_id_column: Any) -> Any:
+    """One number for each identifier: how often it is there."""
+    return made.indicator_column(sparse_id_column)
+
+
+def embedding_column(sparse_id_column: Any, dimension: int, combiner: str = "mean", initializer: Any = None,
+                     ckpt_to_load_from: Any = None, tensor_name_in_ckpt: Any = None, max_norm: float | None = None,
+                     trainable: bool = True) -> EmbeddingColumn:
+    """`dimension` trained numbers for each identifier, combined."""
+    return made.embedding_column(sparse_id_column, dimension, combiner, initializer, ckpt_to_load_from, tensor_name_in_ckpt,
+                                    max_norm, trainable)
+
+
+def shared_embedding_columns(sparse_id_columns: Sequence[Any], dimension: int, combiner: str = "mean",
+                             shared_embedding_name: str | None = None, initializer: Any = None, ckpt_to_load_from: Any = None,
+                             tensor_name_in_ckpt: Any = None, max_norm: float | None = None,
+                             trainable: bool = True) -> list[EmbeddingColumn]:
+    """embedding_column for each, all with one table."""
+    return made.shared_embedding_columns(sparse_id_columns, dimension, combiner, initializer, shared_embedding_name,
+                                            ckpt_to_load_from, tensor_name_in_ckpt, max_norm, trainable)
+
+
+def crossed_column(columns: Any, hash_bucket_size: int, combiner: str = "sum", ckpt_to_load_from: Any = None,
+                   tensor_name_in_ckpt: Any = None, hash_key: int | None = None) -> Any:
+    """Combinations of columns by their hash; of hashed columns the words themselves are crossed."""
+    refuse("crossed_column", "restore its weights with a Saver", ckpt_to_load_from=ckpt_to_load_from,
+           tensor_name_in_ckpt=tensor_name_in_ckpt)
+    keys = [column.key if isinstance(column, HashedColumn) else column for column in columns]
+    return _joined(made.crossed_column(keys, hash_bucket_size, hash_key), combiner)
+
+
+def input_from_feature_columns(columns_to_tensors: Any, feature_columns: Any, weight_collections: Any = None,
+                               trainable: bool = True, scope: str | None = None) -> Tensor:
+    """The dense columns side by side, in the order of their names."""
+    with variable_scope(scope, "input_from_feature_columns"):
+        return made.input_layer(columns_to_tensors, feature_columns, weight_collections, trainable)
+
+
+def create_feature_spec_for_parsing(feature_columns: Any) -> dict[str, Any]:
+    """How parse_example reads what the columns need."""
+    return made.make_parse_example_spec(list(feature_columns))
+
+
+def parse_feature_columns_from_examples(serialized: Any, feature_columns: Any, name: str | None = None,
+                                        example_names: Any = None) -> dict[str, Any]:
+    """The features that the columns need, of serialised examples."""
+    with get_default_graph().name_scope(name or "parse_feature_columns_from_examples"):
+        return parse_example(convert(serialized, "string"), create_feature_spec_for_parsing(feature_columns), None,
+                             example_names)
