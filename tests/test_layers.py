@@ -75,6 +75,7 @@ LAYERS = (
     ("driver", "core.run.driver"),
     ("devices of one process", "core.run.local"),
     ("feeds", "core.run.feeding"),
+    ("losses by name", "core.run.losses"),
     ("plans of a session", "core.run.plans"),
     ("preparation", "core.run.prepare"),
     ("reports of a step", "core.run.metadata core.run.explain"),

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.run.local import Runner
+from workbench.core.run.losses import losses_of
 
 __all__ = ["Definition", "Executable", "Family", "Form", "Plans"]
 
@@ -83,10 +84,11 @@ class Family:
 class Form:
     """One way to ask for a definition: how its results are put together, and where each fed value goes."""
 
-    __slots__ = ("__weakref__", "build", "family", "mutations", "order", "ready")
+    __slots__ = ("__weakref__", "build", "family", "losses", "mutations", "order", "ready")
 
     def __init__(self, family: Family, order: tuple[int, ...] | None, build: Callable[[Any], Any]) -> None:
         self.family, self.order, self.build = family, order, build
+        self.losses = losses_of(family.definition.tensors)
         self.mutations = family.definition.mutations
         self.ready: dict[Fed, Executable] = {}      # by the shapes as they are fed here
 

@@ -26,6 +26,7 @@ from workbench.core.run.feeding import check_feed, feed_arrays, feed_tensor, rea
 from workbench.core.run.gate import gate
 from workbench.core.run.handles import TensorHandle
 from workbench.core.run.local import Backend, Doubtful, LocalBackend
+from workbench.core.run.losses import record
 from workbench.core.run.metadata import StepRecorder
 from workbench.core.run.partial import PartialSteps
 from workbench.core.run.plans import Definition, Executable, Family, Form, Plans
@@ -183,6 +184,8 @@ class Session:
         if end - self._last_span > _SHORTEST:
             self._last_span = end
             self._record(found, step, start, end)
+        if form.losses:
+            record(form.losses, results, step, journal)
         return form.build(results)
 
     def _run(self, found: Executable, values: Sequence[Any], step: int, *how: Any) -> Sequence[Any]:

@@ -1,0 +1,31 @@
+"""Losses that are fetched record themselves by their names."""
+from __future__ import annotations
+
+import workbench as wb
+from workbench.core.trace import journal
+
+
+def recorded(*names: str, counted: bool = False) -> list[tuple[str, float]]:
+    """(series, value) of what one step recorded that fetched scalars of these names."""
+    cursor = journal.points_since()[0]
+    with wb.Graph().as_default(), wb.Session() as session:
+        values = [wb.identity(0.5 * number, name=name) for number, name in enumerate(names)]
+        if counted:
+            journal.count(3, 10)
+        session.run([values, wb.constant(1.0, name="other")])
+    return [(point.series, point.value) for point in journal.points_since(cursor)[2]]
+
+
+def test_a_fetched_loss_records_itself_by_its_name():
+    assert recorded("accuracy", "loss", "model/loss/mean", "loss_rate") == [("loss", 0.5), ("model/loss/mean", 1.0)]
+
+
+def test_a_training_loop_that_counts_records_its_own():
+    assert recorded("loss", counted=True) == []
+
+
+def test_losses_of_a_batch_and_whole_numbers_are_no_curve():
+    cursor = journal.points_since()[0]
+    with wb.Graph().as_default(), wb.Session() as session:
+        session.run([wb.zeros([2], name="loss"), wb.identity(wb.constant(1), name="total_loss")])
+    assert journal.points_since(cursor)[2] == []
