@@ -90,3 +90,13 @@ def checked() -> Iterator[None]:
     settings.check = True
     yield
     settings.check = before
+
+
+@pytest.fixture(autouse=True)
+def left() -> Iterator[None]:
+    """A session that a test left as the default one, as a notebook does, is not the next test's."""
+    from workbench.core.graph.entered import entered
+
+    before = list(entered.sessions)
+    yield
+    entered.sessions[:] = before

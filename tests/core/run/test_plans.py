@@ -226,20 +226,20 @@ def test_cells_that_rebuild_a_model_leave_nothing_behind(style, monkeypatch):
             cell(style)
         gc.collect()
     def stays() -> float:
-        """The part of the bytes that ten cells held for a while which stays after them."""
+        """The part of the bytes that some cells held for a while which stays after them."""
         tracemalloc.start()
         try:
-            rerun(2)
+            rerun(1)
             settled = tracemalloc.get_traced_memory()[0]
-            rerun(10)
+            rerun(6)
             grown, peak = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
         return (grown - settled) / (peak - settled)
     rerun(2)
     plans, graphs = live(Plan), live(wb.Graph)
-    # what has a bound of its own may take in something once; what leaks grows every time
-    assert min(stays() for _ in range(3)) < 0.1, "of what ten cells held for a while, nearly nothing stays"
+    # what has a bound of its own may take in something once; what leaks grows at every look
+    assert any(stays() < 0.1 for _ in range(3)), "of what six cells held for a while, nearly nothing stays"
     assert live(Plan) <= plans and live(wb.Graph) <= graphs
 
 
