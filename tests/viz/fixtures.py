@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Sequence
-from dataclasses import replace
 
 from workbench.core.trace import GraphRecord, Journal, NodeRecord, Span
 
@@ -84,9 +83,9 @@ def stages(key: str = "session_0") -> tuple[GraphRecord, ...]:
         for n in folded
     )
     fewer = tuple(n for n in folded if not n.name.endswith("/read"))
-    fewer = tuple(replace(n, inputs=tuple(i.replace("/read:", ":") for i in n.inputs)) for n in fewer)
+    fewer = tuple(n._replace(inputs=tuple(i.replace("/read:", ":") for i in n.inputs)) for n in fewer)
     devices = {n.name: n.device for n in placed.nodes}
-    final = tuple(replace(n, device=devices[n.name]) for n in fewer)
+    final = tuple(n._replace(device=devices[n.name]) for n in fewer)
     return (
         GraphRecord(key, "built", bare, DEVICES, "What the fetches need, before any rewrite."),
         GraphRecord(key, "fold", folded, DEVICES, "Constants are computed once, now, instead of in every step."),

@@ -71,9 +71,8 @@ class Point(NamedTuple):
     unit: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRecord:
-    """One operation as the views see it."""
+class NodeRecord(NamedTuple):
+    """One operation as the views see it. A tuple: there are tens of thousands of them in a stage of a large graph."""
 
     name: str                        # "layer1/matmul"; scopes are the parts before the last "/"
     type: str                        # operation type
@@ -88,8 +87,9 @@ class NodeRecord:
 
 def node_bytes(node: NodeRecord) -> int:
     """About what a node's record takes of memory, without the texts that other records share."""
-    own = (node, node.name, node.inputs, node.control)
-    return sum(map(sys.getsizeof, own)) + sum(sys.getsizeof(text) for text in node.inputs if text.endswith(":0"))
+    size = sys.getsizeof
+    own = size(node) + size(node.name) + size(node.inputs) + size(node.control)
+    return own + sum([size(text) for text in node.inputs if text.endswith(":0")])
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from workbench.core.graph.program import Program
 from workbench.core.graph.stages import Stages
 from workbench.core.passes.pipeline import DEVICE_PASSES, PASSES
 from workbench.core.passes.prune import prune
-from workbench.core.passes.rewrite import rewrite
+from workbench.core.passes.rewrite import copied
 from workbench.core.trace import GraphRecord, Journal, journal
 
 
@@ -67,16 +67,27 @@ def chain(length: int) -> Program:
 
 def again(program: Program) -> Program:
     """The same, all of it copied, as a pass leaves it that found nothing."""
-    return rewrite(program, lambda op, inputs, state: None)
+    return copied(program)
 
 
 def test_what_a_pass_left_alone_is_kept_once():
     stages, program = Stages("s_0", ()), chain(100)
     first, second = stages.whole("built", "A.", program), stages.whole("fold", "B.", again(program))
     assert len(second.nodes) == len(first.nodes) == 201
-    assert all(a is b for a, b in zip(first.nodes, second.nodes)) and second.nbytes == 8 * 201
+    assert all(a is b for a, b in zip(first.nodes, second.nodes)) and second.nbytes == 8 * 202
     moved = stages.whole("placed", "C.", program, {op.name: "/cpu:0" for op in program.graph.operations})
-    assert {node.device for node in moved.nodes} == {"/cpu:0"} and moved.nbytes > first.nbytes / 2
+    assert {node.device for node in moved.nodes} == {"/cpu:0"} and moved.nbytes < first.nbytes
+    assert all(a.inputs is b.inputs and a.outputs is b.outputs for a, b in zip(first.nodes, moved.nodes))
+
+
+def test_a_stage_of_the_same_program_is_one_reference_and_a_device_is_news():
+    stages, program = Stages("s_0", ()), chain(10)
+    first, second = stages.whole("fold", "A.", program), stages.whole("stable", "B.", program)
+    assert second.nodes is first.nodes and (second.stage, second.note, second.nbytes) == ("stable", "B.", 8)
+    placed = stages.whole("placed", "C.", program, {op.name: "/cpu:0" for op in program.graph.operations})
+    assert placed.nodes is not first.nodes and {node.device for node in placed.nodes} == {"/cpu:0"}
+    shares = [stages.side_by_side(name, "D.", [("/cpu:0", program)]) for name in ("partition", "join")]
+    assert shares[1].nodes is shares[0].nodes and all(a is b for a, b in zip(placed.nodes, shares[0].nodes))
 
 
 def test_ten_stages_take_little_more_memory_than_one_and_say_how_much():

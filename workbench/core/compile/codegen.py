@@ -1,6 +1,7 @@
 """Straight-line Python for the blocks of a plan: functions over bound kernels and buffers, one or a few per segment."""
 from __future__ import annotations
 
+import types
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -31,7 +32,7 @@ class SegmentCode:
 
 @dataclass
 class Function:
-    """One generated function and what its binder gives it."""
+    """One generated function and what its names stand for."""
 
     name: str
     head: str
@@ -46,7 +47,7 @@ class Function:
 
 @dataclass
 class Code:
-    """The text of a plan: `functions` in the order they are bound; every one has a binder `bind_<name>(o)`."""
+    """The text of a plan: `functions` in the order they are bound. What they do not make themselves is global to them."""
 
     text: str
     functions: list[Function]
@@ -69,11 +70,10 @@ class Code:
         return [(counter, op) for first, last, counter, op in sorted(self._loops, key=lambda loop: loop[0])
                 if first <= number <= last]
 
-    def load(self, name: str) -> dict[str, Callable[[dict[str, Any]], Any]]:
-        """The binders by function. The text was made here and never comes from outside."""
-        namespace: dict[str, Any] = {}
-        exec(compile(self.text, f"<plan {name}>", "exec"), namespace)
-        return {function.name: namespace[f"bind_{function.name}"] for function in self.functions}
+    def load(self, name: str) -> dict[str, types.CodeType]:
+        """What Python makes of each function. The text was made here and never comes from outside."""
+        module = compile(self.text, f"<plan {name}>", "exec")
+        return {code.co_name: code for code in module.co_consts if isinstance(code, types.CodeType)}
 
 
 class Writer:
@@ -168,16 +168,16 @@ class Writer:
     # the frame of a function
     def enter(self, code: SegmentCode) -> None:
         if self.marks is not None:
-            self.put(2, "mark(-1, now())")
+            self.put(1, "mark(-1, now())")
         for value, tensor in code.doors.items():
-            self.put(2, f"{value.symbol} = {checked(self, value, tensor)}({value.symbol})")
+            self.put(1, f"{value.symbol} = {checked(self, value, tensor)}({value.symbol})")
 
     def leave(self, code: SegmentCode) -> None:
         results = []
         for value in code.block.results:
             rule = ownership.to_caller if value in code.to_caller else ownership.to_segment
             results.append(self.symbol(value) + (".copy()" if rule(value) else ""))
-        self.put(2, f"return ({', '.join(results)}{',' if len(results) == 1 else ''})" if results else "return ()")
+        self.put(1, f"return ({', '.join(results)}{',' if len(results) == 1 else ''})" if results else "return ()")
 
 
 def generate(segments: list[SegmentCode], liveness: Liveness, traced: bool) -> Code:
@@ -197,7 +197,7 @@ def _whole(code: SegmentCode, liveness: Liveness, marks: list[Marked] | None, co
     writer = Writer(function, liveness, marks, count)
     writer.enter(code)
     for position, line in enumerate(code.block.lines):
-        writer.line(code.block, position, line, 2)
+        writer.line(code.block, position, line, 1)
     writer.leave(code)
     return [function]
 
@@ -209,23 +209,23 @@ def _in_parts(code: SegmentCode, liveness: Liveness, marks: list[Marked] | None,
     crossing = _crossing(code, starts)
     parts: list[Function] = []
     for number, start in enumerate(starts):
-        part = Function(f"{code.name}_part_{number}", f"    def {code.name}_part_{number}(s):")
+        part = Function(f"{code.name}_part_{number}", f"def {code.name}_part_{number}(s):")
         writer = Writer(part, liveness, marks, count + sum(len(p.kernels) for p in parts))
-        writer.put(2, f"[{', '.join(crossing[number])}] = s")
-        writer.put(2, "s.clear()")
+        writer.put(1, f"[{', '.join(crossing[number])}] = s")
+        writer.put(1, "s.clear()")
         if number == 0:
             writer.enter(code)
         for position in range(start, min(len(lines), start + LONGEST)):
-            writer.line(code.block, position, lines[position], 2)
+            writer.line(code.block, position, lines[position], 1)
         if number + 1 < len(starts):
-            writer.put(2, f"s[:] = [{', '.join(crossing[number + 1])}]")
+            writer.put(1, f"s[:] = [{', '.join(crossing[number + 1])}]")
         else:
             writer.leave(code)
         parts.append(part)
     names = [v.symbol for v in code.inputs]
     main = Function(code.name, _head(code.name, names), parts=[part.name for part in parts])
-    main.lines = [f"        s = [{', '.join(names)}]", *(f"        {part.name}(s)" for part in parts[:-1]),
-                  f"        return {parts[-1].name}(s)"]
+    main.lines = [f"    s = [{', '.join(names)}]", *(f"    {part.name}(s)" for part in parts[:-1]),
+                  f"    return {parts[-1].name}(s)"]
     return [*parts, main]
 
 
@@ -259,7 +259,7 @@ def _read(line: Line) -> Iterable[Value]:
 
 
 def _head(name: str, arguments: list[str]) -> str:
-    return f"    def {name}({', '.join(arguments)}):"
+    return f"def {name}({', '.join(arguments)}):"
 
 
 def _assembled(functions: list[Function]) -> tuple[str, list[tuple[int, Operation]], list[tuple[int, int, str, Operation]]]:
@@ -268,10 +268,8 @@ def _assembled(functions: list[Function]) -> tuple[str, list[tuple[int, Operatio
     sites: list[tuple[int, Operation]] = []
     loops: list[tuple[int, int, str, Operation]] = []
     for function in functions:
-        names = [*function.kernels, *sorted(function.values), *function.objects, *function.parts]
-        common = ("empty", "asarray", "count", "check", "mark", "enter", "leave", "now")
-        text += [f"def bind_{function.name}(o):", *(f"    {name} = o[{name!r}]" for name in (*names, *common)), function.head]
+        text.append(function.head)
         sites += [(len(text) + 1 + index, op) for index, op in function.sites]
         loops += [(len(text) + 1 + first, len(text) + 1 + last, name, op) for first, last, name, op in function.loops]
-        text += [*function.lines, f"    return {function.name}"]
+        text += function.lines
     return "\n".join(text) + "\n", sites, loops

@@ -4,6 +4,7 @@ from __future__ import annotations
 import functools
 import itertools
 import threading
+import types
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -56,9 +57,9 @@ class Instance:
         self._resources: dict[int, Any] = {}
         self._values: dict[int, Any] = {}
         self.arena = arena or Arena(plan.arena_bytes, self.device.memory, plan.title)
-        self.code, binders = plan.load(traced)
+        self.code, compiled = plan.load(traced)
         self.marks = Marks(self.code.marks)
-        self.functions = self._bind(binders)
+        self.functions = self._bind(compiled)
         self.run: Run = self.functions[0] if self.functions else lambda *feeds: ()
         computing = (segment.index for segment in plan.segments if segment.kind == "compute")
         self.by_segment = dict(zip(computing, self.functions))
@@ -112,20 +113,19 @@ class Instance:
         self.contexts.append(made)
         return made
 
-    def _bind(self, binders: dict[str, Callable[[dict[str, Any]], Any]]) -> tuple[Run, ...]:
-        objects = self._objects()
+    def _bind(self, compiled: dict[str, types.CodeType]) -> tuple[Run, ...]:
+        made: dict[str, Run] = {}
         for function in self.code.functions:
-            objects |= self._names(function)
-            objects[function.name] = binders[function.name](objects)
-        return tuple(objects[name] for name in self.code.segments)
-
-    def _objects(self) -> dict[str, Any]:
-        """Names that any function may use."""
-        return {"empty": np.empty, "asarray": np.asarray, "count": itertools.count, "check": self._check,
-                **self.marks.functions()}
+            names = self._names(function) | {part: made[part] for part in function.parts}
+            # a copy, since Python notes in the code where in `names` it found each one: instances would mislead each other
+            made[function.name] = types.FunctionType(compiled[function.name].replace(), names)
+        return tuple(made[name] for name in self.code.segments)
 
     def _names(self, function: Function) -> dict[str, Any]:
-        names = {symbol: self.value(value) for symbol, value in function.values.items()}
+        """What is global to a generated function."""
+        names: dict[str, Any] = {"empty": np.empty, "asarray": np.asarray, "count": itertools.count, "check": self._check,
+                                 **self.marks.functions()}
+        names |= {symbol: self.value(value) for symbol, value in function.values.items()}
         names |= {symbol: make(self) for symbol, make in function.objects.items()}
         return names | {symbol: line.bind(self) for symbol, line in function.kernels.items()}
 

@@ -6,7 +6,6 @@ import types
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from workbench.core.compile import codegen
 from workbench.core.compile.codegen import Code, SegmentCode
@@ -58,7 +57,7 @@ class Plan:
     code: Code
     bound: dict[Tensor, Value]                  # what lone operations read that no segment passes: constants, handles
     single: bool                                # one segment from feeds to fetches
-    _loaded: dict[bool, tuple[Code, dict[str, Callable[[dict[str, Any]], Any]]]] = field(default_factory=dict)
+    _loaded: dict[bool, tuple[Code, dict[str, types.CodeType]]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -82,8 +81,8 @@ class Plan:
         sizes = sorted(((self.values[key].spec.nbytes, self.values[key].name) for key in self.offsets), reverse=True)
         return f"plan {self.name!r} ({', '.join(f'{name} of {nbytes} bytes' for nbytes, name in sizes[:3])})"
 
-    def load(self, traced: bool) -> tuple[Code, dict[str, Callable[[dict[str, Any]], Any]]]:
-        """The generated code and its binders by function; compiled by Python once."""
+    def load(self, traced: bool) -> tuple[Code, dict[str, types.CodeType]]:
+        """The generated code, and by function what Python compiled it to, once."""
         with self._lock:
             if traced not in self._loaded:
                 code = codegen.generate(self.codes, self.liveness, True) if traced else self.code

@@ -1,6 +1,7 @@
 """What an operation is: signature, dtype and shape rules, reference kernel, gradient; and the registry of all."""
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from workbench.core.graph.shape import Dim, Shape, broadcast
 __all__ = ["OpDef", "Registry", "composed", "op", "registry"]
 
 ShapeRule = Callable[..., Any]
+_REMEMBERED = 4096      # answers about shapes and about dtypes
 
 
 @dataclass(frozen=True)
@@ -226,16 +228,20 @@ def _terms(text: str) -> tuple[Pattern, ...]:
 
 def infer_shapes(definition: OpDef, shapes: Sequence[Shape], attrs: Mapping[str, Any]) -> list[Shape]:
     """Output shapes by the signature; ShapeError names both inputs, both axes and the letter they share."""
-    text = definition.text(attrs)
+    names = tuple(input_names(definition, len(shapes)))
+    return list(_shapes(definition.name, definition.text(attrs), names, tuple([shape.dims for shape in shapes])))
+
+
+@functools.lru_cache(_REMEMBERED)      # the layers of a model ask the same thing hundreds of times
+def _shapes(where: str, text: str, names: tuple[str, ...], dims: tuple[tuple[Dim, ...] | None, ...]) -> tuple[Shape, ...]:
     patterns, outputs = parse(text)
     binding: dict[str, tuple[Dim, str]] = {}
     spreads: list[Shape] = []
-    names = input_names(definition, len(shapes))
-    for position, (shape, name) in enumerate(zip(shapes, names)):
+    for position, (actual, name) in enumerate(zip(dims, names)):
         pattern = patterns[min(position, len(patterns) - 1)] if patterns else Pattern("", None)
-        _bind(definition.name, text, pattern, shape, name, binding, spreads)
-    spread = broadcast(spreads, definition.name) if spreads else Shape(())
-    return [_output(pattern, binding, spread) for pattern in outputs]
+        _bind(where, text, pattern, Shape(actual), name, binding, spreads)
+    spread = broadcast(spreads, where) if spreads else Shape(())
+    return tuple([_output(pattern, binding, spread) for pattern in outputs])
 
 
 def input_names(definition: OpDef, count: int) -> list[str]:
@@ -301,20 +307,38 @@ def infer_dtypes(definition: OpDef, dtypes: Sequence[DType], attrs: Mapping[str,
     """Output dtypes by the type rule; DtypeError names both inputs."""
     if callable(definition.types):
         return definition.types(dtypes, attrs)
-    names = input_names(definition, len(dtypes))
-    left, right = type_terms(definition, len(dtypes), outputs)
+    types, names = definition.types or "", tuple(input_names(definition, len(dtypes)))
+    wanted = outputs if definition.dtypes is None else 0
+    if "@" in types:
+        found = _by_terms(definition.name, types, names, dtypes, wanted, attrs)
+    else:
+        found = list(_without_attributes(definition.name, types, names, tuple(dtypes), wanted))
+    return found if definition.dtypes is None else list(definition.dtypes(dtypes, attrs))
+
+
+@functools.lru_cache(_REMEMBERED)
+def _without_attributes(where: str, types: str, names: tuple[str, ...], dtypes: tuple[DType, ...],
+                        outputs: int) -> tuple[DType, ...]:
+    return tuple(_by_terms(where, types, names, dtypes, outputs, {}))
+
+
+def _by_terms(where: str, types: str, names: Sequence[str], dtypes: Sequence[DType], outputs: int,
+              attrs: Mapping[str, Any]) -> list[DType]:
+    left, right = _terms_of(types, len(dtypes), outputs)
     binding: dict[str, tuple[DType, str]] = {}
     for term, dtype, name in zip(left, dtypes, names):
-        _bind_type(definition.name, term, dtype, name, binding, attrs)
-    if definition.dtypes is not None:
-        return list(definition.dtypes(dtypes, attrs))
-    return [_type(term, binding, attrs) for term in right]
+        _bind_type(where, term, dtype, name, binding, attrs)
+    return [_type(term, binding, attrs) for term in right[:outputs]]
 
 
 def type_terms(definition: OpDef, inputs: int, outputs: int) -> tuple[list[str], list[str]]:
     if callable(definition.types):
         return ["any"] * inputs, ["any"] * outputs
-    left_text, _, right_text = (definition.types or "").partition("->")
+    return _terms_of(definition.types or "", inputs, outputs)
+
+
+def _terms_of(types: str, inputs: int, outputs: int) -> tuple[list[str], list[str]]:
+    left_text, _, right_text = types.partition("->")
     left, right = left_text.split(), right_text.split()
     if not left:
         left = ["T"] if inputs else []

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from sys import getsizeof
 from typing import Any, TypeVar
 
 from workbench.core.graph.graph import Operation
@@ -13,6 +14,7 @@ __all__ = ["Stages"]
 
 _REFERENCE = 8      # bytes of a node's place in a stage
 R = TypeVar("R")
+Shares = Sequence[tuple[object, Program]]      # (device of a share, or the whole program's placement; program)
 
 
 class Stages:
@@ -24,46 +26,68 @@ class Stages:
 
     def __init__(self, key: str, devices: Sequence[str]) -> None:
         self.key, self.devices = key, tuple(devices)
-        self._before: dict[tuple[str, str], tuple[Operation, NodeRecord]] = {}
+        self._before: dict[str, tuple[Operation, NodeRecord]] = {}
+        self._last: tuple[Shares, tuple[NodeRecord, ...]] = ((), ())      # the stage before, and its nodes
         self._shared: dict[Any, Any] = {}
         self._fresh = 0
 
     def whole(self, stage: str, note: str, program: Program, placement: Mapping[str, str] | None = None) -> GraphRecord:
         """One stage of the graph; there is no `placement` before operations have devices."""
-        devices = placement or {}
-        return self._record(stage, note, [(op, devices.get(op.name, "")) for op in program.graph.operations],
-                            lambda name, device: name)
+        def nodes() -> Iterator[tuple[Operation, str, NodeRecord]]:
+            for op in program.graph.operations:
+                device = placement[op.name] if placement is not None else ""
+                yield op, op.name, self._node(op, op.name, device, _own_name)
+        return self._record(stage, note, [(placement, program)], nodes(), False)
 
     def side_by_side(self, stage: str, note: str, shares: Sequence[tuple[str, Program]]) -> GraphRecord:
         """One stage of (device, its share) pairs; a name that several have, a copied constant say, gets the device's
         too."""
-        owners = Counter(op.name for _, program in shares for op in program.graph.operations)
-        return self._record(stage, note, [(op, device) for device, program in shares for op in program.graph.operations],
-                            lambda name, device: f"{name} on {device}" if owners[name] > 1 else name, True)
+        owners = Counter([op.name for _, program in shares for op in program.graph.operations if len(shares) > 1])
 
-    def _record(self, stage: str, note: str, operations: Sequence[tuple[Operation, str]],
-                shown: Callable[[str, str], str], split: bool = False) -> GraphRecord:
-        self._fresh = _REFERENCE * len(operations)
-        found: dict[tuple[str, str], tuple[Operation, NodeRecord]] = {}
-        for op, device in operations:
-            name = shown(op.name, device)
-            before = self._before.get((name, device))
-            same = before is not None and _same(before[0], op) and (not split or self._points_at(before[1], op, device, shown))
-            found[name, device] = op, before[1] if same and before else self._node(op, name, device, shown)
-        self._before = found
-        return GraphRecord(self.key, stage, tuple(node for _, node in found.values()), self.devices, note, split,
-                           self._fresh)
+        def shown(name: str, device: str) -> str:
+            return f"{name} on {device}" if owners[name] > 1 else name
+
+        def nodes() -> Iterator[tuple[Operation, str, NodeRecord]]:
+            for device, program in shares:
+                for op in program.graph.operations:
+                    name = shown(op.name, device) if owners else op.name
+                    yield op, name, self._node(op, name, device, shown if owners else _own_name)
+        return self._record(stage, note, shares, nodes(), True)
+
+    def _record(self, stage: str, note: str, made_of: Shares, nodes: Iterator[tuple[Operation, str, NodeRecord]],
+                split: bool) -> GraphRecord:
+        last, found = self._last
+        self._fresh = _REFERENCE
+        if len(last) != len(made_of) or any([p is not q or a != b for (a, p), (b, q) in zip(last, made_of)]):
+            self._before = {name: (op, node) for op, name, node in nodes}
+            found = tuple([node for _, node in self._before.values()])
+            self._fresh += _REFERENCE * len(found)
+        self._last = made_of, found
+        return GraphRecord(self.key, stage, found, self.devices, note, split, self._fresh)
+
+    def _node(self, op: Operation, name: str, device: str, shown: Callable[[str, str], str]) -> NodeRecord:
+        """The record of the stage before if it still holds, or what of it still holds."""
+        before, node = self._before.get(name, (None, None))
+        if before is None or node is None or not _same(before, op) or (
+                shown is not _own_name and not self._points_at(node, op, device, shown)):
+            return self._new(op, name, device, shown)
+        if node.device == device and node.request == op.device:
+            return node
+        moved = NodeRecord(node.name, node.type, node.inputs, node.control, device, op.device, node.outputs, node.stateful,
+                           node.source)
+        self._fresh += getsizeof(moved)
+        return moved
 
     def _points_at(self, node: NodeRecord, op: Operation, device: str, shown: Callable[[str, str], str]) -> bool:
         """Do the producers still go by the names that the record knows?"""
         return (all(name == self._tensor(shown(t.op.name, device), t.index) for name, t in zip(node.inputs, op.inputs))
                 and all(name == shown(c.name, device) for name, c in zip(node.control, op.control_inputs)))
 
-    def _node(self, op: Operation, name: str, device: str, shown: Callable[[str, str], str]) -> NodeRecord:
+    def _new(self, op: Operation, name: str, device: str, shown: Callable[[str, str], str]) -> NodeRecord:
         node = NodeRecord(
-            name, op.type, tuple(self._tensor(shown(t.op.name, device), t.index) for t in op.inputs),
-            tuple(shown(c.name, device) for c in op.control_inputs), device, op.device,
-            self._once(tuple(self._once((t.dtype.name, t.shape.dims)) for t in op.outputs)), op.definition.stateful,
+            name, op.type, tuple([self._tensor(shown(t.op.name, device), t.index) for t in op.inputs]),
+            tuple([shown(c.name, device) for c in op.control_inputs]), device, op.device,
+            self._once(tuple([self._once((t.dtype.name, t.shape.dims)) for t in op.outputs])), op.definition.stateful,
             op.source)
         self._fresh += node_bytes(node)
         return node
@@ -78,11 +102,15 @@ class Stages:
         return self._shared.setdefault(value, value)      # type: ignore[no-any-return]
 
 
+def _own_name(name: str, device: str) -> str:
+    return name
+
+
 def _same(before: Operation, op: Operation) -> bool:
-    """Would the records of both be equal, apart from the device? Asked of every node of every stage."""
+    """Would the records of both be equal, apart from the devices? Asked of every node of every stage that changed any."""
     if before is op:
         return True
-    if (before.definition is not op.definition or before.device != op.device or before.source != op.source
+    if (before.definition is not op.definition or before.source != op.source
             or len(before.inputs) != len(op.inputs) or len(before.outputs) != len(op.outputs)
             or len(before.control_inputs) != len(op.control_inputs)):
         return False

@@ -8,7 +8,7 @@ from workbench.core.graph.program import Program, topological
 from workbench.core.graph.subgraph import Subgraph
 from workbench.core.ops.flow import BODIES
 from workbench.core.ops.flow_body import copy_operation, set_back_edges
-from workbench.core.passes.rewrite import Rewrite, rewrite
+from workbench.core.passes.rewrite import Rewrite, walked
 
 __all__ = ["changed", "rewrite_bodies"]
 
@@ -26,7 +26,7 @@ def rewrite_bodies(program: Program, change: Callable[[Program], Program]) -> Pr
 
     if not any(op.type in BODIES for op in program.graph.operations):
         return program
-    return rewrite(program, visit)
+    return walked(program, visit)
 
 
 def changed(body: Subgraph, change: Callable[[Program], Program]) -> Subgraph:

@@ -24,7 +24,7 @@ def cse(program: Program) -> Program:
     Inputs of commutative operations are compared sorted; stateful and random operations are never merged, but for reads
     of one variable between which nothing else is done with it.
     """
-    seen: dict[Any, list[Tensor]] = {}
+    seen: dict[Any, Operation] = {}
     used: Counter[Tensor] = Counter()      # handle -> operations on it so far that may write
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
@@ -35,12 +35,11 @@ def cse(program: Program) -> Program:
             return None
         return shared(op, inputs, state, 0)
 
-    def shared(op: Operation, inputs: list[Tensor], state: Rewrite, time: int) -> list[Tensor]:
+    def shared(op: Operation, inputs: list[Tensor], state: Rewrite, time: int) -> list[Tensor] | None:
         read = tuple(sorted(inputs, key=id)) if op.definition.commutative else tuple(inputs)
         key = (op.type, time, read, _attributes(op.attrs), frozenset(state.controls(op)), op.device, op.colocation)
-        if key not in seen:
-            seen[key] = state.copy(op, inputs)
-        return seen[key]
+        first = seen.setdefault(key, op)
+        return None if first is op else state.equal(op, first)
     return rewrite(program, visit)
 
 

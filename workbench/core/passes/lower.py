@@ -9,7 +9,7 @@ from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.program import Program, is_back_edge, needed, topological
 from workbench.core.graph.subgraph import Subgraph
 from workbench.core.ops.flow import BODIES, bodies, set_back_edge
-from workbench.core.passes.rewrite import Rewrite, rewrite
+from workbench.core.passes.rewrite import Rewrite, walked
 
 __all__ = ["lower", "must_lower"]
 
@@ -58,7 +58,7 @@ def lower(program: Program, choose: Choose = must_lower) -> Program:
 
     if not any(op.type in BODIES and choose(op) for op in program.graph.operations):
         return program
-    return rewrite(program, visit)
+    return walked(program, visit)
 
 
 class _Inliner:

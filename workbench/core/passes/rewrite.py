@@ -9,7 +9,7 @@ from typing import Any
 from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.program import Program, is_back_edge, needed, topological
 
-__all__ = ["Rewrite", "copied", "rewrite", "single_readers"]
+__all__ = ["Rewrite", "copied", "rewrite", "single_readers", "walked"]
 
 
 class Rewrite:
@@ -24,7 +24,7 @@ class Rewrite:
         self.tensors: dict[Tensor, Tensor] = {}
         self.operations: dict[Operation, tuple[Operation, ...]] = {}
         self._back_edges: list[tuple[Operation, int, Tensor]] = []
-        self._copied: dict[Tensor, Tensor] = {}      # of which nothing more is known than of the old ones
+        self._copied: dict[Tensor, Tensor] = {}      # old -> new, of which nothing more is known than of the old one
 
     def inputs(self, op: Operation) -> list[Tensor]:
         """Where the inputs of `op` went; the first stands in for a back edge until `close_loops`."""
@@ -65,7 +65,7 @@ class Rewrite:
         controls = self.controls(op)
         if attrs is None and all(map(self._alike, op.inputs, inputs)):
             new = self.graph.adopt(op, inputs, controls)
-            self._copied.update(zip(new.outputs, op.outputs))
+            self._copied.update(zip(op.outputs, new.outputs))
             return list(new.outputs)
         new = self.graph.create(op.definition, inputs, op.attrs if attrs is None else attrs, op.name + "/", controls,
                                 device=op.device, colocation=op.colocation, derived=op.derived, source=op.source)
@@ -77,7 +77,14 @@ class Rewrite:
         """Do rules see the same in both? Besides the shape they read the values of integers and of single numbers."""
         if new.shape is not old.shape and new.shape != old.shape:
             return False
-        return self._copied.get(new) is old or (new.dtype.is_differentiable and new.shape.known and new.shape.rank != 0)
+        return self._copied.get(old) is new or (new.dtype.is_differentiable and new.shape.known and new.shape.rank != 0)
+
+    def equal(self, op: Operation, first: Operation) -> list[Tensor]:
+        """What stands for `op`, which computes the same as `first` before it: what stands for that."""
+        outputs = [self.tensors[t] for t in first.outputs]
+        if all([self._copied.get(t) is new for t, new in zip(first.outputs, outputs)]):
+            self._copied.update(zip(op.outputs, outputs))
+        return outputs
 
     def place(self, op: Operation, inputs: Sequence[Tensor], outputs: Sequence[Tensor] | None = None) -> None:
         """Let `outputs`, by default those of a copy over `inputs`, stand for those of `op` from now on."""
@@ -116,31 +123,62 @@ def rewrite(program: Program, visit: Visit) -> Program:
     """Copy `program`, asking `visit(op, new inputs, state)` for each operation's replacement outputs (None = copy).
 
     Controls on a replaced operation move to the producers of its replacement. What nobody needs is left behind. Where
-    nothing is replaced or left behind the result is `program` itself.
+    nothing is replaced or left behind the result is `program` itself: nothing is copied before `visit` wants a change, and
+    then it is asked again from the beginning.
     """
-    kept = True
+    order = _order(program)
+    return _walked(program, visit, order) if len(order) < len(program.graph.operations) or _changes(order, visit) else program
 
-    def noting(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
-        nonlocal kept
-        outputs = visit(op, inputs, state)
-        kept = kept and outputs is None
-        return outputs
 
-    new = _walked(program, noting)
-    return program if kept and len(new.graph.operations) == len(program.graph.operations) else new
+def walked(program: Program, visit: Visit) -> Program:
+    """The same for a `visit` that is expensive and known to change something: it is asked once for each operation."""
+    return _walked(program, visit, _order(program))
 
 
 def copied(program: Program) -> Program:
     """The same program in a graph of its own, which may be changed in place."""
-    return _walked(program, lambda op, inputs, state: None)
+    return walked(program, lambda op, inputs, state: None)
 
 
-def _walked(program: Program, visit: Visit) -> Program:
+def _order(program: Program) -> list[Operation]:
+    return topological(needed([*program.roots, *[t.op for t in program.feeds]]))
+
+
+def _walked(program: Program, visit: Visit, order: Sequence[Operation]) -> Program:
     state = Rewrite(op.name for op in program.graph.operations)
-    for op in topological(needed([*program.roots, *(t.op for t in program.feeds)])):
+    for op in order:
         inputs = state.inputs(op)
         state.place(op, inputs, visit(op, inputs, state))
     return state.program(program)
+
+
+class _Change(Exception):
+    """A visit made something new."""
+
+
+class _Untouched(Rewrite):
+    """The state while nothing has changed: every operation stands for itself, and whoever needs more wants a change."""
+
+    def __init__(self) -> None:
+        """Nothing is new here."""
+
+    def inputs(self, op: Operation) -> list[Tensor]:
+        return list(op.inputs)
+
+    def controls(self, op: Operation) -> tuple[Operation, ...]:
+        return op.control_inputs
+
+    def __getattr__(self, name: str) -> Any:
+        raise _Change
+
+
+def _changes(order: Sequence[Operation], visit: Visit) -> bool:
+    """Does `visit` replace any operation?"""
+    state = _Untouched()
+    try:
+        return any(visit(op, state.inputs(op), state) is not None for op in order)
+    except _Change:
+        return True
 
 
 def single_readers(program: Program) -> set[Tensor]:

@@ -1,4 +1,4 @@
-"""Python's cycle collector stands still while a plan is made: millions of new records live, and none of them is garbage."""
+"""Python's cycle collector stands still while a plan or an instance is made: millions of new records, none of them garbage."""
 from __future__ import annotations
 
 import contextlib

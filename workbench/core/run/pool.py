@@ -11,6 +11,7 @@ from workbench.core.compile.instance import Arena, Instance
 from workbench.core.compile.plan import Plan
 from workbench.core.device.interface import Memory
 from workbench.core.kernels.threads import adopt_threads
+from workbench.core.run.collector import uncollected
 from workbench.core.state.variables import Container
 
 __all__ = ["Arenas", "InstancePool"]
@@ -74,7 +75,8 @@ class InstancePool:
         except IndexError:
             memory = self.container.device(self.device).memory
             arena = self.arenas.take(self.plan.arena_bytes, memory, self.plan.title)
-            made = Instance(self.plan, self.container, self.device, traced, arena)
+            with uncollected():
+                made = Instance(self.plan, self.container, self.device, traced, arena)
             self._made.add(made)
             return made
         return instance if instance.arena.lock.acquire(False) else self._next(instance, traced)
