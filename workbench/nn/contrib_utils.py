@@ -81,10 +81,11 @@ def smart_cond(pred: Any, fn1: Any, fn2: Any, name: str | None = None) -> Any:
 
 def _dimension(shape: Any, axis: int, min_rank: int) -> int:
     found = as_shape(shape)
-    if found.rank is None or found.rank < min_rank or found.as_list()[axis] is None:
+    length = None if found.rank is None or found.rank < min_rank else found.as_list()[axis]
+    if length is None:
         raise errors.InvalidArgumentError(f"dimension: rank of shape must be at least {min_rank} and dimension {axis} known, "
                                           f"not: {found}; set_shape it")
-    return int(found.as_list()[axis])
+    return length
 
 
 def first_dimension(shape: Any, min_rank: int = 1) -> int:
@@ -100,9 +101,10 @@ def last_dimension(shape: Any, min_rank: int = 1) -> int:
 def n_positive_integers(n: int, value: Any) -> tuple[int, ...]:
     """`value`, a number or several, as `n` numbers; InvalidArgumentError (a ValueError) unless they are 1 or more."""
     found = (value,) * n if isinstance(value, int) else tuple(as_shape(value).as_list())
-    if len(found) != n or any(not isinstance(v, int) or v < 1 for v in found):
+    numbers = tuple(v for v in found if isinstance(v, int) and v > 0)
+    if not len(found) == len(numbers) == n:
         raise errors.InvalidArgumentError(f"n_positive_integers: value must be {n} numbers that are 1 or more, not {value!r}")
-    return tuple(int(v) for v in found)
+    return numbers
 
 
 def two_element_tuple(int_or_tuple: Any) -> tuple[int, int]:

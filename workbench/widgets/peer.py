@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from workbench import errors
@@ -22,7 +22,7 @@ SILENT = 2.0  # seconds without an expected acknowledgement after which a peer c
 class Carrier(Protocol):
     """What brings a message to the page: a comm, or a widget."""
 
-    def send(self, data: Any, *, buffers: Sequence[bytes]) -> None: ...
+    def send(self, data: Any, *, buffers: list[bytes]) -> None: ...
 
 
 class Peer:
