@@ -78,7 +78,7 @@ TABLE: dict[str, tuple[Action, type[errors.Error], str]] = {
         "graph: 'a b' is no operation name; use letters, digits, _ . - /"),
     "an operation that does not exist": (
         lambda w: wb.ops.matmull, errors.UnimplementedError,
-        "ops.matmull: no such operation; did you mean matmul, fused_matmul, batch_matmul?"),
+        "ops.matmull: no such operation; did you mean matmul, matmul_add, fused_matmul?"),
     "tensors of two graphs in one operation": (
         lambda w: w.x + w.foreign, errors.InvalidArgumentError,
         "graph: foreign:0 belongs to another graph; build both operations in one graph (with graph.as_default())"),

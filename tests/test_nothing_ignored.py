@@ -36,7 +36,7 @@ PROTOCOLS = {
     "after_create_session", "before_run", "after_run", "end", "__exit__",       # hooks and contexts
     "fit",                                                               # scikit-learn's transformers
     "sample", "next_inputs", "initialize", "step", "finalize",              # what loops call of decoders, and they of helpers
-    "_finish", "_outputs", "_rule",                                       # what optimizers and canned models override
+    "_finish", "_outputs", "_rule", "dense_tensor",        # what optimizers, canned models and feature columns override
 }
 
 

@@ -144,11 +144,27 @@ def test_nobody_is_further_ahead_than_the_staleness():
             session.run(fast, options=SOON)
         replicas.leave(session, 1)
         session.run(fast)
+        replicas.start(session)
         session.run(slow)                                      # it joins again, where the slowest is now
         assert session.run(step) == 9
         replicas.finish(session)
         for _ in range(4):
             session.run(fast, options=SOON)
+
+
+def test_who_evaluates_the_model_of_a_worker_that_left_holds_nobody_up():
+    replicas, step = build(2, mode="stale", staleness=1)
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        replicas.start(session)
+        for _ in range(2):
+            for operation in replicas.steps:
+                session.run(operation)
+        replicas.leave(session, 0)
+        session.run(replicas.towers[0].loss)
+        for _ in range(4):
+            session.run(replicas.steps[1], options=SOON)
+        assert session.run(step) == 8
 
 
 def test_the_mode_changes_while_training():

@@ -14,7 +14,7 @@ from workbench.nn.scopes import variable_scope
 from workbench.nn.variables import GraphKeys, get_collection
 from workbench.train.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig
 from workbench.train.feature_columns import input_layer, linear_model
-from workbench.train.feature_kinds import Categorical, Column, Features, NumericColumn
+from workbench.train.feature_kinds import Categorical, Column, Dense, Features, NumericColumn
 from workbench.train.optimize import OPTIMIZER_CLS_NAMES
 from workbench.train.optimizer import Optimizer
 from workbench.train.schedules import get_global_step, get_or_create_global_step
@@ -138,7 +138,7 @@ class _Canned(Estimator):
             return None
         column = self._weight if isinstance(self._weight, NumericColumn) else NumericColumn(
             self._weight, (1,), None, "float32", None)
-        return column.dense(Features(features))
+        return column.dense_tensor(Features(features))
 
     def _model(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
         outputs, weights = self._outputs(features, mode), None if mode == ModeKeys.PREDICT else self._weights(features)
@@ -178,7 +178,7 @@ class _Deep(_Canned):
     def __init__(self, hidden_units: Sequence[int], activation_fn: Any, dropout: float | None, *rest: Any, **more: Any) -> None:
         self._units, self._activation, self._dropout = list(hidden_units), activation_fn, dropout
         super().__init__(*rest, **more)
-        bare = [c for c in self._columns if isinstance(c, Categorical) and not hasattr(c, "dense")]
+        bare = [c for c in self._columns if isinstance(c, Categorical) and not isinstance(c, Dense)]
         if bare:
             raise errors.InvalidArgumentError(f"{type(self).__name__}: {bare[0]!r} has no dense values; wrap it with an "
                                               "embedding_column or indicator_column")

@@ -59,7 +59,7 @@ class EstimatorSpec(NamedTuple):
 class RunConfig:
     """Where and how often an estimator saves and summarises; give at most one of the two intervals for checkpoints."""
 
-    def __init__(self, model_dir: Any = None, tf_random_seed: int | None = None, save_summary_steps: int = 100,
+    def __init__(self, model_dir: Any = None, tf_random_seed: int | None = 1, save_summary_steps: int = 100,
                  save_checkpoints_steps: int | None = None, save_checkpoints_secs: float | None = None,
                  session_config: Any = None, keep_checkpoint_max: int = 5,
                  keep_checkpoint_every_n_hours: float = 10000, log_step_count_steps: int = 100) -> None:

@@ -208,7 +208,7 @@ def input_layer(features: Mapping[str, Any], feature_columns: Any, weight_collec
     with variable_scope(None, "input_layer"):
         for column in columns:
             with variable_scope(None, column.name or "feature"):
-                found.append(ops.reshape(column.dense(batch, trainable), [-1, column.width]))
+                found.append(ops.reshape(column.dense_tensor(batch, trainable), [-1, column.width]))
         made: Tensor = ops.concat(found, axis=1) if len(found) > 1 else found[0]
     return made
 
@@ -237,7 +237,7 @@ def _weighted(column: Any, batch: Features, units: int, combiner: str, trainable
     weights = get_variable("weights", [column.buckets if categorical else column.width, units], "float32", Zeros(),
                            trainable=trainable, collections=COLLECTIONS)
     if not categorical:
-        dense: Tensor = ops.matmul(ops.reshape(column.dense(batch, trainable), [-1, column.width]), weights.value(),
+        dense: Tensor = ops.matmul(ops.reshape(column.dense_tensor(batch, trainable), [-1, column.width]), weights.value(),
                                    name="weighted_sum")
         return dense
     found, importance = batch.of(column, column.identifiers)

@@ -74,8 +74,8 @@ class Dense(Column):
 
     shape: tuple[int, ...]
 
-    def dense(self, features: Features, trainable: bool) -> Tensor:
-        raise errors.UnimplementedError(f"{type(self).__name__}: dense(features, trainable) is missing; define it")
+    def dense_tensor(self, features: Features, trainable: bool) -> Tensor:
+        raise errors.UnimplementedError(f"{type(self).__name__}: dense_tensor(features, trainable) is missing; define it")
 
     @property
     def width(self) -> int:
@@ -101,7 +101,7 @@ class NumericColumn(Dense):
         self.shape, self.dtype, self.normalizer_fn = shape, as_dtype(dtype), normalizer_fn
         self.spec = {key: FixedLenFeature(shape, self.dtype, default_value)}
 
-    def dense(self, features: Features, trainable: bool = True) -> Tensor:
+    def dense_tensor(self, features: Features, trainable: bool = True) -> Tensor:
         value = features.raw(self.key)
         if isinstance(value, SparseTensor):
             raise errors.InvalidArgumentError(f"numeric_column: The corresponding Tensor of numerical column must be a Tensor. "
@@ -119,11 +119,11 @@ class BucketizedColumn(Dense, Categorical):
         self.shape, self.buckets = (*source.shape, len(boundaries) + 1), (len(boundaries) + 1) * source.width
 
     def _intervals(self, features: Features) -> Tensor:
-        numbers = features.of(self.source, lambda f: self.source.dense(f))
+        numbers = features.of(self.source, lambda f: self.source.dense_tensor(f))
         above = ops.greater_equal(ops.expand_dims(numbers, -1), ops.constant(self.boundaries, "float32"))
         return ops.reduce_sum(ops.cast(above, "int64"), axis=-1)
 
-    def dense(self, features: Features, trainable: bool = True) -> Tensor:
+    def dense_tensor(self, features: Features, trainable: bool = True) -> Tensor:
         found: Tensor = ops.one_hot(self._intervals(features), len(self.boundaries) + 1)
         return found
 
@@ -246,7 +246,7 @@ class IndicatorColumn(Dense):
         self.source, self.shape, self.spec = source, (source.buckets,), source.spec
         self.name = f"{source.name}_indicator"
 
-    def dense(self, features: Features, trainable: bool = True) -> Tensor:
+    def dense_tensor(self, features: Features, trainable: bool = True) -> Tensor:
         found, weights = features.of(self.source, self.source.identifiers)
         if weights is not None:
             return sparse_tensor_to_dense(sparse_merge(found, weights, self.source.buckets), validate_indices=False)
@@ -265,7 +265,7 @@ class EmbeddingColumn(Dense):
         self._combiner, self._max_norm, self._trainable, self._shared = combiner, max_norm, trainable, shared
         self._initializer = initializer or truncated_normal_initializer(0.0, 1 / math.sqrt(dimension))
 
-    def dense(self, features: Features, trainable: bool = True) -> Tensor:
+    def dense_tensor(self, features: Features, trainable: bool = True) -> Tensor:
         found, weights = features.of(self.source, self.source.identifiers)
         return safe_embedding_lookup_sparse(self._table(trainable), found, weights, self._combiner, max_norm=self._max_norm)
 

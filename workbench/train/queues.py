@@ -212,8 +212,12 @@ class WorkerClocks:
         return ops.clocks_advance(self.clocks_ref, clock, worker=worker, name=name)
 
     def leave(self, worker: str, name: str | None = None) -> Operation:
-        """Nobody waits for `worker` any more, until it waits again."""
+        """Nobody waits for `worker` any more, nor it for anybody, until it is admitted."""
         return ops.clocks_leave(self.clocks_ref, worker=worker, name=name)
+
+    def admit(self, worker: str, name: str | None = None) -> Operation:
+        """`worker`, if it left, joins again with its next wait."""
+        return ops.clocks_admit(self.clocks_ref, worker=worker, name=name)
 
     def close(self, name: str | None = None) -> Operation:
         """Nobody waits for anybody any more."""

@@ -66,7 +66,7 @@ class Replicas:
             self._optimizer.get_chief_queue_runner().create_threads(session, coordinator, start=True)
 
     def leave(self, session: Any, worker: int) -> None:
-        """Worker number `worker` goes: the others wait for it no more. In mode "stale" its next step joins again."""
+        """Worker number `worker` goes: the others wait for it no more. In mode "stale" it comes back with `start`."""
         if self._optimizer is not None:
             self._gone.add(worker)
             self._optimizer.lose_workers(session, len(self._gone))
@@ -205,7 +205,7 @@ def _stale(model: Callable[[], Tower], optimizer: Optimizer, workers: list[str],
     graph = root_graph()
     with near(global_step):
         clocks = WorkerClocks("worker_clocks")
-    towers, steps, leaves = [], [], []
+    towers, steps, leaves, admits = [], [], [], []
     for number, worker in enumerate(workers):
         title = f"{worker}#{number}"
         with near(global_step):
@@ -218,10 +218,12 @@ def _stale(model: Callable[[], Tower], optimizer: Optimizer, workers: list[str],
             steps.append(clocks.advance(title, clock))
         with near(global_step):
             leaves.append(clocks.leave(title))
+            admits.append(clocks.admit(title))
         towers.append(tower)
     with near(global_step):
         end = clocks.close()
-    return Replicas("stale", towers, steps, trainable_variables(), global_step, _end=end, _leaves=leaves)
+        begin = group(*admits, name="begin")
+    return Replicas("stale", towers, steps, trainable_variables(), global_step, _init=begin, _end=end, _leaves=leaves)
 
 
 def _pushing(optimizer: Optimizer, global_step: Variable | None, consistent: bool) -> Apply:

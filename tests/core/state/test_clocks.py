@@ -43,6 +43,23 @@ def test_who_leaves_is_waited_for_no_more_and_who_joins_begins_with_the_slowest(
     assert "b" not in clocks.clocks
 
 
+def test_one_that_left_joins_again_only_when_it_is_admitted():
+    """Who evaluates the worker's part of the graph afterwards waits for nobody, and nobody for that."""
+    clocks = Clocks("c")
+    for clock in range(3):
+        begun(clocks, "a")
+        begun(clocks, "b")
+        clocks.advance("a", clock)
+        clocks.advance("b", clock)
+    clocks.leave("a")
+    assert begun(clocks, "a") == [3] and clocks.clocks == {"b": 3}
+    clocks.advance("b", 3)
+    clocks.advance("b", 4)
+    assert begun(clocks, "b") == [5] == begun(clocks, "a", 0)
+    clocks.admit("a")
+    assert begun(clocks, "a") == [5] and clocks.clocks == {"a": 5, "b": 5}
+
+
 def test_a_wait_that_is_taken_back_and_the_end():
     clocks = Clocks("c")
     begun(clocks, "b")

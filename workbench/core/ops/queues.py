@@ -202,8 +202,15 @@ def clocks_advance(handle: Clocks, clock: Array, *, worker: str) -> tuple[()]:
 
 @op("handle[] ->", types="resource ->", stateful=True, differentiable=False)
 def clocks_leave(handle: Clocks, *, worker: str) -> tuple[()]:
-    """Nobody waits for `worker` any more."""
+    """Nobody waits for `worker` any more, nor it for anybody."""
     handle.leave(worker)
+    return ()
+
+
+@op("handle[] ->", types="resource ->", stateful=True, differentiable=False)
+def clocks_admit(handle: Clocks, *, worker: str) -> tuple[()]:
+    """`worker`, if it left, joins again with its next wait."""
+    handle.admit(worker)
     return ()
 
 

@@ -22,12 +22,14 @@ class _Wait:
 class Clocks:
     """A worker begins a step when it is at most `staleness` steps ahead of the slowest one (Ho et al. 2013: SSP).
 
-    A worker joins with its first wait, at the slowest one's step, and is waited for until it leaves.
+    A worker joins with its first wait, at the slowest one's step, and is waited for until it leaves. From then on it waits
+    for nobody and nobody for it until it is admitted again: who evaluates its part of the graph later must not join for it.
     """
 
     def __init__(self, name: str) -> None:
         self.name, self.closed = name, False
         self.clocks: dict[str, int] = {}
+        self._left: set[str] = set()
         self._waiting: list[_Wait] = []
         self._lock = threading.Lock()
 
@@ -37,7 +39,8 @@ class Clocks:
             raise errors.InvalidArgumentError(f"clocks {self.name!r}: staleness is {staleness}; use 0 or more")
         attempt = _Wait(worker, staleness, done)
         with self._lock:
-            self.clocks.setdefault(worker, min(self.clocks.values(), default=0))
+            if worker not in self._left:
+                self.clocks.setdefault(worker, min(self.clocks.values(), default=0))
             self._waiting.append(attempt)
         self._serve()
         return lambda: self._withdraw(attempt)
@@ -50,10 +53,16 @@ class Clocks:
         self._serve()
 
     def leave(self, worker: str) -> None:
-        """Nobody waits for this worker any more; it may join again."""
+        """Nobody waits for this worker any more."""
         with self._lock:
             self.clocks.pop(worker, None)
+            self._left.add(worker)
         self._serve()
+
+    def admit(self, worker: str) -> None:
+        """One that left may join again, with its next wait."""
+        with self._lock:
+            self._left.discard(worker)
 
     def close(self, cancel_pending: bool = True) -> None:
         """Nobody waits for anybody any more."""
