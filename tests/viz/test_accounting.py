@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.viz.scenarios import Plant, run
+from tests.viz.scenarios import Plant, run, task
 from workbench.core.trace import Span
-from workbench.viz.accounting import Accounting, Root
+from workbench.viz.accounting import Accounting, drain
 from workbench.viz.step_view import StepTimes
 from workbench.viz.verdict import judge, regular
+from workbench.viz.waiting import Account, Grid, Root, Stretch
+from workbench.viz.window import Digest
 
 pytestmark = pytest.mark.tiny
 W0, W1, W2, PS = "/job:worker/task:0", "/job:worker/task:1", "/job:worker/task:2", "/job:ps/task:0"
@@ -105,6 +107,43 @@ def test_a_step_is_accounted_when_its_spans_have_had_time_to_come():
     accounting.feed([span("recv", W0, 1, 2, message=message(W1, W0)), span("segment", W0, 5, 6, step=1)])
     (step,) = accounting.settle()
     assert step.accounts[W0].whole == 2
+
+
+def looked_at(workers: int) -> tuple[int, int]:
+    """(pieces of time, spans) of a step in which all wait for one server, and it for each of them."""
+    grid, server, own, spans = Grid(0.0, 10.0), task("ps", 0), {}, 0
+    for i in range(workers):
+        own[task("worker", i)] = [Stretch(0, 1 + 1e-3 * i, "wait", server), Stretch(1 + 1e-3 * i, 5 + 1e-3 * i, "work", ""),
+                                  Stretch(5 + 1e-3 * i, 10, "wait", server)]
+    own[server] = [Stretch(0, 1, "work", ""), *(Stretch(1, 5 + 1e-3 * i, "wait", task("worker", i)) for i in range(workers)),
+                   Stretch(9, 10, "work", "")]
+    for who, stretches in own.items():
+        grid.add(who, stretches)
+        spans += len(stretches)
+    drain(grid.follow())
+    accounts = {who: Account(who, 10.0) for who in own}
+    drain(grid.fill(accounts, own))
+    last = accounts[task("worker", 0)]
+    assert last.wait == pytest.approx(6) and last.waits[Root(server, "work")] == pytest.approx(2)
+    return grid.looked, spans
+
+
+def test_following_who_waits_for_whom_looks_at_what_happened_not_at_every_moment_of_every_task():
+    for workers in (16, 256):
+        looked, spans = looked_at(workers)
+        assert looked < 12 * spans, workers      # cells of all tasks at all moments would be 3 * workers * spans
+
+
+def test_each_step_is_taken_apart_once_however_many_verdicts_look_at_it(monkeypatch):
+    made = []
+    begin = Digest.__init__
+    monkeypatch.setattr(Digest, "__init__", lambda self, accounts: (made.append(1), begin(self, accounts))[1])
+    accounting = Accounting()
+    for number in range(20):
+        accounting.feed([span("segment", who, number, number + 0.5, step=number) for who in (W0, W1)])
+        accounting.settle(everything=True)
+        judge(accounting)
+    assert len(made) == 20
 
 
 def test_memory_is_bounded_however_long_the_run():

@@ -141,6 +141,43 @@ def test_ten_thousand_operations_are_drawn_in_linear_work_and_300_nodes():
     assert "splines=line, nslimit=2, nslimit1=2, mclimit=0.3" in picture.dot()
 
 
+class Counted(list):
+    """Edges that count how often one is looked at, and may not be looked through."""
+
+    looked = 0
+
+    def __getitem__(self, at):
+        self.looked += 1
+        return super().__getitem__(at)
+
+    def __iter__(self):
+        raise AssertionError("every edge of the graph was looked at")
+
+
+def test_opening_a_scope_looks_at_an_edge_per_drawn_line():
+    picture = GraphPicture(fixtures.dense_graph(500))
+    picture.view()
+    picture.tree.edges = edges = Counted(picture.tree.edges)
+    assert any(map(picture.expand, list(picture.tree.scopes)))
+    view = picture.view()
+    assert 0 < len(view.edges.sources) <= edges.looked <= 2 * len(view.edges.sources) + 100 and len(edges) > 9000
+
+
+def test_a_line_carries_each_tensor_once_and_control_alone_carries_none():
+    shapes = (("float32", (4, 2)), ("float32", (8,)))
+    record = GraphRecord("k", "built", (
+        NodeRecord("a/x", "split", outputs=shapes), NodeRecord("a/y", "no_op", control=("a/x",)),
+        NodeRecord("b/p", "add", ("a/x:0", "a/x:0")), NodeRecord("b/q", "add", ("a/x:0", "a/x:1"), ("a/y",)),
+        NodeRecord("c/r", "no_op", control=("a/y",)), NodeRecord("c/s", "no_op")))
+    picture = GraphPicture(record)
+    for scope in list(picture._opened):
+        picture.collapse(scope)
+    edges, names = picture.view().edges, [node.id for node in picture.view().nodes]
+    rows = {(names[a], names[b]): rest for a, b, *rest in zip(
+        edges.sources, edges.targets, edges.nbytes, edges.kinds, edges.labels)}
+    assert rows == {("a", "b"): [64, 0, "2 tensors"], ("a", "c"): [0, 1, ""]}
+
+
 def test_quotes_and_backslashes_in_names_cannot_break_out():
     record = GraphRecord("odd", "built", (NodeRecord('a"]; evil [label="\\', "add"),))
     assert '"a\\"]; evil [label=\\"\\\\" [label=' in graph_dot(record)

@@ -17,12 +17,14 @@ from __future__ import annotations
 import time
 from bisect import bisect_right
 from collections import defaultdict, deque
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeVar
 
 from workbench.core.trace import Span, run_of
 from workbench.viz.waiting import Account, Grid, Root, Stretch
+from workbench.viz.window import Digest
 
 __all__ = ["Account", "Accounting", "Root", "Slices", "Step", "drain"]
 
@@ -49,10 +51,18 @@ class Step:
     end: float
     accounts: dict[str, Account]
     gap: float = 0.0  # seconds since the step before it, 0 when that was not recorded
+    _digest: Digest | None = field(default=None, repr=False, compare=False)
 
     @property
     def whole(self) -> float:
         return self.end - self.start
+
+    @property
+    def digest(self) -> Digest:
+        """What a verdict asks of it."""
+        if self._digest is None:
+            self._digest = Digest(self.accounts)
+        return self._digest
 
 
 class _Open:
@@ -240,26 +250,35 @@ def drain(work: Slices[T]) -> T:
             return result
 
 
-def _stretches(span: Span, sends: dict[str, Span], final: str) -> Iterator[Stretch]:
+def _stretches(span: Span, sends: dict[str, Span], final: str) -> Sequence[Stretch]:
     """What one span says."""
-    if span.kind in ("op", "segment"):
-        if span.turns == 1 or span.kind == "op":
-            feeds = span.detail in _FEEDS
-            yield Stretch(span.start, span.end, "input" if feeds else "work", span.name if feeds else "")
-    elif span.kind == "send":
-        yield Stretch(span.start, span.end, "transfer", _link(span))
-    elif span.kind == "recv":
-        send = sends.get(span.message)
-        sent = min(max(send.start, span.start), span.end) if send is not None else span.end
-        yield Stretch(span.start, sent, "wait", _link(span).partition("|")[0])
-        yield Stretch(sent, span.end, "transfer", _link(span))
-    elif span.kind == "queue":
-        yield Stretch(span.start, span.end, "input" if span.detail in _FEEDS else "wait", span.name)
-    elif span.kind == "wait":
-        yield Stretch(span.start, span.end, "wait", span.detail if span.detail.startswith("/job:") else final)
+    kind, start, end = span.kind, span.start, span.end
+    if kind in ("op", "segment"):
+        if span.turns != 1 and kind == "segment":
+            return ()
+        feeds = span.detail in _FEEDS
+        return (Stretch(start, end, "input" if feeds else "work", span.name if feeds else ""),)
+    if kind == "send":
+        return (Stretch(start, end, "transfer", _link(span)),)
+    if kind == "recv":
+        send, link = sends.get(span.message), _link(span)
+        sent = min(max(send.start, start), end) if send is not None else end
+        late = Stretch(sent, end, "transfer", link)
+        return (Stretch(start, sent, "wait", link.partition("|")[0]), late) if sent > start else (late,)
+    if kind == "queue":
+        return (Stretch(start, end, "input" if span.detail in _FEEDS else "wait", span.name),)
+    if kind == "wait":
+        return (Stretch(start, end, "wait", span.detail if span.detail.startswith("/job:") else final),)
+    return ()
 
 
 def _link(span: Span) -> str:
     """"source task|target task" of a message; its identity is step|tensor|source device|target device|frames."""
-    parts = span.message.split("|")
-    return "|".join(part.partition("/device:")[0] for part in parts[2:4]) if len(parts) >= 4 else f"{span.task}|{span.task}"
+    return _ends(span.message.partition("|")[2]) or f"{span.task}|{span.task}"
+
+
+@lru_cache(1 << 14)      # the same messages come in every step
+def _ends(message: str) -> str:
+    """The two tasks of a message, without its step; "" of one that names none."""
+    parts = message.split("|")
+    return "|".join(part.partition("/device:")[0] for part in parts[1:3]) if len(parts) >= 3 else ""

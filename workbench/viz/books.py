@@ -22,8 +22,8 @@ ACCOUNTS = 160  # tasks times steps that are accounted for per verdict, at least
 FIRST = 500  # for the first one
 SLICE = 0.002  # seconds of work per update after the first verdict, and
 _SCATTER = 2654435761  # Knuth's multiplicative hash: the steps of a sample lie at no regular distance
-PACE = 0.5  # seconds that a verdict may take once it has begun: a slice is long enough for that
-SPARING = 25.0  # the next verdict begins when this many times the cost of the last one has passed
+PACE = 1.5  # seconds that a verdict may take once it has begun: a slice is long enough for that
+SPARING = 100.0  # the next verdict begins when this many times the cost of the last one has passed
 
 
 class Sample:

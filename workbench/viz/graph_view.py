@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from workbench.core.trace import GraphRecord
 from workbench.viz.dot import Chip, Drawing, Line, to_dot
 from workbench.viz.node_view import form_of, operation_details, scope_details, search, title
 from workbench.viz.palette import color_of, device_order, natural, short_device
 from workbench.viz.schema import DeviceColor, Found, GraphEdges, GraphNode, GraphView, NodeDetails
-from workbench.viz.scopes import ScopeTree, tensor_bytes
+from workbench.viz.scopes import Bundle, ScopeTree
 
 __all__ = ["GraphPicture", "choose_graph", "graph_dot", "graph_view"]
 
@@ -54,15 +54,6 @@ def choose_graph(records: Iterable[GraphRecord], session: str) -> GraphRecord | 
     newest = {record.key: record for record in records if not record.split}
     mine = [r for r in newest.values() if session and r.key.startswith(f"{session}_")] or list(newest.values())
     return max(mine, key=lambda r: len(r.nodes), default=None)
-
-
-@dataclass
-class _Bundle:
-    """All edges between two visible nodes."""
-
-    tensors: Counter[tuple[str, int]] = field(default_factory=Counter)
-    control: int = 0
-    nbytes: int = 0
 
 
 class GraphPicture:
@@ -251,18 +242,12 @@ class GraphPicture:
         return title(self.tree.nodes[id])
 
     def _connect(self, places: Mapping[str, int]) -> GraphEdges:
-        bundles: dict[tuple[str, str], _Bundle] = defaultdict(_Bundle)
-        for source, target, edge in self._owners.crossing():
-            if source in places and target in places:
-                bundle = bundles[source, target]
-                if edge.index < 0:
-                    bundle.control += 1
-                else:
-                    bundle.tensors[edge.source, edge.index] += 1
-        degrees: Counter[str] = Counter(source for source, _ in bundles)
+        bundles = sorted(b for b in self._owners.bundles() if b.source in places and b.target in places)
+        degrees = Counter(bundle.source for bundle in bundles)
         self._unseen = {id: n for id, n in degrees.items() if n > CHIPS and self._is_hub(id, n)}
-        rows = [(places[source], places[target], *self._line(bundle, self._is_hub(source, degrees[source])))
-                for (source, target), bundle in sorted(bundles.items()) if source not in self._unseen]
+        rows = [(places[bundle.source], places[bundle.target],
+                 *self._line(bundle, self._is_hub(bundle.source, degrees[bundle.source])))
+                for bundle in bundles if bundle.source not in self._unseen]
         return GraphEdges(*([list(column) for column in zip(*rows)] if rows else ([], [], [], [], [])))
 
     def _is_hub(self, id: str, degree: int) -> bool:
@@ -270,16 +255,13 @@ class GraphPicture:
         small = node is not None and node.type.lower() in _SOURCES
         return degree > (HUB if small else BUSY_HUB)
 
-    def _line(self, bundle: _Bundle, aside: bool) -> tuple[int, int, str]:
+    def _line(self, bundle: Bundle, aside: bool) -> tuple[int, int, str]:
         """Bytes, kind and label of a line."""
-        outputs = [self._output(*tensor) for tensor in bundle.tensors]
-        nbytes = sum(tensor_bytes(*output) for output in outputs)
-        label = shape_text(outputs[0][1]) if len(outputs) == 1 else f"{len(outputs)} tensors" if outputs else ""
-        return nbytes, ASIDE if aside else TENSORS if outputs else CONTROL, label
-
-    def _output(self, name: str, index: int) -> tuple[str, tuple[int | None, ...] | None]:
-        outputs = self.tree.nodes[name].outputs
-        return outputs[index] if index < len(outputs) else ("", None)
+        label = f"{bundle.tensors} tensors" if bundle.tensors else ""
+        if bundle.tensors == 1:
+            outputs, index = self.tree.nodes[bundle.edge.source].outputs, bundle.edge.index
+            label = shape_text(outputs[index][1]) if index < len(outputs) else ""
+        return bundle.nbytes, ASIDE if aside else TENSORS if bundle.tensors else CONTROL, label
 
 
 def shape_text(shape: tuple[int | None, ...] | None) -> str:

@@ -35,6 +35,8 @@ class Heat:
 
     def __init__(self, spans: Iterable[Span] = ()) -> None:
         self._operations: dict[str, _Operation] = {}
+        self._medians: dict[str, float] = {}
+        self._stale: set[str] = set()  # operations whose median is another one now
         self.version = 0
         for span in spans:
             self.add(span)
@@ -45,9 +47,13 @@ class Heat:
         if known is None:
             known = self._operations[span.name] = _Operation()
         known.add(span.step, 1e3 * (span.end - span.start))
+        self._stale.add(span.name)
         self.version += 1
 
     @property
     def milliseconds(self) -> dict[str, float]:
         """Operation -> its usual time in a step, as the accounting of steps counts it: a loop with all of its turns."""
-        return {name: statistics.median(one.milliseconds) for name, one in self._operations.items()}
+        for name in self._stale:
+            self._medians[name] = statistics.median(self._operations[name].milliseconds)
+        self._stale.clear()
+        return self._medians

@@ -64,8 +64,9 @@ def operation_details(tree: ScopeTree, id: str) -> NodeDetails:
         Fact("Keeps state", "yes, from step to step" if record.stateful else "no"),
         Fact("Built at", record.source or "unknown"),
     ]
-    inputs = [NodeLink(edge.source, _flow(tree, edge)) for edge in tree.edges if edge.target == id]
-    outputs = [NodeLink(edge.target, _flow(tree, edge)) for edge in tree.edges if edge.source == id]
+    edges = tree.touching.get(id, [])
+    inputs = [NodeLink(edge.source, _flow(tree, edge)) for edge in edges if edge.target == id]
+    outputs = [NodeLink(edge.target, _flow(tree, edge)) for edge in edges if edge.source == id]
     return _answer(id, "op", facts, record.source, inputs, outputs)
 
 
@@ -78,7 +79,8 @@ def scope_details(tree: ScopeTree, id: str) -> NodeDetails:
     if scope.alike > 1:
         facts.append(Fact("Repeats", f"{scope.alike} blocks of the same structure"))
     facts += [Fact("Device", f"{count:,} on {short_device(device)}") for device, count in scope.devices.most_common()]
-    flows = [edge for edge in tree.edges if (edge.source in inside) != (edge.target in inside)]
+    flows = [edge for name in inside for edge in tree.touching.get(name, ())
+             if (edge.source in inside) != (edge.target in inside)]
     inputs = _once(NodeLink(edge.source, _flow(tree, edge)) for edge in flows if edge.target in inside)
     outputs = _once(NodeLink(edge.target, _flow(tree, edge)) for edge in flows if edge.source in inside)
     return _answer(id, "scope", facts, "", inputs, outputs)

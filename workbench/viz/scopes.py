@@ -6,7 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import isqrt, prod
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -75,6 +77,16 @@ class Edge:
     index: int = -1  # output of the source; -1 = control only
 
 
+class Bundle(NamedTuple):
+    """All edges between two that are drawn."""
+
+    source: str
+    target: str
+    tensors: int  # different ones
+    nbytes: int  # of them together
+    edge: Edge  # one of the edges, with a tensor where there is one
+
+
 class ScopeTree:
     """A graph record indexed by name: scopes ("" is the root), edges, and the owner of each operation."""
 
@@ -92,7 +104,7 @@ class ScopeTree:
         numbers = {id: i for i, id in enumerate(self.scopes)}
         self._homes = np.fromiter((numbers[self.home[name]] for name in self.nodes), np.int64, len(self.nodes))
         ends = [[self._places[end] for end in (edge.source, edge.target)] for edge in self.edges]
-        self._ends = np.asarray(ends, np.int64).reshape(-1, 2)
+        self._flows = _Flows(np.asarray(ends, np.int64).reshape(-1, 2), *self._tensors())
 
     def _add_operations(self) -> None:
         """NOTE: an operation may have the name of a scope (`W` beside `W/read`): it then lies in that scope."""
@@ -187,6 +199,30 @@ class ScopeTree:
                 if source in self.nodes:
                     yield Edge(source, node.name)
 
+    def _tensors(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Of each edge the number of its tensor, 0 for control alone, and that tensor's bytes."""
+        numbers: dict[tuple[str, int], int] = {}
+        sizes = [0]
+        found = np.zeros(len(self.edges), np.int64)
+        for at, edge in enumerate(self.edges):
+            if edge.index >= 0:
+                number = numbers.setdefault((edge.source, edge.index), len(sizes))
+                if number == len(sizes):
+                    outputs = self.nodes[edge.source].outputs
+                    sizes.append(tensor_bytes(*outputs[edge.index]) if edge.index < len(outputs) else 0)
+                found[at] = number
+        return found, np.asarray(sizes, np.int64)[found]
+
+    @cached_property
+    def touching(self) -> dict[str, list[Edge]]:
+        """The edges that begin or end at each operation that has any."""
+        found: dict[str, list[Edge]] = {}
+        for edge in self.edges:
+            found.setdefault(edge.source, []).append(edge)
+            if edge.target != edge.source:
+                found.setdefault(edge.target, []).append(edge)
+        return found
+
     def within(self, id: str) -> Iterable[str]:
         """The operations at any depth in scope `id`."""
         scope = self.scopes[id]
@@ -220,7 +256,7 @@ class ScopeTree:
         closed = np.asarray([numbers[outermost(id)] for id in self.scopes])[self._homes]
         alone = np.bincount(closed, minlength=len(numbers))
         own = len(numbers) + np.arange(len(closed))
-        return Owners(self, np.where((closed > 0) & (alone[closed] > 1), closed, own), self._ends)
+        return Owners(self, np.where((closed > 0) & (alone[closed] > 1), closed, own), self._flows)
 
     def place(self, name: str) -> int | None:
         """The place of an operation in the order of the record."""
@@ -251,11 +287,19 @@ class ScopeTree:
         return leaf.rstrip("_0123456789") in BACKGROUND or leaf.startswith("gradient") or "optimizer" in leaf
 
 
+class _Flows(NamedTuple):
+    """The edges of a graph in columns."""
+
+    ends: npt.NDArray[np.int64]  # places of source and target
+    tensors: npt.NDArray[np.int64]  # number of the tensor, 0 for control alone
+    nbytes: npt.NDArray[np.int64]  # of that tensor
+
+
 class Owners:
     """Who stands for whom: numbers, because a graph has many operations and a drawing few."""
 
-    def __init__(self, tree: ScopeTree, codes: npt.NDArray[np.int64], ends: npt.NDArray[np.int64]) -> None:
-        self._tree, self._codes, self._ends = tree, codes, ends
+    def __init__(self, tree: ScopeTree, codes: npt.NDArray[np.int64], flows: _Flows) -> None:
+        self._tree, self._codes, self._flows = tree, codes, flows
         self._ids = [*tree.scopes, *tree.nodes]
 
     def get(self, name: str) -> str | None:
@@ -269,11 +313,23 @@ class Owners:
         order = np.argsort(first)
         return Counter({self._ids[code]: int(count) for code, count in zip(codes[order], counts[order])})
 
-    def crossing(self) -> Iterable[tuple[str, str, Edge]]:
-        """Edges between two that are drawn."""
-        ends = self._codes[self._ends]
-        for at in np.flatnonzero(ends[:, 0] != ends[:, 1]):
-            yield self._ids[ends[at, 0]], self._ids[ends[at, 1]], self._tree.edges[at]
+    def bundles(self) -> list[Bundle]:
+        """What flows between two that are drawn: as much work as there are bundles, beside passes over columns."""
+        ends = self._codes[self._flows.ends]
+        crossing = np.flatnonzero(ends[:, 0] != ends[:, 1])
+        if not len(crossing):
+            return []
+        pairs = ends[crossing, 0] * len(self._ids) + ends[crossing, 1]
+        count = int(self._flows.tensors.max()) + 1
+        keys, first = np.unique(pairs * count + self._flows.tensors[crossing], return_index=True)
+        edges, pairs, real = crossing[first], keys // count, keys % count > 0
+        begins = np.flatnonzero(np.diff(pairs, prepend=-1))
+        lasts = edges[np.append(begins[1:], len(pairs)) - 1].tolist()      # control alone has number 0: it comes first
+        tensors = np.add.reduceat(real.astype(np.int64), begins).tolist()
+        nbytes = np.add.reduceat(np.where(real, self._flows.nbytes[edges], 0), begins).tolist()
+        between = (divmod(pair, len(self._ids)) for pair in pairs[begins].tolist())
+        return [Bundle(self._ids[a], self._ids[b], many, size, self._tree.edges[last])
+                for (a, b), many, size, last in zip(between, tensors, nbytes, lasts)]
 
 
 class Structures:

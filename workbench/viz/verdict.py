@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
-from workbench.viz.accounting import Account, Accounting, Root, Slices, Step, drain
+import numpy as np
+
+from workbench.viz.accounting import Accounting, Root, Slices, Step, drain
 from workbench.viz.palette import device_order, short_task
 from workbench.viz.units import ms
+from workbench.viz.window import PARTS, Window, typical
 
 __all__ = ["NOTICEABLE", "UNKNOWN", "Row", "Summary", "Verdict", "judge", "judging", "regular"]
 
@@ -23,7 +27,6 @@ BETWEEN = "between steps"  # the input that no span names
 NOTICEABLE = 0.05  # part of a step from which something is worth a word
 WINDOW = 40  # newest steps that count, fewer where there are many tasks:
 LOOKED_AT = 2500  # accounts that one verdict reads, at least 8 steps of each task
-TRIMMED = 0.1  # part of the steps that does not count, the most expensive ones
 
 
 @dataclass(slots=True)
@@ -94,14 +97,16 @@ def judging(accounting: Accounting, run: str | None = None) -> Slices[Summary]:
     run = steps[-1].run if run is None or all(step.run != run for step in steps) else run
     groups = _replicas([step for step in steps if step.run == run])
     everything = [step for group in groups for step in group]
-    suspects = yield from _suspects(groups)
+    window = Window([step.digest for step in everything])
+    yield
+    suspects = yield from _suspects(groups, window)
     found = sorted(suspects, key=lambda f: -f.seconds)
     whole = statistics.fmean(statistics.median(s.whole + s.gap for s in group) for group in groups)
     costs: dict[str, float] = defaultdict(float)
     for one in found:
         if one.kind in ("worker", "server", "still"):
             costs[one.subject] = max(costs[one.subject], min(1.0, one.seconds / whole))
-    rows = yield from _rows(everything, costs, len(groups) > 1)
+    rows = yield from _rows(everything, window, costs, len(groups) > 1)
     return Summary(_verdict(found, whole, rows), rows, 1e3 * whole, run)
 
 
@@ -118,131 +123,108 @@ def _replicas(steps: Sequence[Step]) -> list[list[Step]]:
     window = max(8, min(WINDOW, LOOKED_AT // max((len(step.accounts) for step in steps), default=1)))
     most = max(map(len, by_executable.values()), default=0)
     # As steps usually are: a first one, which compiles, must not make those of another replica look like nothing.
-    weight = {name: len(group) * _typical([s.whole for s in group]) for name, group in by_executable.items()}
+    weight = {name: len(group) * typical([s.whole for s in group]) for name, group in by_executable.items()}
     chosen = [group[-window:] for name, group in by_executable.items()
               if 5 * len(group) >= most and 10 * weight[name] >= max(weight.values())]
     return sorted(chosen, key=lambda group: group[0].executable)
 
 
-def _typical(values: Sequence[float]) -> float:
-    """The mean without the most expensive tenth."""
-    left_out = max(1, int(TRIMMED * len(values))) if len(values) > 3 else 0
-    kept = sorted(values)[: len(values) - left_out]
-    return statistics.fmean(kept) if kept else 0.0
-
-
-def _suspects(groups: Sequence[Sequence[Step]]) -> Slices[list[_Found]]:
-    everything = [step for group in groups for step in group]
+def _suspects(groups: Sequence[Sequence[Step]], window: Window) -> Slices[list[_Found]]:
     if len(groups) == 1:
-        found = yield from _blamed(groups[0])
+        found = yield from _blamed(window)
     else:
         found = _behind(groups)
         yield
-        found += yield from _servers(everything)
-    return [*found, *_input(everything)]
+        found += yield from _servers(window)
+    return [*found, *_input([step for group in groups for step in group])]
 
 
 # steps that the workers take together
 
-def _blamed(steps: Sequence[Step]) -> Slices[list[_Found]]:
+def _blamed(window: Window) -> Slices[list[_Found]]:
     """Who the other workers wait for, by the roots of their waiting.
 
     In a step only the one who takes longest can be charged, and with no more than its lead over the second.
     """
-    workers = _workers(steps)
-    found = yield from _servers(steps)
-    found += yield from _links(steps)
+    found = yield from _servers(window)
+    found += yield from _links(window)
+    workers = window.workers
     if len(workers) < 2:
         return found
-    for kind, name in (("work", "worker"), ("still", "still")):
+    for kind, part, name in (("work", "work", "worker"), ("still", "uncovered", "still")):
         charged: dict[str, list[float]] = defaultdict(list)
-        for step in steps:
-            first, seconds = _lead(step, workers, kind)
+        for number in range(len(window.steps)):
+            first, seconds = _lead(window, number, kind, part)
             charged[first].append(seconds)
-            yield
-        medians = {worker: _median(steps, worker, _PARTS[kind]) for worker in workers}
+        yield
+        medians = window.medians(part)
         for worker, leads in charged.items():
-            missing = [0.0] * (len(steps) - len(leads))      # of the steps in which another one was last
-            usual = statistics.median(m for w, m in medians.items() if w != worker)
-            found.append(_Found(name, worker, _typical([*leads, *missing]), medians[worker], usual))
+            missing = [0.0] * (len(window.steps) - len(leads))      # of the steps in which another one was last
+            usual = statistics.median(medians[w] for w in workers if w != worker)
+            found.append(_Found(name, worker, typical([*leads, *missing]), medians[worker], usual))
         yield
     return found
 
 
-def _lead(step: Step, workers: Sequence[str], kind: str) -> tuple[str, float]:
+def _lead(window: Window, number: int, kind: str, part: str) -> tuple[str, float]:
     """(the worker with most of `kind`, seconds that the others waited for what it has more than the second)."""
-    part = _PARTS[kind]
-    ordered = sorted(((part(a), w) for w in workers if (a := step.accounts.get(w)) is not None), reverse=True)
-    if len(ordered) < 2:
-        return workers[0], 0.0
-    (most, first), (second, _) = ordered[:2]
-    root = Root(first, kind)
-    waited = max((a.waits.get(root, 0.0) for w in workers if (a := step.accounts.get(w)) is not None), default=0.0)
-    return first, max(0.0, min(most - second, waited))
+    own = window.part(part)[number, [window.place[w] for w in window.workers]]
+    order = np.argsort(np.nan_to_num(own, nan=-1.0), kind="stable")
+    first, second = window.workers[order[-1]], own[order[-2]]
+    if np.isnan(second):
+        return window.workers[0], 0.0
+    waited = max(window.waited(number, Root(first, kind)), default=0.0)
+    return first, max(0.0, min(float(own[order[-1]] - second), waited))
 
 
-def _links(steps: Sequence[Step]) -> Slices[list[_Found]]:
+def _links(window: Window) -> Slices[list[_Found]]:
     """Links that take longer than the ones between the same jobs do."""
     times: dict[str, list[float]] = defaultdict(list)
     charged: dict[str, list[float]] = defaultdict(list)
-    for step in steps:
-        most: dict[str, float] = defaultdict(float)
-        for account in step.accounts.values():
-            for link, seconds in account.links.items():
-                if not link.startswith(f"{account.task}|"):
-                    times[link].append(seconds)
-                    most[link] = max(most[link], seconds + account.waits.get(Root(link, "transfer"), 0.0))
-            for root, seconds in account.waits.items():
-                if root.kind == "transfer":
-                    most[root.subject] = max(most[root.subject], seconds)
-        for link, seconds in most.items():
+    for step in window.steps:
+        for link, taken in step.links.items():
+            times[link] += taken
+        for link, seconds in step.held_up.items():
             charged[link].append(seconds)
         yield
     groups: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for link, taken in times.items():
         groups[_jobs(link)].append(statistics.median(taken))
+    usual = {jobs: statistics.median_low(medians) for jobs, medians in groups.items() if len(medians) > 1}
+    yield
     found = []
     for link, taken in times.items():
-        group = groups[_jobs(link)]
-        if len(group) > 1:
-            usual, own = statistics.median_low(group), _typical(taken)
-            found.append(_Found("link", link, max(0.0, min(_typical(charged[link]), own - usual)), own, usual))
-            yield
+        peers = usual.get(_jobs(link))
+        if peers is not None:
+            own = typical(taken)
+            found.append(_Found("link", link, max(0.0, min(typical(charged[link]), own - peers)), own, peers))
     return found
 
 
+@lru_cache(1 << 14)
 def _jobs(link: str) -> tuple[str, ...]:
     return tuple(device_order(end)[0] for end in link.split("|"))
 
 
 # any steps
 
-def _servers(steps: Sequence[Step]) -> Slices[list[_Found]]:
+def _servers(window: Window) -> Slices[list[_Found]]:
     """Tasks that serve: what workers wait for their work, as far as another one could have done it."""
-    workers = set(_workers(steps))
-    servers = sorted({task for step in steps for task in step.accounts} - workers, key=device_order)
+    workers = set(window.workers)
+    servers = [task for task in window.tasks if task not in workers]
     if not workers or not servers:
         return []
+    work = np.nan_to_num(window.part("work")[:, [window.place[server] for server in servers]])
+    others = work.mean(1) if len(servers) > 1 else 0.5 * work[:, 0]
+    spared = np.maximum(0.0, work - others[:, None])
     found = []
-    for server in servers:
-        root = Root(server, "work")
-        waited, spared = [], []
-        for step in steps:
-            waiting = [a for task, a in step.accounts.items() if task in workers]
-            peers = [_work(step, s) for s in servers]
-            waited.append(statistics.median(a.waits.get(root, 0.0) for a in waiting) if waiting else 0.0)
-            others = statistics.fmean(peers) if len(servers) > 1 else 0.5 * _work(step, server)
-            spared.append(max(0.0, _work(step, server) - others))
-            yield
-        own, half = _typical([_work(s, server) for s in steps]), _typical(waited)
-        share = _typical(spared) / own if own > 0 else 0.0
-        found.append(_Found("server", server, half * share, own, 0.0))
+    for server, own, less in zip(servers, work.T.tolist(), spared.T.tolist()):
+        waits = (window.waited(number, Root(server, "work")) for number in range(len(window.steps)))
+        half = typical(statistics.median(each) if each else 0.0 for each in waits)
+        share = typical(less) / typical(own) if typical(own) > 0 else 0.0
+        found.append(_Found("server", server, half * share, typical(own), 0.0))
+        yield
     return found
-
-
-def _work(step: Step, task: str) -> float:
-    account = step.accounts.get(task)
-    return account.work if account is not None else 0.0
 
 
 def _input(steps: Sequence[Step]) -> list[_Found]:
@@ -255,10 +237,10 @@ def _input(steps: Sequence[Step]) -> list[_Found]:
                 most[name] = max(most[name], seconds)
         for name, seconds in most.items():
             sums[name].append(seconds)
-    found = [_Found("input", name, _typical(each), _typical(each), 0.0) for name, each in sums.items()]
+    found = [_Found("input", name, typical(each), typical(each), 0.0) for name, each in sums.items()]
     gaps = [step.gap for step in steps if step.gap > 0]
     if 10 * len(gaps) >= len(steps) > 0:
-        found.append(_Found("input", BETWEEN, _typical(gaps), _typical(gaps), 0.0))
+        found.append(_Found("input", BETWEEN, typical(gaps), typical(gaps), 0.0))
     return found
 
 
@@ -266,81 +248,67 @@ def _input(steps: Sequence[Step]) -> list[_Found]:
 
 def _behind(groups: Sequence[Sequence[Step]]) -> list[_Found]:
     """Steps that the group misses because of one replica, charged to what makes its steps longer than its peers'."""
-    own = [(_worker_of(group), group) for group in groups]
-    lengths = {worker: _typical([s.whole for s in group]) for worker, group in own}
-    usual = statistics.median(lengths.values())
+    replicas = [_Replica(group) for group in groups]
+    usual = statistics.median(replica.length for replica in replicas)
     found = []
-    for worker, group in own:
-        if lengths[worker] <= usual:
-            continue
-        missing = (1 - usual / lengths[worker]) / len(own) * usual
-        kind, subject, mine, theirs = _difference(worker, group, [(w, g) for w, g in own if w != worker])
-        found.append(_Found(kind, subject, missing, mine, theirs))
+    for replica in replicas:
+        if replica.length > usual:
+            missing = (1 - usual / replica.length) / len(replicas) * usual
+            kind, subject, mine, theirs = _difference(replica, [other for other in replicas if other is not replica])
+            found.append(_Found(kind, subject, missing, mine, theirs))
     return found
 
 
-def _difference(worker: str, group: Sequence[Step],
-                others: Sequence[tuple[str, Sequence[Step]]]) -> tuple[str, str, float, float]:
+class _Replica:
+    """The steps of one replica."""
+
+    def __init__(self, group: Sequence[Step]) -> None:
+        self._steps = [step.digest for step in group]
+        window = Window(self._steps)
+        work = window.medians("work")
+        self.worker = max(window.workers, key=lambda task: work[task])
+        self.work, self.still = work[self.worker], window.medians("uncovered")[self.worker]
+        self.length = typical(step.whole for step in group)
+        self.links = {link for step in self._steps for links in (step.links,) for link in links}
+        self._taken: dict[str, float] = {}
+
+    def taken(self, link: str) -> float:
+        """Seconds that a link takes in one of its steps."""
+        if link not in self._taken:
+            self._taken[link] = typical(step.moved.get(link, 0.0) for step in self._steps)
+        return self._taken[link]
+
+
+def _difference(replica: _Replica, others: Sequence[_Replica]) -> tuple[str, str, float, float]:
     """(kind, subject, seconds here, seconds of the peers) of what differs most."""
-    choices = []
-    for kind, part in (("worker", _PARTS["work"]), ("still", _PARTS["still"])):
-        mine = _median(group, worker, part)
-        choices.append((kind, worker, mine, statistics.median(_median(g, w, part) for w, g in others)))
-    links = {link for step in group for account in step.accounts.values() for link in account.links
-             if not link.startswith(f"{account.task}|")}
-    for link in links:
-        mine = _typical([sum(a.links.get(link, 0.0) for a in step.accounts.values()) for step in group])
-        theirs = [_typical([sum(a.links.get(link.replace(worker, w), 0.0) for a in step.accounts.values()) for step in g])
-                  for w, g in others]
-        choices.append(("link", link, mine, statistics.median(theirs)))
+    choices = [("worker", replica.worker, replica.work, statistics.median(other.work for other in others)),
+               ("still", replica.worker, replica.still, statistics.median(other.still for other in others))]
+    for link in replica.links:
+        theirs = statistics.median(other.taken(link.replace(replica.worker, other.worker)) for other in others)
+        choices.append(("link", link, replica.taken(link), theirs))
     return max(choices, key=lambda choice: choice[2] - choice[3])
-
-
-# facts of tasks
-
-def _workers(steps: Sequence[Step]) -> list[str]:
-    """The tasks whose work is the step: workers where there are some, else all; without those that only lend a hand."""
-    tasks = {task for step in steps for task in step.accounts}
-    named = {task for task in tasks if device_order(task)[0] not in ("ps", "parameter_server", "chief")} or tasks
-    pieces = {task: statistics.median(s.accounts[task].pieces for s in steps if task in s.accounts) for task in named}
-    most = max(pieces.values(), default=0)
-    return sorted((task for task in named if 2 * pieces[task] >= most), key=device_order)
-
-
-def _worker_of(group: Sequence[Step]) -> str:
-    workers = _workers(group)
-    return max(workers, key=lambda task: _median(group, task, _PARTS["work"]))
-
-
-_PARTS: Mapping[str, Callable[[Account], float]] = {
-    "work": lambda a: a.work, "transfer": lambda a: a.transfer, "input": lambda a: a.input, "wait": lambda a: a.wait,
-    "still": lambda a: a.uncovered, "whole": lambda a: a.whole}
-
-
-def _median(steps: Sequence[Step], task: str, part: Callable[[Account], float]) -> float:
-    values = [part(step.accounts[task]) for step in steps if task in step.accounts]
-    return statistics.median(values) if values else 0.0
 
 
 # words
 
-def _rows(steps: Sequence[Step], costs: Mapping[str, float], apart: bool) -> Slices[list[Row]]:
-    rows = []
-    workers = _workers(steps)
-    for task in sorted({task for step in steps for task in step.accounts}, key=device_order):
+def _rows(steps: Sequence[Step], window: Window, costs: Mapping[str, float], apart: bool) -> Slices[list[Row]]:
+    medians = {name: window.medians(name) for name in PARTS}
+    workers, rows = set(window.workers), []
+    for task in window.tasks:
         own = [s for s in steps if task in s.accounts]
+        parts = {name: 1e3 * medians[name][task] for name in PARTS}
         if apart and task in workers:      # a replica's own steps, not those in which it lends a hand
             most = max(s.accounts[task].pieces for s in own)
             own = [s for s in own if 2 * s.accounts[task].pieces >= most]
-        parts = {name: 1e3 * _median(own, task, part) for name, part in _PARTS.items()}
+            parts = {name: 1e3 * statistics.median(getattr(s.accounts[task], name) for s in own) for name in PARTS}
         waits: dict[Root, float] = defaultdict(float)
         for step in own:
             for root, seconds in step.accounts[task].waits.items():
                 waits[root] += seconds
         most_of_it = max(waits, key=lambda r: waits[r], default=None)
         named = _root_words(most_of_it) if most_of_it is not None and parts["wait"] > 0 else ""
-        rows.append(Row(task, parts["work"], parts["transfer"], parts["input"], parts["wait"], parts["still"], parts["whole"],
-                        costs.get(task, 0.0), named, _row_words(parts, named)))
+        rows.append(Row(task, parts["work"], parts["transfer"], parts["input"], parts["wait"], parts["uncovered"],
+                        parts["whole"], costs.get(task, 0.0), named, _row_words(parts, named)))
         yield
     return sorted(rows, key=lambda r: (-round(r.cost, 3), device_order(r.task)))
 

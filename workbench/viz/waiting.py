@@ -1,4 +1,4 @@
-"""Whose doing a task's waiting is: the time of one step cut into cells, and every chain of waiting followed to its root."""
+"""Whose doing a task's waiting is: each task's time in a step as pieces, and every chain of waiting followed to its root."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 __all__ = ["Account", "Grid", "Root", "Stretch"]
 
-DEEP = 4  # a chain of waiting may pass 2 to this power tasks
+HOPS = 16  # tasks that a chain of waiting may pass
 ORDER = ("work", "transfer", "input", "wait")  # what counts where spans overlap
 _PAINTED = {kind: -place for place, kind in enumerate(ORDER)}  # what counts more is painted later
 
@@ -54,10 +54,34 @@ class Account:
 Placed = tuple[int, Stretch]  # row of its task
 
 
-class Grid:
-    """The time of one step cut at every edge: what each task does in each cell, and the root of its waiting.
+class _Pieces:
+    """Stretches of several rows as pieces of time end to end: in each the stretch that counts, or none."""
 
-    All tasks' chains of waiting are followed at once, by squaring "who waits for whom" cell by cell. Pauses now and then.
+    def __init__(self, placed: list[Placed], rows: int, start: float, end: float) -> None:
+        self.placed = sorted(placed, key=_painted)
+        begins = np.clip(np.array([s.start for _, s in self.placed]), start, end)
+        ends = np.clip(np.array([s.end for _, s in self.placed]), start, end)
+        times = np.unique(np.concatenate([begins, ends, [start, end]]))
+        width, borders = len(times), np.arange(rows) * len(times)
+        shift = width * np.array([row for row, _ in self.placed], np.int64)
+        firsts, lasts = shift + np.searchsorted(times, begins), shift + np.searchsorted(times, ends)
+        edges = np.unique(np.concatenate([firsts, lasts, borders, borders + width - 1]))
+        codes = np.full(len(edges), -1)
+        places = zip(np.searchsorted(edges, firsts).tolist(), np.searchsorted(edges, lasts).tolist())
+        for number, (first, last) in enumerate(places):
+            codes[first:last] = number      # later ones paint over earlier ones
+        changes = (edges % width == 0) | (edges % width == width - 1) | (np.diff(codes, prepend=-2) != 0)
+        edges, codes = edges[changes], codes[changes]
+        inside = np.flatnonzero(edges % width < width - 1)
+        self.codes, self.rows = codes[inside], edges[inside] // width  # -1: nothing is known
+        self.begins, self.ends = times[edges[inside] % width], times[edges[inside + 1] % width]
+
+
+class Grid:
+    """What each task does when, in one step, and the root of its waiting.
+
+    All chains of waiting are followed together: a piece of waiting becomes the pieces of whom it waits for in that time,
+    until nobody in it waits. Work goes with the number of pieces. Pauses now and then.
     """
 
     def __init__(self, start: float, end: float) -> None:
@@ -65,6 +89,7 @@ class Grid:
         self._tasks: dict[str, int] = {}
         self._known: list[Placed] = []
         self._roots: dict[Root, int] = {}
+        self.looked = 0  # pieces that were looked at
 
     def add(self, task: str, stretches: list[Stretch]) -> None:
         """What is known of `task` in this time, of whatever step."""
@@ -72,74 +97,82 @@ class Grid:
         self._known += [(row, stretch) for stretch in stretches]
 
     def follow(self) -> Iterator[None]:
-        """Find what waiting for each task is charged to, in each cell."""
-        moments = [t for _, s in self._known for t in (s.start, s.end)]
-        times = np.asarray([self._start, self._end, *moments])
-        self._edges = np.unique(times[(times >= self._start) & (times <= self._end)])
-        self._lengths = np.diff(self._edges)
-        rows, cells = len(self._tasks), len(self._lengths)
-        known = sorted(self._known, key=_painted)
-        still = np.repeat(np.arange(len(known), len(known) + rows, dtype=np.int32)[:, None], cells, 1)
+        """Find what each task does when: what waiting for it is charged to, or whom it waits for itself."""
+        pieces = _Pieces(self._known, len(self._tasks), self._start, self._end)
         yield
-        doing = self._paint(still, known)
-        yield
-        after = [self._tasks.get(s.other, row) if s.kind == "wait" else row for row, s in known]
         names = list(self._tasks)
-        roots = [self._root(names[row], s) for row, s in known] + [self._number(Root(name, "still")) for name in names]
-        yield
-        whom = np.array([*after, *range(rows)], np.int32)[doing]  # each waits for; itself when it does not wait
-        columns = np.arange(cells)
-        for _ in range(DEEP):
-            yield
-            further = whom[whom, columns]
-            if np.array_equal(further, whom):
-                break
-            whom = further
-        self._charged = np.array(roots, np.int32)[doing][whom, columns]  # the root that waiting for a task is charged to
+        still = np.array([self._number(Root(name, "still")) for name in names], np.int64)
+        roots = np.array([self._root(names[row], s) for row, s in pieces.placed] or [0], np.int64)
+        others = [self._tasks.get(s.other, row) if s.kind == "wait" else row for row, s in pieces.placed]
+        whom = np.array(others or [0], np.int64)
+        known = pieces.codes >= 0
+        self._charged = np.where(known, roots[pieces.codes], still[pieces.rows])
+        self._whom = np.where(known, whom[pieces.codes], pieces.rows)      # itself when it does not wait
+        self._pieces = pieces
+        self._keys = self._key(pieces.rows, pieces.begins)
+        self.looked += len(pieces.codes)
 
     def fill(self, accounts: Mapping[str, Account], own: Mapping[str, list[Stretch]]) -> Iterator[None]:
         """The parts of each account from its task's own stretches in this step."""
-        listed = sorted(((row, s) for row, task in enumerate(accounts) for s in own[task]), key=_painted)
         made = list(accounts.values())
-        cells = len(self._lengths)
-        doing = self._paint(np.full((len(made), cells), -1, np.int32), listed).ravel()
+        pieces = _Pieces([(row, s) for row, task in enumerate(accounts) for s in own[task]], len(made), self._start, self._end)
+        self.looked += len(pieces.codes)
         yield
-        covered = np.flatnonzero(doing >= 0)
-        codes, rows, columns = doing[covered], covered // max(1, cells), covered % max(1, cells)
-        lengths = self._lengths[columns]
-        rest = self._lengths.sum() - np.bincount(rows, lengths, len(made))
+        lengths, covered = pieces.ends - pieces.begins, pieces.codes >= 0
+        rest = np.bincount(pieces.rows[~covered], lengths[~covered], len(made))
         for account, uncovered in zip(made, rest.tolist()):
-            account.uncovered = max(0.0, uncovered) if uncovered > 1e-12 else 0.0
-        yield
-        seconds = np.bincount(codes, lengths, len(listed)).tolist()
-        for (row, stretch), length in zip(listed, seconds):
-            if stretch.kind != "wait" and length > 0:
+            account.uncovered = uncovered if uncovered > 1e-12 else 0.0
+        seconds = np.bincount(pieces.codes[covered], lengths[covered], len(pieces.placed)).tolist()
+        for (row, stretch), length in zip(pieces.placed, seconds):
+            if length > 0 and stretch.kind != "wait":
                 _add(made[row], stretch, length)
         yield
-        waits = np.array([s.kind == "wait" for _, s in listed], bool)[codes]
-        self._charge(made, listed, codes[waits], rows[waits], columns[waits])
+        waits = np.array([s.kind == "wait" for _, s in pieces.placed] or [False], bool)[pieces.codes] & covered
+        yield from self._charge(made, pieces, np.flatnonzero(waits))
 
-    def _charge(self, made: list[Account], listed: list[Placed], codes: np.ndarray, rows: np.ndarray,
-                columns: np.ndarray) -> None:
-        """Each cell of waiting to its root; waiting for a task of which nothing is known to that task."""
-        for_whom = np.array([self._tasks.get(s.other, -1) for _, s in listed], np.int32)[codes]
-        unknown = np.array([-1 if s.other in self._tasks or s.kind != "wait" else self._number(Root(s.other, "still"))
-                            for _, s in listed], np.int32)[codes]
-        roots = np.where(for_whom >= 0, self._charged[for_whom, columns], unknown)
-        keys, places = np.unique(rows * len(self._roots) + roots, return_inverse=True)
+    def _charge(self, made: list[Account], pieces: _Pieces, waits: np.ndarray) -> Iterator[None]:
+        """Each piece of waiting to its root; waiting for a task of which nothing is known to that task."""
+        whom = np.array([self._tasks.get(s.other, -1) if s.kind == "wait" else -1 for _, s in pieces.placed] or [-1], np.int64)
+        roots = np.array([self._number(Root(s.other, "still")) if at < 0 and s.kind == "wait" else -1
+                          for at, (_, s) in zip(whom.tolist(), pieces.placed)] or [-1], np.int64)
+        codes = pieces.codes[waits]
+        going = (pieces.rows[waits], whom[codes], roots[codes], pieces.begins[waits], pieces.ends[waits])
+        found = [_only(going, going[1] < 0)]
+        going = _only(going, going[1] >= 0)
+        for hop in range(HOPS + 1):
+            going = self._further(going)
+            self.looked += len(going[0])
+            ended = (self._whom[going[2]] == going[1]) | (hop == HOPS)
+            owner, _, at, begins, ends = _only(going, ended)
+            found.append((owner, at, self._charged[at], begins, ends))
+            owner, _, at, begins, ends = _only(going, ~ended)
+            if not len(owner):
+                break
+            going = owner, self._whom[at], at, begins, ends
+            yield
+        self._sum(made, *(np.concatenate(column) for column in zip(*found)))
+
+    def _further(self, going: _Columns) -> _Columns:
+        """Each time of waiting for somebody cut into that one's pieces: (whose waiting, whom for, the piece, begin, end)."""
+        owner, whom, _, begins, ends = going
+        first = np.searchsorted(self._keys, self._key(whom, begins), "right") - 1
+        counts = np.searchsorted(self._keys, self._key(whom, ends), "left") - first
+        many = np.repeat(np.arange(len(owner)), counts)
+        at = np.arange(len(many)) - np.repeat(np.cumsum(counts) - counts, counts) + first[many]
+        return (owner[many], whom[many], at, np.maximum(begins[many], self._pieces.begins[at]),
+                np.minimum(ends[many], self._pieces.ends[at]))
+
+    def _sum(self, made: list[Account], owners: np.ndarray, _: np.ndarray, roots: np.ndarray, begins: np.ndarray,
+             ends: np.ndarray) -> None:
         names = list(self._roots)
-        for key, length in zip(keys.tolist(), np.bincount(places, self._lengths[columns], len(keys)).tolist()):
+        keys, places = np.unique(owners * len(names) + roots, return_inverse=True)
+        for key, length in zip(keys.tolist(), np.bincount(places, ends - begins, len(keys)).tolist()):
             row, root = divmod(key, len(names))
             made[row].waits[names[root]] = length
 
-    def _paint(self, canvas: np.ndarray, stretches: list[Placed]) -> np.ndarray:
-        """Number the cells that each stretch covers; later ones paint over earlier ones."""
-        cells = len(self._lengths)
-        firsts = np.searchsorted(self._edges, [s.start for _, s in stretches]).tolist()
-        lasts = np.minimum(np.searchsorted(self._edges, [s.end for _, s in stretches]), cells).tolist()
-        for number, ((row, _), first, last) in enumerate(zip(stretches, firsts, lasts)):
-            canvas[row, first:last] = number
-        return canvas
+    def _key(self, rows: np.ndarray, times: np.ndarray) -> np.ndarray:
+        """Ascending by row, then by time."""
+        return rows * (2 * (self._end - self._start)) + (times - self._start)
 
     def _number(self, root: Root) -> int:
         return self._roots.setdefault(root, len(self._roots))
@@ -151,12 +184,24 @@ class Grid:
         return self._number(Root(task, "work" if stretch.kind == "work" else "still"))
 
 
+_Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def _only(columns: _Columns, which: np.ndarray) -> _Columns:
+    a, b, c, d, e = columns
+    return a[which], b[which], c[which], d[which], e[which]
+
+
 def _painted(placed: Placed) -> int:
     return _PAINTED[placed[1].kind]
 
 
 def _add(account: Account, stretch: Stretch, seconds: float) -> None:
-    setattr(account, stretch.kind, getattr(account, stretch.kind) + seconds)
-    if stretch.kind != "work":
-        sums = account.links if stretch.kind == "transfer" else account.inputs
-        sums[stretch.other] = sums.get(stretch.other, 0.0) + seconds
+    if stretch.kind == "work":
+        account.work += seconds
+    elif stretch.kind == "transfer":
+        account.transfer += seconds
+        account.links[stretch.other] = account.links.get(stretch.other, 0.0) + seconds
+    else:
+        account.input += seconds
+        account.inputs[stretch.other] = account.inputs.get(stretch.other, 0.0) + seconds

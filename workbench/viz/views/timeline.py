@@ -21,7 +21,7 @@ __all__ = ["Lane", "Timeline", "TimelineParameters", "TimelineView"]
 
 STEPS = 10_000  # recorded steps that can be picked
 SETTLED = 0.7  # seconds without a new span from which a step is complete
-SPARING = 100.0  # the newest step is drawn again when this many times the cost of the last drawing has passed
+SPARING = 200.0  # the newest step is drawn again when this many times the cost of the last drawing has passed
 REMEMBERED = 8  # pictures, and critical paths
 SPANS = 200_000  # in one picture; of more the newest
 ARROWS = 150  # the longest transfers of a picture
