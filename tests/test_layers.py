@@ -96,7 +96,7 @@ LAYERS = (
     ("values of checkpoints", "formats.restoring"),
     ("saved models", "formats.saved_model"),
     ("formats", "formats"),
-    ("accounts of a run", "viz.accounting viz.waiting viz.verdict viz.books viz.reader viz.palette viz.units"),
+    ("accounts of a run", "viz.accounting viz.waiting viz.window viz.verdict viz.books viz.reader viz.palette viz.units"),
     ("cluster", "cluster.*"),
     ("views", "viz.*"),
     ("widgets and files", "widgets.* io.*"),
