@@ -1,6 +1,7 @@
 """Compiled kernels across processes, machines and accidents: compiled once, loaded after, never trusted blindly."""
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import signal
@@ -15,6 +16,7 @@ import pytest
 from tests.interrupts import every_interrupt
 from workbench.core.kernels import llvm
 from workbench.core.kernels.cache import Cache
+from workbench.core.kernels.entry import OBJECT
 from workbench.core.kernels.llvm import Program, bind, load
 from workbench.settings import settings
 
@@ -32,14 +34,12 @@ SOURCE = "def kernel(x: floats32, y: floats32, n: int64):\n    for i in independ
 def folder(tmp_path, monkeypatch) -> Path:
     monkeypatch.setattr(settings, "cache", tmp_path / "kernels")
     monkeypatch.setattr(llvm, "_addresses", {})
-    monkeypatch.setattr(llvm, "_methods", {})
     return tmp_path / "kernels"
 
 
 def forget() -> None:
     """As in a new process: nothing loaded yet."""
     llvm._addresses.clear()
-    llvm._methods.clear()
 
 
 def added(number: int) -> float:
@@ -47,6 +47,15 @@ def added(number: int) -> float:
     bind(Program((SOURCE.format(number),), "kernel"), (5,), False)(x, y)
     assert (y == y[0]).all()
     return float(y[0])
+
+
+def test_all_that_the_interpreter_reads_of_a_kernel_lives_as_long_as_the_kernel():
+    """The garbage collector follows a built-in function to its definition, whatever else is forgotten."""
+    kernel = bind(Program((SOURCE.format(5),), "kernel"), (5,), False)
+    definition = ctypes.c_void_p.from_address(id(kernel) + OBJECT).value
+    block = kernel.__self__
+    assert block.ctypes.data < definition < block.ctypes.data + block.nbytes
+    assert kernel.__name__ == "kernel" and kernel.__doc__ is None
 
 
 def test_machine_code_is_compiled_once_and_then_loaded(folder):

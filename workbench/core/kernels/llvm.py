@@ -158,14 +158,14 @@ def load(program: Program) -> int:
 class _Method(ctypes.Structure):
     """CPython's PyMethodDef."""
 
-    _fields_ = (("name", ctypes.c_char_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int),
-                ("text", ctypes.c_char_p))
+    _fields_ = (("name", ctypes.c_void_p), ("function", ctypes.c_void_p), ("flags", ctypes.c_int), ("text", ctypes.c_void_p))
 
 
 _FASTCALL = 0x80
+_METHOD = ctypes.sizeof(_Method) // 8
 _new_function = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p)(
     ("PyCFunction_NewEx", ctypes.pythonapi))
-_methods: dict[Program, _Method] = {}
+_name = functools.cache(ctypes.create_string_buffer)      # never freed: functions point to their names
 
 
 def bind(program: Program, numbers: Sequence[int], heavy: bool) -> Kernel:
@@ -174,10 +174,12 @@ def bind(program: Program, numbers: Sequence[int], heavy: bool) -> Kernel:
     `heavy` work is done without the interpreter's lock. Arguments that are not C-contiguous arrays raise TypeError;
     element types and sizes are the caller's promise.
     """
-    address = load(program)
-    if program not in _methods:
-        _methods[program] = _Method(program.name.encode(), address, _FASTCALL, None)
-    block = np.empty(HEAD + len(numbers), np.int64)
+    address, end = load(program), HEAD + len(numbers)
+    block = np.empty(end + _METHOD, np.int64)
     block[:HEAD] = [*head().addresses, int(heavy)]
-    block[HEAD:] = numbers
-    return _new_function(ctypes.addressof(_methods[program]), block, None)      # type: ignore[no-any-return]
+    block[HEAD:end] = numbers
+    # NOTE: the definition lies in the function's own block: the garbage collector reads it as long as the function lives
+    method = _Method.from_buffer(block.data, 8 * end)
+    method.name, method.function, method.flags = ctypes.addressof(_name(program.name.encode())), address, _FASTCALL
+    method.text = None
+    return _new_function(ctypes.addressof(method), block, None)      # type: ignore[no-any-return]
