@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.run.rendezvous import join_key
+from workbench.core.names import join_key
 
 
 class EchoEngine:

@@ -20,7 +20,7 @@ from workbench.cluster.task.engines import define_engine
 from workbench.cluster.task.task import Task
 from workbench.cluster.wire import messages as m
 from workbench.cluster.wire.frames import HEADER
-from workbench.core.run.rendezvous import join_key
+from workbench.core.names import join_key
 from workbench.core.trace import Journal, Span
 
 __all__ = ["GOOD", "Targets", "cuts", "damaged"]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tests.sim.engine import Await, Course, SimEngine, kernel, receive, take
-from workbench.core.run.rendezvous import join_key
+from workbench.core.names import join_key
 
 __all__ = ["PROGRAMS", "SERVERS", "SLACK", "WORKERS"]
 

@@ -15,10 +15,11 @@ from tests.viz.scenarios import SCENARIOS, Scenario, record
 from workbench.cluster.dask.page import WorkbenchScheduler, summarise
 from workbench.cluster.dask.reports import Reporter
 from workbench.commands.screen import picture
+from workbench.core.names import task_of
 from workbench.core.trace import Journal
 from workbench.train.progress import Progress
 from workbench.viz.hub import Hub, hub_of
-from workbench.viz.palette import short_task, task_of
+from workbench.viz.palette import short_task
 from workbench.viz.report import render_report
 from workbench.viz.report_data import read
 from workbench.viz.schema import GraphParameters, StragglerView

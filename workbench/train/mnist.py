@@ -15,6 +15,7 @@ from workbench import errors
 from workbench.core import trace
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Graph
+from workbench.core.names import task_of
 from workbench.core.run.session import Session
 from workbench.nn.initializers import Zeros, glorot_uniform_initializer
 from workbench.nn.scopes import get_variable, variable_scope
@@ -236,7 +237,7 @@ class _Run:
         error = errors.InvalidArgumentError(f"training: the loss is {loss} at step {self.done} of {self.steps}{where}; lower "
                                             "the learning rate or check the input, or go on with stop_at_nan=False")
         at = (first.op if first is not None and first.op.device else tower.loss).device
-        trace.journal.fail(self.session.name, self.done, error, at.partition("/device:")[0],
+        trace.journal.fail(self.session.name, self.done, error, task_of(at),
                            first.op.name if first is not None else "")
         return error
 

@@ -7,6 +7,7 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, ops
 from workbench.core.graph.graph import Operation
+from workbench.core.names import task_of
 from workbench.nn.variables import GraphKeys, Variable, group, near, root_graph
 from workbench.train.coordinator import Coordinator, QueueRunner
 from workbench.train.hooks import SessionRunHook
@@ -207,7 +208,7 @@ class SyncReplicasOptimizer(Optimizer):
 
         def lost(task: str) -> None:
             self._gone.add(task)
-            count = sum(worker.partition("/device:")[0] in self._gone for worker in self._workers)
+            count = sum(task_of(worker) in self._gone for worker in self._workers)
             if count:
                 self.lose_workers(session, count)
         cluster.when_lost(lost)

@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
 
+from workbench import errors
+from workbench.core.names import split_key, task_of
 from workbench.core.trace import Span, run_of
 from workbench.viz.waiting import Account, Grid, Root, Stretch
 from workbench.viz.window import Digest
@@ -273,12 +275,15 @@ def _stretches(span: Span, sends: dict[str, Span], final: str) -> Sequence[Stret
 
 
 def _link(span: Span) -> str:
-    """"source task|target task" of a message; its identity is step|tensor|source device|target device|frames."""
+    """"source task|target task" of a message."""
     return _ends(span.message.partition("|")[2]) or f"{span.task}|{span.task}"
 
 
 @lru_cache(1 << 14)      # the same messages come in every step
 def _ends(message: str) -> str:
     """The two tasks of a message, without its step; "" of one that names none."""
-    parts = message.split("|")
-    return "|".join(part.partition("/device:")[0] for part in parts[1:3]) if len(parts) >= 3 else ""
+    try:
+        sent = split_key(f"|{message}")
+    except errors.InvalidArgumentError:
+        return ""
+    return f"{task_of(sent.source)}|{task_of(sent.target)}"

@@ -6,7 +6,9 @@ import functools
 import re
 from zlib import crc32
 
-__all__ = ["COLORS", "color_of", "device_order", "natural", "short_device", "short_task", "task_of"]
+from workbench.core.names import task_of
+
+__all__ = ["COLORS", "color_of", "device_order", "natural", "short_device", "short_task"]
 
 COLORS = (
     "#0072b2",
@@ -32,11 +34,6 @@ _DEVICE = re.compile(
     r"(?:/job:(?P<job>[^/]+))?(?:/replica:\d+)?(?:/task:(?P<index>\d+))?"
     r"(?:/(?:device:)?(?P<kind>[A-Za-z_]+):(?P<number>\d+))?$"
 )
-
-
-def task_of(device: str) -> str:
-    """'/job:ps/task:0' of '/job:ps/task:0/device:cpu:0'."""
-    return device.partition("/device:")[0]
 
 
 @functools.lru_cache(_NAMES)

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from workbench.cluster.task.steps import Active, Steps
-from workbench.core.run.rendezvous import join_key
+from workbench.core.names import join_key
 
 SERVER, WORKER = "/job:ps/task:0", "/job:worker/task:0"
 

@@ -12,7 +12,7 @@ from workbench import errors
 from workbench.cluster.task.engines import define_engine
 from workbench.cluster.task.task import Task
 from workbench.cluster.wire import messages as m
-from workbench.core.run.rendezvous import join_key
+from workbench.core.names import join_key
 from workbench.core.trace import Span
 
 pytestmark = pytest.mark.timeout(30)

@@ -6,17 +6,18 @@ import threading
 import pytest
 
 from workbench import errors
-from workbench.core.run.rendezvous import LocalRendezvous, join_key, target_of, task_of
+from workbench.core.names import join_key, split_key, task_of
+from workbench.core.run.rendezvous import LocalRendezvous
 
 KEY = join_key(3, "dense/W:0", "/job:ps/task:0/device:CPU:0", "/job:worker/task:1/device:CPU:0")
 
 
 def test_key_has_five_fields():
     assert KEY == "3|dense/W:0|/job:ps/task:0/device:CPU:0|/job:worker/task:1/device:CPU:0|0:0"
-    assert task_of(target_of(KEY)) == "/job:worker/task:1"
+    assert task_of(split_key(KEY).target) == "/job:worker/task:1"
     assert task_of("/job:worker/task:1") == "/job:worker/task:1"
     with pytest.raises(errors.InvalidArgumentError, match=r"key 'a\|b' has 2 fields, not 5"):
-        target_of("a|b")
+        split_key("a|b")
 
 
 @pytest.mark.parametrize("send_first", [True, False])

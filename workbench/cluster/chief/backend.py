@@ -11,6 +11,7 @@ from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.device.interface import Memory, type_of
 from workbench.core.graph.serial import dump, load
 from workbench.core.kernels.options import KernelOptions
+from workbench.core.names import task_of
 from workbench.core.run.local import Runner, Told
 from workbench.core.trace import Journal
 
@@ -51,11 +52,11 @@ class ClusterBackend:
         if kernels != KernelOptions():
             raise errors.UnimplementedError(f"Session: kernels is {kernels} but the tasks of a cluster choose by their own "
                                             "WB_* variables; set those where the workers start, and leave kernels out")
-        programs = {_task(p.device): dump(p.program) for p in parts}
-        targets = {_task(p.device): sorted({_task(op.attrs["target"]) for op in p.program.graph.operations
-                                            if op.type == "send"} - {_task(p.device)}) for p in parts}
-        runner = _Runner(self.cluster, name, [(_task(p.device), p.feeds, p.fetches) for p in parts], fetches,
-                         [(p.device, programs[_task(p.device)]) for p in parts])
+        programs = {task_of(p.device): dump(p.program) for p in parts}
+        targets = {task_of(p.device): sorted({task_of(op.attrs["target"]) for op in p.program.graph.operations
+                                              if op.type == "send"} - {task_of(p.device)}) for p in parts}
+        runner = _Runner(self.cluster, name, [(task_of(p.device), p.feeds, p.fetches) for p in parts], fetches,
+                         [(p.device, programs[task_of(p.device)]) for p in parts])
         self._registered.add(runner)      # first: tasks that did register must forget it when another refuses
         if programs:
             self.cluster.register_all(name, programs, targets, told=told)
@@ -102,7 +103,3 @@ class _Runner:
         """Compiled here for who asks; each task compiled its own, with the libraries of its machine."""
         return [(device, compile_plan(load(program), f"{self._handle} explained", type_of(device)))
                 for device, program in self._programs]
-
-
-def _task(device: str) -> str:
-    return device.partition("/device:")[0]

@@ -5,7 +5,8 @@ import threading
 from typing import Any, NamedTuple
 
 from workbench import errors
-from workbench.core.run.rendezvous import LocalRendezvous, task_of
+from workbench.core.names import split_key, task_of
+from workbench.core.run.rendezvous import LocalRendezvous
 from workbench.core.run.where import place_of_any
 
 __all__ = ["Active", "Broken", "Steps"]
@@ -158,7 +159,7 @@ class Steps:
         if not long:
             return ""
         place = place_of_any(set(long.values()))
-        waits = sorted({task_of(key.split("|")[2]) for table in tables for key in table.pending})
+        waits = sorted({task_of(split_key(key).source) for table in tables for key in table.pending})
         return (f"in {place}" if place else f"for {waits[0]}" if waits else "")[:_WORDS]
 
     def known(self) -> list[int]:

@@ -21,7 +21,8 @@ from workbench.cluster.task.failures import clipped, failed, text_of, traced
 from workbench.cluster.task.steps import Active, Broken, Steps
 from workbench.cluster.wire import messages as m
 from workbench.cluster.wire.frames import TENSOR, Frame, decode_tensor, encode_tensor
-from workbench.core.run.rendezvous import LocalRendezvous, target_of, task_of
+from workbench.core.names import split_key, task_of
+from workbench.core.run.rendezvous import LocalRendezvous
 from workbench.core.state.variables import Container
 from workbench.core.trace import Journal, Span
 
@@ -245,7 +246,8 @@ class Task:
     # tensors
     def _send(self, step: int, table: LocalRendezvous, recorded: bool, key: str, value: Any,
               dead: bool = False, kept: bool = False) -> None:
-        target = task_of(target_of(key))
+        sent = split_key(key)
+        target = task_of(sent.target)
         if target == self.name:
             table.send(key, value if kept or not isinstance(value, np.ndarray) else value.copy(), dead)
             return
@@ -259,9 +261,8 @@ class Task:
             self._lost(target, error)
             raise
         if recorded:
-            tensor, source = key.split("|")[1:3]
             active = self.steps.active().get(step)
-            self.journal.span(Span("send", tensor, self.name, source, threading.get_ident(), started,
+            self.journal.span(Span("send", sent.tensor, self.name, sent.source, threading.get_ident(), started,
                                    time.perf_counter(), step, key, getattr(value, "nbytes", 0), "",
                                    active.handle if active else ""))
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from workbench.core.compile.forms import Instruction, Loop
+from workbench.core.names import task_of
 from workbench.core.trace import Journal, Span
 
 __all__ = ["Marked", "Marks"]
@@ -93,7 +94,7 @@ class Marks:
                 self._add(number, start, thread.last, ident)
         rows, self._rows = self._rows, {}
         self._threads.clear()
-        task = device.partition("/device:")[0]
+        task = task_of(device)
         for number, row in rows.items():
             line, loop = self._lines[number]
             turns = row.turns if isinstance(line, Instruction) else self._turns(number, rows)

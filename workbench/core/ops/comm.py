@@ -5,6 +5,7 @@ from typing import Any
 
 from workbench import errors
 from workbench.core.graph.opdef import op
+from workbench.core.names import join_key
 from workbench.core.state.variables import Context
 
 
@@ -17,7 +18,7 @@ def send(context: Context, value: Any, *, tensor: str, source: str, target: str,
     """
     if context.send is None:
         raise errors.InternalError(f"send: {tensor} goes to {target} but this plan was bound without a rendezvous")
-    context.send(f"{context.step}|{tensor}|{source}|{target}|0:0", value, False)
+    context.send(join_key(context.step, tensor, source, target), value, False)
 
 
 @op("-> ?", types="-> @dtype", stateful=True, blocking=True, shape=lambda inputs, attrs: [attrs["shape"]])

@@ -18,6 +18,7 @@ from workbench.core.compile.segments import CONTROL_FLOW
 from workbench.core.graph.graph import Operation, Tensor, explain, explained_operation
 from workbench.core.graph.program import is_back_edge
 from workbench.core.kernels.threads import adopt_threads
+from workbench.core.names import join_key, task_of
 from workbench.core.run.crew import Hands
 from workbench.core.run.executor import (
     ROOT,
@@ -35,7 +36,7 @@ from workbench.core.run.executor import (
     StepStarted,
     Tag,
 )
-from workbench.core.run.rendezvous import Rendezvous, join_key, task_of
+from workbench.core.run.rendezvous import Rendezvous
 from workbench.core.run.tally import Tally
 from workbench.core.run.where import turns_of
 from workbench.core.trace import Journal, Span

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from workbench import errors
+from workbench.core.names import OUTSIDE
 
 __all__ = ["ROOT", "Action", "Executor", "Finish", "Forget", "Move", "Node", "RunSegment", "SegmentFailed", "SegmentFinished",
            "StepCancelled", "StepStarted", "Tag"]
@@ -164,7 +165,7 @@ class Executor:
             parts.append(f"{frame.name}:{tag.iteration}")
             assert frame.parent is not None
             tag = frame.parent
-        return "/".join(reversed(parts)) or "0:0"
+        return "/".join(reversed(parts)) or OUTSIDE
 
     def handle(self, event: Event) -> list[Action]:
         self._actions = []

@@ -19,12 +19,13 @@ from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.device.interface import Memory, device_types, type_of
 from workbench.core.graph.graph import explained_operation
 from workbench.core.kernels.options import KernelOptions, using
+from workbench.core.names import split_key, task_of
 from workbench.core.run.crew import Crew, Hands, core_count
 from workbench.core.run.driver import StepRun, nodes_of, run_error
 from workbench.core.run.gate import gate
 from workbench.core.run.interrupts import interruptible
 from workbench.core.run.pool import Arenas, InstancePool
-from workbench.core.run.rendezvous import LocalRendezvous, task_of
+from workbench.core.run.rendezvous import LocalRendezvous
 from workbench.core.state.variables import Container
 
 __all__ = ["Backend", "Doubtful", "LocalBackend", "Runner", "Told"]
@@ -238,8 +239,8 @@ class _Threads:
             started = time.perf_counter()
             state.meeting.send(key, value.copy() if isinstance(value, np.ndarray) else value, dead)
             if journal.enabled:
-                tensor, source = key.split("|")[1:3]
-                journal.span(trace.Span("send", tensor, task_of(source), source, threading.get_ident(), started,
+                sent = split_key(key)
+                journal.span(trace.Span("send", sent.tensor, task_of(sent.source), sent.source, threading.get_ident(), started,
                                         time.perf_counter(), step, key, getattr(value, "nbytes", 0), "", executable))
         for (part, _), nodes, pool in zip(self.plans, self._nodes, self.pools):
             state.runs.append(StepRun(pool.take(traced), nodes, [feeds[i] for i in part.feeds], step, state.meeting, send,

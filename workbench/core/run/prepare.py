@@ -21,6 +21,7 @@ from workbench.core.graph.program import Program
 from workbench.core.graph.shape import Shape
 from workbench.core.graph.stages import Stages
 from workbench.core.kernels.options import KernelOptions
+from workbench.core.names import task_of
 from workbench.core.passes.lower import lower
 from workbench.core.passes.pipeline import DEVICE_PASSES, PASSES, Passes, run_passes
 from workbench.core.passes.prune import prune
@@ -99,7 +100,7 @@ class Preparation:
         runner = self.backend.prepare(parts, name, len(program.fetches), self.kernels, told) if parts else _Nothing()
         home = devices[0]
         shown = "" if all(shape.known for shape in shapes) else ", shapes left open"
-        trace.journal.span(Span("compile", name, home.partition("/device:")[0], home, threading.get_ident(), start,
+        trace.journal.span(Span("compile", name, task_of(home), home, threading.get_ident(), start,
                                 time.perf_counter(), -1, detail=f"{count} operations{shown}", executable=name))
         say("ready")
         return Executable(name, runner, _busiest(lowered, placement, home), runner.nbytes + _OPERATION_BYTES * count)

@@ -8,32 +8,10 @@ from typing import Any
 
 from workbench import errors
 
-__all__ = ["LocalRendezvous", "Receiver", "Rendezvous", "join_key", "target_of", "task_of"]
+__all__ = ["LocalRendezvous", "Receiver", "Rendezvous"]
 
 Receiver = Callable[[Any, bool], None]
 """Called once with (value, dead); `value` is an `errors.Error` when the step was aborted instead."""
-
-
-def join_key(step: int, tensor: str, source: str, target: str, frame: str = "0:0") -> str:
-    """The name under which one tensor of one step travels from `source` to `target` (full device names).
-
-    `frame` names frame and iteration, so that every iteration of a loop has a key of its own (paper §3.3).
-    """
-    return f"{step}|{tensor}|{source}|{target}|{frame}"
-
-
-def target_of(key: str) -> str:
-    """The receiving device that `key` names; InvalidArgumentError for anything but five fields."""
-    fields = key.split("|")
-    if len(fields) != 5:
-        raise errors.InvalidArgumentError(f"rendezvous: key {key!r} has {len(fields)} fields, not 5; "
-                                          "write step|tensor|source device|target device|frame")
-    return fields[3]
-
-
-def task_of(device: str) -> str:
-    """The task part of a device name: "/job:ps/task:0/device:CPU:0" -> "/job:ps/task:0"."""
-    return device.partition("/device:")[0]
 
 
 class Rendezvous(ABC):

@@ -19,6 +19,7 @@ from workbench.core.graph.fetch import fetch_key, flatten
 from workbench.core.graph.graph import Graph, Tensor
 from workbench.core.graph.shape import Shape
 from workbench.core.kernels.options import KernelOptions
+from workbench.core.names import task_of
 from workbench.core.passes.lower import must_lower
 from workbench.core.passes.pipeline import passes_with
 from workbench.core.run.explain import Explanation, explained, kernel_of
@@ -205,7 +206,7 @@ class Session:
     def _record(self, found: Executable, step: int, start: float, end: float) -> None:
         journal = trace.journal
         if not self._backend.records_steps:
-            journal.span(Span("step", self.name, found.home.partition("/device:")[0], found.home,
+            journal.span(Span("step", self.name, task_of(found.home), found.home,
                               threading.get_ident(), start, end, step, executable=found.name))
         if end - self._last_status > 0.1:
             self._last_status = end

@@ -7,6 +7,7 @@ from typing import Any
 from workbench import errors
 from workbench.core.device.interface import device_types
 from workbench.core.kernels.threads import set_threads
+from workbench.core.names import task_of
 from workbench.core.run.local import Backend, LocalBackend
 
 __all__ = ["backend_of", "passes_off", "tasks_of"]
@@ -46,4 +47,4 @@ def passes_off(config: Any) -> list[str]:
 
 def tasks_of(devices: Sequence[str]) -> tuple[str, ...]:
     """The tasks that have the devices, each once."""
-    return tuple(dict.fromkeys(d.partition("/device:")[0] for d in devices))
+    return tuple(dict.fromkeys(task_of(d) for d in devices))

@@ -8,11 +8,12 @@ from collections.abc import Hashable, Iterable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from workbench.core.names import task_of
 from workbench.core.trace import GraphRecord, Journal, Span
 from workbench.viz.books import Books
 from workbench.viz.graph_view import GraphPicture, choose_graph
 from workbench.viz.heat import Heat
-from workbench.viz.palette import natural, short_task, task_of
+from workbench.viz.palette import natural, short_task
 from workbench.viz.reader import CATCH_UP, Reader, Shared
 from workbench.viz.schema import Fact, GraphChoice, GraphParameters, GraphUpdate, GraphView, NodeDetails, Picture
 from workbench.viz.scopes import ScopeTree
