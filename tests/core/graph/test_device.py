@@ -19,7 +19,6 @@ def test_names(text: str, canonical: str) -> None:
 def test_none_and_specs() -> None:
     spec = DeviceSpec("ps", 1)
     assert parse(None) == DeviceSpec() and parse(spec) is spec
-    assert parse("/job:a/task:1/cpu:0").task_name == "/job:a/task:1"
 
 
 @pytest.mark.parametrize("text", ["/jobs:a", "/job:a/task:x", "tpu", "/device:CPU:-1"])

@@ -122,6 +122,7 @@ LONG = {      # sums of so many small floats would stand still, or overflow, in 
                    lambda x: ((x * x).sum() + x[0])[None, None]),
     "bias_add_grad": (lambda x: ops.bias_add_grad(x[:, None]), lambda x: x.sum()[None]),
     "unsorted_segment_sum": (lambda x: ops.unsorted_segment_sum(x, np.zeros(5000, np.int32), 1), lambda x: x.sum()[None]),
+    "bincount": (lambda x: ops.bincount(np.zeros(5000, np.int32), x), lambda x: x.sum()[None]),
     "scatter_nd": (lambda x: ops.scatter_nd(np.zeros((5000, 1), np.int32), x, [1]), lambda x: x.sum()[None]),
     "avg_pool": (lambda x: ops.avg_pool(ops.reshape(x, [1, 100, 50, 1]), [100, 50], 1, "VALID"),
                  lambda x: x.mean().reshape(1, 1, 1, 1)),

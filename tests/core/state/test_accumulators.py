@@ -8,7 +8,7 @@ import pytest
 
 from tests.core.state.test_queues import Call
 from workbench import errors
-from workbench.core.graph.dtype import float32
+from workbench.core.graph.dtype import as_dtype, float32
 from workbench.core.graph.shape import Shape
 from workbench.core.state.accumulators import Accumulator, SparseAccumulator
 
@@ -144,13 +144,27 @@ def test_sparse_gradients_give_distinct_rows_and_the_same_mean_as_dense_ones():
 
 
 @pytest.mark.parametrize(("indices", "values", "text"), [
-    ([0, 9], np.zeros((2, 2), np.float32), r"indices 0 … 9 leave its 5 rows; use 0 … 4"),
+    ([0, 9], np.zeros((2, 2), np.float32), r"indices\[1\] is 9 but it has 5 rows; use 0 … 4"),
     ([0], np.zeros((2, 2), np.float32), r"the gradient has 1 indices and float32 values of shape \[2, 2\]"),
     ([0], np.zeros((1, 3), np.float32), r"rows of float32\[2\] are summed"),
 ])
 def test_wrong_sparse_gradients_are_refused(indices: list[int], values: Any, text: str):
     with pytest.raises(errors.InvalidArgumentError, match=text):
         SparseAccumulator("s", float32, Shape([5, 2])).apply(0, np.array(indices), values)
+
+
+@pytest.mark.parametrize(("dtype", "many"), [("float16", 3000), ("bfloat16", 300)])
+def test_small_floats_are_added_up_in_float32(dtype: str, many: int):
+    """In float16 2048 + 1 is 2048, in bfloat16 256 + 1 is 256."""
+    one = np.ones(1, as_dtype(dtype).numpy)
+    for mean, wanted in ((False, many), (True, 1)):
+        dense = Accumulator("d", as_dtype(dtype), Shape([1]), mean)
+        sparse = SparseAccumulator("s", as_dtype(dtype), Shape([1]), mean)
+        for _ in range(many):
+            dense.apply(0, one)
+            sparse.apply(0, np.zeros(1, np.int64), one)
+        for [*_, value] in (take(dense, 1).result, take(sparse, 1).result):
+            assert value.dtype == one.dtype and float(value[0]) == wanted
 
 
 def test_a_worker_counts_once_per_step_however_often_it_tries():

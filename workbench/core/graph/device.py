@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from workbench import errors
 
@@ -30,10 +30,6 @@ class DeviceSpec:
         if self.type is not None:
             parts.append(f"/device:{self.type}:{'*' if self.index is None else self.index}")
         return "".join(parts)
-
-    @property
-    def task_name(self) -> str:
-        return str(replace(self, type=None, index=None))
 
     def merged(self, inner: DeviceSpec) -> DeviceSpec:
         """This request refined by `inner`, whose fields win."""

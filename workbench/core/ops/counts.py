@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.arrays import check_rows
+from workbench.core.graph.arrays import add_rows, check_rows
 from workbench.core.graph.build import constant_value, convert, front, ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.opdef import composed, op
@@ -53,7 +53,7 @@ def bincount_(arr, size, weights):
         raise errors.InvalidArgumentError(f"bincount: arr holds {flat.min()}; use no negative number")
     keep = flat < size
     out = np.zeros(int(size), weights.dtype)
-    np.add.at(out, flat[keep], weights.reshape(-1)[keep] if weights.size else 1)
+    add_rows(out, flat[keep], weights.reshape(-1)[keep] if weights.size else np.ones(keep.sum(), out.dtype))
     return out
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.arrays import add_rows, check_rows, wide
 from workbench.core.graph.dtype import DType
 from workbench.core.graph.shape import Shape
 
@@ -177,7 +178,7 @@ class Accumulator:
 
     def _add(self, *gradient: Array) -> None:
         if self._sum is None:
-            self._sum = np.array(gradient[0], copy=True)
+            self._sum = np.array(gradient[0], wide(gradient[0].dtype), copy=True)
         elif self._sum.shape != gradient[0].shape:
             raise errors.ShapeError(f"accumulator {self.name!r}: the sum has shape {list(self._sum.shape)} but the "
                                     f"gradient has {list(gradient[0].shape)}; give all one shape")
@@ -185,7 +186,8 @@ class Accumulator:
             np.add(self._sum, gradient[0], out=self._sum)
 
     def _result(self, count: int) -> Sequence[Array]:
-        return (self._sum / self.dtype.numpy.type(count) if count > 1 else self._sum,)
+        mean = self._sum / self._sum.dtype.type(count) if count > 1 else self._sum
+        return (mean.astype(self.dtype.numpy, copy=False),)
 
 
 class SparseAccumulator(Accumulator):
@@ -204,9 +206,8 @@ class SparseAccumulator(Accumulator):
                 f"accumulator {self.name!r}: the gradient has {len(indices)} indices and {values.dtype} values of "
                 f"shape {list(values.shape)} but rows of {self.dtype.name}{rows} are summed; reshape or cast it")
         limit = self.shape.dims[0] if self.shape.dims else None
-        if limit is not None and indices.size and not 0 <= indices.min() <= indices.max() < limit:
-            raise errors.InvalidArgumentError(f"accumulator {self.name!r}: indices {int(indices.min())} … "
-                                              f"{int(indices.max())} leave its {limit} rows; use 0 … {limit - 1}")
+        if limit is not None:
+            check_rows(f"accumulator {self.name!r}", indices, limit, "it has {} rows")
 
     def _add(self, *gradient: Array) -> None:
         parts = self._sum or []
@@ -216,9 +217,10 @@ class SparseAccumulator(Accumulator):
         indices = np.concatenate([i for i, _ in self._sum])
         values = np.concatenate([v for _, v in self._sum])
         found, inverse = np.unique(indices, return_inverse=True)
-        total = np.zeros((len(found), *values.shape[1:]), values.dtype)
-        np.add.at(total, inverse.reshape(-1), values)
-        return found, total / values.dtype.type(count) if count > 1 else total
+        total = np.zeros((len(found), *values.shape[1:]), wide(values.dtype))
+        add_rows(total, inverse.reshape(-1), values)
+        mean = total / total.dtype.type(count) if count > 1 else total
+        return found, mean.astype(values.dtype, copy=False)
 
 
 def _giving(attempt: _Take, result: Sequence[Array]) -> Call:
