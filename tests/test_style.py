@@ -81,3 +81,14 @@ def test_the_layout_page_is_up_to_date():
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
     assert module.TARGET.read_text(encoding="utf-8") == module.layout(), "run: python docs/make_layout.py"
+
+
+def test_tests_that_pages_name_exist():
+    defined: dict[str, list[str]] = {}
+    for path in (path for path in ours(".py") if path.name.startswith("test_")):
+        for name in re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE):
+            defined.setdefault(name, []).append(f"/{path.relative_to(ROOT).as_posix()}")
+    named = [(page.name, end, name) for page in ours(".md")
+             for end, name in re.findall(r"`([\w/]+\.py)::(test_\w+)`", page.read_text(encoding="utf-8"))]
+    assert named
+    assert [entry for entry in named if not any(path.endswith(f"/{entry[1]}") for path in defined.get(entry[2], []))] == []
