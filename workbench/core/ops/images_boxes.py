@@ -7,6 +7,7 @@ from workbench import errors
 from workbench.core.graph.build import constant_shape, constant_value, ops
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape
+from workbench.core.streams import stream
 
 
 def _overlaps(box, boxes):
@@ -178,7 +179,7 @@ def _glimpsed(inputs, attrs):
     stateful=True, context=True, keeps=False)
 def extract_glimpse_(context, input, size, offsets, *, centered=True, normalized=True, uniform_noise=True):
     """Windows of `size` whose places are `offsets` (y, x); outside the image there is noise."""
-    generator = context.container.get(f"{context.node}/noise", np.random.Generator, lambda: np.random.default_rng())
+    generator = context.container.get(f"{context.node}/noise", np.random.Generator, lambda: stream(0, 0))
     (height, width), (h, w) = (int(n) for n in size), input.shape[1:3]
     if uniform_noise:
         out = generator.random((len(input), height, width, input.shape[3]), np.float32)
@@ -202,9 +203,7 @@ def extract_glimpse_(context, input, size, offsets, *, centered=True, normalized
 def distorted_box(context, image_size, bounding_boxes, *, seed=0, seed2=0, covered=0.1, ratios=(0.75, 1.33), areas=(0.05, 1.0),
                   attempts=100, whole=False):
     """(begin, size, box) of a random box whose shape and area lie in the ranges and that covers enough of one given box."""
-    def make():
-        return np.random.Generator(np.random.Philox() if seed == seed2 == 0 else np.random.Philox(key=[seed, seed2]))
-    generator = context.container.get(f"{context.node}/random_{seed}_{seed2}", np.random.Generator, make)
+    generator = context.container.get(f"{context.node}/random_{seed}_{seed2}", np.random.Generator, lambda: stream(seed, seed2))
     height, width = (int(n) for n in image_size[:2])
     boxes = bounding_boxes.reshape(-1, 4)
     if not len(boxes) and not whole:

@@ -9,6 +9,7 @@ from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import get_default_graph
 from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
+from workbench.core.streams import stream
 
 _DEFAULT_GRAPH_SEED = 87654321      # TensorFlow's: pairs with a seed given to one operation only
 
@@ -40,10 +41,7 @@ def _nonzero(first, second):
 
 def _generator(context, seed, seed2):
     """The operation's stream in this session; it goes on from step to step."""
-    def make():
-        bits = np.random.Philox() if seed == seed2 == 0 else np.random.Philox(key=[seed, seed2])
-        return np.random.Generator(bits)
-    return context.container.get(f"{context.node}/random_{seed}_{seed2}", np.random.Generator, make)
+    return context.container.get(f"{context.node}/random_{seed}_{seed2}", np.random.Generator, lambda: stream(seed, seed2))
 
 
 def _wanted(inputs, attrs):

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from workbench import errors
+from workbench.core.streams import stream
 
 __all__ = ["Element", "Failure", "Found", "Program", "Run", "failed", "generator_state", "set_generator_state"]
 
@@ -98,8 +99,7 @@ class Run:
     def generator(self, seed: int, seed2: int) -> np.random.Generator:
         key = (seed, seed2)
         if key not in self.generators:
-            bits = np.random.Philox() if key == (0, 0) else np.random.Philox(key=[seed, seed2])
-            made = self.generators[key] = np.random.Generator(bits)
+            made = self.generators[key] = stream(seed, seed2)
             if key in self.begun:
                 set_generator_state(made, self.begun[key])
             self.begun[key] = generator_state(made)
