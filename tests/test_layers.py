@@ -39,7 +39,8 @@ LAYERS = (
     ("checkpoints", "core.state.checkpoint"),
     ("operation definitions", "core.graph.opdef"),
     ("device names", "core.graph.device"),
-    ("scopes", "core.graph.scopes"),
+    ("parts of graphs", "core.graph.scopes core.graph.naming core.graph.collecting core.graph.permissions core.graph.readers "
+                        "core.graph.arithmetic core.graph.origin"),
     ("what a thread is inside of", "core.graph.entered"),
     ("graph records", "core.graph.graph"),
     ("bodies", "core.graph.subgraph"),
@@ -150,7 +151,6 @@ EXECUTES = {"core.compile.codegen": "exec compile"}
 MOST_LINES, MOST_FUNCTION_LINES = 400, 40
 LONG = {
     ".": "the list of the public names, one line each",
-    "core.graph.graph": "Graph, Operation and Tensor belong together: records that refer to each other",
 }
 
 KNOWN = layers.modules()

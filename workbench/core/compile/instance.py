@@ -17,7 +17,8 @@ from workbench.core.compile.marks import Marks
 from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.compile.values import Value, aligned
 from workbench.core.device.interface import Device, Memory
-from workbench.core.graph.graph import Operation, Tensor, explain, explained_operation
+from workbench.core.graph.graph import Operation, Tensor
+from workbench.core.graph.origin import explain, explained_operation
 from workbench.core.graph.subgraph import Subgraph
 from workbench.core.passes.pipeline import DEVICE_PASSES, run_passes
 from workbench.core.passes.prune import prune

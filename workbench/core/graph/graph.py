@@ -2,28 +2,27 @@
 from __future__ import annotations
 
 import contextlib
-import os
-import re
-import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from workbench import errors
-from workbench.core.graph import device as devices
+from workbench.core.graph.arithmetic import Arithmetic
+from workbench.core.graph.collecting import Collections
 from workbench.core.graph.dtype import DType
 from workbench.core.graph.entered import default_session, entered
+from workbench.core.graph.naming import Names, checked
 from workbench.core.graph.opdef import OpDef, infer_dtypes, infer_shapes, registry
-from workbench.core.graph.scopes import Scope, Scopes
+from workbench.core.graph.origin import caller, explain
+from workbench.core.graph.permissions import Permissions
+from workbench.core.graph.readers import Readers
+from workbench.core.graph.scopes import Scope, Scoped
 from workbench.core.graph.shape import Shape, as_shape
 
-__all__ = ["Graph", "Operation", "Tensor", "caller", "default_graphs", "get_default_graph", "reset_default_graph"]
-
-_PACKAGE = os.path.dirname(errors.__file__) + os.sep
-_NAME = re.compile(r"^[A-Za-z0-9_.][A-Za-z0-9_.\-/\\]*$")
+__all__ = ["Graph", "Operation", "Tensor", "default_graphs", "get_default_graph", "reset_default_graph"]
 
 
-class Tensor:
+class Tensor(Arithmetic):
     """Output `index` of an operation: a dtype and a static shape, no value."""
 
     __slots__ = ("dtype", "index", "op", "shape")
@@ -79,29 +78,6 @@ class Tensor:
         raise errors.InvalidArgumentError(f"bool: {self!r} has no value while the graph is built; use cond / "
                                           "logical_and, or Session.run it first")
 
-    # arithmetic lives in build.py, which fills these in
-    __getitem__: Callable[..., Any]
-    __add__: Callable[..., Any]
-    __radd__: Callable[..., Any]
-    __sub__: Callable[..., Any]
-    __rsub__: Callable[..., Any]
-    __mul__: Callable[..., Any]
-    __rmul__: Callable[..., Any]
-    __truediv__: Callable[..., Any]
-    __rtruediv__: Callable[..., Any]
-    __floordiv__: Callable[..., Any]
-    __mod__: Callable[..., Any]
-    __pow__: Callable[..., Any]
-    __rpow__: Callable[..., Any]
-    __matmul__: Callable[..., Any]
-    __neg__: Callable[..., Any]
-    __abs__: Callable[..., Any]
-    __lt__: Callable[..., Any]
-    __le__: Callable[..., Any]
-    __gt__: Callable[..., Any]
-    __ge__: Callable[..., Any]
-
-
 class Operation:
     """A node: a type, attributes, inputs, control inputs, a device request; it belongs to one graph."""
 
@@ -140,27 +116,24 @@ class Operation:
         return f"<Operation {self.name} {self.type}>"
 
 
-class Graph:
-    """Operations in construction order, by name; scopes for names, devices, control inputs and colocation.
+class Graph(Collections, Scoped, Permissions):
+    """Operations in construction order, by name; collections; scopes for names, devices, control inputs and colocation.
 
     Safe to extend from several threads; each thread has its own scopes.
     """
 
     def __init__(self) -> None:
+        Collections.__init__(self)
+        Scoped.__init__(self)
+        Permissions.__init__(self)
         self.operations: list[Operation] = []
         self.mutations = 0                # changes of operations that plans may contain; sessions key their plans by it
         self.seed: int | None = None
-        self.finalized = False
-        self.collections: dict[str, list[Any]] = {}
-        self._unfed: set[Tensor] = set()                          # see prevent_feeding
-        self._unfetched: set[Tensor | Operation] = set()          # see prevent_fetching
         self._by_name: dict[str, Operation] = {}
-        self._taken: dict[str, int] = {}
+        self._names = Names()
         self._planned = 0                 # operations with a smaller id may be in plans with the present `mutations`
-        self._readers: dict[Tensor, list[Operation]] = {}      # of the first `_indexed` operations
-        self._indexed = 0
+        self._readers = Readers()
         self._lock = threading.RLock()
-        self._scopes = Scopes()
 
     # lookup
     def get_operations(self) -> list[Operation]:
@@ -193,11 +166,7 @@ class Graph:
     def readers(self, tensor: Tensor) -> list[Operation]:
         """The operations that take `tensor` as an input, in the order they were made."""
         with self._lock:
-            for op in self.operations[self._indexed:]:
-                for read in dict.fromkeys(op.inputs):
-                    self._readers.setdefault(read, []).append(op)
-            self._indexed = len(self.operations)
-            return list(self._readers.get(tensor, ()))
+            return list(self._readers.of(tensor, self.operations))
 
     get_operation_by_name = operation
     get_tensor_by_name = tensor
@@ -226,23 +195,6 @@ class Graph:
                                               "session's graph (with graph.as_default()) or use that graph's session")
         return element
 
-    # what a step may be given and asked for
-    def prevent_feeding(self, tensor: Tensor) -> None:
-        """From now on no step may be fed a value of `tensor`."""
-        self._unfed.add(tensor)
-
-    def is_feedable(self, tensor: Tensor) -> bool:
-        """May a step be fed a value of `tensor`?"""
-        return tensor not in self._unfed
-
-    def prevent_fetching(self, op: Operation | Tensor) -> None:
-        """From now on no step may ask for an operation, nor for its tensors."""
-        self._unfetched.update([op, *getattr(op, "outputs", ())])
-
-    def is_fetchable(self, tensor_or_op: Tensor | Operation) -> bool:
-        """May a step ask for it?"""
-        return tensor_or_op not in self._unfetched
-
     # building
     def create(self, type: str | OpDef, inputs: Sequence[Tensor] = (), attrs: Mapping[str, Any] | None = None,
                name: str | None = None, control: Sequence[Operation] = (), *, device: str | None = None,
@@ -268,7 +220,7 @@ class Graph:
             op = Operation(self, definition, full, inputs, attrs, (), "", frozenset(), where)
             op.outputs = self.infer(op)
             op.control_inputs = self._controls(op, control)
-            op.device = self._device(op) if device is None else device
+            op.device = self._requested(op) if device is None else device
             op.colocation = self._scopes.colocation if colocation is None else colocation
             op.derived = self._scopes.derived if derived is None else derived
             op.overrides = self._scopes.overrides
@@ -295,7 +247,7 @@ class Graph:
         op.id = len(self.operations)
         self.operations.append(op)
         self._by_name[op.name] = op
-        self._taken.setdefault(op.name.lower(), 1)
+        self._names.use(op.name)
 
     def retain(self, keep: Collection[Operation]) -> None:
         """Drop all operations but `keep`, which need no other; their names are free again."""
@@ -303,23 +255,20 @@ class Graph:
             for op in self.operations:
                 if op not in keep:
                     del self._by_name[op.name]
-                    self._taken.pop(op.name.lower(), None)
+                    self._names.free(op.name)
             self.operations[:] = [op for op in self.operations if op in keep]
             for position, op in enumerate(self.operations):
                 op.id = position
-            self._forget_readers()
+            self._readers = Readers()
 
     def drop_last(self, count: int) -> None:
         """Take the last `count` operations back, which nobody uses yet; their names are free again."""
         with self._lock:
             for op in self.operations[len(self.operations) - count:]:
                 del self._by_name[op.name]
-                self._taken.pop(op.name.lower(), None)
+                self._names.free(op.name)
             del self.operations[len(self.operations) - count:]
-            self._forget_readers()
-
-    def _forget_readers(self) -> None:
-        self._readers, self._indexed = {}, 0
+            self._readers = Readers()
 
     def planning(self) -> int:
         """Say that a plan will be made of the operations there are; returns the `mutations` that it is good for."""
@@ -334,7 +283,7 @@ class Graph:
         Bodies are planned with the operation that has them, which changes when they do.
         """
         with self._lock:
-            self._forget_readers()
+            self._readers = Readers()
             if op.id < self._planned:
                 self.mutations += 1
                 self._planned = 0
@@ -366,37 +315,11 @@ class Graph:
         given = dict.fromkeys((*self._scopes.controls, *extra))
         return tuple(c for c in given if c.graph is self)
 
-    def _device(self, op: Operation) -> str:
-        request = ""
-        for entry in self._scopes.devices:
-            if entry is None:
-                request = ""
-            else:
-                chosen = entry(op) if callable(entry) else entry
-                request = devices.merge(request, chosen or "")
-        return request
-
     # names
     def unique_name(self, name: str, mark_as_used: bool = True) -> str:
         """`name`, or `name_1`, `name_2` … when taken (names differ also by more than case); taken from now on if marked."""
         with self._lock:
-            before = None if mark_as_used else dict(self._taken)
-            found = self._unique(name)
-            self._taken = self._taken if before is None else before
-        return found
-
-    def _unique(self, name: str) -> str:
-        key = name.lower()
-        count = self._taken.get(key, 0)
-        self._taken[key] = count + 1
-        if count == 0:
-            return name
-        candidate = f"{name}_{count}"
-        return self._unique(candidate) if candidate.lower() in self._taken else self._claim(candidate)
-
-    def _claim(self, name: str) -> str:
-        self._taken[name.lower()] = 1
-        return name
+            return self._names.next(name) if mark_as_used else self._names.following(name)
 
     def _full_name(self, name: str) -> str:
         if name.endswith("/"):
@@ -404,35 +327,14 @@ class Graph:
             if exact in self._by_name:
                 raise errors.AlreadyExistsError(f"graph: operation {exact!r} exists; choose another name")
             return exact
-        if not _NAME.match(name):
-            raise errors.InvalidArgumentError(f"graph: {name!r} is no operation name; use letters, digits, _ . - /")
-        return self._unique(self._scopes.name + name)
+        return self._names.next(self._scopes.name + checked(name))
 
     # scopes
-    @property
-    def scope(self) -> str:
-        """The current name scope, "" or ending in "/"."""
-        return self._scopes.name
-
-    def get_name_scope(self) -> str:
-        """The current name scope without a "/" at its end."""
-        return self._scopes.name.removesuffix("/")
-
-    def container(self, container_name: str) -> Scope:
-        """Variables, queues and other state made below belong to this part of a task's state; Session.reset forgets parts."""
-        return Scope(self._scopes, "container", container_name, container_name)
-
     def name_scope(self, name: str | None) -> Scope:
         """Names below carry `name/`; "" or None goes to the root, a name ending in "/" re-enters that scope."""
         with self._lock:
             full = name if not name or name.endswith("/") else self.unique_name(self.scope + name) + "/"
         return Scope(self._scopes, "name", full or "", full or "")
-
-    def device(self, request: str | Callable[[Operation], str] | None) -> Scope:
-        """Operations below ask for this (partial) device; the innermost field wins; None clears."""
-        if isinstance(request, str):
-            devices.parse(request)
-        return Scope(self._scopes, "devices", (*self._scopes.devices, request))
 
     def control_dependencies(self, inputs: Sequence[Any] | None) -> Scope:
         """Operations below start after `inputs` finished; None clears."""
@@ -458,17 +360,6 @@ class Graph:
         outer = frozenset[str]() if ignore_existing else self._scopes.colocation
         return Scope(self._scopes, "colocation", outer | {target.name})
 
-    def gradient_override_map(self, op_type_map: Mapping[str, str]) -> Scope:
-        """Operations below of these types take the gradients registered under these names (RegisterGradient)."""
-        if any(not isinstance(text, str) for pair in op_type_map.items() for text in pair):
-            raise errors.DtypeError(f"gradient_override_map: {op_type_map!r} is no map of names to names; give types of "
-                                    "operations and names of registered gradients")
-        return Scope(self._scopes, "overrides", {**(self._scopes.overrides or {}), **op_type_map})
-
-    def derivation(self) -> Scope:
-        """Operations below are gradients of others."""
-        return Scope(self._scopes, "derived", True)
-
     @contextlib.contextmanager
     def as_default(self) -> Iterator[Graph]:
         """New operations of this thread go into this graph."""
@@ -479,43 +370,10 @@ class Graph:
             last = len(entered.graphs) - 1 - entered.graphs[::-1].index(self)     # a graph may be entered twice
             del entered.graphs[last]
 
-    # collections
-    def add_to_collection(self, name: str, value: Any) -> None:
-        """Append `value` to the list that is kept under `name`."""
-        self.collections.setdefault(name, []).append(value)
-
-    def get_collection(self, name: str, scope: str | None = None) -> list[Any]:
-        """A copy of the collection `name`; `scope` is a regular expression that names must begin with."""
-        found = self.collections.get(name, [])
-        if scope is None:
-            return list(found)
-        return [item for item in found if re.match(scope, getattr(item, "name", ""))]
-
-    def get_collection_ref(self, name: str) -> list[Any]:
-        """The collection `name` itself, made when there is none."""
-        return self.collections.setdefault(name, [])
-
-    def add_to_collections(self, names: Sequence[str] | str, value: Any) -> None:
-        """Append `value` to each of the collections, once."""
-        for name in dict.fromkeys([names] if isinstance(names, str) else names):
-            self.add_to_collection(name, value)
-
-    def get_all_collection_keys(self) -> list[str]:
-        """The names of the collections there are."""
-        return list(self.collections)
-
-    def clear_collection(self, name: str) -> None:
-        """Empty a collection; fine when there is none."""
-        self.collections.pop(name, None)
-
     @property
     def building_function(self) -> bool:
         """Is it the body of a function, a branch or a loop?"""
         return False
-
-    def finalize(self) -> None:
-        """From now on additions raise FailedPreconditionError."""
-        self.finalized = True
 
 
 _root = Graph()
@@ -538,22 +396,3 @@ def reset_default_graph() -> None:
         raise errors.FailedPreconditionError("reset_default_graph: a graph is in use (as_default); leave the with "
                                              "block first")
     _root = Graph()
-
-
-def caller() -> str:
-    """`file:line` of the nearest frame outside this package."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
-        frame = frame.f_back
-    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-
-
-def explain(op: Operation, message: str) -> str:
-    """An error's message with the operation's name, its inputs and where it was built."""
-    inputs = ", ".join(f"{t.name} {t.dtype.name}{t.shape}" for t in op.inputs) or "none"
-    return f"{message}\n  operation: {op.name!r}\n  inputs: {inputs}\n  built at: {op.source}"
-
-
-def explained_operation(message: str) -> str:
-    """The operation that `explain` put into an error's message, as written there; "" when it names none."""
-    return message.partition("\n  operation: ")[2].partition("\n")[0]

@@ -2,9 +2,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["Scope", "Scopes"]
+from workbench import errors
+from workbench.core.graph import device as devices
+
+__all__ = ["Scope", "Scoped", "Scopes"]
 
 
 class Scopes(threading.local):
@@ -38,3 +42,51 @@ class Scope:
 
     def __exit__(self, *details: object) -> None:
         setattr(self._scopes, self._field, self._before)
+
+
+class Scoped:
+    """The scopes of a graph that need nothing but its threads' `Scopes`."""
+
+    def __init__(self) -> None:
+        self._scopes = Scopes()
+
+    @property
+    def scope(self) -> str:
+        """The current name scope, "" or ending in "/"."""
+        return self._scopes.name
+
+    def get_name_scope(self) -> str:
+        """The current name scope without a "/" at its end."""
+        return self._scopes.name.removesuffix("/")
+
+    def container(self, container_name: str) -> Scope:
+        """Variables, queues and other state made below belong to this part of a task's state; Session.reset forgets parts."""
+        return Scope(self._scopes, "container", container_name, container_name)
+
+    def device(self, request: str | Callable[[Any], str] | None) -> Scope:
+        """Operations below ask for this (partial) device; the innermost field wins; None clears."""
+        if isinstance(request, str):
+            devices.parse(request)
+        return Scope(self._scopes, "devices", (*self._scopes.devices, request))
+
+    def gradient_override_map(self, op_type_map: Mapping[str, str]) -> Scope:
+        """Operations below of these types take the gradients registered under these names (RegisterGradient)."""
+        if any(not isinstance(text, str) for pair in op_type_map.items() for text in pair):
+            raise errors.DtypeError(f"gradient_override_map: {op_type_map!r} is no map of names to names; give types of "
+                                    "operations and names of registered gradients")
+        return Scope(self._scopes, "overrides", {**(self._scopes.overrides or {}), **op_type_map})
+
+    def derivation(self) -> Scope:
+        """Operations below are gradients of others."""
+        return Scope(self._scopes, "derived", True)
+
+    def _requested(self, op: Any) -> str:
+        """The device that the scopes ask for; functions among them see `op`."""
+        request = ""
+        for entry in self._scopes.devices:
+            if entry is None:
+                request = ""
+            else:
+                chosen = entry(op) if callable(entry) else entry
+                request = devices.merge(request, chosen or "")
+        return request

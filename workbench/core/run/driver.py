@@ -15,7 +15,8 @@ from workbench.core.compile import ownership
 from workbench.core.compile.instance import Instance
 from workbench.core.compile.plan import Plan, PlanSegment
 from workbench.core.compile.segments import CONTROL_FLOW
-from workbench.core.graph.graph import Operation, Tensor, explain, explained_operation
+from workbench.core.graph.graph import Operation, Tensor
+from workbench.core.graph.origin import explain, explained_operation
 from workbench.core.graph.program import is_back_edge
 from workbench.core.kernels.threads import adopt_threads
 from workbench.core.names import join_key, task_of

@@ -17,7 +17,7 @@ from workbench.core.compile.instance import Instance
 from workbench.core.compile.partition import Part
 from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.device.interface import Memory, device_types, type_of
-from workbench.core.graph.graph import explained_operation
+from workbench.core.graph.origin import explained_operation
 from workbench.core.kernels.options import KernelOptions, using
 from workbench.core.names import split_key, task_of
 from workbench.core.run.crew import Crew, Hands, core_count

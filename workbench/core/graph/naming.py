@@ -1,0 +1,53 @@
+"""Names of a graph's operations: which are taken, and the next one that is free."""
+from __future__ import annotations
+
+import re
+
+from workbench import errors
+
+__all__ = ["Names", "checked"]
+
+_NAME = re.compile(r"^[A-Za-z0-9_.][A-Za-z0-9_.\-/\\]*$")
+
+
+class Names:
+    """The names in use; they differ by more than case. Not safe to use from several threads at once."""
+
+    def __init__(self) -> None:
+        self._taken: dict[str, int] = {}      # in small letters -> how many were made of it
+
+    def next(self, name: str) -> str:
+        """`name`, or `name_1`, `name_2` … when taken; taken from now on."""
+        key = name.lower()
+        count = self._taken.get(key, 0)
+        self._taken[key] = count + 1
+        if count == 0:
+            return name
+        candidate = f"{name}_{count}"
+        if candidate.lower() in self._taken:
+            return self.next(candidate)
+        self._taken[candidate.lower()] = 1
+        return candidate
+
+    def following(self, name: str) -> str:
+        """What `next` would give; nothing is taken."""
+        before = dict(self._taken)
+        try:
+            return self.next(name)
+        finally:
+            self._taken = before
+
+    def use(self, name: str) -> None:
+        """Take `name`, which its operation has already."""
+        self._taken.setdefault(name.lower(), 1)
+
+    def free(self, name: str) -> None:
+        """The operation of that name is gone."""
+        self._taken.pop(name.lower(), None)
+
+
+def checked(name: str) -> str:
+    """`name` if an operation may be called so, else InvalidArgumentError."""
+    if not _NAME.match(name):
+        raise errors.InvalidArgumentError(f"graph: {name!r} is no operation name; use letters, digits, _ . - /")
+    return name

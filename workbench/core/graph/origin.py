@@ -1,0 +1,31 @@
+"""Where an operation was built, and how an error says so."""
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from workbench import errors
+
+__all__ = ["caller", "explain", "explained_operation"]
+
+_PACKAGE = os.path.dirname(errors.__file__) + os.sep
+
+
+def caller() -> str:
+    """`file:line` of the nearest frame outside this package."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def explain(op: Any, message: str) -> str:
+    """An error's message with the operation's name, its inputs and where it was built."""
+    inputs = ", ".join(f"{t.name} {t.dtype.name}{t.shape}" for t in op.inputs) or "none"
+    return f"{message}\n  operation: {op.name!r}\n  inputs: {inputs}\n  built at: {op.source}"
+
+
+def explained_operation(message: str) -> str:
+    """The operation that `explain` put into an error's message, as written there; "" when it names none."""
+    return message.partition("\n  operation: ")[2].partition("\n")[0]
