@@ -170,4 +170,4 @@ def filters(size: int, turned: bool) -> Loop:
 @functools.cache
 def filter_gradient(size: int) -> Loop:
     """Loop `(in, products, gradient, plane, out)`: [36, in, out] to [size, size, in, out]."""
-    return Loop("filter_gradient", two_sided(_transposed(filter_matrix(size))), SIZE=size)
+    return Loop("filters", two_sided(_transposed(filter_matrix(size))), SIZE=size, BACK=1)

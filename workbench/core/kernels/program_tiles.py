@@ -6,12 +6,13 @@ from __future__ import annotations
 
 from workbench.core.kernels.words import called, copy16, fused, int64, ints64, load16, room, store16
 
-__all__ = ["filter_gradient", "filters", "gather", "scatter"]
+__all__ = ["filters", "gather", "scatter"]
 
 STEP = 4          # results of a tile on each side
 EDGE = 6          # what is read or written of a tile on each side
 SIZE = 3          # of the filter
 TURNED = 0        # 1: filters turned by 180 degrees
+BACK = 0          # 1: from products to the gradient of a filter
 LANE_BYTES = 64
 
 
@@ -21,11 +22,14 @@ def transform(source: int, source_row: int, source_column: int, target: int, tar
     store16(target, load16(source))
 
 
+def share(given: ints64, more: int) -> int:
+    """Where the thread's part of `given[0]` begins; with 1 `more`, where it ends."""
+    return given[0] * (int64(called(given[14])) + more) // int64(called(given[15]))
+
+
 def gather(given: ints64) -> None:
     """The thread's part of `given[0]` rows of tiles."""
-    rank = int64(called(given[14]))
-    team = int64(called(given[15]))
-    gather_rows(given, given[0] * rank // team, given[0] * (rank + 1) // team)
+    gather_rows(given, share(given, 0), share(given, 1))
 
 
 def gather_rows(given: ints64, begin: int, end: int) -> None:
@@ -68,9 +72,7 @@ def gather_rows(given: ints64, begin: int, end: int) -> None:
 
 def scatter(given: ints64) -> None:
     """The thread's part of `given[0]` rows of tiles."""
-    rank = int64(called(given[14]))
-    team = int64(called(given[15]))
-    scatter_rows(given, given[0] * rank // team, given[0] * (rank + 1) // team)
+    scatter_rows(given, share(given, 0), share(given, 1))
 
 
 def scatter_rows(given: ints64, begin: int, end: int) -> None:
@@ -105,32 +107,19 @@ def scatter_rows(given: ints64, begin: int, end: int) -> None:
 
 
 def filters(given: ints64) -> None:
-    """[size, size, in, out] to [36, in, out]: the thread's part of `given[0]` channels in."""
-    rank = int64(called(given[14]))
-    team = int64(called(given[15]))
+    """[size, size, in, out] to [36, in, out], or BACK: the thread's part of `given[0]` channels in."""
     base = given[1]
     out = given[2]
     plane = given[3]
     outer = given[4]
     cell = given[0] * outer * 4
-    start = base + (SIZE * SIZE - 1) * cell * TURNED
     by = cell - 2 * TURNED * cell
-    for i in range(given[0] * rank // team, given[0] * (rank + 1) // team):
+    start = base + (SIZE * SIZE - 1) * cell * TURNED
+    source_row = 6 * plane if BACK == 1 else SIZE * by
+    source_column = plane if BACK == 1 else by
+    target_row = SIZE * cell if BACK == 1 else 6 * plane
+    target_column = cell if BACK == 1 else plane
+    for i in range(share(given, 0), share(given, 1)):
         for o in range(0, outer, 16):
             offset = (i * outer + o) * 4
-            transform(start + offset, SIZE * by, by, out + offset, 6 * plane, plane, 0)
-
-
-def filter_gradient(given: ints64) -> None:
-    """[36, in, out] to [size, size, in, out]: the thread's part of `given[0]` channels in."""
-    rank = int64(called(given[14]))
-    team = int64(called(given[15]))
-    base = given[1]
-    out = given[2]
-    plane = given[3]
-    outer = given[4]
-    cell = given[0] * outer * 4
-    for i in range(given[0] * rank // team, given[0] * (rank + 1) // team):
-        for o in range(0, outer, 16):
-            offset = (i * outer + o) * 4
-            transform(base + offset, 6 * plane, plane, out + offset, SIZE * cell, cell, 0)
+            transform(start + offset, source_row, source_column, out + offset, target_row, target_column, 0)
