@@ -24,9 +24,9 @@ from workbench.cluster.wire.fields import (
 )
 from workbench.cluster.wire.frames import HEADER, MAGIC, PROGRAM, TENSOR, VERSION, Frame, decode_tensor, encode_tensor
 
-__all__ = ["Abort", "ClockProbe", "ClockReply", "Close", "Done", "Ended", "Failed", "Leaving", "LinkLost", "Message",
-           "OpenTask", "Opened", "Refused", "RegisterPartition", "Registered", "Reset", "RunStep", "SpanBatch", "Status",
-           "StatusRequest", "Tensor", "Unregister", "WasReset", "decode", "encode"]
+__all__ = ["Abort", "BeginAnew", "ClockProbe", "ClockReply", "Close", "Done", "Ended", "Failed", "Leaving", "LinkLost",
+           "Message", "OpenTask", "Opened", "Refused", "RegisterPartition", "Registered", "Reset", "RunStep", "SpanBatch",
+           "Status", "StatusRequest", "Tensor", "Unregister", "WasReset", "decode", "encode"]
 
 Name = Annotated[str, Text(512)]
 Long = Annotated[str, Text(1 << 20)]
@@ -254,13 +254,6 @@ class Reset(Message):
 
 
 @dataclass(frozen=True)
-class BeginAnew(Message):
-    """Chief -> task: end the other sessions that share this task's state, and forget all of it; answered by WasReset."""
-
-    kind = 23
-
-
-@dataclass(frozen=True)
 class WasReset(Message):
     """Task -> chief: the containers are empty. The header's step is the request number."""
 
@@ -273,6 +266,13 @@ class Leaving(Message):
 
     kind = 22
     why: Long
+
+
+@dataclass(frozen=True)
+class BeginAnew(Message):
+    """Chief -> task: end the other sessions that share this task's state, and forget all of it; answered by WasReset."""
+
+    kind = 23
 
 
 def _fields(kind: type[Message]) -> tuple[tuple[str, str, Any], ...]:
