@@ -103,12 +103,11 @@ def test_the_key_holds_everything_that_decides_the_code(part, monkeypatch):
 
 
 def test_entries_of_a_foreign_machine_stay_untouched(folder, monkeypatch):
-    monkeypatch.setattr(llvm.machine(), "identity", "another processor")
-    assert added(20) == 21
+    with monkeypatch.context() as there:
+        there.setattr(llvm.machine(), "identity", "another processor")
+        assert added(20) == 21
     [foreign] = folder.iterdir()
     content = foreign.read_bytes()
-    monkeypatch.undo()
-    monkeypatch.setattr(settings, "cache", folder)
     forget()
     before = llvm.compiled
     assert added(20) == 21 and llvm.compiled == before + 1
