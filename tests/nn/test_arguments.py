@@ -69,8 +69,6 @@ def test_dropout_of_the_state_spares_the_memory_of_an_lstm():
     _, state = cell(wb.constant(np.ones((2, 4), np.float32)), cell.zero_state(2, "float32"))
     c, h = value([state.c, state.h])
     assert (c != 0).all() and 10 < (h == 0).sum() < 90
-    with pytest.raises(errors.UnimplementedError, match="variational_recurrent=True has no meaning here"):
-        rnn_cell.DropoutWrapper(rnn_cell.BasicLSTMCell(5), variational_recurrent=True)
 
 
 def test_a_preferred_dtype_is_taken_where_it_fits():

@@ -14,6 +14,7 @@ from workbench.nn.composed import (
 from workbench.nn.ctc import ctc_beam_search_decoder, ctc_greedy_decoder, ctc_loss
 from workbench.nn.embedding import embedding_lookup
 from workbench.nn.rnn import bidirectional_dynamic_rnn, dynamic_rnn, static_bidirectional_rnn, static_rnn
+from workbench.nn.rnn_stacks import raw_rnn, static_state_saving_rnn
 from workbench.nn.sampled import compute_accidental_hits, nce_loss, sampled_softmax_loss
 from workbench.nn.sharded import sharded_softmax_cross_entropy
 from workbench.nn.sparse import embedding_lookup_sparse
@@ -75,10 +76,11 @@ __all__ = [
     "dropout", "dynamic_rnn", "elu", "embedding_lookup", "embedding_lookup_sparse", "fixed_unigram_candidate_sampler",
     "in_top_k", "l2_loss", "l2_normalize", "leaky_relu", "learned_unigram_candidate_sampler",
     "local_response_normalization", "log_poisson_loss", "log_softmax", "log_uniform_candidate_sampler", "lrn",
-    "max_pool", "max_pool3d", "moments", "nce_loss", "normalize_moments", "pool", "relu", "relu6", "relu_layer",
+    "max_pool", "max_pool3d", "moments", "nce_loss", "normalize_moments", "pool", "raw_rnn", "relu", "relu6", "relu_layer",
     "rnn_cell", "sampled_softmax_loss", "selu", "separable_conv2d", "sharded_softmax_cross_entropy", "sigmoid",
     "sigmoid_cross_entropy_with_logits", "softmax", "softmax_cross_entropy_with_logits",
     "softmax_cross_entropy_with_logits_v2", "softplus", "softsign", "sparse_softmax_cross_entropy_with_logits",
-    "static_bidirectional_rnn", "static_rnn", "sufficient_statistics", "tanh", "top_k", "uniform_candidate_sampler",
+    "static_bidirectional_rnn", "static_rnn", "static_state_saving_rnn",
+    "sufficient_statistics", "tanh", "top_k", "uniform_candidate_sampler",
     "weighted_cross_entropy_with_logits", "xw_plus_b", "zero_fraction", "zoo",
 ]

@@ -11,6 +11,7 @@ HINTS = {
     "a_is_sparse": "a product of matrices is the same however many zeros there are",
     "b_is_sparse": "a product of matrices is the same however many zeros there are",
     "clear_after_read": "elements that nobody can read any more are freed by themselves",
+    "compile_stateful": "every graph is compiled, its random numbers and variables too",
     "cuda_only": "every kind of accelerator counts as one",
     "fused": "which kernel normalizes a batch changes no value",
     "min_cuda_compute_capability": "a device is listed when its kernels can run on it",

@@ -11,7 +11,7 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
 from workbench.nn import layers
 from workbench.nn.initializers import Zeros
-from workbench.nn.rnn_cell import RNNCell
+from workbench.nn.rnn_base import RNNCell
 from workbench.nn.scopes import get_variable, variable_scope
 from workbench.nn.tensor_array import TensorArray
 

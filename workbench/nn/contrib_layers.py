@@ -308,7 +308,7 @@ def layer_norm(inputs: Any, center: bool = True, scale: bool = True, activation_
     with variable_scope(scope, "LayerNorm", [inputs], reuse=reuse):
         beta = _parameter("beta", shape, x, Zeros, None, trainable, variables_collections) if center else None
         gamma = _parameter("gamma", shape, x, Ones, None, trainable, variables_collections) if scale else None
-        mean, variance = ops.moments(x, axes, keepdims=True)
+        mean, variance = ops.moments(x, axes, keep_dims=True)
         return _done(ops.batch_normalization(x, mean, variance, beta, gamma, 1e-12), activation_fn, outputs_collections)
 
 
@@ -328,5 +328,5 @@ def instance_norm(inputs: Any, center: bool = True, scale: bool = True, epsilon:
             return ops.reshape(convert(_parameter(name, [depth], x, made.get(name, default), None, trainable,
                                                   variables_collections)), view)
         beta, gamma = vector("beta", Zeros) if center else None, vector("gamma", Ones) if scale else None
-        mean, variance = ops.moments(x, [i for i in range(1, rank) if i != axis], keepdims=True)
+        mean, variance = ops.moments(x, [i for i in range(1, rank) if i != axis], keep_dims=True)
         return _done(ops.batch_normalization(x, mean, variance, beta, gamma, epsilon), activation_fn, outputs_collections)

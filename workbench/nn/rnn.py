@@ -7,7 +7,8 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
-from workbench.nn.rnn_cell import RNNCell
+from workbench.nn.nest import flatten, map_structure, pack_sequence_as
+from workbench.nn.rnn_base import RNNCell
 from workbench.nn.scopes import variable_scope
 
 __all__ = ["bidirectional_dynamic_rnn", "dynamic_rnn", "static_bidirectional_rnn", "static_rnn"]
@@ -15,14 +16,15 @@ __all__ = ["bidirectional_dynamic_rnn", "dynamic_rnn", "static_bidirectional_rnn
 
 def static_rnn(cell: RNNCell, inputs: Sequence[Any], initial_state: Any = None, dtype: Any = None,
                sequence_length: Any = None, scope: Any = None) -> tuple[list[Tensor], Any]:
-    """(outputs, final state) of `cell` over a list of inputs [batch, n]; one copy of the cell for each step.
+    """(outputs, final state) of `cell` over a list of inputs [batch, n] (or tuples of them); one copy of the cell for each
+    step.
 
     Beyond `sequence_length` [batch] outputs are zero and the state stays.
     """
     if not isinstance(inputs, (list, tuple)) or not inputs:
         raise errors.InvalidArgumentError(f"static_rnn: inputs is {inputs!r}; pass a non-empty list of tensors "
                                           "(unstack them)")
-    steps = [convert(x) for x in inputs]
+    steps = [converted(x) for x in inputs]
     with variable_scope(scope or "rnn"):
         state = _initial(cell, steps[0], 0, initial_state, dtype)
         lengths = None if sequence_length is None else ops.cast(convert(sequence_length), "int32")
@@ -31,71 +33,97 @@ def static_rnn(cell: RNNCell, inputs: Sequence[Any], initial_state: Any = None, 
             output, new = cell(x, state)
             if lengths is not None:
                 alive = lengths > time
-                output, new = _masked(alive, output, ops.zeros_like(output)), _masked(alive, new, state)
+                output, new = _masked(alive, output, zeros_of(output)), _masked(alive, new, state)
             outputs.append(output)
             state = new
         return outputs, state
 
 
-def _initial(cell: RNNCell, x: Tensor, batch_axis: int, given: Any, dtype: Any) -> Any:
+def converted(inputs: Any) -> Any:
+    """Inputs as tensors: one, or a tuple of them."""
+    return map_structure(convert, inputs) if isinstance(inputs, tuple) else convert(inputs)
+
+
+def zeros_of(values: Any) -> Any:
+    """Zeros like each part."""
+    return map_structure(ops.zeros_like, values)
+
+
+def batch_of(x: Tensor, axis: int) -> Any:
+    """The length of an axis: a number where it is known."""
+    size = x.shape.as_list()[axis] if x.shape.rank is not None else None
+    return ops.shape(x)[axis] if size is None else size
+
+
+def _initial(cell: RNNCell, inputs: Any, batch_axis: int, given: Any, dtype: Any) -> Any:
     if given is not None:
         return given
-    size = x.shape.as_list()[batch_axis]
-    return cell.zero_state(ops.shape(x)[batch_axis] if size is None else size, dtype or x.dtype)
+    first = flatten(inputs)[0]
+    return cell.zero_state(batch_of(first, batch_axis), dtype or first.dtype)
 
 
 def _masked(alive: Tensor, new: Any, old: Any) -> Any:
-    """`new` in the rows that are alive, `old` elsewhere, in every part of a nested state."""
-    if isinstance(new, tuple):
-        parts = [_masked(alive, n, o) for n, o in zip(new, old)]
-        return type(new)(*parts) if hasattr(new, "_fields") else tuple(parts)
-    return ops.where(alive, new, old)
+    """`new` in the rows that are alive, `old` elsewhere, in every part of a nested state; scalars and arrays go on."""
+    def chosen(n: Any, o: Any) -> Any:
+        return n if not isinstance(n, Tensor) or n.shape.rank == 0 else ops.where(alive, n, o)
+    return map_structure(chosen, new, old, check_types=False)
+
+
+def swapped(x: Tensor) -> Tensor:
+    """The first two axes change places."""
+    made: Tensor = ops.transpose(x, [1, 0, *range(2, x.shape.rank or 2)])
+    return made
 
 
 def dynamic_rnn(cell: RNNCell, inputs: Any, sequence_length: Any = None, initial_state: Any = None, dtype: Any = None,
-                parallel_iterations: int = 32, swap_memory: bool = False, time_major: bool = False,
-                scope: Any = None) -> tuple[Tensor, Any]:
-    """(outputs, final state) of `cell` over floats [batch, time, n] ([time, batch, n] with `time_major`).
+                parallel_iterations: int | None = None, swap_memory: bool = False, time_major: bool = False,
+                scope: Any = None) -> tuple[Any, Any]:
+    """(outputs, final state) of `cell` over floats [batch, time, n…] ([time, batch, n…] with `time_major`), or a tuple of
+    such inputs.
 
-    Outputs are [batch, time, output_size], or time first as the inputs. A loop of the graph: the number of steps may
+    Outputs are [batch, time, output_size…], or time first as the inputs. A loop of the graph: the number of steps may
     differ from run to run. Beyond `sequence_length` (int [batch]) outputs are zero and the state stays. Raises
     ShapeError for a rank below 3.
     """
-    x = convert(inputs)
-    if x.shape.rank is None or x.shape.rank < 3:
-        raise errors.ShapeError(f"dynamic_rnn: inputs {x.name} has shape {x.shape}; sequences have rank 3 "
-                                "or more: reshape it")
+    given = converted(inputs)
+    for x in flatten(given):
+        if x.shape.rank is None or x.shape.rank < 3:
+            raise errors.ShapeError(f"dynamic_rnn: inputs {x.name} has shape {x.shape}; sequences have rank 3 "
+                                    "or more: reshape it")
     with variable_scope(scope or "rnn"):
-        swapped = [1, 0, *range(2, x.shape.rank)]
-        rows = x if time_major else ops.transpose(x, swapped)
+        rows = given if time_major else map_structure(swapped, given)
         state = _initial(cell, rows, 1, initial_state, dtype)
         lengths = None if sequence_length is None else ops.cast(convert(sequence_length), "int32")
-        outputs, final = _loop(cell, rows, state, lengths, parallel_iterations)
-        return outputs if time_major else ops.transpose(outputs, [1, 0, 2]), final
+        outputs, final = _loop(cell, rows, state, lengths, parallel_iterations or 32)
+        return outputs if time_major else map_structure(swapped, outputs), final
 
 
-def _loop(cell: RNNCell, rows: Tensor, state: Any, lengths: Tensor | None, parallel: int) -> tuple[Tensor, Any]:
-    count = rows.shape.as_list()[0]
-    steps = ops.shape(rows)[0] if count is None else ops.constant(count)
-    made: list[Tensor] = []
+def _loop(cell: RNNCell, rows: Any, state: Any, lengths: Tensor | None, parallel: int) -> tuple[Any, Any]:
+    flat = flatten(rows)
+    count = flat[0].shape.as_list()[0]
+    steps = ops.shape(flat[0])[0] if count is None else ops.constant(count)
+    made: list[Any] = []
 
-    def body(time: Tensor, rest: Tensor, state: Any, outputs: Tensor) -> Any:
-        rest, x = ops.list_pop(rest, dtype=rows.dtype, shape=rows.shape[1:])
-        output, new = cell(x, state)
+    def body(time: Tensor, rest: Any, state: Any, outputs: Any) -> Any:
+        popped = [ops.list_pop(r, dtype=x.dtype, shape=x.shape[1:]) for r, x in zip(rest, flat)]
+        output, new = cell(pack_sequence_as(rows, [x for _, x in popped]), state)
         if lengths is not None:
             alive = lengths > time
-            output, new = _masked(alive, output, ops.zeros_like(output)), _masked(alive, new, state)
+            output, new = _masked(alive, output, zeros_of(output)), _masked(alive, new, state)
         made[:] = [output]
-        return time + 1, rest, new, ops.list_push(outputs, output)
+        return time + 1, tuple(r for r, _ in popped), new, tuple(map(ops.list_push, outputs, flatten(output)))
 
-    start = (ops.constant(0), ops.list_from_tensor(rows, reverse=True), state, ops.list_new())
+    rest = tuple(ops.list_from_tensor(x, reverse=True) for x in flat)
+    start = (ops.constant(0), rest, state, tuple(ops.list_new() for _ in flatten(cell.output_size)))
     _, _, final, outputs = ops.while_loop(lambda time, *_: time < steps, body, start, parallel_iterations=parallel)
-    return ops.list_stack(outputs, dtype=made[0].dtype, shape=made[0].shape, length=count), final
+    stacked = [ops.list_stack(pushed, dtype=x.dtype, shape=x.shape, length=count)
+               for pushed, x in zip(outputs, flatten(made[0]))]
+    return pack_sequence_as(made[0], stacked), final
 
 
 def bidirectional_dynamic_rnn(cell_fw: RNNCell, cell_bw: RNNCell, inputs: Any, sequence_length: Any = None,
                               initial_state_fw: Any = None, initial_state_bw: Any = None, dtype: Any = None,
-                              parallel_iterations: int = 32, swap_memory: bool = False, time_major: bool = False,
+                              parallel_iterations: int | None = None, swap_memory: bool = False, time_major: bool = False,
                               scope: Any = None) -> tuple[tuple[Tensor, Tensor], tuple[Any, Any]]:
     """((outputs forwards, outputs backwards), (final states)) of two cells that read in opposite directions, shaped
     as in dynamic_rnn.
@@ -106,15 +134,15 @@ def bidirectional_dynamic_rnn(cell_fw: RNNCell, cell_bw: RNNCell, inputs: Any, s
     options: dict[str, Any] = {"dtype": dtype, "parallel_iterations": parallel_iterations, "time_major": time_major,
                                "sequence_length": sequence_length}
 
-    def mirrored(x: Any) -> Tensor:
+    def mirrored(values: Any) -> Any:
         if sequence_length is None:
-            return ops.reverse(x, axis=[axis])
+            return map_structure(lambda x: ops.reverse(x, axis=[axis]), values)
         lengths = ops.cast(convert(sequence_length), "int32")
-        return ops.reverse_sequence(x, lengths, seq_axis=axis, batch_axis=1 - axis)
+        return map_structure(lambda x: ops.reverse_sequence(x, lengths, seq_axis=axis, batch_axis=1 - axis), values)
 
     with variable_scope(scope or "bidirectional_rnn"):
         forwards, last = dynamic_rnn(cell_fw, inputs, initial_state=initial_state_fw, scope="fw", **options)
-        backwards, first = dynamic_rnn(cell_bw, mirrored(convert(inputs)), initial_state=initial_state_bw, scope="bw",
+        backwards, first = dynamic_rnn(cell_bw, mirrored(converted(inputs)), initial_state=initial_state_bw, scope="bw",
                                        **options)
         return (forwards, mirrored(backwards)), (last, first)
 

@@ -11,7 +11,8 @@ from workbench.nn.embedding import embedding_lookup
 from workbench.nn.initializers import Zeros
 from workbench.nn.losses import sequence_loss_by_example
 from workbench.nn.rnn import static_rnn
-from workbench.nn.rnn_cell import EmbeddingWrapper, OutputProjectionWrapper, RNNCell
+from workbench.nn.rnn_base import RNNCell
+from workbench.nn.rnn_wrappers import EmbeddingWrapper, OutputProjectionWrapper
 from workbench.nn.scopes import get_variable, get_variable_scope, variable_scope
 
 __all__ = ["attention_decoder", "basic_rnn_seq2seq", "batch_sequence_loss", "embedding_attention_decoder",

@@ -25,6 +25,12 @@ from workbench.nn import (
     metrics,
     nest,
     rnn_cell,
+    rnn_contrib,
+    rnn_conv,
+    rnn_fused,
+    rnn_grid,
+    rnn_stacks,
+    rnn_wrappers,
     seq2seq,
     sparse_lookups,
 )
@@ -174,8 +180,8 @@ contrib = Namespace(
     crf=Namespace(**_names(crf)), data=Namespace(**_names(data, contrib_data)), opt=Namespace(**_names(contrib_optimizers)),
     training=Namespace(**{name: value for name, value in _names(contrib_training, evaluation).items()
                           if not name.startswith("slim")}, byte_size_load_fn=placement.byte_size_load_fn),
-    rnn=Namespace(**{name: getattr(rnn_cell, name) for name in rnn_cell.__all__}, static_rnn=nn.static_rnn,
-                  static_bidirectional_rnn=nn.static_bidirectional_rnn))
+    rnn=Namespace(**_names(rnn_cell, rnn_contrib, rnn_conv, rnn_fused, rnn_grid, rnn_stacks, rnn_wrappers),
+                  static_rnn=nn.static_rnn, static_bidirectional_rnn=nn.static_bidirectional_rnn))
 
 _learn = contrib.learn
 vars(_learn)["python"] = Namespace(learn=Namespace(**vars(_learn), estimators=Namespace(

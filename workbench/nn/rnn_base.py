@@ -1,0 +1,141 @@
+"""What every recurrent cell is: one step of a sequence, with variables that are made at the first step."""
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from workbench import errors
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.graph import Graph, Tensor
+from workbench.core.graph.shape import Shape
+from workbench.nn.initializers import Zeros
+from workbench.nn.scopes import VariableScope, get_variable, get_variable_scope, variable_scope
+from workbench.nn.variables import Variable, root_graph
+
+__all__ = ["LSTMStateTuple", "RNNCell", "Wrapper"]
+
+
+class LSTMStateTuple(NamedTuple):
+    """State of an LSTM: cell `c` and output `h`, both [batch, units]."""
+
+    c: Any
+    h: Any
+
+
+class RNNCell:
+    """One step: `cell(inputs [batch, n], state)` gives (output [batch, output_size], new state).
+
+    Variables are made at the first call in a variable scope and used again by later calls there. `reuse` is that of
+    variable_scope: with True they must exist before the first call; `_reuse` is its name in cells that programs define.
+    Inputs of several parts are a tuple.
+    """
+
+    def __init__(self, name: str | None = None, reuse: Any = None, _reuse: Any = None) -> None:
+        self._name, self._reuse = name or _snake(type(self).__name__), _reuse if reuse is None else reuse
+        self._made: dict[tuple[Graph, str, str], Variable] = {}
+
+    @property
+    def state_size(self) -> Any:
+        """Width of the state: an int, a shape without the batch, or a tuple of them for a state of several parts."""
+        raise errors.UnimplementedError(f"{type(self).__name__}: state_size is missing; define it")
+
+    @property
+    def output_size(self) -> Any:
+        """Width of the output: an int, or a shape without the batch."""
+        raise errors.UnimplementedError(f"{type(self).__name__}: output_size is missing; define it")
+
+    def __call__(self, inputs: Any, state: Any, scope: str | VariableScope | None = None) -> tuple[Any, Any]:
+        with variable_scope(scope or self._name, reuse=self._reuse):
+            return self.call(tuple(map(convert, inputs)) if isinstance(inputs, tuple) else convert(inputs), state)
+
+    def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
+        """(output [batch, output_size], new state) of one step; what a new cell defines."""
+        raise errors.UnimplementedError(f"{type(self).__name__}: call(inputs, state) is missing; define it")
+
+    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+        """The state of zeros for `batch_size` (int or int32 scalar) sequences."""
+        return _map_sizes(self.state_size, lambda size: ops.zeros(_dims(batch_size, size), dtype))
+
+    def variable(self, name: str, shape: Sequence[int], dtype: Any, initializer: Any = None, **options: Any) -> Tensor:
+        """The variable `name` of this cell in the scope in force, read."""
+        return convert(self.table(name, shape, dtype, initializer, **options))
+
+    def table(self, name: str, shape: Sequence[int], dtype: Any, initializer: Any = None, **options: Any) -> Variable:
+        """The variable `name` of this cell in the scope in force; `options` are those of get_variable."""
+        key = (root_graph(), get_variable_scope().name, name)
+        if key not in self._made:
+            self._made[key] = get_variable(name, shape, dtype, initializer, **options)
+        return self._made[key]
+
+    def product(self, parts: Sequence[Tensor], units: int, prefix: str = "", kernel: Any = None,
+                partitioner: Any = None) -> Tensor:
+        """[parts] · kernel, with the variable `prefix/kernel`."""
+        parts = [convert(p) for p in parts]
+        weights = self.variable(prefix + "kernel", [self.width(parts), units], parts[0].dtype, kernel, partitioner=partitioner)
+        return ops.matmul(joined(parts), weights)
+
+    def linear(self, parts: Sequence[Tensor], units: int, prefix: str = "", bias: Any = None, kernel: Any = None,
+               partitioner: Any = None) -> Tensor:
+        """[parts] · kernel + bias, with variables `prefix/kernel` and `prefix/bias`."""
+        made = self.product(parts, units, prefix, kernel, partitioner)
+        return ops.bias_add(made, self.variable(prefix + "bias", [units], made.dtype, bias or Zeros()))
+
+    def width(self, parts: Sequence[Tensor]) -> int:
+        """The width of tensors side by side; ShapeError where one is unknown."""
+        widths = [convert(p).shape.as_list()[-1] for p in parts]
+        if None in widths:
+            raise errors.ShapeError(f"{type(self).__name__}: inputs {parts[0].name} has shape {parts[0].shape}; its "
+                                    "last dimension must be known: set_shape it")
+        return sum(w or 0 for w in widths)
+
+
+def joined(parts: Sequence[Tensor]) -> Tensor:
+    """Tensors [batch, n] side by side."""
+    made: Tensor = parts[0] if len(parts) == 1 else ops.concat(list(parts), axis=1)
+    return made
+
+
+def _snake(name: str) -> str:
+    """BasicLSTMCell -> basic_lstm_cell."""
+    apart = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
+    return re.sub(r"([a-z])([A-Z])", r"\1_\2", apart).lower().strip("_")
+
+
+def _dims(batch_size: Any, size: Any) -> Any:
+    inner = size.static if isinstance(size, Shape) else (size,)
+    return ops.stack([batch_size, *inner]) if isinstance(batch_size, Tensor) else [int(batch_size), *inner]
+
+
+def _map_sizes(size: Any, function: Callable[[Any], Any]) -> Any:
+    if isinstance(size, tuple) and hasattr(size, "_fields"):
+        return type(size)(*[_map_sizes(s, function) for s in size])
+    if isinstance(size, (list, tuple)):
+        return tuple(_map_sizes(s, function) for s in size)
+    return function(size if isinstance(size, Shape) else int(size))
+
+
+def sizes_mapped(size: Any, batch_size: Any) -> list[Any]:
+    """The shapes of each part of a state or an output."""
+    found: list[Any] = []
+    _map_sizes(size, lambda part: found.append(_dims(batch_size, part)))
+    return found
+
+
+class Wrapper(RNNCell):
+    """A cell around another, whose sizes it has unless it says otherwise."""
+
+    def __init__(self, cell: RNNCell, reuse: Any = None, name: str | None = None) -> None:
+        super().__init__(name, reuse)
+        self._cell = cell
+
+    @property
+    def state_size(self) -> Any:
+        return self._cell.state_size
+
+    @property
+    def output_size(self) -> Any:
+        return self._cell.output_size
+
+    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+        return self._cell.zero_state(batch_size, dtype)
