@@ -28,6 +28,7 @@ LAYERS = (
     ("changes", "core.state.changes"),
     ("passes over data", "core.state.passing"),
     ("elements of data", "core.state.elements core.state.mapped"),
+    ("what checkpoints keep", "core.state.kept core.state.stores"),
     ("state", "core.state.variables core.state.queues core.state.accumulators core.state.tokens core.state.clocks "
               "core.state.pushes core.state.readers core.state.datasets"),
     ("storage", "core.state.storage"),

@@ -134,18 +134,37 @@ def model() -> tuple[list[Any], Any]:
     return [*parts, *(optimizer.get_slot(part, "momentum") for part in parts), step], minimize
 
 
-def train(cluster: Cluster, folder: Path, steps: int, hooks: Sequence[Any] = (), **options: Any) -> list[bytes]:
+def queued() -> tuple[list[Any], Any]:
+    """Elements that wait in a queue of the worker, indices in one of a server: (what to compare, the training step)."""
+    wb.set_random_seed(7)
+    with wb.device(SERVERS[0]):
+        step = wb.train.get_or_create_global_step()
+        seen = wb.Variable(np.int64(0), name="seen")
+    with wb.device(SERVERS[1]):      # which has no other part in training
+        index = wb.train.range_input_producer(9, seed=4, capacity=3, name="indices").dequeue()
+    with wb.device(WORKER):
+        rows = wb.data.Dataset.range(11).shuffle(5, seed=3).repeat().make_one_shot_iterator().get_next()
+        queue = wb.FIFOQueue(4, "int64", [()])
+        wb.train.add_queue_runner(wb.train.QueueRunner(queue, [queue.enqueue(100 * rows + wb.cast(index, "int64"))]))
+        element = queue.dequeue()
+    told = seen.assign(wb.floormod(seen.value() * 31 + element, 1_000_003))      # another number in another order
+    with wb.get_default_graph().control_dependencies([told.op]):
+        return [seen, step], step.assign_add(1).op
+
+
+def train(cluster: Cluster, folder: Path, steps: int, hooks: Sequence[Any] = (), build: Any = model, **options: Any
+          ) -> list[bytes]:
     """The bits of the model after `steps` steps."""
     with wb.Graph().as_default():
-        compared, minimize = model()
+        compared, minimize = build()
         wb.train.run(minimize, cluster, steps=steps, folder=folder, hooks=hooks, **options)
         with wb.Session(cluster) as session:
             return [np.asarray(value).tobytes() for value in session.run(compared)]
 
 
 @contextlib.contextmanager
-def uninterrupted(world: World, folder: Path, steps: int) -> Iterator[list[bytes]]:
+def uninterrupted(world: World, folder: Path, steps: int, build: Any = model) -> Iterator[list[bytes]]:
     """What a run that nothing happens to ends with; afterwards all tasks are new."""
-    found = train(world.cluster, folder, steps)
+    found = train(world.cluster, folder, steps, build=build)
     world.cluster.recover()
     yield found

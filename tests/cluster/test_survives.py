@@ -14,7 +14,7 @@ from distributed import Client
 
 import workbench as wb
 from tests.cluster.conftest import hosted, kill, our_threads
-from tests.cluster.survival import SERVERS, WORKER, Striker, World, train, uninterrupted
+from tests.cluster.survival import SERVERS, WORKER, Striker, World, queued, train, uninterrupted
 from tests.eventually import eventually
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
@@ -53,6 +53,14 @@ def test_six_strikes_end_in_the_same_bits(tmp_path: Path):
         assert len(world.recoveries) == 5
         assert world.cluster.generation >= generation + 5      # a link that is cut between two steps is made anew
     assert our_threads() == before
+
+
+def test_what_waits_in_queues_survives(tmp_path: Path):
+    """The task whose queue holds elements is killed, and the one with the indices: each element comes once, in order."""
+    with World(spare=0) as world, uninterrupted(world, tmp_path / "straight", 60, queued) as expected:
+        striker = Striker(world, {15: lambda: world.kill(WORKER), 40: lambda: world.kill(SERVERS[1])})
+        assert train(world.cluster, tmp_path / "struck", 60, [striker], queued, save_steps=4) == expected
+        assert len(world.recoveries) == 2
 
 
 CHIEF = """

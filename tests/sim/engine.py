@@ -8,12 +8,13 @@ import numpy as np
 
 from tests.sim.world import Process, World
 from workbench import errors
-from workbench.core.graph.dtype import float64
+from workbench.core.graph.dtype import float64, int64
 from workbench.core.graph.shape import Shape
 from workbench.core.state.accumulators import Accumulator
 from workbench.core.state.clocks import Clocks
 from workbench.core.state.datasets import DatasetIterator
 from workbench.core.state.pushes import Pushes
+from workbench.core.state.queues import Queue
 from workbench.core.state.tokens import Tokens
 from workbench.core.state.variables import Container, VariableState
 
@@ -30,6 +31,7 @@ class Course:
         self.engine, self.step, self.feeds = engine, step, feeds
         self.send, self.rendezvous, self._done = send, rendezvous, done
         self.undo: Callable[[], None] = lambda: None
+        self.ends: list[Callable[[], None]] = []      # what wants to hear of the end
         self.computing = self.over = False
         self.turns = 0
         self.cancelled: errors.Error | None = None
@@ -64,6 +66,8 @@ class Course:
     def end(self, result: Any) -> None:
         self.over = True
         self._generator.close()
+        for end in self.ends:
+            end()
         self.engine.courses.pop(self.step, None)
         self._done(result)
 
@@ -72,7 +76,7 @@ EPOCH = 5         # elements of the data; then they come again
 
 
 class SimEngine:
-    """Programs by name; variable `v`, accumulator `g`, tokens `t`, clocks `c`, pushes `p` and data `d` of one task."""
+    """Programs by name; variable `v`, accumulator `g`, tokens `t`, clocks `c`, pushes `p`, data `d` and a queue `q` of them."""
 
     def __init__(self, world: World, process: Process, context: Any, programs: dict[str, Program], log: Callable[..., None],
                  ) -> None:
@@ -87,6 +91,7 @@ class SimEngine:
         self.c = self.container.get("c", Clocks, lambda: Clocks("c"))
         self.p = self.container.get("p", Pushes, lambda: Pushes("p"))
         self.d = self.container.get("d", DatasetIterator, lambda: DatasetIterator("d"))
+        self.q = self.container.get("q", Queue, lambda: Queue("q", 2, [int64], [Shape([])]))
         self.d.initialize(("repeat", ("slices", (("source", 0),)), -1), [np.arange(EPOCH)])
 
     def register(self, handle: str, program: bytes) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from tests.sim.engine import Await, Course, SimEngine, kernel, receive, take
 from workbench.core.names import join_key
+from workbench.core.state.kept import Kept
 
 __all__ = ["PROGRAMS", "SERVERS", "SLACK", "WORKERS"]
 
@@ -57,11 +58,20 @@ def push(engine: SimEngine, course: Course) -> Steps:
     return values
 
 
+def _clock(engine: SimEngine, course: Course, worker: str) -> Await:
+    def end() -> None:
+        engine.c.end(worker)
+        if worker not in engine.c.clocks:
+            engine.log("retired", engine.session, worker)
+    course.ends.append(end)
+    return take(lambda done, fail: engine.c.wait(worker, SLACK, done))
+
+
 def lead(engine: SimEngine, course: Course) -> Steps:
     """The parameter server with clocks and pushes in one step of a replica of bounded staleness, whose worker's part is
     `push`."""
     worker = _worker(course)
-    clock = yield take(lambda done, fail: engine.c.wait(worker, SLACK, done))
+    clock = yield _clock(engine, course, worker)
     engine.log("clock", engine.session, worker, course.step, clock)
     _send(engine, course, "v", worker, engine.v.read())
     delta = yield receive(_key(course, "d", worker, engine.task))
@@ -90,6 +100,20 @@ def retire(engine: SimEngine, course: Course) -> Steps:
     """A replica is through: nobody waits for it."""
     engine.log("retired", engine.session, _worker(course))
     engine.c.leave(_worker(course))
+    yield kernel(0.0)
+    return []
+
+
+def evaluate(engine: SimEngine, course: Course) -> Steps:
+    """Somebody looks at what a replica computes, whether it trains, has left or never began: no step of it."""
+    yield _clock(engine, course, _worker(course))
+    yield kernel(_seconds(engine))
+    return []
+
+
+def admit(engine: SimEngine, course: Course) -> Steps:
+    """A replica that left comes back."""
+    engine.c.admit(_worker(course))
     yield kernel(0.0)
     return []
 
@@ -151,13 +175,14 @@ def work(engine: SimEngine, course: Course) -> Steps:
 
 def update(engine: SimEngine, course: Course) -> Steps:
     """A round: as many gradients as are wanted, one update on all servers, a new token when all have it. The first server
-    takes the next element of its data with it."""
+    takes the next element of its queue with it."""
     total = yield take(lambda done, fail: engine.g.take(int(course.feeds["0"]), done, fail))
+    element = (yield take(engine.q.dequeue)) if engine.task == FIRST else None
 
     def apply() -> None:
         engine.add(course.step, total, "round")
         if engine.task == FIRST:
-            engine.log("datum", engine.session, course.step, engine.v.version, int(engine.d.take()[0]))
+            engine.log("datum", engine.session, course.step, engine.v.version, int(element))
     yield kernel(_seconds(engine), apply)
     if engine.task == SECOND:
         _send(engine, course, "u", FIRST, 0)
@@ -165,6 +190,20 @@ def update(engine: SimEngine, course: Course) -> Steps:
     yield receive(_key(course, "u", SECOND, engine.task))
     engine.t.release(engine.v.version)
     return [np.float64(engine.v.version)]
+
+
+def fill(engine: SimEngine, course: Course) -> Steps:
+    """The next element of the data waits in the queue, or for room in it."""
+    element = engine.d.take()
+    yield take(lambda done, fail: engine.q.enqueue(element, lambda: done(None), fail))
+    return []
+
+
+def shut(engine: SimEngine, course: Course) -> Steps:
+    """No more elements are wanted."""
+    engine.q.close(cancel_pending=True)
+    yield kernel(0.0)
+    return []
 
 
 def leave(engine: SimEngine, course: Course) -> Steps:
@@ -183,6 +222,9 @@ def restore(engine: SimEngine, course: Course) -> Steps:
         engine.v.version = version
         engine.g.set_global_step(version)
         engine.d.resume({"taken": taken, "generators": []})
+        inside, *waiting = (int(number) for number in course.feeds["3"])
+        elements = [np.asarray(one, np.int64) for one in waiting]
+        engine.q.set_state(Kept({"inside": inside, "order": [], "closed": False}, [elements], ["int64"]))
         engine.log("restored", engine.session, engine.task, course.step, version, float(value[0]))
     yield kernel(_seconds(engine), assign)
     return []
@@ -196,12 +238,14 @@ def start(engine: SimEngine, course: Course) -> Steps:
 
 
 def read(engine: SimEngine, course: Course) -> Steps:
-    """(version, value, elements of the data taken so far)."""
+    """(version, value, elements of the data taken so far, how many are in the queue and all that wait at it)."""
     yield kernel(_seconds(engine))
     version, value = engine.v.snapshot()
     position = engine.d.position()
     assert position is not None
-    return [np.float64(version), np.array(value), np.float64(position["taken"])]
+    kept = engine.q.state()
+    waiting = np.array([kept.note["inside"], *kept.columns[0]], np.float64)
+    return [np.float64(version), np.array(value), np.float64(position["taken"]), waiting]
 
 
 def tell(engine: SimEngine, course: Course) -> Steps:
@@ -216,5 +260,6 @@ def hear(engine: SimEngine, course: Course) -> Steps:
     return [(yield receive(_key(course, "v", SECOND, engine.task)))]
 
 
-PROGRAMS = {made.__name__: made for made in (serve, push, lead, follow, retire, hold, release, first, second, work, update,
-                                             leave, restore, start, read, tell, hear)}
+PROGRAMS = {made.__name__: made for made in (
+    serve, push, lead, follow, retire, evaluate, admit, hold, release, first, second, work, update, fill, shut, leave, restore,
+    start, read, tell, hear)}

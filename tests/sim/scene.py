@@ -53,7 +53,8 @@ class Scene:
         unrecorded.enabled = False
         self.tracker = Tracker(self.session, self.members, HEARTBEAT, unrecorded)
         self.tracker.step_type = self._step_type()      # type: ignore[misc]
-        self.saved = 0, dict.fromkeys(SERVERS, 0.0), 0   # version, values of the servers, elements of the data taken
+        # version, values of the servers, elements of the data taken, what waits at the queue
+        self.saved: tuple[int, dict[str, float], int, list[float]] = 0, dict.fromkeys(SERVERS, 0.0), 0, [0]
         self.handles: dict[str, dict[str, str]] = {}
         define_engine("simulated", self._engine)
 
@@ -212,13 +213,14 @@ class Scene:
         """What was read of all servers is what training goes on from."""
         versions = {name: int(fetched[0]) for name, fetched in values.items()}
         assert len(set(versions.values())) == 1, f"a checkpoint has versions {versions} of the servers"
-        self.saved = versions[SERVERS[0]], {name: float(fetched[1][0]) for name, fetched in values.items()}, int(
-            values[SERVERS[0]][2])
+        first = values[SERVERS[0]]
+        self.saved = (versions[SERVERS[0]], {name: float(fetched[1][0]) for name, fetched in values.items()}, int(first[2]),
+                      first[3].tolist())
         self.log("saved", self.session, *self.saved)
 
     def restore(self) -> bool:
-        version, values, taken = self.saved
-        fed = {server: ([value, value], version, taken) for server, value in values.items()}
+        version, values, taken, waiting = self.saved
+        fed = {server: ([value, value], version, taken, waiting) for server, value in values.items()}
         return not isinstance(self.run("chief", "restore", {s: v for s, v in fed.items()}), errors.Error) and not isinstance(
             self.run("chief", "start"), errors.Error)
 
@@ -303,7 +305,7 @@ class Scene:
             found[f"push_{number}"] = {**dict.fromkeys(SERVERS, "serve"), worker: "push"}
             found[f"work_{number}"] = {SERVERS[0]: "first", SERVERS[1]: "second", worker: "work"}
             found[f"bounded_{number}"] = {SERVERS[0]: "lead", SERVERS[1]: "follow", worker: "push"}
-            found[f"retire_{number}"] = {SERVERS[0]: "retire"}
-        found.update({name: {SERVERS[0]: name} for name in ("hold", "release")})
+            found.update({f"{what}_{number}": {SERVERS[0]: what} for what in ("retire", "evaluate", "admit")})
+        found.update({name: {SERVERS[0]: name} for name in ("hold", "release", "fill", "shut")})
         found["update"] = dict.fromkeys(SERVERS, "update")
         return found

@@ -18,6 +18,7 @@ from workbench.core.state.accumulators import Accumulator
 from workbench.core.state.clocks import Clocks
 from workbench.core.state.datasets import DatasetIterator
 from workbench.core.state.pushes import Pushes
+from workbench.core.state.queues import Queue
 from workbench.core.state.tokens import Tokens
 
 pytestmark = pytest.mark.timeout(120)
@@ -139,11 +140,22 @@ def forgotten_positions(patch: Patch) -> None:
     patch(DatasetIterator, "resume", lambda self, position: None)
 
 
+def forgotten_elements(patch: Patch) -> None:
+    """What waited in a queue is gone when training goes on."""
+    patch(Queue, "set_state", lambda self, found, reopen=False: None)
+
+
+def guests_stay(patch: Patch) -> None:
+    """Who evaluates a replica's part joins in its place, and is waited for."""
+    patch(Clocks, "end", lambda self, worker: None)
+
+
 PLANTED = {
     "async": {not_awaited: 0, no_fence: 75, no_abort: 0, links_lost_in_silence: 65, losses_of_the_replaced: 1,
               forgotten_steps: 0, late_answers: 0, doubled_orders: 0, no_silence: 1},
-    "sync": {stale_gradients: 0, no_dedupe: 12, stale_tokens: 0, unready_handles: 0, forgotten_positions: 0},
-    "bounded": {no_marker_wait: 0, unheld_pushes: 0, no_bound: 0}}
+    "sync": {stale_gradients: 0, no_dedupe: 12, stale_tokens: 0, unready_handles: 0, forgotten_positions: 0,
+             forgotten_elements: 0},
+    "bounded": {no_marker_wait: 0, unheld_pushes: 0, no_bound: 0, guests_stay: 0}}
 """Mode -> defect -> the seed to begin with: it was the first to find it when this was written."""
 
 

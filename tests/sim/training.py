@@ -37,10 +37,14 @@ def _again(scene: Scene, body: Callable[[], Any]) -> Any:
         result = body()
         if not isinstance(result, errors.Error):
             return result
-        if not scene.recovering and any(member.lost for member in scene.members.values()):
-            scene.recover(str(result))
-        scene.world.wait(lambda: not scene.recovering)
-        scene.world.wait(lambda: False, 0.1)
+        _after(scene, result)
+
+
+def _after(scene: Scene, error: errors.Error) -> None:
+    if not scene.recovering and any(member.lost for member in scene.members.values()):
+        scene.recover(str(error))
+    scene.world.wait(lambda: not scene.recovering)
+    scene.world.wait(lambda: False, 0.1)
 
 
 def _asynchronous(scene: Scene) -> None:
@@ -84,8 +88,14 @@ def _synchronous(scene: Scene) -> None:
             if not isinstance(values, errors.Error):
                 scene.save(values)
         over.append(True)
+        _again(scene, lambda: scene.run("rounds", "shut"))
+
+    def filler() -> None:
+        while not over:
+            if isinstance(result := scene.run("filler", "fill"), errors.Error) and not over:
+                _after(scene, result)
     clients = {f"worker {n}": lambda n=n: worker(n) for n in range(len(WORKERS))}      # type: ignore[misc]
-    scene.play({**clients, "rounds": rounds}, SECONDS)
+    scene.play({**clients, "rounds": rounds, "filler": filler}, SECONDS)
 
 
 def _bounded(scene: Scene) -> None:
@@ -100,10 +110,19 @@ def _bounded(scene: Scene) -> None:
         return result
 
     def replica(number: int) -> None:
-        for _ in range(STEPS):
-            _again(scene, lambda: whole(f"replica {number}", f"bounded_{number}", dict.fromkeys(SERVERS, (number,))))
-        _again(scene, lambda: whole(f"replica {number}", f"retire_{number}", {SERVERS[0]: (number,)}))
+        """It leaves, is looked at and comes back; it leaves for good and is looked at as long as others train."""
+        def once(what: str) -> None:
+            _again(scene, lambda: whole(f"replica {number}", f"{what}_{number}", {SERVERS[0]: (number,)}))
+        for steps in (STEPS // 2, STEPS - STEPS // 2):
+            once("admit")
+            for _ in range(steps):
+                _again(scene, lambda: whole(f"replica {number}", f"bounded_{number}", dict.fromkeys(SERVERS, (number,))))
+            once("retire")
+            once("evaluate")
         left.discard(number)
+        while left:
+            once("evaluate")
+            scene.world.wait(lambda: False, scene.world.random.uniform(0.0, 1.0))
 
     def saver() -> None:
         while left:
@@ -254,7 +273,7 @@ def _staleness(scene: Scene) -> None:
 def _losses(scene: Scene) -> None:
     """Nobody is given up to whom nothing was done, and where nothing is done nothing fails."""
     if not any(kind == "fault" for kind, *_ in scene.history):
-        failed = [what for kind, *what in scene.history if kind == "failed" and "work_" not in what[2]]
+        failed = [what for kind, *what in scene.history if kind == "failed" and "work_" not in what[2] and what[2] != "fill"]
         assert not failed, f"without any fault this failed: {failed[0]}"
     odd = [what for kind, *what in scene.history if kind == "failed" and not what[4].startswith(_LOSSES)]
     assert not odd, f"nobody who trains through losses expects this: {odd[0]}"

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from workbench.train.config import RunOptions
 from workbench.train.replicas import Replicas, Tower, replicate
 
 WORKERS = ["/job:localhost/task:0"] * 3
-SOON = RunOptions(timeout_in_ms=300)
+SOON, LATE = RunOptions(timeout_in_ms=300), RunOptions(timeout_in_ms=60_000)
 
 
 @pytest.fixture(autouse=True)
@@ -165,6 +166,37 @@ def test_who_evaluates_the_model_of_a_worker_that_left_holds_nobody_up():
         for _ in range(4):
             session.run(replicas.steps[1], options=SOON)
         assert session.run(step) == 8
+
+
+def test_who_evaluates_the_model_of_a_worker_that_never_began_holds_nobody_up():
+    """So after recovery: tasks that are new know of nobody who left."""
+    replicas, _ = build(2, mode="stale", staleness=1)
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        replicas.start(session)
+        for _ in range(4):
+            session.run(replicas.towers[0].loss)
+            session.run(replicas.steps[1], options=LATE)
+        session.run(replicas.steps[0])
+        session.run(replicas.steps[1], options=LATE)
+        with pytest.raises(errors.DeadlineExceededError):      # that was a step, and worker 0 counts from then on
+            for _ in range(4):
+                session.run(replicas.steps[1], options=SOON)
+
+
+@pytest.mark.parametrize("mode, options", [("async", {}), ("async", {"consistent": True}), ("sync", {}),
+                                           ("backup", {"backups": 1})])
+def test_an_evaluation_takes_nothing_that_a_step_needs(mode: str, options: dict[str, Any]):
+    """No token, no clock, no push, no gradient lies on the way to a tower's loss and metrics."""
+    replicas, _ = build(3, mode=mode, **options)
+    for tower in replicas.towers:
+        left, seen = [tower.loss.op, *(metric.op for metric in tower.metrics.values())], set()
+        while left:
+            op = left.pop()
+            if op not in seen:
+                seen.add(op)
+                left += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
+        assert not [op.name for op in seen if op.definition.blocking]
 
 
 def test_the_mode_changes_while_training():

@@ -13,6 +13,7 @@ from workbench.core.graph.graph import Tensor
 from workbench.core.state import checkpoint
 from workbench.nn.variables import root_graph
 from workbench.train.config import RunOptions
+from workbench.train.input_state import InputState
 from workbench.train.intervals import Interval
 from workbench.train.queues import WorkerPushes
 from workbench.train.saver import Saver, absolute
@@ -25,13 +26,15 @@ _PUSH_MILLISECONDS = 10_000      # what a push may take that a checkpoint waits 
 
 
 class Checkpointer:
-    """Saves what `saver` saves under `prefix`, besides how far random generators and dataset iterators of all tasks are.
+    """Saves what `saver` saves under `prefix`, besides how far random generators, dataset iterators and readers of all tasks
+    are, and what waits in queues (InputState).
 
     What it needs is added to the graph here. `save` returns when the values are pinned, which copies nothing; they are
     written by their tasks while later steps run: blocks of rows that changed since one of the last few checkpoints, as many as
     `saver.increments`. Called between two steps, while no other thread runs any, a checkpoint is
     one moment of all tasks; where others push meanwhile (WorkerPushes) it is a moment between their pushes. `interval`
-    learns what it costs.
+    learns what it costs. Set `input_over` when the input was read to its end: who goes on from a checkpoint that is made
+    then begins the input anew.
     """
 
     def __init__(self, prefix: Any, saver: Saver | None = None, interval: Interval | None = None) -> None:
@@ -39,6 +42,7 @@ class Checkpointer:
         self._writer: threading.Thread | None = None
         self._problem: BaseException | None = None
         self._saving = threading.Lock()
+        self.input_over = False
         with root_graph().name_scope("checkpoints") as scope:
             self._build(scope)
 
@@ -52,6 +56,8 @@ class Checkpointer:
         pushes = graph.get_collection(WorkerPushes.COLLECTION)
         self._hold = [one.hold() for one in pushes]
         self._release, self._forget = [one.release() for one in pushes], [one.release(forget=True) for one in pushes]
+        self._input = InputState(graph, scope)
+        count = len(groups) + len(self._input.devices)
         for device in dict.fromkeys([*groups, *(op.device for op in graph.operations)]):
             held = groups.get(device, [])
             with graph.device(None), graph.device(device):
@@ -61,8 +67,9 @@ class Checkpointer:
                 self._resume[device] = found, ops.set_positions(found)
                 if held:
                     self._records.append(ops.save(self._base, handles, parts=tuple(piece.part for piece in held),
-                                                  index=len(self._records), count=len(groups), snapshot=f"{scope}{device}",
+                                                  index=len(self._records), count=count, snapshot=f"{scope}{device}",
                                                   increments=self.saver.increments))
+        self._records += self._input.build(self._base, len(self._records), count)
 
     # saving
     @property
@@ -81,9 +88,10 @@ class Checkpointer:
     def _save(self, session: Any, step: int) -> None:
         self.wait()
         started = time.perf_counter()
-        found = self._pin(session) if self._hold else session.run(self._pins)
+        with self._input.held(session):
+            found = self._pin(session) if self._hold else session.run(self._pins)
         pause = time.perf_counter() - started
-        meta = {"positions": {device: json.loads(text) for device, text in found.items()}}
+        meta = {"positions": {device: json.loads(text) for device, text in found.items()}, "input over": self.input_over}
         self._writer = threading.Thread(target=self._write, args=(session, step, meta, pause), name="workbench-checkpoint")
         self._writer.start()
 
@@ -141,18 +149,29 @@ class Checkpointer:
         return [str(info.path) for info in reversed(known) if not info.problem]
 
     def restore(self, session: Any, path: str) -> None:
-        """Bring variables, generators and iterators to where they were. DataLossError when a byte of it is damaged; then
-        nothing has changed."""
+        """Bring variables, generators, iterators and readers to where they were; `refill` does the rest. DataLossError when a
+        byte of it is damaged; then nothing has changed."""
         self.saver.restore(session, path)
-        found = checkpoint.contents(path).meta.get("positions", {})
+        meta = checkpoint.contents(path).meta
+        found = meta.get("positions", {})
+        if meta.get("input over"):      # generators alone go on
+            found = {device: {name: one for name, one in known.items() if "bits" in one} for device, known in found.items()}
         feeds = {text: json.dumps(found[device]) for device, (text, _) in self._resume.items() if device in found}
         session.run([resume for device, (_, resume) in self._resume.items() if device in found], feeds)
+
+    def refill(self, session: Any, path: str) -> None:
+        """Give queues, accumulators and counters of epochs what they held: after what begins them, before what fills them.
+        DataLossError when a byte of that is damaged."""
+        found = checkpoint.contents(path)
+        if self._input.restores and not found.meta.get("input over"):
+            session.run(self._input.restores, {self._base: absolute(found.path)})
 
     def restore_newest(self, session: Any) -> str | None:
         """Restore the newest checkpoint that is whole, passing over damaged ones; its path, None when there is none."""
         for path in self.candidates():
             try:
                 self.restore(session, path)
+                self.refill(session, path)
                 return path
             except errors.DataLossError as problem:
                 logger.warning("workbench: passing over a damaged checkpoint: %s", problem.message)

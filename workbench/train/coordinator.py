@@ -15,6 +15,9 @@ from workbench.nn.variables import GraphKeys, add_to_collection, get_collection
 
 __all__ = ["Coordinator", "QueueRunner", "add_queue_runner", "start_queue_runners"]
 
+_GONE = (errors.FailedPreconditionError, errors.AbortedError, errors.UnavailableError, errors.DeadlineExceededError)
+"""What closing a queue ends with when the session is closed by now, or the task lost that had the queue."""
+
 
 class Coordinator:
     """Lets threads stop together: any asks for it, all see it, `join` waits and re-raises the first error."""
@@ -106,7 +109,9 @@ class QueueRunner:
         self.exceptions_raised: list[BaseException] = []
         self._closed_types = tuple(queue_closed_exception_types)
         self._running: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()      # session -> threads
+        self._inside: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()       # session -> those in a step
         self._lock = threading.Lock()
+        self._gate, self._holders = threading.Condition(), 0
 
     @property
     def name(self) -> str:
@@ -138,7 +143,7 @@ class QueueRunner:
         stopped = False
         try:
             while coord is None or not coord.should_stop():
-                sess.run(enqueue_op)
+                self._step(sess, enqueue_op)
             stopped = True
         except self._closed_types:
             pass                                    # the end of the input, or somebody closed the queue
@@ -149,6 +154,41 @@ class QueueRunner:
         finally:
             self._ended(sess, stopped)
 
+    def _step(self, sess: Any, enqueue_op: Any) -> None:
+        with self._gate:
+            self._gate.wait_for(lambda: not self._holders)
+            self._inside[sess] = self._inside.get(sess, 0) + 1
+        try:
+            sess.run(enqueue_op)
+        finally:
+            self._count(inside=-1, sess=sess)
+
+    def _count(self, inside: int = 0, holders: int = 0, sess: Any = None) -> None:
+        with self._gate:
+            if inside:
+                self._inside[sess] += inside
+            self._holders += holders
+            self._gate.notify_all()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """No thread begins a step meanwhile."""
+        self._count(holders=1)
+        try:
+            yield
+        finally:
+            self._count(holders=-1)
+
+    def inside(self, sess: Any) -> int:
+        """How many threads are in a step of that session."""
+        with self._gate:
+            return self._inside.get(sess, 0)
+
+    def wait_for_end(self, sess: Any, fewer_than: int, seconds: float) -> None:
+        """Until fewer threads are in a step, or for so long."""
+        with self._gate:
+            self._gate.wait_for(lambda: self._inside.get(sess, 0) < fewer_than, seconds)
+
     def _ended(self, sess: Any, stopped: bool) -> None:
         """The last thread to end closes the queue, so that consumers get the rest and then OutOfRangeError; unless it was
         told to stop: then the queue is cancelled."""
@@ -156,12 +196,12 @@ class QueueRunner:
             self._running[sess] -= 1
             last = self._running[sess] == 0
         if last and not stopped:
-            with contextlib.suppress(errors.FailedPreconditionError):      # the session may be closed by now
+            with contextlib.suppress(*_GONE):
                 sess.run(self.close_op)
 
     def _cancel_on_stop(self, sess: Any, coord: Coordinator) -> None:
         coord.wait_for_stop()
-        with contextlib.suppress(errors.FailedPreconditionError):
+        with contextlib.suppress(*_GONE):
             sess.run(self.cancel_op)
 
 

@@ -178,6 +178,8 @@ class CheckpointSaverHook(_StepHook):
 
     def end(self, session: Any) -> None:
         step = self._now(session)
+        if self.checkpoints.input_over:      # also where this step was saved before the end was known
+            self._saved = -1
         self._save(session, step)
         self.checkpoints.wait()
         for listener in self._listeners:

@@ -12,6 +12,7 @@ from workbench.core.graph.shape import Shape, as_shape
 from workbench.nn.variables import GraphKeys, Variable
 from workbench.train import summary
 from workbench.train.coordinator import QueueRunner, add_queue_runner
+from workbench.train.input_state import ELEMENT_COUNTERS
 from workbench.train.queues import FIFOQueue, PaddingFIFOQueue, QueueBase, RandomShuffleQueue
 
 __all__ = ["batch", "batch_join", "input_producer", "limit_epochs", "match_filenames_once", "maybe_batch",
@@ -29,6 +30,7 @@ def limit_epochs(tensor: Any, num_epochs: int | None = None, name: str | None = 
     graph = get_default_graph()
     with graph.name_scope(name or "limit_epochs"):
         epochs = Variable(0, trainable=False, name="epochs", dtype="int64", collections=[GraphKeys.LOCAL_VARIABLES])
+        graph.add_to_collection(ELEMENT_COUNTERS, epochs.handle)
         with graph.control_dependencies([epochs.count_up_to(num_epochs)]):
             return ops.identity(value)
 

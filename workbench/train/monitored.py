@@ -159,6 +159,8 @@ class MonitoredTrainingSession:
         else:
             self._await_model()
         self._session.run(self._local_init)
+        if path is not None and self._checkpoints is not None:
+            self._checkpoints.refill(self._session, path)
         self._number = None
         for hook in self._hooks:
             hook.after_create_session(self._session, self._coord)
@@ -213,9 +215,20 @@ class MonitoredTrainingSession:
                 self._check_threads()
                 values = self._run(SessionRunArgs(fetches, self._fed(feed_dict)), options, run_metadata)
                 self._recovery.handle(Progress())
+                self._tell_of_input(over=False)
                 return values
+            except errors.OutOfRangeError:
+                lost = self._lost_in_a_thread()      # then a queue was closed because nobody fills it any more
+                if lost is None:
+                    self._tell_of_input(over=True)
+                    raise
+                self._recover(generation, lost)
             except _LOSSES as loss:
                 self._recover(generation, loss)
+
+    def _tell_of_input(self, over: bool) -> None:
+        if self._checkpoints is not None:
+            self._checkpoints.input_over = over
 
     def _fed(self, feed_dict: Any) -> Any:
         if not callable(feed_dict):
@@ -247,17 +260,19 @@ class MonitoredTrainingSession:
     # losses
     def _check_threads(self) -> None:
         """What a thread that feeds a queue lost is lost for this step too, which might wait for its elements for ever."""
-        if self._coord.should_stop() and self._lost_in_a_thread():
-            self._coord.raise_requested_exception()
+        if (loss := self._lost_in_a_thread()) is not None:
+            raise loss
 
-    def _lost_in_a_thread(self) -> bool:
-        try:
-            self._coord.raise_requested_exception()
-        except _LOSSES:
-            return self._can_recover()
-        except Exception:      # raised by close()
-            pass
-        return False
+    def _lost_in_a_thread(self) -> errors.Error | None:
+        """The loss that ended a thread which feeds a queue, if training can be brought back."""
+        if self._coord.should_stop():
+            try:
+                self._coord.raise_requested_exception()
+            except _LOSSES as loss:
+                return loss if self._can_recover() else None
+            except Exception:      # raised by close()
+                pass
+        return None
 
     def _can_recover(self) -> bool:
         cluster = getattr(self._session.backend, "cluster", None)
@@ -323,7 +338,7 @@ class MonitoredTrainingSession:
 
     def should_stop(self) -> bool:
         """Has a hook, or a thread that feeds a queue, asked to stop?"""
-        return self._stop or (self._coord.should_stop() and not self._lost_in_a_thread())
+        return self._stop or (self._coord.should_stop() and self._lost_in_a_thread() is None)
 
     def close(self) -> None:
         """Stop the threads and close the session; closing twice is fine."""

@@ -11,6 +11,7 @@ from workbench.core.names import task_of
 from workbench.nn.variables import GraphKeys, Variable, group, near, root_graph
 from workbench.train.coordinator import Coordinator, QueueRunner
 from workbench.train.hooks import SessionRunHook
+from workbench.train.input_state import BEGUN_ANEW
 from workbench.train.optimizer import Optimizer
 from workbench.train.queues import ConditionalAccumulator, FIFOQueue, SparseConditionalAccumulator, StepTokens, WorkerPushes
 
@@ -104,16 +105,21 @@ class SyncReplicasOptimizer(Optimizer):
             if isinstance(grad, IndexedSlices):
                 sparse = SparseConditionalAccumulator(variable.dtype, variable.shape, shared, name="accumulator")
                 self._accumulators[variable] = sparse
+                root_graph().add_to_collection(BEGUN_ANEW, sparse.accumulator_ref)
                 return sparse.take_indexed_slices_grad(self._aggregate)
             dense = ConditionalAccumulator(variable.dtype, variable.shape, shared, name="accumulator")
             self._accumulators[variable] = dense
+            root_graph().add_to_collection(BEGUN_ANEW, dense.accumulator_ref)
             return dense.take_grad(self._aggregate)
 
     def _make_chief(self, pairs: Sequence[tuple[Any, Variable]], global_step: Variable) -> None:
         graph, self._global_step = root_graph(), global_step
         with near(global_step):
-            self._tokens: Any = (StepTokens(global_step.dtype, "sync_tokens", "sync_tokens") if self._fresh else
-                                 FIFOQueue(-1, global_step.dtype, [()], shared_name="sync_token_q", name="sync_token_q"))
+            if self._fresh:
+                self._tokens: Any = StepTokens(global_step.dtype, "sync_tokens", "sync_tokens")
+            else:
+                self._tokens = FIFOQueue(-1, global_step.dtype, [()], shared_name="sync_token_q", name="sync_token_q")
+                graph.add_to_collection(BEGUN_ANEW, self._tokens.queue_ref)
             pushes = WorkerPushes("sync_pushes", "sync_pushes")
         means = [(self._take(g, v), v) for g, v in pairs]
         with graph.control_dependencies([m.values if isinstance(m, IndexedSlices) else m for m, _ in means]), near(global_step):

@@ -60,6 +60,24 @@ def test_one_that_left_joins_again_only_when_it_is_admitted():
     assert begun(clocks, "a") == [5] and clocks.clocks == {"a": 5, "b": 5}
 
 
+def test_who_only_looks_has_not_joined():
+    """A step that waits and does not advance is over: nobody waits for the worker whose part was evaluated."""
+    clocks = Clocks("c")
+    assert begun(clocks, "a") == [0] == begun(clocks, "b", 0)
+    clocks.advance("a", 0)
+    assert begun(clocks, "a", 0) == []
+    clocks.end("b")
+    assert clocks.clocks == {"a": 1}
+    assert begun(clocks, "b") == [1] == begun(clocks, "b")      # somebody looks beside its first step, and is through before it
+    clocks.end("b")
+    clocks.advance("b", 1)
+    clocks.end("b")
+    assert clocks.clocks == {"a": 1, "b": 2}
+    begun(clocks, "b")
+    clocks.end("b")
+    assert clocks.clocks == {"a": 1, "b": 2}                    # it is a member, whoever looks
+
+
 def test_a_wait_that_is_taken_back_and_the_end():
     clocks = Clocks("c")
     begun(clocks, "b")

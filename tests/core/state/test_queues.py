@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from workbench import errors
 from workbench.core.graph.dtype import float32, int32, int64, string
 from workbench.core.graph.shape import Shape
-from workbench.core.state.queues import Fifo, PaddingQueue, Priority, Queue, Shuffle
+from workbench.core.state.queues import PaddingQueue, Queue
+from workbench.core.state.stores import Fifo, Priority, Shuffle
 
 
 class Call:

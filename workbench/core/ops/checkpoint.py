@@ -14,7 +14,9 @@ from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.state import checkpoint
 from workbench.core.state.increments import Increments, Value
-from workbench.core.state.snapshots import Snapshot, positions, set_positions
+from workbench.core.state.kept import Kept
+from workbench.core.state.shards import write_shard
+from workbench.core.state.snapshots import Snapshot, positions, set_positions, set_state, state_of
 from workbench.core.state.variables import snapshot_together
 
 STATE: dict[str, Any] = {"stateful": True, "differentiable": False}
@@ -36,6 +38,16 @@ def save(context, base, *handles, parts, index=0, count=1, snapshot="", incremen
     (`increments`) after the one that wrote them. Nothing waits for the disk but this step. Raises FailedPreconditionError for
     a variable without a value or a folder that cannot be written, ResourceExhaustedError when the disk is full.
     """
+    def write(check):
+        taken = _snapshot(context, snapshot) if snapshot else None
+        values = _values(parts, handles, taken.take() if taken else snapshot_together(handles))
+        known = taken.increments if taken else Increments()
+        return known.write(_text(base), values, index, count, increments, check)
+    _write(context, base, write)
+
+
+def _write(context, base, write):
+    """Give the record of `write(check)`, made on a thread of its own, as JSON; `check` raises once the step was stopped."""
     stop = threading.Event()
     context.on_cancel(stop.set)
 
@@ -43,16 +55,12 @@ def save(context, base, *handles, parts, index=0, count=1, snapshot="", incremen
         if stop.is_set():
             raise errors.CancelledError(f"save: the step was stopped while {_text(base)} was written; save again")
 
-    def write():
+    def run():
         try:
-            taken = _snapshot(context, snapshot) if snapshot else None
-            values = _values(parts, handles, taken.take() if taken else snapshot_together(handles))
-            known = taken.increments if taken else Increments()
-            record = known.write(_text(base), values, index, count, increments, check)
-            context.done(np.asarray(json.dumps(record).encode(), object))
+            context.done(np.asarray(json.dumps(write(check)).encode(), object))
         except BaseException as error:
             context.fail(error)
-    threading.Thread(target=write, daemon=True, name="workbench-save").start()
+    threading.Thread(target=run, daemon=True, name="workbench-save").start()
 
 
 def _values(parts, handles, pinned):
@@ -82,8 +90,45 @@ def take_snapshot(context, *handles, shared_name):
 
 @op("found[] ->", types="string ->", name="set_positions", context=True, **STATE)
 def set_positions_(context, found):
-    """Let the task's random generators and dataset iterators go on from where they were when take_snapshot told."""
+    """Let the task's random generators, dataset iterators and readers go on from where they were when take_snapshot told."""
     set_positions(context.container, json.loads(_text(found)))
+
+
+@op("*handles[] -> []", types="resource -> string", context=True, **STATE)
+def pin_state(context, *handles, names, shared_name):
+    """Pin what queues, accumulators and counters of elements hold now, for a `save_state` of this name.
+
+    Gives as JSON which operations wait at the queues, and how often each. A variable without a value is left out.
+    """
+    once = dict(zip(reversed(handles), reversed(names)))      # several handles may be of one queue
+    found = [(name, state) for handle, name in once.items() if (state := state_of(handle)) is not None]
+    _snapshot(context, shared_name).put(found)
+    waiting: dict[str, int] = {}
+    for _, state in found:
+        for node, count in state.waiting.items():
+            waiting[node] = waiting.get(node, 0) + count
+    return np.asarray(json.dumps(waiting).encode(), object)
+
+
+@op("base[] -> []", types="string -> string", context=True, blocking=True, **STATE)
+def save_state(context, base, *, index, count, shared_name):
+    """Write what pin_state pinned into shard `index` of `count` of the checkpoint at `base`, beside it; otherwise as `save`."""
+    def write(check):
+        tensors = [pair for name, state in _snapshot(context, shared_name).take() for pair in state.tensors(name)]
+        return write_shard(_text(base), tensors, index, count, check)
+    _write(context, base, write)
+
+
+@op("path[] *handles[] ->", types="string resource ->", **STATE)
+def restore_state(path, *handles, names, reopen):
+    """Give queues, accumulators and counters what a checkpoint holds of them, in place of what they hold; what it does not
+    know stays. `reopen` tells of each whether something fills it anew. NotFoundError without a checkpoint, DataLossError
+    for a damaged one; then nothing has changed here."""
+    known = checkpoint.contents(_text(path))
+    found = [(handle, Kept.of(name, lambda key: checkpoint.read_part(known.path, key)), again)
+             for name, handle, again in zip(names, handles, reopen) if name in known.tensors]
+    for handle, state, again in found:
+        set_state(handle, state, again)
 
 
 def _restored(inputs, attrs):

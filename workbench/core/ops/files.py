@@ -110,7 +110,7 @@ def _read(context, reader, queue, most, done):
         if len(found) >= most:
             done(found)
         else:
-            context.on_cancel(queue.dequeue(opened, failed))
+            context.on_cancel(queue.dequeue(opened, failed, context.node))
 
     if not isinstance(queue, Queue):
         raise errors.InvalidArgumentError(f"reader {reader.name!r}: it reads names from a queue, not from a "

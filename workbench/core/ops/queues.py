@@ -14,7 +14,8 @@ from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.state.accumulators import Accumulator, SparseAccumulator
 from workbench.core.state.clocks import Clocks
 from workbench.core.state.pushes import Pushes
-from workbench.core.state.queues import Fifo, PaddingQueue, Priority, Queue, Shuffle
+from workbench.core.state.queues import PaddingQueue, Queue
+from workbench.core.state.stores import Fifo, Priority, Shuffle
 from workbench.core.state.tokens import Tokens
 from workbench.core.state.variables import Context
 
@@ -78,13 +79,13 @@ def priority_queue(context: Context, *, component_types: Any, shapes: Any = None
 @op("handle[] *components? ->", types="resource any ->", **BLOCKING)
 def queue_enqueue(context: Context, handle: Queue, *components: Array) -> None:
     """Add one element; waits while the queue is full. CancelledError once it is closed."""
-    context.on_cancel(handle.enqueue(components, context.done, context.fail))
+    context.on_cancel(handle.enqueue(components, context.done, context.fail, context.node))
 
 
 @op("handle[] *components? ->", types="resource any ->", **BLOCKING)
 def queue_enqueue_many(context: Context, handle: Queue, *components: Array) -> None:
     """Add the rows of the components one after the other, waiting for room as often as needed."""
-    context.on_cancel(handle.enqueue_many(components, context.done, context.fail))
+    context.on_cancel(handle.enqueue_many(components, context.done, context.fail, context.node))
 
 
 def _outputs(batch: Callable[[Sequence[Tensor]], Sequence[int | None]]) -> Callable[..., list[Shape]]:
@@ -109,20 +110,20 @@ def _count(inputs: Sequence[Tensor]) -> list[int | None]:
 @op("handle[] ->", types="resource ->", shape=_outputs(lambda inputs: ()), dtypes=_component_types, **BLOCKING)
 def queue_dequeue(context: Context, handle: Queue, *, component_types: Any, shapes: Any = None) -> None:
     """Take one element; waits while there is none. OutOfRangeError once the queue is closed and empty."""
-    context.on_cancel(handle.dequeue(context.done, context.fail))
+    context.on_cancel(handle.dequeue(context.done, context.fail, context.node))
 
 
 @op("handle[] n[] ->", types="resource int ->", shape=_outputs(_count), dtypes=_component_types, **BLOCKING)
 def queue_dequeue_many(context: Context, handle: Queue, n: Array, *, component_types: Any, shapes: Any = None) -> None:
     """Take n elements, stacked; OutOfRangeError, and nothing taken, once the queue is closed with fewer."""
-    context.on_cancel(handle.dequeue_many(int(n), context.done, context.fail))
+    context.on_cancel(handle.dequeue_many(int(n), context.done, context.fail, who=context.node))
 
 
 @op("handle[] n[] ->", types="resource int ->", shape=_outputs(lambda inputs: [None]), dtypes=_component_types,
     **BLOCKING)
 def queue_dequeue_up_to(context: Context, handle: Queue, n: Array, *, component_types: Any, shapes: Any = None) -> None:
     """Take n elements, or the rest (at least one) once the queue is closed."""
-    context.on_cancel(handle.dequeue_many(int(n), context.done, context.fail, partial=True))
+    context.on_cancel(handle.dequeue_many(int(n), context.done, context.fail, True, context.node))
 
 
 @op("handle[] ->", types="resource ->", **BLOCKING)
@@ -190,6 +191,7 @@ def worker_clocks(context: Context, *, shared_name: str = "", container: str = "
 @op("handle[] -> []", types="resource -> int64", **BLOCKING)
 def clocks_wait(context: Context, handle: Clocks, *, worker: str, staleness: int) -> None:
     """The clock of `worker`, once it is at most `staleness` steps ahead of the slowest one; waits for that."""
+    context.on_end(lambda: handle.end(worker))
     context.on_cancel(handle.wait(worker, staleness, lambda clock: context.done(np.asarray(clock, np.int64))))
 
 

@@ -106,6 +106,7 @@ class StepRun:
         self._lock = threading.Lock()
         self._busy = self._over = self._given_up = self._told = False
         self._undo: dict[tuple[int, Tag], Callable[[], None]] = {}
+        self._ends: list[Callable[[], None]] = []           # what wants to hear of the end
         self._turns: dict[int, deque[RunSegment]] = {}      # heavy segments that run -> their runs that wait
         self._failure: BaseException | None = None          # why the step ended, while heavy segments of it still run
 
@@ -255,7 +256,7 @@ class StepRun:
             self._undo.pop(key, None)
             self.post(SegmentFailed(segment.index, action.tag, run_error(self.plan, error, segment)))
         context.done, context.fail = done, fail
-        context.on_cancel = lambda undo: self._undo.__setitem__(key, undo)
+        context.on_cancel, context.on_end = (lambda undo: self._undo.__setitem__(key, undo)), self._ends.append
         inputs = self._inputs(op, action.tag)
         if op.definition.keeps_inputs:
             inputs = [ownership.own(value) for value in inputs]
@@ -325,11 +326,13 @@ class StepRun:
             self.instance.operation_spans(self.step, self.journal)
         if action.error is not None:
             self.instance.cancelled.set()
-            for undo in list(self._undo.values()):
+            for undo in [*self._undo.values(), *self._ends]:
                 undo()
             self._failure = action.error
             self._settle()
             return
+        for end in self._ends:
+            end()
         try:
             results = [self._fetched(t) for t in self.plan.program.fetches]
         except errors.Error as error:

@@ -14,6 +14,7 @@ from workbench import errors
 from workbench.core.graph.arrays import add_rows, check_rows, wide
 from workbench.core.graph.dtype import DType
 from workbench.core.graph.shape import Shape
+from workbench.core.state.kept import Kept
 
 __all__ = ["Accumulator", "SparseAccumulator"]
 
@@ -135,6 +136,24 @@ class Accumulator:
             self._begun = True
         self._fail(waiting)
 
+    # checkpoints
+    def state(self) -> Kept:
+        """What was gathered since the last take, of whom, and for which step."""
+        with self._lock:
+            note = {"global_step": self.global_step, "count": self._count, "dropped": self.dropped, "repeated": self.repeated,
+                    "sent": dict(self._sent)}
+            return Kept(note, self._gathered(), self._dtypes())
+
+    def set_state(self, found: Kept, reopen: bool = False) -> None:
+        """Go on with that, instead of what is gathered now."""
+        with self._lock:
+            note = found.note
+            self.global_step, self._count, self._sent = note["global_step"], note["count"], dict(note["sent"])
+            self.dropped, self.repeated = note["dropped"], note["repeated"]
+            self._sum = self._gathered_from(found.columns)
+            calls = self._flush()
+        _make(calls)
+
     def close(self, cancel_pending: bool = True) -> None:
         """Fail whoever waits, now and later, until training begins anew."""
         with self._lock:
@@ -189,6 +208,16 @@ class Accumulator:
         mean = self._sum / self._sum.dtype.type(count) if count > 1 else self._sum
         return (mean.astype(self.dtype.numpy, copy=False),)
 
+    def _dtypes(self) -> list[Any]:
+        return [self.dtype.numpy]
+
+    def _gathered(self) -> list[list[Array]]:
+        """The sum; a copy, since more is added in place."""
+        return [[] if self._sum is None else [self._sum.copy()]]
+
+    def _gathered_from(self, columns: Sequence[Sequence[Array]]) -> Any:
+        return columns[0][0] if columns[0] else None
+
 
 class SparseAccumulator(Accumulator):
     """Sums gradients that are (indices [n], values [n, ...]); gives sorted distinct indices and their mean rows.
@@ -221,6 +250,16 @@ class SparseAccumulator(Accumulator):
         add_rows(total, inverse.reshape(-1), values)
         mean = total / total.dtype.type(count) if count > 1 else total
         return found, mean.astype(values.dtype, copy=False)
+
+    def _dtypes(self) -> list[Any]:
+        return [np.int64, self.dtype.numpy]
+
+    def _gathered(self) -> list[list[Array]]:
+        parts = self._sum or []
+        return [[indices.astype(np.int64) for indices, _ in parts], [values for _, values in parts]]
+
+    def _gathered_from(self, columns: Sequence[Sequence[Array]]) -> Any:
+        return list(zip(*columns)) or None
 
 
 def _giving(attempt: _Take, result: Sequence[Array]) -> Call:

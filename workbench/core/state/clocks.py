@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -24,12 +25,15 @@ class Clocks:
 
     A worker joins with its first wait, at the slowest one's step, and is waited for until it leaves. From then on it waits
     for nobody and nobody for it until it is admitted again: who evaluates its part of the graph later must not join for it.
+    For the same reason one whose first steps end without an advance has not joined.
     """
 
     def __init__(self, name: str) -> None:
         self.name, self.closed = name, False
         self.clocks: dict[str, int] = {}
         self._left: set[str] = set()
+        self._guests: set[str] = set()               # workers that have done no step yet
+        self._inside: Counter[str] = Counter()       # steps that have begun to wait and are not over
         self._waiting: list[_Wait] = []
         self._lock = threading.Lock()
 
@@ -39,8 +43,10 @@ class Clocks:
             raise errors.InvalidArgumentError(f"clocks {self.name!r}: staleness is {staleness}; use 0 or more")
         attempt = _Wait(worker, staleness, done)
         with self._lock:
-            if worker not in self._left:
-                self.clocks.setdefault(worker, min(self.clocks.values(), default=0))
+            self._inside[worker] += 1
+            if worker not in self._left and worker not in self.clocks:
+                self.clocks[worker] = min(self.clocks.values(), default=0)
+                self._guests.add(worker)
             self._waiting.append(attempt)
         self._serve()
         return lambda: self._withdraw(attempt)
@@ -48,8 +54,18 @@ class Clocks:
     def advance(self, worker: str, clock: int) -> None:
         """The worker has done the step that it began at `clock`; saying so again changes nothing."""
         with self._lock:
+            self._guests.discard(worker)
             if worker in self.clocks:
                 self.clocks[worker] = max(self.clocks[worker], clock + 1)
+        self._serve()
+
+    def end(self, worker: str) -> None:
+        """A step in which the worker waited is over; without an advance it was somebody who evaluated."""
+        with self._lock:
+            self._inside[worker] -= 1
+            if not self._inside[worker] and worker in self._guests:
+                self._guests.discard(worker)
+                self.clocks.pop(worker, None)
         self._serve()
 
     def leave(self, worker: str) -> None:

@@ -1,11 +1,8 @@
 """Queues: blocking producers and consumers as continuations over a pure store; no thread is ever held (paper §3.1)."""
 from __future__ import annotations
 
-import heapq
-import itertools
-import random
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,108 +12,16 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.dtype import DType
 from workbench.core.graph.shape import Shape
+from workbench.core.state.kept import Kept
+from workbench.core.state.stores import Array, Element, Fifo, Store
 
-__all__ = ["Fifo", "PaddingQueue", "Priority", "Queue", "Shuffle", "Store"]
+__all__ = ["PaddingQueue", "Queue"]
 
-Array = np.ndarray[Any, Any]
-Element = tuple[Array, ...]
 Done = Callable[..., None]
 Fail = Callable[[BaseException], None]
 Call = Callable[[], None]
 
-
-# what is inside, and in which order it comes out
-
-class Store:
-    """The elements of a queue. `available(closed)` says how many may be taken now.
-
-    `together`: several elements are taken at one moment, when all are there, so that their order is that of all.
-    """
-
-    together = False
-
-    def __len__(self) -> int:
-        raise NotImplementedError
-
-    def put(self, element: Element) -> None:
-        raise NotImplementedError
-
-    def take(self) -> Element:
-        raise NotImplementedError
-
-    def restore(self, elements: Sequence[Element]) -> None:
-        """Put back what was taken, in front, so that the next take gives the same elements."""
-        raise NotImplementedError
-
-    def available(self, closed: bool) -> int:
-        return len(self)
-
-
-class Fifo(Store):
-    """First in, first out."""
-
-    def __init__(self) -> None:
-        self._items: deque[Element] = deque()
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def put(self, element: Element) -> None:
-        self._items.append(element)
-
-    def take(self) -> Element:
-        return self._items.popleft()
-
-    def restore(self, elements: Sequence[Element]) -> None:
-        self._items.extendleft(reversed(elements))
-
-
-class Shuffle(Store):
-    """Any element with equal probability; at least `reserve` stay behind until the queue is closed."""
-
-    def __init__(self, reserve: int = 0, seed: int | None = None) -> None:
-        self._items: list[Element] = []
-        self._reserve, self._random = reserve, random.Random(seed)
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def put(self, element: Element) -> None:
-        self._items.append(element)
-
-    def take(self) -> Element:
-        chosen = self._random.randrange(len(self._items))
-        self._items[chosen], self._items[-1] = self._items[-1], self._items[chosen]
-        return self._items.pop()
-
-    def restore(self, elements: Sequence[Element]) -> None:
-        self._items.extend(elements)
-
-    def available(self, closed: bool) -> int:
-        return len(self._items) if closed else max(0, len(self._items) - self._reserve)
-
-
-class Priority(Store):
-    """The smallest first component (int64 scalar) first; equal ones in order of arrival."""
-
-    together = True
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Element]] = []
-        self._order = itertools.count()
-
-    def __len__(self) -> int:
-        return len(self._heap)
-
-    def put(self, element: Element) -> None:
-        heapq.heappush(self._heap, (int(element[0]), next(self._order), element))
-
-    def take(self) -> Element:
-        return heapq.heappop(self._heap)[2]
-
-    def restore(self, elements: Sequence[Element]) -> None:
-        for place, element in enumerate(elements):
-            heapq.heappush(self._heap, (int(element[0]), place - len(elements), element))
+_BACK = "checkpoint"      # who waits to add what enqueues waited to add when a checkpoint was made
 
 
 # attempts
@@ -133,6 +38,7 @@ class _Attempt:
     partial: bool = False                                   # dequeue_up_to: what is left will do once closed
     single: bool = False                                    # dequeue: components without a batch dimension
     closes: bool = False
+    who: str = ""                                           # the operation that waits
 
 
 class Queue:
@@ -161,29 +67,29 @@ class Queue:
         with self._lock:
             return len(self._store)
 
-    def enqueue(self, element: Sequence[Array], done: Done, fail: Fail) -> Call:
-        """Add one element; waits while the queue is full. CancelledError once closed."""
-        return self._produce([self._element(element)], done, fail)
+    def enqueue(self, element: Sequence[Array], done: Done, fail: Fail, who: str = "") -> Call:
+        """Add one element; waits while the queue is full. CancelledError once closed. `who` names the operation."""
+        return self._produce(_Attempt(done, fail, put=deque([self._element(element)]), who=who))
 
-    def enqueue_many(self, columns: Sequence[Array], done: Done, fail: Fail) -> Call:
+    def enqueue_many(self, columns: Sequence[Array], done: Done, fail: Fail, who: str = "") -> Call:
         """Add the rows of `columns` as elements, one by one as room allows."""
         counts = {len(c) for c in columns}
         if len(counts) != 1:
             raise errors.ShapeError(f"queue {self.name!r}: enqueue_many got components of {sorted(counts)} elements; "
                                     "give each the same first dimension")
-        return self._produce([self._element(row) for row in zip(*columns)], done, fail)
+        return self._produce(_Attempt(done, fail, put=deque([self._element(row) for row in zip(*columns)]), who=who))
 
-    def dequeue(self, done: Done, fail: Fail) -> Call:
+    def dequeue(self, done: Done, fail: Fail, who: str = "") -> Call:
         """Take one element; waits while there is none. OutOfRangeError once closed and empty."""
-        return self._consume(_Attempt(done, fail, wanted=1, single=True))
+        return self._consume(_Attempt(done, fail, wanted=1, single=True, who=who))
 
-    def dequeue_many(self, count: int, done: Done, fail: Fail, partial: bool = False) -> Call:
+    def dequeue_many(self, count: int, done: Done, fail: Fail, partial: bool = False, who: str = "") -> Call:
         """Take `count` elements as stacked components; with `partial` fewer, but at least one, once closed."""
         self._static(count)
         if count == 0:
             done(*self._stack([]))
             return lambda: None
-        return self._consume(_Attempt(done, fail, wanted=count, partial=partial))
+        return self._consume(_Attempt(done, fail, wanted=count, partial=partial, who=who))
 
     def close(self, cancel_pending: bool = False, done: Done = lambda: None) -> None:
         """No more elements come: takes effect after the enqueues already waiting, or cancels those.
@@ -205,9 +111,39 @@ class Queue:
             calls += self._flush()
         _make(calls)
 
+    # checkpoints
+    def state(self) -> Kept:
+        """What is inside and what enqueues wait to add, in order; a dequeue that waits has taken nothing."""
+        with self._lock:
+            for attempt in self._consumers:
+                self._store.restore(attempt.taken)
+                attempt.taken = []
+            elements, order = self._store.state()
+            inside = len(elements)
+            elements += [element for attempt in self._producers for element in attempt.put]
+            closed = self.closed or any(attempt.closes for attempt in self._producers)
+            waiting = Counter(attempt.who for attempt in (*self._producers, *self._consumers))
+            calls = self._flush()
+        _make(calls)
+        columns = [[element[number] for element in elements] for number in range(len(self.dtypes))]
+        note = {"inside": inside, "order": order, "closed": closed}
+        return Kept(note, columns, [t.numpy for t in self.dtypes], dict(waiting))
+
+    def set_state(self, found: Kept, reopen: bool = False) -> None:
+        """Go on with what was inside where `state` was asked, instead of what is inside now; with `reopen` more may be added
+        although it was closed. InvalidArgumentError for elements that this queue does not hold."""
+        elements = [self._element(values) for values in zip(*found.columns)]
+        inside = found.note["inside"]
+        with self._lock:
+            self._store.set_state(elements[:inside], found.note["order"])
+            self.closed = found.note["closed"] and not reopen
+            coming = [_Attempt(lambda: None, lambda error: None, deque([element]), who=_BACK) for element in elements[inside:]]
+            self._producers = deque([*coming, *(attempt for attempt in self._producers if attempt.who != _BACK)])
+            calls = self._flush()
+        _make(calls)
+
     # attempts
-    def _produce(self, elements: list[Element], done: Done, fail: Fail) -> Call:
-        attempt = _Attempt(done, fail, put=deque(elements))
+    def _produce(self, attempt: _Attempt) -> Call:
         with self._lock:
             self._producers.append(attempt)
             calls = self._flush()

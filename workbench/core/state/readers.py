@@ -1,9 +1,10 @@
 """Readers: files one after the other, record by record; names of files come from a queue (paper §4.5)."""
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from workbench import errors
@@ -52,6 +53,7 @@ class Reader:
         self._lock = threading.Lock()
         self._waiting: deque[bytes] = deque()
         self._file: Any = None
+        self._name, self._taken = b"", 0           # the file that is open, and how many of its records were taken
         self._records: Records = iter(())
 
     def open(self, name: bytes) -> None:
@@ -65,7 +67,7 @@ class Reader:
             while True:
                 found = next(self._records, None)
                 if found is not None:
-                    self.produced += 1
+                    self.produced, self._taken = self.produced + 1, self._taken + 1
                     return found
                 self._end()
                 if not self._waiting:
@@ -79,6 +81,7 @@ class Reader:
         except OSError as error:
             raise errors.NotFoundError(f"reader {self.name!r}: {path!r} cannot be read ({error.strerror}); check the "
                                        "path") from None
+        self._name, self._taken = name, 0
         self._records = KINDS[self.kind](self._file, name, *self.options)
 
     def _end(self) -> None:
@@ -87,6 +90,24 @@ class Reader:
             self._file = None
             self.files += 1
         self._records = iter(())
+
+    def position(self) -> dict[str, Any]:
+        """Where it is, as plain JSON: what it reads and the files that wait for it."""
+        with self._lock:
+            names = [self._name, *self._waiting] if self._file is not None else list(self._waiting)
+            return {"kind": self.kind, "options": list(self.options), "open": self._file is not None, "taken": self._taken,
+                    "names": [name.decode("utf-8", "surrogateescape") for name in names],
+                    "produced": self.produced, "files": self.files}
+
+    def resume(self, position: Mapping[str, Any]) -> None:
+        """Go on from there; the records before are read again. NotFoundError when the file is gone."""
+        with self._lock:
+            self._end()
+            self._waiting = deque(name.encode("utf-8", "surrogateescape") for name in position["names"])
+            if position["open"]:
+                self._begin(self._waiting.popleft())
+                self._taken = sum(1 for _ in itertools.islice(self._records, position["taken"]))
+            self.produced, self.files = position["produced"], position["files"]
 
     def reset(self) -> None:
         """Forget the files that were opened, and the counts."""

@@ -1,8 +1,8 @@
-"""A moment of a task's state: values pinned until they are written, and how far its generators and iterators are."""
+"""A moment of a task's state: values pinned until they are written, and how far its generators, iterators and readers are."""
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,28 +11,30 @@ import numpy as np
 from workbench import errors
 from workbench.core.state.datasets import DatasetIterator
 from workbench.core.state.increments import Increments
+from workbench.core.state.kept import Kept
 from workbench.core.state.passing import generator_state, set_generator_state
-from workbench.core.state.variables import Container, Pinned
+from workbench.core.state.readers import Reader
+from workbench.core.state.variables import Container, VariableState
 
-__all__ = ["Snapshot", "positions", "set_positions"]
+__all__ = ["Snapshot", "positions", "set_positions", "set_state", "state_of"]
 
 
 class Snapshot:
-    """Values of variables as they were at one moment; the next update of each writes another buffer. `increments` knows
-    what of them was written before."""
+    """Values of variables, or what queues hold, as they were at one moment; the next update of each writes another buffer.
+    `increments` knows what of them was written before."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self._lock = threading.Lock()
-        self._values: list[Pinned] | None = None
+        self._values: Sequence[Any] | None = None
         self.increments = Increments()
 
-    def put(self, values: list[Pinned]) -> None:
+    def put(self, values: Sequence[Any]) -> None:
         """Pin these instead of what was pinned."""
         with self._lock:
             self._values = values
 
-    def take(self) -> list[Pinned]:
+    def take(self) -> Sequence[Any]:
         """What is pinned, and no longer is. FailedPreconditionError when nothing is."""
         with self._lock:
             values, self._values = self._values, None
@@ -42,8 +44,9 @@ class Snapshot:
 
 
 def positions(container: Container) -> dict[str, Any]:
-    """Where every random generator and dataset iterator of the task is, as plain JSON by name."""
+    """Where every random generator, dataset iterator and reader of the task is, as plain JSON by name."""
     found: dict[str, Any] = {name: generator_state(item) for name, item in container.of(np.random.Generator).items()}
+    found.update((name, reader.position()) for name, reader in container.of(Reader).items())
     for name, iterator in container.of(DatasetIterator).items():
         if (position := iterator.position()) is not None:
             found[name] = position
@@ -56,5 +59,23 @@ def set_positions(container: Container, found: Mapping[str, Any]) -> None:
         if "bits" in position:
             generator = container.get(name, np.random.Generator, lambda: np.random.Generator(np.random.Philox()))
             set_generator_state(generator, position)
+        elif "kind" in position:
+            container.get(name, Reader, partial(Reader, name, position["kind"], tuple(position["options"]))).resume(position)
         else:
             container.get(name, DatasetIterator, partial(DatasetIterator, name)).resume(position)
+
+
+def state_of(resource: Any) -> Kept | None:
+    """What a checkpoint keeps of a queue, an accumulator, or a variable that counts elements; None without a value."""
+    if not isinstance(resource, VariableState):
+        kept: Kept = resource.state()
+        return kept
+    return Kept({}, [[resource.read().copy()]], [resource.dtype.numpy]) if resource.initialized else None
+
+
+def set_state(resource: Any, found: Kept, reopen: bool) -> None:
+    """Give that back. A queue that something fills anew is open again (`reopen`)."""
+    if isinstance(resource, VariableState):
+        resource.assign(found.columns[0][0])
+    else:
+        resource.set_state(found, reopen)

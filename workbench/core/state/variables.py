@@ -387,5 +387,7 @@ class Context:
     on_cancel: Callable[[Callable[[], None]], None] = lambda undo: None
     """Registers what takes a pending blocking attempt back when the step is aborted."""
     send: Callable[..., None] | None = None         # (key, value, dead) -> None; set when the plan has sends
+    on_end: Callable[[Callable[[], None]], None] = lambda call: None
+    """Registers what is called when this device's part of the step is over, however it ends."""
     function: Callable[[Any], Callable[..., Any]] = lambda body: body
     """Makes of a body of the graph what computes its results from arrays for its arguments, with this task's state."""
