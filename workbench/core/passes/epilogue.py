@@ -8,6 +8,7 @@ from workbench.core.passes.rewrite import Rewrite, rewrite, single_readers
 __all__ = ["epilogue"]
 
 _FUSED = {"matmul": "fused_matmul", "conv2d": "fused_conv2d"}
+_LONG, _SLIM = 1024, 4      # rows that a weight's gradient sums, and how often they hold its longer side
 
 
 def epilogue(program: Program) -> Program:
@@ -75,5 +76,14 @@ def _update(op: Operation, inputs: list[Tensor], state: Rewrite, alone: list[Ten
     if product.type != "matmul" or gradient not in alone or product.control_inputs or (
             gradient.dtype.name != "float32" or not gradient.shape.known or gradient.shape.rank != 2):
         return None
+    if _is_slim(product):
+        return None
     attrs = {"transpose_a": product.attrs["transpose_a"], "transpose_b": product.attrs["transpose_b"]}
     return [state.create("apply_matmul_descent", [handle, rate, *product.inputs], attrs, op.name, op).outputs[0]]
+
+
+def _is_slim(product: Operation) -> bool:
+    """Is a gradient small beside what it is made of? Then storing it costs nothing, and it can be made before the error goes on
+    down, whereas an update must wait for that: the product's scratch would stand beside one more matrix of all rows."""
+    depth = product.inputs[0].shape[0 if product.attrs["transpose_a"] else 1].value or 0
+    return depth >= max(_LONG, _SLIM * max(product.outputs[0].shape.static))
