@@ -11,7 +11,7 @@ import pytest
 
 import workbench as wb
 from workbench import errors
-from workbench.core.kernels import fallback, llvm, llvm_rows
+from workbench.core.kernels import fallback, llvm, llvm_updates
 from workbench.core.kernels.choice import Choice, Layout, Spec, selectors
 from workbench.core.kernels.fallback import ask
 from workbench.core.kernels.options import KernelOptions
@@ -138,12 +138,12 @@ def test_machine_code_that_cannot_be_made_costs_time_only(stage: str, monkeypatc
     def broken(*arguments: Any) -> Any:
         raise RuntimeError("relocation out of range")
     monkeypatch.setattr(llvm.machine(), stage, broken)
-    llvm_rows._update.cache_clear()
+    llvm_updates._kernel.cache_clear()
     try:
         for got, value in zip(trained(KernelOptions()), wanted):
             np.testing.assert_allclose(got, value, rtol=1e-4, atol=1e-5)
     finally:
-        llvm_rows._update.cache_clear()
+        llvm_updates._kernel.cache_clear()
     words = said(caplog)
     assert len(words) == len(set(words))
     for op in ("fused", "softmax", "softmax_xent", "descend", "adam"):

@@ -1,4 +1,4 @@
-"""Row kernels and optimizer updates against the reference, in place and not."""
+"""Row kernels against the reference."""
 from __future__ import annotations
 
 import numpy as np
@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 import workbench.core.ops  # noqa: F401
 from workbench.core.graph.opdef import registry
-from workbench.core.kernels import llvm_rows, load_libraries
+from workbench.core.kernels import load_libraries
 from workbench.core.kernels.choice import Spec, selectors
 from workbench.core.kernels.llvm_rows import where_positive
-from workbench.core.state.variables import updates
 from workbench.errors import InvalidArgumentError
 
 load_libraries()
@@ -47,19 +46,6 @@ def test_a_row_with_infinity_or_nan_spoils_that_row_alone():
     kernel("softmax", [x], [y], axis=-1)(x, y)
     assert np.isnan(y[1]).all() and np.isfinite(np.delete(y, 1, 0)).all() and y[4, 5] == 0
     np.testing.assert_allclose(np.delete(y, 1, 0).sum(1), 1, rtol=1e-5)
-
-
-@pytest.mark.parametrize("dtype", [np.int32, np.int64])
-@pytest.mark.parametrize("in_place", [True, False])
-def test_rows_of_a_table_descend_as_often_as_they_are_named(dtype, in_place):
-    table, grad, places = rows(50, 33), rows(40, 33, seed=1), np.random.default_rng(2).integers(0, 20, 40).astype(dtype)
-    wanted = table.astype(np.float64)
-    np.subtract.at(wanted, places, 0.1 * grad.astype(np.float64))
-    old = table.copy()
-    out = table if in_place else np.full_like(table, np.nan)
-    updates["descend_rows"](table, places, np.float32(0.1), grad, out)
-    np.testing.assert_allclose(out, wanted, rtol=2e-5, atol=2e-6)
-    assert in_place or np.array_equal(table, old)
 
 
 @pytest.mark.parametrize("scale", [1.0, 100.0])
@@ -121,50 +107,3 @@ def test_sums_that_numpy_does_better_are_declined(shape, axis):
 def test_other_types_are_declined():
     x = np.zeros((30, 30))
     assert kernel("softmax", [x], [x], axis=-1) is None and kernel("reduce_sum", [x], [x.sum(0)], axis=0) is None
-
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("shape", [(5,), (llvm_rows.FEWEST + 3,), (40, 30)])
-@pytest.mark.parametrize("in_place", [True, False])
-def test_gradient_descent(shape, dtype, in_place):
-    old, grad = rows(*shape).astype(dtype), rows(*shape, seed=1).astype(dtype)
-    before, rate = old.copy(), np.array(0.25, dtype)
-    out = old if in_place else np.full_like(old, np.nan)
-    llvm_rows._gradient_descent(old, rate, grad, out)
-    np.testing.assert_allclose(out, before - rate * grad, rtol=1e-6, atol=1e-7)
-    if not in_place:
-        np.testing.assert_array_equal(old, before)
-    np.testing.assert_array_equal(grad, rows(*shape, seed=1).astype(dtype))
-
-
-def test_gradient_descent_with_a_gradient_that_is_not_contiguous():
-    old, grad = rows(40, 30), rows(30, 40, seed=1).T
-    out = np.empty_like(old)
-    llvm_rows._gradient_descent(old, np.array(0.5, np.float32), grad, out)
-    np.testing.assert_allclose(out, old - np.float32(0.5) * grad, rtol=1e-6)
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("shape", [(5,), (40, 30)])
-@pytest.mark.parametrize("in_place", [True, False])
-def test_adam_follows_the_paper(shape, dtype, in_place):
-    """Kingma & Ba, algorithm 1, in the form with the corrected rate, three steps in float64."""
-    w, m, v = rows(*shape).astype(dtype), np.zeros(shape, dtype), np.zeros(shape, dtype)
-    exact = [a.astype(np.float64) for a in (w, m, v)]
-    for t in range(1, 4):
-        grad = rows(*shape, seed=t).astype(dtype)
-        old = w.copy(), m.copy(), v.copy()
-        outs = (w, m, v) if in_place else tuple(np.full(shape, np.nan, dtype) for _ in range(3))
-        scalars = [np.array(s, dtype) for s in (0.9**t, 0.999**t, 0.01, 0.9, 0.999, 1e-8)]
-        llvm_rows._adam(w, m, v, *scalars, grad, *outs)
-        if not in_place:
-            for array, was in zip((w, m, v), old):
-                np.testing.assert_array_equal(array, was)
-        w, m, v = outs
-        exact[1] = 0.9 * exact[1] + 0.1 * grad
-        exact[2] = 0.999 * exact[2] + 0.001 * np.square(grad, dtype=np.float64)
-        rate = 0.01 * np.sqrt(1 - 0.999**t) / (1 - 0.9**t)
-        exact[0] = exact[0] - rate * exact[1] / (np.sqrt(exact[2]) + 1e-8)
-    for found, wanted in zip((w, m, v), exact):
-        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-6)

@@ -9,7 +9,7 @@ from workbench.core.kernels.options import kernel_options
 __all__ = ["load_libraries"]
 
 _MODULES = {"onednn": ("workbench.core.kernels.onednn",),
-            "llvm": ("workbench.core.kernels.llvm_fused", "workbench.core.kernels.llvm_rows")}
+            "llvm": tuple(f"workbench.core.kernels.llvm_{name}" for name in ("fused", "rows", "updates"))}
 _loaded: set[str] = set()
 
 

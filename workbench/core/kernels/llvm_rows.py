@@ -1,7 +1,6 @@
-"""Kernels that walk rows: softmax and its losses, ReLU's gradient, short sums, and the optimizers' update rules."""
+"""Kernels that walk rows: softmax and its losses, ReLU's gradient, short sums."""
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -11,10 +10,7 @@ import numpy as np
 
 from workbench.core.graph.arrays import check_rows
 from workbench.core.kernels.choice import Choice, Kernel, Select, Spec, register
-from workbench.core.kernels.fallback import announce
 from workbench.core.kernels.llvm import HEAVY, Program, bind, library_source, usable
-from workbench.core.state.variables import updates
-from workbench.settings import settings
 
 __all__ = ["FEWEST", "MOST_TERMS", "where_positive"]
 
@@ -125,81 +121,3 @@ def _summed(attrs: Mapping[str, Any], rank: int) -> tuple[int, ...]:
 def where_positive(count: int) -> Kernel:
     """`kernel(dy, y, out)` for vectors of `count` float32 elements: dy where y > 0, else 0."""
     return bind(_program("where_positive"), (count,), count > HEAVY)
-
-
-# optimizer updates: the size comes with the call, because the table of rules knows no plan
-
-def _serves(old: Any, grad: Any, out: Any) -> bool:
-    """float32 arrays of one size that are worth a kernel, and that it can take."""
-    return (old.dtype == grad.dtype == np.float32 and old.size == grad.size >= FEWEST and old.flags.c_contiguous
-            and grad.flags.c_contiguous and out.flags.c_contiguous and "llvm" in settings.libraries and usable())
-
-
-@functools.lru_cache(maxsize=256)
-def _update(name: str, size: int) -> Kernel | None:
-    """The kernel of an update rule; None, said once, where it cannot be compiled."""
-    try:
-        return bind(_program(name), (size,), size > HEAVY)
-    except Exception as error:      # a compiler may fail in any way; NumPy's rule serves
-        announce("llvm", name, error)
-        return None
-
-
-_numpy_descend = updates.get("apply_gradient_descent")
-
-
-def _gradient_descent(old: Any, lr: Any, grad: Any, out: Any) -> None:
-    kernel = _update("descend", old.size) if _serves(old, grad, out) else None
-    if kernel is not None:
-        kernel(old, np.asarray(lr, np.float32), grad, out)
-    else:
-        _numpy_descend(old, lr, grad, out)      # type: ignore[misc]
-
-
-_numpy_descend_rows = updates.get("descend_rows")
-
-
-def _descend_rows(old: Any, rows: Any, lr: Any, grad: Any, out: Any) -> None:
-    served = (grad.size >= FEWEST and grad.shape == (rows.size, *old.shape[1:]) and old.dtype == grad.dtype == np.float32
-              and all(a.flags.c_contiguous for a in (old, grad, out)) and "llvm" in settings.libraries and usable())
-    kernel = _row_update(rows.size, grad.size // rows.size) if served else None
-    if kernel is None:
-        _numpy_descend_rows(old, rows, lr, grad, out)      # type: ignore[misc]
-        return
-    places = np.ascontiguousarray(rows, np.int64)
-    if out is not old:
-        np.copyto(out, old)
-    kernel(out, places, np.asarray(lr, np.float32), grad)
-
-
-@functools.lru_cache(maxsize=256)
-def _row_update(count: int, width: int) -> Kernel | None:
-    """The kernel that takes steps in `count` rows of a table; None, said once, where it cannot be compiled."""
-    try:
-        return bind(_program("descend_rows"), (count, width), count * width > HEAVY)
-    except Exception as error:      # a compiler may fail in any way; NumPy's rule serves
-        announce("llvm", "descend_rows", error)
-        return None
-
-
-_numpy_adam = updates.get("apply_adam")
-
-
-def _adam(old: Any, old_m: Any, old_v: Any, beta1_power: Any, beta2_power: Any, lr: Any, beta1: Any, beta2: Any,
-          epsilon: Any, grad: Any, out: Any, m: Any, v: Any) -> None:
-    own = out is old and m is old_m and v is old_v and m.flags.c_contiguous and _serves(old, grad, v)
-    kernel = _update("adam", old.size) if own else None
-    if kernel is None:
-        _numpy_adam(old, old_m, old_v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, grad, out, m, v)      # type: ignore[misc]
-        return
-    rate = float(lr) * float(np.sqrt(1 - float(beta2_power))) / (1 - float(beta1_power))
-    numbers = np.array([rate, 1 - float(beta1), 1 - float(beta2), float(epsilon)], np.float32)
-    kernel(old, m, v, grad, numbers)
-
-
-if _numpy_descend is not None:
-    updates["apply_gradient_descent"] = _gradient_descent
-if _numpy_descend_rows is not None:
-    updates["descend_rows"] = _descend_rows
-if _numpy_adam is not None:
-    updates["apply_adam"] = _adam

@@ -1,11 +1,10 @@
-"""Row kernels and update rules in the kernel language: softmax and its losses, ReLU's gradient, short sums, descent, Adam."""
+"""Row kernels in the kernel language: softmax and its losses, ReLU's gradient, short sums."""
 from __future__ import annotations
 
 from workbench.core.kernels.program_math import exp32, log32
-from workbench.core.kernels.words import fast, float32, floats32, independent, int64, ints64, largest, sqrt
+from workbench.core.kernels.words import fast, float32, floats32, independent, int64, ints64, largest
 
-__all__ = ["adam", "descend", "descend_rows", "log_softmax", "softmax", "softmax_xent", "sparse_softmax_xent", "sum_columns",
-           "sum_rows", "where_positive"]
+__all__ = ["log_softmax", "softmax", "softmax_xent", "sparse_softmax_xent", "sum_columns", "sum_rows", "where_positive"]
 
 
 BLOCK = 256      # elements: short rows are taken together, so that their exponentials fill whole vectors
@@ -121,32 +120,3 @@ def sum_columns(x: floats32, y: floats32, rows: int64, columns: int64) -> None:
     for r in range(rows):
         for c in independent(columns):
             y[c] += x[r * columns + c]
-
-
-# `out` may be `old`: each element is read before it is written
-
-def descend(old: floats32, rate: floats32, grad: floats32, out: floats32, count: int64) -> None:
-    step = rate[0]
-    for i in independent(count):
-        out[i] = old[i] - step * grad[i]
-
-
-def descend_rows(table: floats32, places: ints64, rate: floats32, grad: floats32, count: int64, width: int64) -> None:
-    """One row after the other: a row may be named more than once."""
-    step = rate[0]
-    for r in range(count):
-        at = places[r] * width
-        for c in independent(width):
-            table[at + c] -= step * grad[r * width + c]
-
-
-def adam(w: floats32, m: floats32, v: floats32, grad: floats32, settings: floats32, count: int64) -> None:
-    rate = settings[0]
-    keep1 = settings[1]
-    keep2 = settings[2]
-    epsilon = settings[3]
-    for i in independent(count):
-        g = grad[i]
-        m[i] += (g - m[i]) * keep1
-        v[i] += (g * g - v[i]) * keep2
-        w[i] -= rate * m[i] / (sqrt(v[i]) + epsilon)

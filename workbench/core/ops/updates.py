@@ -66,19 +66,22 @@ def _summed(indices: Array, grad: Array) -> tuple[Array, Array]:
     return found, total
 
 
-def _by_rows(kernel: Callable[..., None], states: Sequence[VariableState], rows: Array, *arguments: Any) -> Array:
-    """Apply a dense kernel to `rows` of the variables alone."""
-    count = len(states)
+def _rows_too(states: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Beside a rule for whole variables, `<rule>_rows` for some of their rows: kernel(*olds, rows, *other inputs, *outs)."""
+    def register(dense: Callable[..., None]) -> Callable[..., None]:
+        name = _kernel(dense).__name__.strip("_")
 
-    def on_rows(*values: Array) -> None:
-        olds, outs = values[:count], values[count:]
-        parts = [old[rows] for old in olds]
-        kernel(*parts, *arguments, *parts)
-        for old, out in zip(olds, outs):
-            if out is not old:
-                np.copyto(out, old)
-        at_once(*((operator.setitem, out, rows, part) for out, part in zip(outs, parts)))
-    return update_together(states, on_rows, rows=rows)
+        def on_rows(*given: Any) -> None:
+            olds, rows, arguments, outs = given[:states], given[states], given[states + 1:-states], given[-states:]
+            parts = [old[rows] for old in olds]
+            updates[name](*parts, *arguments, *parts)
+            for old, out in zip(olds, outs):
+                if out is not old:
+                    np.copyto(out, old)
+            at_once(*((operator.setitem, out, rows, part) for out, part in zip(outs, parts)))
+        updates[f"{name}_rows"] = on_rows
+        return dense
+    return register
 
 
 # gradient descent
@@ -131,7 +134,7 @@ def sparse_apply_gradient_descent(handle: VariableState, lr: Array, grad: Array,
 
 # momentum
 
-@_kernel
+@_rows_too(2)
 def _apply_momentum(old: Array, old_accum: Array, lr: Array, grad: Array, momentum: Array, use_nesterov: bool,
                     out: Array, accum: Array) -> None:
     step = np.empty_like(old)
@@ -156,7 +159,7 @@ def sparse_apply_momentum(handle: VariableState, accum: VariableState, lr: Array
                           momentum: Array, *, use_nesterov: bool = False) -> Array:
     """apply_momentum on the rows of `indices` alone; other rows of accum do not decay."""
     rows, total = _distinct("sparse_apply_momentum", handle, indices, grad)
-    return _by_rows(updates["apply_momentum"], [handle, accum], rows, lr, total, momentum, use_nesterov)
+    return update_together((handle, accum), updates["apply_momentum_rows"], rows, lr, total, momentum, use_nesterov, rows=rows)
 
 
 # Adam
@@ -171,6 +174,14 @@ def _apply_adam(old: Array, old_m: Array, old_v: Array, beta1_power: Array, beta
             (np.multiply, part, 1 - float(beta2), part), (np.add, old_v, part, v),
             (np.sqrt, v, part), (np.add, part, epsilon, part), (np.divide, m, part, part),
             (np.multiply, part, rate, part), (np.subtract, old, part, out))
+
+
+@_kernel
+def _adam_table(old: Array, old_m: Array, old_v: Array, beta1_power: Array, beta2_power: Array, lr: Array, beta1: Array,
+                beta2: Array, epsilon: Array, grad: Array, rows: Array, out: Array, m: Array, v: Array) -> None:
+    whole = np.zeros_like(old)
+    whole[rows] = grad
+    updates["apply_adam"](old, old_m, old_v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, whole, out, m, v)
 
 
 _ADAM = "handle[] m[] v[] beta1_power[] beta2_power[] lr[] beta1[] beta2[] epsilon[] grad?"
@@ -195,15 +206,13 @@ def sparse_apply_adam(handle: VariableState, m: VariableState, v: VariableState,
                       lr: Array, beta1: Array, beta2: Array, epsilon: Array, grad: Array, indices: Array) -> Array:
     """apply_adam with a gradient that is zero outside `indices`: all rows move, because their moments decay."""
     rows, total = _distinct("sparse_apply_adam", handle, indices, grad)
-    whole = np.zeros_like(handle.read())
-    whole[rows] = total
-    return update_together((handle, m, v), updates["apply_adam"], beta1_power, beta2_power, lr, beta1, beta2, epsilon,
-                           whole)
+    return update_together((handle, m, v), updates["adam_table"], beta1_power, beta2_power, lr, beta1, beta2, epsilon,
+                           total, rows)
 
 
 # Adagrad
 
-@_kernel
+@_rows_too(2)
 def _apply_adagrad(old: Array, old_accum: Array, lr: Array, grad: Array, out: Array, accum: Array) -> None:
     step = np.multiply(grad, grad, out=np.empty_like(old))
     at_once((np.add, old_accum, step, accum), (np.sqrt, accum, step), (np.divide, grad, step, step),
@@ -223,12 +232,12 @@ def apply_adagrad(handle: VariableState, accum: VariableState, lr: Array, grad: 
 def sparse_apply_adagrad(handle: VariableState, accum: VariableState, lr: Array, grad: Array, indices: Array) -> Array:
     """apply_adagrad on the rows of `indices` alone; repeated indices are summed before they are squared."""
     rows, total = _distinct("sparse_apply_adagrad", handle, indices, grad)
-    return _by_rows(updates["apply_adagrad"], [handle, accum], rows, lr, total)
+    return update_together((handle, accum), updates["apply_adagrad_rows"], rows, lr, total, rows=rows)
 
 
 # RMSProp
 
-@_kernel
+@_rows_too(3)
 def _apply_rms_prop(old: Array, old_ms: Array, old_mom: Array, lr: Array, rho: Array, momentum: Array, epsilon: Array,
                     grad: Array, out: Array, ms: Array, mom: Array) -> None:
     step = np.multiply(grad, grad, out=np.empty_like(old))
@@ -256,4 +265,5 @@ def sparse_apply_rms_prop(handle: VariableState, ms: VariableState, mom: Variabl
                           momentum: Array, epsilon: Array, grad: Array, indices: Array) -> Array:
     """apply_rms_prop on the rows of `indices` alone."""
     rows, total = _distinct("sparse_apply_rms_prop", handle, indices, grad)
-    return _by_rows(updates["apply_rms_prop"], [handle, ms, mom], rows, lr, rho, momentum, epsilon, total)
+    return update_together((handle, ms, mom), updates["apply_rms_prop_rows"], rows, lr, rho, momentum, epsilon, total,
+                           rows=rows)

@@ -1,0 +1,157 @@
+"""The optimizers' update rules as compiled loops: one pass over a variable, its slots and its gradient, or over some rows."""
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from workbench.core.kernels.choice import Kernel
+from workbench.core.kernels.fallback import announce
+from workbench.core.kernels.llvm import HEAVY, Program, bind, library_source, usable
+from workbench.core.state.variables import updates
+from workbench.settings import settings
+
+__all__ = ["FEWEST"]
+
+FEWEST = 256           # elements: below, NumPy's calls cost less than the kernel's gain
+Array = np.ndarray[Any, Any]
+Update = Callable[..., None]
+
+
+class _Rule(NamedTuple):
+    """What a compiled rule needs of the inputs that are no states."""
+
+    program: str
+    grad: Array
+    numbers: Sequence[Any]
+
+
+def _momentum(lr: Array, grad: Array, momentum: Array, use_nesterov: bool) -> _Rule:
+    return _Rule("nesterov" if use_nesterov else "momentum", grad, (lr, momentum))
+
+
+def _adagrad(lr: Array, grad: Array) -> _Rule:
+    return _Rule("adagrad", grad, (lr,))
+
+
+def _rms_prop(lr: Array, rho: Array, momentum: Array, epsilon: Array, grad: Array) -> _Rule:
+    return _Rule("rms_prop", grad, (lr, 1 - float(rho), momentum, epsilon))
+
+
+def _adam(beta1_power: Array, beta2_power: Array, lr: Array, beta1: Array, beta2: Array, epsilon: Array,
+          grad: Array) -> _Rule:
+    rate = float(lr) * float(np.sqrt(1 - float(beta2_power))) / (1 - float(beta1_power))
+    return _Rule("adam", grad, (rate, 1 - float(beta1), 1 - float(beta2), epsilon))
+
+
+# the size comes with the call, because the table of rules knows no plan
+
+def _serves(grad: Array, *states: Array) -> bool:
+    """float32 arrays that are worth a kernel, and that it can take."""
+    return grad.size >= FEWEST and grad.flags.c_contiguous and grad.dtype == np.float32 and "llvm" in settings.libraries and (
+        all([a.flags.c_contiguous and a.dtype == np.float32 for a in states])) and usable()
+
+
+@functools.lru_cache(maxsize=256)
+def _kernel(name: str, *numbers: int) -> Kernel | None:
+    """The kernel of an update rule; None, said once, where it cannot be compiled. The last two numbers are its work."""
+    try:
+        return bind(Program((library_source("program_updates.py"),), name), numbers, math.prod(numbers[-2:]) > HEAVY)
+    except Exception as error:      # a compiler may fail in any way; NumPy's rule serves
+        announce("llvm", name, error)
+        return None
+
+
+def _moved(olds: Sequence[Array], outs: Sequence[Array]) -> Sequence[Array]:
+    """The new values, which begin as the old ones."""
+    for old, out in zip(olds, outs):
+        if out is not old:
+            np.copyto(out, old)
+    return outs
+
+
+def _dense(numpy_rule: Update, states: int, read: Callable[..., _Rule]) -> Update:
+    def update(*given: Any) -> None:
+        olds, outs = given[:states], given[-states:]
+        program, grad, numbers = read(*given[states:-states])
+        kernel = _kernel(program, grad.size) if grad.shape == outs[0].shape and _serves(grad, *outs) else None
+        if kernel is None:
+            numpy_rule(*given)
+        else:
+            kernel(*_moved(olds, outs), grad, np.array(numbers, np.float32))
+    return update
+
+
+def _rows(numpy_rule: Update, states: int, read: Callable[..., _Rule]) -> Update:
+    def update(*given: Any) -> None:
+        olds, places, outs = given[:states], given[states], given[-states:]
+        program, grad, numbers = read(*given[states + 1:-states])
+        kernel = _kernel(f"{program}_rows", *_sizes(places, grad)) if _fits(places, grad, outs) else None
+        if kernel is None:
+            numpy_rule(*given)
+        else:
+            kernel(*_moved(olds, outs), np.ascontiguousarray(places, np.int64), grad, np.array(numbers, np.float32))
+    return update
+
+
+def _fits(places: Array, grad: Array, outs: Sequence[Array]) -> bool:
+    return grad.shape == (places.size, *outs[0].shape[1:]) and _serves(grad, *outs)
+
+
+def _sizes(places: Array, grad: Array) -> tuple[int, int]:
+    return places.size, grad.size // places.size
+
+
+def _table(numpy_rule: Update) -> Update:
+    def update(*given: Any) -> None:
+        olds, outs = given[:3], given[-3:]
+        *inputs, places = given[3:-3]
+        _, grad, numbers = _adam(*inputs)
+        rows = outs[0].shape[0]
+        kernel = _kernel("adam_table", rows, *_sizes(places, grad)) if _fits(places, grad, outs) else None
+        if kernel is None:
+            numpy_rule(*given)
+            return
+        order = np.argsort(places)
+        kernel(*_moved(olds, outs), np.ascontiguousarray(places[order], np.int64), grad[order], np.array(numbers, np.float32))
+    return update
+
+
+def _descend(numpy_rule: Update) -> Update:
+    def update(old: Any, lr: Any, grad: Any, out: Any) -> None:
+        kernel = _kernel("descend", old.size) if old.shape == grad.shape and _serves(grad, old, out) else None
+        if kernel is None:
+            numpy_rule(old, lr, grad, out)
+        else:
+            kernel(old, np.asarray(lr, np.float32), grad, out)
+    return update
+
+
+def _descend_rows(numpy_rule: Update) -> Update:
+    def update(old: Any, rows: Any, lr: Any, grad: Any, out: Any) -> None:
+        kernel = _kernel("descend_rows", *_sizes(rows, grad)) if _fits(rows, grad, (out,)) else None
+        if kernel is None:
+            numpy_rule(old, rows, lr, grad, out)
+        else:
+            kernel(*_moved((old,), (out,)), np.ascontiguousarray(rows, np.int64), np.asarray(lr, np.float32), grad)
+    return update
+
+
+_RULES: dict[str, Callable[[Update], Update]] = {
+    "apply_gradient_descent": _descend,
+    "descend_rows": _descend_rows,
+    "apply_momentum": lambda rule: _dense(rule, 2, _momentum),
+    "apply_momentum_rows": lambda rule: _rows(rule, 2, _momentum),
+    "apply_adagrad": lambda rule: _dense(rule, 2, _adagrad),
+    "apply_adagrad_rows": lambda rule: _rows(rule, 2, _adagrad),
+    "apply_rms_prop": lambda rule: _dense(rule, 3, _rms_prop),
+    "apply_rms_prop_rows": lambda rule: _rows(rule, 3, _rms_prop),
+    "apply_adam": lambda rule: _dense(rule, 3, _adam),
+    "adam_table": _table,
+}
+for _name, _compiled in _RULES.items():
+    if _name in updates:
+        updates[_name] = _compiled(updates[_name])
