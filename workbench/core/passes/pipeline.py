@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable
 
 from workbench.core.graph.check import verify
 from workbench.core.graph.program import Program
+from workbench.core.passes.ahead import ahead
 from workbench.core.passes.algebra import algebra
 from workbench.core.passes.bodies import rewrite_bodies
 from workbench.core.passes.cse import cse
@@ -33,6 +34,7 @@ PASSES: Passes = (
 
 
 DEVICE_PASSES: Passes = (
+    ("ahead", ahead, "What all iterations of a loop multiply by a weight is one product, before or behind the loop."),
     ("hoist", hoist, "What all steps of a recurrence multiply by a weight is one product, before or behind the steps."),
     ("join", join, "Sums of products over rows become one product over all rows."),
     ("epilogue", epilogue, "Bias, ReLU and weight updates are folded into the products they follow."),
