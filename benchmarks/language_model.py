@@ -1,6 +1,7 @@
 """Training step of an LSTM-512 language model: batch 20, unrolled over 20 words, vocabulary 10,000, float32, gradient descent.
 
-    python -m benchmarks.language_model [full] [sampled] [full_loop] [sampled_loop] [--rounds N] [--seconds S] [--profile]
+    python -m benchmarks.language_model [full] [sampled] [full_loop] [sampled_loop] [--rounds N] [--seconds S]
+                                        [--profile] [--processor]
 
 Embedding, one LSTM of 512 units, and a softmax over all words or over 512 that are drawn once, so that all contestants
 compute the same; every framework in a process of its own, in turn. Peers that are not installed are left out. The graph
@@ -246,6 +247,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--profile", action="store_true")
+    parser.add_argument("--processor", action="store_true")
     given = parser.parse_args()
     for name in given.work or WORK:
         kind, _, looped = name.partition("_")
@@ -253,7 +255,7 @@ def main() -> None:
         if given.profile:
             profile(title, kind == "sampled", bool(looped))
             continue
-        compare(title, WORK[name], [0], False, given.rounds, given.seconds, BAR)
+        compare(title, WORK[name], [0], False, given.rounds, given.seconds, BAR, given.processor)
 
 
 if __name__ == "__main__":

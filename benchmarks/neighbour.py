@@ -135,13 +135,13 @@ WORK: dict[str, Work] = {
 
 
 def framework(name: str) -> Any:
-    """The framework behind a contestant; the peers with as many threads as there are cores."""
+    """The framework behind a contestant; the peers with as many threads as there are cores for this process."""
     if name == "ours":
         import workbench
         return workbench
     if name == "torch":
         import torch
-        torch.set_num_threads(os.cpu_count() or 1)
+        torch.set_num_threads(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1)
         return torch
     if name == "JAX jit":
         import jax
@@ -153,8 +153,9 @@ def framework(name: str) -> Any:
 # Processes
 
 
-def contestant(name: str, work: Work, pools: bool, pipe: Connection) -> None:
+def contestant(name: str, work: Work, pools: bool, processor: bool, pipe: Connection) -> None:
     """In a process of its own: prepare, then time a batch of steps whenever asked."""
+    clock = time.process_time if processor else time.perf_counter
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     if pools:
         wake_pools()
@@ -163,13 +164,13 @@ def contestant(name: str, work: Work, pools: bool, pipe: Connection) -> None:
         step()
     pipe.send(np.asarray(weights()))
     while (seconds := pipe.recv()) is not None:
-        times, end = [], time.perf_counter() + seconds
+        times, end = [], clock() + seconds
         for _ in range(3):
             step()
-        while time.perf_counter() < end or len(times) < 5:
-            start = time.perf_counter()
+        while clock() < end or len(times) < 5:
+            start = clock()
             step()
-            times.append(time.perf_counter() - start)
+            times.append(clock() - start)
         pipe.send((statistics.mean(times), statistics.median(times)))
     for close in CLOSERS:
         close()
@@ -207,10 +208,10 @@ def busy(count: int) -> Iterator[None]:
 class Contestant:
     """A framework in its process."""
 
-    def __init__(self, name: str, work: Work, pools: bool = False) -> None:
+    def __init__(self, name: str, work: Work, pools: bool = False, processor: bool = False) -> None:
         spawn = multiprocessing.get_context("spawn")
         self.pipe, theirs = spawn.Pipe()
-        self.process = spawn.Process(target=contestant, args=(name, work, pools, theirs))
+        self.process = spawn.Process(target=contestant, args=(name, work, pools, processor, theirs))
         self.process.start()
         theirs.close()
         self.weights = self.pipe.recv()
@@ -234,17 +235,21 @@ def names(work: Work, pools: bool) -> list[str]:
 
 
 def compare(title: str, work: Work, neighbours: Sequence[int], pools: bool, rounds: int, seconds: float,
-            bar: float = BAR) -> None:
-    """Start the contestants, let them agree, and time them in rotating order beside each number of neighbours."""
+            bar: float = BAR, processor: bool = False) -> None:
+    """Start the contestants, let them agree, and time them in rotating order beside each number of neighbours.
+
+    `processor` counts what their processors worked instead of the time that went by: for machines that others use too.
+    """
     with ExitStack() as stack:
         contestants = {}
         for name in names(work, pools):
-            one = contestants[name] = Contestant(name.split(" among")[0], work, "among" in name)
+            one = contestants[name] = Contestant(name.split(" among")[0], work, "among" in name, processor)
             stack.callback(one.close)
             agree(f"{title}, {name}", contestants["ours"].weights, one.weights)
         order, quiet = list(contestants), 0.0
         for count in neighbours:
-            result, typical = (Result(f"{title}, {count} busy beside{which}", "ours", {name: [] for name in order})
+            beside = "processor time" if processor else f"{count} busy beside"
+            result, typical = (Result(f"{title}, {beside}{which}", "ours", {name: [] for name in order})
                                for which in ("", ", median step of a turn"))
             with busy(count):
                 for turn in range(rounds):
