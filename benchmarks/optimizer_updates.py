@@ -19,6 +19,7 @@ from benchmarks.neighbour import compare, framework
 VARIABLES, SIZE = 20, 500_000
 ROWS, WIDTH, NAMED = 1_000_000, 128, 4096
 RATE, START = 0.01, 0.1
+COMPARED = 512
 BAR = 0.7
 Step = Callable[[], Any]
 Made = tuple[Step, Callable[[], Any]]
@@ -46,10 +47,11 @@ def adam(name: str) -> Made:
         for p, g in zip(learned, grads):
             p.grad = torch.from_numpy(g).clone()
         optimizer = torch.optim.Adam(learned, RATE, fused=True)
-        return optimizer.step, lambda: learned[0].detach().numpy()[:4096]
+        return optimizer.step, lambda: learned[0].detach().numpy()[:COMPARED]
     if name == "JAX jit":
         return jax_adam(framework(name), values, grads)
-    return graph_updates(name, values, lambda tf: tf.train.AdamOptimizer(RATE), lambda tf: [tf.constant(g) for g in grads])
+    return graph_updates(name, values, lambda tf: tf.train.AdamOptimizer(RATE), lambda tf: [tf.constant(g) for g in grads],
+                         np.arange(COMPARED))
 
 
 def jax_adam(jax: Any, values: list[Any], grads: list[Any]) -> Made:
@@ -69,11 +71,12 @@ def jax_adam(jax: Any, values: list[Any], grads: list[Any]) -> Made:
     def step() -> None:
         now[0] = update(*now[0], given)
         now[0][0][-1][0].block_until_ready()
-    return step, lambda: np.asarray(now[0][0][0][0][:4096])
+    return step, lambda: np.asarray(now[0][0][0][0][:COMPARED])
 
 
-def graph_updates(name: str, values: list[Any], optimizer: Callable[[Any], Any], grads: Callable[[Any], list[Any]]) -> Made:
-    """Ours and TensorFlow's, in the words that both share."""
+def graph_updates(name: str, values: list[Any], optimizer: Callable[[Any], Any], grads: Callable[[Any], list[Any]],
+                  some: Any) -> Made:
+    """Ours and TensorFlow's, in the words that both share; `some` of the first variable are compared."""
     if name == "ours":
         framework(name)
         import workbench.tf1 as tf
@@ -84,11 +87,11 @@ def graph_updates(name: str, values: list[Any], optimizer: Callable[[Any], Any],
         first = [tf.placeholder(tf.float32, v.shape) for v in values]
         variables = [tf.Variable(f, **options) for f in first]
         step = optimizer(tf).apply_gradients(list(zip(grads(tf), variables)))
-        some, start = variables[0][:4096], tf.global_variables_initializer()
+        look, start = tf.gather(variables[0], some), tf.global_variables_initializer()
     session = tf.Session(graph=graph)
     session.run(start, dict(zip(first, values)))
     run = session.make_callable(step)
-    return run, lambda: session.run(some)
+    return run, lambda: session.run(look)
 
 
 def rows(name: str) -> Made:
@@ -111,12 +114,11 @@ def sparse(name: str, optimizer: Callable[[Any], Any], title: str) -> Made:
         def step() -> None:
             weight.grad = torch.sparse_coo_tensor(places, given, (ROWS, WIDTH))
             update.step()
-        return step, lambda: weight.detach().numpy()[:4096 // WIDTH]
+        return step, lambda: weight.detach().numpy()[named[:COMPARED]]
     if name == "JAX jit":
         return jax_rows(framework(name), values, grads, named, title)
-    made, look = graph_updates(name, [values], optimizer, lambda tf: [
-        tf.IndexedSlices(tf.constant(grads), tf.constant(named), tf.constant([ROWS, WIDTH]))])
-    return made, lambda: look()[:4096 // WIDTH]
+    return graph_updates(name, [values], optimizer, lambda tf: [
+        tf.IndexedSlices(tf.constant(grads), tf.constant(named), tf.constant([ROWS, WIDTH]))], named[:COMPARED])
 
 
 def jax_rows(jax: Any, values: Any, grads: Any, named: Any, title: str) -> Made:
@@ -136,7 +138,7 @@ def jax_rows(jax: Any, values: Any, grads: Any, named: Any, title: str) -> Made:
     def step() -> None:
         now[0] = update(*now[0], given, places)
         now[0][0].block_until_ready()
-    return step, lambda: np.asarray(now[0][0][:4096 // WIDTH])
+    return step, lambda: np.asarray(now[0][0][places[:COMPARED]])
 
 
 WORK = {"adam": ("Adam, 10 million parameters", adam), "rows": ("Descent, 4096 rows of a table", rows),
