@@ -63,7 +63,7 @@ def jax_adam(jax: Any, values: list[Any], grads: list[Any]) -> Made:
 
     def all_of(state: Any, time: Any, grads: Any) -> Any:
         rate = RATE * jnp.sqrt(1 - 0.999 ** time) / (1 - 0.9 ** time)
-        return [one(*each, g, rate) for each, g in zip(state, grads)], time + 1
+        return [one(p, m, v, g, rate) for (p, m, v), g in zip(state, grads)], time + 1
     update = jax.jit(all_of, donate_argnums=0)
     given = [jnp.asarray(g) for g in grads]
     now = [([(jnp.asarray(v), jnp.zeros(SIZE), jnp.zeros(SIZE)) for v in values], jnp.float32(1.0))]
@@ -82,7 +82,7 @@ def graph_updates(name: str, values: list[Any], optimizer: Callable[[Any], Any],
         import workbench.tf1 as tf
     else:
         tf = framework(name).compat.v1
-    options = {} if name == "ours" else {"use_resource": True}
+    options: dict[str, Any] = {} if name == "ours" else {"use_resource": True}
     with tf.Graph().as_default() as graph:
         first = [tf.placeholder(tf.float32, v.shape) for v in values]
         variables = [tf.Variable(f, **options) for f in first]
