@@ -104,7 +104,10 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
       }
     });
     app.commands.addCommand(CommandIDs.tour, {
-      label: 'Workbench: Open the Tour',
+      label: args => (args.isLauncher ? 'The tour' : 'Workbench: Open the Tour'),
+      caption: 'A notebook that builds a graph, trains it on a cluster and shows it here',
+      icon: args => (args.isLauncher ? workbenchIcon : undefined),
+      describedBy: { args: { type: 'object', properties: { isLauncher: { type: 'boolean' } } } },
       execute: () => openTour(app)
     });
     for (const name of ['pause', 'resume', 'stop'] as const) {
@@ -128,7 +131,8 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
     for (const command of Object.values(CommandIDs)) {
       palette?.addItem({ command, category: CATEGORY });
     }
-    launcher?.add({ command: CommandIDs.open, args: { isLauncher: true }, category: 'Other', rank: 0 });
+    launcher?.add({ command: CommandIDs.open, args: { isLauncher: true }, category: CATEGORY, rank: 0 });
+    launcher?.add({ command: CommandIDs.tour, args: { isLauncher: true }, category: CATEGORY, rank: 1 });
     themes?.themeChanged.connect(() => panel?.restyle());
     labShell?.layoutModified.connect(() => panel?.update());
     void restorer?.restore(tracker, { command: CommandIDs.open, name: () => 'panel' });

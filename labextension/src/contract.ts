@@ -1,6 +1,6 @@
 /** What crosses the wire: the generated records, and how binary columns come out of a message. */
 export * from './generated';
-import { Found, GraphChoice, NodeDetails, Picture } from './generated';
+import { Found, GraphChoice, GraphStage, NodeDetails, Picture } from './generated';
 
 export const TARGET = 'workbench.live';
 
@@ -13,6 +13,10 @@ export interface GraphState extends Picture {
   graphs: GraphChoice[];
   details: NodeDetails | null;
   found: Found | null;
+  stages: GraphStage[];
+  /** Which of them is drawn, -1 for the graph as it runs, and what it did. */
+  stage: number;
+  rewrite: string;
 }
 
 /**

@@ -1,7 +1,7 @@
 /** Written from workbench/viz/schema.py and workbench/viz/views/ by _build/contract.py; never edited. */
 
 export const VERSION = 3;
-export const CONTRACT = '50061d40bf24';
+export const CONTRACT = 'e79695913c28';
 
 export type State =
   | 'empty'
@@ -42,6 +42,7 @@ export interface Status {
   cause: string;
   fix: string;
   lost: TaskRecord[];
+  page: string;
   seconds: number;
   records_lost: number;
 }
@@ -88,6 +89,7 @@ export interface GraphNode {
   alike: number;
   scope: number;
   open: boolean;
+  like: number;
 }
 
 export interface GraphEdges {
@@ -122,6 +124,13 @@ export interface Picture {
   nodes: GraphNode[];
   edges: GraphEdges;
   devices: DeviceColor[];
+  marks: ArrayLike<number>;
+}
+
+export interface GraphStage {
+  name: string;
+  note: string;
+  count: number;
 }
 
 export interface Fact {
@@ -148,6 +157,7 @@ export interface Found {
   asked: string;
   hits: NodeLink[];
   more: number;
+  wrong: string;
 }
 
 export interface GraphUpdate {
@@ -158,6 +168,9 @@ export interface GraphUpdate {
   graphs: GraphChoice[] | null;
   details: NodeDetails | null;
   found: Found | null;
+  stages: GraphStage[] | null;
+  stage: number;
+  rewrite: string;
 }
 
 export interface GraphParameters {
@@ -167,6 +180,8 @@ export interface GraphParameters {
   shown?: string;
   chosen?: string;
   search?: string;
+  stage?: number;
+  before?: number;
 }
 
 export interface TaskSteps {

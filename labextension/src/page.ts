@@ -124,7 +124,12 @@ export class Page {
     this._facts.className = 'wb-Facts';
     const tools = document.createElement('div');
     tools.className = 'wb-Tools';
-    tools.append(this._pause, this._stop);
+    this._link.className = 'wb-Link';
+    this._link.target = '_blank';
+    this._link.rel = 'noopener';
+    this._link.textContent = 'Dask ↗';
+    this._link.title = "This run's page in the dashboard of the Dask cluster, in another tab of the browser";
+    tools.append(this._link, this._pause, this._stop);
     this._header.append(this._pill, this._facts, tools);
   }
 
@@ -148,6 +153,8 @@ export class Page {
     const facts = [steps(status), rate, part, inside, long, lost, this._standing.name];
     this._facts.textContent = facts.filter(Boolean).join(' · ');
     this._facts.title = this._facts.textContent;
+    this._link.hidden = !/^https?:/.test(status.page);
+    this._link.href = status.page;
     const paused = status.state === 'paused';
     if (this._asked !== null && paused === this._asked) {
       this._asked = null;
@@ -177,7 +184,8 @@ export class Page {
       lines.push([`The view "${topic}" cannot be shown.`, why]);
     }
     for (const lost of status?.lost.filter(one => one.cause) ?? []) {
-      lines.push([`${lost.cause}.`, lost.fix]);
+      const said = lines.some(([fact]) => fact.includes(lost.cause)); // by the step that it ended
+      said || lines.push([`${lost.cause}.`, lost.fix]);
     }
     const text = lines.flat().join('\n');
     this._trouble.hidden = !text;
@@ -257,6 +265,7 @@ export class Page {
   private _trouble = document.createElement('div');
   private _body = document.createElement('div');
   private _pill = document.createElement('span');
+  private _link = document.createElement('a');
   private _facts = document.createElement('span');
   private _pause = button('Pause', 'Pause training', () => this._asks(this._pauses));
   private _stop = button('Stop', 'Stop training: the next step raises CancelledError', () => void this._host.command('stop'));

@@ -60,9 +60,11 @@ function mergeGraph(before: GraphState | null, news: GraphUpdate): GraphState | 
       stats[node.id] = news.times[i];
     }
   });
-  const { nodes, edges, devices } = picture;
+  const { nodes, edges, devices, marks } = picture;
   const graphs = news.graphs ?? before?.graphs ?? [];
-  return { key: news.key, nodes, edges, devices, stats, note: news.note, graphs, details, found };
+  const stages = news.stages ?? before?.stages ?? [];
+  const { key, note, stage, rewrite } = news;
+  return { key, nodes, edges, devices, marks, stats, note, graphs, details, found, stages, stage, rewrite };
 }
 
 function mergeSteps(before: StepView | null, news: StepView): StepView {

@@ -37,7 +37,8 @@ describe('search', () => {
         { id: '<img src=x>', text: 'add' },
         { id: 'b/add', text: 'add' }
       ],
-      more: 3
+      more: 3,
+      wrong: ''
     });
     expect(search.node.querySelector('img')).toBeNull();
     for (const key of ['ArrowDown', 'ArrowDown', 'Enter']) {
@@ -49,9 +50,12 @@ describe('search', () => {
 
   it('leaves an answer to an older question aside, and says when nothing was found', () => {
     typed(search, 'abc');
-    search.show({ asked: 'ab', hits: [{ id: 'ab', text: '' }], more: 0 });
+    search.show({ asked: 'ab', hits: [{ id: 'ab', text: '' }], more: 0, wrong: '' });
     expect(search.node.querySelectorAll('li')).toHaveLength(0);
-    search.show({ asked: 'abc', hits: [], more: 0 });
+    search.show({ asked: 'abc', hits: [], more: 0, wrong: '' });
     expect(search.node.textContent).toBe('Nothing is called “abc”.');
+    typed(search, '/(/');
+    search.show({ asked: '/(/', hits: [], more: 0, wrong: '/(/ is no regular expression.' });
+    expect(search.node.textContent).toBe('/(/ is no regular expression.');
   });
 });

@@ -43,14 +43,15 @@ describe('merge', () => {
   });
 
   it('gives times to the nodes of the picture it has, whatever their names', () => {
-    const node = { kind: 'op', form: 'op', type: 'add', device: '', count: 1, alike: 1, scope: -1, open: false };
+    const node = { kind: 'op', form: 'op', type: 'add', device: '', count: 1, alike: 1, scope: -1, open: false, like: 0 };
     const picture = {
       edges: { sources: [], targets: [], nbytes: [], kinds: [], labels: [] },
       nodes: [
         { ...node, id: 'constructor' },
         { ...node, id: 'a' }
       ],
-      devices: []
+      devices: [],
+      marks: [0, 1]
     };
     const graph = {
       key: 'k',
@@ -59,11 +60,15 @@ describe('merge', () => {
       note: '',
       graphs: [{ key: 'k', label: 'k' }],
       details: null,
-      found: null
+      found: null,
+      stages: [{ name: 'fold', note: '', count: 2 }],
+      stage: 0,
+      rewrite: 'Removed 1 operation.'
     };
     let now = merge(NOTHING, { ...UPDATE, topics: { graph } });
-    now = merge(now, { ...UPDATE, topics: { graph: { ...graph, picture: null, graphs: null, times: [3, 1] } } });
+    now = merge(now, { ...UPDATE, topics: { graph: { ...graph, picture: null, graphs: null, stages: null, times: [3, 1] } } });
     expect({ ...now.graph!.stats }).toEqual({ constructor: 3, a: 1 });
     expect([now.graph!.edges, now.graph!.graphs.length]).toEqual([picture.edges, 1]);
+    expect([now.graph!.marks, now.graph!.stages.length, now.graph!.rewrite]).toEqual([[0, 1], 1, 'Removed 1 operation.']);
   });
 });

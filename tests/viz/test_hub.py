@@ -365,6 +365,26 @@ def test_every_page_has_scopes_of_its_own(journal):
     assert "gradients/matmul" in hub.whole("graph", one.watcher.topics["graph"]).dot
 
 
+def test_each_stage_can_be_shown_with_what_it_did():
+    journal = Journal()
+    journal.enabled = True
+    for record in fixtures.stages():
+        journal.graph(record)
+    page = Page(hub_of(journal), graph={})
+    newest = page.look().topics["graph"]
+    assert [stage.name for stage in newest.stages] == ["built", "fold", "algebra", "cse", "placed"]
+    assert newest.stage == -1 and newest.rewrite == "" and not any(newest.picture.marks)
+    page.watcher.watch({"graph": {"stage": 1, "before": 1, "opened": ["gradients"]}})
+    before = page.look().topics["graph"]
+    assert before.stage == 1 and before.rewrite.startswith("Removed 1 operation") and before.stages is None
+    marked = {node.id: mark for node, mark in zip(before.picture.nodes, before.picture.marks) if mark}
+    assert marked == {"gradients/ones": 3, "gradients/neg": 2}
+    page.watcher.watch({"graph": {"stage": 1, "opened": ["gradients"]}})
+    assert "gradients/ones" not in {node.id for node in page.look().topics["graph"].picture.nodes}
+    page.watcher.watch({"graph": {"stage": 77}})
+    assert page.look().topics["graph"].stage == -1      # there is no such stage
+
+
 def test_only_times_travel_while_the_picture_holds(journal):
     page = Page(hub_of(journal), graph={})
     page.look()

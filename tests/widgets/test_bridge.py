@@ -195,8 +195,8 @@ def test_a_long_picture_travels_deflated() -> None:
     edges = GraphEdges([0] * 1000, [1] * 1000, [4] * 1000, [0] * 1000, [""] * 1000)
     none = GraphEdges([], [], [], [], [])
     data, buffers = pack({"picture": Picture([], edges, []), "short": Picture([], none, [])})
-    assert data == {"picture": {"#z": 0}, "short": {"nodes": [], "edges": asdict(none), "devices": []}}
-    assert json.loads(zlib.decompress(buffers[0])) == {"nodes": [], "edges": asdict(edges), "devices": []}
+    assert data == {"picture": {"#z": 0}, "short": {"nodes": [], "edges": asdict(none), "devices": [], "marks": []}}
+    assert json.loads(zlib.decompress(buffers[0])) == {"nodes": [], "edges": asdict(edges), "devices": [], "marks": []}
 
 
 def test_outside_a_kernel_nothing_starts() -> None:

@@ -83,6 +83,7 @@ class NodeRecord(NamedTuple):
     outputs: tuple[tuple[str, tuple[int | None, ...] | None], ...] = ()   # (dtype, shape); None = unknown
     stateful: bool = False
     source: str = ""                 # "file:line" of the user's call
+    message: str = ""                # of a send and its receive, the same: "tensor|source device|target device"
 
 
 def node_bytes(node: NodeRecord) -> int:
@@ -158,6 +159,7 @@ class StatusRecord:
     cause: str = ""
     fix: str = ""
     lost: tuple[TaskRecord, ...] = ()    # tasks that are gone
+    page: str = ""                   # address of the cluster's own page for people, "" = it has none
 
 
 _SAID = ("what", "part", "parts", "task", "cause", "fix")      # of a state; gone with it unless said again

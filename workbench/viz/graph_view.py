@@ -12,6 +12,7 @@ from workbench.viz.node_view import form_of, operation_details, scope_details, s
 from workbench.viz.palette import color_of, device_order, natural, short_device
 from workbench.viz.schema import DeviceColor, Found, GraphEdges, GraphNode, GraphView, NodeDetails
 from workbench.viz.scopes import Bundle, ScopeTree
+from workbench.viz.stage_view import CHANGED
 
 __all__ = ["GraphPicture", "choose_graph", "graph_dot", "graph_view"]
 
@@ -105,6 +106,16 @@ class GraphPicture:
             if owner is not None:
                 summed[owner] += value
         return {id: round(value, 4) for id, value in summed.items()}
+
+    def marks(self, of: Mapping[str, int]) -> list[int]:
+        """The mark of each visible node from those of operations; a scope has one when all that is in it has."""
+        view = self.view()
+        found: dict[str, Counter[int]] = defaultdict(Counter)
+        for name, mark in of.items():
+            owner = self._owners.get(name)
+            if owner is not None:
+                found[owner][mark] += 1
+        return [_mark(found[node.id], node.count) if node.id in found and not node.open else 0 for node in view.nodes]
 
     def dot(self) -> str:
         """The view as DOT text, for pictures that stand still."""
@@ -217,7 +228,7 @@ class GraphPicture:
         elif scope.kind == "stack":
             form = "stack"
         [(where, _)] = scope.devices.most_common(1)
-        return GraphNode(id, "scope", form, "", where, scope.count, scope.alike, around, open)
+        return GraphNode(id, "scope", form, "", where, scope.count, scope.alike, around, open, self.tree.alike.get(id, 0))
 
     def _seconds(self, nodes: Mapping[str, GraphNode]) -> dict[str, str]:
         """The second line of labels in pictures."""
@@ -262,6 +273,11 @@ class GraphPicture:
             outputs, index = self.tree.nodes[bundle.edge.source].outputs, bundle.edge.index
             label = shape_text(outputs[index][1]) if index < len(outputs) else ""
         return bundle.nbytes, ASIDE if aside else TENSORS if bundle.tensors else CONTROL, label
+
+
+def _mark(found: Counter[int], count: int) -> int:
+    [(mark, many)] = found.most_common(1)
+    return mark if many == count else CHANGED
 
 
 def shape_text(shape: tuple[int | None, ...] | None) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from workbench.core.trace import NodeRecord
 from workbench.viz.palette import natural, short_device
@@ -20,8 +21,8 @@ TYPES = 6  # types of operations that a scope names
 def form_of(record: NodeRecord) -> str:
     """How an operation is drawn."""
     kind = record.type.lower()
-    if kind in ("send", "recv"):
-        return kind
+    if kind in ("send", "recv", "receive"):
+        return "send" if kind == "send" else "recv"
     for word, form in (
         ("placeholder", "placeholder"),
         ("argument", "placeholder"),
@@ -103,11 +104,33 @@ def _flow(tree: ScopeTree, edge: Edge) -> str:
 
 
 def search(tree: ScopeTree, text: str) -> Found:
-    """Operations and scopes whose name or type contains `text`; whose last part begins with it, then the shortest, first."""
+    """Operations and scopes whose name or type contains `text`; whose last part begins with it, then the shortest, first.
+
+    "/…/" is a regular expression, in which upper and lower case are alike too.
+    """
     word = text.strip().lower()
     if not word:
         return Found(text, [], 0)
-    hits = [NodeLink(id, f"{scope.count:,} operations") for id, scope in tree.scopes.items() if word in id.lower()]
-    hits += [NodeLink(name, node.type) for name, node in tree.nodes.items() if word in f"{name} {node.type}".lower()]
+    fits, wrong = _matcher(text.strip())
+    if wrong:
+        return Found(text, [], 0, wrong)
+    hits = [NodeLink(id, f"{scope.count:,} operations") for id, scope in tree.scopes.items() if id and fits(id)]
+    hits += [NodeLink(name, node.type) for name, node in tree.nodes.items() if fits(name) or fits(node.type)]
     hits.sort(key=lambda hit: (not hit.id.rpartition("/")[2].lower().startswith(word), hit.id.count("/"), natural(hit.id)))
     return Found(text, hits[:LISTED], max(0, len(hits) - LISTED))
+
+
+_NESTED = re.compile(r"[*+}][^()]*\)[*+{]")  # repeated repetition: takes for ever on a name that nearly fits
+
+
+def _matcher(text: str) -> tuple[Callable[[str], object], str]:
+    """(does a name fit?, why there is no such question)."""
+    if len(text) < 3 or text[0] != "/" or text[-1] != "/":
+        word = text.lower()
+        return (lambda name: word in name.lower()), ""
+    if _NESTED.search(text):
+        return bool, "A repetition of a repetition takes too long; write it without."
+    try:
+        return re.compile(text[1:-1], re.IGNORECASE).search, ""
+    except re.error as wrong:
+        return bool, f"{text} is no regular expression: {wrong}."

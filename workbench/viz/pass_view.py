@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from workbench.core.trace import GraphRecord, NodeRecord
 from workbench.viz.palette import short_device
 
-__all__ = ["Merged", "PassRow", "pass_view"]
+__all__ = ["Merged", "PassRow", "bare", "compare", "pass_view"]
 
 Nodes = Mapping[tuple[str, str], NodeRecord]  # by name and, where devices stand side by side, by device
 
@@ -41,10 +41,14 @@ class PassRow:
 
 def pass_view(records: Sequence[GraphRecord]) -> list[PassRow]:
     """One row per stage of one executable, in order, from the second stage on."""
-    return [_compare(before, after) for before, after in itertools.pairwise(records)]
+    return [compare(before, after)[0] for before, after in itertools.pairwise(records)]
 
 
-def _compare(before: GraphRecord, after: GraphRecord) -> PassRow:
+Compared = tuple[PassRow, list[NodeRecord], list[NodeRecord], list[tuple[NodeRecord, NodeRecord]]]
+
+
+def compare(before: GraphRecord, after: GraphRecord) -> Compared:
+    """What the rewrite between two stages did: in words, and the nodes that came, went, and changed (before and after)."""
     both = before.split and after.split
     old, new = _nodes(before, both), _nodes(after, both)
     added = [node for key, node in new.items() if key not in old]
@@ -54,21 +58,23 @@ def _compare(before: GraphRecord, after: GraphRecord) -> PassRow:
     merged = [m for was, node in changed if (m := _merge(was, node, removed, both)) is not None]
     sentence = _sentence(list(removed.values()), added, changed, merged, placed)
     came, went, differ = map(_names, (added, removed.values(), (node for _, node in changed)))
-    return PassRow(after.stage, after.note, len(old), len(new), came, went, differ, merged, sentence)
+    row = PassRow(after.stage, after.note, len(old), len(new), came, went, differ, merged, sentence)
+    return row, added, list(removed.values()), changed
 
 
 def _nodes(record: GraphRecord, by_device: bool) -> dict[tuple[str, str], NodeRecord]:
     """An operation that several devices have keeps its identity when a pass leaves it to one of them alone."""
-    return {(_bare(n.name), n.device) if by_device else (n.name, ""): n for n in record.nodes}
+    return {(bare(n.name), n.device) if by_device else (n.name, ""): n for n in record.nodes}
 
 
-def _bare(name: str) -> str:
+def bare(name: str) -> str:
+    """An operation's name without the device that tells it from its copies."""
     return name.partition(" on /")[0]
 
 
 def _shown(node: NodeRecord) -> str:
-    bare = _bare(node.name)
-    return node.name if bare == node.name else f"{bare} on {short_device(node.device)}"
+    alone = bare(node.name)
+    return node.name if alone == node.name else f"{alone} on {short_device(node.device)}"
 
 
 def _names(nodes: Iterable[NodeRecord]) -> list[str]:
@@ -77,7 +83,7 @@ def _names(nodes: Iterable[NodeRecord]) -> list[str]:
 
 def _core(node: NodeRecord) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
     inputs = (producer.rpartition(":") for producer in node.inputs)
-    return node.type, tuple(f"{_bare(name)}:{index}" for name, _, index in inputs), tuple(map(_bare, node.control))
+    return node.type, tuple(f"{bare(name)}:{index}" for name, _, index in inputs), tuple(map(bare, node.control))
 
 
 def _merge(was: NodeRecord, node: NodeRecord, removed: Nodes, by_device: bool) -> Merged | None:
@@ -88,7 +94,7 @@ def _merge(was: NodeRecord, node: NodeRecord, removed: Nodes, by_device: bool) -
     waiting = [was]
     while waiting:
         for producer in waiting.pop().inputs:
-            key = _bare(producer.rpartition(":")[0]), was.device if by_device else ""
+            key = bare(producer.rpartition(":")[0]), was.device if by_device else ""
             if key in removed and key not in found:
                 found[key] = removed[key]
                 waiting.append(removed[key])

@@ -29,6 +29,7 @@ __all__ = [
     "GraphEdges",
     "GraphNode",
     "GraphParameters",
+    "GraphStage",
     "GraphUpdate",
     "GraphView",
     "Hello",
@@ -110,6 +111,7 @@ class GraphNode:
     alike: int  # blocks of equal structure that a stack stands for, else 1
     scope: int  # the open scope it lies in, as its place in the list; -1 = none
     open: bool  # a scope whose content is in the list too
+    like: int = 0  # scopes of equal structure have the same number; 0 = there is no other
 
 
 @dataclass(slots=True)
@@ -155,6 +157,16 @@ class Picture:
     nodes: list[GraphNode]
     edges: GraphEdges
     devices: list[DeviceColor]
+    marks: Sequence[int] = ()  # of each node: 0 the same, 1 the rewrite brought it, 2 changed it (or part of it), 3 takes it
+
+
+@dataclass(slots=True)
+class GraphStage:
+    """One stage of the graph that is shown: a rewrite, or how it was placed and cut into the devices' shares."""
+
+    name: str
+    note: str  # what the rewrite is for
+    count: int  # operations
 
 
 @dataclass(slots=True)
@@ -189,6 +201,7 @@ class Found:
     asked: str
     hits: list[NodeLink]
     more: int  # hits beyond the listed ones
+    wrong: str = ""  # why nothing was searched for, "" when it was
 
 
 @dataclass(slots=True)
@@ -202,6 +215,9 @@ class GraphUpdate:
     graphs: list[GraphChoice] | None = None  # the run's graphs, the one that is shown among them; None: as before
     details: NodeDetails | None = None  # of the chosen node; None: as before, or there is no such node
     found: Found | None = None  # what was searched for; None: as before
+    stages: list[GraphStage] | None = None  # in the order in which they came to be; None: as before
+    stage: int = -1  # which of them is shown, -1 = the newest of the whole graph
+    rewrite: str = ""  # what this stage did, in a sentence
 
 
 @dataclass(slots=True)
@@ -213,7 +229,9 @@ class GraphParameters:
     closed: tuple[str, ...] = ()
     shown: str = ""  # a node that must be visible, whatever is closed
     chosen: str = ""  # a node of which everything is told
-    search: str = ""  # a text that names and types are searched for
+    search: str = ""  # a text that names and types are searched for; "/…/" is a regular expression
+    stage: int = -1  # one of the stages, -1 = the newest of the whole graph, as it runs
+    before: int = 0  # 1: what that stage was made of
 
 
 @dataclass(slots=True)

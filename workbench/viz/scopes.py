@@ -214,6 +214,15 @@ class ScopeTree:
         return found, np.asarray(sizes, np.int64)[found]
 
     @cached_property
+    def alike(self) -> dict[str, int]:
+        """Scopes that are not the only ones of their structure: the number of that structure, from 1 on."""
+        structure = Structures(self)
+        numbers = {id: structure.of(id) for id, scope in self.scopes.items() if scope.kind == "scope" and id}
+        many = [number for number, count in Counter(numbers.values()).items() if count > 1]
+        places = {number: place for place, number in enumerate(many, 1)}
+        return {id: places[number] for id, number in numbers.items() if number in places}
+
+    @cached_property
     def touching(self) -> dict[str, list[Edge]]:
         """The edges that begin or end at each operation that has any."""
         found: dict[str, list[Edge]] = {}

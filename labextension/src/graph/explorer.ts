@@ -9,7 +9,7 @@ import type { Heat } from './heat';
 import type { Layouter } from './layouter';
 import { Overview } from './overview';
 import { paint, type Picture } from './paint';
-import { FONT, sizeOf } from './sizes';
+import { flowsOf, sized } from './sizes';
 import { describe, Tree } from './tree';
 import { hit, indexOf, next } from './walk';
 
@@ -50,7 +50,7 @@ export class Explorer implements Hands {
   /** Draw `graph`; what lies on a `lost` task is crossed out. */
   show(graph: GraphState, heat: Heat, lost: Set<string>): void {
     const fresh = graph.nodes !== this._wanted?.nodes;
-    if (this._wanted && graph.key !== this._wanted.key) {
+    if (this._wanted && (graph.key !== this._wanted.key || graph.stage !== this._wanted.stage)) {
       this.camera.touched = false;
       this._anchor = this._chosen = '';
     }
@@ -123,7 +123,7 @@ export class Explorer implements Hands {
       this._laid = graph.nodes;
       const late = setTimeout(() => this._listener.trouble('Laying out…', true), 300);
       try {
-        const geometry = await this._layouter.layout(this._sized(graph), flowsOf(graph), this.deadline);
+        const geometry = await this._layouter.layout(sized(graph, this.node), flowsOf(graph), this.deadline);
         if (this._wanted?.nodes === graph.nodes) {
           this._enter(this._wanted, geometry);
         }
@@ -134,15 +134,6 @@ export class Explorer implements Hands {
       clearTimeout(late);
     }
     this._busy = false;
-  }
-
-  private _sized(graph: GraphState) {
-    this._ruler ??= document.createElement('canvas').getContext('2d');
-    if (this._ruler) {
-      this._ruler.font = `600 ${FONT}px ${getComputedStyle(this.node).fontFamily || 'sans-serif'}`;
-    }
-    const measure = (text: string) => this._ruler?.measureText(text).width ?? 6 * text.length;
-    return graph.nodes.map(node => ({ scope: node.scope, open: node.open, ...sizeOf(node, measure) }));
   }
 
   /** A new layout: what was opened or closed stays where it was on the screen, else all is fitted. */
@@ -204,7 +195,7 @@ export class Explorer implements Hands {
     if (this.picture && at !== this.picture.hovered) {
       this.picture.hovered = at;
       const node = this.picture.graph.nodes[at];
-      this._canvas.node.title = node ? describe(node, this.picture.graph.stats[node.id]) : '';
+      this._canvas.node.title = node ? describe(node, this.picture.graph.stats[node.id], this.picture.graph.marks[at]) : '';
       this._canvas.node.style.cursor = node ? 'pointer' : '';
       this._draw();
     }
@@ -294,7 +285,6 @@ export class Explorer implements Hands {
     this.camera.centre({ x, y, width: 0, height: 0 }, this.width, this.height);
     this._draw();
   });
-  private _ruler: CanvasRenderingContext2D | null = null;
   private _wanted: GraphState | null = null;
   private _laid: GraphNode[] | null = null;
   private _heat: Heat = { colours: [], heat: [], legend: [], hint: '' };
@@ -303,9 +293,4 @@ export class Explorer implements Hands {
   private _goal = ''; // to be brought into the middle when it is drawn
   private _anchor = ''; // opened or closed last: stays where it is
   private _busy = false;
-}
-
-function flowsOf(graph: GraphState) {
-  const { sources, targets, kinds, labels } = graph.edges;
-  return Array.from(sources, (source, i) => ({ source, target: targets[i], kind: kinds[i], label: labels[i] }));
 }

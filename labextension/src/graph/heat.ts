@@ -1,15 +1,17 @@
 /** By what the nodes of a graph are coloured. */
 import type { GraphState } from '../contract';
-import { FAMILIES, NEUTRAL, WARM } from '../kit/colour';
+import { FAMILIES, INKS, NEUTRAL, REWRITTEN, WARM } from '../kit/colour';
 import { bytes, duration } from '../kit/text';
 
-export type By = 'device' | 'time' | 'bytes' | 'kind';
+export type By = 'device' | 'time' | 'bytes' | 'kind' | 'structure' | 'rewrite';
 
 export const CHOICES: [By, string][] = [
   ['device', 'Device and time'],
   ['time', 'Time'],
   ['bytes', 'Bytes sent on'],
-  ['kind', 'Kind of operation']
+  ['kind', 'Kind of operation'],
+  ['structure', 'Equal structure'],
+  ['rewrite', 'What a rewrite did']
 ];
 
 export interface Heat {
@@ -28,6 +30,15 @@ export function heatOf(graph: GraphState, by: By): Heat {
     const legend = graph.devices.map(device => [device.name, device.color] as [string, string]);
     const colours = graph.nodes.map(node => devices.get(node.device) ?? NEUTRAL);
     return { colours, heat: parts(times), legend, hint: 'stronger colour: more time' };
+  }
+  if (by === 'rewrite') {
+    const marks = graph.nodes.map((_, i) => graph.marks[i] ?? 0);
+    const legend = [1, 2, 3].filter(mark => marks.includes(mark)).map(mark => REWRITTEN[mark].slice(0, 2) as [string, string]);
+    const colours = marks.map(mark => REWRITTEN[mark]?.[1] ?? NEUTRAL);
+    return { colours, heat: marks.map(mark => (mark ? 0.8 : 0)), legend, hint: 'grey: as it was' };
+  }
+  if (by === 'structure') {
+    return structures(graph);
   }
   if (by === 'kind') {
     const names = [...new Set(graph.nodes.filter(node => !node.open).map(node => node.form))];
@@ -57,6 +68,22 @@ const WORDS: Record<string, string> = {
   mixed: 'scope over devices',
   stack: 'repeats'
 };
+
+/** Scopes that are built alike have one colour; what there is only once is grey. */
+function structures(graph: GraphState): Heat {
+  const names = new Map<number, string[]>();
+  graph.nodes.forEach(
+    ({ id, like }) => like && names.set(like, [...(names.get(like) ?? []), id.slice(id.lastIndexOf('/') + 1)])
+  );
+  const numbers = [...names.keys()];
+  const colour = (like: number) => (like ? INKS[numbers.indexOf(like) % INKS.length] : NEUTRAL);
+  const legend = [...names].map(([like, [first, ...others]]) => {
+    const words = others.length ? `${first} and ${others.length} alike` : `${first}, alike elsewhere`;
+    return [words, colour(like)] as [string, string];
+  });
+  const heat = graph.nodes.map(({ like }) => (like ? 0.5 : 0));
+  return { colours: graph.nodes.map(({ like }) => colour(like)), heat, legend, hint: 'grey: there is no other like it' };
+}
 
 function parts(values: number[]): number[] {
   const most = Math.max(1e-9, ...values);

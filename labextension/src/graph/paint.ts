@@ -2,7 +2,7 @@
 import type { GraphNode, GraphState } from '../contract';
 import { Box, Camera, overlaps } from '../kit/camera';
 import type { Pen } from '../kit/canvas';
-import { contrast, mix, NEUTRAL, strength, Theme } from '../kit/colour';
+import { contrast, mix, NEUTRAL, REWRITTEN, strength, Theme } from '../kit/colour';
 import { clipped, taskOf } from '../kit/text';
 import { Geometry, HEAD } from './geometry';
 import { FONT, labelOf, secondOf } from './sizes';
@@ -137,7 +137,8 @@ function closed(pen: Pen, theme: Theme, camera: Camera, picture: Picture, i: num
     pen.globalAlpha = lost ? 0.5 : 1;
   }
   if (words) {
-    text(pen, theme, node, box, contrast(theme.ink, fill) >= 4.5 ? theme.ink : theme.paper);
+    const sign = REWRITTEN[picture.graph.marks[i]]?.[2];
+    text(pen, node, box, contrast(theme.ink, fill) >= 4.5 ? theme.ink : theme.paper, theme.font, sign);
   }
   if (lost) {
     pen.strokeStyle = theme.error;
@@ -149,17 +150,21 @@ function closed(pen: Pen, theme: Theme, camera: Camera, picture: Picture, i: num
   pen.globalAlpha = 1;
 }
 
-function text(pen: Pen, theme: Theme, node: GraphNode, box: Box, ink: string): void {
+function text(pen: Pen, node: GraphNode, box: Box, ink: string, font: string, sign = ''): void {
   const second = secondOf(node);
   const middle = box.x + box.width / 2;
   const measure = (words: string) => pen.measureText(words).width;
   pen.fillStyle = ink;
   pen.textAlign = 'center';
   pen.textBaseline = 'middle';
-  pen.font = `${node.kind === 'scope' ? 600 : 400} ${FONT}px ${theme.font}`;
-  pen.fillText(clipped(labelOf(node), box.width - 8, measure), middle, box.y + (second ? 13 : box.height / 2 + 0.5));
+  pen.font = `${node.kind === 'scope' ? 600 : 400} ${FONT}px ${font}`;
+  pen.fillText(
+    clipped(`${sign}${sign && ' '}${labelOf(node)}`, box.width - 8, measure),
+    middle,
+    box.y + (second ? 13 : box.height / 2 + 0.5)
+  );
   if (second) {
-    pen.font = `${0.9 * FONT}px ${theme.font}`;
+    pen.font = `${0.9 * FONT}px ${font}`;
     pen.fillText(clipped(second, box.width - 8, measure), middle, box.y + 27);
   }
 }

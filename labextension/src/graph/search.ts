@@ -16,6 +16,7 @@ export class Search {
     this.node.className = 'wb-Search';
     this._field.type = 'search';
     this._field.placeholder = 'Find…';
+    this._field.title = 'A part of a name or type; /…/ is a regular expression';
     this._field.setAttribute('role', 'combobox');
     this._field.setAttribute('aria-label', 'Find an operation by name or type');
     this._field.setAttribute('aria-autocomplete', 'list');
@@ -51,11 +52,13 @@ export class Search {
       row.append(id, Object.assign(document.createElement('span'), { textContent: text }));
       return row;
     });
-    const words = found.more
-      ? `and ${found.more.toLocaleString('en')} more`
-      : rows.length
-        ? ''
-        : `Nothing is called “${found.asked}”.`;
+    const words = found.wrong
+      ? found.wrong
+      : found.more
+        ? `and ${found.more.toLocaleString('en')} more`
+        : rows.length
+          ? ''
+          : `Nothing is called “${found.asked}”.`;
     const last = Object.assign(document.createElement('li'), {
       textContent: words,
       className: 'wb-Search-more',

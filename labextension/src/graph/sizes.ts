@@ -1,5 +1,5 @@
 /** How large a node is drawn, from its words alone. */
-import type { GraphNode } from '../contract';
+import type { GraphNode, GraphState } from '../contract';
 import { count } from '../kit/text';
 
 export const FONT = 11;
@@ -22,6 +22,24 @@ export function secondOf(node: GraphNode): string {
   const plain = (text: string) => text.toLowerCase().replace(/[_\d]/g, '');
   const [label, type] = [plain(labelOf(node)), plain(node.type)];
   return label.startsWith(type) || type.startsWith(label) ? '' : node.type;
+}
+
+/** The nodes of `graph` as they are laid out, in the letters that `place` has. */
+export function sized(graph: GraphState, place: Element) {
+  ruler ??= document.createElement('canvas').getContext('2d');
+  if (ruler) {
+    ruler.font = `600 ${FONT}px ${getComputedStyle(place).fontFamily || 'sans-serif'}`;
+  }
+  const measure = (text: string) => ruler?.measureText(text).width ?? 6 * text.length;
+  return graph.nodes.map(node => ({ scope: node.scope, open: node.open, ...sizeOf(node, measure) }));
+}
+
+let ruler: CanvasRenderingContext2D | null = null;
+
+/** What flows between them. */
+export function flowsOf(graph: GraphState) {
+  const { sources, targets, kinds, labels } = graph.edges;
+  return Array.from(sources, (source, i) => ({ source, target: targets[i], kind: kinds[i], label: labels[i] }));
 }
 
 /** `measure` gives the width of a text at FONT pixels. */

@@ -1,5 +1,6 @@
 /** The nodes of a graph as a tree that screen readers read, inside of the canvas that shows them. */
 import type { GraphNode, GraphState } from '../contract';
+import { REWRITTEN } from '../kit/colour';
 import { count, duration, shortDevice } from '../kit/text';
 
 let trees = 0;
@@ -24,7 +25,7 @@ export class Tree {
   }
 
   show(graph: GraphState | null): void {
-    this._items.replaceChildren(...(graph?.nodes.map((node, i) => this._item(node, i, graph.stats[node.id])) ?? []));
+    this._items.replaceChildren(...(graph?.nodes.map((node, i) => this._item(node, i, graph)) ?? []));
     this.choose(-1);
   }
 
@@ -35,7 +36,7 @@ export class Tree {
       : this._canvas.setAttribute('aria-activedescendant', `${this._family}-${at}`);
   }
 
-  private _item(node: GraphNode, at: number, milliseconds?: number): HTMLElement {
+  private _item(node: GraphNode, at: number, graph: GraphState): HTMLElement {
     const item = document.createElement('div');
     item.id = `${this._family}-${at}`;
     item.dataset.at = String(at);
@@ -43,7 +44,7 @@ export class Tree {
     item.setAttribute('role', 'treeitem');
     item.setAttribute('aria-level', String(node.id.split('/').length));
     node.kind === 'scope' && item.setAttribute('aria-expanded', String(node.open));
-    item.setAttribute('aria-label', describe(node, milliseconds));
+    item.setAttribute('aria-label', describe(node, graph.stats[node.id], graph.marks[at]));
     return item;
   }
 
@@ -51,11 +52,12 @@ export class Tree {
   private _family = `wb-tree-${++trees}`;
 }
 
-export function describe(node: GraphNode, milliseconds?: number): string {
+export function describe(node: GraphNode, milliseconds?: number, mark = 0): string {
   const what =
     node.kind === 'scope'
       ? `scope ${node.id}, ${node.alike > 1 ? `${node.alike} equal blocks, ` : ''}${count(node.count, 'operation')}${node.open ? ', open' : ''}`
       : `${node.id}: ${node.type}`;
   const where = node.device ? `, on ${shortDevice(node.device)}` : '';
-  return `${what}${where}${milliseconds === undefined ? '' : `, ${duration(milliseconds)}`}`;
+  const time = milliseconds === undefined ? '' : `, ${duration(milliseconds)}`;
+  return `${what}${where}${time}${mark ? `, ${REWRITTEN[mark][0]} by this rewrite` : ''}`;
 }

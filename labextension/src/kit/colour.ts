@@ -49,6 +49,13 @@ export const FAMILIES: Record<string, string> = {
   op: '#2b7bba'
 };
 
+/** What a rewrite did to an operation, by its mark: in words, colour and sign. */
+export const REWRITTEN: Record<number, [string, string, string]> = {
+  1: ['added', '#2f9e5b', '+'],
+  2: ['changed', '#b05cc9', '~'],
+  3: ['taken away', '#d1495b', '−']
+};
+
 /** One hue for one quantity: the stronger, the more time or bytes. */
 export const WARM = '#c2410c';
 

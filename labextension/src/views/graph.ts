@@ -8,6 +8,7 @@ import { Explorer } from '../graph/explorer';
 import { type By, CHOICES, heatOf } from '../graph/heat';
 import { Pane } from '../graph/pane';
 import { Search } from '../graph/search';
+import { Stages } from '../graph/stages';
 
 export class GraphSection extends Section {
   constructor(private _context: Context) {
@@ -28,6 +29,7 @@ export class GraphSection extends Section {
     this.tools.append(
       this._search.node,
       this._choice,
+      this._stages.choice,
       this._by,
       this._state,
       this._cancel,
@@ -38,7 +40,7 @@ export class GraphSection extends Section {
     const stage = document.createElement('div');
     stage.className = 'wb-Graph-stage';
     stage.append(this._explorer.node, this._pane.node);
-    this.body.append(this._trail, stage, this._legend);
+    this.body.append(this._trail, this._stages.node, stage, this._legend);
   }
 
   set deadline(milliseconds: number) {
@@ -58,11 +60,13 @@ export class GraphSection extends Section {
       this._legend.replaceChildren();
       this._legend.dataset.shown = this._state.textContent = this._state.title = '';
       this._choice.hidden = true;
+      this._stages.show(null);
       return;
     }
     this._graph = graph;
     if (!same) {
       this._choose(graph);
+      this._stages.show(graph);
       this._draw(graph);
       this._pane.show(this._explorer.chosen, graph.details, graph);
       this._search.show(graph.found);
@@ -131,7 +135,15 @@ export class GraphSection extends Section {
     const now = (this._graph?.nodes ?? []).filter(node => node.open).map(node => node.id);
     const opened = [...now.filter(one => one !== id), ...(open ? [id] : [])];
     const closed = (this._asked.closed ?? []).filter(one => !opened.includes(one) && one !== id);
-    this._ask({ key: this._asked.key, opened, closed: open ? closed : [...closed, id] });
+    const { key, stage, before } = this._asked;
+    this._ask({ key, stage, before, opened, closed: open ? closed : [...closed, id] });
+  }
+
+  /** Another stage of the same graph: what it did is what one wants to see first. */
+  private _turn(stage: number, before: boolean): void {
+    this._by.value = stage < 0 ? 'device' : stage === this._asked.stage ? this._by.value : 'rewrite';
+    this._explorer.leave();
+    this._ask({ key: this._graph?.key, stage, before: Number(before) });
   }
 
   private _chosen(node: GraphNode | null): void {
@@ -191,6 +203,7 @@ export class GraphSection extends Section {
     },
     this._context.layouter()
   );
+  private _stages = new Stages((stage, before) => this._turn(stage, before));
   private _cancel = button('Cancel', 'Cancel the layout', () => this._explorer.cancel());
   private _pane = new Pane({
     go: id => this._reveal(id),

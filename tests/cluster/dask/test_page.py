@@ -14,7 +14,7 @@ from distributed.diagnostics.task_stream import TaskStreamPlugin
 from tests.cluster.cluster_engines import define
 from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.dask import page as dashboard
-from workbench.core.trace import Span
+from workbench.core.trace import Span, journal
 from workbench.viz.palette import color_of
 from workbench.viz.verdict import Row
 
@@ -98,6 +98,7 @@ def test_the_page_shows_the_tasks_of_a_running_cluster():
             assert plugin.table()["task"] == ["/job:worker/task:0", "/job:ps/task:0"]
             assert plugin.members == {f"{cluster.session:016x}": list(cluster.addresses.values())}
             root = client.dashboard_link.removesuffix("/status")
+            assert journal.status.page == root + dashboard.ROUTE      # where the panel leads
             listed = json.load(urllib.request.urlopen(root + "/individual-plots.json"))
             assert listed["Individual Workbench Step Times"] == dashboard.ROUTE
             page = urllib.request.urlopen(f"{root}/{dashboard.PAGE}").read().decode()
@@ -114,3 +115,4 @@ def test_the_page_shows_the_tasks_of_a_running_cluster():
                 assert list(shown["task"]) == list(plugin.table()["task"]) and min(shown["work"]) >= 0
             finally:
                 session.close()
+        assert journal.status.page == ""

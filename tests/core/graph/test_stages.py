@@ -36,7 +36,9 @@ def test_every_stage_of_a_program_on_two_devices_is_recorded():
     assert all(record.note.endswith(".") for record in stages.values())
     shares = stages["partition"].nodes
     assert {node.device for node in shares} == {f"/job:localhost/task:0/device:CPU:{i}" for i in (0, 1)}
-    assert sorted(node.type for node in shares if node.type in ("send", "receive")) == ["receive", "send"]
+    ends = [node for node in shares if node.type in ("send", "receive")]
+    assert sorted(node.type for node in ends) == ["receive", "send"]
+    assert {node.message for node in ends} == {"|".join(["y:0", *(f"/job:localhost/task:0/device:CPU:{i}" for i in (1, 0))])}
     assert [node.type for node in stages["fuse"].nodes].count("fused") == 2
 
 

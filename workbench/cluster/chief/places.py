@@ -77,6 +77,8 @@ class DaskWorkers:
 
     def opened(self, session: int, addresses: Mapping[str, str], timeout: float, journal: Journal) -> None:
         self.reporter = Reporter(self.client, session, timeout, journal)
+        self._journal = journal
+        journal.set_status(page=launch.page_of(self.client))
         self.reporter.members(addresses)
         self._leases = Leases(self.client, session)
         self._leases.take(addresses)
@@ -93,6 +95,8 @@ class DaskWorkers:
         if self._taken and self.client.status == "running" and self._local is None:
             self._leases.close()
             self.reporter.goodbye()
+        if self._taken:
+            self._journal.set_status(page="")
         if self._owns_client:
             self.client.close()
         if self._local is not None:

@@ -16,10 +16,10 @@ from workbench import errors
 from workbench.cluster.chief.steps import deferred_interrupt
 from workbench.cluster.dask.choice import assign, limited
 from workbench.cluster.dask.nanny import ScriptlessNanny
-from workbench.cluster.dask.page import WorkbenchScheduler
+from workbench.cluster.dask.page import ROUTE, WorkbenchScheduler
 from workbench.cluster.task.host import WorkbenchWorker
 
-__all__ = ["choose_workers", "embedded", "install", "install_page", "resolve"]
+__all__ = ["choose_workers", "embedded", "install", "install_page", "page_of", "resolve"]
 
 logger = logging.getLogger("workbench")
 
@@ -60,6 +60,15 @@ def _deaf_children() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def page_of(client: Client) -> str:
+    """Address of our page in the dashboard of the client's cluster, "" when it has none."""
+    try:
+        link = client.dashboard_link or ""
+    except (KeyError, AttributeError):      # a scheduler that serves no dashboard
+        return ""
+    return link.removesuffix("/status") + ROUTE if link else ""
 
 
 def resolve(client: Any, timeout: float) -> tuple[Client, bool]:

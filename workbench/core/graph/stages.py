@@ -74,7 +74,7 @@ class Stages:
         if node.device == device and node.request == op.device:
             return node
         moved = NodeRecord(node.name, node.type, node.inputs, node.control, device, op.device, node.outputs, node.stateful,
-                           node.source)
+                           node.source, node.message)
         self._fresh += getsizeof(moved)
         return moved
 
@@ -88,7 +88,7 @@ class Stages:
             name, op.type, tuple([self._tensor(shown(t.op.name, device), t.index) for t in op.inputs]),
             tuple([shown(c.name, device) for c in op.control_inputs]), device, op.device,
             self._once(tuple([self._once((t.dtype.name, t.shape.dims)) for t in op.outputs])), op.definition.stateful,
-            op.source)
+            op.source, _message(op))
         self._fresh += node_bytes(node)
         return node
 
@@ -100,6 +100,13 @@ class Stages:
 
     def _once(self, value: R) -> R:
         return self._shared.setdefault(value, value)      # type: ignore[no-any-return]
+
+
+def _message(op: Operation) -> str:
+    """What a send and its receive have in common."""
+    if op.type not in ("send", "receive"):
+        return ""
+    return "|".join(str(op.attrs[end]) for end in ("tensor", "source", "target"))
 
 
 def _own_name(name: str, device: str) -> str:

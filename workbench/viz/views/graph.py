@@ -15,8 +15,9 @@ from workbench.viz.graph_view import GraphPicture, choose_graph
 from workbench.viz.heat import Heat
 from workbench.viz.palette import natural, short_task
 from workbench.viz.reader import CATCH_UP, Reader, Shared
-from workbench.viz.schema import Fact, GraphChoice, GraphParameters, GraphUpdate, GraphView, NodeDetails, Picture
+from workbench.viz.schema import Fact, GraphChoice, GraphParameters, GraphStage, GraphUpdate, GraphView, NodeDetails, Picture
 from workbench.viz.scopes import ScopeTree
+from workbench.viz.stage_view import Staged, staged, stages_of
 from workbench.viz.views.base import View, view
 
 __all__ = ["Graphs"]
@@ -40,9 +41,11 @@ class Graphs(View):
         self._newest: dict[str, GraphRecord] = {}  # key -> its newest whole-graph stage
         self._taken: dict[str, GraphRecord] = {}  # the stages that are drawn
         self._taking = 0  # how often they changed
+        self._heard = 0  # stages so far
         self._next = 0.0  # when another stage may be drawn
-        self._trees: OrderedDict[str, ScopeTree] = OrderedDict()
+        self._trees: OrderedDict[Hashable, ScopeTree] = OrderedDict()
         self._pictures: OrderedDict[Hashable, GraphPicture] = OrderedDict()
+        self._staged: OrderedDict[Hashable, tuple[GraphRecord, Staged]] = OrderedDict()
         self._times: dict[str, Heat] = {}
         self._session = ""
         self._mine: list[GraphRecord] = []
@@ -50,6 +53,7 @@ class Graphs(View):
 
     def advance(self, now: float) -> None:
         for record in self._records.new():
+            self._heard += 1
             if not record.split:
                 self._newest.pop(record.key, None)
                 self._newest[record.key] = record
@@ -83,8 +87,25 @@ class Graphs(View):
         wanted = next((record for record in self._mine if record.key == params.key), None)
         return wanted or choose_graph(self._taken.values(), self._session)
 
+    def _stage(self, record: GraphRecord, params: GraphParameters) -> tuple[int, Staged]:
+        """(the stage's number, what is drawn); -1 and the newest of the whole graph when there is no such stage."""
+        stages = self._stages(record) if params.stage >= 0 else []
+        if not 0 <= params.stage < len(stages):
+            return -1, Staged(record, {}, "")
+        known = record.key, params.stage, bool(params.before)
+        before, made = self._staged.get(known, (None, None))
+        if made is None or before is not stages[params.stage]:
+            made = staged(stages, params.stage, bool(params.before))
+            self._staged[known] = stages[params.stage], made
+            if len(self._staged) > DRAWN:
+                self._staged.popitem(last=False)
+        return params.stage, made
+
+    def _stages(self, record: GraphRecord) -> list[GraphRecord]:
+        return stages_of(self.journal.graphs_since(0)[2], record.key)
+
     def _picture(self, record: GraphRecord, params: GraphParameters) -> GraphPicture:
-        known = (record.key, params.opened, params.closed, params.shown)
+        known = (record.key, params.stage, params.before, params.opened, params.closed, params.shown)
         picture = self._pictures.get(known)
         if picture is None or picture.record is not record:
             picture = self._pictures[known] = GraphPicture(record, self._tree(record))
@@ -100,13 +121,14 @@ class Graphs(View):
         return picture
 
     def _tree(self, record: GraphRecord) -> ScopeTree:
-        tree = self._trees.pop(record.key, None)
+        known = record.key, record.stage
+        tree = self._trees.pop(known, None)
         if tree is None or tree.record is not record:
             began = time.perf_counter()
             tree = ScopeTree(record)
             ended = time.perf_counter()
             self._next = ended + SPARING * (ended - began)
-        self._trees[record.key] = tree
+        self._trees[known] = tree
         if len(self._trees) > DRAWN:
             self._trees.popitem(last=False)
         return tree
@@ -125,38 +147,40 @@ class Graphs(View):
         record = self._chosen(params)
         if record is None:
             return None
-        scopes = params.opened, params.closed, params.shown
-        return record.key, self._taking, scopes, params.chosen, params.search, self._timed(record).version
+        scopes = params.opened, params.closed, params.shown, params.stage, params.before
+        return record.key, self._taking, self._heard, scopes, params.chosen, params.search, self._timed(record).version
 
     def whole(self, params: Any) -> GraphView | None:
         record = self._chosen(params)
         if record is None:
             return None
-        picture = self._picture(record, params)
-        view = picture.view()
-        stats = picture.stats(self._timed(record).milliseconds)
-        return replace(view, dot=picture.dot(), stats=stats)
+        picture = self._picture(self._stage(record, params)[1].record, params)
+        return replace(picture.view(), dot=picture.dot(), stats=picture.stats(self._timed(record).milliseconds))
 
     def delta(self, sent: Any, params: Any) -> tuple[GraphUpdate | None, Any]:
         version = self.version(params)
         record = self._chosen(params)
         if record is None or (sent is not None and version == sent.version):
             return None, sent
-        picture = self._picture(record, params)
+        number, shown = self._stage(record, params)
+        picture = self._picture(shown.record, params)
         view, had = picture.view(), sent or _NOTHING
-        drawing = Picture(view.nodes, view.edges, view.devices)
+        drawing = Picture(view.nodes, view.edges, view.devices, picture.marks(shown.marks))
         moved = drawing != had.drawing
         stats = picture.stats(self._timed(record).milliseconds)
-        made = GraphUpdate(view.key, None, [stats.get(node.id) for node in view.nodes], view.note)
+        made = GraphUpdate(view.key, None, [stats.get(node.id) for node in view.nodes], view.note, stage=number,
+                           rewrite=shown.sentence)
         if moved:
             made.picture = drawing
         if had.choices != self._choices:
             made.graphs = self._choices
+        if had.staged != (record.key, self._heard):
+            made.stages = [GraphStage(one.stage, one.note, len(one.nodes)) for one in self._stages(record)]
         if params.chosen and (moved or had.chosen != params.chosen):
             made.details = self._details(picture, params.chosen)
         if params.search and (moved or had.search != params.search):
             made.found = picture.search(params.search)
-        return made, _Sent(version, drawing, self._choices, params.chosen, params.search)
+        return made, _Sent(version, drawing, self._choices, params.chosen, params.search, (record.key, self._heard))
 
 
 class _Sent(NamedTuple):
@@ -167,6 +191,7 @@ class _Sent(NamedTuple):
     choices: list[GraphChoice] | None = None
     chosen: str = ""
     search: str = ""
+    staged: Hashable = None  # whose stages
 
 
 _NOTHING = _Sent()

@@ -1,0 +1,118 @@
+"""The graph explorer in the panel: each rewrite before and after, the partition, what is alike, search, overview, trail."""
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.ui.conftest import Lab
+from tests.ui.test_panel import NODE, VIEW
+
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+Notebook = Callable[..., str]
+REWRITTEN = """
+import numpy as np
+import workbench as wb
+with wb.Graph().as_default() as graph:
+    x = wb.placeholder("float32", [64, 64], name="x")
+    with wb.device("/cpu:1"), wb.name_scope("first"):
+        y = wb.tanh(x * (wb.constant(2.0, name="two") / wb.constant(4.0, name="four")), name="y")
+    with wb.device("/cpu:0"), wb.name_scope("second"):
+        z = wb.reduce_sum(wb.exp(y + 0.0), name="z")
+session = wb.Session(graph=graph, devices=2)
+session.run(z, {x: np.ones((64, 64), np.float32)})
+print("ran", "once")
+"""
+BLOCKS = """
+from tests.ui.records import publish
+publish(2_000)
+print("published", "now")
+"""
+STAGE = ".wb-Graph select[aria-label='Stage of the graph']"
+SENTENCE = ".wb-Graph-rewrite span"
+LABELS = f"() => [...document.querySelectorAll(\"{NODE}\")].map(node => node.getAttribute('aria-label'))"
+LAYOUTS = f"() => Number({VIEW}.dataset.layouts ?? 0)"
+
+
+def show(lab: Lab, stage: str) -> None:
+    """Choose a stage by its name, and wait until it is drawn."""
+    before = lab.page.evaluate(LAYOUTS)
+    option = lab.page.locator(f"{STAGE} option", has_text=f" {stage}: ")
+    lab.page.locator(STAGE).select_option(option.get_attribute("value"))
+    lab.wait(f"before => ({LAYOUTS})() > before", before)
+
+
+def marked(lab: Lab, word: str) -> list[str]:
+    """The nodes that the shown rewrite marks so."""
+    return [label for label in lab.page.evaluate(LABELS) if f", {word} by this rewrite" in label]
+
+
+def test_each_rewrite_is_drawn_before_and_after_and_the_partition_with_its_messages(lab: Lab, notebook: Notebook) -> None:
+    lab.open(notebook(REWRITTEN))
+    lab.open_panel()
+    lab.run_cell(0)
+    lab.page.wait_for_selector(NODE, state="attached")
+    lab.wait(f"() => document.querySelectorAll(\"{STAGE} option\").length > 6")
+    show(lab, "fold")
+    assert "1 operation became constant" in lab.page.locator(SENTENCE).inner_text()
+    assert any("changed" in label for label in marked(lab, "changed"))
+    assert lab.page.locator(".wb-Graph select[aria-label='Colour by']").input_value() == "rewrite"
+    lab.picture("rewrite-after")
+    before = lab.page.evaluate(LAYOUTS)
+    lab.page.locator(".wb-Graph-rewrite button", has_text="Show before").click()
+    lab.wait(f"before => ({LAYOUTS})() > before", before)
+    gone = marked(lab, "taken away")
+    assert any("two" in label for label in gone) and any("four" in label for label in gone), lab.page.evaluate(LABELS)
+    lab.picture("rewrite-before")
+    show(lab, "partition")
+    lab.page.wait_for_selector(f"{SENTENCE}:has-text('sends 1 message')")
+    labels = lab.page.evaluate(LABELS)
+    assert any(": send" in label for label in labels) and any(": receive" in label for label in labels), labels
+    assert lab.page.locator(f"{NODE}[aria-expanded='true']").count() >= 2      # a scope for each device
+    lab.picture("partition")
+    lab.page.locator(STAGE).select_option("-1")
+    lab.page.locator(".wb-Graph-rewrite").wait_for(state="hidden")
+    assert lab.errors == []
+
+
+def test_what_is_alike_is_coloured_found_by_expression_and_led_to(lab: Lab, notebook: Notebook) -> None:
+    lab.open(notebook(BLOCKS))
+    lab.open_panel()
+    lab.run_cell(0)
+    lab.page.wait_for_selector(NODE, state="attached")
+    lab.page.locator(".wb-Graph-choice[aria-label='Graph to show']").select_option("large_1")
+    stack = lab.page.locator(f"{NODE}[data-id^='mixed_0…']")
+    stack.wait_for(state="attached")
+    stack.dispatch_event("click")
+    lab.page.locator(f"{NODE}[data-id='mixed_3']").wait_for(state="attached")
+    lab.page.locator(".wb-Graph select[aria-label='Colour by']").select_option("structure")
+    lab.page.wait_for_selector(".wb-Graph .wb-Legend li:has-text('mixed_0 and 11 alike')")
+    lab.picture("alike")
+    # an expression finds what no part of a name does; a wrong one says so
+    search = lab.page.locator(".wb-Search input")
+    search.fill("/^mixed_[37]\\/branch_2\\/op1$/")
+    lab.page.wait_for_selector(".wb-Search li[data-id='mixed_7/branch_2/op1']")
+    assert lab.page.locator(".wb-Search li[data-id]").count() == 2
+    search.fill("/(/")
+    lab.page.wait_for_selector(".wb-Search li:has-text('is no regular expression')")
+    search.fill("/^mixed_[37]\\/branch_2\\/op1$/")
+    lab.page.locator(".wb-Search li[data-id='mixed_3/branch_2/op1']").click()
+    # what flows into it and out of it is a click away, and the trail leads back
+    lab.page.wait_for_selector(".wb-Pane header:has-text('mixed_3/branch_2/op1')")
+    lab.page.locator(".wb-Pane li button", has_text="mixed_3/branch_2/op2").click()
+    lab.page.wait_for_selector(".wb-Pane header:has-text('mixed_3/branch_2/op2')")
+    trail = lab.page.locator(".wb-Graph-trail button")
+    assert trail.all_inner_texts()[-3:] == ["mixed_3", "branch_2", "op2"]
+    trail.nth(-2).click()
+    lab.page.wait_for_selector(".wb-Pane header:has-text('mixed_3/branch_2')")
+    # the overview leads: pressing its corner moves what is seen
+    overview = lab.page.locator(".wb-Graph-overview:not(.wb-mod-hidden)")
+    overview.wait_for()
+    seen = f"() => {VIEW}.querySelector('canvas').toDataURL()"
+    before = lab.page.evaluate(seen)
+    overview.click(position={"x": 4, "y": 4})
+    lab.wait(f"before => ({seen})() !== before", before)
+    lab.page.locator(".wb-Graph button", has_text="Fit").click()
+    lab.page.locator(".wb-Graph-overview.wb-mod-hidden").wait_for(state="attached")
+    lab.picture("fitted")
+    assert lab.errors == []
