@@ -85,6 +85,6 @@ def test_a_cycle_is_found():
 
 
 def test_a_pass_that_breaks_a_graph_is_caught_at_once():
-    stages = (("good", lambda p: p, ""), ("bad", lambda p: rename(p), ""), ("late", lambda p: 1 / 0, ""))
+    stages = (("good", lambda p: p, ""), ("bad", lambda p: rename(program()), ""), ("late", lambda p: 1 / 0, ""))
     with pytest.raises(errors.InternalError, match="verify after bad: two operations share a name"):
         run_passes(program(), stages=stages)
