@@ -67,14 +67,16 @@ test: $(VENV)/.front chromium variants
 	@$(BIN)/python -m pytest -q -m browser tests/ui
 
 # Kernels, rewrites and their seams as other machines see them: processors without AVX-512 and without AVX2, NumPy's BLAS
-# for such a one, and each kernel library alone or none.
+# for such a one; then, without the tests that name their libraries, each kernel library alone or none.
 SEAMS := tests/core/kernels tests/core/passes tests/core/ops/test_seams.py
-VARIANTS := ONEDNN_MAX_CPU_ISA=SSE41 ONEDNN_MAX_CPU_ISA=AVX2,OPENBLAS_CORETYPE=Haswell \
-	WB_LIBRARIES=llvm WB_LIBRARIES=onednn WB_LIBRARIES=
+PROCESSORS := ONEDNN_MAX_CPU_ISA=SSE41 ONEDNN_MAX_CPU_ISA=AVX2,OPENBLAS_CORETYPE=Haswell
+LIBRARIES := WB_LIBRARIES=llvm WB_LIBRARIES=onednn WB_LIBRARIES=
 comma := ,
+variant = echo '$(SEAMS) with $(subst $(comma), ,$(1))' && \
+	env $(subst $(comma), ,$(1)) $(BIN)/python -m pytest -q -n 2 -m '$(2)' $(SEAMS) $(PYTEST_ARGS) &&
 variants: $(VENV)/.dev
-	@$(foreach variant,$(VARIANTS),echo '$(SEAMS) with $(subst $(comma), ,$(variant))' && \
-		env $(subst $(comma), ,$(variant)) $(BIN)/python -m pytest -q -n 2 -m 'not once' $(SEAMS) $(PYTEST_ARGS) &&) true
+	@$(foreach processor,$(PROCESSORS),$(call variant,$(processor),not once)) true
+	@$(foreach library,$(LIBRARIES),$(call variant,$(library),not once and not named)) true
 
 soak: $(VENV)/.dev
 	@$(BIN)/python -m pytest -q -m soak tests/soak $(PYTEST_ARGS)

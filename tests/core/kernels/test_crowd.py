@@ -19,6 +19,8 @@ from workbench.core.kernels.onednn_format import available
 from workbench.core.kernels.options import KernelOptions
 from workbench.settings import settings
 
+pytestmark = pytest.mark.named
+
 
 class Machine:
     """Two cores, on which this process and others work as much as they are told."""

@@ -8,6 +8,8 @@ from workbench.core.kernels import program_rows
 from workbench.core.kernels.language import LanguageError, translate
 from workbench.core.kernels.llvm import Program, bind, library_source
 
+pytestmark = pytest.mark.once
+
 
 def run(body, *arrays, numbers=(), parameters="x: floats64, y: floats64", more=""):
     source = f"{more}\ndef kernel({parameters}):\n" + "\n".join(f"    {line}" for line in body.splitlines()) + "\n"

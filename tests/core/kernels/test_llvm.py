@@ -20,6 +20,8 @@ from workbench.core.kernels.entry import OBJECT
 from workbench.core.kernels.llvm import Program, bind, load
 from workbench.settings import settings
 
+pytestmark = pytest.mark.once
+
 
 @pytest.fixture(autouse=True)
 def _both_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +153,6 @@ def process(cache: Path, *rows: int, **environment: str) -> list[list[str]]:
     return [line.split() for line in done.stdout.splitlines()]
 
 
-@pytest.mark.once
 def test_a_second_process_and_a_new_batch_size_compile_nothing(tmp_path):
     counts, losses, _ = process(tmp_path / "kernels", 128, 100, 37)
     assert int(counts[0]) > 0 and counts[1:] == counts[:1] * 2
@@ -161,7 +162,6 @@ def test_a_second_process_and_a_new_batch_size_compile_nothing(tmp_path):
     assert len(same) == 2 and np.isfinite(np.array(losses, float)).all()
 
 
-@pytest.mark.once
 def test_without_llvm_the_reference_serves_with_the_same_results(tmp_path):
     _, losses, _ = process(tmp_path / "kernels", 64, 64, 64)
     nothing, plain, _ = process(tmp_path / "kernels", 64, 64, 64, WB_LIBRARIES="onednn")
@@ -176,7 +176,6 @@ sys.modules["llvmlite"] = {module}
 """
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("module,line", [
     ("None", "llvmlite is not installed; NumPy serves (pip install llvmlite)"),
     ("types.SimpleNamespace(binding=types.SimpleNamespace())", "LLVM cannot be used: ")], ids=["absent", "broken"])
@@ -246,7 +245,6 @@ for number in range(1000, 100000):
 """
 
 
-@pytest.mark.once
 @pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGKILL])
 def test_a_process_stopped_while_it_compiles_leaves_whole_entries(tmp_path, stop):
     running = subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,

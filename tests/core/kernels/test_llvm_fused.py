@@ -19,6 +19,8 @@ from workbench.core.kernels.llvm_fused import kernel_source, make_kernel, transl
 from workbench.core.passes import fuse as fusing
 from workbench.core.passes.prune import prune
 
+pytestmark = pytest.mark.once
+
 load_libraries()
 FLOATS = {
     "add": 2, "subtract": 2, "multiply": 2, "divide": 2, "maximum": 2, "minimum": 2, "negative": 1, "square": 1,

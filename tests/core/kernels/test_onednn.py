@@ -15,6 +15,8 @@ from workbench.core.kernels.onednn_conv import Window
 from workbench.core.kernels.options import KernelOptions, using
 from workbench.settings import settings
 
+pytestmark = pytest.mark.named
+
 
 @pytest.fixture(autouse=True)
 def _both_libraries(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,6 +17,8 @@ from workbench.core.kernels.onednn_format import any_format, contiguous, known, 
 from workbench.core.kernels.onednn_program import Builder, Place
 from workbench.errors import InternalError, UnimplementedError
 
+pytestmark = pytest.mark.named
+
 FLOAT32 = np.dtype(np.float32)
 
 

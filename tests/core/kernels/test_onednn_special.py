@@ -95,6 +95,7 @@ WINOGRADS = [*convolutions((2, 14, 15, 16), (3, 3, 16, 32), (2, 12, 13, 32), "wi
 SPECIAL = (np.nan, np.inf, -np.inf)
 
 
+@pytest.mark.named
 def test_every_served_operation_has_a_case() -> None:
     served = {type_ for (type_, _), offers in selectors.items() if "onednn" in dict(offers)}
     assert served == {case.op for case in CASES}
@@ -135,18 +136,21 @@ def check(case: Case, free: bool) -> None:
             same(to_array(apply(case.op, case.attributes, values, case.output, free)), wanted, f"{case}: {what}")
 
 
+@pytest.mark.named
 @pytest.mark.parametrize("free", [False, True])
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_special_values_come_through(case: Case, free: bool) -> None:
     check(case, free)
 
 
+@pytest.mark.named
 @pytest.mark.parametrize("case", WINOGRADS, ids=str)
 def test_special_values_stay_where_they_belong_in_winograd_s_tiles(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onednn_winograd, "GAIN", 1e9)
     check(case, True)
 
 
+@pytest.mark.named
 @pytest.mark.parametrize("free", [False, True])
 @pytest.mark.parametrize("value", SPECIAL)
 def test_a_window_of_nothing_else_gives_it(value: float, free: bool) -> None:

@@ -21,6 +21,8 @@ from workbench.core.kernels.onednn_program import Builder, Place
 from workbench.errors import InvalidArgumentError
 from workbench.settings import settings
 
+pytestmark = pytest.mark.named
+
 AVX512 = "flags\t\t: fpu avx2 avx512f avx512bw avx512cd avx512dq avx512vl\n"
 
 

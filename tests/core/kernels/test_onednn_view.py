@@ -10,6 +10,8 @@ from workbench.core.kernels.onednn_api import load
 from workbench.core.kernels.onednn_format import Format, Interned, channels_last, identity_of
 from workbench.core.kernels.onednn_view import read, write
 
+pytestmark = pytest.mark.named
+
 FLOAT32 = np.dtype(np.float32)
 SHAPE = (3, 2, 21, 18)          # a filter [height, width, in, out]
 AXES = (3, 2, 0, 1)

@@ -8,6 +8,8 @@ import pytest
 
 from workbench.core.kernels.llvm import Program, bind, library_source
 
+pytestmark = pytest.mark.once
+
 EACH = """
 def each(x: {memory}, y: {memory}, n: int64):
     for i in independent(n):
