@@ -141,3 +141,9 @@ _drawn[0, 1:3, 1:4] = 1
 _drawn[0, 0, 0] = 0
 case("draw_bounding_boxes", np.zeros((1, 4, 4, 1), np.float32), np.float32([[[0.34, 0.34, 0.67, 1.0]]]), order=0,
      value=lambda x, b: _drawn)
+
+# paths
+_STEPS = ints([[1, 2, 3], [5, 5, 5]], [[4, 5, 6], [5, 6, 7]], [[7, 8, 9], [1, 2, 3]])
+_PARENTS = ints([[0, 0, 0], [0, 0, 0]], [[0, 1, 1], [2, 2, 2]], [[2, 1, 2], [0, 0, 1]])
+case("tree_paths", _STEPS, _PARENTS, ints([3, 3, 2], [3, 0, 1]), np.int32(6),
+     value=lambda s, p, n, e: ints([[2, 2, 2], [5, -1, 5]], [[6, 5, 6], [5, -1, -1]], [[-1, 8, -1], [1, -1, -1]]))

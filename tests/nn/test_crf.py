@@ -56,3 +56,17 @@ def test_the_best_sequence():
         assert scores[row] == pytest.approx(score(row, expected), rel=1e-5)
     alone, value = crf.viterbi_decode(X[0], TABLE)
     assert alone == list(best[0]) and value == pytest.approx(score(0, best[0]), rel=1e-5)
+
+
+def test_steps_of_the_field_are_cells():
+    forwards, last = wb.nn.dynamic_rnn(crf.CrfForwardRnnCell(TABLE), X[:, 1:], LENGTHS - 1, X[:, 0])
+    pointers, best = wb.nn.dynamic_rnn(crf.CrfDecodeForwardRnnCell(TABLE), X[:, 1:], LENGTHS - 1, X[:, 0])
+    found = run([forwards, wb.reduce_logsumexp(last, axis=1), crf.crf_log_norm(X, LENGTHS, TABLE), pointers, best])
+    np.testing.assert_allclose(found[1], found[2], rtol=1e-5)
+    assert found[0].shape == (3, 3, 3) and found[3].dtype == np.int32
+    np.testing.assert_array_equal(found[3][:2, 0], (X[:2, 0, :, None] + TABLE).argmax(1))
+    np.testing.assert_allclose(found[4].max(1), [max(score(r, t) for t in every(r)) for r in range(3)], rtol=1e-5)
+    cell = crf.CrfDecodeBackwardRnnCell(3)
+    tags, state = cell(np.array([[2, 0, 1], [1, 1, 0]], np.int32), np.array([[0], [2]], np.int32))
+    assert run([tags, state])[0].tolist() == [[2], [0]]
+    assert (cell.state_size, crf.CrfForwardRnnCell(TABLE).output_size) == (1, 3)

@@ -143,3 +143,32 @@ def test_what_cannot_be():
         seq2seq.batch_sequence_loss(np.zeros((2, 3), np.float32), [0, 1], np.float32([1, 1]))
     with pytest.raises(errors.InvalidArgumentError, match="EmbeddingWrapper: embedding_classes is 0 and embedding_size 2"):
         rnn_cell.EmbeddingWrapper(rnn_cell.GRUCell(2), 0, 2)
+
+
+# one table, several decoders
+
+def test_symbols_of_both_parts_share_their_embedding():
+    inputs = [np.array([0, 2], np.int32), np.array([1, 3], np.int32)]
+    fed = wb.placeholder("bool", [])
+    either, _ = seq2seq.embedding_tied_rnn_seq2seq(inputs, inputs, rnn_cell.GRUCell(3), 5, 4, 3, feed_previous=fed)
+    assert len(wb.trainable_variables()) == 7 and wb.trainable_variables()[0].name == "embedding_tied_rnn_seq2seq/embedding:0"
+    with wb.variable_scope("", reuse=True):
+        given, _ = seq2seq.embedding_tied_rnn_seq2seq(inputs, inputs, rnn_cell.GRUCell(3), 5, 4, 3)
+        looped, _ = seq2seq.embedding_tied_rnn_seq2seq(inputs, inputs, rnn_cell.GRUCell(3), 5, 4, 3, feed_previous=True)
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        for value, wanted in ((False, given), (True, looped)):
+            np.testing.assert_allclose(*session.run([wb.stack(either), wb.stack(wanted)], {fed: value}), rtol=1e-6)
+    assert [t.shape for t in given] == [[2, 3], [2, 3]]
+
+
+def test_one_encoder_and_a_decoder_for_each_name():
+    inputs = [np.array([0, 2], np.int32), np.array([1, 3], np.int32)]
+    outputs, states = seq2seq.one2many_rnn_seq2seq(
+        inputs, {"a": inputs, "b": inputs[:1]}, rnn_cell.GRUCell(3), {"a": rnn_cell.GRUCell(3), "b": rnn_cell.GRUCell(3)}, 5,
+        {"a": 4, "b": 7}, 6, feed_previous=True)
+    names = [v.op.name for v in wb.trainable_variables()]
+    assert "one2many_rnn_seq2seq/one2many_decoder_b/embedding_rnn_decoder/embedding" in names
+    found = run([outputs, states])
+    assert [t.shape for t in found[0]["a"]] == [(2, 4), (2, 4)] and [t.shape for t in found[0]["b"]] == [(2, 7)]
+    assert found[1]["a"].shape == found[1]["b"].shape == (2, 3)

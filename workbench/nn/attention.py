@@ -10,7 +10,7 @@ from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
 from workbench.nn import layers
-from workbench.nn.initializers import Zeros
+from workbench.nn.initializers import Constant, Zeros
 from workbench.nn.rnn_base import RNNCell
 from workbench.nn.scopes import get_variable, variable_scope
 from workbench.nn.tensor_array import TensorArray
@@ -25,9 +25,11 @@ class AttentionMechanism:
     `num_units`; `probability_fn` (default: softmax) makes weights of scores.
     """
 
+    _scope = "attention"      # of its variables
+
     def __init__(self, num_units: int, memory: Any, memory_sequence_length: Any, probability_fn: Any, score_mask_value: Any,
                  name: str) -> None:
-        self._units, self._name, self._mask = num_units, name, score_mask_value
+        self._units, self.name, self._mask = num_units, name, score_mask_value
         self._probability = probability_fn or ops.softmax
         values = convert(memory)
         self._lengths = None if memory_sequence_length is None else convert(memory_sequence_length)
@@ -51,23 +53,30 @@ class AttentionMechanism:
     def _score(self, query: Tensor) -> Tensor:
         raise errors.UnimplementedError(f"{type(self).__name__}: _score(query) is missing; define it")
 
-    def __call__(self, query: Any, _previous_alignments: Any = None) -> Tensor:
-        """Weights of the memory for a query; the weights of the step before are for mechanisms that go on from them."""
-        with variable_scope(self._name):
+    def _weights(self, score: Tensor, _before: Any) -> Tensor:
+        """Weights of the memory [batch, time] from scores; the weights of the step before are for who goes on from them."""
+        found: Tensor = self._probability(score)
+        return found
+
+    def __call__(self, query: Any, previous_alignments: Any = None) -> Tensor:
+        """Weights of the memory for a query; `previous_alignments` are those of the step before."""
+        with variable_scope(self._scope):
             score = self._score(convert(query))
             if self._lengths is not None:
                 inside = ops.sequence_mask(self._lengths, ops.shape(score)[1])
                 score = ops.where(inside, score, ops.ones_like(score) * self._mask)
-            return self._probability(score)
+            return self._weights(score, previous_alignments)
 
 
 class LuongAttention(AttentionMechanism):
     """Scores query · key, with `scale` times a trained number. Source: Luong, Pham, Manning 2015."""
 
+    _scope = "luong_attention"
+
     def __init__(self, num_units: int, memory: Any, memory_sequence_length: Any = None, scale: bool = False,
                  probability_fn: Any = None, score_mask_value: Any = -np.inf, name: str = "LuongAttention") -> None:
-        super().__init__(num_units, memory, memory_sequence_length, probability_fn, score_mask_value, "luong_attention")
-        self._scale, self.name = scale, name
+        super().__init__(num_units, memory, memory_sequence_length, probability_fn, score_mask_value, name)
+        self._scale = scale
 
     def _score(self, query: Tensor) -> Tensor:
         depth = query.shape.as_list()[-1]
@@ -77,17 +86,19 @@ class LuongAttention(AttentionMechanism):
                                     "make num_units the cell's output size")
         score = ops.squeeze(ops.matmul(ops.expand_dims(query, 1), self.keys, transpose_b=True), axis=[1])
         if self._scale:
-            score = score * get_variable("attention_g", dtype=query.dtype, initializer=convert(1.0, query.dtype))
+            score = score * get_variable("attention_g", [], query.dtype, Constant(1.0))
         return score
 
 
 class BahdanauAttention(AttentionMechanism):
     """Scores v · tanh(key + query through a layer), `normalize`d if asked. Source: Bahdanau, Cho, Bengio 2015."""
 
+    _scope = "bahdanau_attention"
+
     def __init__(self, num_units: int, memory: Any, memory_sequence_length: Any = None, normalize: bool = False,
                  probability_fn: Any = None, score_mask_value: Any = -np.inf, name: str = "BahdanauAttention") -> None:
-        super().__init__(num_units, memory, memory_sequence_length, probability_fn, score_mask_value, "bahdanau_attention")
-        self._normalize, self.name = normalize, name
+        super().__init__(num_units, memory, memory_sequence_length, probability_fn, score_mask_value, name)
+        self._normalize = normalize
 
     def _score(self, query: Tensor) -> Tensor:
         with variable_scope("query_layer"):
@@ -96,7 +107,7 @@ class BahdanauAttention(AttentionMechanism):
         v = get_variable("attention_v", [self._units], query.dtype)
         if not self._normalize:
             return ops.reduce_sum(v * ops.tanh(self.keys + asked), axis=[2])
-        g = get_variable("attention_g", dtype=query.dtype, initializer=convert((1.0 / self._units) ** 0.5, query.dtype))
+        g = get_variable("attention_g", [], query.dtype, Constant((1.0 / self._units) ** 0.5))
         b = get_variable("attention_b", [self._units], query.dtype, initializer=Zeros())
         length = ops.rsqrt(ops.reduce_sum(ops.square(v.value())))
         return ops.reduce_sum(g * v * length * ops.tanh(self.keys + asked + b), axis=[2])

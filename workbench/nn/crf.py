@@ -7,10 +7,11 @@ import numpy as np
 
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
+from workbench.nn.rnn_base import RNNCell
 from workbench.nn.scopes import get_variable
 
-__all__ = ["crf_binary_score", "crf_decode", "crf_log_likelihood", "crf_log_norm", "crf_sequence_score", "crf_unary_score",
-           "viterbi_decode"]
+__all__ = ["CrfDecodeBackwardRnnCell", "CrfDecodeForwardRnnCell", "CrfForwardRnnCell", "crf_binary_score", "crf_decode",
+           "crf_log_likelihood", "crf_log_norm", "crf_sequence_score", "crf_unary_score", "viterbi_decode"]
 
 
 def _mask(lengths: Any, most: Any, dtype: Any) -> Tensor:
@@ -40,14 +41,68 @@ def crf_sequence_score(inputs: Any, tag_indices: Any, sequence_lengths: Any, tra
             + crf_binary_score(tag_indices, sequence_lengths, transition_params))
 
 
+class CrfForwardRnnCell(RNNCell):
+    """A step forwards: from log sums [batch, tags] over sequences so far and scores [batch, tags] to the next log sums."""
+
+    def __init__(self, transition_params: Any) -> None:
+        super().__init__()
+        self._table = ops.expand_dims(convert(transition_params), 0)
+
+    @property
+    def state_size(self) -> int:
+        return int(self._table.shape.as_list()[1] or 0)
+
+    @property
+    def output_size(self) -> int:
+        return self.state_size
+
+    def _sums(self, state: Any) -> Tensor:
+        """[batch, tags before, tags]: what was so far, and a transition."""
+        return ops.expand_dims(convert(state), 2) + self._table
+
+    def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
+        new = inputs + ops.reduce_logsumexp(self._sums(state), axis=1)
+        return new, new
+
+
+class CrfDecodeForwardRnnCell(CrfForwardRnnCell):
+    """A step forwards in search of the best: outputs are the tags int32 [batch, tags] before each tag, the state their best
+    scores [batch, tags]."""
+
+    def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
+        options = self._sums(state)
+        return ops.cast(ops.argmax(options, axis=1), "int32"), inputs + ops.reduce_max(options, axis=1)
+
+
+class CrfDecodeBackwardRnnCell(RNNCell):
+    """A step backwards: of the tags int32 [batch, tags] before each tag that before the state's, int32 [batch, 1]."""
+
+    def __init__(self, num_tags: int) -> None:
+        super().__init__()
+        self._tags = num_tags
+
+    @property
+    def state_size(self) -> int:
+        return 1
+
+    @property
+    def output_size(self) -> int:
+        return 1
+
+    def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
+        chosen = ops.one_hot(ops.squeeze(convert(state), axis=[1]), self._tags, dtype=inputs.dtype)
+        new = ops.reduce_sum(inputs * chosen, axis=1, keepdims=True)
+        return new, new
+
+
 def crf_log_norm(inputs: Any, sequence_lengths: Any, transition_params: Any) -> Tensor:
     """[batch]: log of the sum of exp(score) over all sequences of tags."""
-    x, table, lengths = convert(inputs), convert(transition_params), ops.cast(convert(sequence_lengths), "int32")
+    x, lengths = convert(inputs), ops.cast(convert(sequence_lengths), "int32")
+    cell = CrfForwardRnnCell(transition_params)
 
     def step(alphas: Any, given: Any) -> Any:
         scores, time = given
-        new = scores + ops.reduce_logsumexp(ops.expand_dims(alphas, 2) + ops.expand_dims(table, 0), axis=1)
-        return ops.where(time < lengths, new, alphas)
+        return ops.where(time < lengths, cell.call(scores, alphas)[1], alphas)
     times = ops.range(1, ops.shape(x)[1])
     last = ops.foldl(step, (ops.transpose(x[:, 1:], [1, 0, 2]), times), initializer=x[:, 0])
     total = ops.reduce_logsumexp(last, axis=1)
@@ -81,17 +136,16 @@ def viterbi_decode(score: Any, transition_params: Any) -> tuple[list[int], float
 
 def crf_decode(potentials: Any, transition_params: Any, sequence_length: Any) -> tuple[Tensor, Tensor]:
     """(the best tags int32 [batch, time], 0 beyond the lengths; their scores [batch])."""
-    x, table, lengths = convert(potentials), convert(transition_params), ops.cast(convert(sequence_length), "int32")
-    count = ops.shape(x)[2]
+    x, lengths = convert(potentials), ops.cast(convert(sequence_length), "int32")
+    count, cell = ops.shape(x)[2], CrfDecodeForwardRnnCell(transition_params)
 
     def forward(state: Any, given: Any) -> Any:
         best, _ = state
         scores, time = given
-        options = ops.expand_dims(best, 2) + ops.expand_dims(table, 0)
+        found, new = cell.call(scores, best)
         going = time < lengths
         stay = ops.zeros_like(ops.cast(best, "int32")) + ops.range(count)
-        pointers = ops.where(going, ops.cast(ops.argmax(options, axis=1), "int32"), stay)
-        return ops.where(going, scores + ops.reduce_max(options, axis=1), best), pointers
+        return ops.where(going, new, best), ops.where(going, found, stay)
     rows = (ops.transpose(x[:, 1:], [1, 0, 2]), ops.range(1, ops.shape(x)[1]))
     start = (x[:, 0], ops.zeros_like(ops.cast(x[:, 0], "int32")))
     bests, pointers = ops.scan(forward, rows, initializer=start)

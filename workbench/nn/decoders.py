@@ -14,8 +14,8 @@ from workbench.nn.scopes import variable_scope
 from workbench.nn.tensor_array import TensorArray
 
 __all__ = ["BasicDecoder", "BasicDecoderOutput", "CustomHelper", "Decoder", "GreedyEmbeddingHelper", "Helper",
-           "InferenceHelper", "SampleEmbeddingHelper", "ScheduledEmbeddingTrainingHelper", "TrainingHelper", "dynamic_decode",
-           "hardmax", "tile_batch"]
+           "InferenceHelper", "SampleEmbeddingHelper", "ScheduledEmbeddingTrainingHelper", "ScheduledOutputTrainingHelper",
+           "TrainingHelper", "dynamic_decode", "hardmax", "tile_batch"]
 
 
 class Decoder:
@@ -38,6 +38,11 @@ class Decoder:
     def finalize(self, outputs: Any, final_state: Any, sequence_lengths: Any) -> tuple[Any, Any]:
         """(outputs, state) as they are handed out."""
         return outputs, final_state
+
+    @property
+    def tracks_own_finished(self) -> bool:
+        """Does `step` say of all sequences whether they are finished? Else those that once were stay so."""
+        return False
 
 
 def dynamic_decode(decoder: Decoder, output_time_major: bool = False, impute_finished: bool = False,
@@ -75,11 +80,10 @@ def _turn(decoder: Decoder, limit: Any, impute: bool) -> Callable[..., Any]:
     """One step of the loop."""
     def body(time: Any, arrays: Any, state: Any, inputs: Any, finished: Any, lengths: Any) -> Any:
         outputs, new, following, done = decoder.step(time, inputs, state)
-        done = ops.logical_or(done, finished)
+        done = done if decoder.tracks_own_finished else ops.logical_or(done, finished)
         if limit is not None:
             done = ops.logical_or(done, time + 1 >= limit)
-        ended = ops.logical_and(ops.logical_not(finished), done)
-        lengths = ops.where(ended, ops.fill(ops.shape(lengths), time + 1), lengths)
+        lengths = ops.where(finished, lengths, ops.fill(ops.shape(lengths), time + 1))
         if impute:
             outputs = map_structure(lambda out: ops.where(finished, ops.zeros_like(out), out), outputs)
             new = map_structure(lambda a, b: _kept(finished, a, b), new, state)
@@ -251,6 +255,35 @@ class ScheduledEmbeddingTrainingHelper(TrainingHelper):
         finished, given, state = super().next_inputs(time, outputs, state, sample_ids)
         made = self._embed(ops.maximum(sample_ids, 0))
         return finished, ops.where(sample_ids >= 0, made, given), state
+
+
+class ScheduledOutputTrainingHelper(TrainingHelper):
+    """As TrainingHelper, but with `sampling_probability` an input is the output before it, through `next_inputs_fn` if given.
+
+    `auxiliary_inputs` [batch, time, ...] stand behind the inputs, whichever they are. Samples are 1 where that happened.
+    """
+
+    def __init__(self, inputs: Any, sequence_length: Any, sampling_probability: Any, time_major: bool = False,
+                 seed: int | None = None, next_inputs_fn: Callable[[Any], Any] | None = None, auxiliary_inputs: Any = None,
+                 name: str | None = None) -> None:
+        given = inputs if auxiliary_inputs is None else map_structure(
+            lambda x, more: ops.concat([convert(x), convert(more)], axis=-1), inputs, auxiliary_inputs)
+        super().__init__(given, sequence_length, time_major, name)
+        self._probability, self._seed, self._next = sampling_probability, seed, next_inputs_fn
+        self._beside = None if auxiliary_inputs is None else TrainingHelper(auxiliary_inputs, sequence_length, time_major)
+
+    def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
+        drawn = ops.random_uniform(ops.stack([self.batch_size]), seed=self._seed)
+        return ops.cast(drawn < self._probability, "int32")
+
+    def next_inputs(self, time: Any, outputs: Any, state: Any, sample_ids: Any,
+                    name: str | None = None) -> tuple[Any, Any, Any]:
+        finished, given, state = super().next_inputs(time, outputs, state, sample_ids)
+        made = outputs if self._next is None else self._next(outputs)
+        if self._beside is not None:
+            _, more, _ = self._beside.next_inputs(time, outputs, state, sample_ids)
+            made = map_structure(lambda x, extra: ops.concat([x, extra], axis=-1), made, more)
+        return finished, map_structure(lambda new, old: ops.where(sample_ids > 0, new, old), made, given), state
 
 
 class GreedyEmbeddingHelper(Helper):

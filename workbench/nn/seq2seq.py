@@ -16,8 +16,9 @@ from workbench.nn.rnn_wrappers import EmbeddingWrapper, OutputProjectionWrapper
 from workbench.nn.scopes import get_variable, get_variable_scope, variable_scope
 
 __all__ = ["attention_decoder", "basic_rnn_seq2seq", "batch_sequence_loss", "embedding_attention_decoder",
-           "embedding_attention_seq2seq", "embedding_rnn_decoder", "embedding_rnn_seq2seq", "model_with_buckets",
-           "rnn_decoder", "sequence_loss", "sequence_loss_by_example", "tied_rnn_seq2seq"]
+           "embedding_attention_seq2seq", "embedding_rnn_decoder", "embedding_rnn_seq2seq", "embedding_tied_rnn_seq2seq",
+           "model_with_buckets", "one2many_rnn_seq2seq", "rnn_decoder", "sequence_loss", "sequence_loss_by_example",
+           "tied_rnn_seq2seq"]
 
 Loop = Callable[[Any, int], Any] | None
 
@@ -129,6 +130,49 @@ def embedding_rnn_seq2seq(encoder_inputs: Sequence[Any], decoder_inputs: Sequenc
         writing = OutputProjectionWrapper(cell, num_decoder_symbols) if output_projection is None else cell
         return _either(feed_previous, lambda fed: embedding_rnn_decoder(
             decoder_inputs, state, writing, num_decoder_symbols, embedding_size, output_projection, fed))
+
+
+def embedding_tied_rnn_seq2seq(encoder_inputs: Sequence[Any], decoder_inputs: Sequence[Any], cell: RNNCell,
+                               num_symbols: int, embedding_size: int, num_decoder_symbols: int | None = None,
+                               output_projection: Any = None, feed_previous: Any = False, dtype: Any = None,
+                               scope: Any = None) -> tuple[list[Tensor], Any]:
+    """embedding_rnn_seq2seq whose two parts share their embedding and their cell: symbols are the same in both.
+
+    Outputs are over `num_decoder_symbols`, where given, of the `num_symbols`.
+    """
+    with variable_scope(scope or "embedding_tied_rnn_seq2seq", dtype=dtype) as opened:
+        table = get_variable("embedding", [num_symbols, embedding_size], dtype)
+        reads, writes = ([embedding_lookup(table, x) for x in inputs] for inputs in (encoder_inputs, decoder_inputs))
+        if output_projection is None:
+            cell = OutputProjectionWrapper(cell, num_decoder_symbols or num_symbols)
+        update = isinstance(feed_previous, bool)
+        return _either(feed_previous, lambda fed: tied_rnn_seq2seq(
+            reads, writes, cell, _fed_back(table, output_projection, update) if fed else None, opened.dtype))
+
+
+def one2many_rnn_seq2seq(encoder_inputs: Sequence[Any], decoder_inputs_dict: dict[str, Sequence[Any]], enc_cell: RNNCell,
+                         dec_cells_dict: dict[str, RNNCell], num_encoder_symbols: int,
+                         num_decoder_symbols_dict: dict[str, int], embedding_size: int, feed_previous: Any = False,
+                         dtype: Any = None, scope: Any = None) -> tuple[dict[str, list[Tensor]], dict[str, Any]]:
+    """embedding_rnn_seq2seq with one encoder and a decoder for each name: ({name: outputs}, {name: final state}).
+
+    A decoder's variables are below `one2many_decoder_` and its name.
+    """
+    outputs, states = {}, {}
+    with variable_scope(scope or "one2many_rnn_seq2seq", dtype=dtype) as opened:
+        reading = EmbeddingWrapper(enc_cell, num_encoder_symbols, embedding_size)
+        _, state = static_rnn(reading, encoder_inputs, dtype=opened.dtype)
+        for name, inputs in decoder_inputs_dict.items():
+            with variable_scope(f"one2many_decoder_{name}"):
+                outputs[name], states[name] = _decoded(inputs, state, dec_cells_dict[name], num_decoder_symbols_dict[name],
+                                                       embedding_size, feed_previous)
+    return outputs, states
+
+
+def _decoded(inputs: Sequence[Any], state: Any, cell: RNNCell, symbols: int, size: int,
+             feed_previous: Any) -> tuple[list[Tensor], Any]:
+    writing = OutputProjectionWrapper(cell, symbols)
+    return _either(feed_previous, lambda fed: embedding_rnn_decoder(inputs, state, writing, symbols, size, None, fed))
 
 
 def _either(feed_previous: Any, decode: Callable[[bool], tuple[list[Tensor], Any]]) -> tuple[list[Tensor], Any]:

@@ -12,6 +12,8 @@ from workbench.io import mnist_tutorial, tables, vocabulary
 from workbench.nn import (
     arg_scope,
     attention,
+    attention_monotonic,
+    beam_search,
     contrib_framework,
     contrib_layers,
     contrib_metrics,
@@ -175,7 +177,8 @@ contrib = Namespace(
         metric_spec=Namespace(MetricSpec=learn.MetricSpec)),
     legacy_seq2seq=seq2seq,
     metrics=_metrics,
-    seq2seq=Namespace(**_names(decoders, attention), sequence_loss=seq2seq.batch_sequence_loss),
+    seq2seq=Namespace(**_names(decoders, attention, attention_monotonic, beam_search),
+                      sequence_loss=seq2seq.batch_sequence_loss),
     staging=Namespace(StagingArea=staging.StagingArea),
     crf=Namespace(**_names(crf)), data=Namespace(**_names(data, contrib_data)), opt=Namespace(**_names(contrib_optimizers)),
     training=Namespace(**{name: value for name, value in _names(contrib_training, evaluation).items()
