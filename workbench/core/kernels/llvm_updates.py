@@ -57,9 +57,10 @@ def _serves(grad: Array, *states: Array) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _kernel(name: str, *numbers: int) -> Kernel | None:
-    """The kernel of an update rule; None, said once, where it cannot be compiled. The last two numbers are its work."""
+    """The kernel of an update rule; None, said once, where it cannot be compiled."""
     try:
-        return bind(Program((library_source("program_updates.py"),), name), numbers, math.prod(numbers[-2:]) > HEAVY)
+        heavy = name == "adam_table" or math.prod(numbers[:2]) > HEAVY
+        return bind(Program((library_source("program_updates.py"),), name), numbers, heavy)
     except Exception as error:      # a compiler may fail in any way; NumPy's rule serves
         announce("llvm", name, error)
         return None
@@ -89,20 +90,13 @@ def _rows(numpy_rule: Update, states: int, read: Callable[..., _Rule]) -> Update
     def update(*given: Any) -> None:
         olds, places, outs = given[:states], given[states], given[-states:]
         program, grad, numbers = read(*given[states + 1:-states])
-        kernel = _kernel(f"{program}_rows", *_sizes(places, grad)) if _fits(places, grad, outs) else None
+        sizes = _sizes(places, grad, outs)
+        kernel = _kernel(f"{program}_rows", *sizes) if sizes else None
         if kernel is None:
             numpy_rule(*given)
         else:
-            kernel(*_moved(olds, outs), np.ascontiguousarray(places, np.int64), grad, np.array(numbers, np.float32))
+            kernel(*_moved(olds, outs), *_by_row(places, grad, sizes, numbers))
     return update
-
-
-def _fits(places: Array, grad: Array, outs: Sequence[Array]) -> bool:
-    return grad.shape == (places.size, *outs[0].shape[1:]) and _serves(grad, *outs)
-
-
-def _sizes(places: Array, grad: Array) -> tuple[int, int]:
-    return places.size, grad.size // places.size
 
 
 def _table(numpy_rule: Update) -> Update:
@@ -110,14 +104,27 @@ def _table(numpy_rule: Update) -> Update:
         olds, outs = given[:3], given[-3:]
         *inputs, places = given[3:-3]
         _, grad, numbers = _adam(*inputs)
-        rows = outs[0].shape[0]
-        kernel = _kernel("adam_table", rows, *_sizes(places, grad)) if _fits(places, grad, outs) else None
+        sizes = _sizes(places, grad, outs)
+        kernel = _kernel("adam_table", outs[0].shape[0], *sizes) if sizes else None
         if kernel is None:
             numpy_rule(*given)
-            return
-        order = np.argsort(places)
-        kernel(*_moved(olds, outs), np.ascontiguousarray(places[order], np.int64), grad[order], np.array(numbers, np.float32))
+        else:
+            kernel(*_moved(olds, outs), *_by_row(places, grad, sizes, numbers))
     return update
+
+
+def _sizes(places: Array, grad: Array, outs: Sequence[Array]) -> tuple[int, ...]:
+    """(gradients, their elements, bits for the number of one) where a kernel serves."""
+    if grad.shape != (places.size, *outs[0].shape[1:]) or not _serves(grad, *outs):
+        return ()
+    return places.size, grad.size // places.size, places.size.bit_length()
+
+
+def _by_row(places: Array, grad: Array, sizes: tuple[int, ...], numbers: Sequence[Any]) -> tuple[Array, ...]:
+    """(ascending keys, gradients, settings, room for a row)."""
+    keys = np.left_shift(places.astype(np.int64), sizes[-1]) + np.arange(places.size)
+    keys.sort()
+    return keys, grad, np.array(numbers, np.float32), np.empty(sizes[-2], np.float32)
 
 
 def _descend(numpy_rule: Update) -> Update:
@@ -132,7 +139,8 @@ def _descend(numpy_rule: Update) -> Update:
 
 def _descend_rows(numpy_rule: Update) -> Update:
     def update(old: Any, rows: Any, lr: Any, grad: Any, out: Any) -> None:
-        kernel = _kernel("descend_rows", *_sizes(rows, grad)) if _fits(rows, grad, (out,)) else None
+        sizes = _sizes(rows, grad, (out,))
+        kernel = _kernel("descend_rows", *sizes[:2]) if sizes else None
         if kernel is None:
             numpy_rule(old, rows, lr, grad, out)
         else:

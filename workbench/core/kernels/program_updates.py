@@ -27,7 +27,7 @@ def descend_rows(table: floats32, places: ints64, rate: floats32, grad: floats32
             table[at + c] -= step * grad[r * width + c]
 
 
-# one stretch of the states from `at`, whose gradient lies from `start`; of rows none is named twice
+# one stretch of the states from `at`, whose gradient lies from `start`
 
 def momentum_part(w: floats32, accum: floats32, grad: floats32, settings: floats32, at: int64, start: int64,
                   count: int64) -> None:
@@ -125,38 +125,99 @@ def adam(w: floats32, m: floats32, v: floats32, grad: floats32, settings: floats
     adam_part(w, m, v, grad, settings, 0, 0, count)
 
 
-# rows of tables
+# rows of tables, named by ascending `keys`: the number of a row, and in the lowest `shift` bits that of its gradient. The
+# gradients of a row that is named again are added up in `row`, in the order of their numbers.
 
-def momentum_rows(w: floats32, accum: floats32, places: ints64, grad: floats32, settings: floats32, count: int64,
-                  width: int64) -> None:
-    for r in range(count):
-        momentum_part(w, accum, grad, settings, places[r] * width, r * width, width)
-
-
-def nesterov_rows(w: floats32, accum: floats32, places: ints64, grad: floats32, settings: floats32, count: int64,
-                  width: int64) -> None:
-    for r in range(count):
-        nesterov_part(w, accum, grad, settings, places[r] * width, r * width, width)
+def take(row: floats32, grad: floats32, start: int64, width: int64) -> None:
+    for c in independent(width):
+        row[c] = grad[start + c]
 
 
-def adagrad_rows(w: floats32, accum: floats32, places: ints64, grad: floats32, settings: floats32, count: int64,
-                 width: int64) -> None:
-    for r in range(count):
-        adagrad_part(w, accum, grad, settings, places[r] * width, r * width, width)
+def add(row: floats32, grad: floats32, start: int64, width: int64) -> None:
+    for c in independent(width):
+        row[c] += grad[start + c]
 
 
-def rms_prop_rows(w: floats32, ms: floats32, mom: floats32, places: ints64, grad: floats32, settings: floats32,
-                  count: int64, width: int64) -> None:
-    for r in range(count):
-        rms_prop_part(w, ms, mom, grad, settings, places[r] * width, r * width, width)
+def momentum_rows(w: floats32, accum: floats32, keys: ints64, grad: floats32, settings: floats32, row: floats32,
+                  count: int64, width: int64, shift: int64) -> None:
+    last = keys[0] >> shift
+    for k in range(count):
+        place = keys[k] >> shift
+        start = (keys[k] - (place << shift)) * width
+        if k > 0 and place == last:
+            add(row, grad, start, width)
+        else:
+            if k > 0:
+                momentum_part(w, accum, row, settings, last * width, 0, width)
+            take(row, grad, start, width)
+        last = place
+    momentum_part(w, accum, row, settings, last * width, 0, width)
 
 
-def adam_table(w: floats32, m: floats32, v: floats32, places: ints64, grad: floats32, settings: floats32, rows: int64,
-               count: int64, width: int64) -> None:
-    """All rows of the table, whose gradient is zero but at `places`, which ascend."""
+def nesterov_rows(w: floats32, accum: floats32, keys: ints64, grad: floats32, settings: floats32, row: floats32,
+                  count: int64, width: int64, shift: int64) -> None:
+    last = keys[0] >> shift
+    for k in range(count):
+        place = keys[k] >> shift
+        start = (keys[k] - (place << shift)) * width
+        if k > 0 and place == last:
+            add(row, grad, start, width)
+        else:
+            if k > 0:
+                nesterov_part(w, accum, row, settings, last * width, 0, width)
+            take(row, grad, start, width)
+        last = place
+    nesterov_part(w, accum, row, settings, last * width, 0, width)
+
+
+def adagrad_rows(w: floats32, accum: floats32, keys: ints64, grad: floats32, settings: floats32, row: floats32,
+                 count: int64, width: int64, shift: int64) -> None:
+    last = keys[0] >> shift
+    for k in range(count):
+        place = keys[k] >> shift
+        start = (keys[k] - (place << shift)) * width
+        if k > 0 and place == last:
+            add(row, grad, start, width)
+        else:
+            if k > 0:
+                adagrad_part(w, accum, row, settings, last * width, 0, width)
+            take(row, grad, start, width)
+        last = place
+    adagrad_part(w, accum, row, settings, last * width, 0, width)
+
+
+def rms_prop_rows(w: floats32, ms: floats32, mom: floats32, keys: ints64, grad: floats32, settings: floats32, row: floats32,
+                  count: int64, width: int64, shift: int64) -> None:
+    last = keys[0] >> shift
+    for k in range(count):
+        place = keys[k] >> shift
+        start = (keys[k] - (place << shift)) * width
+        if k > 0 and place == last:
+            add(row, grad, start, width)
+        else:
+            if k > 0:
+                rms_prop_part(w, ms, mom, row, settings, last * width, 0, width)
+            take(row, grad, start, width)
+        last = place
+    rms_prop_part(w, ms, mom, row, settings, last * width, 0, width)
+
+
+def adam_table(w: floats32, m: floats32, v: floats32, keys: ints64, grad: floats32, settings: floats32, row: floats32,
+               rows: int64, count: int64, width: int64, shift: int64) -> None:
+    """All rows of the table, whose gradient is zero but where `keys` say."""
+    last = keys[0] >> shift
     done = 0
-    for r in range(count):
-        adam_idle(w, m, v, settings, done * width, (places[r] - done) * width)
-        adam_part(w, m, v, grad, settings, places[r] * width, r * width, width)
-        done = places[r] + 1
-    adam_idle(w, m, v, settings, done * width, (rows - done) * width)
+    for k in range(count):
+        place = keys[k] >> shift
+        start = (keys[k] - (place << shift)) * width
+        if k > 0 and place == last:
+            add(row, grad, start, width)
+        else:
+            if k > 0:
+                adam_part(w, m, v, row, settings, last * width, 0, width)
+                done = last + 1
+            adam_idle(w, m, v, settings, done * width, (place - done) * width)
+            take(row, grad, start, width)
+        last = place
+    adam_part(w, m, v, row, settings, last * width, 0, width)
+    adam_idle(w, m, v, settings, (last + 1) * width, (rows - last - 1) * width)

@@ -47,12 +47,6 @@ def _same_shape(where: str, state: VariableState, grad: Array) -> None:
                                 f"{list(grad.shape)}; reshape the gradient")
 
 
-def _distinct(where: str, state: VariableState, indices: Array, grad: Array) -> tuple[Array, Array]:
-    """Distinct row numbers and the sum of the gradient rows of each (paper §4.2)."""
-    _check_rows(where, state, indices)
-    return _summed(indices, grad)
-
-
 def _check_rows(where: str, state: VariableState, indices: Array) -> None:
     check_rows(where, indices, state.dims()[0], f"variable {state.name!r} has {{}} rows")
 
@@ -66,13 +60,17 @@ def _summed(indices: Array, grad: Array) -> tuple[Array, Array]:
     return found, total
 
 
-def _rows_too(states: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Beside a rule for whole variables, `<rule>_rows` for some of their rows: kernel(*olds, rows, *other inputs, *outs)."""
+def _rows_too(states: int, grad: int) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Beside a rule for whole variables, `<rule>_rows` for some of their rows: kernel(*olds, rows, *other inputs, *outs).
+
+    Of the other inputs number `grad` is the gradient of the rows; those of a row that is named again add up (paper §4.2).
+    """
     def register(dense: Callable[..., None]) -> Callable[..., None]:
         name = _kernel(dense).__name__.strip("_")
 
         def on_rows(*given: Any) -> None:
-            olds, rows, arguments, outs = given[:states], given[states], given[states + 1:-states], given[-states:]
+            olds, arguments, outs = given[:states], [*given[states + 1:-states]], given[-states:]
+            rows, arguments[grad] = _summed(given[states], arguments[grad])
             parts = [old[rows] for old in olds]
             updates[name](*parts, *arguments, *parts)
             for old, out in zip(olds, outs):
@@ -134,7 +132,7 @@ def sparse_apply_gradient_descent(handle: VariableState, lr: Array, grad: Array,
 
 # momentum
 
-@_rows_too(2)
+@_rows_too(2, 1)
 def _apply_momentum(old: Array, old_accum: Array, lr: Array, grad: Array, momentum: Array, use_nesterov: bool,
                     out: Array, accum: Array) -> None:
     step = np.empty_like(old)
@@ -158,8 +156,9 @@ def apply_momentum(handle: VariableState, accum: VariableState, lr: Array, grad:
 def sparse_apply_momentum(handle: VariableState, accum: VariableState, lr: Array, grad: Array, indices: Array,
                           momentum: Array, *, use_nesterov: bool = False) -> Array:
     """apply_momentum on the rows of `indices` alone; other rows of accum do not decay."""
-    rows, total = _distinct("sparse_apply_momentum", handle, indices, grad)
-    return update_together((handle, accum), updates["apply_momentum_rows"], rows, lr, total, momentum, use_nesterov, rows=rows)
+    _check_rows("sparse_apply_momentum", handle, indices)
+    return update_together((handle, accum), updates["apply_momentum_rows"], indices, lr, grad, momentum, use_nesterov,
+                           rows=indices)
 
 
 # Adam
@@ -180,7 +179,7 @@ def _apply_adam(old: Array, old_m: Array, old_v: Array, beta1_power: Array, beta
 def _adam_table(old: Array, old_m: Array, old_v: Array, beta1_power: Array, beta2_power: Array, lr: Array, beta1: Array,
                 beta2: Array, epsilon: Array, grad: Array, rows: Array, out: Array, m: Array, v: Array) -> None:
     whole = np.zeros_like(old)
-    whole[rows] = grad
+    add_rows(whole, rows, grad)
     updates["apply_adam"](old, old_m, old_v, beta1_power, beta2_power, lr, beta1, beta2, epsilon, whole, out, m, v)
 
 
@@ -205,14 +204,14 @@ def apply_adam(handle: VariableState, m: VariableState, v: VariableState, beta1_
 def sparse_apply_adam(handle: VariableState, m: VariableState, v: VariableState, beta1_power: Array, beta2_power: Array,
                       lr: Array, beta1: Array, beta2: Array, epsilon: Array, grad: Array, indices: Array) -> Array:
     """apply_adam with a gradient that is zero outside `indices`: all rows move, because their moments decay."""
-    rows, total = _distinct("sparse_apply_adam", handle, indices, grad)
+    _check_rows("sparse_apply_adam", handle, indices)
     return update_together((handle, m, v), updates["adam_table"], beta1_power, beta2_power, lr, beta1, beta2, epsilon,
-                           total, rows)
+                           grad, indices)
 
 
 # Adagrad
 
-@_rows_too(2)
+@_rows_too(2, 1)
 def _apply_adagrad(old: Array, old_accum: Array, lr: Array, grad: Array, out: Array, accum: Array) -> None:
     step = np.multiply(grad, grad, out=np.empty_like(old))
     at_once((np.add, old_accum, step, accum), (np.sqrt, accum, step), (np.divide, grad, step, step),
@@ -231,13 +230,13 @@ def apply_adagrad(handle: VariableState, accum: VariableState, lr: Array, grad: 
     stateful=True, differentiable=False)
 def sparse_apply_adagrad(handle: VariableState, accum: VariableState, lr: Array, grad: Array, indices: Array) -> Array:
     """apply_adagrad on the rows of `indices` alone; repeated indices are summed before they are squared."""
-    rows, total = _distinct("sparse_apply_adagrad", handle, indices, grad)
-    return update_together((handle, accum), updates["apply_adagrad_rows"], rows, lr, total, rows=rows)
+    _check_rows("sparse_apply_adagrad", handle, indices)
+    return update_together((handle, accum), updates["apply_adagrad_rows"], indices, lr, grad, rows=indices)
 
 
 # RMSProp
 
-@_rows_too(3)
+@_rows_too(3, 4)
 def _apply_rms_prop(old: Array, old_ms: Array, old_mom: Array, lr: Array, rho: Array, momentum: Array, epsilon: Array,
                     grad: Array, out: Array, ms: Array, mom: Array) -> None:
     step = np.multiply(grad, grad, out=np.empty_like(old))
@@ -264,6 +263,6 @@ def apply_rms_prop(handle: VariableState, ms: VariableState, mom: VariableState,
 def sparse_apply_rms_prop(handle: VariableState, ms: VariableState, mom: VariableState, lr: Array, rho: Array,
                           momentum: Array, epsilon: Array, grad: Array, indices: Array) -> Array:
     """apply_rms_prop on the rows of `indices` alone."""
-    rows, total = _distinct("sparse_apply_rms_prop", handle, indices, grad)
-    return update_together((handle, ms, mom), updates["apply_rms_prop_rows"], rows, lr, rho, momentum, epsilon, total,
-                           rows=rows)
+    _check_rows("sparse_apply_rms_prop", handle, indices)
+    return update_together((handle, ms, mom), updates["apply_rms_prop_rows"], indices, lr, rho, momentum, epsilon,
+                           grad, rows=indices)
