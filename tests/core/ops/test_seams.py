@@ -114,23 +114,40 @@ def longest(row: Case, axes: Sequence[Axis]) -> int:
     return math.ceil(MANY / max(rest, 1)) | 1
 
 
-def sizes(row: Case) -> dict[str, tuple[Array, ...]]:
-    """The inputs of a row as they are, with odd lengths, with many elements, and with none, where it has such."""
-    found = {"small": row.inputs}
-    if any(word in row.op for word in STAY_SMALL):
-        return found
+Growth = list[tuple[Sequence[Axis], int]]      # which axes become how long, one after the other
+
+
+def grown(row: Case, growth: Growth) -> tuple[Array, ...]:
+    for axes, length in growth:
+        row = Case(row.op, resized(row, axes, length), row.value, row.attrs, call=row.call, fed=row.fed)
+    return row.inputs
+
+
+def growths(row: Case) -> dict[str, Growth]:
+    """How the inputs of a row get odd lengths, many elements, and none, where it has such."""
+    found: dict[str, Growth] = {}
     for axes in families(row):
         for name, length in (("large", longest(row, axes)), ("empty", 0)):
-            if name not in found and valid(row, inputs := resized(row, axes, length)):
-                found[name] = inputs
-    odd = row
+            if name not in found and valid(row, resized(row, axes, length)):
+                found[name] = [(axes, length)]
+    odd: Growth = []
     for axes, length in zip(families(row), itertools.cycle(PRIMES)):
-        longer = Case(row.op, resized(odd, axes, length), row.value, row.attrs, call=row.call, fed=row.fed)
-        if all(odd.inputs[i].shape[a] < 10 for i, a in axes) and valid(longer, longer.inputs):
-            odd = longer
-    if odd is not row:
-        found["tail"] = odd.inputs
-    return found
+        small = all(grown(row, odd)[i].shape[a] < 10 for i, a in axes)
+        if small and valid(row, grown(row, [*odd, (axes, length)])):
+            odd.append((axes, length))
+    return {**found, "tail": odd} if odd else found
+
+
+_growths: dict[int, dict[str, Growth]] = {}      # by the identity of rows: what is valid is looked for once a process
+
+
+def sizes(row: Case) -> dict[str, tuple[Array, ...]]:
+    """The inputs of a row as they are, and grown."""
+    if any(word in row.op for word in STAY_SMALL):
+        return {"small": row.inputs}
+    if id(row) not in _growths:
+        _growths[id(row)] = growths(row)
+    return {"small": row.inputs, **{name: grown(row, growth) for name, growth in _growths[id(row)].items()}}
 
 
 # graphs and values
