@@ -5,7 +5,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,6 +24,10 @@ class Module:
     @cached_property
     def tree(self) -> ast.Module:
         return ast.parse(self.source)
+
+    @cached_property
+    def imports_and_calls(self) -> list[ast.AST]:
+        return [node for node in ast.walk(self.tree) if isinstance(node, (ast.Import, ast.ImportFrom, ast.Call))]
 
 
 def modules(root: Path = ROOT) -> dict[str, Module]:
@@ -44,7 +48,7 @@ def matches(name: str, patterns: str) -> bool:
 
 def imports(module: Module, known: Mapping[str, Module]) -> Iterator[tuple[str, int]]:
     """(absolute dotted name, line) of every import, wherever it stands: in functions and under TYPE_CHECKING too."""
-    for node in ast.walk(module.tree):
+    for node in module.imports_and_calls:
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -92,6 +96,7 @@ def own_imports(module: Module, known: Mapping[str, Module]) -> dict[str, int]:
     return found
 
 
+@cache
 def level(name: str, layers: Sequence[tuple[str, str]]) -> int | None:
     """Which layer a module is in; the most specific pattern wins."""
     fits = [(len(p.rstrip("*")), not p.endswith("*"), i) for i, (_, patterns) in enumerate(layers)

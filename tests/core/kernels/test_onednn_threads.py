@@ -14,7 +14,7 @@ import threadpoolctl
 
 from tests.openmp import openmp_threads
 from workbench.core.kernels import threads
-from workbench.core.kernels.onednn_api import Argument
+from workbench.core.kernels.onednn_api import Argument, load
 from workbench.core.kernels.onednn_cost import seconds
 from workbench.core.kernels.onednn_format import contiguous, primitive
 from workbench.core.kernels.onednn_program import Builder, Place
@@ -42,6 +42,15 @@ def blas_threads() -> set[int]:
 def test_one_setting_reaches_blas_and_openmp() -> None:
     assert threads.set_threads(1) == 1 == threads.get_threads()
     assert blas_threads() == {1} and openmp_threads() == 1
+
+
+def test_who_sets_the_number_again_gets_it_whatever_kernels_set_meanwhile() -> None:
+    threads.set_threads(2)
+    library = load()
+    if library is not None:
+        library.openmp(1)      # as a kernel for one thread does
+    threads.set_threads(2)
+    assert openmp_threads() == (2 if library is not None else 0)
 
 
 def test_zero_follows_the_settings() -> None:
@@ -144,27 +153,23 @@ def test_negative_number_is_refused() -> None:
         threads.set_threads(-1)
 
 
-def prepared(cpuinfo: Path, **environment: str) -> str:
-    """What a fresh interpreter makes of the environment."""
-    code = ("import sys, os; from pathlib import Path; sys.modules.pop('numpy', None)\n"
-            "from workbench.core.kernels import threads\n"
-            f"sys.modules.pop('numpy', None); os.environ.pop('OPENBLAS_CORETYPE') if {not environment} and "
-            "'OPENBLAS_CORETYPE' in os.environ else None      # importing workbench has prepared this process already\n"
-            f"print(threads.prepare_environment(Path({str(cpuinfo)!r})), os.environ.get('OPENBLAS_CORETYPE'))")
-    kept = {name: value for name, value in os.environ.items() if name != "OPENBLAS_CORETYPE"}
-    return subprocess.run([sys.executable, "-c", code], env={**kept, **environment}, text=True, check=True,
-                          capture_output=True, timeout=60).stdout.strip()
-
-
 @pytest.mark.once
-def test_the_blas_core_type_is_set_only_where_it_helps(tmp_path: Path) -> None:
+def test_the_blas_core_type_is_set_only_where_it_helps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def prepared(cpuinfo: Path, core: str = "") -> tuple[bool, str | None]:
+        """What a process makes of its environment before it loads NumPy."""
+        with monkeypatch.context() as fresh:
+            fresh.delitem(sys.modules, "numpy")
+            fresh.setenv("OPENBLAS_CORETYPE", core)      # what it was comes back, also where that is nothing
+            if not core:
+                fresh.delenv("OPENBLAS_CORETYPE")
+            return threads.prepare_environment(cpuinfo), os.environ.get("OPENBLAS_CORETYPE")
     modern, old = tmp_path / "modern", tmp_path / "old"
     modern.write_text(AVX512)
     old.write_text("flags\t\t: fpu avx2\n")
-    assert prepared(modern) == "True SkylakeX"
-    assert prepared(modern, OPENBLAS_CORETYPE="Zen") == "False Zen"
-    assert prepared(old) == "False None"
-    assert prepared(tmp_path / "absent") == "False None"
+    assert prepared(modern) == (True, "SkylakeX")
+    assert prepared(modern, "Zen") == (False, "Zen")
+    assert prepared(old) == (False, None)
+    assert prepared(tmp_path / "absent") == (False, None)
 
 
 def test_too_late_once_numpy_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,14 @@ def graph() -> Iterator[wb.Graph]:
         yield graph
 
 
+@pytest.fixture
+def young() -> Iterator[None]:
+    """The collector looks at what the test makes alone: the rest of the process, a million objects, is not counted."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 def count(session: wb.Session) -> int:
     return len(list(session.plans))
 
@@ -68,6 +76,7 @@ def test_adding_to_the_graph_leaves_all_plans_as_they_are():
         assert list(s.plans) == plans
 
 
+@pytest.mark.usefixtures("young")
 def test_a_changed_operation_makes_a_new_plan_and_frees_the_old_ones():
     x = wb.placeholder("float32", [])
     y = wb.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * x), [0, x])[1]
@@ -218,6 +227,7 @@ def cell(style: str) -> None:
 
 
 @pytest.mark.parametrize("style", ["closed", "left", "interactive"])
+@pytest.mark.usefixtures("young")
 def test_cells_that_rebuild_a_model_leave_nothing_behind(style, monkeypatch):
     from workbench.core.compile.plan import Plan
     monkeypatch.setattr(journal, "enabled", False)      # what is kept for views has bounds of its own

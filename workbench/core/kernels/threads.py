@@ -69,6 +69,7 @@ def set_threads(threads: int = 0) -> int:
     with _lock:
         chosen = threads or (settings.threads if settings.threads > 0 else _cores())
         _current[:], _asked[:] = [chosen], [threads] if threads else []
+    _adopted.threads = None      # kernels set OpenMP's number for themselves: it may be another by now
     adopt_threads()
     return chosen
 
