@@ -60,9 +60,9 @@ def push(engine: SimEngine, course: Course) -> Steps:
 
 def _clock(engine: SimEngine, course: Course, worker: str) -> Await:
     def end() -> None:
-        engine.c.end(worker)
-        if worker not in engine.c.clocks:
+        if worker in engine.c._guests and engine.c._inside[worker] == 1:      # said first: others may begin at once
             engine.log("retired", engine.session, worker)
+        engine.c.end(worker)
     course.ends.append(end)
     return take(lambda done, fail: engine.c.wait(worker, SLACK, done))
 
