@@ -17,6 +17,7 @@ from tests.eventually import eventually
 from tests.test_bad_input import TABLE
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
+from workbench.train.config import ConfigProto, GraphOptions
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60)]
 
@@ -246,3 +247,32 @@ def test_a_step_on_a_cluster_is_explained_task_by_task(cluster):
     tasks = {row.name: row.device.partition("/device:")[0] for row in found.rows}
     assert {tasks[r.name] for r in found.rows if r.type == "read_variable"} == {"/job:ps/task:0"}
     assert tasks["product"] == "/job:worker/task:0" and {usage.variables for usage in found.memory} == {0, 4800}
+
+
+def test_numbers_travel_in_half_the_bytes_within_their_bound(cluster):
+    """Special values, and a branch that is not taken; a training comes to the same place."""
+    rng = np.random.default_rng(5)
+    values = np.concatenate([rng.standard_normal(1000) * 10.0 ** rng.integers(-30, 30, 1000),
+                             [0, -0.0, np.inf, -np.inf, np.nan, 1]])
+    short = ConfigProto(graph_options=GraphOptions(enable_bfloat16_sendrecv=True))
+    with wb.device(SERVERS[0]):
+        kept, whole = wb.Variable(values.astype(np.float32)), wb.Variable(np.arange(5, dtype=np.int32))
+    with wb.device(WORKERS[0]):
+        there, count = wb.identity(kept), wb.identity(whole)
+        chosen = wb.cond(wb.reduce_sum(whole) > 100, lambda: kept * 2.0, lambda: wb.zeros([1006]))
+    with wb.device(SERVERS[0]):
+        w = wb.Variable(np.zeros(4, np.float32))
+    with wb.device(WORKERS[1]):
+        loss = wb.reduce_sum(wb.square(w - np.float32([1, -2, 3, 0.5])))
+    train = wb.train.GradientDescentOptimizer(0.2).minimize(loss)
+    with wb.Session(cluster, config=short) as session:
+        session.run(wb.global_variables_initializer())
+        exact = session.run(kept)
+        found, numbers, zeros = session.run([there, count, chosen])
+        for _ in range(40):
+            session.run(train)
+        ended = session.run(w)
+    np.testing.assert_array_equal(exact, values.astype(np.float32))
+    np.testing.assert_allclose(found, exact, rtol=2.0 ** -8)
+    assert not np.array_equal(found[:1000], exact[:1000]) and numbers.tolist() == [0, 1, 2, 3, 4] and not zeros.any()
+    np.testing.assert_allclose(ended, [1, -2, 3, 0.5], rtol=2.0 ** -8)

@@ -107,6 +107,28 @@ def test_what_is_fetched_on_another_device_comes_back():
     np.testing.assert_array_equal(found[2], [1, 2, 3])
 
 
+@pytest.mark.parametrize("short", [False, True])
+def test_numbers_that_travel_between_tasks_are_short_where_asked_for(short: bool):
+    """In half the bytes; counts, and what stays within a task, as it is."""
+    devices = [f"/job:{task}/device:CPU:{i}" for task in ("ps/task:0", "worker/task:0") for i in range(2)]
+    x, n = wb.placeholder("float32", [2], name="x"), wb.placeholder("int32", [], name="n")
+    with wb.device(devices[0]):
+        y, m = wb.exp(x, name="y"), n + 1
+    with wb.device(devices[1]):
+        near = wb.tanh(y)
+    with wb.device(devices[2]):
+        far = wb.tanh(y) * wb.cast(m, "float32")
+    program = prune(y.graph, [near, far], [], {x: x.shape, n: n.shape})
+    parts = partition(program, place(program, devices), short)
+    for part in parts:
+        verify(part.program, "partition")
+    told = {(op.attrs["target"], op.attrs["tensor"]): op.attrs["dtype"].name for part in parts
+            for op in part.program.graph.operations if op.type == "receive"}
+    assert told == {(devices[1], "y:0"): "float32", (devices[2], "y:0"): "bfloat16" if short else "float32",
+                    (devices[2], m.name): "int32"}
+    assert [k["cast"] for k in kinds(parts)] == ([1, 0, 2] if short else [0, 0, 1])
+
+
 def training(devices: int) -> list[float]:
     """Losses of ten steps of a small network whose layers and variables lie on `devices` devices."""
     with wb.Graph().as_default():

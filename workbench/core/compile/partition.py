@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from workbench.core.compile.loops import Frames, share_frames, steers
-from workbench.core.graph.dtype import int32
+from workbench.core.graph.dtype import DType, bfloat16, float32, int32
 from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.program import Program, is_back_edge, topological
 from workbench.core.graph.shape import Shape
+from workbench.core.names import task_of
 
 __all__ = ["Part", "partition"]
 
@@ -28,20 +29,24 @@ class Part:
 class _Builder:
     """The graph of one device while it grows."""
 
-    def __init__(self, device: str, frames: Frames, steered: bool) -> None:
-        self.device, self.graph, self.frames, self.steered = device, Graph(), frames, steered
+    def __init__(self, device: str, frames: Frames, steered: bool, short: bool) -> None:
+        self.device, self.graph, self.frames, self.steered, self.short = device, Graph(), frames, steered, short
         self.tensors: dict[Tensor, Tensor] = {}
         self.operations: dict[Operation, Operation] = {}
         self.controls: dict[Operation, Operation] = {}     # foreign operation -> receive that stands for it
         self.feeds: dict[int, Tensor] = {}
 
 
-def partition(program: Program, placement: Mapping[str, str]) -> list[Part]:
-    """Split `program` by `placement`. Constants and feeds are copied to every device that reads them."""
+def partition(program: Program, placement: Mapping[str, str], short: bool = False) -> list[Part]:
+    """Split `program` by `placement`. Constants and feeds are copied to every device that reads them.
+
+    With `short`, float32 values travel between tasks rounded to bfloat16 (white paper §5.5, which cuts them off): an error of
+    at most 2^-8 of the value, and infinity beyond 3.39e38.
+    """
     frames = share_frames(program, placement)
     program, placement, first = frames.program, frames.placement, frames.first
     steered = steers(program)
-    builders = {device: _Builder(device, frames, steered) for device in dict.fromkeys(placement.values())}
+    builders = {device: _Builder(device, frames, steered, short) for device in dict.fromkeys(placement.values())}
     fed = {t: i for i, t in enumerate(program.feeds)}
     back_edges = []
     for op in sorted(topological(program.graph.operations), key=lambda op: op not in first):
@@ -107,14 +112,21 @@ def _transfer(source: _Builder, target: _Builder, tensor: Tensor, name: str, mad
     waits = () if beat is None else (target.operations[beat],)
     controls = tensor.op.control_inputs if tensor.op.type == "constant" else ()
     attrs = {"tensor": name, "source": source.device, "target": target.device}
-    short = name.replace(":", "_").lstrip("^")
+    title = name.replace(":", "_").lstrip("^")
     steered = {"steered": True} if source.steered else {}
-    source.graph.create("send", [tensor], {**attrs, **steered}, f"send/{short}", controls, device=source.device,
+    rounded = source.short and tensor.dtype is float32 and task_of(source.device) != task_of(target.device)
+    sent = _cast(source, tensor, bfloat16, f"send/{title}/bfloat16") if rounded else tensor
+    source.graph.create("send", [sent], {**attrs, **steered}, f"send/{title}", controls, device=source.device,
                         source=tensor.op.source)
     shape = tensor.shape if tensor.shape.rank is not None else Shape(None)
-    receive = target.graph.create("receive", (), {**attrs, "dtype": tensor.dtype, "shape": shape}, f"receive/{short}",
-                                  waits, device=target.device, source=tensor.op.source)
-    return receive.outputs[0]
+    receive = target.graph.create("receive", (), {**attrs, "dtype": sent.dtype, "shape": shape}, f"receive/{title}",
+                                  waits, device=target.device, source=tensor.op.source).outputs[0]
+    return _cast(target, receive, float32, f"receive/{title}/float32") if rounded else receive
+
+
+def _cast(builder: _Builder, tensor: Tensor, dtype: DType, name: str) -> Tensor:
+    return builder.graph.create("cast", [tensor], {"dtype": dtype}, name, device=builder.device,
+                                source=tensor.op.source).outputs[0]
 
 
 def _parts(program: Program, builders: Mapping[str, _Builder], placement: Mapping[str, str],

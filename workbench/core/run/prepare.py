@@ -71,6 +71,7 @@ class Preparation:
     kernels: KernelOptions
     policy: Policy
     passes: Passes = PASSES
+    short: bool = False             # float32 travels between tasks as bfloat16
 
     def prepare(self, name: str, definition: Definition, shapes: Sequence[Shape], say: Callable[..., None]) -> Executable:
         """All stages for feeds of `shapes`; `say(state, …)` hears of each. `name` is never used twice: tasks may still
@@ -91,7 +92,7 @@ class Preparation:
                              self.passes)
         placement = place(lowered, devices, devices[0], self.policy)
         _record(lambda: stages.whole("placed", "Every operation has a device.", lowered, placement))
-        parts = partition(lowered, placement)
+        parts = partition(lowered, placement, self.short)
         self._rewrite_shares(parts, stages)
         count = len(lowered.graph.operations)
         def told(part: int = 0, of: int = 0) -> None:

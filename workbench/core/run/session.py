@@ -32,7 +32,7 @@ from workbench.core.run.metadata import StepRecorder
 from workbench.core.run.partial import PartialSteps
 from workbench.core.run.plans import Definition, Executable, Family, Form, Plans
 from workbench.core.run.prepare import Preparation, check_passes
-from workbench.core.run.target import backend_of, passes_off, tasks_of
+from workbench.core.run.target import backend_of, passes_off, short_messages, tasks_of
 from workbench.core.run.where import place_of
 from workbench.core.trace import Span
 from workbench.settings import settings
@@ -79,7 +79,7 @@ class Session:
                         bool(getattr(config, "log_device_placement", False)))
         self._preparation = Preparation(self.graph, self._backend, disabled,
                                         (lambda op: True) if lower_all else must_lower, kernels or KernelOptions(), policy,
-                                        passes_with(precision))
+                                        passes_with(precision), short_messages(config))
         self._plans = Plans(settings.plan_bytes)
         self._forms: dict[Any, Form] = {}
         self._steps, self._executables = itertools.count(), itertools.count()

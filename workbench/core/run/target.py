@@ -10,7 +10,7 @@ from workbench.core.kernels.threads import set_threads
 from workbench.core.names import task_of
 from workbench.core.run.local import Backend, LocalBackend
 
-__all__ = ["backend_of", "passes_off", "tasks_of"]
+__all__ = ["backend_of", "passes_off", "short_messages", "tasks_of"]
 
 
 def backend_of(target: Any, config: Any, devices: int) -> Backend:
@@ -43,6 +43,11 @@ def passes_off(config: Any) -> list[str]:
         return []
     wanted = {"cse": options.do_common_subexpression_elimination, "fold": options.do_constant_folding}
     return [name for name, on in wanted.items() if not on]
+
+
+def short_messages(config: Any) -> bool:
+    """Does `config` ask that float32 values travel between tasks as bfloat16?"""
+    return bool(getattr(getattr(config, "graph_options", None), "enable_bfloat16_sendrecv", False))
 
 
 def tasks_of(devices: Sequence[str]) -> tuple[str, ...]:
