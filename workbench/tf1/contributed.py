@@ -40,6 +40,7 @@ from workbench.tf1 import families, functions
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import overlay, predictions_first, spelled
 from workbench.train import (
+    all_reduce,
     contrib_columns,
     contrib_data,
     contrib_optimizers,
@@ -179,7 +180,7 @@ contrib = Namespace(
     metrics=_metrics,
     seq2seq=Namespace(**_names(decoders, attention, attention_monotonic, beam_search),
                       sequence_loss=seq2seq.batch_sequence_loss),
-    staging=Namespace(StagingArea=staging.StagingArea),
+    staging=Namespace(StagingArea=staging.StagingArea), nccl=Namespace(**_names(all_reduce)),
     crf=Namespace(**_names(crf)), data=Namespace(**_names(data, contrib_data)), opt=Namespace(**_names(contrib_optimizers)),
     training=Namespace(**{name: value for name, value in _names(contrib_training, evaluation).items()
                           if not name.startswith("slim")}, byte_size_load_fn=placement.byte_size_load_fn),
