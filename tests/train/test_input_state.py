@@ -11,6 +11,7 @@ import pytest
 
 import workbench as wb
 from workbench import train
+from workbench.core.state import checkpoint
 from workbench.train import input_state
 from workbench.train.checkpoints import Checkpointer
 
@@ -148,6 +149,20 @@ def test_a_step_that_does_not_end_is_waited_for_once(tmp_path: Path, caplog: pyt
         gate.set()
         coord.join(threads)
     assert caplog.text.count("a step that fills queue 'fifo_queue' has not ended for 0.1 s") == 1
+
+
+@pytest.mark.timeout(120)
+def test_a_queue_may_be_left_out(tmp_path: Path):
+    queues = [wb.FIFOQueue(3, "int64", [()], name=name) for name in ("kept", "large")]
+    w, fills = wb.Variable(1.0, name="w"), [queue.enqueue(wb.constant(4, "int64")) for queue in queues]
+    wb.get_default_graph().add_to_collection("begun_anew", queues[1].queue_ref)
+    saver = Checkpointer(tmp_path / "m")
+    with wb.Session() as session:
+        session.run([w.initializer, *fills])
+        saver.save(session, 1)
+        saver.wait()
+    assert {name.partition(":")[2] for name in checkpoint.contents(tmp_path / "m-1").tensors} == {
+        "", "kept", "kept:0", "kept:0:shapes"}
 
 
 @pytest.mark.timeout(120)
