@@ -30,6 +30,8 @@ case("self_adjoint_eig", SQUARE, label="projector", **HARD,
      value=lambda x: np.einsum("bi,bj->bij", *[np.linalg.eigh(_symmetric(x))[1][..., 0]] * 2),
      call=lambda x: ops.matmul(ops.self_adjoint_eig(x)[1][:, :, :1], ops.self_adjoint_eig(x)[1][:, :, :1], False, True))
 case("log_matrix_determinant", SQUARE, value=lambda x: [np.sign(np.linalg.det(x)), np.log(abs(np.linalg.det(x)))], **HARD)
+case("log_matrix_determinant", SQUARE[0], value=lambda x: [np.sign(np.linalg.det(x)), np.log(abs(np.linalg.det(x)))],
+     label="one matrix", **HARD)
 case("logdet", SQUARE, value=lambda x: np.log(np.linalg.det(x @ x.swapaxes(-1, -2))),
      call=lambda x: ops.logdet(ops.matmul(x, x, False, True)), **HARD)
 
@@ -130,6 +132,8 @@ case("fitted", RE, value=lambda a: np.pad(a[:, :2], ((0, 2), (0, 0))), attrs={"l
 
 # bits and counts
 case("bitcast", np.array([1.0, -2.5]), value=lambda x: x.view(np.int64), order=0, small=False,
+     call=lambda x: ops.bitcast(ops.cast(x, "float64"), "int64"))
+case("bitcast", np.array(2.5), value=lambda x: x.view(np.int64), order=0, small=False, label="number",
      call=lambda x: ops.bitcast(ops.cast(x, "float64"), "int64"))
 case("bitcast", ints(1, 258), value=lambda x: np.array([[1, 0, 0, 0], [2, 1, 0, 0]]), attrs={"type": "uint8"}, label="smaller")
 case("bitcast", ints([1, 0, 0, 0], [2, 1, 0, 0], dtype=np.uint8), value=lambda x: np.array([1, 258]), attrs={"type": "int32"},

@@ -99,6 +99,7 @@ LAYERS = (
     ("savers of TensorFlow", "formats.saver"),
     ("values of checkpoints", "formats.restoring"),
     ("saved models", "formats.saved_model"),
+    ("exported models", "formats.exporting"),
     ("formats", "formats"),
     ("accounts of a run", "viz.accounting viz.waiting viz.window viz.verdict viz.books viz.reader viz.palette viz.units"),
     ("cluster", "cluster.*"),

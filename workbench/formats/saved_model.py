@@ -12,36 +12,19 @@ from workbench.formats.messages import message, parse_text
 from workbench.formats.meta import meta_graph, write_message
 from workbench.formats.reader import as_message
 from workbench.formats.saver import Saver, import_meta_graph
-from workbench.formats.values import dtype_number, shape_proto
-from workbench.nn.variables import global_variables, root_graph
+from workbench.nn.framework import control_dependencies
+from workbench.nn.variables import (
+    global_variables,
+    global_variables_initializer,
+    group,
+    local_variables_initializer,
+    root_graph,
+)
+from workbench.train.signatures import DEFAULT_KEY, predict_signature_def
 
-__all__ = ["Builder", "build_signature_def", "build_tensor_info", "load", "maybe_saved_model_directory",
-           "predict_signature_def", "simple_save"]
+__all__ = ["Builder", "load", "main_op", "main_op_with_restore", "maybe_saved_model_directory", "simple_save"]
 
-PREDICT = "tensorflow/serving/predict"
 _FILES = ("saved_model.pb", "saved_model.pbtxt")
-
-
-def build_tensor_info(tensor: Any) -> Any:
-    """The TensorInfo of a tensor: name, dtype, shape."""
-    found = tensor.__graph_element__() if hasattr(tensor, "__graph_element__") else tensor
-    return message("TensorInfo")(name=found.name, dtype=dtype_number(found.dtype), tensor_shape=shape_proto(found.shape))
-
-
-def build_signature_def(inputs: Mapping[str, Any] | None = None, outputs: Mapping[str, Any] | None = None,
-                        method_name: str | None = None) -> Any:
-    """A SignatureDef of TensorInfos by name."""
-    found = message("SignatureDef")(method_name=method_name or "")
-    for target, given in ((found.inputs, inputs), (found.outputs, outputs)):
-        for key, info in (given or {}).items():
-            target[key].CopyFrom(info)
-    return found
-
-
-def predict_signature_def(inputs: Mapping[str, Any], outputs: Mapping[str, Any]) -> Any:
-    """The signature of a prediction from tensors by name to tensors by name."""
-    return build_signature_def({k: build_tensor_info(t) for k, t in inputs.items()},
-                               {k: build_tensor_info(t) for k, t in outputs.items()}, PREDICT)
 
 
 class Builder:
@@ -94,9 +77,20 @@ def simple_save(session: Any, export_dir: Any, inputs: Mapping[str, Any], output
                 legacy_init_op: Any = None) -> None:
     """The graph of a session as a model that serves predictions, under the tag "serve"."""
     builder = Builder(export_dir)
-    builder.add_meta_graph_and_variables(session, ["serve"], {"serving_default": predict_signature_def(inputs, outputs)},
+    builder.add_meta_graph_and_variables(session, ["serve"], {DEFAULT_KEY: predict_signature_def(inputs, outputs)},
                                          legacy_init_op=legacy_init_op)
     builder.save()
+
+
+def main_op() -> Any:
+    """An operation that gives all variables their initial values, for `main_op` of a builder."""
+    return group(global_variables_initializer(), local_variables_initializer())
+
+
+def main_op_with_restore(restore_op_name: Any) -> Any:
+    """main_op, and after it an operation that restores: itself, or its name."""
+    with control_dependencies([main_op()]):
+        return group(root_graph().as_graph_element(restore_op_name, allow_tensor=False))
 
 
 def maybe_saved_model_directory(export_dir: Any) -> bool:

@@ -43,11 +43,15 @@ class Distribution:
                  parameters: dict[str, Any] | None = None, graph_parents: Any = None, name: str | None = None) -> None:
         self.dtype, self.reparameterization_type = as_dtype(dtype), reparameterization_type
         self.validate_args, self.allow_nan_stats = validate_args, allow_nan_stats
-        self.parameters = {key: value for key, value in (parameters or {}).items() if key not in ("self", "__class__")}
+        self._given(parameters or {})
         self.name = name or type(self).__name__
         self._graph_parents = list(graph_parents or ())
 
     # parameters
+    def _given(self, parameters: dict[str, Any]) -> None:
+        """Keep what the constructor was given, for copies: its local names."""
+        self.parameters = {key: value for key, value in parameters.items() if key not in ("self", "__class__")}
+
     def _float(self, value: Any, name: str, like: Any = None) -> Tensor:
         """A parameter as a tensor of real numbers. DtypeError for another type, or for another than that of `like`."""
         found = convert(value, None if isinstance(value, Tensor) or like is None else like.dtype)
@@ -125,7 +129,7 @@ class Distribution:
         raise NotImplementedError(f"{what} is not implemented")
 
     def _value(self, value: Any) -> Tensor:
-        return convert(value, None if isinstance(value, Tensor) else self.dtype)
+        return convert(value, None if isinstance(value, Tensor) or self.dtype.is_integer else self.dtype)
 
     def log_prob(self, value: Any, name: str = "log_prob") -> Tensor:
         """The logarithm of the density, or of the probability, of `value`."""

@@ -280,7 +280,7 @@ class Exponential(Gamma):
         with name_scope(name):
             given = self._float(rate, "rate")
         super().__init__(ops.ones_like(given), given, validate_args, allow_nan_stats, name)
-        self.parameters = {key: value for key, value in parameters.items() if key not in ("self", "__class__")}
+        self._given(parameters)
         self.reparameterization_type = FULLY_REPARAMETERIZED
 
     def _draw(self, shape: Tensor, seed: int | None) -> Tensor:

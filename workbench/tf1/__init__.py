@@ -30,6 +30,7 @@ from workbench.tf1 import imports as _imports
 from workbench.tf1 import missing as _missing
 from workbench.tf1 import names as _names
 from workbench.tf1 import namespaces as _small
+from workbench.tf1 import serving as _serving
 from workbench.tf1.contributed import contrib as contrib
 from workbench.tf1.missing import Namespace as _Namespace
 from workbench.tf1.spelling import first as _first
@@ -37,9 +38,7 @@ from workbench.tf1.spelling import overlay as _overlay
 from workbench.tf1.spelling import renamed as _renamed
 from workbench.tf1.spelling import spelled as _spelled
 from workbench.train import app as _app
-from workbench.train import canned as _canned
 from workbench.train import config as _config
-from workbench.train import estimator as _estimator
 from workbench.train import examples as _examples
 from workbench.train import feature_columns as _feature_columns
 from workbench.train import files as _files
@@ -229,18 +228,7 @@ GRAPH_DEF_VERSION, GRAPH_DEF_VERSION_MIN_CONSUMER, GRAPH_DEF_VERSION_MIN_PRODUCE
     _graphs.GRAPH_DEF_VERSION, _graphs.GRAPH_DEF_VERSION_MIN_CONSUMER, _graphs.GRAPH_DEF_VERSION_MIN_PRODUCER)
 core, make_ndarray, make_tensor_proto = _graphs.core, _graphs.make_ndarray, _graphs.make_tensor_proto
 DeviceSpec = _devices.DeviceSpec
-saved_model = _Namespace(
-    builder=_Namespace(SavedModelBuilder=_graphs.saved_model.Builder), simple_save=_graphs.saved_model.simple_save,
-    loader=_Namespace(load=_graphs.saved_model.load,
-                      maybe_saved_model_directory=_graphs.saved_model.maybe_saved_model_directory),
-    signature_constants=_Namespace(
-        DEFAULT_SERVING_SIGNATURE_DEF_KEY="serving_default", PREDICT_METHOD_NAME="tensorflow/serving/predict",
-        CLASSIFY_METHOD_NAME="tensorflow/serving/classify", REGRESS_METHOD_NAME="tensorflow/serving/regress",
-        PREDICT_INPUTS="inputs", PREDICT_OUTPUTS="outputs"),
-    signature_def_utils=_Namespace(build_signature_def=_graphs.saved_model.build_signature_def,
-                                   predict_signature_def=_graphs.saved_model.predict_signature_def),
-    tag_constants=_Namespace(SERVING="serve", TRAINING="train", GPU="gpu"),
-    utils=_Namespace(build_tensor_info=_graphs.saved_model.build_tensor_info))
+saved_model = _serving.saved_model
 
 # summaries before 0.12
 histogram_summary = _renamed(_wb.summary.histogram, tag="name")
@@ -258,10 +246,9 @@ flags = _overlay(_app, **{name: _spelled(getattr(_app, name), _FLAG) for name in
                           and name != "DEFINE_enum"})
 app = _Namespace(run=_app.run, flags=flags)
 gfile = _files
-estimator = _overlay(_estimator, inputs=_Namespace(
-    numpy_input_fn=_estimator.numpy_input_fn, pandas_input_fn=_estimator.pandas_input_fn), **{
-    name: getattr(_canned, name) for name in _canned.__all__})
-feature_column = _Namespace(**{name: getattr(_feature_columns, name) for name in _feature_columns.__all__})
+estimator = _serving.estimator
+feature_column = _Namespace(**{name: getattr(_feature_columns, name) for name in _feature_columns.__all__
+                               if name not in ("classifier_parse_example_spec", "regressor_parse_example_spec")})
 confusion_matrix = _metrics.confusion_matrix
 python_io = _Namespace(**{name: getattr(_examples, name) for name in (
     "TFRecordCompressionType", "TFRecordOptions", "TFRecordWriter", "tf_record_iterator")})

@@ -18,6 +18,7 @@ from workbench.train.feature_kinds import Categorical, Column, Dense, Features, 
 from workbench.train.optimize import OPTIMIZER_CLS_NAMES
 from workbench.train.optimizer import Optimizer
 from workbench.train.schedules import get_global_step, get_or_create_global_step
+from workbench.train.signatures import DEFAULT_KEY, ClassificationOutput, PredictOutput, RegressionOutput
 
 __all__ = ["DNNClassifier", "DNNLinearCombinedClassifier", "DNNLinearCombinedRegressor", "DNNRegressor", "LinearClassifier",
            "LinearRegressor"]
@@ -42,10 +43,11 @@ def _rows(labels: Any) -> Tensor:
 
 
 def _finish(mode: str, predictions: dict[str, Any], losses: Tensor | None, found: Any, train: Any,
-            total: Callable[[Tensor], Tensor] = ops.reduce_sum, weights: Tensor | None = None) -> EstimatorSpec:
+            total: Callable[[Tensor], Tensor] = ops.reduce_sum, weights: Tensor | None = None,
+            exported: Any = None) -> EstimatorSpec:
     """The spec; `total` makes one loss of those of a batch, each times its weight."""
     if losses is None:
-        return EstimatorSpec(mode, predictions)
+        return EstimatorSpec(mode, predictions, export_outputs=exported)
     loss = total(losses if weights is None else losses * weights)
     if mode == ModeKeys.TRAIN:
         return EstimatorSpec(mode, predictions, loss, train(loss))
@@ -55,7 +57,9 @@ def _finish(mode: str, predictions: dict[str, Any], losses: Tensor | None, found
 
 def _regression(mode: str, outputs: Tensor, labels: Any, train: Any, total: Any, weights: Tensor | None) -> EstimatorSpec:
     if mode == ModeKeys.PREDICT:
-        return _finish(mode, {"predictions": outputs}, None, None, None)
+        value = RegressionOutput(outputs)
+        return _finish(mode, {"predictions": outputs}, None, None, None, exported={
+            DEFAULT_KEY: value, "regression": value, "predict": PredictOutput({"predictions": outputs})})
     target = ops.cast(_rows(labels), "float32")
     return _finish(mode, {"predictions": outputs}, ops.squared_difference(outputs, target), lambda: {
         "label/mean": metrics.mean(target, weights, name="label_mean"),
@@ -71,6 +75,17 @@ def _numbers(labels: Any, vocabulary: Sequence[Any] | None) -> Tensor:
     return ops.vocabulary_index(given, vocabulary=words)
 
 
+def _served(predictions: dict[str, Tensor], classes: int, vocabulary: Sequence[Any] | None) -> dict[str, Any]:
+    """What a classifier exports: every class with its score, the probability of the second of two, all predictions."""
+    shares = predictions["probabilities"]
+    names = ops.constant([[str(k) for k in range(classes)] if vocabulary is None else list(vocabulary)], "string")
+    every = ClassificationOutput(shares, ops.tile(names, ops.stack([ops.shape(shares)[0], 1])))
+    found: dict[str, Any] = {DEFAULT_KEY: every, "classification": every, "predict": PredictOutput(predictions)}
+    if "logistic" in predictions:
+        found["regression"] = RegressionOutput(predictions["logistic"])
+    return found
+
+
 def _classification(mode: str, outputs: Tensor, labels: Any, train: Any, classes: int, total: Any, weights: Tensor | None,
                     vocabulary: Sequence[Any] | None) -> EstimatorSpec:
     logistic = ops.sigmoid(outputs)
@@ -81,7 +96,7 @@ def _classification(mode: str, outputs: Tensor, labels: Any, train: Any, classes
     if classes == 2:
         predictions["logistic"] = logistic
     if mode == ModeKeys.PREDICT:
-        return _finish(mode, predictions, None, None, None)
+        return _finish(mode, predictions, None, None, None, exported=_served(predictions, classes, vocabulary))
     target = _numbers(labels, vocabulary)
     if classes > 2:
         losses = ops.expand_dims(ops.sparse_softmax_cross_entropy_with_logits(

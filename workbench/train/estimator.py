@@ -1,6 +1,7 @@
 """Estimator: a model function trained, evaluated and asked for predictions, each in a graph and session of its own."""
 from __future__ import annotations
 
+import copy
 import inspect
 import math
 import os
@@ -13,8 +14,8 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.graph import Graph
 from workbench.core.run.session import Session
+from workbench.core.state import checkpoint
 from workbench.nn import metrics
-from workbench.nn.arguments import refuse
 from workbench.nn.framework import set_random_seed
 from workbench.nn.variables import (
     GraphKeys,
@@ -23,12 +24,22 @@ from workbench.nn.variables import (
     local_variables_initializer,
 )
 from workbench.train import summary
-from workbench.train.coordinator import Coordinator, start_queue_runners
+from workbench.train.cluster_spec import ClusterSpec
 from workbench.train.data import Dataset
-from workbench.train.hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues, StopAtStepHook
+from workbench.train.evaluation import StopAfterNEvalsHook, evaluate_once
+from workbench.train.hooks import (
+    CheckpointSaverHook,
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+    StopAtStepHook,
+)
+from workbench.train.hooks_more import StepCounterHook
 from workbench.train.monitored import MonitoredTrainingSession
 from workbench.train.saver import Saver, latest_checkpoint
 from workbench.train.schedules import create_global_step
+from workbench.train.sessions import ChiefSessionCreator, MonitoredSession
 
 __all__ = ["Estimator", "EstimatorSpec", "ModeKeys", "RunConfig", "numpy_input_fn", "pandas_input_fn"]
 
@@ -57,7 +68,13 @@ class EstimatorSpec(NamedTuple):
 
 
 class RunConfig:
-    """Where and how often an estimator saves and summarises; give at most one of the two intervals for checkpoints."""
+    """Where and how often an estimator saves and summarises; give at most one of the two intervals for checkpoints.
+
+    It is the configuration of the one task that trains: a worker, the chief.
+    """
+
+    task_type, task_id, is_chief, master, evaluation_master = "worker", 0, True, "", ""
+    num_ps_replicas, num_worker_replicas = 0, 1
 
     def __init__(self, model_dir: Any = None, tf_random_seed: int | None = 1, save_summary_steps: int = 100,
                  save_checkpoints_steps: int | None = None, save_checkpoints_secs: float | None = None,
@@ -72,6 +89,30 @@ class RunConfig:
             save_checkpoints_secs)
         self.keep_checkpoint_max, self.log_step_count_steps = keep_checkpoint_max, log_step_count_steps
         self.keep_checkpoint_every_n_hours = keep_checkpoint_every_n_hours
+        if self.save_checkpoints_steps is not None:
+            self.save_checkpoints_secs = None
+
+    @property
+    def cluster_spec(self) -> ClusterSpec:
+        """The tasks beside this one: none."""
+        return ClusterSpec({})
+
+    def replace(self, **kwargs: Any) -> RunConfig:
+        """A copy with other values. InvalidArgumentError for a name that there is not."""
+        unknown = set(kwargs) - set(inspect.signature(RunConfig).parameters)
+        if unknown:
+            raise errors.InvalidArgumentError(f"RunConfig.replace: Replacing {', '.join(sorted(unknown))} is not supported; "
+                                              f"use {', '.join(inspect.signature(RunConfig).parameters)}")
+        made = copy.copy(self)
+        if kwargs.get("save_checkpoints_steps") is not None and "save_checkpoints_secs" not in kwargs:
+            kwargs["save_checkpoints_secs"] = None
+        elif kwargs.get("save_checkpoints_secs") is not None and "save_checkpoints_steps" not in kwargs:
+            kwargs["save_checkpoints_steps"] = None
+        vars(made).update(kwargs)
+        if made.save_checkpoints_steps is not None and made.save_checkpoints_secs is not None:
+            raise errors.InvalidArgumentError(f"RunConfig.replace: save_checkpoints_steps is {made.save_checkpoints_steps} and "
+                                              f"save_checkpoints_secs {made.save_checkpoints_secs}; give one")
+        return made
 
 
 class _Watch(SessionRunHook):
@@ -138,10 +179,10 @@ class Estimator:
               max_steps: int | None = None, saving_listeners: Any = None) -> Estimator:
         """Go on for `steps` steps, or until `max_steps` in all, or to the end of the input, and save.
 
-        `input_fn()` builds the input: (features, labels) tensors, or a Dataset of such pairs. InvalidArgumentError when the
-        loss is no longer finite, or both numbers are given or one is not positive.
+        `input_fn()` builds the input: (features, labels) tensors, or a Dataset of such pairs. `saving_listeners` are told of
+        every checkpoint. InvalidArgumentError when the loss is no longer finite, or both numbers are given or one is not
+        positive.
         """
-        refuse("Estimator.train", "pass a hook that looks for new checkpoints", saving_listeners=saving_listeners or None)
         if (steps is not None and max_steps is not None) or any(n is not None and n <= 0 for n in (steps, max_steps)):
             raise errors.InvalidArgumentError(f"Estimator.train: steps is {steps} and max_steps {max_steps}; give one that is "
                                               "1 or more, or none")
@@ -152,19 +193,27 @@ class Estimator:
             spec = self._spec(*_inputs(input_fn), ModeKeys.TRAIN)
             if all(t.op.attrs.get("tag") != "loss" for t in get_collection(GraphKeys.SUMMARIES)):
                 summary.scalar("loss", spec.loss)
-            chosen = [*(hooks or ()), *spec.training_hooks, *spec.training_chief_hooks]
+            chosen = [*(hooks or ()), *(spec.training_hooks or ()), *(spec.training_chief_hooks or ())]
             if steps is not None or max_steps is not None:
                 chosen.append(StopAtStepHook(num_steps=steps, last_step=max_steps))
             with summary.FileWriter(self.model_dir) as writer:
                 chosen.append(_Watch(spec.loss, writer, self.config.save_summary_steps))
+                chosen.append(CheckpointSaverHook(
+                    self.model_dir, self.config.save_checkpoints_secs, self.config.save_checkpoints_steps,
+                    self._saver(spec), listeners=saving_listeners))
+                if self.config.log_step_count_steps:
+                    chosen.append(StepCounterHook(self.config.log_step_count_steps, summary_writer=writer))
                 self._loop(spec, chosen)
         return self
 
+    def _saver(self, spec: EstimatorSpec) -> Saver:
+        own = None if spec.scaffold is None else spec.scaffold.saver
+        return own or Saver(max_to_keep=self.config.keep_checkpoint_max,
+                            keep_checkpoint_every_n_hours=self.config.keep_checkpoint_every_n_hours)
+
     def _loop(self, spec: EstimatorSpec, hooks: Sequence[SessionRunHook]) -> None:
-        with MonitoredTrainingSession(
-                checkpoint_dir=self.model_dir, hooks=hooks, config=self.config.session_config,
-                save_checkpoint_secs=self.config.save_checkpoints_secs,
-                save_checkpoint_steps=self.config.save_checkpoints_steps) as session:
+        with MonitoredTrainingSession(checkpoint_dir=self.model_dir, scaffold=spec.scaffold, hooks=hooks,
+                                      save_checkpoint_secs=None, config=self.config.session_config) as session:
             while not session.should_stop():
                 session.run(spec.train_op)
 
@@ -177,19 +226,20 @@ class Estimator:
         """Mean loss, metrics and global step over `steps` batches, or to the end of the input.
 
         The numbers are also written as summaries to the folder `eval` (`eval_<name>` with a name) of model_dir.
+        InvalidArgumentError where `steps` is not positive.
         """
+        if steps is not None and steps <= 0:
+            raise errors.InvalidArgumentError(f"Estimator.evaluate: Must specify steps > 0, given: {steps}")
+        path = self._checkpoint(checkpoint_path)
         with Graph().as_default():
             step = self._begin()
             spec = self._spec(*_inputs(input_fn), ModeKeys.EVAL)
-            refuse("Estimator.evaluate", "look at the returned numbers instead", hooks=hooks or spec.evaluation_hooks or None)
             found = {"loss": metrics.mean(spec.loss, name="mean_loss"), **(spec.eval_metric_ops or {})}
-            updates = [update for _, update in found.values()]
-            with self._restored(checkpoint_path) as session:
-                for _ in _batches(session, updates, steps):
-                    pass
-                values = session.run({key: value for key, (value, _) in found.items()})
-                result = {key: value.item() if np.ndim(value) == 0 else value for key, value in values.items()}
-                result["global_step"] = int(session.run(step))
+            every = [StopAfterNEvalsHook(steps), *(hooks or ()), *(spec.evaluation_hooks or ())]
+            values = evaluate_once(path, None, spec.scaffold, [update for _, update in found.values()], hooks=every,
+                                   final_ops={"global_step": step, **{key: value for key, (value, _) in found.items()}},
+                                   config=self.config.session_config)
+        result = {key: value.item() if np.ndim(value) == 0 else value for key, value in values.items()}
         self._summarise(result, f"eval_{name}" if name else "eval")
         return result
 
@@ -208,31 +258,26 @@ class Estimator:
         with Graph().as_default() as graph:
             self._begin()
             spec = self._spec(_inputs(input_fn)[0], None, ModeKeys.PREDICT)
-        refuse("Estimator.predict", "look at the predictions as they come", hooks=hooks or spec.prediction_hooks or None)
-        predictions = spec.predictions
+        predictions, every = spec.predictions, [*(hooks or ()), *(spec.prediction_hooks or ())]
         if predict_keys is not None and isinstance(predictions, Mapping):
             keys = [predict_keys] if isinstance(predict_keys, str) else list(predict_keys)
             predictions = {key: value for key, value in predictions.items() if key in keys}
-        return self._predicted(graph, predictions, checkpoint_path, yield_single_examples)
+        path = self._checkpoint(checkpoint_path)
+        creator = ChiefSessionCreator(spec.scaffold, None, self.config.session_config, checkpoint_filename_with_path=path)
+        return _predicted(graph, creator, every, predictions, yield_single_examples)
 
-    def _predicted(self, graph: Graph, predictions: Any, path: Any, singly: bool) -> Iterator[Any]:
-        with self._restored(path, graph) as session:
-            for batch in _batches(session, predictions, None):
-                if not singly:
-                    yield batch
-                elif isinstance(batch, dict):
-                    for row in range(len(next(iter(batch.values()), ()))):
-                        yield {key: value[row] for key, value in batch.items()}
-                else:
-                    yield from batch
-
-    def _restored(self, path: Any, graph: Graph | None = None) -> Session:
-        """A session with the newest (or the given) checkpoint; NotFoundError when there is none."""
+    def _checkpoint(self, path: Any) -> str:
+        """The given checkpoint, or the newest; NotFoundError when there is none."""
         path = path or self.latest_checkpoint()
         if path is None:
             raise errors.NotFoundError(f"Estimator: there is no checkpoint in {self.model_dir!r}; train first")
+        return str(path)
+
+    def _restored(self, path: Any, graph: Graph) -> Session:
+        """A session with the newest (or the given) checkpoint; NotFoundError when there is none."""
+        path = self._checkpoint(path)
         session = Session(graph=graph, config=self.config.session_config)
-        with session.graph.as_default():
+        with graph.as_default():
             saver, starts = Saver(), [global_variables_initializer(), local_variables_initializer()]
         session.run(starts)
         saver.restore(session, path)
@@ -242,6 +287,19 @@ class Estimator:
     def latest_checkpoint(self) -> str | None:
         """The newest checkpoint in model_dir, None when there is none."""
         return latest_checkpoint(self.model_dir)
+
+    @property
+    def model_fn(self) -> Callable[..., Any]:
+        """The function that builds the model."""
+        return self._model_fn
+
+    def get_variable_names(self) -> list[str]:
+        """The names of the variables in the newest checkpoint. NotFoundError when there is none."""
+        return sorted(checkpoint.contents(self._checkpoint(None)).tensors)
+
+    def get_variable_value(self, name: str) -> Any:
+        """The value of a variable in the newest checkpoint. NotFoundError when there is none, or it has no such variable."""
+        return checkpoint.read(self._checkpoint(None), [name.removesuffix(":0")]).tensors[name.removesuffix(":0")]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.model_dir}>"
@@ -257,21 +315,21 @@ def _inputs(input_fn: Callable[[], Any]) -> tuple[Any, Any]:
     return found, None
 
 
-def _batches(session: Session, fetches: Any, steps: int | None) -> Iterator[Any]:
-    """The fetched values batch by batch, to the end of the input or for `steps` batches."""
-    coordinator, count = Coordinator(), 0
-    threads = start_queue_runners(session, coordinator)
-    try:
-        while steps is None or count < steps:
-            try:
-                values = session.run(fetches)
-            except errors.OutOfRangeError:
-                return
-            yield values
-            count += 1
-    finally:
-        coordinator.request_stop()
-        coordinator.join(threads, ignore_live_threads=True)
+def _predicted(graph: Graph, creator: ChiefSessionCreator, hooks: Sequence[SessionRunHook], predictions: Any,
+               singly: bool) -> Iterator[Any]:
+    """The predictions batch by batch, or one by one, to the end of the input."""
+    with graph.as_default():
+        session = MonitoredSession(creator, hooks)
+    with session:
+        while not session.should_stop():
+            batch = session.run(predictions)
+            if not singly:
+                yield batch
+            elif isinstance(batch, dict):
+                for row in range(len(next(iter(batch.values()), ()))):
+                    yield {key: value[row] for key, value in batch.items()}
+            else:
+                yield from batch
 
 
 def numpy_input_fn(x: Any, y: Any = None, batch_size: int = 128, num_epochs: int | None = 1, shuffle: bool | None = None,

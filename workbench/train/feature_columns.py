@@ -14,6 +14,7 @@ from workbench.nn.initializers import Zeros
 from workbench.nn.scopes import get_variable, variable_scope
 from workbench.nn.sparse_lookups import safe_embedding_lookup_sparse
 from workbench.nn.sparse_ops import sparse_reshape
+from workbench.train.examples import FixedLenFeature
 from workbench.train.feature_kinds import (
     COLLECTIONS,
     BucketizedColumn,
@@ -32,8 +33,9 @@ from workbench.train.feature_kinds import (
 )
 
 __all__ = ["bucketized_column", "categorical_column_with_hash_bucket", "categorical_column_with_identity",
-           "categorical_column_with_vocabulary_file", "categorical_column_with_vocabulary_list", "crossed_column",
-           "embedding_column", "indicator_column", "input_layer", "linear_model", "make_parse_example_spec", "numeric_column",
+           "categorical_column_with_vocabulary_file", "categorical_column_with_vocabulary_list",
+           "classifier_parse_example_spec", "crossed_column", "embedding_column", "indicator_column", "input_layer",
+           "linear_model", "make_parse_example_spec", "numeric_column", "regressor_parse_example_spec",
            "shared_embedding_columns", "weighted_categorical_column"]
 
 
@@ -259,3 +261,28 @@ def make_parse_example_spec(feature_columns: Sequence[Column]) -> dict[str, Any]
                 raise errors.InvalidArgumentError(f"make_parse_example_spec: feature_columns contain different parse_spec for "
                                                   f"key {key}. Given {feature} and {found[key]}")
     return found
+
+
+def classifier_parse_example_spec(feature_columns: Sequence[Column], label_key: str, label_dtype: Any = "int64",
+                                  label_default: Any = None, weight_column: Any = None) -> dict[str, Any]:
+    """make_parse_example_spec with the label, one number of class or name an example (`label_dtype`), and the weight of
+    examples, a feature or a numeric column. ValueError (InvalidArgumentError) where a column reads the label, or the weight
+    otherwise."""
+    return _with_label(feature_columns, label_key, FixedLenFeature([1], label_dtype, label_default), weight_column)
+
+
+def regressor_parse_example_spec(feature_columns: Sequence[Column], label_key: str, label_dtype: Any = "float32",
+                                 label_default: Any = None, label_dimension: int = 1,
+                                 weight_column: Any = None) -> dict[str, Any]:
+    """classifier_parse_example_spec for `label_dimension` numbers an example."""
+    return _with_label(feature_columns, label_key, FixedLenFeature([label_dimension], label_dtype, label_default),
+                       weight_column)
+
+
+def _with_label(columns: Sequence[Column], key: str, label: Any, weight: Any) -> dict[str, Any]:
+    weights = [] if weight is None else [weight if isinstance(weight, Column) else numeric_column(weight)]
+    found = make_parse_example_spec([*columns, *weights])
+    if key in found:
+        raise errors.InvalidArgumentError(f"parse_example_spec: label should not be used as feature. label_key: {key}, "
+                                          f"features: {found}")
+    return {**found, key: label}

@@ -82,6 +82,10 @@ class StepCounterHook(SessionRunHook):
                 made = summary.Summary(value=[summary.Summary.Value(tag="global_step/sec", simple_value=rate)])
                 self._writer.add_summary(made, step)
 
+    def end(self, session: Any) -> None:
+        if self._writer is not None:
+            (self._writer.flush if self._folder is None else self._writer.close)()
+
 
 class ProfilerHook(SessionRunHook):
     """Write the trace of a step, `timeline-<step>.json` in `output_dir`, every `save_steps` steps or `save_secs` seconds."""

@@ -136,6 +136,10 @@ class MonitoredTrainingSession:
 
     def _services(self, seconds: Any, steps: int | None) -> list[SessionRunHook]:
         """What the chief does besides: save."""
+        given = next((hook for hook in self._hooks if isinstance(hook, CheckpointSaverHook)), None)
+        if given is not None and not seconds and not steps:      # who asks for no other interval has a hook of his own
+            self._service = given
+            return []
         if self._saver is None:
             return []
         self._service = CheckpointSaverHook(self._folder, None if steps else seconds, steps, self._saver)

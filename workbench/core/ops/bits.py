@@ -29,7 +29,7 @@ def _recast(inputs, attrs):
 @op("input? -> ?", name="bitcast", types="any -> @dtype", shape=_recast, differentiable=False)
 def bitcast_(input, *, dtype):
     """The bytes of `input` read as numbers of `dtype`: a smaller one adds an axis, a larger one takes the last away."""
-    wanted, flat = as_dtype(dtype).numpy, np.ascontiguousarray(input)
+    wanted, flat = as_dtype(dtype).numpy, np.asarray(input, order="C")
     ours, theirs = flat.dtype.itemsize, wanted.itemsize
     if ours == theirs:
         return flat.view(wanted).copy()

@@ -40,7 +40,7 @@ def _by_lapack(where, function, x, *outputs):
 
 
 def _cast(array, dtype):
-    return np.ascontiguousarray(np.asarray(array).astype(dtype, copy=False))
+    return np.asarray(array, dtype, order="C")
 
 
 def _sides(inputs):

@@ -9,6 +9,7 @@ from workbench import errors
 from workbench.core.graph.build import constant_value, ops, raw
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Operation
+from workbench.core.graph.shape import Shape
 from workbench.formats.twins import Node, exports, imports, rows
 from workbench.formats.values import attr
 
@@ -113,3 +114,50 @@ def _(node: Node) -> Any:
     found = constant_value(node.inputs[2])
     return raw("tensor_summary")(node.inputs[1], tag=_known(node, 0), metadata=b"" if found is None else found.item(),
                                  name=node.exact)
+
+
+# examples: TensorFlow gives the indices, values and shapes of all sparse features, and then the dense ones
+
+@exports("parse_example")
+def _(writer: Any, op: Operation) -> None:
+    rows = op.attrs["features"]
+    sparse, dense = ([row for row in rows if (row[1] == "variable") is wanted] for wanted in (True, False))
+    keys = [writer.constant(op, "key", np.asarray(row[0].encode(), object), as_dtype("string")) for row in (*sparse, *dense)]
+    defaults = [writer.constant(op, "default", _default(row), as_dtype(row[2])) for row in dense]
+    shapes = [Shape([None, *row[3]] if row[1] == "sequence" else row[3]) for row in dense]
+    writer.node(op, "ParseExample", [*(writer.ref(t) for t in op.inputs), *keys, *defaults], {
+        "Nsparse": attr("i", len(sparse)), "Ndense": attr("i", len(dense)), "dense_shapes": attr("list(shape)", shapes),
+        "sparse_types": attr("list(type)", [as_dtype(row[2]) for row in sparse]),
+        "Tdense": attr("list(type)", [as_dtype(row[2]) for row in dense])})
+    parts, place = list(op.outputs), {id(row): number for number, row in enumerate((*sparse, *dense))}
+    for row in rows:
+        number = place[id(row)]
+        places = ([number + k * len(sparse) for k in range(3)] if row[1] == "variable" else [number + 2 * len(sparse)])
+        for index in places:
+            writer.rename(parts.pop(0), f"{op.name}:{index}" if index else op.name)
+
+
+def _default(row: Any) -> Any:
+    _, kind, dtype, shape, given = row
+    numpy = as_dtype(dtype).numpy
+    if given is None:
+        return np.zeros([0], numpy)
+    values = np.empty(len(given), numpy)
+    values[:] = given
+    return values.reshape(()) if kind == "sequence" else np.broadcast_to(
+        values.reshape(shape if len(values) > 1 else [1] * len(shape)), shape)
+
+
+@imports("ParseExample")
+def _(node: Node) -> Any:
+    sparse, dense = node.needed("Nsparse"), node.needed("Ndense")
+    keys = [_known(node, 2 + number) for number in range(sparse + dense)]
+    rows: list[Any] = [(key, "variable", dtype, (), None) for key, dtype in zip(keys, node.attr("sparse_types", []))]
+    shapes = [shape.dims for shape in node.attr("dense_shapes", [])]
+    for key, dtype, dims, filler in zip(keys[sparse:], node.attr("Tdense", []), shapes, node.inputs[2 + sparse + dense:]):
+        value = constant_value(filler)
+        given = None if value is None or not value.size else tuple(value.ravel().tolist())
+        open_ended = bool(dims) and dims[0] is None
+        rows.append((key, "sequence" if open_ended else "fixed", dtype, tuple(dims[1:] if open_ended else dims), given))
+    parts = list(raw("parse_example")(node.inputs[0], node.inputs[1], features=tuple(rows), name=node.exact))
+    return [*(parts[3 * n + k] for k in range(3) for n in range(sparse)), *parts[3 * sparse:]]

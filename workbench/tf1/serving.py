@@ -1,0 +1,50 @@
+"""Estimators and models to serve by TensorFlow's names: tf.estimator with its exports, tf.saved_model."""
+from __future__ import annotations
+
+from workbench.formats import exporting
+from workbench.formats import saved_model as models
+from workbench.tf1.missing import Namespace
+from workbench.tf1.spelling import overlay
+from workbench.train import canned, feature_columns, signatures, specs
+from workbench.train import estimator as estimators
+
+__all__ = ["estimator", "saved_model"]
+
+exporting.install()
+
+saved_model = Namespace(
+    builder=Namespace(SavedModelBuilder=models.Builder), simple_save=models.simple_save,
+    constants=Namespace(
+        ASSETS_DIRECTORY="assets", ASSETS_KEY="saved_model_assets", LEGACY_INIT_OP_KEY="legacy_init_op",
+        MAIN_OP_KEY="saved_model_main_op", SAVED_MODEL_FILENAME_PB="saved_model.pb",
+        SAVED_MODEL_FILENAME_PBTXT="saved_model.pbtxt", SAVED_MODEL_SCHEMA_VERSION=1, VARIABLES_DIRECTORY="variables",
+        VARIABLES_FILENAME="variables"),
+    loader=Namespace(load=models.load, maybe_saved_model_directory=models.maybe_saved_model_directory),
+    main_op=Namespace(main_op=models.main_op, main_op_with_restore=models.main_op_with_restore),
+    signature_constants=Namespace(
+        DEFAULT_SERVING_SIGNATURE_DEF_KEY=signatures.DEFAULT_KEY, CLASSIFY_INPUTS="inputs",
+        CLASSIFY_METHOD_NAME=signatures.CLASSIFY, CLASSIFY_OUTPUT_CLASSES="classes", CLASSIFY_OUTPUT_SCORES="scores",
+        PREDICT_INPUTS="inputs", PREDICT_METHOD_NAME=signatures.PREDICT, PREDICT_OUTPUTS="outputs", REGRESS_INPUTS="inputs",
+        REGRESS_METHOD_NAME=signatures.REGRESS, REGRESS_OUTPUTS="outputs"),
+    signature_def_utils=Namespace(
+        build_signature_def=signatures.build_signature_def,
+        classification_signature_def=signatures.classification_signature_def,
+        predict_signature_def=signatures.predict_signature_def,
+        regression_signature_def=signatures.regression_signature_def),
+    tag_constants=Namespace(SERVING="serve", TRAINING="train", GPU="gpu"),
+    utils=Namespace(build_tensor_info=signatures.build_tensor_info))
+
+_SPECS = ("classifier_parse_example_spec", "regressor_parse_example_spec")
+
+estimator = overlay(
+    estimators, inputs=Namespace(numpy_input_fn=estimators.numpy_input_fn, pandas_input_fn=estimators.pandas_input_fn),
+    export=Namespace(
+        ClassificationOutput=signatures.ClassificationOutput, ExportOutput=signatures.ExportOutput,
+        PredictOutput=signatures.PredictOutput, RegressionOutput=signatures.RegressionOutput,
+        ServingInputReceiver=exporting.ServingInputReceiver,
+        TensorServingInputReceiver=exporting.TensorServingInputReceiver,
+        build_parsing_serving_input_receiver_fn=exporting.build_parsing_serving_input_receiver_fn,
+        build_raw_serving_input_receiver_fn=exporting.build_raw_serving_input_receiver_fn),
+    FinalExporter=exporting.FinalExporter, LatestExporter=exporting.LatestExporter,
+    **{name: getattr(specs, name) for name in specs.__all__}, **{name: getattr(canned, name) for name in canned.__all__},
+    **{name: getattr(feature_columns, name) for name in _SPECS})
