@@ -13,6 +13,7 @@ from tests.opcases import CASES, Case
 from workbench import errors
 from workbench.core.grad import gradients
 from workbench.core.graph.build import constant, ops
+from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Graph
 from workbench.formats.reader import import_graph_def
 from workbench.formats.twins import exporters
@@ -40,6 +41,12 @@ def refused_by_name(error: errors.UnimplementedError) -> bool:
     """Does the text name an operation that TensorFlow has not, or an option of one that it has?"""
     name = re.search(r"as_graph_def: operation '[^']+' \((\w+)\) has no counterpart in TensorFlow", str(error))
     return name.group(1) not in exporters if name else "resize by area, which TensorFlow has not" in str(error)
+
+
+def test_a_shape_that_the_step_computes_does_not_give_a_convolution_its_type() -> None:
+    case = next(case for case in CASES if str(case) == "conv2d_backprop_filters")
+    node = next(n for n in written(case, 0)[0].node if n.op == "Conv2DBackpropFilter")
+    assert node.attr["T"].type == as_dtype("float64").as_datatype_enum
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

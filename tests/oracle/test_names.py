@@ -23,23 +23,26 @@ ELSEWHERE = {
         uint32 uint64 as_dtype initializers layers losses metrics nn train train.Optimizer nn.rnn_cell
         losses.Reduction""",
     "places and names, which TensorFlow keeps otherwise": """assert_variables_initialized colocate_with
-        get_default_graph get_default_session get_collection_ref get_local_variable op_scope
+        get_default_graph get_default_session get_collection_ref get_local_variable op_scope train.assert_global_step
         variable_op_scope reset_default_graph model_variables
         losses.add_loss losses.get_losses
         losses.get_regularization_losses train.create_global_step train.get_global_step train.global_step""",
     "sessions, hooks and servers around a step, whose files and order of calls `tests/train` and `tests/tf1` hold": """
-        train.ChiefSessionCreator train.ClusterSpec train.FeedFnHook train.FinalOpsHook train.GlobalStepWaiterHook
+        train.CheckpointSaverListener train.ProfilerHook train.ChiefSessionCreator train.ClusterSpec
+        train.FeedFnHook train.FinalOpsHook train.GlobalStepWaiterHook
         train.LooperThread train.MonitoredSession train.NanLossDuringTrainingError train.NanTensorHook train.Scaffold
         train.SecondOrStepTimer train.Server train.SessionCreator train.SessionManager train.SessionRunArgs
         train.SessionRunContext train.SessionRunValues train.SingularMonitoredSession train.StepCounterHook
         train.SummarySaverHook train.Supervisor train.WorkerSessionCreator""",
-    "graphs and checkpoints as files, which travel both ways in `test_graphs.py`": """train.export_meta_graph
+    "graphs and checkpoints as files, which travel both ways in `test_graphs.py`": """train.init_from_checkpoint
+        train.export_meta_graph
         train.list_variables train.load_checkpoint train.load_variable train.update_checkpoint_state train.write_graph""",
     "modules, versions and registries without a value of their own": """COMPILER_VERSION GIT_VERSION GRAPH_DEF_VERSION
         GRAPH_DEF_VERSION_MIN_CONSUMER GRAPH_DEF_VERSION_MIN_PRODUCER NoGradient
         NotDifferentiable Summary data feature_column register_tensor_conversion_function resource_loader sysconfig test
         train.queue_runner""",
-    "cells of Keras 2, which TensorFlow no longer brings": "nn.static_bidirectional_rnn",
+    "cells of Keras 2, which TensorFlow no longer brings": """nn.static_bidirectional_rnn
+        nn.static_state_saving_rnn nn.raw_rnn""",
     "options of sessions, batches that may be left out, and what TensorFlow has no value for": """GraphOptions OptimizerOptions
         resource variant train.maybe_batch train.maybe_batch_join train.maybe_shuffle_batch train.maybe_shuffle_batch_join
         distributions.Distribution distributions.FULLY_REPARAMETERIZED distributions.NOT_REPARAMETERIZED

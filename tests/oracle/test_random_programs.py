@@ -10,7 +10,8 @@ from tests.oracle.programs.run import WEIGHTS, differences, families, generate, 
 pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("ignore:densify")]
 
 SEEDS = 1000
-KNOWN: dict[int, str] = {}
+_ZEROS = "TensorFlow's gradient of a loop gives a branch float32 zeros where its values are float64, and refuses its own graph"
+KNOWN = {678: _ZEROS, 686: _ZEROS, 765: _ZEROS}
 """Seed -> why it may differ."""
 
 

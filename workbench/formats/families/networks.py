@@ -193,8 +193,10 @@ def _sizes(writer: Any, op: Operation, shape: Any, dy: Any) -> str:
 @exports("conv2d_backprop_filter", "conv2d_backprop_filters")
 def _(writer: Any, op: Operation) -> None:
     x, dy, *late = (writer.ref(t) for t in op.inputs)
+    attrs = _window_attrs(op, "strides", "dilations")
+    attrs["T"] = attr("type", op.inputs[0].dtype)
     sizes = late[0] if late else writer.constant(op, "filter_sizes", np.asarray(op.attrs["filter_shape"], np.int32))
-    writer.node(op, "Conv2DBackpropFilter", [x, sizes, dy], _window_attrs(op, "strides", "dilations"))
+    writer.node(op, "Conv2DBackpropFilter", [x, sizes, dy], attrs)
 
 
 @imports("Conv2DBackpropInput")
