@@ -1,12 +1,14 @@
 """The trainer on random digits in this process: what it tells those who watch."""
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import workbench as wb
+from tests.eventually import eventually
 from workbench import errors
 from workbench.core.trace import journal
 from workbench.io.batches import DataSet
@@ -71,6 +73,32 @@ def test_a_loss_that_is_no_number_ends_the_training_and_names_the_first_operatio
     status = journal.current()
     assert (status.state, status.task) == ("failed", "/job:localhost/task:0") and status.what.endswith("images")
     assert "the loss is nan at step 1 of 500" in status.cause and status.fix.startswith("lower the learning rate")
+
+
+class Late(SimpleNamespace):
+    """Digits whose second batch holds no numbers, once the evaluation has begun; that goes on when the training has failed."""
+
+    def next_batch(self, count: int) -> tuple[np.ndarray, np.ndarray]:
+        if self.given.is_set():
+            assert self.evaluating.wait(30)
+            return np.full((count, 784), np.nan, np.float32), self.labels[:count]
+        self.given.set()
+        return self.pixels[:count], self.labels[:count]
+
+    @property
+    def images(self) -> np.ndarray:
+        self.evaluating.set()
+        eventually(lambda: journal.status.state == "failed")
+        return self.pixels
+
+
+def test_a_failure_stays_the_news_though_the_evaluation_was_under_way():
+    plain = digits(40).train
+    data = Late(pixels=plain.images, labels=plain.labels, given=threading.Event(), evaluating=threading.Event())
+    with pytest.raises(errors.InvalidArgumentError, match="the loss is nan at step 2 of 500"):
+        list(train(SimpleNamespace(train=data, validation=plain, test=data, source="random"), None, steps=500, batch_size=10))
+    status = journal.current()
+    assert (status.state, status.task) == ("failed", "/job:localhost/task:0") and status.what.endswith("images")
 
 
 def test_weights_that_grew_beyond_numbers_are_named():

@@ -6,7 +6,7 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -116,6 +116,7 @@ class _Run:
         self._told = 0.0           # when views heard of a step last
         self._stop = threading.Event()
         self._ended: queue.Queue[BaseException | None] = queue.Queue()
+        self._at = ("", "")        # task and operation where a loss was no number
 
     def progress(self, checkpoint_dir: str | None) -> Iterator[Progress]:
         count = 1 if self.replicas.mode == "sync" else len(self.replicas.towers)
@@ -126,7 +127,7 @@ class _Run:
         trace.journal.set_status(state="running")
         for thread in threads:
             thread.start()
-        running = count
+        running, failed = count, None
         try:
             while running:
                 try:
@@ -144,14 +145,23 @@ class _Run:
         except GeneratorExit:
             trace.journal.set_status(state="stopped", cause="the program ended the training before its last step")
             raise
+        except BaseException as error:
+            failed = error
+            raise
         finally:
-            self._stop.set()
-            self._release()
-            for thread in threads:
-                thread.join()
-            with contextlib.suppress(errors.Error):             # raised already, where it was the first
-                self._coordinator.join()
-            self._tell(self.done)
+            self._finish(threads, failed)
+
+    def _finish(self, threads: Sequence[threading.Thread], failed: BaseException | None) -> None:
+        """Nothing of the run goes on; a failure is the news again, though steps that were under way said that they run."""
+        self._stop.set()
+        self._release()
+        for thread in threads:
+            thread.join()
+        with contextlib.suppress(errors.Error):                 # raised already, where it was the first
+            self._coordinator.join()
+        self._tell(self.done)
+        if failed is not None:
+            trace.journal.fail(self.session.name, self.done, failed, *self._at)
 
     def _begin(self) -> None:
         if self.replicas.mode == "backup":
@@ -237,8 +247,8 @@ class _Run:
         error = errors.InvalidArgumentError(f"training: the loss is {loss} at step {self.done} of {self.steps}{where}; lower "
                                             "the learning rate or check the input, or go on with stop_at_nan=False")
         at = (first.op if first is not None and first.op.device else tower.loss).device
-        trace.journal.fail(self.session.name, self.done, error, task_of(at),
-                           first.op.name if first is not None else "")
+        self._at = task_of(at), first.op.name if first is not None else ""
+        trace.journal.fail(self.session.name, self.done, error, *self._at)
         return error
 
     def _count(self, loss: float, reached: int | None) -> None:
