@@ -21,7 +21,7 @@ def read_feeds(graph: Graph, feed_dict: Mapping[Any, Any]) -> tuple[tuple[Tensor
                                           "tensors to values")
     tensors, given = [], []
     for key, value in feed_dict.items():
-        if type(key) is not Tensor and hasattr(key, "__graph_parts__"):
+        if type(key) is not Tensor and (isinstance(key, tuple) or hasattr(key, "__graph_parts__")):
             return read_feeds(graph, _in_parts(feed_dict))
         tensors.append(key if type(key) is Tensor else feed_tensor(graph, key))
         given.append(value)
@@ -65,12 +65,18 @@ def _array(tensor: Tensor, value: Any) -> Any:
 
 
 def _in_parts(feed_dict: Mapping[Any, Any]) -> dict[Any, Any]:
-    """Feeds of sparse tensors as feeds of the tensors they consist of."""
+    """Feeds of sparse tensors, and of tuples as states are, as feeds of the tensors they consist of."""
     found: dict[Any, Any] = {}
     for key, value in feed_dict.items():
-        parts = key.__graph_parts__()[0] if hasattr(key, "__graph_parts__") else None
-        if parts is not None and len(value) != len(parts):
-            raise errors.InvalidArgumentError(f"feed of {key!r}: {len(value)} values were fed but it has {len(parts)} "
-                                              "parts; feed (indices, values, dense_shape)")
-        found.update({key: value} if parts is None else zip(parts, value))
-    return {k: v for k, v in found.items() if isinstance(k, str) or getattr(k, "op", k).type != "constant"}
+        sparse = hasattr(key, "__graph_parts__")
+        if not sparse and not isinstance(key, tuple):
+            found[key] = value
+            continue
+        parts = key.__graph_parts__()[0] if sparse else key
+        if not isinstance(value, (tuple, list, np.ndarray)) or len(value) != len(parts):
+            count = len(value) if hasattr(value, "__len__") else 1
+            raise errors.InvalidArgumentError(f"feed of {key!r}: {count} values were fed but it has {len(parts)} "
+                                              f"parts; feed {'(indices, values, dense_shape)' if sparse else 'one for each'}")
+        found.update((part, one) for part, one in _in_parts(dict(zip(parts, value))).items()
+                     if not sparse or part.op.type != "constant")
+    return found
