@@ -1,4 +1,4 @@
-"""Programs in the style of 2016 to 2017, tiny: texts by characters, adversarial images, sentences, translation, games, towers."""
+"""Programs as they were written in 2016, tiny: characters, adversarial images, sentences, translation, games, towers."""
 from __future__ import annotations
 
 import collections
@@ -96,7 +96,8 @@ def test_a_text_is_learned_by_characters_and_written_on(tmp_path):
     with tf.Graph().as_default():
         model = CharModel(len(chars), 1, 1, infer=True)
         with tf.Session() as sess:
-            tf.train.Saver(tf.global_variables()).restore(sess, tf.train.get_checkpoint_state(str(tmp_path)).model_checkpoint_path)
+            ckpt = tf.train.get_checkpoint_state(str(tmp_path))
+            tf.train.Saver(tf.global_variables()).restore(sess, ckpt.model_checkpoint_path)
             assert path.endswith("model.ckpt-30")
             state = sess.run(model.cell.zero_state(1, tf.float32))
             written = "the "
@@ -221,7 +222,7 @@ class TextCNN:
             self.embedded_chars_expanded = tf.expand_dims(self.embedded_chars, -1)
         pooled_outputs = []
         for filter_size in filter_sizes:
-            with tf.name_scope("conv-maxpool-%s" % filter_size):
+            with tf.name_scope(f"conv-maxpool-{filter_size}"):
                 W = tf.Variable(tf.truncated_normal([filter_size, embedding_size, 1, num_filters], stddev=0.1), name="W")
                 b = tf.Variable(tf.constant(0.1, shape=[num_filters]), name="b")
                 conv = tf.nn.conv2d(self.embedded_chars_expanded, W, strides=[1, 1, 1, 1], padding="VALID", name="conv")
@@ -321,10 +322,10 @@ class Seq2SeqModel:
                 encoder_inputs, decoder_inputs, cell, num_encoder_symbols=vocab, num_decoder_symbols=vocab,
                 embedding_size=size, output_projection=(w, b), feed_previous=do_decode)
 
-        self.encoder_inputs = [tf.placeholder(tf.int32, [None], name="encoder{0}".format(i)) for i in range(BUCKETS[-1][0])]
-        self.decoder_inputs = [tf.placeholder(tf.int32, [None], name="decoder{0}".format(i))
+        self.encoder_inputs = [tf.placeholder(tf.int32, [None], name=f"encoder{i}") for i in range(BUCKETS[-1][0])]
+        self.decoder_inputs = [tf.placeholder(tf.int32, [None], name=f"decoder{i}")
                                for i in range(BUCKETS[-1][1] + 1)]
-        self.target_weights = [tf.placeholder(tf.float32, [None], name="weight{0}".format(i))
+        self.target_weights = [tf.placeholder(tf.float32, [None], name=f"weight{i}")
                                for i in range(BUCKETS[-1][1] + 1)]
         targets = [self.decoder_inputs[i + 1] for i in range(len(self.decoder_inputs) - 1)]
         self.outputs, self.losses = tf.contrib.legacy_seq2seq.model_with_buckets(
@@ -442,7 +443,8 @@ def test_pictures_go_through_a_narrow_place():
                "decoder_h2": tf.Variable(tf.random_normal([n_hidden[1], n_input]))}
     biases = {"encoder_b1": tf.Variable(tf.random_normal([n_hidden[1]])),
               "encoder_b2": tf.Variable(tf.random_normal([n_hidden[2]])),
-              "decoder_b1": tf.Variable(tf.random_normal([n_hidden[1]])), "decoder_b2": tf.Variable(tf.random_normal([n_input]))}
+              "decoder_b1": tf.Variable(tf.random_normal([n_hidden[1]])),
+              "decoder_b2": tf.Variable(tf.random_normal([n_input]))}
 
     def coder(x, kind):
         layer_1 = tf.nn.sigmoid(tf.add(tf.matmul(x, weights[kind + "_h1"]), biases[kind + "_b1"]))
@@ -485,7 +487,8 @@ def inference(images):
 
 def tower_loss(scope, images, labels):
     logits = inference(images)
-    cross_entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits, name="cross_entropy_per_example")
+    cross_entropy = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits,
+                                                                   name="cross_entropy_per_example")
     tf.add_to_collection("losses", tf.reduce_mean(cross_entropy, name="cross_entropy"))
     losses = tf.get_collection("losses", scope)
     return tf.add_n(losses, name="total_loss")
@@ -516,7 +519,7 @@ def test_towers_learn_together_and_the_graph_is_frozen(tmp_path):
     tower_grads = []
     with tf.variable_scope(tf.get_variable_scope()):
         for i, (x, y) in enumerate(zip(tf.split(images, 2), tf.split(labels, 2))):
-            with tf.device("/gpu:%d" % i), tf.name_scope("%s_%d" % ("tower", i)) as scope:
+            with tf.device(f"/gpu:{i}"), tf.name_scope("{}_{}".format("tower", i)) as scope:
                 loss = tower_loss(scope, x, y)
                 tf.get_variable_scope().reuse_variables()
                 summaries = tf.get_collection(tf.GraphKeys.SUMMARIES, scope)

@@ -166,9 +166,14 @@ def _nearest(counts: dict[str, Tensor], fixed: list[str], wanted: list[str], tar
 # by rank
 
 def _ranked(labels: Any, predictions: Any, k: int, class_id: int | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """(is this label counted, was it found), (is this prediction counted, is it right): bool [..., labels] and [..., k]."""
-    _, best = ops.top_k(convert(predictions), k)
-    best = ops.cast(best, "int64")
+    """What `matched` says of the k best of the predictions [..., classes]."""
+    return matched(labels, ops.top_k(convert(predictions), k)[1], class_id)
+
+
+def matched(labels: Any, best: Any, class_id: int | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """(is this label counted, was it found), (is this prediction counted, is it right): bool [..., labels] and [..., k], for
+    the classes [..., k] that are predicted."""
+    best = ops.cast(convert(best), "int64")
     truth = sparse_tensor_to_dense(labels, default_value=-1) if isinstance(labels, SparseTensor) else convert(labels)
     truth = ops.cast(truth, "int64")
     if truth.shape.rank is not None and best.shape.rank is not None and truth.shape.rank == best.shape.rank - 1:
@@ -189,8 +194,11 @@ def _summed(flags: Tensor, weights: Any, where: str) -> Tensor:
     return ops.reduce_sum(each if weights is None else each * checked_weights(weights, each, where))
 
 
-def _of_two(names: tuple[str, str], sums: tuple[Tensor, Tensor], values: Any, updates: Any) -> Metric:
-    counters = [counter(name, (), np.float64) for name in names]
+def share(counted: Tensor, right: Tensor, bad: str, weights: Any, where: str, values: Any, updates: Any) -> Metric:
+    """(share of what counts that is right, operation that sees one more batch); `bad` is what the rest is called."""
+    sums = (_summed(ops.logical_and(counted, right), weights, where),
+            _summed(ops.logical_and(counted, ops.logical_not(right)), weights, where))
+    counters = [counter(name, (), np.float64) for name in ("true_positive", bad)]
     after = [c.assign_add(s) for c, s in zip(counters, sums)]
     good, bad = (c.value() for c in counters)
     return listed(good / (good + bad), after[0] / (after[0] + after[1]), values, updates)
@@ -202,9 +210,7 @@ def recall_at_k(labels: Any, predictions: Any, k: int, class_id: int | None = No
     more batch); of one class with `class_id`. NaN before there is a label."""
     with variable_scope(name, f"recall_at_{k}"):
         valid, found, _, _ = _ranked(labels, predictions, k, class_id)
-        sums = (_summed(ops.logical_and(valid, found), weights, "recall_at_k"),
-                _summed(ops.logical_and(valid, ops.logical_not(found)), weights, "recall_at_k"))
-        return _of_two(("true_positive", "false_negative"), sums, metrics_collections, updates_collections)
+        return share(valid, found, "false_negative", weights, "recall_at_k", metrics_collections, updates_collections)
 
 
 def sparse_precision_at_k(labels: Any, predictions: Any, k: int, class_id: int | None = None, weights: Any = None,
@@ -212,9 +218,8 @@ def sparse_precision_at_k(labels: Any, predictions: Any, k: int, class_id: int |
     """(share of the k best predictions that are labels, operation that sees one more batch); arguments as in recall_at_k."""
     with variable_scope(name, f"precision_at_{k}"):
         _, _, counted, right = _ranked(labels, predictions, k, class_id)
-        sums = (_summed(ops.logical_and(counted, right), weights, "sparse_precision_at_k"),
-                _summed(ops.logical_and(counted, ops.logical_not(right)), weights, "sparse_precision_at_k"))
-        return _of_two(("true_positive", "false_positive"), sums, metrics_collections, updates_collections)
+        return share(counted, right, "false_positive", weights, "sparse_precision_at_k", metrics_collections,
+                     updates_collections)
 
 
 def sparse_average_precision_at_k(labels: Any, predictions: Any, k: int, weights: Any = None, metrics_collections: Any = None,
@@ -222,13 +227,18 @@ def sparse_average_precision_at_k(labels: Any, predictions: Any, k: int, weights
     """(mean of the average precision of the k best predictions, operation that sees one more batch)."""
     with variable_scope(name, f"average_precision_at_{k}"):
         valid, _, _, right = _ranked(labels, predictions, k, None)
-        hits = ops.cast(right, "float64")
-        precision = ops.cumsum(hits, axis=-1) / convert(np.arange(1.0, k + 1))
-        relevant = ops.minimum(ops.reduce_sum(ops.cast(valid, "float64"), axis=-1), float(k))
-        each = ops.reduce_sum(precision * hits, axis=-1) / relevant
-        scale = ops.ones_like(each)
-        if weights is not None:
-            scale = scale * checked_weights(weights, each, "sparse_average_precision_at_k")
-        most, total = counter("max", (), np.float64), counter("total", (), np.float64)
-        sums = total.assign_add(ops.reduce_sum(each * scale)), most.assign_add(ops.reduce_sum(scale))
-        return listed(_ratio(total.value(), most.value()), _ratio(*sums), metrics_collections, updates_collections)
+        return averaged(valid, right, k, weights, metrics_collections, updates_collections)
+
+
+def averaged(valid: Tensor, right: Tensor, k: int, weights: Any, values: Any, updates: Any) -> Metric:
+    """(mean of the average precision, operation that sees one more batch), from what `matched` says of k predictions."""
+    hits = ops.cast(right, "float64")
+    precision = ops.cumsum(hits, axis=-1) / convert(np.arange(1.0, k + 1))
+    relevant = ops.minimum(ops.reduce_sum(ops.cast(valid, "float64"), axis=-1), float(k))
+    each = ops.reduce_sum(precision * hits, axis=-1) / relevant
+    scale = ops.ones_like(each)
+    if weights is not None:
+        scale = scale * checked_weights(weights, each, "sparse_average_precision_at_k")
+    most, total = counter("max", (), np.float64), counter("total", (), np.float64)
+    sums = total.assign_add(ops.reduce_sum(each * scale)), most.assign_add(ops.reduce_sum(scale))
+    return listed(_ratio(total.value(), most.value()), _ratio(*sums), values, updates)

@@ -17,6 +17,7 @@ from workbench.nn import (
     contrib_framework,
     contrib_layers,
     contrib_metrics,
+    contrib_metrics_more,
     contrib_more,
     contrib_utils,
     crf,
@@ -41,6 +42,7 @@ from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import overlay, predictions_first, spelled
 from workbench.train import (
     all_reduce,
+    buckets,
     contrib_columns,
     contrib_data,
     contrib_optimizers,
@@ -53,6 +55,7 @@ from workbench.train import (
     optimize,
     placement,
     prefetch,
+    sampling,
     schedules,
     staging,
 )
@@ -120,7 +123,10 @@ _framework = Namespace(
     zero_initializer=lambda ref, use_locking=True, name="zero_initializer": ref.assign(ops.zeros_like(ref.value())))
 
 _metrics = Namespace(
-    **_names(contrib_metrics),
+    **_names(contrib_metrics, contrib_metrics_more), streaming_percentage_less=metrics.percentage_below,
+    streaming_sparse_recall_at_k=predictions_first(metrics.recall_at_k),
+    streaming_sparse_precision_at_k=predictions_first(metrics.sparse_precision_at_k),
+    streaming_sparse_average_precision_at_k=predictions_first(metrics.sparse_average_precision_at_k),
     **{name: value for name, value in vars(families.sets).items() if name.startswith("set_")},
     confusion_matrix=metrics.confusion_matrix, streaming_mean=metrics.mean,
     **{f"streaming_{name}": predictions_first(getattr(metrics, name))
@@ -183,7 +189,8 @@ contrib = Namespace(
     staging=Namespace(StagingArea=staging.StagingArea), nccl=Namespace(**_names(all_reduce)),
     crf=Namespace(**_names(crf)), data=Namespace(**_names(data, contrib_data)), opt=Namespace(**_names(contrib_optimizers)),
     training=Namespace(**{name: value for name, value in _names(contrib_training, evaluation).items()
-                          if not name.startswith("slim")}, byte_size_load_fn=placement.byte_size_load_fn),
+                          if not name.startswith("slim")}, **_names(buckets, sampling),
+                       **{name: getattr(placement, name) for name in placement.__all__ if name != "replica_device_setter"}),
     rnn=Namespace(**_names(rnn_cell, rnn_contrib, rnn_conv, rnn_fused, rnn_grid, rnn_stacks, rnn_wrappers),
                   static_rnn=nn.static_rnn, static_bidirectional_rnn=nn.static_bidirectional_rnn))
 

@@ -80,8 +80,8 @@ def first(function: Any, old: str) -> Any:
 
 def predictions_first(metric: Any) -> Any:
     """A metric that takes (predictions, labels, weights) by position, as before 1.0."""
-    def call(predictions: Any, labels: Any, weights: Any = None, *more: Any, **options: Any) -> Any:
-        return metric(labels, predictions, weights, *more, **options)
+    def call(predictions: Any, labels: Any, *more: Any, **options: Any) -> Any:
+        return metric(labels, predictions, *more, **options)
     call.__doc__ = metric.__doc__
     return call
 

@@ -18,7 +18,7 @@ from workbench.train.optimizer import Optimizer
 from workbench.train.schedules import clip_by_norm, get_or_create_global_step
 
 __all__ = ["HParams", "add_gradients_summaries", "clip_gradient_norms", "clip_gradient_norms_fn", "create_train_op",
-           "multiply_gradients", "slim_create_train_op", "slim_train", "train"]
+           "multiply_gradients", "parse_values", "slim_create_train_op", "slim_train", "train"]
 
 _OWN_STEP = 0      # TensorFlow's default: the graph's global step, made if there is none
 
@@ -242,3 +242,23 @@ class HParams:
 
     def __repr__(self) -> str:
         return f"HParams({sorted(self.values().items())})"
+
+
+def parse_values(values: str, type_map: Mapping[str, type]) -> dict[str, Any]:
+    """"name=value,name=[value,value]" by name, of the types of `type_map`. InvalidArgumentError (ValueError) for a name that
+    is not there, or given twice, or a value of another type."""
+    found: dict[str, Any] = {}
+    for name, index, inside, value in re.findall(_ASSIGNMENT, values):
+        if name not in type_map:
+            raise errors.InvalidArgumentError(f"parse_values: Unknown hyperparameter type for {name}; there are "
+                                              f"{', '.join(type_map)}")
+        if name in found and not index:
+            raise errors.InvalidArgumentError(f"parse_values: Multiple assignments to variable '{name}' in {values}; give one")
+        kind = type_map[name]
+        if index:
+            found.setdefault(name, {})[int(index)] = HParams._single(kind, value.strip(), name)
+        elif inside:
+            found[name] = [HParams._single(kind, v.strip(), name) for v in inside.split(",")]
+        else:
+            found[name] = HParams._single(kind, value.strip(), name)
+    return found

@@ -1,6 +1,7 @@
 """Device functions of replicas: variables go to the parameter servers, in turn or by bytes, the rest to the worker."""
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -8,7 +9,7 @@ from workbench import errors
 from workbench.core.graph import device as devices
 from workbench.core.graph.graph import Operation
 
-__all__ = ["GreedyLoadBalancingStrategy", "byte_size_load_fn", "replica_device_setter"]
+__all__ = ["GreedyLoadBalancingStrategy", "RandomStrategy", "byte_size_load_fn", "replica_device_setter"]
 
 _STATE = ("variable",)
 _THEIR_NAMES = {"Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable"}      # what TensorFlow calls our "variable"
@@ -35,6 +36,18 @@ class GreedyLoadBalancingStrategy:
         task = self.loads.index(min(self.loads))
         self.loads[task] += self._load(op)
         return task
+
+
+class RandomStrategy:
+    """Each variable goes to a task that its name and `seed` choose, the same in every process."""
+
+    def __init__(self, num_ps_tasks: int, seed: int = 0) -> None:
+        if num_ps_tasks < 1:
+            raise errors.InvalidArgumentError(f"RandomStrategy: num_ps_tasks is {num_ps_tasks}; use 1 or more")
+        self._count, self._seed = num_ps_tasks, seed
+
+    def __call__(self, op: Operation) -> int:
+        return int(hashlib.md5(f"{op.name}_{self._seed}".encode(), usedforsecurity=False).hexdigest(), 16) % self._count
 
 
 def replica_device_setter(ps_tasks: int = 0, ps_device: str = "/job:ps", worker_device: str = "/job:worker",

@@ -1,0 +1,108 @@
+"""Metrics of tf.contrib over batches: ranked classes, covariance and correlation, curves, histograms, kept values."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import workbench.tf1 as tf
+from workbench import errors
+
+METRICS = tf.contrib.metrics
+RNG = np.random.default_rng(8)
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with tf.Graph().as_default() as graph:
+        yield graph
+
+
+def fed(metric, *columns):
+    """(updates batch by batch, value at the end) of a metric over placeholders for the columns [batches, ...]."""
+    places = [tf.placeholder(column.dtype, [None, *column.shape[2:]]) for column in columns]
+    value, update = metric(*places)
+    with tf.Session() as session:
+        session.run(tf.local_variables_initializer())
+        updates = [session.run(update, dict(zip(places, rows))) for rows in zip(*columns)]
+        return updates, session.run(value)
+
+
+X, W = RNG.normal(size=(3, 20)).astype(np.float32), RNG.uniform(0.1, 2, (3, 20)).astype(np.float32)
+Y = (0.5 * X + RNG.normal(size=(3, 20))).astype(np.float32)
+
+
+def test_covariance_and_correlation_are_those_of_all_values():
+    updates, value = fed(METRICS.streaming_covariance, X, Y)
+    wanted = [np.cov(X[:n].ravel(), Y[:n].ravel())[0, 1] for n in (1, 2, 3)]
+    np.testing.assert_allclose([*updates, value], [*wanted, wanted[-1]], rtol=1e-4)
+    updates, value = fed(METRICS.streaming_pearson_correlation, X, Y)
+    wanted = [np.corrcoef(X[:n].ravel(), Y[:n].ravel())[0, 1] for n in (1, 2, 3)]
+    np.testing.assert_allclose([*updates, value], [*wanted, wanted[-1]], rtol=1e-4)
+    _, value = fed(METRICS.streaming_covariance, X, Y, W)
+    p, q, w = X.ravel(), Y.ravel(), W.ravel()
+    wanted = (w * (p - np.average(p, weights=w)) * (q - np.average(q, weights=w))).sum() / (w.sum() - 1)
+    np.testing.assert_allclose(value, wanted, rtol=1e-4)
+    updates, _ = fed(METRICS.streaming_covariance, X[:, :1], Y[:, :1])
+    assert np.isnan(updates[0]) and np.isfinite(updates[1])
+
+
+def test_classes_that_are_ranked_already():
+    scores, labels = RNG.normal(size=(2, 5, 6)).astype(np.float32), RNG.integers(0, 6, (2, 5, 2))
+    best = np.argsort(-scores, axis=-1)[..., :3]
+    for given, ranked in ((METRICS.streaming_sparse_precision_at_k, METRICS.streaming_sparse_precision_at_top_k),
+                          (METRICS.streaming_sparse_average_precision_at_k,
+                           METRICS.streaming_sparse_average_precision_at_top_k)):
+        wanted, found = fed(lambda p, y, m=given: m(p, y, k=3), scores, labels), fed(ranked, best, labels)
+        np.testing.assert_allclose([*wanted[0], wanted[1]], [*found[0], found[1]])
+    wanted = fed(lambda p, y: METRICS.streaming_sparse_recall_at_k(p, y, 3), scores, labels)
+    found = fed(METRICS.sparse_recall_at_top_k, labels, best)
+    np.testing.assert_allclose([*wanted[0], wanted[1]], [*found[0], found[1]])
+    rows = [len(set(a) & set(b)) / len(set(a)) * len(set(a)) for a, b in zip(labels.reshape(-1, 2), best.reshape(-1, 3))]
+    np.testing.assert_allclose(found[1], sum(rows) / sum(len(set(a)) for a in labels.reshape(-1, 2)))
+
+
+TRUTH, SCORES = RNG.integers(0, 2, (3, 30)).astype(bool), RNG.uniform(size=(3, 30)).astype(np.float32)
+
+
+@pytest.mark.parametrize("curve", ["ROC", "PR"])
+def test_points_of_curves(curve: str):
+    _, points = fed(lambda y, p: METRICS.streaming_curve_points(y, p, num_thresholds=5, curve=curve), TRUTH, SCORES)
+    assert points.shape == (5, 2)
+    for (first, second), limit in zip(points[1:-1], (0.25, 0.5, 0.75)):
+        above, truth = limit < SCORES, TRUTH
+        recall = (above & truth).sum() / truth.sum()
+        wanted = [(above & ~truth).sum() / (~truth).sum(), recall] if curve == "ROC" else [
+            recall, (above & truth).sum() / above.sum()]
+        np.testing.assert_allclose([first, second], wanted, rtol=1e-4)
+    with pytest.raises(ValueError, match="curve must be either ROC or PR, AB unknown"):
+        METRICS.streaming_curve_points(TRUTH[0], SCORES[0], curve="AB")
+
+
+def test_the_area_by_histograms():
+    _, value = fed(lambda y, p: METRICS.auc_using_histogram(y, p, [0.0, 1.0], nbins=500), TRUTH, SCORES)
+    high, low = SCORES[TRUTH], SCORES[~TRUTH]
+    wanted = ((high[:, None] > low).mean() + 0.5 * (high[:, None] == low).mean())
+    np.testing.assert_allclose(value, wanted, atol=0.01)
+
+
+def test_values_are_kept_one_behind_the_other():
+    rows = np.arange(18.0, dtype=np.float32).reshape(3, 3, 2)
+    updates, value = fed(METRICS.streaming_concat, rows)
+    assert [u.shape for u in updates] == [(3, 2), (6, 2), (9, 2)] and (value == rows.reshape(9, 2)).all()
+    _, value = fed(lambda x: METRICS.streaming_concat(x, max_size=4), rows)
+    assert (value == rows.reshape(9, 2)[:4]).all()
+    value, update = METRICS.streaming_concat(tf.constant([[1, 2], [3, 4]]), axis=1)
+    assert value.shape.as_list() == update.shape.as_list() == [2, None]
+    with tf.Session() as session:
+        session.run(tf.local_variables_initializer())
+        session.run(update)
+        assert session.run(update).tolist() == [[1, 2, 1, 2], [3, 4, 3, 4]]
+    with pytest.raises(errors.ShapeError, match="axis is 2; give one of theirs"):
+        METRICS.streaming_concat(np.zeros((2, 2)), axis=2)
+    with pytest.raises(errors.ShapeError, match="the dimensions other than 0 must be known"):
+        METRICS.streaming_concat(tf.placeholder(tf.float32, [None, None]))
+
+
+def test_percentages_by_their_older_name():
+    _, value = fed(lambda x: METRICS.streaming_percentage_less(x, 0.5), SCORES)
+    np.testing.assert_allclose(value, (SCORES < 0.5).mean(), rtol=1e-6)
