@@ -169,7 +169,6 @@ def test_model_functions_of_contrib(operations: bool):
      "estimator: optimizer 'Best' is unknown"),
     (lambda: learn.LinearRegressor(COLUMNS).fit(X, LINE), errors.InvalidArgumentError, "give steps or max_steps"),
     (lambda: learn.LinearRegressor(COLUMNS).fit(steps=1), errors.InvalidArgumentError, "give either x (and y) or input_fn"),
-    (lambda: learn.LinearRegressor(COLUMNS).fit(X, LINE, steps=1, monitors=[1]), errors.UnimplementedError, "monitors are not"),
     (lambda: learn.Estimator(lambda x: x), errors.InvalidArgumentError, "model_fn takes 1 arguments; it may take features"),
     (lambda: learn.MetricSpec(None, "a").create_metric_ops(None, 1, {"b": 1, "c": 2}), errors.InvalidArgumentError,
      "MetricSpec: prediction_key is 'a' but there are 'b', 'c'; name one of them")])

@@ -49,9 +49,14 @@ from workbench.train import (
     contrib_training,
     data,
     evaluation,
+    experiment,
     files,
+    hooks,
+    hooks_more,
     inspection,
     learn,
+    learn_more,
+    monitors,
     optimize,
     placement,
     prefetch,
@@ -125,8 +130,6 @@ _framework = Namespace(
 _metrics = Namespace(
     **_names(contrib_metrics, contrib_metrics_more), streaming_percentage_less=metrics.percentage_below,
     streaming_sparse_recall_at_k=predictions_first(metrics.recall_at_k),
-    streaming_sparse_precision_at_k=predictions_first(metrics.sparse_precision_at_k),
-    streaming_sparse_average_precision_at_k=predictions_first(metrics.sparse_average_precision_at_k),
     **{name: value for name, value in vars(families.sets).items() if name.startswith("set_")},
     confusion_matrix=metrics.confusion_matrix, streaming_mean=metrics.mean,
     **{f"streaming_{name}": predictions_first(getattr(metrics, name))
@@ -172,6 +175,18 @@ class _Projector(Namespace):
         return super().__getattr__(name)
 
 
+_learn_more = {
+    **{name: value for name, value in _names(learn_more).items() if name not in (
+        "linear_regression", "logistic_regression", "one_hot_matrix")},
+    "models": Namespace(linear_regression=learn_more.linear_regression, logistic_regression=learn_more.logistic_regression),
+    "ops": Namespace(one_hot_matrix=learn_more.one_hot_matrix),
+    "Experiment": experiment.Experiment, "learn_runner": Namespace(run=experiment.run),
+    "NanLossDuringTrainingError": hooks_more.NanLossDuringTrainingError,
+    "monitors": Namespace(
+        **_names(monitors), CheckpointSaver=hooks.CheckpointSaverHook, StopAtStep=hooks.StopAtStepHook,
+        NanLoss=spelled(hooks_more.NanTensorHook, "loss_tensor ?every_n_steps fail_on_nan_loss"),
+        SummarySaver=spelled(hooks.SummarySaverHook, "summary_op save_steps output_dir summary_writer scaffold"))}
+
 contrib = Namespace(
     tensorboard=Namespace(plugins=Namespace(projector=_Projector(visualize_embeddings=_visualize_embeddings))),
     distributions=Namespace(**vars(families.distributions)),
@@ -181,7 +196,7 @@ contrib = Namespace(
         datasets=Namespace(base=tables, load_dataset=tables.load_dataset, load_iris=tables.load_iris, mnist=mnist_tutorial),
         preprocessing=Namespace(ByteProcessor=vocabulary.ByteProcessor, CategoricalVocabulary=vocabulary.CategoricalVocabulary,
                                 VocabularyProcessor=vocabulary.VocabularyProcessor, tokenizer=vocabulary.tokenizer),
-        metric_spec=Namespace(MetricSpec=learn.MetricSpec)),
+        metric_spec=Namespace(MetricSpec=learn.MetricSpec), **_learn_more),
     legacy_seq2seq=seq2seq,
     metrics=_metrics,
     seq2seq=Namespace(**_names(decoders, attention, attention_monotonic, beam_search),

@@ -29,6 +29,10 @@ class ModelFnOps(NamedTuple):
     loss: Any = None
     train_op: Any = None
     eval_metric_ops: Mapping[str, Any] | None = None
+    output_alternatives: Any = None
+    training_chief_hooks: Sequence[Any] | None = None
+    training_hooks: Sequence[Any] | None = None
+    scaffold: Any = None
 
 
 class MetricSpec:
@@ -91,23 +95,25 @@ class _Learner(modern.Estimator):
             batch_size: int | None = None, monitors: Any = None, max_steps: int | None = None) -> Any:
         """Go on for `steps` batches of `batch_size` examples (default: all) in random order, or until `max_steps` in all.
 
-        InvalidArgumentError without one of them for arrays, which never end.
+        `monitors` are hooks, and monitors of tf.contrib.learn. InvalidArgumentError without a number of steps for arrays,
+        which never end.
         """
-        if monitors:
-            raise errors.UnimplementedError("fit: monitors are not supported; evaluate between calls of fit")
         if input_fn is None and steps is None and max_steps is None:
             raise errors.InvalidArgumentError("fit: arrays are read again and again; give steps or max_steps")
-        self.train(_input_fn(x, y, input_fn, batch_size, None, True), steps=steps, max_steps=max_steps)
+        for monitor in monitors or ():
+            if hasattr(monitor, "set_estimator"):
+                monitor.set_estimator(self)
+        self.train(_input_fn(x, y, input_fn, batch_size, None, True), monitors, steps, max_steps)
         return self
 
     partial_fit = fit
 
     def evaluate(self, x: Any = None, y: Any = None, input_fn: Any = None, batch_size: int | None = None,      # type: ignore[override]
                  steps: int | None = None, metrics: Any = None, name: str | None = None,
-                 checkpoint_path: Any = None) -> dict[str, Any]:
+                 checkpoint_path: Any = None, hooks: Any = None) -> dict[str, Any]:
         """Mean loss, metrics (also those of `metrics`, name -> MetricSpec or function) and global step."""
         self._metrics = metrics
-        return super().evaluate(_input_fn(x, y, input_fn, batch_size, 1, False), steps, None, checkpoint_path, name)
+        return super().evaluate(_input_fn(x, y, input_fn, batch_size, 1, False), steps, hooks, checkpoint_path, name)
 
     def _spec(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
         spec = super()._spec(features, labels, mode)
@@ -152,7 +158,8 @@ class Estimator(_Learner):
         def model(features: Any, labels: Any, mode: str, params: Any) -> EstimatorSpec:
             made = model_fn(*(features, labels, mode, params)[:count])
             if isinstance(made, ModelFnOps):
-                return EstimatorSpec(mode, *made[1:5])
+                return EstimatorSpec(mode, *made[1:5], training_chief_hooks=made.training_chief_hooks or (),
+                                     training_hooks=made.training_hooks or (), scaffold=made.scaffold)
             predictions, loss, train_op = made
             return EstimatorSpec(mode, predictions, loss, train_op)
         super().__init__(model, model_dir, config, params)

@@ -1,0 +1,161 @@
+"""tf.contrib.learn beside its estimators: monitors, experiments, scikit-learn's methods, data of pandas, small models."""
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import workbench.tf1 as tf
+from workbench import errors
+
+LEARN = tf.contrib.learn
+RNG = np.random.default_rng(3)
+X = RNG.normal(size=(90, 2)).astype(np.float32)
+LABELS = (X[:, 0] > X[:, 1]).astype(np.int64)
+LINE = X @ np.float32([2, -1]) + 0.5
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with tf.Graph().as_default() as graph:
+        tf.set_random_seed(3)
+        yield graph
+
+
+def classifier(folder, every=5):
+    return LEARN.DNNClassifier([8], LEARN.infer_real_valued_columns_from_input(X), str(folder), 2,
+                               tf.train.AdamOptimizer(0.05), config=LEARN.RunConfig(save_checkpoints_steps=every))
+
+
+def test_training_is_watched_and_stops_early(tmp_path):
+    told = []
+
+    class Told(LEARN.monitors.EveryN):
+        def every_n_step_begin(self, step):
+            return ["global_step"]
+
+        def every_n_step_end(self, step, outputs):
+            told.append(step)
+            return False
+    kept = LEARN.monitors.CaptureVariable("dnn/logits/bias", every_n=10)
+    watch = LEARN.monitors.ValidationMonitor(X, 1 - LABELS, every_n_steps=5, early_stopping_rounds=15,
+                                             early_stopping_metric="accuracy", early_stopping_metric_minimize=False)
+    made = classifier(tmp_path)
+    made.fit(X, LABELS, steps=400, monitors=[Told(10), kept, watch])
+    assert watch.early_stopped and watch.best_step < 40 and watch.best_value >= 0.3      # wrong labels: it becomes worse
+    step = made.get_variable_value("global_step")
+    assert step - watch.best_step >= 15 and step < 100 and watch.best_metrics["accuracy"] == watch.best_value
+    assert told[0] == 1 and set(np.diff(told)) == {10} and set(kept.values) == set(told)
+    assert next(iter(kept.values.values())).shape == (1,)
+
+
+def test_a_monitor_needs_an_estimator_and_input():
+    with pytest.raises(ValueError, match="Either x or input_fn should be provided"):
+        LEARN.monitors.ValidationMonitor()
+    with pytest.raises(ValueError, match="Missing call to set_estimator"):
+        LEARN.monitors.ValidationMonitor(X).every_n_step_end(1, {})
+    with pytest.raises(NotImplementedError, match="every_n_step_end"):
+        LEARN.monitors.EveryN().every_n_step_end(1, {})
+
+
+def test_tensors_are_told_every_so_many_steps(caplog):
+    step = tf.train.get_or_create_global_step()
+    x = tf.identity(tf.cast(step, tf.float32) * 2, name="twice")
+    more = tf.assign_add(step, 1)
+    with caplog.at_level("INFO", logger="workbench"), tf.train.MonitoredSession(
+            hooks=[LEARN.monitors.PrintTensor({"two": x}, every_n=2), LEARN.monitors.StopAtStep(5)]) as session:
+        while not session.should_stop():
+            session.run(more)
+    lines = [r.message for r in caplog.records if "two" in r.message]
+    assert len(lines) == 3 and lines[0].startswith("step 1: two = ")
+
+
+@pytest.mark.parametrize("older", [True, False])
+def test_experiments_run_by_their_schedules(tmp_path, older: bool):
+    def feed(labels=LABELS):
+        return tf.estimator.inputs.numpy_input_fn({"x": X}, labels, 30, None, shuffle=False)
+
+    def build(run_config, hparams):
+        columns = [tf.feature_column.numeric_column("x", 2)]
+        made = LEARN.DNNClassifier([hparams["units"]], columns, run_config.model_dir, config=run_config) if older else (
+            tf.estimator.DNNClassifier([hparams["units"]], columns, run_config.model_dir, config=run_config))
+        metrics = {"again": LEARN.MetricSpec(tf.metrics.accuracy, "classes")} if older else None
+        return LEARN.Experiment(made, feed(), feed(), metrics, train_steps=30, eval_steps=3, min_eval_frequency=None if older
+                                else 10)
+    config = LEARN.RunConfig(model_dir=str(tmp_path), save_checkpoints_steps=10)
+    found, made = LEARN.learn_runner.run(build, run_config=config, hparams={"units": 4})
+    assert found["global_step"] == 30 and made == [] and found.get("again", found["accuracy"]) == found["accuracy"]
+    assert LEARN.learn_runner.run(build, run_config=config, hparams={"units": 4}, schedule="evaluate")["global_step"] == 30
+    assert LEARN.learn_runner.run(lambda folder: build(config, {"units": 4}), str(tmp_path), "test")[0]["global_step"] == 30
+
+
+@pytest.mark.parametrize(("make", "kind", "text"), [
+    (lambda: LEARN.Experiment(3, None, None), TypeError, "`estimator` must implement Evaluable and Trainable"),
+    (lambda: LEARN.learn_runner.run(3), TypeError, "is not callable"),
+    (lambda: LEARN.learn_runner.run(lambda folder: 3), ValueError, "Must set value for `output_dir` or `run_config`"),
+    (lambda: LEARN.learn_runner.run(lambda folder: 3, "there"), TypeError, "did not return an Experiment instance"),
+    (lambda: LEARN.SKCompat(3), errors.InvalidArgumentError, "pass one of tf.contrib.learn")])
+def test_what_no_experiment_is(make, kind, text):
+    with pytest.raises(kind, match=re.escape(text)):
+        make()
+
+
+def test_a_schedule_is_a_method(tmp_path):
+    made = LEARN.Experiment(classifier(tmp_path), lambda: 0, lambda: 0)
+    with pytest.raises(ValueError, match="Schedule 'nothing' is no method of Experiment; use one of"):
+        LEARN.learn_runner.run(lambda folder: made, str(tmp_path), "nothing")
+
+
+def test_estimators_as_scikit_learns(tmp_path):
+    made = LEARN.SKCompat(classifier(tmp_path, None))
+    assert made.fit(X, LABELS, batch_size=30, steps=100) is made
+    assert made.score(X, LABELS)["accuracy"] > 0.9
+    assert (made.predict(X) == LABELS).mean() > 0.9
+
+
+def test_wide_and_deep_models_over_arrays():
+    columns = LEARN.infer_real_valued_columns_from_input(X)
+    made = LEARN.DNNLinearCombinedClassifier(linear_feature_columns=columns, dnn_feature_columns=columns, dnn_hidden_units=[8])
+    made.fit(X, LABELS, steps=60)
+    assert made.evaluate(X, LABELS)["accuracy"] > 0.9
+    both = LEARN.DNNLinearCombinedRegressor(linear_feature_columns=columns, dnn_feature_columns=columns, dnn_hidden_units=[8],
+                                            dnn_optimizer=tf.train.AdamOptimizer(0.05))
+    both.fit(X, LINE, steps=100)
+    assert abs(both.predict(X, as_iterable=False) - LINE).mean() < 0.5
+
+
+def test_data_of_pandas():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [1, 2], "b": [0.5, 1.5]})
+    assert LEARN.extract_pandas_data(frame).tolist() == [[1, 0.5], [2, 1.5]] and LEARN.extract_pandas_data([1]) == [1]
+    assert LEARN.extract_pandas_matrix(frame).shape == (2, 2) and LEARN.extract_pandas_matrix([1]) == [1]
+    assert LEARN.extract_pandas_labels(frame["a"]).tolist() == [1, 2]
+    assert LEARN.extract_pandas_labels(frame[["a"]]).tolist() == [[1], [2]]
+    with pytest.raises(ValueError, match="Only one column for labels is allowed"):
+        LEARN.extract_pandas_labels(frame)
+    with pytest.raises(ValueError, match="Found: a is object"):
+        LEARN.extract_pandas_data(pandas.DataFrame({"a": np.array(["x"], object)}))
+
+
+def test_columns_of_an_input_function():
+    def build():
+        return {"b": tf.zeros([5, 3]), "a": tf.zeros([5], tf.int32)}, tf.zeros([5])
+    found = LEARN.infer_real_valued_columns_from_input_fn(build)
+    assert [c.key for c in found] == ["a", "b"] and [list(c.shape) for c in found] == [[1], [3]]
+
+
+def test_small_models():
+    x, y = tf.constant(X), tf.one_hot(LABELS, 2)
+    line, loss = LEARN.models.linear_regression(x, tf.constant(LINE))
+    shares, entropy = LEARN.models.logistic_regression(x, y, class_weight=[1.0, 2.0], init_mean=0.0)
+    step = tf.train.AdamOptimizer(0.1).minimize(loss + entropy)
+    assert tf.get_variable_scope().name == "" and [v.op.name for v in tf.trainable_variables()] == [
+        "linear_regression/weights", "linear_regression/bias", "logistic_regression/weights", "logistic_regression/bias"]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for _ in range(150):
+            session.run(step)
+        assert session.run(loss) < 0.1 and (session.run(shares).argmax(1) == LABELS).mean() > 0.9
+        assert line.shape.as_list() == [90] and session.run(LEARN.ops.one_hot_matrix([1, 0], 3)).tolist() == [
+            [0, 1, 0], [1, 0, 0]]
