@@ -125,17 +125,33 @@ def test_wide_and_deep_models_over_arrays():
     assert abs(both.predict(X, as_iterable=False) - LINE).mean() < 0.5
 
 
+class Frame:
+    """What is used of a DataFrame of pandas: its columns' names and types, and its values as an array."""
+
+    def __init__(self, **columns) -> None:
+        self._columns = {key: np.asarray(values) for key, values in columns.items()}
+        self.columns, self.dtypes = list(columns), [v.dtype for v in self._columns.values()]
+
+    def __array__(self, dtype=None, copy=None):
+        return np.stack(list(self._columns.values()), axis=1).astype(dtype)
+
+
+class Column(np.ndarray):
+    """What is used of a Series of pandas."""
+
+    iloc = ()
+
+
 def test_data_of_pandas():
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame({"a": [1, 2], "b": [0.5, 1.5]})
+    frame = Frame(a=[1, 2], b=[0.5, 1.5])
     assert LEARN.extract_pandas_data(frame).tolist() == [[1, 0.5], [2, 1.5]] and LEARN.extract_pandas_data([1]) == [1]
     assert LEARN.extract_pandas_matrix(frame).shape == (2, 2) and LEARN.extract_pandas_matrix([1]) == [1]
-    assert LEARN.extract_pandas_labels(frame["a"]).tolist() == [1, 2]
-    assert LEARN.extract_pandas_labels(frame[["a"]]).tolist() == [[1], [2]]
+    assert LEARN.extract_pandas_labels(np.array([1, 2]).view(Column)).tolist() == [1, 2]
+    assert LEARN.extract_pandas_labels(Frame(a=[1, 2])).tolist() == [[1], [2]]
     with pytest.raises(ValueError, match="Only one column for labels is allowed"):
         LEARN.extract_pandas_labels(frame)
     with pytest.raises(ValueError, match="Found: a is object"):
-        LEARN.extract_pandas_data(pandas.DataFrame({"a": np.array(["x"], object)}))
+        LEARN.extract_pandas_data(Frame(a=np.array(["x"], object)))
 
 
 def test_columns_of_an_input_function():

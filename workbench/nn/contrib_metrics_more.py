@@ -51,7 +51,7 @@ def streaming_sparse_average_precision_at_top_k(top_k_predictions: Any, labels: 
                                                 name: str | None = None) -> Metric:
     """sparse_average_precision_at_k where the k best classes, int [..., k], are known already."""
     best = convert(top_k_predictions)
-    count = best.shape.as_list()[-1]
+    count: Any = best.shape.as_list()[-1]
     with variable_scope(name, f"average_precision_at_{count}"):
         valid, _, _, right = matched(labels, best, None)
         return averaged(valid, right, count, weights, metrics_collections, updates_collections)
@@ -170,12 +170,12 @@ def streaming_concat(values: Any, axis: int = 0, max_size: int | None = None, me
         raise errors.ShapeError(f"streaming_concat: values have shape {given.shape}; the dimensions other than {axis} must be "
                                 "known: set its shape")
     with variable_scope(name, "streaming_concat"):
-        nothing = np.zeros([0 if i == axis else d for i, d in enumerate(dims)], given.dtype.numpy)
+        nothing = np.zeros([0 if i == axis else int(d or 0) for i, d in enumerate(dims)], given.dtype.numpy)
         kept = Variable(nothing, trainable=False, name="array", collections=[GraphKeys.LOCAL_VARIABLES], validate_shape=False)
         joined = ops.concat([kept.value(), given], axis=axis)
         if max_size is not None:
             joined = joined[(*(slice(None),) * axis, slice(max_size))]
-        update = kept.assign(joined, validate_shape=False)
+        update = kept.assign(joined)
         found = [ops.identity(t) for t in (kept.value(), update)]
         for one in found:
             one.set_shape(Shape([None if i == axis else d for i, d in enumerate(dims)]))

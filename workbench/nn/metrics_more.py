@@ -200,8 +200,8 @@ def share(counted: Tensor, right: Tensor, bad: str, weights: Any, where: str, va
             _summed(ops.logical_and(counted, ops.logical_not(right)), weights, where))
     counters = [counter(name, (), np.float64) for name in ("true_positive", bad)]
     after = [c.assign_add(s) for c, s in zip(counters, sums)]
-    good, bad = (c.value() for c in counters)
-    return listed(good / (good + bad), after[0] / (after[0] + after[1]), values, updates)
+    good, rest = (c.value() for c in counters)
+    return listed(good / (good + rest), after[0] / (after[0] + after[1]), values, updates)
 
 
 def recall_at_k(labels: Any, predictions: Any, k: int, class_id: int | None = None, weights: Any = None,

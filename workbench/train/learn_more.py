@@ -91,7 +91,7 @@ class SKCompat:
 
     def predict(self, x: Any, batch_size: int = 128, outputs: Any = None) -> Any:
         """The predictions for arrays, as arrays."""
-        return self._estimator.predict(x, None, batch_size, outputs, False)      # type: ignore[attr-defined]
+        return self._estimator.predict(x, None, batch_size, outputs, False)
 
 
 # data of pandas
@@ -140,7 +140,7 @@ def infer_real_valued_columns_from_input_fn(input_fn: Callable[[], Any]) -> list
 
 # small models
 
-def _affine(x: Tensor, width: int, mean: float | None, spread: float) -> Tensor:
+def _affine(x: Tensor, width: Any, mean: float | None, spread: float) -> Tensor:
     start = None if mean is None else (lambda shape, dtype=None, **_: ops.random_normal(shape, mean, spread))
     weights = get_variable("weights", [x.shape.as_list()[1], width], initializer=start)
     bias = get_variable("bias", [width], initializer=start)

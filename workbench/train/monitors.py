@@ -5,7 +5,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from workbench.core.graph.graph import Tensor, get_default_graph
+from workbench.core.graph.graph import get_default_graph
 from workbench.train.coordinator import Coordinator
 from workbench.train.hooks import SessionRunArgs, SessionRunContext, SessionRunHook, SessionRunValues
 from workbench.train.schedules import get_global_step
@@ -85,6 +85,7 @@ class PrintTensor(EveryN):
         self._wanted = list(named.values())
 
     def every_n_step_begin(self, step: int) -> Sequence[Any]:
+        del step      # the same at each
         return self._wanted
 
     def every_n_step_end(self, step: int, outputs: Mapping[str, Any]) -> bool:
@@ -101,8 +102,8 @@ class CaptureVariable(EveryN):
         self.values: dict[int, Any] = {}
 
     def every_n_step_begin(self, step: int) -> Sequence[Any]:
-        found = self._wanted if isinstance(self._wanted, Tensor) or ":" in self._wanted else f"{self._wanted}:0"
-        return [found]
+        del step      # the same at each
+        return [self._wanted]
 
     def every_n_step_end(self, step: int, outputs: Mapping[str, Any]) -> bool:
         self.values[step] = next(iter(outputs.values()))
@@ -130,11 +131,13 @@ class ValidationMonitor(EveryN):
         self._rounds, self._metric, self._smaller = (early_stopping_rounds, early_stopping_metric,
                                                      early_stopping_metric_minimize)
         self._seen: str | None = None
-        self.best_step, self.best_value, self.early_stopped = None, None, False
+        self.best_step: int | None = None
         self.best_metrics: dict[str, Any] | None = None
+        self.best_value, self.early_stopped = None, False
 
     def every_n_step_end(self, step: int, outputs: Mapping[str, Any]) -> bool:
         """Evaluate. ValueError without an estimator, or for a metric that it does not give."""
+        del outputs      # nothing is fetched besides
         if self._estimator is None:
             raise ValueError("ValidationMonitor: Missing call to set_estimator.")
         path = self._estimator.latest_checkpoint()

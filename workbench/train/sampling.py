@@ -89,7 +89,7 @@ def _possible(wanted: Tensor, seen: Tensor) -> None:
                                               "is 0 there; leave the class out, or begin with examples of it")
 
 
-def _counted(label: Tensor, classes: int) -> Tensor:
+def _counted(label: Tensor, classes: Any) -> Tensor:
     """The share of each class among the examples so far; each counts once before the first."""
     counts = Variable(np.ones(classes, np.int64), trainable=False, name="examples_per_class_seen",
                       collections=[GraphKeys.LOCAL_VARIABLES])

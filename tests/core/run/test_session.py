@@ -117,6 +117,17 @@ def test_feeds_that_nothing_needs_are_fine():
         assert s.run(z * 2.0, {x: 1.0, z: 3.0, y: 2.0}) == 6.0
 
 
+def test_tuples_of_tensors_are_fed_by_tuples_of_values():
+    pair, z = (wb.placeholder("float32", []), (wb.constant(2.0), wb.placeholder("float32", []))), wb.placeholder("float32", [])
+    total = pair[0] + 10 * pair[1][0] + 100 * pair[1][1] + z
+    with Session() as s:
+        assert s.run(total, {pair: (1.0, [3.0, 4.0]), z: 0.5}) == 431.5
+        with pytest.raises(errors.InvalidArgumentError, match="3 values were fed but it has 2 parts; feed one for each"):
+            s.run(total, {pair: (1.0, 2.0, 3.0), z: 0.5})
+        with pytest.raises(errors.InvalidArgumentError, match="1 values were fed but it has 2 parts; feed one for each"):
+            s.run(total, {pair: 1.0, z: 0.5})
+
+
 def test_make_callable_runs_the_step_with_values_in_order():
     x, y = wb.placeholder("float32", []), wb.placeholder("float32", [])
     with Session() as s:
