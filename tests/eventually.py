@@ -9,7 +9,7 @@ from typing import Any
 __all__ = ["eventually"]
 
 
-def eventually(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
+def eventually(condition: Callable[[], Any], seconds: float = 90.0) -> Any:
     """The first true value of `condition()`; AssertionError with its last value after `seconds`."""
     deadline, pause = time.monotonic() + seconds, threading.Event()
     while not (found := condition()):

@@ -14,7 +14,7 @@ from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.link.buffers import BufferPool
 from workbench.train.checkpoints import Checkpointer
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.cluster
 
 ROWS = 30_000      # of 16 float32: 1.9 MB, no frame of the protocol itself is as large
 TABLE = np.random.default_rng(1).standard_normal((ROWS, 16)).astype(np.float32)

@@ -13,7 +13,7 @@ from workbench.cluster.chief.cluster import Cluster
 from workbench.core.device.interface import device_types
 from workbench.core.graph.opdef import registry
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.cluster
 
 STRICT = "/job:worker/task:0"
 

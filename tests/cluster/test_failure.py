@@ -20,7 +20,7 @@ from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.link import upgrade
 from workbench.core.trace import journal
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.cluster
 
 
 def running_step(cluster: Cluster, handle: str, tasks: Sequence[str] = ()) -> tuple[threading.Thread, list]:

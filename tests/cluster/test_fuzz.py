@@ -14,8 +14,6 @@ from tests.cluster.conftest import open_files
 from tests.cluster.fuzz import GOOD, Targets, cuts, damaged
 from tests.eventually import eventually
 
-pytestmark = pytest.mark.timeout(60)
-
 GROWTH = 64 << 10      # kilobytes of memory; a header may claim gigabytes
 
 

@@ -20,7 +20,7 @@ from workbench.viz.graph_view import choose_graph
 from workbench.viz.hub import Hub
 from workbench.viz.verdict import judge
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.cluster
 
 SERVERS = ["/job:ps/task:0", "/job:ps/task:1"]
 WORKERS = ["/job:worker/task:0", "/job:worker/task:1"]

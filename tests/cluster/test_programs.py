@@ -19,7 +19,7 @@ from tests.eventually import eventually
 from workbench.core.state import checkpoint
 from workbench.train import latest_checkpoint
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.cluster
 
 
 def free_ports(count: int) -> list[int]:

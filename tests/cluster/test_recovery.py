@@ -17,7 +17,7 @@ from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
 from workbench.core.trace import journal
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.cluster
 
 SERVER, WORKER = "/job:ps/task:0", "/job:worker/task:0"
 TARGET = np.float32([3, -1])

@@ -19,7 +19,7 @@ from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
 from workbench.train.config import ConfigProto, GraphOptions
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.cluster
 
 SERVERS = ["/job:ps/task:0", "/job:ps/task:1"]
 WORKERS = ["/job:worker/task:0", "/job:worker/task:1"]

@@ -23,7 +23,7 @@ from workbench.cluster.link import upgrade
 from workbench.cluster.link.buffers import BufferPool
 from workbench.core.graph.build import ops
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.cluster
 
 SERVER, WORKER = "/job:ps/task:0", "/job:worker/task:0"
 

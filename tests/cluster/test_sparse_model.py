@@ -11,7 +11,7 @@ from workbench.core.trace import journal
 from workbench.nn.partitions import fixed_size_partitioner
 from workbench.train.config import RunOptions
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.cluster
 
 ROWS, WIDTH, CLASSES, BATCH, SAMPLED = 40_000, 16, 5_000, 32, 64
 

@@ -12,7 +12,7 @@ from tests.cluster.conftest import kill, start
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
+pytestmark = pytest.mark.cluster
 
 SERVER = "/job:ps/task:0"
 

@@ -18,7 +18,7 @@ from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.link import upgrade
 from workbench.cluster.link.buffers import BufferPool
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(90)]
+pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture(scope="module")

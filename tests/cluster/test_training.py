@@ -13,7 +13,7 @@ from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
 from workbench.core.kernels.threads import get_threads, set_threads
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.cluster
 
 SERVERS = ["/job:ps/task:0", "/job:ps/task:1"]
 WORKERS = ["/job:worker/task:0", "/job:worker/task:1"]

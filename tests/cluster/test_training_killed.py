@@ -10,7 +10,7 @@ from tests.cluster.conftest import kill, our_sockets, our_threads
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.cluster
 
 WORKERS = ["/job:worker/task:0", "/job:worker/task:1"]
 

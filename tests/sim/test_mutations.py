@@ -21,8 +21,6 @@ from workbench.core.state.pushes import Pushes
 from workbench.core.state.queues import Queue
 from workbench.core.state.tokens import Tokens
 
-pytestmark = pytest.mark.timeout(120)
-
 SEEDS, FAULTS = 200, 8
 Patch = Callable[..., None]
 

@@ -8,8 +8,6 @@ import pytest
 
 from tests.sim.training import MODES, train
 
-pytestmark = pytest.mark.timeout(60)
-
 SEEDS = 50
 
 

@@ -63,17 +63,11 @@ def trained(folder: Path, source: Callable[[Path], Any], *stops: int, **options:
             train.run([element, step.assign_add(1)], steps=stop, folder=folder / "run",
                       on_step=lambda values: seen.append(int(values[0])), **options)
     return seen
-
-
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("source", [of_dataset, of_range, of_files])
 def test_a_pipeline_goes_on_with_the_elements_that_follow(tmp_path: Path, source: Callable[[Path], Any]):
     straight = trained(tmp_path / "a", source, 40)
     assert trained(tmp_path / "b", source, 11, 12, 29, 40) == straight
     assert len(set(straight)) > 5
-
-
-@pytest.mark.timeout(120)
 def test_each_element_of_a_number_of_epochs_comes_once(tmp_path: Path):
     def source(folder: Path) -> Any:
         return wb.cast(train.range_input_producer(ROWS, num_epochs=3, seed=2, capacity=4).dequeue(), "int64")
@@ -87,18 +81,12 @@ def epochs_of_indices(folder: Path) -> Any:
 
 def epochs_of_dataset(folder: Path) -> Any:
     return wb.data.Dataset.range(ROWS).repeat(2).make_one_shot_iterator().get_next()
-
-
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("source", [epochs_of_indices, epochs_of_dataset])
 @pytest.mark.parametrize("options", [{}, {"save_steps": 1}])
 def test_after_the_end_of_the_input_it_begins_anew(tmp_path: Path, source: Callable[[Path], Any], options: dict[str, Any]):
     """As estimators do that are trained again: the end was no place to go on from."""
     seen = trained(tmp_path / "a", source, 1000, 1000, **options)
     assert sorted(seen) == sorted([*range(ROWS)] * 4) and sorted(seen[:2 * ROWS]) == sorted([*range(ROWS)] * 2)
-
-
-@pytest.mark.timeout(120)
 def test_what_was_gathered_by_hand_is_kept(tmp_path: Path):
     """A user's own accumulator and a queue that nothing fills anew, closed before the checkpoint."""
     def build() -> tuple[Any, ...]:
@@ -122,9 +110,6 @@ def test_what_was_gathered_by_hand_is_kept(tmp_path: Path):
             assert [session.run(element) for _ in range(2)] == [b"a", b"b"]
             with pytest.raises(wb.errors.OutOfRangeError):
                 session.run(element)
-
-
-@pytest.mark.timeout(120)
 def test_a_step_that_does_not_end_is_waited_for_once(tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: Any):
     monkeypatch.setattr(input_state, "_PATIENCE", 0.05)
     begun, gate = threading.Event(), threading.Event()
@@ -149,9 +134,6 @@ def test_a_step_that_does_not_end_is_waited_for_once(tmp_path: Path, caplog: pyt
         gate.set()
         coord.join(threads)
     assert caplog.text.count("a step that fills queue 'fifo_queue' has not ended for 0.1 s") == 1
-
-
-@pytest.mark.timeout(120)
 def test_a_queue_may_be_left_out(tmp_path: Path):
     queues = [wb.FIFOQueue(3, "int64", [()], name=name) for name in ("kept", "large")]
     w, fills = wb.Variable(1.0, name="w"), [queue.enqueue(wb.constant(4, "int64")) for queue in queues]
@@ -163,9 +145,6 @@ def test_a_queue_may_be_left_out(tmp_path: Path):
         saver.wait()
     assert {name.partition(":")[2] for name in checkpoint.contents(tmp_path / "m-1").tensors} == {
         "", "kept", "kept:0", "kept:0:shapes"}
-
-
-@pytest.mark.timeout(120)
 def test_a_checkpoint_of_another_pipeline_leaves_queues_alone(tmp_path: Path):
     w = wb.Variable(1.0, name="w")
     with wb.Session() as session:

@@ -8,7 +8,7 @@ import pytest
 from tests.ui.conftest import Lab
 from tests.ui.test_panel import NODE, VIEW
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.browser
 Notebook = Callable[..., str]
 REWRITTEN = """
 import numpy as np

@@ -7,7 +7,7 @@ import pytest
 
 from tests.ui.conftest import Lab
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.browser
 PUBLISH = "import workbench as wb\nfrom tests.ui.records import publish\npublish(36_000)"
 VIEW = "document.querySelector('.wb-Graph-view')"
 NODE = ".wb-Graph-view [role='treeitem']"

@@ -8,7 +8,7 @@ import pytest
 
 from tests.ui.conftest import PATIENCE, Lab
 
-pytestmark = [pytest.mark.browser, pytest.mark.cluster, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.browser, pytest.mark.cluster]
 
 BEGIN = """
 import json, os, signal, threading, time

@@ -7,7 +7,7 @@ import pytest
 
 from tests.ui.conftest import Lab
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.browser
 
 START = "import workbench as wb"
 TRAIN = "from tests.ui.records import train\ntrain({steps})\nprint('trained', 'to the end')"

@@ -7,7 +7,7 @@ import pytest
 
 from tests.ui.conftest import Lab
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.browser
 
 RUN = "import workbench as wb\nfrom tests.ui.records import cluster\ncluster({workers}, {steps})\nprint('ran', 'to the end')"
 VIEW = "document.querySelector('.wb-Timeline-view')"

@@ -109,7 +109,6 @@ def test_pictures_for_notebooks_style_only_themselves():
 
 
 @pytest.mark.browser
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize(
     "look",
     [

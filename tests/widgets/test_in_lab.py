@@ -8,7 +8,7 @@ import pytest
 from tests.ui.conftest import Lab, browser, lab, notebook, server  # noqa: F401 (fixtures)
 from tests.ui.test_panel import HANGS
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.browser
 
 SHOW = "from workbench.widgets.live import LiveView\nview = LiveView()\nview"
 TRAIN = "from tests.ui.records import train\ntrain({steps})\nprint('trained', 'to the end')"

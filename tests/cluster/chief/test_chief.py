@@ -19,7 +19,7 @@ from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.link import upgrade
 from workbench.core.trace import Journal
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.cluster
 
 
 def everywhere(cluster: Cluster, program: bytes, handle: str = "h") -> Cluster:

@@ -20,7 +20,7 @@ from workbench.cluster.link.group import ReceiverGroup
 from workbench.cluster.wire import messages as m
 from workbench.core.trace import Journal
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.cluster
 
 
 def once(cluster: Cluster, name: str, before: Any) -> None:

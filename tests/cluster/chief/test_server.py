@@ -24,7 +24,7 @@ from workbench.cluster.link import admission
 from workbench.core.state import checkpoint
 from workbench.settings import settings
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.cluster
 
 
 @pytest.fixture

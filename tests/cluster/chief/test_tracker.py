@@ -14,8 +14,6 @@ from workbench.cluster.link.group import ReceiverGroup
 from workbench.cluster.wire import messages as m
 from workbench.core.trace import Journal
 
-pytestmark = pytest.mark.timeout(30)
-
 A, B = "/job:ps/task:0", "/job:worker/task:0"
 
 

@@ -18,7 +18,7 @@ import workbench.cluster.dask.nanny as nanny
 from workbench.cluster.dask.launch import embedded
 
 ROOT = Path(__file__).resolve().parents[3]
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(200)]
+pytestmark = pytest.mark.cluster
 
 SCRIPT = '''
 import os, signal

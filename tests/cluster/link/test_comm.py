@@ -19,7 +19,7 @@ from workbench.cluster.link import comm as comm_module
 from workbench.cluster.link.comm import CommConnection
 from workbench.cluster.wire import messages as m
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60)]
+pytestmark = pytest.mark.cluster
 
 
 def test_steps_between_workers_of_one_process():

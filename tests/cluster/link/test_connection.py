@@ -22,8 +22,6 @@ from workbench.cluster.link.group import ReceiverGroup
 from workbench.cluster.wire import messages as m
 from workbench.core.trace import Journal
 
-pytestmark = pytest.mark.timeout(30)
-
 SESSION = 7
 
 

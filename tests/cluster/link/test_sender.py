@@ -16,8 +16,6 @@ from workbench.cluster.link.connection import SocketConnection
 from workbench.cluster.link.group import ReceiverGroup
 from workbench.cluster.wire.frames import encode_tensor
 
-pytestmark = pytest.mark.timeout(30)
-
 SESSION = 7
 
 

@@ -14,8 +14,6 @@ from tests.cluster.wires import Wire
 from workbench import errors
 from workbench.cluster.link import upgrade
 
-pytestmark = pytest.mark.timeout(30)
-
 TOKEN = b"t" * 32
 
 

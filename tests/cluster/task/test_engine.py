@@ -24,8 +24,6 @@ from workbench.core.state.accumulators import Accumulator
 from workbench.core.state.variables import VariableState
 from workbench.core.trace import Journal
 
-pytestmark = pytest.mark.timeout(30)
-
 TASK = "/job:worker/task:0"
 
 

@@ -15,8 +15,6 @@ from workbench.cluster.wire import messages as m
 from workbench.core.names import join_key
 from workbench.core.trace import Span
 
-pytestmark = pytest.mark.timeout(30)
-
 HERE, THERE = "/job:ps/task:0", "/job:worker/task:0"
 
 

@@ -21,7 +21,7 @@ from workbench.core.run.session import Session
 from workbench.train.config import ConfigProto
 
 NAME = "/job:localhost/task:0/device:STRICT:0"
-pytestmark = [pytest.mark.filterwarnings("ignore:densify"), pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.filterwarnings("ignore:densify")]
 
 
 @pytest.fixture(autouse=True)
