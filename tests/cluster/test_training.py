@@ -38,6 +38,7 @@ def one_thread() -> Iterator[None]:
 def test_synchronous_replicas_equal_one_process_bit_for_bit(cluster, one_thread):
     """What fixes the order of every sum: each tower's gradient comes from one kernel on one thread over the same batch,
     and the mean adds the towers in the order of their workers, whoever arrives first."""
+    cluster.reset()      # streams of random numbers go on from one session to the next
     spread, alone = softmax.build(WORKERS, SERVERS, "sync"), softmax.build([HERE, HERE], [], "sync")
     with wb.Session(cluster, graph=spread.graph) as session, wb.Session(graph=alone.graph) as single:
         remote, local = spread.train_sync(session, 20), alone.train_sync(single, 20)
