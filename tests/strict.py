@@ -210,7 +210,7 @@ class Completing:
 
     def __exit__(self, *details: object) -> None:
         self._over.set()
-        self._thread.join(20)
+        self._thread.join(60)
 
 
 made: dict[str, StrictDevice] = {}

@@ -74,7 +74,7 @@ class EchoEngine:
     def close(self) -> None:
         self.release.set()
         for thread in self.threads:
-            thread.join(5)
+            thread.join(60)
 
 
 def _result(value: Any) -> Any:

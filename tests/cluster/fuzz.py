@@ -109,7 +109,7 @@ class Targets:
             """It had enough before all was sent."""
         finally:
             other.close()
-        assert connection._over.wait(20), "the connection did not end"
+        assert connection._over.wait(60), "the connection did not end"
 
     def _link(self, data: bytes) -> str:
         connection, other = self._socket(THERE, False)
@@ -128,7 +128,7 @@ class Targets:
         task = self._task(connection)
         task.start()
         self._send(connection, other, _raw(m.OpenTask(HERE, "scripted", {HERE: "a", THERE: "b"}, True, 5.0, 10.0), -2) + data)
-        assert task.over.wait(20)
+        assert task.over.wait(60)
         return "the task ended with its chief"
 
     def _chief(self, data: bytes) -> str:
@@ -153,4 +153,4 @@ class Targets:
     def end(self) -> None:
         self.task.close()
         self.group.close()
-        self.group.join(5)
+        self.group.join(60)

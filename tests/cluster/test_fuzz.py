@@ -32,7 +32,7 @@ def targets(monkeypatch) -> Iterator[Targets]:
     eventually(lambda: open_files(os.getpid()) <= files)      # a task's own thread closes what it waits on last
     made.end()
     for thread in set(threading.enumerate()) - threads:
-        thread.join(10)
+        thread.join(60)
         assert not thread.is_alive()
     assert crashes == [] and resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < GROWTH
     logging.getLogger("workbench").setLevel(logging.NOTSET)

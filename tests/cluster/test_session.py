@@ -52,7 +52,7 @@ class Background(threading.Thread):
             self.error = error
 
     def result(self) -> Any:
-        self.join(20)
+        self.join(60)
         assert not self.is_alive()
         if self.error is not None:
             raise self.error

@@ -58,7 +58,7 @@ def test_an_aborted_step_writes_nothing_after_the_user_heard_of_it(client):
         eventually(lambda: cluster.status()[SERVER]["aborting"] != "[]")
         assert not heard                                       # the deadline has passed, the step is not over
         client.run(slow_operation.control, "release")
-        thread.join(20)
+        thread.join(60)
         assert heard and float(session.run(v)) == 100.0 and quiet(cluster)
 
 

@@ -87,7 +87,7 @@ def test_closing_while_replicas_train_ends_them(client):
         session.run(script.init)
         replica, = script.start_async(session, 1_000_000)
         assert replica.moving.wait(30)
-    replica.join(5)
+    replica.join(60)
     assert not replica.is_alive()
     assert isinstance(replica.error, (errors.CancelledError, errors.FailedPreconditionError))
     assert "closed" in replica.error.message

@@ -44,7 +44,7 @@ def test_a_killed_process_ends_training_in_a_clear_error(victim):
     finally:
         cluster.close()
     for replica in replicas:
-        replica.join(10)
+        replica.join(60)
         assert not replica.is_alive()
     assert (our_threads(), our_sockets([me.pid]), _children(me)) == before
 

@@ -24,7 +24,7 @@ def test_an_error_of_the_clean_up_is_raised_by_stop():
             raise errors.UnavailableError("Saver: the disk is gone; restore from elsewhere")
 
     training = Training(records())
-    assert at_work.wait(5)
+    assert at_work.wait(60)
     with pytest.raises(errors.UnavailableError, match="the disk is gone"):
         training.stop()
     assert training.stopped and training.progress.step == 3 and "failed" in repr(training)

@@ -123,7 +123,7 @@ def test_a_runner_that_was_stopped_works_in_the_next_session():
         threads = runner.create_threads(session, coordinator, start=True)
         consumer = threading.Thread(target=consume, daemon=True)
         consumer.start()
-        consumer.join(10)
+        consumer.join(60)
         assert not consumer.is_alive() and seen == [1, 2]
         coordinator.request_stop()
         coordinator.join(threads)

@@ -80,7 +80,7 @@ def test_the_widget_follows_to_the_end(training):
     ended = threading.Event()
     view.stop.observe(lambda change: ended.set(), "disabled")
     go.set()
-    assert ended.wait(20)
+    assert ended.wait(60)
     assert view.bar.value == 1.0 and view.bar.bar_style == "success" and "<b>Finished</b>" in view.facts.value
 
 
@@ -91,7 +91,7 @@ def test_a_training_that_failed_says_why():
 
     run = Training(records())
     with pytest.raises(errors.AbortedError):
-        run.join(20)
+        run.join(60)
     assert repr(run) == "<Training failed: step 2 of 9: AbortedError: step 2: <worker:1> died; start it again>"
     assert "&lt;worker:1&gt; died" in bundle(run)["text/html"]
 

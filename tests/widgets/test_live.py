@@ -92,11 +92,11 @@ class Seen:
 def test_the_hub_serves_until_it_is_told_not_to(journal):
     hub, seen = hub_of(journal), Seen()
     hub.attach(seen)
-    assert seen.came.wait(10)
+    assert seen.came.wait(60)
     hub.detach(seen)
     thread = hub._thread
     if thread is not None:
-        thread.join(10)
+        thread.join(60)
     assert hub._thread is None
 
 
@@ -105,11 +105,11 @@ def test_a_sink_that_is_gone_is_forgotten(journal):
     reference = weakref.ref(seen)
     hub.attach(seen)
     thread = hub._thread
-    assert seen.came.wait(10)
+    assert seen.came.wait(60)
     del seen
     gc.collect()
     hub.wake()
-    thread.join(10)
+    thread.join(60)
     assert reference() is None and not thread.is_alive()
 
 
@@ -122,10 +122,10 @@ def test_a_fault_in_a_sink_is_reported_and_does_not_end_the_thread(journal, capl
 
     hub, seen = hub_of(journal), Faulty()
     hub.attach(seen)
-    assert seen.came.wait(10)
+    assert seen.came.wait(60)
     seen.came.clear()
     hub.wake()
-    assert seen.came.wait(10)
+    assert seen.came.wait(60)
     hub.detach(seen)
     assert seen.count >= 2 and "'Faulty' could not be served" in caplog.text
 
@@ -223,7 +223,7 @@ def test_a_picture_stays_beside_the_widget_and_after_it(view, journal):
     view._display = Display()
     journal.set_status(state="ready")
     view._hub.wake()
-    assert ended.wait(20)
+    assert ended.wait(60)
     view.close()
     assert "application/vnd.jupyter.widget-view+json" in shown[0]  # the run ended
     assert set(shown[-1]) == {"text/html", "text/plain"}  # the view was closed

@@ -49,7 +49,7 @@ def test_a_task_lost_between_two_lines_of_a_step_fails_it(echo, place):
 
     def lose() -> None:
         member.connection.close()
-        member.connection.join(5)
+        member.connection.join(60)
 
     once(cluster, place, lose)
     with pytest.raises((errors.UnavailableError, errors.AbortedError), match=f"{member.task} at .* lost"):
@@ -133,7 +133,7 @@ def test_the_chief_goes_on_when_the_event_loop_of_its_client_is_closed(echo, mon
     cluster._place.reporter._client = SimpleNamespace(loop=SimpleNamespace(asyncio_loop=dead), id="mine")
     cluster.run_step("h")
     cluster._place.reporter.summary = lambda: (report(), reported.set())
-    assert reported.wait(5)
+    assert reported.wait(60)
     reported.clear()
-    assert reported.wait(5) and crashes == []            # the watcher came by again
+    assert reported.wait(60) and crashes == []            # the watcher came by again
     assert float(cluster.run_step("h")[cluster.tasks[0]][0][0]) == 1

@@ -44,7 +44,7 @@ class Scene:
         thread = threading.Thread(target=run, daemon=True)
         thread.start()
         for _ in self.wires:
-            assert arrived.acquire(timeout=5)
+            assert arrived.acquire(timeout=60)
         self.arrived = arrived
         return thread
 
@@ -60,11 +60,11 @@ def test_the_user_hears_of_a_failure_when_the_step_is_over_everywhere():
     scene = Scene()
     thread = scene.begin()
     scene.wires[A].arrive(failed(), 1)
-    assert scene.arrived.acquire(timeout=5)                   # B is told to end it
+    assert scene.arrived.acquire(timeout=60)                   # B is told to end it
     assert scene.sent(A) == ["RunStep"] and scene.sent(B) == ["RunStep", "Abort"]
     assert thread.is_alive() and 1 in scene.tracker.pending
     scene.wires[B].arrive(m.Ended(), 1)
-    thread.join(5)
+    thread.join(60)
     assert isinstance(scene.error, errors.OutOfRangeError) and scene.tracker.pending == {}
 
 
@@ -73,14 +73,14 @@ def test_an_answer_on_its_way_counts_as_the_end():
     thread = scene.begin()
     scene.wires[A].arrive(failed(), 1)
     scene.wires[B].arrive(m.Done(0.1, []), 1)
-    thread.join(5)
+    thread.join(60)
     assert isinstance(scene.error, errors.OutOfRangeError)
 
 
 def test_a_task_that_does_not_end_a_step_is_lost():
     scene = Scene(heartbeat=0.05)
     thread = scene.begin(limit=0.0)
-    thread.join(5)
+    thread.join(60)
     assert isinstance(scene.error, errors.DeadlineExceededError)
     for task in (A, B):
         assert "step 1 was aborted and still runs there after 0.05 s" in str(scene.members[task].lost)
@@ -92,10 +92,10 @@ def test_the_loss_of_a_task_is_the_end_of_its_steps():
     scene = Scene()
     thread = scene.begin()
     scene.wires[A].end(EOFError("gone"))
-    assert scene.arrived.acquire(timeout=5)
+    assert scene.arrived.acquire(timeout=60)
     assert thread.is_alive()
     scene.wires[B].arrive(m.Ended(), 1)
-    thread.join(5)
+    thread.join(60)
     assert scene.error.message.startswith(f"step 1: {A} at tcp://x was lost (EOFError: gone)")
 
 
@@ -106,18 +106,18 @@ def test_a_lost_link_fails_the_steps_that_both_its_ends_have_a_part_in():
     thread = scene.begin()
     scene.wires[A].arrive(m.Done(0.1, []), 1)
     scene.wires[B].arrive(m.LinkLost(A, "reset by peer"))
-    assert scene.arrived.acquire(timeout=5)
+    assert scene.arrived.acquire(timeout=60)
     scene.wires[B].arrive(m.Ended(), 1)
-    thread.join(5)
+    thread.join(60)
     assert scene.error.message == (f"step 1: {B} lost its connection to {A} (reset by peer); that task's process may have "
                                    "died")
     alone = threading.Thread(target=lambda: scene.tracker.run("alone", None, {}, 5, False), daemon=True)
     alone.start()
-    assert scene.arrived.acquire(timeout=5)
+    assert scene.arrived.acquire(timeout=60)
     scene.wires[B].arrive(m.LinkLost(A, "reset by peer"))
     assert not scene.tracker.pending[2].error                  # A has no part in it
     scene.wires[B].arrive(m.Done(0.1, []), 2)
-    alone.join(5)
+    alone.join(60)
     assert not alone.is_alive()
 
 
@@ -125,9 +125,9 @@ def test_close_ends_what_waits_for_the_end_of_a_step():
     scene = Scene()
     thread = scene.begin()
     scene.wires[A].arrive(failed(), 1)
-    assert scene.arrived.acquire(timeout=5)
+    assert scene.arrived.acquire(timeout=60)
     scene.tracker.close()
-    thread.join(5)
+    thread.join(60)
     assert isinstance(scene.error, errors.OutOfRangeError)
 
 
@@ -136,7 +136,7 @@ def test_an_unexpected_error_brings_its_traceback():
     thread = scene.begin()
     scene.wires[A].arrive(m.Failed("ZeroDivisionError", "by zero", "", True, "Traceback: line 7"), 1)
     scene.wires[B].arrive(m.Done(0.1, []), 1)
-    thread.join(5)
+    thread.join(60)
     assert scene.error.__notes__ == [f"raised in step 1 on {A} at tcp://x", "Traceback: line 7"]
 
 
@@ -168,7 +168,7 @@ def test_a_step_that_begins_between_a_loss_and_the_new_registration_is_aborted()
     thread = scene.begin()
     for wire in scene.wires.values():
         wire.arrive(m.Done(0.1, []), 2)
-    thread.join(5)
+    thread.join(60)
     assert scene.error is None and scene.result == {A: [], B: []}
 
 
@@ -180,7 +180,7 @@ def test_the_same_order_twice_is_one_order():
         scene.wires[A].arrive(m.Done(0.1, []), 1)
     assert thread.is_alive()
     scene.wires[B].arrive(m.Done(0.1, []), 1)
-    thread.join(5)
+    thread.join(60)
     assert scene.error is None
 
 
@@ -216,5 +216,5 @@ def test_a_step_that_takes_long_says_what_computes_else_for_whom_it_waits():
     assert says() == ("waiting", "for worker:0, which does not answer")
     for task in (A, B):
         scene.wires[task].arrive(m.Done(0.1, []), 1)
-    thread.join(5)
+    thread.join(60)
     assert not scene.tracker._journal.tellers

@@ -82,7 +82,7 @@ def test_a_peer_that_does_not_read_is_waited_for(monkeypatch):
             await asyncio.sleep(0)
         connection.close()
         await connection.ended()
-        connection.join(5)
+        connection.join(60)
 
     asyncio.run(scene())
 
@@ -94,7 +94,7 @@ def test_a_peer_that_sends_more_than_is_handled_waits(monkeypatch):
     async def scene() -> None:
         comm = Stopped([b"".join(m.encode(m.Close(), SESSION))] * 10)
         connection = CommConnection("peer", SESSION, comm, asyncio.get_running_loop())
-        connection.start(lambda connection, frame: (handled.append(go_on.acquire(timeout=5))), lambda connection, error: None)
+        connection.start(lambda connection, frame: (handled.append(go_on.acquire(timeout=60))), lambda connection, error: None)
         while connection._unread <= 100:
             await asyncio.sleep(0)
         assert len(comm.left) >= 6
@@ -104,7 +104,7 @@ def test_a_peer_that_sends_more_than_is_handled_waits(monkeypatch):
             await asyncio.sleep(0)
         connection.close()
         await connection.ended()
-        connection.join(5)
+        connection.join(60)
 
     asyncio.run(scene())
     assert handled == [True] * 10

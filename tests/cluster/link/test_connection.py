@@ -46,7 +46,7 @@ class Pair:
         self.other.close()
         self.connection.close()
         if hasattr(self.connection, "_on_frame"):
-            self.connection.join(5)
+            self.connection.join(60)
 
 
 @pytest.fixture
@@ -74,11 +74,11 @@ def test_bytes_that_came_before_the_socket_are_read_without_more_to_come():
     """A worker's event loop may read the first frame together with the request to hand the socket over."""
     pair, group = Pair(leftover=raw(m.StatusRequest(True)) * 2), ReceiverGroup("test")
     pair.start(group)
-    assert pair.arrived.wait(5)
+    assert pair.arrived.wait(60)
     pair.other.sendall(raw(m.Close()))
     while m.Close() not in pair.frames:
         pair.arrived.clear()
-        pair.arrived.wait(5)
+        pair.arrived.wait(60)
     assert pair.frames == [m.StatusRequest(True), m.StatusRequest(True), m.Close()]
     pair.end()
     group.close()
@@ -99,9 +99,9 @@ def test_an_owner_that_lets_others_receive_hears_of_the_end_once(one_way, crashe
     pair = Pair(one_way=one_way)
     pair.start(on_close=release_receiver)
     pair.other.close()
-    pair.connection.join(5)
+    pair.connection.join(60)
     for thread in set(threading.enumerate()) - before:
-        thread.join(5)
+        thread.join(60)
     assert [type(error) for error in pair.closed] == [EOFError] and crashes == []
 
 
@@ -112,7 +112,7 @@ def test_ctrl_c_at_any_moment_leaves_the_connection_to_others(wait):
     for _ in every_interrupt(lambda: pair.connection.send([b"x" * 40], wait), "cluster/link/sender.py"):
         thread = threading.Thread(target=lambda: sent.append(pair.connection.send([b"x" * 40], wait)), daemon=True)
         thread.start()
-        thread.join(5)
+        thread.join(60)
         assert sent and sent.pop()
     pair.end()
 
@@ -137,17 +137,17 @@ def test_a_long_transfer_is_a_sign_of_life(monkeypatch, direction):
             left -= len(other.recv(min(left, 1 << 20), socket.MSG_WAITALL))
             member.probe()
             counts.append(member.unanswered)
-        sending.join(5)
+        sending.join(60)
     else:
         for part in data:
             for start in range(0, len(part), 1 << 20):
                 other.sendall(part[start:start + (1 << 20)])
                 member.probe()
                 counts.append(member.unanswered)
-        assert answered.wait(5)
+        assert answered.wait(60)
     assert len(counts) >= 30 and max(counts) < 10
     other.close()
-    connection.join(5)
+    connection.join(60)
     group.close()
 
 
@@ -161,10 +161,10 @@ def test_a_group_watches_the_end_of_connections_that_only_send():
     for pair in pairs:
         pair.other.close()
     for pair in pairs:
-        pair.connection.join(5)
+        pair.connection.join(60)
     assert [[type(error) for error in pair.closed] for pair in pairs] == [[EOFError]] * 10
     group.close()
-    group.join(5)
+    group.join(60)
 
 
 def test_after_a_large_frame_a_connection_goes_back_to_its_group(monkeypatch):
@@ -176,7 +176,7 @@ def test_after_a_large_frame_a_connection_goes_back_to_its_group(monkeypatch):
     for turn in range(3):
         sending = threading.Thread(target=pair.other.sendall, args=(large,))
         sending.start()
-        sending.join(5)
+        sending.join(60)
         eventually(lambda turn=turn: len(pair.frames) == 2 * turn + 1)
         eventually(lambda: threading.active_count() <= before)
         pair.other.sendall(raw(m.StatusRequest(True)))
@@ -184,4 +184,4 @@ def test_after_a_large_frame_a_connection_goes_back_to_its_group(monkeypatch):
         assert threading.active_count() <= before
     pair.end()
     group.close()
-    group.join(5)
+    group.join(60)

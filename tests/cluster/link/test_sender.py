@@ -45,9 +45,9 @@ class Link:
     def end(self) -> None:
         self.other.close()
         self.link.close()
-        self.link.join(5)
+        self.link.join(60)
         self.group.close()
-        self.group.join(5)
+        self.group.join(60)
         assert not [t.name for t in threading.enumerate() if t.name.startswith("workbench-send")]
 
 
@@ -83,11 +83,11 @@ def test_a_peer_that_is_far_behind_is_waited_for(monkeypatch):
             posted.release()
     thread = threading.Thread(target=post, daemon=True)
     thread.start()
-    assert posted.acquire(timeout=5) and posted.acquire(timeout=5)
+    assert posted.acquire(timeout=60) and posted.acquire(timeout=60)
     eventually(lambda: scene.waiting() >= 1 << 22)
     assert not posted.acquire(timeout=0.05) and scene.waiting() < 2 << 22
     scene.read(4 * (40 + 8 + 3 + array.nbytes))
-    thread.join(5)
+    thread.join(60)
     assert not thread.is_alive()
     scene.end()
 
@@ -100,7 +100,7 @@ def test_a_connection_that_ends_forgets_what_waits(who):
         scene.other.close()
     else:
         scene.link.close()
-    scene.link.join(5)
+    scene.link.join(60)
     assert scene.waiting() == 0 and [error is None for error in scene.ends] == [who == "we"]
     with pytest.raises(errors.UnavailableError, match=r"^peer: the connection is closed"):
         scene.post(array)

@@ -95,9 +95,9 @@ def test_an_endless_loop_does_not_hold_the_receiver_and_can_be_aborted(monkeypat
     steps = Steps(endless())
     thread = threading.Thread(target=steps.run, args=(1,), daemon=True)
     thread.start()
-    assert looping.wait(5) and released.is_set()
+    assert looping.wait(60) and released.is_set()
     steps.abort(1)
-    thread.join(5)
+    thread.join(60)
     assert isinstance(steps.answers[1], errors.CancelledError) and steps.engine._running == {}
     assert sum(map(len, steps.pool._idle.values())) == 0          # a cancelled instance serves nobody
 
@@ -136,7 +136,7 @@ def test_a_step_that_ends_well_during_its_abort_gives_no_cancelled_instance_back
 def held_up(x: Any) -> Any:
     """A kernel that says it began and returns when the test lets it."""
     began.set()
-    assert go_on.wait(20)
+    assert go_on.wait(60)
     return x
 
 
@@ -153,11 +153,11 @@ def test_a_step_that_is_aborted_inside_a_kernel_answers_when_the_kernel_returned
         np.float32(1))
     thread = threading.Thread(target=steps.run, args=(1,))
     thread.start()
-    assert began.wait(5)
+    assert began.wait(60)
     steps.abort(1)
     assert 1 not in steps.answers
     go_on.set()
-    thread.join(5)
+    thread.join(60)
     assert 1 in steps.answers and steps.engine._running == {}
 
 
@@ -169,14 +169,14 @@ def test_a_step_of_several_pieces_answers_when_the_last_one_returned():
     steps = Steps(wb.reduce_sum(ops.held_up(queue.dequeue() * 2.0)))
     running = threading.Thread(target=lambda: (steps.run(1), put(steps, 20_000, 1.0)))
     running.start()
-    assert began.wait(5)
+    assert began.wait(60)
     aborting = threading.Thread(target=steps.abort, args=(1,))
     aborting.start()
     aborting.join(0.05)
     assert 1 not in steps.answers
     go_on.set()
     for thread in (running, aborting):
-        thread.join(5)
+        thread.join(60)
     eventually(lambda: 1 in steps.answers)
     assert isinstance(steps.answers[1], errors.CancelledError) and steps.engine._running == {}
 

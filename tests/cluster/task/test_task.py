@@ -323,7 +323,7 @@ def test_a_flush_waits_for_spans_that_another_thread_is_sending():
     flushing = threading.Thread(target=lambda: scene.chief.arrive(m.StatusRequest(True), 4))
     scene.task.journal.span(Span("step", "s", HERE, "", 0, 0.0, 1.0, 1))
     scene.chief.arrive(m.ClockProbe(1.0))
-    flushing.join(5)
+    flushing.join(60)
     kinds = [type(message) for _, message in scene.chief.sent]
     assert kinds.index(m.SpanBatch) < kinds.index(m.Status)
 
@@ -331,7 +331,7 @@ def test_a_flush_waits_for_spans_that_another_thread_is_sending():
 def test_connections_to_many_peers_are_made_at_the_same_time():
     """Each of them may take until its time limit."""
     together = threading.Barrier(3)
-    scene = Scene(dialling=lambda: together.wait(5))
+    scene = Scene(dialling=lambda: together.wait(60))
     peers = {f"/job:worker/task:{number}": "tcp://b" for number in range(3)}
     scene.task.tasks.update(peers)
     scene.chief.arrive(m.RegisterPartition("tell", b"", dict.fromkeys(peers, ""), {}), 3)

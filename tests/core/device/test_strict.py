@@ -160,7 +160,7 @@ def test_a_step_ends_when_the_device_says_so_and_not_when_its_lines_were_run():
             assert answers == [] and not event.over, expected
             while not event.over:
                 assert (device().complete_one() and answers == []) or event.over
-        thread.join(20)
+        thread.join(60)
     np.testing.assert_allclose(answers[0], np.tanh(np.exp([0, 1]) + 1), rtol=1e-6)
 
 

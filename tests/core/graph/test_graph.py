@@ -132,7 +132,7 @@ def test_threads_have_their_own_scopes(graph: Graph) -> None:
     with graph.name_scope("outer"):
         thread = threading.Thread(target=build)
         thread.start()
-        thread.join(10)
+        thread.join(60)
     assert seen == ["inner"]
 
 

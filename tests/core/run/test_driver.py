@@ -150,7 +150,7 @@ def test_what_is_light_behind_a_dequeue_is_done_by_the_thread_that_enqueues():
     step.run.start()
     thread = threading.Thread(target=Step([], {}, container=container, targets=[put]).run.start)
     thread.start()
-    assert step.over.wait(10) and step.results == [1.0]
+    assert step.over.wait(60) and step.results == [1.0]
     thread.join()
 
 

@@ -97,7 +97,7 @@ def waiting(session: wb.Session, fetch) -> tuple[threading.Thread, list[BaseExce
             faults.append(error)
     thread = threading.Thread(target=work)
     thread.start()
-    entered.wait(10)
+    entered.wait(60)
     return thread, faults
 
 
@@ -145,7 +145,7 @@ def test_closing_a_queue_frees_a_step_that_waits():
     with wb.Session() as s:
         thread, faults = waiting(s, taken)
         s.run(close)
-        thread.join(10)
+        thread.join(60)
         assert [type(f) for f in faults] == [errors.OutOfRangeError]
 
 

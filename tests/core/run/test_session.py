@@ -235,7 +235,7 @@ def together(count: int, work) -> None:
 
     def body(i: int) -> None:
         try:
-            gate.wait(10)
+            gate.wait(60)
             work(i)
         except BaseException as error:
             faults.append(error)

@@ -121,7 +121,7 @@ def test_ctrl_c_at_any_moment_of_an_update_leaves_the_variables_to_others(count)
     for _ in every_interrupt(lambda: update_together(states, lambda *arrays: None), "core/state/", "/contextlib.py"):
         thread = threading.Thread(target=lambda: read.extend(float(state.read()[0]) for state in states), daemon=True)
         thread.start()
-        thread.join(5)
+        thread.join(60)
         assert len(read) == count
         read.clear()
 
@@ -156,25 +156,25 @@ def test_a_reader_waits_at_most_once_for_an_update_in_place():
 
     def slow(old, out):
         started.set()
-        assert go.wait(20)
+        assert go.wait(60)
         np.add(old, 1, out=out)
     writer = threading.Thread(target=state.update, args=(slow,), daemon=True)
     writer.start()
-    assert started.wait(20)
+    assert started.wait(60)
     reader = threading.Thread(target=lambda: read.append(state.read().tolist()), daemon=True)
     reader.start()
     while not state._awaited:
         pass
     assert not read      # the first update overwrites what the reader wants
     go.set()
-    writer.join(20), reader.join(20)
+    writer.join(60), reader.join(60)
     started.clear(), go.clear()
     writer = threading.Thread(target=state.update, args=(slow,), daemon=True)
     writer.start()
-    assert started.wait(20)
+    assert started.wait(60)
     assert read == [[1] * 4] and state.read().tolist() == [1] * 4      # during the second the old value is there
     go.set()
-    writer.join(20)
+    writer.join(60)
     assert state.read().tolist() == [2] * 4 and state.version == 3
 
 
@@ -226,7 +226,7 @@ def test_a_container_makes_one_resource_for_all_threads():
     box, gate, found = Container(), threading.Barrier(6), []
 
     def take() -> None:
-        gate.wait(10)
+        gate.wait(60)
         found.append(box.get("v", VariableState, lambda: variable([1])))
     threads = [threading.Thread(target=take) for _ in range(6)]
     for thread in threads:
