@@ -44,9 +44,12 @@ class Optimizer:
                  name: str | None = None, grad_loss: Any = None) -> Operation:
         """One step: an operation that computes the gradients of `loss` (its elements are summed) and applies them.
 
-        `var_list` is by default the trainable variables; `global_step` is increased by 1 afterwards. Raises
-        InvalidArgumentError naming the variables when none of them leads to the loss.
+        `var_list` is by default the trainable variables; `global_step` is increased by 1 afterwards. A step that also fetches
+        `loss` records its value, for the views. Raises InvalidArgumentError naming the variables when none of them leads to
+        the loss.
         """
+        if isinstance(loss, Tensor):
+            root_graph().follow(loss)
         pairs = self.compute_gradients(loss, var_list, colocate_gradients_with_ops=colocate_gradients_with_ops,
                                        grad_loss=grad_loss)
         return self.apply_gradients(pairs, global_step, name)

@@ -3,7 +3,7 @@ import uPlot from 'uplot';
 
 import type { Cut } from '../contract';
 import { themeOf } from './colour';
-import { bounds, CutAxis, type Line, nearest, running } from './lines';
+import { bounds, CutAxis, FAINT, type Line, nearest, type Stroke, strokesOf } from './lines';
 import { format, labels } from './text';
 import { ticks } from './ticks';
 
@@ -17,14 +17,6 @@ export interface ChartOptions {
   height: number;
 }
 
-/** A line, and how it is drawn. */
-interface Stroke extends Line {
-  width: number;
-  /** Not read off: it is there for another one. */
-  quiet: boolean;
-}
-
-const FAINT = '48'; // alpha of the points behind a trend
 const SAID = { step: 'step', seconds: 's since the recording began' };
 
 export class Chart {
@@ -273,17 +265,6 @@ export class Chart {
   private _at: number | null = null;
   private _due = 0;
   private _sizes: ResizeObserver;
-}
-
-/** Many points are noise to the eye: they stay as a thin line, and their running median leads. */
-function strokesOf(line: Line, cuts: Cut[]): Stroke[] {
-  const trend = line.marks ? null : running(line, cuts);
-  return trend
-    ? [
-        { ...line, color: line.color + FAINT, width: 1, quiet: true },
-        { ...line, ...trend, width: 2, quiet: false }
-      ]
-    : [{ ...line, width: 1.5, quiet: false }];
 }
 
 /** The topmost mark says the unit; a logarithmic axis names powers of ten only. */

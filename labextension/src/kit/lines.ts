@@ -11,6 +11,13 @@ export interface Line {
   marks?: boolean;
 }
 
+/** A line, and how it is drawn. */
+export interface Stroke extends Line {
+  width: number;
+  /** Not read off: it is there for another one. */
+  quiet: boolean;
+}
+
 interface Points {
   xs: number[];
   ys: number[];
@@ -18,6 +25,7 @@ interface Points {
 
 /** From so many points a line gets a running median. */
 export const CROWDED = 60;
+export const FAINT = '48'; // alpha of the points behind a trend
 const PLACES = 100; // at which the median is taken
 const FAR = 1.6; // times the 95th percentile: what is slower lies beyond the scale
 
@@ -138,4 +146,15 @@ export class CutAxis {
     }
     return found;
   }
+}
+
+/** Many points are noise to the eye: they stay as a thin line, and their running median leads. */
+export function strokesOf(line: Line, cuts: Cut[]): Stroke[] {
+  const trend = line.marks ? null : running(line, cuts);
+  return trend
+    ? [
+        { ...line, color: line.color + FAINT, width: 1, quiet: true },
+        { ...line, ...trend, width: 2, quiet: false }
+      ]
+    : [{ ...line, width: 1.5, quiet: false }];
 }

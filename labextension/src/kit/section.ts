@@ -27,6 +27,14 @@ export class Section {
   private _note = document.createElement('p');
 }
 
+/** Buttons that stay beside each other where a row has no room for all. */
+export function together(...buttons: HTMLElement[]): HTMLElement {
+  const made = document.createElement('span');
+  made.className = 'wb-Together';
+  made.append(...buttons);
+  return made;
+}
+
 export function button(label: string, title: string, action: () => void): HTMLButtonElement {
   const made = document.createElement('button');
   made.type = 'button';

@@ -3,11 +3,11 @@ import type { TimelineParameters, TimelineView } from '../contract';
 import { Canvas, type Pen } from '../kit/canvas';
 import type { Theme } from '../kit/colour';
 import { moved, type Stretch, timeAt, zoomed } from '../kit/stretch';
-import { shortTask } from '../kit/text';
 import { type Hands, listen, selected } from './hands';
 import { arrowAt, type Frame, markAt, next } from './hit';
 import { paint } from './paint';
-import { AXIS, heightOf, layRows, LOW, SIDE } from './rows';
+import { asked, AXIS, layRows, LOW, SIDE } from './rows';
+import { Tip } from './tip';
 import type { Selection } from './totals';
 import { ofArrow, ofMark, summary } from './words';
 
@@ -20,8 +20,6 @@ export interface Listener {
 
 const CALM = 120; // milliseconds after a movement, before the kernel is asked
 const BEYOND = 40; // lengths of the step that can be seen at once
-const USUAL = 16; // pixels that a row of a task with three rows takes
-const ALL = 10_000; // pixels: as many rows as there is room for
 const SPOKEN = 5000; // milliseconds between two summaries for screen readers
 
 export class Board implements Hands {
@@ -34,10 +32,7 @@ export class Board implements Hands {
     canvas.setAttribute('role', 'application');
     canvas.setAttribute('aria-roledescription', 'timeline');
     canvas.setAttribute('aria-keyshortcuts', 'W A S D 0 ArrowLeft ArrowRight ArrowUp ArrowDown Escape');
-    this._tip.className = 'wb-Chart-tip';
-    this._tip.setAttribute('role', 'status');
-    this._tip.hidden = true;
-    this.node.append(canvas, this._tip);
+    this.node.append(canvas, this._tip.node);
     listen(canvas, this);
   }
 
@@ -235,16 +230,8 @@ export class Board implements Hands {
         : this._mark !== null
           ? ofMark(frame.view, this._mark)
           : [];
-    this._tip.hidden = !lines.length;
-    this._tip.replaceChildren(
-      ...lines.map((line, i) => Object.assign(document.createElement(i ? 'div' : 'b'), { textContent: line }))
-    );
     const row = this._mark !== null && frame ? this._rows[frame.view.lane[this._mark]] : null;
-    const at = x ?? SIDE + 8;
-    const right = at > this._canvas.width / 2;
-    this._tip.style.left = right ? 'auto' : `${at + 14}px`;
-    this._tip.style.right = right ? `${this._canvas.width - at + 14}px` : 'auto';
-    this._tip.style.top = `${Math.max(0, Math.min((row ? row.top + row.height : (y ?? 0)) + 6, this._canvas.height - 66))}px`;
+    this._tip.show(lines, x ?? SIDE + 8, row ? row.top + row.height : (y ?? 0), this._canvas);
   }
 
   /** Looking closer holds the step: it would run away under the hands. */
@@ -260,7 +247,7 @@ export class Board implements Hands {
   private _go(stretch: Stretch): void {
     this._pin();
     this._stretch = stretch;
-    this._tip.hidden = true;
+    this._tip.hide();
     this._canvas.draw();
     this._later();
     this._listener.selected();
@@ -272,16 +259,8 @@ export class Board implements Hands {
   }
 
   private _ask(): void {
-    const width = this._canvas.width - SIDE - 4;
-    const room = Math.max(0, this._canvas.height - AXIS);
-    const { pinned, _stretch: stretch } = this;
-    this._listener.look({
-      ...(width > 0 ? { pixels: Math.round(width * (window.devicePixelRatio || 1)) } : {}),
-      ...(this._task ? { task: this._task } : { first: this._first ?? 0 }),
-      rows: this._task ? Math.round(room / USUAL) : Math.ceil(room / LOW) + 1,
-      ...(pinned ?? {}),
-      ...(pinned && stretch ? { start: stretch.start, end: stretch.end } : {})
-    });
+    const { pinned, _stretch: stretch, _task: task, _first: first } = this;
+    this._listener.look(asked(this._canvas, task || (first ?? 0), pinned, stretch));
   }
 
   private _resized(): void {
@@ -296,9 +275,7 @@ export class Board implements Hands {
     const now = performance.now();
     if (this.view && now - this._spoke > SPOKEN) {
       this._spoke = now;
-      const lost = this._lost.size ? `Lost: ${[...this._lost].map(shortTask).join(', ')}. ` : '';
-      const keys = 'W and S zoom, A and D move, arrows go from mark to mark, Escape leaves.';
-      this._canvas.node.setAttribute('aria-label', `${lost}${summary(this.view)} ${keys}`);
+      this._canvas.node.setAttribute('aria-label', summary(this.view, this._lost));
     }
   }
 
@@ -318,7 +295,7 @@ export class Board implements Hands {
   };
 
   private _canvas: Canvas = new Canvas(this._paint, () => this._resized());
-  private _tip = document.createElement('div');
+  private _tip = new Tip();
   private _rows: ReturnType<typeof layRows> = [];
   private _stretch: Stretch | null = null;
   private _mark: number | null = null;
@@ -331,9 +308,4 @@ export class Board implements Hands {
   private _size = '';
   private _spoke = -Infinity;
   private _due: ReturnType<typeof setTimeout> | undefined;
-}
-
-/** Height at which all rows of a view can be seen. */
-export function wanted(view: TimelineView): number {
-  return heightOf(layRows(view.lanes)) + LOW + (view.lane_count > view.lanes.length ? ALL : 0);
 }

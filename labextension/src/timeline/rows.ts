@@ -1,5 +1,6 @@
 /** Where the rows of the timeline stand: work is tall, what is not work is low, tasks keep apart. */
-import type { Lane } from '../contract';
+import type { Lane, TimelineParameters, TimelineView } from '../contract';
+import type { Stretch } from '../kit/stretch';
 
 export interface Row {
   top: number;
@@ -12,6 +13,8 @@ export const SIDE = 128;
 export const LOW = 11;
 const TALL = 18;
 const APART = 5;
+const USUAL = 16; // pixels that a row of a task with three rows takes
+const ALL = 10_000; // pixels: as many rows as there is room for
 
 /** One row per lane, from the top of the canvas on. */
 export function layRows(lanes: Lane[]): Row[] {
@@ -30,6 +33,11 @@ export function heightOf(rows: Row[]): number {
   return last ? last.top + last.height + APART : AXIS + TALL;
 }
 
+/** Height at which all rows of a view can be seen. */
+export function wanted(view: TimelineView): number {
+  return heightOf(layRows(view.lanes)) + LOW + (view.lane_count > view.lanes.length ? ALL : 0);
+}
+
 /** The row under `y`, -1 for none; a pixel beside a row belongs to it. */
 export function rowAt(rows: Row[], y: number): number {
   return rows.findIndex(row => y >= row.top - 1 && y <= row.top + row.height + 1);
@@ -40,4 +48,22 @@ export function labelOf(lanes: Lane[], at: number): string {
   const lane = lanes[at];
   const task = /^\S+ /.exec(lane.label)?.[0] ?? '';
   return at && lanes[at - 1].task === lane.task && lane.track !== 'work' ? lane.label.slice(task.length) : lane.label;
+}
+
+/** What to ask for: as many marks as the canvas can show, the rows of a task or from one on, of a step that is held a stretch. */
+export function asked(
+  canvas: { width: number; height: number },
+  from: string | number,
+  pinned: { run: string; step: number } | null,
+  stretch: Stretch | null
+): TimelineParameters {
+  const [width, room] = [canvas.width - SIDE - 4, Math.max(0, canvas.height - AXIS)];
+  return {
+    ...(width > 0 ? { pixels: Math.round(width * (window.devicePixelRatio || 1)) } : {}),
+    ...(typeof from === 'string'
+      ? { task: from, rows: Math.round(room / USUAL) }
+      : { first: from, rows: Math.ceil(room / LOW) + 1 }),
+    ...(pinned ?? {}),
+    ...(pinned && stretch ? { start: stretch.start, end: stretch.end } : {})
+  };
 }

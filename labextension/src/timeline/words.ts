@@ -35,8 +35,11 @@ export function ofTotals(view: TimelineView, sums: Totals): string {
   return `${duration(sums.length)} on ${count(sums.rows, 'row')}, ${count(sums.spans, 'span')}: ${parts.join(', ') || 'nothing'}`;
 }
 
-/** All of it in two sentences. */
-export function summary(view: TimelineView): string {
+/** All of it in a few sentences: who is lost, what is shown, and with which keys one moves. */
+export function summary(view: TimelineView, lost: Iterable<string> = []): string {
   const tasks = new Set(view.lanes.map(lane => lane.task)).size;
-  return `Timeline of step ${view.step.toLocaleString('en')}, ${duration(view.length)} long, ${count(tasks, 'task')} in sight. ${view.path}`;
+  const gone = [...lost].map(shortTask).join(', ');
+  const shown = `Timeline of step ${view.step.toLocaleString('en')}, ${duration(view.length)} long, ${count(tasks, 'task')} in sight.`;
+  const keys = 'W and S zoom, A and D move, arrows go from mark to mark, Escape leaves.';
+  return `${gone ? `Lost: ${gone}. ` : ''}${shown} ${view.path} ${keys}`;
 }

@@ -1,7 +1,7 @@
 /** The dataflow graph: any size, any of the run's graphs; find, open, colour, choose and follow. */
 import type { GraphNode, GraphParameters, GraphState } from '../contract';
 import { shortDevice, taskOf } from '../kit/text';
-import { button, Section } from '../kit/section';
+import { button, Section, together } from '../kit/section';
 import { type Context, defineView } from '../kit/view';
 import type { Snapshot } from '../store';
 import { Explorer } from '../graph/explorer';
@@ -33,9 +33,11 @@ export class GraphSection extends Section {
       this._by,
       this._state,
       this._cancel,
-      button('−', 'Zoom out', () => this._explorer.zoom(1 / 1.25)),
-      button('+', 'Zoom in', () => this._explorer.zoom(1.25)),
-      button('Fit', 'Fit the whole graph into the view', () => this._explorer.fit())
+      together(
+        button('−', 'Zoom out', () => this._explorer.zoom(1 / 1.25)),
+        button('+', 'Zoom in', () => this._explorer.zoom(1.25)),
+        button('Fit', 'Fit the whole graph into the view', () => this._explorer.fit())
+      )
     );
     const stage = document.createElement('div');
     stage.className = 'wb-Graph-stage';

@@ -35,7 +35,7 @@ export class LossSection extends Section {
     this.note(
       this._series.length
         ? ''
-        : 'Nothing recorded yet. A loss that is fetched by its name or made by minimize records itself, as the trainers do; anything else by wb.journal.point("loss", step, value).'
+        : 'Nothing recorded yet. A loss records itself in each step that fetches it, if it is called loss or given to minimize, as the trainers do; anything else by wb.journal.point("loss", step, value).'
     );
     this._draw();
   }

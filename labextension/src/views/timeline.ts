@@ -1,11 +1,12 @@
 /** What every task did in a step: live, any recorded step, any stretch of it; sums of what is selected. */
-import type { Status, TimelineParameters } from '../contract';
+import type { Status, TimelineParameters, TimelineView } from '../contract';
 import { WORDS } from '../kit/pattern';
 import { duration } from '../kit/text';
-import { button, Section } from '../kit/section';
+import { button, Section, together } from '../kit/section';
 import { type Context, defineView } from '../kit/view';
 import type { Snapshot } from '../store';
-import { Board, wanted } from '../timeline/board';
+import { Board } from '../timeline/board';
+import { wanted } from '../timeline/rows';
 import { totals } from '../timeline/totals';
 import { ofTotals } from '../timeline/words';
 
@@ -21,14 +22,18 @@ export class TimelineSection extends Section {
     this._sums.setAttribute('role', 'status');
     this._path.className = 'wb-Timeline-path';
     this.tools.append(
-      button('◀', 'The step before', () => this._turn(-1)),
-      this._step,
-      button('▶', 'The next step', () => this._turn(1)),
+      together(
+        button('◀', 'The step before', () => this._turn(-1)),
+        this._step,
+        button('▶', 'The next step', () => this._turn(1))
+      ),
       this._range,
       this._follow,
-      button('−', 'Zoom out (S)', () => this._board.zoom(1 / 1.5)),
-      button('+', 'Zoom in (W)', () => this._board.zoom(1.5)),
-      button('Fit', 'Show the whole step (0)', () => this._board.fit())
+      together(
+        button('−', 'Zoom out (S)', () => this._board.zoom(1 / 1.5)),
+        button('+', 'Zoom in (W)', () => this._board.zoom(1.5)),
+        button('Fit', 'Show the whole step (0)', () => this._board.fit())
+      )
     );
     this._legend.className = 'wb-Legend';
     this._legend.append(key('system', WORDS.system), key('path', 'critical path'), key('message', 'message'));
@@ -42,7 +47,9 @@ export class TimelineSection extends Section {
     if (view) {
       const { alarm, subject } = snapshot.stragglers?.verdict ?? { alarm: false, subject: '' };
       this._back = this._back && view.step >= this._shownStep && this._shownStep > view.oldest ? this._back : 0;
-      const stuck = this._back && view.step === this._shownStep;
+      // an answer that has not come yet is no answer
+      const stuck = this._back && view.step === this._shownStep && view !== this._seen;
+      this._seen = view;
       this._shownStep = view.step;
       this._board.show(view, lost, new Set(alarm ? subject.split('|') : []));
       this._board.node.style.setProperty('--wb-wanted', `${wanted(view)}px`);
@@ -112,6 +119,7 @@ export class TimelineSection extends Section {
   private _legend = document.createElement('ul');
   private _status: Status | null = null;
   private _shownStep = -1;
+  private _seen: TimelineView | null = null;
   private _back = 0; // how far back was asked for, 0 when not
 }
 

@@ -9,10 +9,15 @@ __all__ = ["Collections"]
 
 
 class Collections:
-    """Lists by name; a body shares those of the graph around it."""
+    """Lists by name, which a body shares with the graph around it; and the tensors that record themselves."""
 
     def __init__(self) -> None:
         self.collections: dict[str, list[Any]] = {}
+        self.followed: set[str] = set()      # names
+
+    def follow(self, tensor: Any) -> None:
+        """Let `tensor`, a floating-point scalar, record its value in each step that fetches it, as a loss does by its name."""
+        self.followed.add(tensor.name)
 
     def add_to_collection(self, name: str, value: Any) -> None:
         """Append `value` to the list that is kept under `name`."""

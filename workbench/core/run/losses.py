@@ -1,4 +1,4 @@
-"""Which fetched values are losses, by their names: they record themselves, so that a first program draws its curve."""
+"""Which fetched values are losses, by their names or because they are minimized: they record themselves."""
 from __future__ import annotations
 
 import re
@@ -16,9 +16,13 @@ _NAMED = re.compile(r"(?:^|/)(?:total_)?loss(?:_\d+)?(?:/[^/]+)?$")
 
 
 def losses_of(fetched: Sequence[Tensor]) -> Losses:
-    """Scalars of floating-point type named `loss`, or the value of a scope of that name: "loss", "model/loss/mean"."""
-    return tuple((place, tensor.op.name) for place, tensor in enumerate(fetched)
-                 if _NAMED.search(tensor.op.name) and tensor.dtype.is_floating and tensor.shape.rank == 0)
+    """Scalars of floating-point type that the graph follows, are named `loss`, or the value of a scope of that name: "loss",
+    "model/loss/mean". One that is only followed is called "loss", with its own name behind it where there are several."""
+    scalars = [(place, t) for place, t in enumerate(fetched) if t.dtype.is_floating and t.shape.rank == 0]
+    named = tuple((place, t.op.name) for place, t in scalars if _NAMED.search(t.op.name))
+    others = [(place, t.op.name) for place, t in scalars if t.name in t.op.graph.followed and not _NAMED.search(t.op.name)]
+    alone = len(others) == 1 and all(name != "loss" for _, name in named)
+    return (*named, *((place, "loss" if alone else f"loss {name}") for place, name in others))
 
 
 def record(losses: Losses, values: Sequence[Any], step: int, journal: Journal) -> None:
