@@ -16,6 +16,7 @@ from workbench.nn import (
     beam_search,
     contrib_framework,
     contrib_layers,
+    contrib_layers_3d,
     contrib_metrics,
     contrib_metrics_more,
     contrib_more,
@@ -98,7 +99,9 @@ _losses = Namespace(**{**_names(losses), "hinge_loss": _hinge, **{
 # layers
 
 _layers = Namespace(
-    **_names(contrib_layers, contrib_more, contrib_columns, sparse_lookups), conv2d=contrib_layers.convolution2d,
+    **_names(contrib_layers, contrib_layers_3d, contrib_more, contrib_columns, sparse_lookups),
+    conv2d=contrib_layers.convolution2d, convolution2d_in_plane=contrib_layers_3d.conv2d_in_plane,
+    convolution3d=contrib_layers_3d.conv3d, convolution3d_transpose=contrib_layers_3d.conv3d_transpose,
     conv2d_transpose=contrib_layers.convolution2d_transpose, separable_conv2d=contrib_layers.separable_convolution2d,
     embed_sequence=layers.embed_sequence, OPTIMIZER_CLS_NAMES=optimize.OPTIMIZER_CLS_NAMES,
     optimize_loss=optimize.optimize_loss, real_valued_column=learn.real_valued_column,
