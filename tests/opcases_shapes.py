@@ -100,6 +100,65 @@ case("pool", X[:, 0, 0], value=lambda x: np.maximum(x[:, :-1], x[:, 1:]), label=
 case("pool", X[:, 0].transpose(0, 3, 1, 2), value=lambda x: (x[:, :, :-2] + x[:, :, 2:]) / 2, label="two", attrs={
     "window_shape": [2, 1], "pooling_type": "AVG", "padding": "VALID", "dilation_rate": [2, 1], "data_format": "NCHW"})
 
+# derivatives of convolutions, and places of largest elements
+_I, _K = reals(2, 5, 4, 2), reals(3, 2, 2, 3, seed=1)
+
+
+def _conv(x: Array, f: Array, s: int = 1, d: int = 1) -> Array:
+    """Valid convolution by steps of s, elements d apart."""
+    return filtered(x[:, None], f[None], (1, s, s), _NONE, (1, d, d))[:, 0]
+
+
+def _deep(x: Array, f: Array) -> Array:
+    """Each channel with its own filters."""
+    each = [_conv(x[..., c:c + 1], f[:, :, c:c + 1]) for c in range(x.shape[3])]
+    return np.concatenate(each, -1)
+
+
+_VALID: dict[str, Any] = {"strides": [1, 1, 1, 1], "padding": "VALID"}
+case("conv2d_filter_gradient", _I, ints(*_K.shape), reals(2, 3, 3, 3, seed=2), attrs=_VALID,
+     value=lambda x, s, dy: adjoint(lambda f: _conv(x, f), _K, dy))
+case("conv2d_image_gradient", ints(*_I.shape), _K, reals(2, 3, 3, 3, seed=2), attrs=_VALID,
+     value=lambda s, f, dy: adjoint(lambda x: _conv(x, f), _I, dy))
+case("atrous_conv2d_transpose", reals(2, 1, 2, 3, seed=2), _K, ints(*_I.shape), attrs={"rate": 2, "padding": "VALID"},
+     value=lambda dy, f, s: adjoint(lambda x: _conv(x, f, 1, 2), _I, dy))
+case("depthwise_filter_gradient", _I, ints(*_K.shape), reals(2, 3, 3, 6, seed=2), attrs=_VALID,
+     value=lambda x, s, dy: adjoint(lambda f: _deep(x, f), _K, dy))
+case("depthwise_image_gradient", ints(*_I.shape), _K, reals(2, 3, 3, 6, seed=2), attrs=_VALID, unknown=False,
+     value=lambda s, f, dy: adjoint(lambda x: _deep(x, f), _I, dy))
+
+
+def _reached(x: Array, f: Array, pads: Any, s: int, d: int) -> Array:
+    """Each window plus the filter: [n, h, w, 1, rows, columns, c]."""
+    room = windows(x[:, None], (1, *f.shape[:2]), (1, s, s), ((0, 0), *pads), (1, d, d), -np.inf)
+    return room[:, 0, :, :, 0] + f
+
+
+_M = reals(2, 3, 2, seed=5) / 3
+case("dilation2d", _I, _M, attrs={**_VALID, "rates": [1, 2, 1, 1]},
+     value=lambda x, f: np.maximum.reduce([x[:, 2 * i:2 * i + 3, j:j + 2] + f[i, j] for i, j in np.ndindex(2, 3)]))
+case("dilation2d", _I, _M, attrs={"strides": [1, 2, 2, 1], "rates": [1, 1, 1, 1], "padding": "SAME"}, label="same",
+     value=lambda x, f: np.maximum.reduce([np.pad(x, ((0, 0), (0, 1), (0, 1), (0, 0)), constant_values=-np.inf)[
+         :, i:i + 5:2, j:j + 3:2] + f[i, j] for i, j in np.ndindex(2, 3)]))
+case("erosion2d", _I, _M, attrs={**_VALID, "rates": [1, 1, 1, 1]},
+     value=lambda x, f: np.minimum.reduce([x[:, i:i + 4, j:j + 2] - f[1 - i, 2 - j] for i, j in np.ndindex(2, 3)]))
+
+
+def _pools(x: Array) -> list[Array]:
+    """By windows of 2 x 2, padding behind."""
+    found, places = np.full((2, 3, 2, 2), -np.inf), np.zeros((2, 3, 2, 2), np.int64)
+    for n, i, j, c in np.ndindex(2, 5, 4, 2):
+        if x[n, i, j, c] > found[n, i // 2, j // 2, c]:
+            found[n, i // 2, j // 2, c], places[n, i // 2, j // 2, c] = x[n, i, j, c], (i * 4 + j) * 2 + c
+    return [found, places]
+
+
+_BY_TWO: dict[str, Any] = {"strides": (2, 2), "ksize": (2, 2), "padding": "SAME"}
+case("largest_places", _I, value=lambda x: _pools(x)[1], attrs=_BY_TWO, small=False, order=0)
+case("largest_places", _I, value=lambda x: _pools(x)[1] + np.arange(2)[:, None, None, None] * 40, small=False, order=0,
+     attrs={**_BY_TWO, "batched": True}, label="batched")
+case("max_pool_with_argmax", _I, value=_pools, attrs=_BY_TWO, small=False)
+
 # sequences
 LOGITS, LABELS = reals(4, 2, 3), (ints([0, 0], [1, 0], [1, 1], **LONG), ints(1, 0, 0), ints(3, 4))
 

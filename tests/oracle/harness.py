@@ -57,11 +57,14 @@ NEEDS_SHAPES = {
     "growing-dims": "a loop's state enters with dimensions that its invariant does not have; TensorFlow 1.x refuses it too",
     "growing-rank": "as growing-dims",
     **dict.fromkeys((f"{name}-rank" for name in ("space_to_batch", "space_to_batch_nd", "batch_to_space", "batch_to_space_nd",
-                                                 "space_to_depth", "depth_to_space")), BLOCKS),
+                                                 "space_to_depth", "depth_to_space", "with_space_to_batch SAME",
+                                                 "with_space_to_batch VALID")), BLOCKS),
     **dict.fromkeys((f"image.{name}-rank" for name in ("flip_left_right", "flip_up_down", "transpose_image", "rot90")),
                     BATCHES),
-    **dict.fromkeys((f"{name}-{mode}" for name in ("depthwise_conv2d and depthwise_conv2d_native", "separable_conv2d")
-                     for mode in UNKNOWN), FILTERS),
+    **dict.fromkeys((f"{name}-{mode}" for mode in UNKNOWN for name in (
+        "depthwise_conv2d and depthwise_conv2d_native", "separable_conv2d", "derivatives of depthwise_conv2d by name",
+        "dilation2d of ties", *(f"{kind} {padding} {rate}" for kind in ("dilation2d", "erosion2d")
+                                for padding in ("SAME", "VALID") for rate in ([1, 1, 1, 1], [1, 2, 2, 1])))), FILTERS),
     "bias_add in front-rank": "its second gradient puts axes behind the bias, as many as the images have",
     **dict.fromkeys((f"{name}-rank" for name in ("tensordot", "tensordot of all", "outer product")), PAIRS),
     **dict.fromkeys(("batch_gather-rank", "argsort-rank", "reduce_join-rank"), LAST),

@@ -4,8 +4,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import workbench.tf1 as ours
 from tests.opcases import ints, positive, reals
-from tests.oracle.harness import Row, Table, check
+from tests.oracle.harness import Row, Table, agree, check, quiet, tensorflow
 
 pytestmark = [pytest.mark.oracle, pytest.mark.filterwarnings("ignore:densify")]
 ROWS = Table()
@@ -55,6 +56,30 @@ ROWS.row("max_pool of negatives at the border", lambda tf, x: tf.nn.max_pool(x, 
 ROWS.row("max_pool of NaN", lambda tf, x: tf.nn.max_pool(x, 2, 2, "SAME"), np.array([1.0, -np.inf, np.inf, 2.0] * 4).reshape(
     1, 4, 4, 1), modes=FIXED, order=0)
 
+# derivatives, places, morphology
+X, F = reals(2, 7, 6, 3), reals(3, 2, 3, 4, seed=1) / 5
+ROWS.row("derivatives of conv2d by name", lambda tf, x, f, dy: [
+    tf.nn.conv2d_backprop_input([2, 7, 6, 3], f, dy, [1, 2, 1, 1], "SAME"),
+    tf.nn.conv2d_backprop_filter(x, [3, 2, 3, 4], dy, [1, 2, 1, 1], "SAME")], X, F, reals(2, 4, 6, 4, seed=3), modes=FIXED)
+ROWS.row("derivatives of depthwise_conv2d by name", lambda tf, x, f, dy: [
+    tf.nn.depthwise_conv2d_native_backprop_input([2, 7, 6, 3], f, dy, [1, 2, 2, 1], "SAME"),
+    tf.nn.depthwise_conv2d_native_backprop_filter(x, [3, 2, 3, 4], dy, [1, 2, 2, 1], "SAME")], X, F,
+    reals(2, 4, 3, 12, seed=3), modes=FIXED, order=1)
+for _padding, _in in (("SAME", (7, 6)), ("VALID", (3, 4))):
+    ROWS.row(f"atrous_conv2d_transpose {_padding}", lambda tf, v, f, p=_padding: tf.nn.atrous_conv2d_transpose(
+        v, f, [2, 7, 6, 3], 2, p), reals(2, *_in, 4), F, modes=FIXED, order=1)
+    for _rate in ([1, 1, 1, 1], [1, 2, 2, 1]):
+        ROWS.row(f"dilation2d {_padding} {_rate}", lambda tf, x, f, p=_padding, r=_rate: tf.nn.dilation2d(
+            x, f, [1, 1, 1, 1], r, p), X, reals(3, 2, 3, seed=2), modes=FIXED, order=1)
+        ROWS.row(f"erosion2d {_padding} {_rate}", lambda tf, x, f, p=_padding, r=_rate: tf.nn.erosion2d(
+            x, f, [1, 2, 1, 1], r, p), X, reals(3, 2, 3, seed=2), modes=FIXED, order=1)
+    ROWS.row(f"max_pool_with_argmax {_padding}", lambda tf, x, p=_padding: list(tf.nn.max_pool_with_argmax(
+        x, [1, 3, 2, 1], [1, 2, 2, 1], p)), X, modes=SINGLE, order=1)
+    ROWS.row(f"with_space_to_batch {_padding}", lambda tf, x, f, p=_padding: tf.nn.with_space_to_batch(
+        x, [2, 3], p, lambda y, _, inner: tf.nn.conv2d(y, f, [1, 1, 1, 1], inner), [3, 2, 3, 4]), X, F, modes=FIXED, order=1)
+ROWS.row("dilation2d of ties", lambda tf, x, f: tf.nn.dilation2d(x, f, [1, 1, 1, 1], [1, 1, 1, 1], "SAME"),
+         np.zeros((1, 3, 3, 1)), np.zeros((2, 2, 1)), modes=FIXED, order=1)
+
 # activations and normalisation
 LOUD = np.array([[1e4, -1e4, 0.0, 3.0], [-1e30, 1e30, 1e30, 0.0], [0.0, 0.0, 0.0, 0.0], [-np.inf, 0.0, 1.0, 2.0]])
 ROWS.each("nn.softmax nn.log_softmax", A)
@@ -82,6 +107,13 @@ ROWS.row("l2_normalize", lambda tf, x: [tf.nn.l2_normalize(x, 1), tf.nn.l2_norma
 ROWS.row("l2_normalize of zeros", lambda tf, x: tf.nn.l2_normalize(x, 1), np.zeros((2, 3)), order=1)
 ROWS.row("moments", lambda tf, x: [tf.nn.moments(x, [0, 1]), tf.nn.moments(x, [0], keep_dims=True), tf.nn.moments(x, axes=[2])],
          T, order=1)      # TensorFlow's variance takes the mean for a constant, which shows in its second derivative
+ROWS.row("weighted_moments", lambda tf, x, w: [*tf.nn.weighted_moments(x, [0, 2], w), *tf.nn.weighted_moments(
+    x, [1], w, keep_dims=True)], T, positive(4), order=1)
+ROWS.row("fused_batch_norm", lambda tf, x, s, o: list(tf.nn.fused_batch_norm(x, s, o, epsilon=0.01)), reals(2, 3, 4, 3),
+         positive(3), reals(3), modes=SINGLE, order=1, tolerance=1e-3)
+ROWS.row("fused_batch_norm by given moments", lambda tf, x, s, o, m, v: tf.nn.fused_batch_norm(
+    x, s, o, m, v, is_training=False)[0], reals(2, 3, 4, 3), positive(3), reals(3), reals(3, seed=4), positive(3, seed=5),
+    modes=SINGLE, order=1, tolerance=1e-3)
 ROWS.row("moments of a vector", lambda tf, x: tf.nn.moments(x, [0]), reals(5), order=1)
 ROWS.row("batch_normalization", lambda tf, *v: tf.nn.batch_normalization(*v, 1e-3), T, reals(4), positive(4),
          reals(4, seed=1), reals(4, seed=2))
@@ -175,3 +207,22 @@ ROWS.row("embedding_lookup with max_norm", lambda tf, t, i: tf.nn.embedding_look
 @ROWS.cases()
 def test_agrees(row: Row, mode: str) -> None:
     check(row, mode)
+
+
+@pytest.mark.parametrize("overlapping", [False, True])
+@pytest.mark.parametrize("kind", ["max", "avg"])
+def test_windows_between_our_borders_are_tensorflows(kind: str, overlapping: bool) -> None:
+    """Borders are drawn by chance; TensorFlow's derivative between ours is ours, and it looks our largest elements up."""
+    x, dy = reals(2, 9, 7, 3).astype("f"), reals(2, 6, 2, 3, seed=1).astype("f")
+    with ours.Graph().as_default(), ours.Session() as session:
+        given = ours.constant(x)
+        pool = {"max": ours.nn.fractional_max_pool, "avg": ours.nn.fractional_avg_pool}[kind]
+        made = pool(given, [1.0, 1.44, 2.5, 1.0], True, overlapping, seed=3)
+        y, rows, columns, dx = session.run([*made, ours.gradients(made.output, given, dy)[0]])
+    with quiet(), tensorflow().Graph().as_default(), tensorflow().Session() as session:
+        import tensorflow as tf2
+        borders = {"row_pooling_sequence": rows, "col_pooling_sequence": columns, "overlapping": overlapping}
+        wanted = session.run(tf2.raw_ops.FractionalMaxPoolGrad(orig_input=x, orig_output=y, out_backprop=dy, **borders)
+                             if kind == "max" else tf2.raw_ops.FractionalAvgPoolGrad(
+                                 orig_input_tensor_shape=np.array(x.shape), out_backprop=dy, **borders))
+    agree([dx], [wanted])

@@ -1,14 +1,16 @@
 """Functions of neural networks that are a few operations each: normalisation, weighted losses, one-dimensional filters."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
 
-__all__ = ["batch_norm_with_global_normalization", "conv1d", "crelu", "log_poisson_loss", "normalize_moments",
-           "sufficient_statistics", "weighted_cross_entropy_with_logits"]
+__all__ = ["batch_norm_with_global_normalization", "conv1d", "crelu", "fused_batch_norm", "log_poisson_loss",
+           "normalize_moments", "sufficient_statistics", "weighted_cross_entropy_with_logits", "weighted_moments",
+           "with_space_to_batch"]
 
 
 def batch_norm_with_global_normalization(t: Any, m: Any, v: Any, beta: Any, gamma: Any, variance_epsilon: float,
@@ -93,3 +95,83 @@ def normalize_moments(counts: Any, mean_ss: Any, variance_ss: Any, shift: Any,
         moved = convert(mean_ss) * share
         mean = moved if shift is None else moved + shift
         return mean, convert(variance_ss) * share - ops.square(moved)
+
+
+def fused_batch_norm(x: Any, scale: Any, offset: Any, mean: Any = None, variance: Any = None, epsilon: float = 0.001,
+                     data_format: str = "NHWC", is_training: bool = True,
+                     name: str | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """(y, mean, variance): float images [n, height, width, c] normalised channel by channel, times `scale` plus `offset` [c].
+
+    While training by the moments of the batch, which are given back, the variance over n - 1; else by the `mean` and
+    `variance` [c] given. Gradients are those of y, and none by moments that were given. `data_format` "NCHW" puts channels
+    second; `epsilon` is at least 1.001e-5.
+    InvalidArgumentError where moments are missing, or given while training. Source: Ioffe, Szegedy 2015.
+    """
+    if data_format not in ("NHWC", "NCHW"):
+        raise errors.InvalidArgumentError(f"fused_batch_norm: data_format is {data_format!r}; use 'NHWC' or 'NCHW'")
+    if is_training != (mean is None) or is_training != (variance is None):
+        raise errors.InvalidArgumentError(f"fused_batch_norm: is_training is {is_training}, mean {mean} and variance "
+                                          f"{variance}; Both mean and variance must be None if is_training is True, and "
+                                          "given otherwise")
+    x, second = convert(x), data_format == "NCHW"
+    with get_default_graph().name_scope("FusedBatchNorm"):
+        rows = ops.transpose(x, [0, 2, 3, 1]) if second else x
+        if is_training:
+            mean, variance = ops.moments(rows, [0, 1, 2])
+            count = ops.cast(ops.reduce_prod(ops.shape(rows)[:3]), variance.dtype)
+            given = ops.stop_gradient(mean), ops.stop_gradient(variance * count / ops.maximum(count - 1.0, 1.0))
+        else:
+            mean, variance = given = ops.stop_gradient(convert(mean)), ops.stop_gradient(convert(variance))
+        y = ops.batch_normalization(rows, mean, variance, offset, scale, max(epsilon, 1.001e-5))
+    return (ops.transpose(y, [0, 3, 1, 2], name=name) if second else ops.identity(y, name=name)), *given
+
+
+def weighted_moments(x: Any, axes: Any, frequency_weights: Any, name: str | None = None,
+                     keep_dims: bool = False) -> tuple[Tensor, Tensor]:
+    """(mean, variance) of float x over `axes`, each element counted `frequency_weights` times, which broadcast."""
+    x = convert(x)
+    with get_default_graph().name_scope(name or "weighted_moments"):
+        share = ops.zeros_like(x) + ops.cast(convert(frequency_weights), x.dtype)
+        total = ops.reduce_sum(share, axis=axes, keepdims=True)
+        mean = ops.reduce_sum(share * x, axis=axes, keepdims=True) / total
+        variance = ops.reduce_sum(share * ops.squared_difference(x, mean), axis=axes, keepdims=True) / total
+        if keep_dims:
+            return mean, variance
+        gone = list(axes) if isinstance(axes, (list, tuple)) else [axes]
+        return ops.squeeze(mean, axis=gone), ops.squeeze(variance, axis=gone)
+
+
+def with_space_to_batch(input: Any, dilation_rate: Any, padding: str, op: Callable[..., Any], filter_shape: Any = None,
+                        spatial_dims: Any = None, data_format: str | None = None) -> Tensor:
+    """`op(input, number of axes, padding)` dilated: run on every `dilation_rate`-th element of the axes, as batches.
+
+    `dilation_rate` has a number for each of the `spatial_dims` (1, 2, …, or behind the channels where `data_format` begins
+    "NC"). "SAME" needs `filter_shape`, a length for each axis; `op` is told "VALID" where a rate is above 1.
+    InvalidArgumentError else.
+    """
+    x, rates = convert(input), [int(rate) for rate in dilation_rate]
+    first = 2 if data_format is not None and data_format.startswith("NC") else 1
+    axes = list(range(first, first + len(rates))) if spatial_dims is None else sorted(spatial_dims)
+    if padding not in ("SAME", "VALID") or min(rates) < 1 or len(axes) != len(rates):
+        raise errors.InvalidArgumentError(f"with_space_to_batch: dilation_rate is {rates}, spatial_dims {axes} and padding "
+                                          f"{padding!r}; give a rate from 1 for each axis, and 'SAME' or 'VALID'")
+    if max(rates) == 1:
+        return op(x, len(rates), padding)
+    if padding == "SAME" and filter_shape is None:
+        raise errors.InvalidArgumentError("with_space_to_batch: filter_shape must be specified for SAME padding; give its "
+                                          "lengths")
+    reach = [0] * len(rates) if padding == "VALID" else [
+        (int(length) - 1) * rate for length, rate in zip(list(filter_shape)[:len(rates)], rates)]
+    last = max(axes) + 1 - axes[0]
+    apart = dict(zip(axes, zip(rates, reach)))
+    block, sides = zip(*[apart.get(axis, (1, 0)) for axis in range(axes[0], axes[0] + last)])
+    sizes = ops.shape(x)[axes[0]:axes[0] + last]
+    paddings, crops = ops.required_space_to_batch_paddings(sizes, list(block), [[n // 2, n - n // 2] for n in sides])
+    order = [*range(axes[0], x.shape.rank or 0)]
+    moved = x if axes[0] == 1 else ops.transpose(x, [0, *order, *range(1, axes[0])])
+    batches = ops.space_to_batch_nd(moved, list(block), paddings)
+    back = [0, *range(len(order) + 1, x.shape.rank or 0), *range(1, len(order) + 1)]
+    made = op(batches if axes[0] == 1 else ops.transpose(batches, back), len(rates), "VALID")
+    outer = made if axes[0] == 1 else ops.transpose(made, [0, *order, *range(1, axes[0])])
+    whole = ops.batch_to_space_nd(outer, list(block), crops)
+    return whole if axes[0] == 1 else ops.transpose(whole, back)
