@@ -137,13 +137,15 @@ def test_another_workbench_is_refused_by_name(serve, monkeypatch):
 
 
 def test_threads_take_turns_as_before_when_the_last_task_has_ended(serve):
+    """Of two hosts in one process the first one's tasks end first."""
     spec, before = spec_of(), sys.getswitchinterval()
-    serve(spec, "ps")
+    first = serve(spec, "ps")
     graph, total, _ = counter(0)
     server = serve(spec, "worker")
     with tf.Session(server.target, graph) as session:
         session.run(total.initializer)
         assert sys.getswitchinterval() < before
+    first.close()
     server.close()
     eventually(lambda: sys.getswitchinterval() == before)
 

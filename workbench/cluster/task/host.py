@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 import threading
 from typing import Any
 
@@ -18,6 +17,7 @@ from workbench.cluster.link.upgrade import Acceptor, Hello
 from workbench.cluster.task.engine import GraphEngine
 from workbench.cluster.task.engines import define_engine
 from workbench.cluster.task.task import Task
+from workbench.cluster.task.turns import turns
 from workbench.core.state.variables import Container
 
 __all__ = ["TaskHost", "WorkbenchWorker"]
@@ -25,7 +25,6 @@ __all__ = ["TaskHost", "WorkbenchWorker"]
 logger = logging.getLogger("workbench")
 
 _TICK = 1.0                  # seconds between two looks at tasks whose chief may be gone
-_SWITCH_INTERVAL = 2e-4      # seconds; the default of 5 ms delays a receiver behind a computing thread (dask #6325)
 
 
 class WorkbenchWorker(WorkerPlugin):
@@ -72,7 +71,6 @@ class TaskHost:
         self.pool = BufferPool()
         self.tasks: dict[tuple[int, str], Task] = {}
         self._ticking = False
-        self._switch_interval = sys.getswitchinterval()
         self.acceptor = Acceptor(self._admit, self._accept, self.pool)
 
     def _admit(self, hello: Hello) -> bytes | None:
@@ -108,8 +106,7 @@ class TaskHost:
                     self._end_others)
         with self._lock:
             if not self.tasks:
-                self._switch_interval = sys.getswitchinterval()
-                sys.setswitchinterval(_SWITCH_INTERVAL)
+                turns.shorten()
             self.tasks[key] = task
             idle, self._ticking = not self._ticking, True
         if idle:
@@ -127,7 +124,7 @@ class TaskHost:
             known = self.tasks.pop((task.session, task.name), None)
             if known is not None and not self.tasks:
                 self.pool.clear()
-                sys.setswitchinterval(self._switch_interval)      # the process is its other users' again
+                turns.restore()
 
     def status(self) -> dict[str, Any]:
         """Dask handler: what this worker hosts."""
