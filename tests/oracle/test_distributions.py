@@ -23,6 +23,8 @@ MADE: dict[str, Any] = {
     "Categorical": (lambda d, a, b: d.Categorical(logits=a * b), A, B, np.array([2, 0])),
     "Multinomial": (lambda d, a, b: d.Multinomial(np.array([3.0, 4.0]), logits=a * b), A, B,
                     np.array([[1.0, 2, 0], [0, 1, 3]])),
+    "DirichletMultinomial": (lambda d, a, b: d.DirichletMultinomial(np.array([3.0, 4.0]), a + b), A, B,
+                             np.array([[1.0, 2, 0], [0, 1, 3]])),
     "Dirichlet": (lambda d, a, b: d.Dirichlet(a + b), A, B, P)}
 QUESTIONS = ("entropy", "mean", "variance", "stddev", "mode", "covariance", "batch_shape_tensor", "event_shape_tensor")
 OF_VALUES = ("log_prob", "prob", "cdf", "log_cdf", "survival_function", "log_survival_function")
