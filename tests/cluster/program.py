@@ -38,6 +38,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--sync", action="store_true")
     parser.add_argument("--folder")
+    parser.add_argument("--tells", action="store_true", help="say so while it waits for the chief")
     flags = parser.parse_args()
     cluster = tf.train.ClusterSpec(json.loads(flags.spec))
     server = tf.train.Server(cluster, job_name=flags.job_name, task_index=flags.task_index)
@@ -55,11 +56,16 @@ def main() -> None:
         rows = batch(flags.task_index, number)
         return {x: images[rows], labels: targets[rows]}
     hooks = [tf.train.StopAtStepHook(last_step=flags.steps)]
+    scaffold = None
+    if flags.tells and not chief:
+        missing = tf.report_uninitialized_variables(tf.global_variables())
+        with tf.device(server.name), tf.control_dependencies([tf.py_func(lambda: print("waits", flush=True), [], [])]):
+            scaffold = tf.train.Scaffold(ready_op=tf.identity(missing))
     if flags.sync:
         hooks.append(optimizer.make_session_run_hook(chief))
     taken = 0
     with tf.train.MonitoredTrainingSession(master=server.target, is_chief=chief, checkpoint_dir=flags.folder, hooks=hooks,
-                                           save_checkpoint_steps=20) as session:
+                                           save_checkpoint_steps=20, scaffold=scaffold) as session:
         while not session.should_stop():
             # where all workers count the same steps, a step that is done again has the same examples again
             session.run(train_op, examples if flags.sync else examples(taken))

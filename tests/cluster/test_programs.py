@@ -36,14 +36,16 @@ def free_ports(count: int) -> list[int]:
 class Job:
     """The processes of one program."""
 
-    def __init__(self, folder: Path, servers: int, workers: int, *flags: str) -> None:
+    def __init__(self, folder: Path, servers: int, workers: int, *flags: str, later: tuple[str, ...] = ()) -> None:
+        """Starts all but those that the test starts `later`."""
         addresses = [f"127.0.0.1:{port}" for port in free_ports(servers + workers)]
         self.spec = {"ps": addresses[:servers], "worker": addresses[servers:]}
         self._flags, self.folder = [*flags, "--folder", str(folder)], folder
         self.processes: dict[str, Any] = {}
         for job, tasks in self.spec.items():
             for index in range(len(tasks)):
-                self.start(job, index)
+                if f"{job}{index}" not in later:
+                    self.start(job, index)
 
     def start(self, job: str, index: int) -> None:
         command = [sys.executable, "-m", "tests.cluster.program", json.dumps(self.spec), job, str(index), *self._flags]
@@ -82,8 +84,8 @@ class Job:
 def jobs(tmp_path: Path) -> Iterator[Any]:
     made: list[Job] = []
 
-    def start(*args: Any) -> Job:
-        made.append(Job(tmp_path / "checkpoints", *args))
+    def start(*args: Any, **options: Any) -> Job:
+        made.append(Job(tmp_path / "checkpoints", *args, **options))
         return made[-1]
     yield start
     for job in made:
@@ -147,6 +149,17 @@ def test_a_parameter_server_that_is_killed_and_started_again_is_filled_from_a_ch
     found = job.result()
     assert min(taken) > 0 and 2000 <= found["global_step"] <= sum(taken)
     assert accuracy(found["w"], found["b"]) > 0.9
+
+
+def test_a_parameter_server_dies_while_a_worker_waits_for_the_chief(jobs: Any):
+    """The worker waits for the one that is started again, and trains when the chief is there."""
+    job = jobs(2, 2, "--steps", "100", "--tells", later=("worker0",))
+    job.line("worker1", "waits")
+    job.kill("ps", 1)
+    job.line("worker1", "waits")
+    job.start("worker", 0)
+    assert min(job.taken()) > 0
+    assert [job.end("ps0"), job.end("ps1")] == ["the job is over"] * 2
 
 
 def test_synchronous_training_through_the_death_of_a_parameter_server_equals_one_process(jobs: Any):

@@ -17,7 +17,7 @@ W0, W1, W2, PS = "/job:worker/task:0", "/job:worker/task:1", "/job:worker/task:2
 
 
 def span(kind: str, task: str, start: float, end: float, step: int = 0, **more) -> Span:
-    return Span(kind, more.pop("name", kind), task, "", 0, start, end, step, executable="s_0", **more)
+    return Span(kind, more.pop("name", kind), task, "", 0, start, end, step, **{"executable": "s_0", **more})
 
 
 def message(source: str, target: str, tensor: str = "x") -> str:
@@ -85,6 +85,15 @@ def test_turns_that_were_summed_up_are_work():
 def test_a_step_of_one_task_with_nothing_but_its_length_is_work_of_several_is_unknown():
     assert accounts([span("step", W0, 0, 3)])[0][W0].work == 3
     assert accounts([span("step", W0, 0, 3), span("step", W1, 0, 3)]) == []
+
+
+def test_steps_that_a_task_told_nothing_of_because_it_died_are_left_out():
+    """More of them than are kept: or who died would be in no table."""
+    accounting = Accounting(kept=5)
+    accounting.feed(span("segment", task, step, step + 0.5, step) for step in range(20) for task in (W0, W1)
+                    if task == W0 or step < 4)
+    made = accounting.settle(everything=True)
+    assert [step.number for step in made] == [0, 1, 2, 3] and all(step.accounts.keys() == {W0, W1} for step in made)
 
 
 def test_spans_that_have_not_ended_and_spans_outside_steps_do_not_count():

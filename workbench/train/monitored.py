@@ -184,6 +184,14 @@ class MonitoredTrainingSession:
             self._checkpoints.restore(self._session, path)
 
     def _begin(self) -> None:
+        """Make the model ready for the first step, again if a task is lost meanwhile."""
+        generation = self._generation()
+        try:
+            self._prepare_first()
+        except _LOSSES as loss:
+            self._recover(generation, loss)
+
+    def _prepare_first(self) -> None:
         """The newest checkpoint that is whole, or the initial values."""
         known: list[str] = self._checkpoints.candidates() if self._checkpoints is not None else []
         for path in known:

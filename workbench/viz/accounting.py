@@ -84,6 +84,7 @@ class Accounting:
 
     def __init__(self, kept: int = KEPT) -> None:
         self._runs: dict[str, str] = {}  # executable -> its run
+        self._tasks: dict[str, set[str]] = defaultdict(set)  # executable -> who takes part in its steps
         self.steps: deque[Step] = deque(maxlen=kept)
         self.count = 0  # steps ever accounted
         self._open: dict[tuple[str, int], _Open] = {}
@@ -127,7 +128,7 @@ class Accounting:
         """
         ready = [key for key, opened in self._open.items() if everything or self._newest - opened.end > SETTLED]
         found = sorted(((key, self._open.pop(key)) for key in ready), key=lambda item: item[1].end)
-        found = [(key, opened) for key, opened in found if self._told(opened)]
+        found = [(key, opened) for key, opened in found if self._told(opened) and self._whole(opened)]
         stride = -(-sum(len(opened.spans) for _, opened in found) // accounts) if found else 1
         chosen = _evenly([opened for _, opened in found], stride)
         for opened in _near([opened for _, opened in found], chosen):
@@ -148,6 +149,12 @@ class Accounting:
     def _told(opened: _Open) -> bool:
         """Of a step with nothing but its length one task's is its work; with several nobody knows who waited."""
         return len(opened.spans) == 1 or any(span.kind != "step" for spans in opened.spans.values() for span in spans)
+
+    def _whole(self, opened: _Open) -> bool:
+        """Did every task tell that takes part in the steps of this executable? What one that died did last nobody hears of."""
+        tasks = self._tasks[opened.executable]
+        tasks.update(opened.spans)
+        return tasks == opened.spans.keys()
 
     def _remember(self, opened: _Open) -> Slices[None]:
         """Turn spans to stretches, and keep them where causes are looked up."""
