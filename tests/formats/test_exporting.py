@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import re
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -111,6 +113,18 @@ def test_training_and_evaluation_by_turns(tmp_path):
     steps = [e.step for file in sorted((tmp_path / "eval_held").glob("events*")) for e in tf.train.summary_iterator(str(file))
              if e.summary.value]
     assert sorted(steps) == [1, 2, 3, 4]
+
+
+def test_of_several_exports_in_a_second_the_newest_has_the_greatest_number(tmp_path, monkeypatch):
+    """Also when an older one was removed, whose number is free."""
+    made = classifier(tmp_path)
+    made.train(inputs(), max_steps=1)
+    monkeypatch.setattr(time, "time", lambda: 1500000000.5)
+    exporter = tf.estimator.LatestExporter("newest", EXPORT.build_parsing_serving_input_receiver_fn(SPEC), exports_to_keep=2)
+    for number in range(4):
+        path = exporter.export(made, str(tmp_path / "export"), made.latest_checkpoint(), {}, False)
+        assert Path(path.decode()).is_dir() and path.endswith(str(1500000000 + number).encode())
+    assert sorted(p.name for p in (tmp_path / "export").iterdir()) == ["1500000002", "1500000003"]
 
 
 def test_the_end_of_the_input_ends_training(tmp_path):

@@ -95,11 +95,10 @@ def build_raw_serving_input_receiver_fn(features: Mapping[str, Any],
 # writing
 
 def _numbered(base: Path) -> Path:
-    """A new folder named by the second that it is, or the next one that is free."""
-    number = int(time.time())
-    while (base / str(number)).exists() or (base / f"temp-{number}").exists():
-        number += 1
-    return base / str(number)
+    """A new folder named by the second that it is, or by the one after the newest there: the greatest number is the newest."""
+    taken = [int(path.name.removeprefix("temp-")) for path in (base.iterdir() if base.exists() else ())
+             if path.name.removeprefix("temp-").isdigit()]
+    return base / str(max([int(time.time()), *(number + 1 for number in taken)]))
 
 
 def export_savedmodel(self: Estimator, export_dir_base: Any, serving_input_receiver_fn: Callable[[], Any],
