@@ -90,10 +90,16 @@ def test_a_step_of_one_task_with_nothing_but_its_length_is_work_of_several_is_un
 def test_steps_that_a_task_told_nothing_of_because_it_died_are_left_out():
     """More of them than are kept: or who died would be in no table."""
     accounting = Accounting(kept=5)
-    accounting.feed(span("segment", task, step, step + 0.5, step) for step in range(20) for task in (W0, W1)
-                    if task == W0 or step < 4)
+    accounting.feed(span("segment", task, step, step + 0.5, step) for step in range(30) for task in (W0, W1)
+                    if task == W0 or step < 20)
     made = accounting.settle(everything=True)
-    assert [step.number for step in made] == [0, 1, 2, 3] and all(step.accounts.keys() == {W0, W1} for step in made)
+    assert [step.number for step in made] == list(range(20)) and all(step.accounts.keys() == {W0, W1} for step in made)
+
+
+def test_long_steps_that_only_the_slow_one_tells_of_count():
+    spans = [span("segment", task, step, step + 0.5, step) for step in range(30) for task in (W0, PS)
+             if task == W0 or step % 10 == 0]
+    assert len(accounts(spans)) == 30
 
 
 def test_spans_that_have_not_ended_and_spans_outside_steps_do_not_count():

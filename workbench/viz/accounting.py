@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -84,7 +84,7 @@ class Accounting:
 
     def __init__(self, kept: int = KEPT) -> None:
         self._runs: dict[str, str] = {}  # executable -> its run
-        self._tasks: dict[str, set[str]] = defaultdict(set)  # executable -> who takes part in its steps
+        self._tellers: dict[str, Counter[str]] = defaultdict(Counter)  # executable -> how many of its steps each task told of
         self.steps: deque[Step] = deque(maxlen=kept)
         self.count = 0  # steps ever accounted
         self._open: dict[tuple[str, int], _Open] = {}
@@ -151,10 +151,11 @@ class Accounting:
         return len(opened.spans) == 1 or any(span.kind != "step" for spans in opened.spans.values() for span in spans)
 
     def _whole(self, opened: _Open) -> bool:
-        """Did every task tell that takes part in the steps of this executable? What one that died did last nobody hears of."""
-        tasks = self._tasks[opened.executable]
-        tasks.update(opened.spans)
-        return tasks == opened.spans.keys()
+        """Did all tasks tell of it that tell of most steps of this executable? What one that died did last nobody hears of;
+        of a long step, on the other hand, only those tell that found it long."""
+        told = self._tellers[opened.executable]
+        told.update(["", *opened.spans])
+        return all(task in opened.spans for task, count in told.items() if task and 2 * count > told[""])
 
     def _remember(self, opened: _Open) -> Slices[None]:
         """Turn spans to stretches, and keep them where causes are looked up."""
