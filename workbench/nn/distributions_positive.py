@@ -6,7 +6,6 @@ from typing import Any
 
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Tensor
-from workbench.nn.distributions import NOT_REPARAMETERIZED
 from workbench.nn.distributions_discrete import Bernoulli
 from workbench.nn.distributions_scalar import (
     Beta,
@@ -16,8 +15,8 @@ from workbench.nn.distributions_scalar import (
     Normal,
     StudentT,
     _LocationScale,
+    _ShapeRate,
     _tiny,
-    _TwoParameters,
 )
 from workbench.nn.distributions_vector import MultivariateNormalDiag
 from workbench.nn.framework import name_scope
@@ -76,21 +75,15 @@ class Chi2(Gamma):
         self._given(parameters)
 
 
-class InverseGamma(_TwoParameters):
+class InverseGamma(_ShapeRate):
     """The inverse of a number with the gamma distribution of shape `concentration` and inverse scale `rate`."""
 
     def __init__(self, concentration: Any, rate: Any, validate_args: bool = False, allow_nan_stats: bool = True,
                  name: str = "InverseGamma") -> None:
-        parameters = locals()
-        with name_scope(name):
-            self.concentration = self._first = self._positive(self._float(concentration, "concentration"), validate_args)
-            self.rate = self._second = self._positive(self._float(rate, "rate", self.concentration), validate_args)
-        super().__init__(self.concentration.dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
-                         [self.concentration, self.rate], name)
+        super().__init__(concentration, rate, validate_args, allow_nan_stats, name, locals())
 
     def _draw(self, shape: Tensor, seed: int | None) -> Tensor:
-        full = ops.zeros(shape, self.dtype)
-        return 1.0 / ops.random_gamma([], full + self.concentration, full + self.rate, dtype=self.dtype, seed=seed)
+        return 1.0 / super()._draw(shape, seed)
 
     def _log_prob(self, x: Tensor) -> Tensor:
         c = self.concentration

@@ -233,12 +233,11 @@ class Uniform(_TwoParameters):
         return ops.square(self.range()) / 12.0
 
 
-class Gamma(_TwoParameters):
-    """The gamma distribution of shape `concentration` and inverse scale `rate`."""
+class _ShapeRate(_TwoParameters):
+    """Made of a number with the gamma distribution of shape `concentration` and inverse scale `rate`."""
 
-    def __init__(self, concentration: Any, rate: Any, validate_args: bool = False, allow_nan_stats: bool = True,
-                 name: str = "Gamma") -> None:
-        parameters = locals()
+    def __init__(self, concentration: Any, rate: Any, validate_args: bool, allow_nan_stats: bool, name: str,
+                 parameters: dict[str, Any]) -> None:
         with name_scope(name):
             self.concentration = self._first = self._positive(self._float(concentration, "concentration"), validate_args)
             self.rate = self._second = self._positive(self._float(rate, "rate", self.concentration), validate_args)
@@ -248,6 +247,14 @@ class Gamma(_TwoParameters):
     def _draw(self, shape: Tensor, seed: int | None) -> Tensor:
         full = ops.zeros(shape, self.dtype)
         return ops.random_gamma([], full + self.concentration, full + self.rate, dtype=self.dtype, seed=seed)
+
+
+class Gamma(_ShapeRate):
+    """The gamma distribution of shape `concentration` and inverse scale `rate`."""
+
+    def __init__(self, concentration: Any, rate: Any, validate_args: bool = False, allow_nan_stats: bool = True,
+                 name: str = "Gamma") -> None:
+        super().__init__(concentration, rate, validate_args, allow_nan_stats, name, locals())
 
     def _log_prob(self, x: Tensor) -> Tensor:
         c = self.concentration
