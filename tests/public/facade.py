@@ -1,0 +1,122 @@
+"""`tensorflow` and every module below it, as the public names of `workbench.tf1`.
+
+Test files of that time import the modules in which TensorFlow keeps things (`tensorflow.python.ops.array_ops`), not the
+public names. A facade stands for each: it looks a name up where its kind is public, most likely place first.
+"""
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import workbench.tf1 as tf
+from tests.public.standins import STAND_INS
+from workbench.tf1.missing import Namespace
+
+# where the names of a module are public, when not first of all in `tf` itself
+FIRST = {module: place for place, modules in {
+    "nn": "nn nn_ops nn_impl rnn gen_nn_ops ctc_ops embedding_ops candidate_sampling_ops", "contrib.rnn": "core_rnn_cell",
+    "nn.rnn_cell": "rnn_cell rnn_cell_impl", "image": "image_ops image_ops_impl gen_image_ops",
+    "metrics": "metrics metrics_impl", "losses": "losses losses_impl util", "errors": "errors errors_impl",
+    "test": "test test_util gradient_checker googletest",
+    "summary": "summary", "spectral": "spectral_ops", "linalg": "linalg linalg_impl linalg_ops", "logging": "tf_logging",
+    "resource_loader": "resource_loader", "data": "dataset_ops iterator_ops readers", "sets": "sets sets_impl",
+    "compat": "compat", "python_io": "tf_record", "gfile": "file_io", "layers": "layers"}.items() for module in modules.split()}
+ELSEWHERE = (
+    "nn", "train", "image", "errors", "test", "layers", "losses", "metrics", "summary", "sets", "strings", "linalg",
+    "spectral", "nn.rnn_cell", "data", "distributions", "gfile", "python_io", "saved_model", "estimator",
+    "feature_column", "graph_util", "bitwise", "initializers", "logging", "compat", "app", "flags", "contrib.framework",
+    "contrib.rnn", "contrib.util", "contrib.layers", "contrib.distributions", "contrib.metrics", "contrib.learn",
+    "contrib.training", "contrib.slim")
+OTHER_NAMES = {"TensorFlowTestCase": "TestCase", "_NodeDef": "NodeDef", "IsBuiltWithCuda": "is_built_with_cuda"}
+
+
+MODULES = (ModuleType, Namespace)
+
+
+def found(path: str) -> Any:
+    """The public thing at a dotted path below `tf`, None where there is none."""
+    thing: Any = tf
+    for name in path.split("."):
+        try:
+            thing = getattr(thing, name)
+        except AttributeError:
+            return None
+    return thing
+
+
+def places(module: str) -> Iterator[Any]:
+    """Where the names of this module may be public, the likeliest first."""
+    parts = module.split(".")[1:]
+    below = [".".join(part for part in parts[:end] if part not in ("python", "ops")) for end in range(len(parts), 0, -1)]
+    likely = below if "contrib" in parts else [FIRST.get(parts[-1], "") if parts else "", *below]
+    for path in dict.fromkeys(path for path in [*likely, "", *ELSEWHERE]):
+        place = tf if not path else found(path)
+        if place is not None:
+            yield place
+
+
+class Facade(ModuleType):
+    """A module of TensorFlow: whatever is asked of it is a public name, a stand-in, or is missing."""
+
+    def __init__(self, name: str, source: Path) -> None:
+        super().__init__(name)
+        self.source = source
+
+    def __getattr__(self, name: str) -> Any:
+        if name in STAND_INS:
+            return STAND_INS[name]
+        folder = (self.source / name).is_dir() or (self.source / f"{name}.py").exists()     # then it names a module
+        if not name.startswith("__") and not (folder and ".contrib." in self.__name__):
+            for one in dict.fromkeys((OTHER_NAMES.get(name, name), name.lstrip("_"))):
+                for place in [tf] if folder else places(self.__name__):
+                    try:
+                        thing = getattr(place, one)
+                    except AttributeError:
+                        continue
+                    if isinstance(thing, MODULES) == folder:
+                        return thing
+        raise AttributeError(f"{self.__name__} has no public name {name}")
+
+
+class Public(ModuleType):
+    """A public module."""
+
+    def __init__(self, name: str, names: Any) -> None:
+        super().__init__(name)
+        self.names = names
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.names, name)
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Answers every import of `tensorflow…`; `root` holds TensorFlow's folders, which tell what is a folder of modules."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None,
+                  ) -> importlib.machinery.ModuleSpec | None:
+        if fullname.partition(".")[0] != "tensorflow":
+            return None
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
+        public = found(spec.name.partition(".")[2]) if spec.name != "tensorflow" else tf
+        if isinstance(public, MODULES) and "python" not in spec.name.split("."):
+            return Public(spec.name, public)
+        return Facade(spec.name, self.root / spec.name.replace(".", "/"))
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing to execute: a facade looks things up when asked."""
+
+
+def install(file: Path) -> None:
+    """From here on `import tensorflow` is `workbench.tf1`, for a test file somewhere below a folder `tensorflow`."""
+    root = next((folder.parent for folder in file.resolve().parents if folder.name == "tensorflow"), file.parent)
+    sys.meta_path.insert(0, Finder(root))
