@@ -309,8 +309,9 @@ def test_training_goes_on_when_a_parameter_server_comes_back(serve, tmp_path, br
         thread.join(50)
         assert not thread.is_alive()
     found = checkpoint.read(tf.train.latest_checkpoint(tmp_path)).tensors
-    assert found["count_1"] == found["global_step"] >= 30
-    assert found["count_0"] - found["count_1"] in ([0] if breaks == "server" else [0, 1])
+    assert found["count_1"] >= 30 - (breaks == "link")
+    for part in ("count_0", "global_step"):      # on the server whose link did not break
+        assert found[part] - found["count_1"] in ([0] if breaks == "server" else [0, 1]), part
     assert workers[1].target.generation >= 1 and workers[0].target.generation == (breaks == "server")
     assert not any(server._host.over.is_set() for server in servers)      # who comes again has not said goodbye
 
