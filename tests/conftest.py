@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import getpass
 import importlib.util
+import logging
 import os
 import random
 import shutil
@@ -112,3 +113,18 @@ def left() -> Iterator[None]:
     before = list(entered.sessions)
     yield
     entered.sessions[:] = before
+
+
+@pytest.fixture(autouse=True)
+def served(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A kernel library that fails is replaced by another and the values stay right: nothing but this would tell."""
+    from workbench.core.kernels import fallback
+
+    said: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: said.append(record.getMessage())      # type: ignore[method-assign]
+    fallback.logger.addHandler(handler)
+    yield
+    fallback.logger.removeHandler(handler)
+    if not request.node.get_closest_marker("falls_back"):
+        assert said == []

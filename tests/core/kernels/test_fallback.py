@@ -17,6 +17,8 @@ from workbench.core.kernels.fallback import ask
 from workbench.core.kernels.options import KernelOptions
 from workbench.settings import settings
 
+pytestmark = pytest.mark.falls_back
+
 PAIR = Spec((2,), np.dtype(np.float32))
 
 

@@ -41,6 +41,14 @@ def test_whole_numbers(expression):
     np.testing.assert_array_equal(y, [eval(expression, {"a": int(a), "b": int(b)}) for a, b in x])
 
 
+def test_a_literal_beside_memory_alone_is_the_number_that_it_is():
+    """Of a function's parameters: nothing else says what type it takes."""
+    x, y = np.array([3, 4]), np.empty(1, np.int64)
+    run("y[0] = part(x, 1)", x, y, parameters="x: ints64, y: ints64",
+        more="def part(given: ints64, more: int) -> int:\n    return given[0] * (given[1] + more) // 2\n")
+    assert y[0] == 7
+
+
 def test_statements():
     x, y = np.arange(10.0), np.zeros(10)
     run("""total = 0.0

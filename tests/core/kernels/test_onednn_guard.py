@@ -70,6 +70,7 @@ def right() -> tuple[Any, ...]:
     return step()
 
 
+@pytest.mark.falls_back
 @pytest.mark.parametrize("function, status", [
     ("dnnl_matmul_primitive_desc_create", OUT_OF_MEMORY), ("dnnl_convolution_forward_primitive_desc_create", OUT_OF_MEMORY),
     ("dnnl_primitive_create", OUT_OF_MEMORY), ("dnnl_memory_create", OUT_OF_MEMORY),

@@ -204,7 +204,7 @@ class Expressions:
         special: Callable[[list[Value]], Value] | None = getattr(self, f"call_{name}", None)
         if special is not None:
             return special(given)
-        kind = next((v.type for v in given if v.type and v.type not in MEMORY), "float64")
+        kind = next((v.type for v in given if v.type and v.type not in MEMORY), "float64" if name in _LIBRARY else "")
         given = [v if v.type else self.typed(v, kind) for v in given]
         if name in _LIBRARY:
             if kind == "float64":
