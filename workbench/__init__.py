@@ -184,7 +184,14 @@ from workbench.train.queues import (
     RandomShuffleQueue,
     SparseConditionalAccumulator,
 )
-from workbench.train.readers import FixedLengthRecordReader, ReaderBase, TextLineReader, TFRecordReader, WholeFileReader
+from workbench.train.readers import (
+    FixedLengthRecordReader,
+    ReaderBase,
+    RecordInput,
+    TextLineReader,
+    TFRecordReader,
+    WholeFileReader,
+)
 from workbench.train.schedules import (
     clip_by_average_norm,
     clip_by_global_norm,
@@ -335,6 +342,7 @@ ones = ops.ones
 ones_like = ops.ones_like
 pad = ops.pad
 parallel_stack = ops.parallel_stack
+parse_tensor = ops.parse_tensor
 placeholder = ops.placeholder
 placeholder_with_default = ops.placeholder_with_default
 polygamma = ops.polygamma
@@ -385,6 +393,7 @@ segment_sum = ops.segment_sum
 self_adjoint_eig = ops.self_adjoint_eig
 self_adjoint_eigvals = ops.self_adjoint_eigvals
 sequence_mask = ops.sequence_mask
+serialize_tensor = ops.serialize_tensor
 setdiff1d = ops.setdiff1d
 shape = ops.shape
 shape_n = ops.shape_n
@@ -450,7 +459,7 @@ __all__ = [
     "AUTO_REUSE", "AggregationMethod", "Assert", "ConditionalAccumulator", "DType", "FIFOQueue", "FixedLenFeature",
     "FixedLenSequenceFeature", "FixedLengthRecordReader", "Graph", "GraphKeys",
     "IndexedSlices", "InteractiveSession", "NotDifferentiable",
-    "Operation", "PaddingFIFOQueue", "Print", "PriorityQueue", "QueueBase", "RandomShuffleQueue", "ReaderBase",
+    "Operation", "PaddingFIFOQueue", "Print", "PriorityQueue", "QueueBase", "RandomShuffleQueue", "ReaderBase", "RecordInput",
     "RegisterGradient", "Session", "SparseConditionalAccumulator", "SparseFeature", "SparseTensor", "SparseTensorValue",
     "TFRecordReader", "Tensor", "TensorArray", "TensorShape", "TextLineReader", "VarLenFeature", "Variable",
     "VariableScope", "WholeFileReader", "abs", "accumulate_n", "acos", "acosh", "add", "add_check_numerics_ops",
@@ -484,7 +493,7 @@ __all__ = [
     "metrics", "minimum", "mod", "model_variables", "multinomial", "multiply", "name_scope", "negative", "nn",
     "no_op", "norm", "not_equal", "one_hot", "ones", "ones_initializer", "ones_like", "op", "ops",
     "orthogonal_initializer", "pad", "parallel_stack", "parse_example", "parse_single_example",
-    "parse_single_sequence_example", "placeholder",
+    "parse_single_sequence_example", "parse_tensor", "placeholder",
     "placeholder_with_default", "polygamma", "pow", "py_func", "qr", "random_crop", "random_gamma", "random_normal",
     "random_normal_initializer", "random_poisson", "random_shuffle", "random_uniform", "random_uniform_initializer",
     "range", "rank", "read_file", "real", "realdiv", "reciprocal", "reduce_all", "reduce_any", "reduce_join",
@@ -494,7 +503,8 @@ __all__ = [
     "scatter_add", "scatter_div", "scatter_max", "scatter_min", "scatter_mul", "scatter_nd", "scatter_nd_add",
     "scatter_nd_sub", "scatter_nd_update", "scatter_sub", "scatter_update", "searchsorted", "segment_max",
     "segment_mean", "segment_min", "segment_prod", "segment_sum", "self_adjoint_eig", "self_adjoint_eigvals",
-    "sequence_mask", "serialize_many_sparse", "serialize_sparse", "set_random_seed", "setdiff1d", "shape", "shape_n",
+    "sequence_mask", "serialize_many_sparse", "serialize_sparse", "serialize_tensor", "set_random_seed", "setdiff1d", "shape",
+    "shape_n",
     "sigmoid", "sign", "sin", "sinh", "size", "slice", "sort", "space_to_batch", "space_to_batch_nd",
     "space_to_depth", "sparse_add", "sparse_concat", "sparse_fill_empty_rows", "sparse_mask", "sparse_maximum",
     "sparse_merge", "sparse_minimum", "sparse_placeholder", "sparse_reduce_max", "sparse_reduce_max_sparse",

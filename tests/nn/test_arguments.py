@@ -114,5 +114,5 @@ def test_split_holds_num_against_the_sizes():
 
 def test_a_shape_that_does_not_fit_an_accumulator_is_refused():
     gathered = wb.SparseConditionalAccumulator(wb.float32, [5, 2])
-    with pytest.raises(errors.ShapeError, match=r"grad_shape is \[4, 2\] but the accumulator has \[5,2\]"):
+    with pytest.raises(errors.ShapeError, match=r"expected shape dim 0 to be 5, got 4 in grad_shape \[4, 2\]"):
         gathered.apply_grad([0], [[1.0, 2.0]], grad_shape=[4, 2])

@@ -289,3 +289,14 @@ def test_sums_of_sparse_tensors_by_the_older_name_of_axis() -> None:
     with tf.Session() as session:
         found = session.run([tf.sparse_reduce_sum(sparse, reduction_axes=[1]), tf.sparse_reduce_sum(sparse, 0, True)])
     assert [f.tolist() for f in found] == [[1, 2], [[1, 0, 2]]]
+
+
+def test_products_of_matrices_that_are_said_to_be_sparse() -> None:
+    a, b = np.float32([[0, 2], [1, 0]]), np.float32([[3], [4]])
+    with tf.Graph().as_default(), tf.Session() as session:
+        half = tf.cast(a, tf.bfloat16)
+        for made in (tf.sparse_matmul(a, b, a_is_sparse=True), tf.sparse_matmul(half, b), tf.matmul(half, b, a_is_sparse=True),
+                     tf.matmul(a, b, b_is_sparse=True), tf.sparse_matmul(a.T, b, transpose_a=True)):
+            assert made.dtype == tf.float32 and session.run(made).tolist() == [[8], [3]]
+        with pytest.raises(TypeError, match="sparse_matmul: a is int32 and b float32; both must be float32 or bfloat16"):
+            tf.sparse_matmul(tf.constant([[1, 2]]), b)

@@ -104,11 +104,40 @@ def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
         raise errors.InvalidArgumentError("matmul: Only one of transpose_a and adjoint_a can be True, and of transpose_b and "
                                           "adjoint_b; leave one out")
     first, second = (_conjugated(convert(x)) if adjoint else x for x, adjoint in ((a, adjoint_a), (b, adjoint_b)))
-    return ops.matmul(first, second, transpose_a=transpose_a or adjoint_a, transpose_b=transpose_b or adjoint_b, name=name)
+    turned_a, turned_b = transpose_a or adjoint_a, transpose_b or adjoint_b
+    if a_is_sparse or b_is_sparse:
+        first, second = convert(first), convert(second)
+        if {first.dtype.name, second.dtype.name} <= _SPARSE:
+            return sparse_matmul(first, second, turned_a, turned_b, a_is_sparse, b_is_sparse, name)
+    return ops.matmul(first, second, transpose_a=turned_a, transpose_b=turned_b, name=name)
+
+
+_SPARSE = {"float32", "bfloat16"}
+
+
+@_offered
+def sparse_matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, a_is_sparse: bool = False,
+                  b_is_sparse: bool = False, name: str | None = None) -> Tensor:
+    """The matrix product of float32 and bfloat16 matrices, in float32. That a matrix is mostly zeros changes no value."""
+    parts = [convert(a), convert(b)]
+    if not {part.dtype.name for part in parts} <= _SPARSE:
+        raise errors.DtypeError(f"sparse_matmul: a is {parts[0].dtype.name} and b {parts[1].dtype.name}; both must be float32 "
+                                "or bfloat16, so cast them, or use matmul")
+    first, second = (ops.cast(part, "float32") for part in parts)
+    return ops.matmul(first, second, transpose_a=transpose_a, transpose_b=transpose_b, name=name)
 
 
 def _conjugated(x: Tensor) -> Tensor:
     return ops.conj(x) if x.dtype.kind == "complex" else x
+
+
+@_offered
+class SparseConditionalAccumulator(wb.SparseConditionalAccumulator):
+    """Gathers IndexedSlices; the mean of a row is over the gradients that have it."""
+
+    def __init__(self, dtype: Any, shape: Any = None, shared_name: str | None = None,
+                 name: str = "sparse_conditional_accumulator", reduction_type: str = "MEAN") -> None:
+        super().__init__(dtype, shape, shared_name, name, "ROW_MEAN" if reduction_type == "MEAN" else reduction_type)
 
 
 @_offered

@@ -237,20 +237,27 @@ def _rows_of(where: str, key: str, feature: Any, sequence: bool) -> list[tuple[A
         places = feature.index_key if isinstance(feature.index_key, (list, tuple)) else [feature.index_key]
         return [*((place, "variable", as_dtype("int64"), (), None) for place in places),
                 (feature.value_key, "variable", dtype, (), None)]
-    shape = _shape(where, key, feature.shape)
+    shape = _shape(where, key, feature)
     if isinstance(feature, FixedLenFeature):
         return [(key, "fixed", dtype, shape, _default(where, key, feature, dtype, shape))]
     if sequence:
         return [(key, "fixed", dtype, shape, () if feature.allow_missing else None)]
     if not feature.allow_missing:
-        raise ValueError(f"Unsupported: FixedLenSequenceFeature requires allow_missing to be True (feature {key!r}).")
+        raise ValueError("Unsupported: FixedLenSequenceFeature requires allow_missing to be True. It is not for feature "
+                         f"{key!r}.")
     filler = _default(where, key, feature, dtype, ()) or (b"" if dtype.kind == "string" else 0,)
     return [(key, "sequence", dtype, shape, filler)]
 
 
-def _shape(where: str, key: str, given: Any) -> tuple[int, ...]:
-    sizes = given.as_list() if hasattr(given, "as_list") else given
-    if sizes is None or any(d is None or int(d) < 0 for d in sizes):
+def _shape(where: str, key: str, feature: Any) -> tuple[int, ...]:
+    given = feature.shape
+    if given is None:
+        raise ValueError(f"{where}: Missing shape for feature {key}; say which one its values have.")
+    sizes = given.as_list() if hasattr(given, "as_list") else [given] if isinstance(given, int) else given
+    if sizes and sizes[0] is None and isinstance(feature, FixedLenFeature):
+        raise ValueError(f"{where}: First dimension of shape for feature {key} unknown. Consider using "
+                         "FixedLenSequenceFeature.")
+    if any(d is None or int(d) < 0 for d in sizes):
         raise ValueError(f"{where}: All dimensions of shape for feature {key} need to be known but received {given}.")
     return tuple(int(d) for d in sizes)
 
@@ -259,6 +266,9 @@ def _default(where: str, key: str, feature: Any, dtype: Any, shape: tuple[int, .
     if feature.default_value is None:
         return None
     flat = np.asarray(feature.default_value, object).ravel().tolist()
+    if not flat and np.prod(shape):
+        raise ValueError(f"{where}: Cannot reshape a tensor with 0 elements to shape {list(shape)}; give the default_value of "
+                         f"feature {key!r} an element, or leave it out")
     if len(flat) != 1 and len(flat) != int(np.prod(shape)):
         raise ValueError(f"{where}: the default_value of feature {key!r} has {len(flat)} elements but its shape is "
                          f"{list(shape)}; give one for each element, or one for all")

@@ -111,8 +111,8 @@ class QueueBase:
         for tensor, shape, number in zip(tensors, self.shapes or [], range(len(tensors))):
             given = tensor.shape if operation == "queue_enqueue" else tensor.shape[1:]
             if not shape.compatible(given):
-                raise errors.ShapeError(f"{self.name}: component {number} has shape {given} but the queue holds "
-                                        f"{shape}; reshape it")
+                raise errors.ShapeError(f"{self.name}: Shape mismatch in tuple component {number}. Expected {shape!r}, got "
+                                        f"{given!r}; reshape it")
         return getattr(ops, operation)(self.queue_ref, tensors, name=name)
 
     def _components(self, vals: Any) -> list[Tensor]:
@@ -158,8 +158,14 @@ class PaddingFIFOQueue(QueueBase):
 
     def __init__(self, capacity: int, dtypes: Any, shapes: Any, names: Any = None, shared_name: str | None = None,
                  name: str = "padding_fifo_queue") -> None:
+        if shapes is None:
+            raise errors.InvalidArgumentError("PaddingFIFOQueue: When providing partial shapes, a list of shapes must be "
+                                              "provided; give one for each component, None where a length varies")
         super().__init__("padding_fifo_queue", dtypes, shapes, names, name, capacity=capacity,
                          shared_name=shared_name or "")
+        if any(shape.rank is None for shape in self.shapes or ()):
+            raise errors.InvalidArgumentError(f"{self.name}: Shapes {self.shapes} must have a defined rank; say how many axes "
+                                              "each component has")
 
 
 class PriorityQueue(QueueBase):
@@ -263,13 +269,13 @@ class ConditionalAccumulator:
         self.accumulator_ref: Tensor = self._make(reduction_type, shared_name, name)
 
     def _make(self, reduction_type: str, shared_name: str | None, name: str) -> Tensor:
-        if reduction_type not in ("MEAN", "SUM"):
-            raise errors.InvalidArgumentError(f"accumulator: reduction_type {reduction_type!r} is unknown; use MEAN or "
-                                              "SUM")
+        if reduction_type not in self._reductions:
+            raise errors.InvalidArgumentError(f"accumulator: reduction_type {reduction_type!r} is unknown; use one of "
+                                              f"{', '.join(self._reductions)}")
         return getattr(ops, self._kind)(
             dtype=self.dtype, shape=self.shape, reduction_type=reduction_type, shared_name=shared_name or "", name=name)
 
-    _kind = "conditional_accumulator"
+    _kind, _reductions = "conditional_accumulator", ("MEAN", "SUM")
 
     def apply_grad(self, grad: Any, local_step: Any = 0, name: str | None = None, worker: str = "") -> Operation:
         """Add a gradient computed at `local_step` (int64 scalar); never waits; dropped when a newer step has been taken.
@@ -316,9 +322,13 @@ class ConditionalAccumulator:
 
 
 class SparseConditionalAccumulator(ConditionalAccumulator):
-    """Gathers IndexedSlices of one dtype and row shape; gives IndexedSlices with sorted distinct indices."""
+    """Gathers IndexedSlices of one dtype and row shape; gives IndexedSlices with sorted distinct indices.
 
-    _kind = "sparse_conditional_accumulator"
+    `shape` is the beginning of the dense gradient's: rows may have more axes. The mean is that of the dense gradients; with
+    `reduction_type` "ROW_MEAN" each row's is over the gradients that have it.
+    """
+
+    _kind, _reductions = "sparse_conditional_accumulator", ("MEAN", "SUM", "ROW_MEAN")
 
     def apply_indexed_slices_grad(self, grad: IndexedSlices, local_step: Any = 0, name: str | None = None,
                                   worker: str = "") -> Operation:
@@ -330,9 +340,15 @@ class SparseConditionalAccumulator(ConditionalAccumulator):
         """Add a sparse gradient given by its parts: ints [n], values [n, row]; `grad_shape`, where it is known while
         building, must fit the accumulator's (ShapeError)."""
         known = None if grad_shape is None else constant_value(convert(grad_shape))
-        if known is not None and not self.shape.compatible(as_shape(known.tolist())):
-            raise errors.ShapeError(f"sparse_conditional_accumulator: grad_shape is {known.tolist()} but the accumulator has "
-                                    f"{self.shape}; pass the shape of the dense gradient")
+        wanted: tuple[Any, ...] = self.shape.dims or ()
+        if known is not None and len(wanted) > len(known):
+            raise errors.ShapeError("sparse_conditional_accumulator: Shape mismatch: expected shape rank at least "
+                                    f"{len(wanted)}, got {len(known)}; pass the shape of the dense gradient")
+        for axis, size in enumerate(wanted if known is not None else ()):
+            if size not in (None, known[axis]):
+                raise errors.ShapeError(f"sparse_conditional_accumulator: Shape mismatch: expected shape dim {axis} to be "
+                                        f"{size}, got {known[axis]} in grad_shape {known.tolist()}; pass the shape of "
+                                        "the dense gradient")
         parts = [convert(grad_indices), convert(grad_values, self.dtype)]
         return ops.accumulator_apply_gradient(self.accumulator_ref, local_step, parts, worker=worker, name=name)
 
@@ -340,7 +356,10 @@ class SparseConditionalAccumulator(ConditionalAccumulator):
         """The mean (or sum) as IndexedSlices; the step waits until there are `num_required` gradients."""
         indices, values = ops.sparse_accumulator_take_gradient(
             self.accumulator_ref, num_required, dtype=self.dtype, shape=self.shape, name=name)
-        shape = self.shape.static if self.shape.known else None
-        return IndexedSlices(values, indices, None if shape is None else ops.constant(shape, "int64"))
+        if self.shape.known and self.shape.dims:
+            return IndexedSlices(values, indices, ops.constant(self.shape.static, "int64"))
+        rows = self.shape.dims[0] if self.shape.dims else None
+        lengths = ops.cast(ops.shape(values), "int64")
+        return IndexedSlices(values, indices, ops.concat([[-1 if rows is None else rows], lengths[1:]], 0))
 
     take_grad = take_indexed_slices_grad

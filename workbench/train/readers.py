@@ -1,6 +1,7 @@
 """Readers as objects of a program: records of files whose names wait in a queue (paper §4.5)."""
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from workbench import errors
@@ -8,7 +9,7 @@ from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.train.examples import compression_of
 
-__all__ = ["FixedLengthRecordReader", "ReaderBase", "TFRecordReader", "TextLineReader", "WholeFileReader"]
+__all__ = ["FixedLengthRecordReader", "ReaderBase", "RecordInput", "TFRecordReader", "TextLineReader", "WholeFileReader"]
 
 
 class ReaderBase:
@@ -78,3 +79,31 @@ class TFRecordReader(ReaderBase):
 
     def __init__(self, name: str | None = None, options: Any = None) -> None:
         super().__init__("framed", (compression_of("TFRecordReader", options),), name or "TFRecordReader")
+
+
+class RecordInput:
+    """Records of TFRecord files in random order, without a queue: each record once in a pass over all files.
+
+    `file_pattern` may have wildcards; `buffer_size` records wait to be drawn, read from `parallelism` files by turns; each
+    pass begins `shift_ratio` of the files further on. `batch_size` records make one batch, `batches` of them one step.
+    Where it is in its files does not outlive the session. InvalidArgumentError for a size below 1.
+    """
+
+    def __init__(self, file_pattern: str, batch_size: int = 1, buffer_size: int = 1, parallelism: int = 1,
+                 shift_ratio: float = 0, seed: int = 0, name: str | None = None, batches: int | None = None) -> None:
+        if min(batch_size, buffer_size, parallelism, 1 if batches is None else batches) < 1:
+            raise errors.InvalidArgumentError(
+                f"RecordInput: batch_size, buffer_size, parallelism and batches are {batch_size}, {buffer_size}, {parallelism} "
+                f"and {batches}; give 1 or more of each")
+        self._batch_size, self._batches, self._name = batch_size, batches, name
+        self._options = {"pattern": os.fspath(file_pattern), "capacity": buffer_size, "together": parallelism,
+                         "shift": float(shift_ratio), "seed": seed}
+
+    def get_yield_op(self) -> Any:
+        """The records of a step: string [batch_size], or a list of `batches` lists of string scalars."""
+        count = self._batch_size * (self._batches or 1)
+        records = ops.record_input(count=count, name=self._name or "RecordInput", **self._options)
+        if self._batches is None:
+            return records
+        apart = ops.unstack(records, num=count)
+        return [apart[first::self._batches] for first in range(self._batches)]

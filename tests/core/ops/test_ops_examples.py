@@ -107,11 +107,11 @@ def test_sequences():
     ({"n": wb.FixedLenFeature([2], wb.int64)},
      "Name: second, Feature: n (data type: int64) is required but could not be found; give it a default_value"),
     ({"x": wb.FixedLenFeature([3], wb.float32)},
-     "Name: first, Key: x, Index: 0. Number of float32 values != expected. Values size: 2 but output shape: [3]"),
+     "Name: first, Key: x, Index: 0.  Number of float values != expected.  values size: 2 but output shape: [3]"),
     ({"x": wb.VarLenFeature(wb.int64)},
-     "Name: first, Key: x, Index: 0. Data types don't match. Data type: float but expected type: int64"),
+     "Name: first, Key: x, Index: 0.  Data types don't match.  Data type: float but expected type: int64"),
     ({"x": wb.FixedLenSequenceFeature([3], wb.float32, True)},
-     "Name: first, Key: x, Index: 0. Number of float32 values is not a multiple of stride length")])
+     "Name: first, Key: x, Index: 0.  Number of float values is not a multiple of stride length")])
 def test_examples_that_are_otherwise_are_named(asked, text: str):
     with pytest.raises(errors.InvalidArgumentError, match=re.escape(text)):
         run(wb.parse_example(batch(FIRST, SECOND), asked, example_names=["first", "second"]))
@@ -135,7 +135,10 @@ def test_a_sequence_that_is_not_there():
 @pytest.mark.parametrize(("asked", "kind", "text"), [
     ({"x": wb.FixedLenFeature([], wb.int32)}, errors.DtypeError, "feature 'x' is asked as int32; examples hold float32, int64"),
     ({"x": 3}, ValueError, "feature 'x' may be a VarLenFeature, FixedLenFeature, SparseFeature, FixedLenSequenceFeature"),
-    ({"x": wb.FixedLenFeature([None], wb.int64)}, ValueError, "All dimensions of shape for feature x need to be known"),
+    ({"x": wb.FixedLenFeature([2, None], wb.int64)}, ValueError, "All dimensions of shape for feature x need to be known"),
+    ({"x": wb.FixedLenFeature([None], wb.int64)}, ValueError, "First dimension of shape for feature x unknown"),
+    ({"x": wb.FixedLenFeature(None, wb.int64)}, ValueError, "Missing shape for feature x; say which one"),
+    ({"x": wb.FixedLenSequenceFeature([], wb.int64, True, [])}, ValueError, "Cannot reshape a tensor with 0 elements to shape"),
     ({"x": wb.FixedLenFeature([2], wb.int64, [1, 2, 3])}, ValueError, "has 3 elements but its shape is [2]; give one for each"),
     ({"x": wb.FixedLenSequenceFeature([], wb.int64)}, ValueError, "requires allow_missing to be True"),
     ({"a": wb.SparseFeature("i", "v", wb.int64, 3), "v": wb.VarLenFeature(wb.string)}, ValueError, "asked for twice"),
@@ -148,3 +151,32 @@ def test_features_that_cannot_be(asked, kind, text: str):
 def test_compressions_by_name():
     with pytest.raises(errors.InvalidArgumentError, match=r"here: compression type 'LZ4' is none of '', 'ZLIB' and 'GZIP'"):
         compression_of("here", "LZ4")
+
+
+def test_steps_of_a_sequence_that_hold_something_else_are_named():
+    lists = wb.train.FeatureLists(feature_list={"a": wb.train.FeatureList(feature=[feature("int64", [1, 2]),
+                                                                                   feature("float", [3, 4])])})
+    message = wb.train.SequenceExample(feature_lists=lists).SerializeToString()
+    with pytest.raises(errors.InvalidArgumentError, match=r"Name: s, Feature list: a, Index: 1\.  Data types don't match\. "
+                                                          "Expected type: int64  Feature is: float_list; ask for what was"):
+        run(wb.parse_single_sequence_example(message, None, {"a": wb.FixedLenSequenceFeature(2, wb.int64)}, "s")[1])
+
+
+# tensors as bytes
+
+@pytest.mark.parametrize("value", [np.float32([[1.5, -2]]), np.array([b"a", b""], object), np.int64(7), np.array([True]),
+                                   np.zeros([0, 3], np.uint8), np.complex64([1 + 2j])])
+def test_tensors_as_bytes_and_back(value):
+    tensor = wb.convert_to_tensor(value)
+    found, again = run([wb.serialize_tensor(tensor), wb.parse_tensor(wb.serialize_tensor(tensor), tensor.dtype)])
+    assert isinstance(found, bytes) and np.array_equal(again, value) and np.shape(again) == np.shape(value)
+
+
+@pytest.mark.parametrize(("given", "text"), [
+    (b"bogus", "Could not parse `serialized` as TensorProto: 'bogus'"),
+    ([b"bogus"], r"Expected `serialized` to be a scalar, got shape: [1]"),
+    (None, "Type mismatch between parsed tensor (float32) and dtype (int32); ask for what was written")])
+def test_bytes_that_are_no_such_tensor(given, text):
+    given = wb.serialize_tensor(np.float32([1])) if given is None else given
+    with pytest.raises(errors.InvalidArgumentError, match=re.escape(text)):
+        run(wb.parse_tensor(given, wb.int32))

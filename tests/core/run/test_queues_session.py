@@ -83,7 +83,7 @@ def test_the_rest_after_closing_and_then_the_end():
         session.run(queue.close())
         assert session.run(queue.is_closed())
         assert session.run(queue.dequeue_up_to(2)).tolist() == [1, 2]
-        with pytest.raises(errors.OutOfRangeError, match="it is closed and has 1 elements but 2 were asked") as caught:
+        with pytest.raises(errors.OutOfRangeError, match=r"is closed and has insufficient elements .requested 2") as caught:
             session.run(queue.dequeue_many(2, name="batch"))
         assert "operation: 'batch'" in str(caught.value) and "test_queues_session.py" in str(caught.value)
         assert session.run(queue.dequeue()).tolist() == 3      # nothing was lost
@@ -143,12 +143,43 @@ def test_shuffle_padding_and_priority_queues():
 @pytest.mark.parametrize(("build", "text"), [
     (lambda q: wb.FIFOQueue(3, [wb.float32] * 2).enqueue([1.0, 2.0, 3.0]),
      "3 components were given but an element has 2; give each"),
-    (lambda q: q.enqueue([[1.0, 2.0]]), r"component 0 has shape \[2\] but the queue holds \[\]; reshape it"),
+    (lambda q: q.enqueue([[1.0, 2.0]]), r"Shape mismatch in tuple component 0. Expected \[\], got \[2\]; reshape it"),
     (lambda q: q.enqueue({"x": 1.0}), r"names \['x'\] were given but the components are \[\]"),
 ])
 def test_mistakes_are_found_where_the_graph_is_built(build: Any, text: str):
     with pytest.raises(errors.InvalidArgumentError, match=text):
         build(wb.FIFOQueue(3, wb.float32, [()]))
+
+
+def test_rows_that_do_not_fit_are_shown_with_their_batch():
+    queue, rows = wb.PaddingFIFOQueue(10, wb.int32, [[None, 3]]), wb.placeholder(wb.int32)
+    add = queue.enqueue_many([rows])
+    with wb.Session() as session, pytest.raises(
+            errors.InvalidArgumentError, match=r"Shape mismatch in tuple component 0. Expected \[2,\?,3\], got \[2,3,4\]"):
+        session.run(add, {rows: np.zeros([2, 3, 4], np.int32)})
+
+
+@pytest.mark.parametrize(("other", "text"), [
+    (lambda: wb.FIFOQueue(4, wb.float32, [()], shared_name="q"), "has capacity 3 but requested capacity was 4; ask"),
+    (lambda: wb.FIFOQueue(3, wb.int32, [()], shared_name="q"), r"has component types \['float32'\] but requested .*int32"),
+    (lambda: wb.FIFOQueue(3, wb.float32, [[2]], shared_name="q"), "has component shapes .* but requested component shapes"),
+    (lambda: wb.RandomShuffleQueue(3, 0, wb.float32, [()], shared_name="q"), "has type Queue of Fifo but requested type"),
+    (lambda: wb.PriorityQueue(3, wb.float32, [()], shared_name="q"), "has type Queue of Fifo but requested type")])
+def test_a_shared_queue_is_one_queue(other: Any, text: str):
+    first = wb.FIFOQueue(3, wb.float32, [()], shared_name="q")
+    same = wb.FIFOQueue(3, wb.float32, [()], shared_name="q")
+    with wb.Session() as session:
+        session.run(first.enqueue(5.0))
+        assert session.run(same.dequeue()) == 5
+        with pytest.raises(errors.InvalidArgumentError, match=f"Shared queue 'q' {text}"):
+            session.run(other().size())
+
+
+def test_lengths_to_be_padded_need_shapes():
+    with pytest.raises(ValueError, match="When providing partial shapes, a list of shapes must be provided"):
+        wb.PaddingFIFOQueue(3, wb.float32, None)
+    with pytest.raises(ValueError, match=r"must have a defined rank; say how many axes"):
+        wb.PaddingFIFOQueue(3, [wb.float32], [wb.TensorShape(None)])
 
 
 def test_batches_need_shapes():

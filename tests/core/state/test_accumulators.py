@@ -144,13 +144,34 @@ def test_sparse_gradients_give_distinct_rows_and_the_same_mean_as_dense_ones():
 
 
 @pytest.mark.parametrize(("indices", "values", "text"), [
-    ([0, 9], np.zeros((2, 2), np.float32), r"indices\[1\] is 9 but it has 5 rows; use 0 … 4"),
-    ([0], np.zeros((2, 2), np.float32), r"the gradient has 1 indices and float32 values of shape \[2, 2\]"),
-    ([0], np.zeros((1, 3), np.float32), r"rows of float32\[2\] are summed"),
+    ([0, 9], np.zeros((2, 2), np.float32), "index of slice 1 exceeded limits of shape; index is 9 exceeded 5"),
+    ([0], np.zeros((2, 2), np.float32), "Expected 1 non-empty input values, got 2"),
+    ([0], np.zeros((1, 3), np.float32), r"expected values dim 1 to be 2, got 3; float32\[5,2\] is summed"),
+    ([0], np.zeros(1, np.float32), "Shape mismatch: expected values rank at least 2, got 1"),
+    ([0], np.zeros((1, 2), np.float64), "values are float64"),
+    ([0], np.float32(1), "Values cannot be 0-dimensional"),
+    ([[0]], np.zeros((1, 2), np.float32), r"Input indices should be vector but received shape: \[1,1\]"),
 ])
 def test_wrong_sparse_gradients_are_refused(indices: list[int], values: Any, text: str):
     with pytest.raises(errors.InvalidArgumentError, match=text):
         SparseAccumulator("s", float32, Shape([5, 2])).apply(0, np.array(indices), values)
+
+
+def test_means_by_row_are_over_the_gradients_that_have_the_row():
+    sparse = SparseAccumulator("s", float32, Shape(()), by_row=True)
+    for indices, values in (([0, 1, 1], [[1, 0], [0, 2], [0, 2]]), ([0, 2], [[0, 1], [3, 0]])):
+        sparse.apply(0, np.array(indices), np.float32(values))
+    indices, rows = take(sparse, 2).result
+    assert indices.tolist() == [0, 1, 2] and rows.tolist() == [[0.5, 0.5], [0, 4], [3, 0]]
+
+
+def test_rows_of_sparse_gradients_have_the_shape_of_the_first_one():
+    sparse = SparseAccumulator("s", float32, Shape([2]))
+    sparse.apply(0, np.array([0]), np.zeros((1, 3, 2), np.float32))
+    for values, text in ((np.zeros((1, 3)), "rank 3, got 2"), (np.zeros((1, 3, 4)), "dim 2 to be 2, got 4")):
+        with pytest.raises(errors.InvalidArgumentError, match=f"Shape mismatch: expected values {text}; give all"):
+            sparse.apply(0, np.array([1]), np.float32(values))
+    assert sparse.count() == 1
 
 
 @pytest.mark.parametrize(("dtype", "many"), [("float16", 3000), ("bfloat16", 300)])

@@ -177,8 +177,8 @@ def test_a_waiting_dequeue_fails_when_the_queue_closes_empty():
     waiting = get(queue)
     close(queue)
     assert isinstance(waiting.error, errors.OutOfRangeError)
-    assert str(waiting.error) == ("queue 'q': it is closed and has 0 elements but 1 were asked; stop, or use "
-                                  "dequeue_up_to for the rest")
+    assert str(waiting.error) == ("queue 'q': it is closed and has insufficient elements (requested 1, current size 0); "
+                                  "stop, or use dequeue_up_to for the rest")
 
 
 def test_an_unfulfilled_dequeue_many_gives_its_elements_back_in_order():
@@ -188,7 +188,7 @@ def test_an_unfulfilled_dequeue_many_gives_its_elements_back_in_order():
     put(queue, 2)
     assert queue.size() == 0      # both are held by the waiting attempt
     close(queue)
-    assert isinstance(wanted.error, errors.OutOfRangeError) and "has 2 elements but 3" in str(wanted.error)
+    assert isinstance(wanted.error, errors.OutOfRangeError) and "(requested 3, current size 2)" in str(wanted.error)
     assert queue.size() == 2
     assert get(queue, 2).values == [[1, 2]]
 
@@ -324,7 +324,7 @@ def test_the_queue_keeps_its_own_copy():
 
 @pytest.mark.parametrize(("values", "text"), [
     ([np.float32(1)], "queue 'q': component 0 is float32 but the queue holds int32; cast it"),
-    ([np.zeros(2, np.int32)], "queue 'q': component 0 has shape [2] but the queue holds []; reshape it"),
+    ([np.zeros(2, np.int32)], "queue 'q': Shape mismatch in tuple component 0. Expected [], got [2]; reshape it"),
     ([np.int32(1), np.int32(2)], "queue 'q': 2 components were given but an element has 1; give each"),
 ])
 def test_wrong_elements_are_refused_at_once(values: Any, text: str):

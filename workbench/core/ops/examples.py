@@ -18,6 +18,7 @@ Row = tuple[str, str, Any, Any, Any]      # a feature: name, kind, dtype, shape,
 
 _LISTS = {"float32": "float_list", "int64": "int64_list", "string": "bytes_list"}
 _WORDS = {"float_list": "float", "int64_list": "int64", "bytes_list": "string"}
+_COUNTED = {"float32": "float", "int64": "int64", "string": "bytes"}
 PARSING: dict[str, Any] = {"differentiable": False}
 
 
@@ -110,30 +111,33 @@ def _values(message: Any, row: Row, title: str, number: int) -> list[Any] | None
     name, _, dtype, _, _ = row
     if name not in message:
         return None
-    return _checked(message[name], name, as_dtype(dtype), title, number)
-
-
-def _checked(feature: Any, name: str, dtype: DType, title: str, number: int) -> list[Any] | None:
-    kind = feature.WhichOneof("kind")
-    if kind is None:
-        return None
-    if kind != _LISTS[dtype.name]:
-        raise errors.InvalidArgumentError(f"parse_example: Name: {title}, Key: {name}, Index: {number}. Data types don't match."
-                                          f" Data type: {_WORDS[kind]} but expected type: {dtype.name}; ask for what was "
-                                          "written")
-    return list(getattr(feature, kind).value)
+    kind, wanted = message[name].WhichOneof("kind"), _LISTS[as_dtype(dtype).name]
+    if kind not in (None, wanted):
+        raise errors.InvalidArgumentError(f"parse_example: Name: {title}, Key: {name}, Index: {number}.  Data types don't "
+                                          f"match.  Data type: {_WORDS[kind]} but expected type: {_WORDS[wanted]}; ask for "
+                                          "what was written")
+    return None if kind is None else list(getattr(message[name], kind).value)
 
 
 def _steps(lists: Any, row: Row, title: str) -> list[list[Any] | None]:
     name, kind, dtype, _, default = row
     if name in lists:
-        return [_checked(feature, name, as_dtype(dtype), title, n) for n, feature in enumerate(lists[name].feature)]
+        return [_step(feature, name, as_dtype(dtype), title, n) for n, feature in enumerate(lists[name].feature)]
     if kind == "fixed" and default is None:
         raise errors.InvalidArgumentError(f"parse_sequence_example: Name: {title}, Feature list '{name}' is required but could "
-                                          "not be found. Did you mean to include it in "
+                                          "not be found.  Did you mean to include it in "
                                           "feature_list_dense_missing_assumed_empty or feature_list_dense_defaults? "
                                           "allow_missing=True makes it empty")
     return []
+
+
+def _step(feature: Any, name: str, dtype: DType, title: str, number: int) -> list[Any] | None:
+    kind, wanted = feature.WhichOneof("kind"), _LISTS[dtype.name]
+    if kind not in (None, wanted):
+        raise errors.InvalidArgumentError(f"parse_sequence_example: Name: {title}, Feature list: {name}, Index: {number}.  "
+                                          f"Data types don't match. Expected type: {_WORDS[wanted]}  Feature is: {kind}; ask "
+                                          "for what was written")
+    return None if kind is None else list(getattr(feature, kind).value)
 
 
 def _filled(values: list[Any] | None, row: Row, title: str, number: int) -> list[Any]:
@@ -143,13 +147,13 @@ def _filled(values: list[Any] | None, row: Row, title: str, number: int) -> list
     if values is None:
         if not default:
             raise errors.InvalidArgumentError(f"parse_example: Name: {title}, Feature: {name} (data type: "
-                                              f"{as_dtype(dtype).name}) is required but could not be found; give it a "
-                                              "default_value")
+                                              f"{_WORDS[_LISTS[as_dtype(dtype).name]]}) is required but could not be found; "
+                                              "give it a default_value")
         values = list(default) * (size if len(default) == 1 else 1)
     if len(values) != size:
-        raise errors.InvalidArgumentError(f"parse_example: Name: {title}, Key: {name}, Index: {number}. Number of "
-                                          f"{as_dtype(dtype).name} values != expected. Values size: {len(values)} but output "
-                                          f"shape: {list(shape)}; ask for what was written")
+        raise errors.InvalidArgumentError(f"parse_example: Name: {title}, Key: {name}, Index: {number}.  Number of "
+                                          f"{_COUNTED[as_dtype(dtype).name]} values != expected.  values size: {len(values)} "
+                                          f"but output shape: {list(shape)}; ask for what was written")
     return values
 
 
@@ -172,10 +176,10 @@ def _padded(lists: list[list[Any] | None], row: Row, titles: list[str]) -> Array
     size = int(np.prod(shape, dtype=np.int64))
     for number, values in enumerate(lists):
         if values and len(values) % max(size, 1):
-            raise errors.InvalidArgumentError(f"parse_example: Name: {titles[number]}, Key: {name}, Index: {number}. Number of "
-                                              f"{as_dtype(dtype).name} values is not a multiple of stride length. Values "
-                                              f"size: {len(values)} but output shape: {[None, *shape]}; ask for what was "
-                                              "written")
+            raise errors.InvalidArgumentError(
+                f"parse_example: Name: {titles[number]}, Key: {name}, Index: {number}.  Number of "
+                f"{_COUNTED[as_dtype(dtype).name]} values is not a multiple of stride length.  values size: {len(values)} but "
+                f"output shape: {[None, *shape]}; ask for what was written")
     longest = max((len(values or ()) for values in lists), default=0)
     full = [[*(values or ()), *list(default) * (longest - len(values or ()))] for values in lists]
     return _dense(full, as_dtype(dtype), (len(lists), longest // max(size, 1), *shape))

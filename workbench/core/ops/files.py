@@ -12,6 +12,7 @@ from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape
 from workbench.core.state.queues import Queue
 from workbench.core.state.readers import Reader
+from workbench.core.state.record_buffer import RecordBuffer
 
 FILE: dict[str, Any] = {"stateful": True, "differentiable": False}
 READER: dict[str, Any] = {"context": True, "keeps": False, **FILE}
@@ -134,3 +135,16 @@ def reader_num_work_units_completed(reader):
 def reader_reset(reader):
     """Forget the open file and the counts."""
     reader.reset()
+
+
+# records without a queue
+
+@op("-> [n]", types="-> string", shape=lambda inputs, attrs: [Shape([attrs["count"]])], **READER)
+def record_input(context, *, pattern, count, capacity=1, together=1, shift=0.0, seed=0):
+    """`count` records of the TFRecord files that match `pattern`, in random order: string [count].
+
+    See RecordBuffer. NotFoundError when no file matches, OutOfRangeError when the files hold no record.
+    """
+    buffer = context.container.get(context.node, RecordBuffer,
+                                   lambda: RecordBuffer(context.node, pattern, capacity, together, shift, seed))
+    return np.array([*buffer.take(count), None], dtype=object)[:-1]

@@ -33,6 +33,13 @@ def _resource(context: Context, shared_name: str, container: str, kind: type[R],
     return context.container.get(name, kind, lambda: make(name), container)
 
 
+def _queue(context: Context, shared_name: str, container: str, make: Callable[[str], Queue]) -> Queue:
+    found = _resource(context, shared_name, container, Queue, make)
+    if shared_name:
+        found.check_same(make(shared_name))
+    return found
+
+
 def _shapes(shapes: Any) -> list[Shape] | None:
     return None if shapes is None else [as_shape(s) for s in shapes]
 
@@ -45,7 +52,7 @@ def _dtypes(component_types: Any) -> list[DType]:
 def fifo_queue(context: Context, *, component_types: Any, shapes: Any = None, capacity: int = -1, shared_name: str = "",
                container: str = "") -> Queue:
     """The handle of a first-in-first-out queue of tuples; a capacity of -1 is no bound."""
-    return _resource(context, shared_name, container, Queue, lambda name: Queue(
+    return _queue(context, shared_name, container, lambda name: Queue(
         name, capacity, _dtypes(component_types), _shapes(shapes), Fifo()))
 
 
@@ -54,7 +61,7 @@ def random_shuffle_queue(context: Context, *, component_types: Any, shapes: Any 
                          min_after_dequeue: int = 0, seed: int | None = None, shared_name: str = "",
                          container: str = "") -> Queue:
     """The handle of a queue that gives out its elements in random order, keeping `min_after_dequeue` until closed."""
-    return _resource(context, shared_name, container, Queue, lambda name: Queue(
+    return _queue(context, shared_name, container, lambda name: Queue(
         name, capacity, _dtypes(component_types), _shapes(shapes), Shuffle(min_after_dequeue, seed)))
 
 
@@ -62,7 +69,7 @@ def random_shuffle_queue(context: Context, *, component_types: Any, shapes: Any 
 def padding_fifo_queue(context: Context, *, component_types: Any, shapes: Any, capacity: int = -1,
                        shared_name: str = "", container: str = "") -> Queue:
     """The handle of a FIFO queue whose batches are padded in the unknown dimensions."""
-    return _resource(context, shared_name, container, PaddingQueue, lambda name: PaddingQueue(
+    return _queue(context, shared_name, container, lambda name: PaddingQueue(
         name, capacity, _dtypes(component_types), _shapes(shapes), Fifo()))
 
 
@@ -70,7 +77,7 @@ def padding_fifo_queue(context: Context, *, component_types: Any, shapes: Any, c
 def priority_queue(context: Context, *, component_types: Any, shapes: Any = None, capacity: int = -1,
                    shared_name: str = "", container: str = "") -> Queue:
     """The handle of a queue ordered by its first component, an int64 scalar, smallest first."""
-    return _resource(context, shared_name, container, Queue, lambda name: Queue(
+    return _queue(context, shared_name, container, lambda name: Queue(
         name, capacity, _dtypes(component_types), _shapes(shapes), Priority()))
 
 
@@ -270,9 +277,9 @@ def conditional_accumulator(context: Context, *, dtype: Any, shape: Any = None, 
 @op("-> []", **HANDLE)
 def sparse_conditional_accumulator(context: Context, *, dtype: Any, shape: Any = None, reduction_type: str = "MEAN",
                                    shared_name: str = "", container: str = "") -> SparseAccumulator:
-    """The handle of an accumulator of gradients by rows."""
+    """The handle of an accumulator of gradients by rows; "ROW_MEAN" divides each row by the gradients that have it."""
     return _resource(context, shared_name, container, SparseAccumulator, lambda name: SparseAccumulator(
-        name, dtype, as_shape(shape), reduction_type == "MEAN"))
+        name, dtype, as_shape(shape), reduction_type != "SUM", reduction_type == "ROW_MEAN"))
 
 
 @op("handle[] local_step[] *gradient? ->", types="resource int any ->", stateful=True, differentiable=False)

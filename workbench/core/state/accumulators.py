@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.arrays import add_rows, check_rows, wide
+from workbench.core.graph.arrays import add_rows, inside, wide
 from workbench.core.graph.dtype import DType
 from workbench.core.graph.shape import Shape
 from workbench.core.state.kept import Kept
@@ -222,24 +222,56 @@ class Accumulator:
 class SparseAccumulator(Accumulator):
     """Sums gradients that are (indices [n], values [n, ...]); gives sorted distinct indices and their mean rows.
 
-    NOTE: the mean is over the number of gradients, so that it equals the dense mean; TensorFlow divides each row by the
-    number of gradients that touched it.
+    The mean is over the number of gradients, so that it equals the dense mean, or with `by_row` over those that have the
+    row, as TensorFlow divides. `shape` is the beginning of the dense gradient's: values may have more axes.
     """
+
+    def __init__(self, name: str, dtype: DType, shape: Shape, mean: bool = True, by_row: bool = False) -> None:
+        super().__init__(name, dtype, shape, mean)
+        self.by_row = by_row
 
     def _check(self, *gradient: Array) -> None:
         indices, values = gradient
-        rows = self.shape[1:]
-        if values.dtype != self.dtype.numpy or len(indices) != len(values) or not rows.compatible(
-                Shape(values.shape[1:])):
-            raise errors.InvalidArgumentError(
-                f"accumulator {self.name!r}: the gradient has {len(indices)} indices and {values.dtype} values of "
-                f"shape {list(values.shape)} but rows of {self.dtype.name}{rows} are summed; reshape or cast it")
-        limit = self.shape.dims[0] if self.shape.dims else None
-        if limit is not None:
-            check_rows(f"accumulator {self.name!r}", indices, limit, "it has {} rows")
+        if fault := self._fault(indices, values):
+            raise errors.InvalidArgumentError(f"accumulator {self.name!r}: {fault}; {self.dtype.name}{self.shape!r} is summed, "
+                                              "so reshape or cast the gradient")
+
+    def _fault(self, indices: Array, values: Array) -> str:
+        """What is wrong with a gradient, "" where nothing is."""
+        wanted: tuple[Any, ...] = self.shape.dims or ()
+        if values.dtype != self.dtype.numpy:
+            return f"values are {values.dtype}"
+        if indices.ndim != 1:
+            return f"Input indices should be vector but received shape: {Shape(indices.shape)!r}"
+        if not values.ndim:
+            return "Values cannot be 0-dimensional."
+        if len(indices) != len(values):
+            return f"Expected {len(indices)} non-empty input values, got {len(values)}"
+        if values.ndim < len(wanted):
+            return f"Shape mismatch: expected values rank at least {len(wanted)}, got {values.ndim}"
+        differ = [axis for axis, size in enumerate(wanted) if axis and size not in (None, values.shape[axis])]
+        if differ:
+            return (f"Shape mismatch: expected values dim {differ[0]} to be {wanted[differ[0]]}, got "
+                    f"{values.shape[differ[0]]}")
+        if wanted and wanted[0] is not None and not inside(indices, wanted[0]):
+            at = int(np.argmax((indices < 0) | (indices >= wanted[0])))
+            return (f"Shape mismatch: index of slice {at} exceeded limits of shape; index is {indices[at]} exceeded "
+                    f"{wanted[0]}")
+        return ""
+
+    def _check_rows(self, rows: tuple[int, ...], first: tuple[int, ...]) -> None:
+        if len(rows) != len(first):
+            raise errors.InvalidArgumentError(f"accumulator {self.name!r}: Shape mismatch: expected values rank "
+                                              f"{len(first) + 1}, got {len(rows) + 1}; give all gradients one shape")
+        for axis, (size, wanted) in enumerate(zip(rows, first), 1):
+            if size != wanted:
+                raise errors.InvalidArgumentError(f"accumulator {self.name!r}: Shape mismatch: expected values dim {axis} to "
+                                                  f"be {wanted}, got {size}; give all gradients one shape")
 
     def _add(self, *gradient: Array) -> None:
         parts = self._sum or []
+        if parts:
+            self._check_rows(gradient[1].shape[1:], parts[0][1].shape[1:])
         self._sum = [*parts, tuple(np.array(part, copy=True) for part in gradient)]
 
     def _result(self, count: int) -> Sequence[Array]:
@@ -248,6 +280,11 @@ class SparseAccumulator(Accumulator):
         found, inverse = np.unique(indices, return_inverse=True)
         total = np.zeros((len(found), *values.shape[1:]), wide(values.dtype))
         add_rows(total, inverse.reshape(-1), values)
+        if self.by_row and self.mean:
+            touched = np.concatenate([np.unique(i) for i, _ in self._sum])
+            counts = np.bincount(np.searchsorted(found, touched), minlength=len(found))
+            total /= counts.astype(total.dtype).reshape(-1, *[1] * (total.ndim - 1))
+            count = 1
         mean = total / total.dtype.type(count) if count > 1 else total
         return found, mean.astype(values.dtype, copy=False)
 

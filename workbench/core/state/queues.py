@@ -61,6 +61,17 @@ class Queue:
         self._producers: deque[_Attempt] = deque()
         self._consumers: deque[_Attempt] = deque()
 
+    def check_same(self, other: Queue) -> None:
+        """InvalidArgumentError unless `other` describes the queue that this one is: by kind, capacity, types and shapes."""
+        for what, mine, theirs in (
+                ("type", f"{type(self).__name__} of {type(self._store).__name__}",
+                 f"{type(other).__name__} of {type(other._store).__name__}"), ("capacity", self.capacity, other.capacity),
+                ("component types", [t.name for t in self.dtypes], [t.name for t in other.dtypes]),
+                ("component shapes", self.shapes, other.shapes)):
+            if str(mine) != str(theirs):
+                raise errors.InvalidArgumentError(f"Shared queue {self.name!r} has {what} {mine} but requested {what} was "
+                                                  f"{theirs}; ask for the same, or give another shared_name")
+
     # operations
     def size(self) -> int:
         """Elements inside now."""
@@ -77,6 +88,8 @@ class Queue:
         if len(counts) != 1:
             raise errors.ShapeError(f"queue {self.name!r}: enqueue_many got components of {sorted(counts)} elements; "
                                     "give each the same first dimension")
+        for number, column in enumerate(columns[:len(self.dtypes)]):
+            self._check(number, column, (len(column),))
         return self._produce(_Attempt(done, fail, put=deque([self._element(row) for row in zip(*columns)]), who=who))
 
     def dequeue(self, done: Done, fail: Fail, who: str = "") -> Call:
@@ -219,8 +232,8 @@ class Queue:
         self._store.restore(attempt.taken)
         attempt.taken = []
         return moved, self._failing(attempt, errors.OutOfRangeError(
-            f"queue {self.name!r}: it is closed and has {found} elements but {attempt.wanted} were asked; stop, or use "
-            "dequeue_up_to for the rest"))
+            f"queue {self.name!r}: it is closed and has insufficient elements (requested {attempt.wanted}, current size "
+            f"{found}); stop, or use dequeue_up_to for the rest"))
 
     def _giving(self, attempt: _Attempt) -> Call:
         taken = attempt.taken
@@ -254,13 +267,13 @@ class Queue:
             self._check(number, value)
         return element
 
-    def _check(self, number: int, value: Array) -> None:
+    def _check(self, number: int, value: Array, rows: tuple[int, ...] = ()) -> None:
         if value.dtype != self.dtypes[number].numpy:
             raise errors.DtypeError(f"queue {self.name!r}: component {number} is {value.dtype} but the queue holds "
                                     f"{self.dtypes[number].name}; cast it")
-        if self.shapes is not None and not self.shapes[number].compatible(Shape(value.shape)):
-            raise errors.ShapeError(f"queue {self.name!r}: component {number} has shape {list(value.shape)} but the "
-                                    f"queue holds {self.shapes[number]}; reshape it")
+        if self.shapes is not None and not self.shapes[number].compatible(Shape(value.shape[len(rows):])):
+            raise errors.ShapeError(f"queue {self.name!r}: Shape mismatch in tuple component {number}. Expected "
+                                    f"{Shape(rows) + self.shapes[number]!r}, got {Shape(value.shape)!r}; reshape it")
 
     def _static(self, count: int) -> None:
         if count < 0:

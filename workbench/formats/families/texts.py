@@ -23,6 +23,8 @@ rows("""
     matching_files MatchingFiles pattern
     read_file ReadFile filename
     write_file WriteFile filename contents
+    serialize_tensor SerializeTensor tensor | T:tensor
+    parse_tensor ParseTensor serialized | out_type=out_type
     merge_summary MergeSummary *values | N#values
 """)
 
