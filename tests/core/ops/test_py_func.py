@@ -1,9 +1,11 @@
 """Python functions as operations: values, dtypes and errors that do not fit, state, names across processes, gradients."""
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -49,7 +51,9 @@ def test_a_function_without_results_is_an_operation():
     (lambda: [][0], wb.float32, errors.UnknownError, "raised IndexError: list index out of range"),
     (lambda: int("x"), wb.int32, errors.InvalidArgumentError, "raised ValueError: invalid literal"),
     (lambda: next(iter(())), wb.float32, errors.OutOfRangeError, "raised StopIteration"),
-    (lambda: 1 + "", wb.float32, errors.InvalidArgumentError, "raised TypeError")])
+    (lambda: 1 + "", wb.float32, errors.InvalidArgumentError, "raised TypeError"),
+    (lambda: {"a": 1}, wb.int64, errors.UnimplementedError, "Unsupported object type dict: 0-th value returned by pyfunc_"),
+    (lambda: np.zeros(2, [("a", np.float32)]), wb.float32, errors.UnimplementedError, "Unsupported numpy type: 0-th value")])
 def test_what_does_not_fit_says_so(function, dtypes, kind, text):
     with pytest.raises(kind, match=text):
         run(wb.py_func(function, [], dtypes))
@@ -71,6 +75,23 @@ def test_a_function_with_state_runs_in_each_step_and_one_without_may_be_merged()
         session.run(fetches)
         session.run(fetches)
     assert calls["stateful"] == 4 and calls["once"] <= 2
+
+
+def test_a_function_is_forgotten_with_the_graph_that_calls_it():
+    def known():
+        def function(a):
+            return a + 1
+        x = wb.py_func(function, [1.0], wb.float32)
+        wb.cond(x > 0.0, lambda: wb.py_func(function, [1.0], wb.float32), lambda: 0.0)
+        return weakref.ref(function), x
+    with wb.Graph().as_default() as graph:
+        function, x = known()
+        gc.collect()
+        with wb.Session() as session:
+            assert session.run(x) == 2
+    del graph, session, x
+    gc.collect()
+    assert function() is None
 
 
 def test_steps_of_several_threads_may_call_at_once():

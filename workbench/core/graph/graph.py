@@ -129,6 +129,7 @@ class Graph(Collections, Scoped, Permissions):
         self.operations: list[Operation] = []
         self.mutations = 0                # changes of operations that plans may contain; sessions key their plans by it
         self.seed: int | None = None
+        self.held: dict[Any, Any] = {}    # what lives as long as the graph: functions that its operations call, by key
         self._by_name: dict[str, Operation] = {}
         self._names = Names()
         self._planned = 0                 # operations with a smaller id may be in plans with the present `mutations`

@@ -4,6 +4,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,11 +13,22 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.build import convert, ops, returns_list
 from workbench.core.graph.dtype import DType, as_dtype, to_array
-from workbench.core.graph.graph import Tensor
+from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
+from workbench.core.graph.subgraph import Subgraph
 
-_functions: dict[str, Callable[..., Any]] = {}
+
+class _Held:
+    """A function that a graph calls, known as long as the graph lives."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.token = f"pyfunc_{next(_numbers)}@{os.getpid()}"
+
+
+_functions: dict[str, Callable[..., Any]] = {}      # those that were given a name
+_held: weakref.WeakValueDictionary[str, _Held] = weakref.WeakValueDictionary()      # the others, by token
 _numbers = itertools.count()
 _lock = threading.Lock()
 
@@ -46,7 +58,8 @@ def py_func(func: Callable[..., Any] | str, inp: Any, Tout: Any, stateful: bool 
     It runs once whenever the step needs a result, on the thread of the step, which may be several steps' threads at once:
     a function with state locks it itself. With `stateful=False` equal calls may be merged and calls of constants made
     once. Shapes are unknown (set_shape them); there is no gradient unless gradient_override_map gives "PyFunc" one. A
-    function is known in this process only: on a cluster pass the name that register_py_func gave it in every process.
+    function is known in this process only, as long as the graph lives: on a cluster pass the name that register_py_func gave it
+    in every process.
     """
     if not callable(func) and func not in _functions:
         raise errors.NotFoundError(f"py_func: {func!r} is no function and no registered name; call register_py_func first")
@@ -60,11 +73,15 @@ def py_func(func: Callable[..., Any] | str, inp: Any, Tout: Any, stateful: bool 
 
 def _named(function: Callable[..., Any]) -> str:
     """The function's own name here, with the process in it: another process that is asked says so."""
+    graph = get_default_graph()
+    while isinstance(graph, Subgraph):
+        graph = graph.outer
     with _lock:
         known = next((name for name, other in _functions.items() if other is function), None)
         if known is None:
-            known = f"pyfunc_{next(_numbers)}@{os.getpid()}"
-            _functions[known] = function
+            held = graph.held.setdefault(("py_func", id(function)), None) or _Held(function)
+            graph.held["py_func", id(function)] = _held[held.token] = held
+            known = held.token
         return known
 
 
@@ -78,7 +95,8 @@ def _shapes(inputs: Sequence[Tensor], attrs: Any) -> list[Shape]:
 
 
 def _call(values: Sequence[Any], token: str, dtypes: Sequence[Any]) -> Any:
-    function = _functions.get(token)
+    held = _held.get(token)
+    function = _functions.get(token) if held is None else held.function
     title = token.partition("@")[0]
     if function is None:
         raise errors.FailedPreconditionError(f"py_func: {title!r} is a function of another process than {os.getpid()}; on a "
@@ -103,6 +121,12 @@ def _call(values: Sequence[Any], token: str, dtypes: Sequence[Any]) -> Any:
 def _fitting(number: int, value: Any, wanted: DType, title: str) -> Any:
     plain = isinstance(value, (bool, int, float, complex, list, tuple)) and not isinstance(value, np.generic)
     array = value
+    if getattr(getattr(value, "dtype", None), "names", None):
+        raise errors.UnimplementedError(f"py_func: Unsupported numpy type: {number}-th value returned by {title} is "
+                                        f"{value.dtype}, a record; return an array for each field")
+    if isinstance(value, (dict, set)):
+        raise errors.UnimplementedError(f"py_func: Unsupported object type {type(value).__name__}: {number}-th value returned "
+                                        f"by {title}; return arrays, numbers or text")
     if plain or not isinstance(value, np.ndarray) or wanted.kind == "string":      # Python numbers have no width of their own
         array = to_array(value, wanted if plain else None, "py_func")
     if array.dtype != wanted.numpy:
