@@ -13,6 +13,7 @@ import json
 import os
 import re
 import runpy
+import signal
 import subprocess
 import sys
 import unittest
@@ -33,6 +34,24 @@ OF_UNITTEST = {"assertItemsEqual": "assertCountEqual", "assertRaisesRegexp": "as
 REASON = re.compile(r"^[\w.]+(Error|Exception|Warning|Failure|Timeout)?\b.*")
 
 
+class Limited(unittest.TextTestResult):
+    """Ends a test that hangs, so that the others of its file are run."""
+
+    seconds = 40.0
+
+    def startTest(self, test: unittest.TestCase) -> None:
+        super().startTest(test)
+        signal.setitimer(signal.ITIMER_REAL, self.seconds)
+
+    def stopTest(self, test: unittest.TestCase) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        super().stopTest(test)
+
+    @classmethod
+    def end(cls, *interrupted: Any) -> None:
+        raise TimeoutError(f"the test did not end within {cls.seconds:.0f} s")
+
+
 def run_here(path: Path) -> Row:
     """Run one test file in this process."""
     from tests.public.facade import install
@@ -47,7 +66,8 @@ def run_here(path: Path) -> Row:
     for case in [value for value in names.values() if isinstance(value, type) and issubclass(value, unittest.TestCase)]:
         if case.__module__ == "public_test":
             suite.addTests(unittest.defaultTestLoader.loadTestsFromTestCase(case))
-    result = unittest.TextTestRunner(stream=sys.stderr, verbosity=0).run(suite)
+    signal.signal(signal.SIGALRM, Limited.end)
+    result = unittest.TextTestRunner(stream=sys.stderr, verbosity=0, resultclass=Limited).run(suite)
     wrong = {test.id().partition(".")[2]: last_line(text) for test, text in [*result.failures, *result.errors]}
     skipped = len(result.skipped)
     return {"run": result.testsRun, "passed": result.testsRun - len(wrong) - skipped, "skipped": skipped, "wrong": wrong}

@@ -68,8 +68,9 @@ class Facade(ModuleType):
         self.source = source
 
     def __getattr__(self, name: str) -> Any:
-        if name in STAND_INS:
-            return STAND_INS[name]
+        for key in (f"{self.__name__.rpartition('.')[2]}.{name}", name):
+            if key in STAND_INS:
+                return STAND_INS[key]
         folder = (self.source / name).is_dir() or (self.source / f"{name}.py").exists()     # then it names a module
         if not name.startswith("__") and not (folder and ".contrib." in self.__name__):
             for one in dict.fromkeys((OTHER_NAMES.get(name, name), name.lstrip("_"))):

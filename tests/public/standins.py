@@ -5,6 +5,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 import workbench.tf1 as tf
 
 
@@ -32,5 +34,34 @@ def in_eager_mode() -> bool:
     return False
 
 
-STAND_INS = {"run_in_graph_and_eager_modes": run_in_graph_and_eager_modes, "with_dependencies": with_dependencies,
+def convert_n_to_tensor(values: Any, dtype: Any = None, name: str | None = None) -> Any:
+    return [tf.convert_to_tensor(value, dtype) for value in values]
+
+
+def with_c_api(case: type) -> type:
+    """A test case that TensorFlow runs a second time on another implementation of graphs."""
+    return case
+
+
+CHANNELS_FIRST = {4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
+CHANNELS_LAST = {4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
+
+
+def reordered(orders: dict[int, tuple[int, ...]]) -> Callable[[Any], Any]:
+    """A function that brings the axes of a tensor, or the lengths of a shape, into another order."""
+    def reorder(given: Any) -> Any:
+        if isinstance(given, tf.Tensor):
+            return tf.transpose(given, orders[given.shape.ndims])
+        return [given[axis] for axis in orders[len(given)]]
+    return reorder
+
+
+DTYPE_RANGE = {np.bool_: (False, True), np.float32: (-1, 1), np.float64: (-1, 1),
+               **{kind: (np.iinfo(kind).min, np.iinfo(kind).max) for kind in (np.uint8, np.uint16, np.int8, np.int16)}}
+STAND_INS = {"with_c_api": with_c_api, "convert_n_to_tensor": convert_n_to_tensor,
+             "test_util.device": lambda use_gpu: tf.device(None), "_USE_C_API": False,
+             "CudaSupportsHalfMatMulAndConv": lambda: False,
+             "NHWCToNCHW": reordered(CHANNELS_FIRST), "NCHWToNHWC": reordered(CHANNELS_LAST), "dtype_range": DTYPE_RANGE,
+             "ResourceVariable": tf.Variable,      # every variable here is one
+             "run_in_graph_and_eager_modes": run_in_graph_and_eager_modes, "with_dependencies": with_dependencies,
              "in_graph_mode": in_graph_mode, "in_eager_mode": in_eager_mode}
