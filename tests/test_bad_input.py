@@ -144,13 +144,15 @@ TABLE: dict[str, tuple[Action, type[errors.Error], str]] = {
         "graph: no tensor 'x:3'; 'x' has 1 outputs, write 'name:index'"),
     "uninitialised variable": (
         lambda w: w.run(w.blank), errors.FailedPreconditionError,
-        "variable 'blank': it is read but was never initialised; run global_variables_initializer() or restore a "
-        "checkpoint first" + PLACES.format(op="'blank/read'", inputs="blank:0 resource[]")),
+        "variable 'blank': Attempting to use uninitialized value blank: it was never initialised; run "
+        "global_variables_initializer() or restore a checkpoint first"
+        + PLACES.format(op="'blank/read'", inputs="blank:0 resource[]")),
     "update of an uninitialised variable": (
         lambda w: w.run(wb.assign_add(w.blank, wb.constant([1.0, 2.0], name="c"), name="more")),
         errors.FailedPreconditionError,
-        "variable 'blank': it is read but was never initialised; run global_variables_initializer() or restore a "
-        "checkpoint first" + PLACES.format(op="'more'", inputs="blank:0 resource[], c:0 float32[2]")),
+        "variable 'blank': Attempting to use uninitialized value blank: it was never initialised; run "
+        "global_variables_initializer() or restore a checkpoint first"
+        + PLACES.format(op="'more'", inputs="blank:0 resource[], c:0 float32[2]")),
     "infeasible device": (
         far("/gpu:3"), errors.PlacementError,
         "place: 'far' asks for /device:GPU:3 but there are only {cpus}; ask for one of them or start the session with "
@@ -170,12 +172,12 @@ TABLE: dict[str, tuple[Action, type[errors.Error], str]] = {
     "index out of range": (
         lambda w: w.run(wb.gather(wb.constant([1.0, 2.0], name="c"), w.n, name="pick"), {w.n: 5}),
         errors.InvalidArgumentError,
-        "gather: indices is 5 but the axis has 2 elements; use 0 … 1"
+        "gather: indices = 5 is not in [0, 2), since the axis has 2 elements; use 0 … 1"
         + PLACES.format(op="'pick'", inputs="c:0 float32[2], n:0 int32[]")),
     "index out of range among constants": (
         lambda w: w.run(wb.gather(wb.constant([1.0, 2.0], name="c"), wb.constant(5, name="i"), name="pick")),
         errors.InvalidArgumentError,
-        "gather: indices is 5 but the axis has 2 elements; use 0 … 1"
+        "gather: indices = 5 is not in [0, 2), since the axis has 2 elements; use 0 … 1"
         + PLACES.format(op="'pick'", inputs="c:0 float32[2], i:0 int32[]")),
     "integer division by zero": (
         lambda w: w.run(wb.floordiv(w.n, w.n, name="ratio"), {w.n: 0}), errors.InvalidArgumentError,
@@ -188,7 +190,7 @@ TABLE: dict[str, tuple[Action, type[errors.Error], str]] = {
     "NaN where none is allowed": (
         lambda w: w.run(wb.check_numerics(w.any, message="loss", name="guard"), {w.any: [1.0, np.nan]}),
         errors.InvalidArgumentError,
-        "check_numerics: loss: 1 of 2 elements are NaN; find the first operation that makes one"
+        "check_numerics: loss : Tensor had NaN values: 1 of 2 elements; find the first operation that makes one"
         + PLACES.format(op="'guard'", inputs="any:0 float32[2]")),
     "more memory than there is": (
         lambda w: w.run(wb.reduce_sum(wb.fill([w.n, w.n], wb.constant(1.0, name="one"), name="huge")), {w.n: 2**30}),
@@ -238,7 +240,7 @@ def test_a_failed_step_changes_no_variable_after_the_failure(world):
     """The update waits for the operation that fails."""
     with wb.control_dependencies([wb.check_numerics(world.any, message="gradient")]):
         update = wb.assign_add(world.v, np.ones((3, 2), np.float32))
-    with pytest.raises(errors.InvalidArgumentError, match="gradient: 1 of 1 elements are infinity"):
+    with pytest.raises(errors.InvalidArgumentError, match="gradient : Tensor had Inf values: 1 of 1 elements"):
         world.run(update, {world.any: [np.inf]})
     np.testing.assert_array_equal(world.run(world.v), np.ones((3, 2)))
     np.testing.assert_array_equal(world.run(update, {world.any: [1.0]}), np.full((3, 2), 2.0))

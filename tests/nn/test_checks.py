@@ -38,13 +38,13 @@ def test_comparisons(check, x, good, bad, rule):
     assert run(inside, {fed: x}) is None
     assert run(check(x, good)) is None                                    # known to hold
     assert run(check(np.zeros(0, np.float32), good[:1])) is None          # nothing to compare
-    with pytest.raises(errors.InvalidArgumentError, match=r"looked at, Condition .* did not hold element-wise:, x \(fed:0\)"):
+    with pytest.raises(errors.InvalidArgumentError, match=r"looked at\] \[Condition .* did not hold .*:\] \[x \(fed:0\)"):
         run(check(fed, bad, message="looked at"), {fed: x})
     with pytest.raises(errors.InvalidArgumentError) as known:
         check(x, bad, message="known")
     assert str(known.value).startswith(
         f"{check.__name__}: known: Condition {rule} did not hold element-wise: x = [1.0, 2.0], y")
-    with pytest.raises(errors.InvalidArgumentError, match="own data, 7"):
+    with pytest.raises(errors.InvalidArgumentError, match=r"own data\] \[7\]"):
         run(check(fed, bad, data=["own data", 7]), {fed: x})
 
 
@@ -66,7 +66,7 @@ def test_signs(check, good, bad):
 
 def test_long_values_are_cut():
     fed = wb.placeholder("int32", [5])
-    with pytest.raises(errors.InvalidArgumentError, match=re.escape("[0, 1, 2, … of 5]")):
+    with pytest.raises(errors.InvalidArgumentError, match=re.escape("[x (placeholder:0) = ] [0 1 2...]")):
         run(wb.assert_positive(fed), {fed: np.arange(5)})
     with pytest.raises(errors.InvalidArgumentError, match=re.escape("[0, 1, 2, 3, … of 5]")):
         run(wb.assert_positive(fed, summarize=4), {fed: np.arange(5)})
@@ -97,7 +97,7 @@ def test_ranks():
         with pytest.raises(ValueError, match=rf"{check.__name__}: sorry: .* has rank 2 \(shape \[\?,3\]\) but"):
             check(x, bad, message="sorry")
         assert run(check(any_, good), {any_: np.zeros((1, 3))}) is None
-        with pytest.raises(errors.InvalidArgumentError, match="late, Tensor any:0 must have"):
+        with pytest.raises(errors.InvalidArgumentError, match=r"\[late\] \[Tensor any:0 must have rank\]"):
             run(check(any_, bad, message="late"), {any_: np.zeros((1, 3))})
     with pytest.raises(TypeError, match="assert_rank: rank is float32 but an integer type is needed"):
         wb.assert_rank(x, 1.0)
@@ -152,7 +152,7 @@ def test_finite_values():
     x = wb.placeholder("float32", [2], name="x")
     y = wb.verify_tensor_all_finite(x, "weights")
     assert run(y, {x: [1, 2]}).tolist() == [1, 2] and run(wb.gradients(y, x)[0], {x: [1, 2]}).tolist() == [1, 1]
-    with pytest.raises(errors.InvalidArgumentError, match="weights: 1 of 2 elements are NaN"):
+    with pytest.raises(errors.InvalidArgumentError, match="weights : Tensor had NaN values: 1 of 2 elements"):
         run(y, {x: [1, np.nan]})
     with pytest.raises(errors.InvalidArgumentError, match="the tensor or the message is missing"):
         wb.verify_tensor_all_finite(x)
@@ -164,7 +164,7 @@ def test_every_tensor_is_checked_in_the_order_it_was_built():
     counts = wb.cast(y, "int32")
     check = wb.add_check_numerics_ops()
     assert run([counts, check], {x: [1, 1]})[0].tolist() == [0, 0]
-    with pytest.raises(errors.InvalidArgumentError, match="logarithm:0: 1 of 2 elements are infinity"):
+    with pytest.raises(errors.InvalidArgumentError, match="logarithm:0 : Tensor had Inf values: 1 of 2 elements"):
         run(check, {x: [0, 1]})
 
 

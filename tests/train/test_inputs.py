@@ -74,7 +74,7 @@ def test_epochs_are_counted_in_a_local_variable():
     with wb.Session() as session:
         session.run(wb.local_variables_initializer())
         assert [session.run(value).tolist() for _ in range(2)] == [[1, 2]] * 2 and session.run(counter) == 2
-        with pytest.raises(errors.OutOfRangeError, match=r"count_up_to: variable '.*epochs' has reached its limit 2; stop"):
+        with pytest.raises(errors.OutOfRangeError, match=r"count_up_to: Reached limit of 2 in variable '.*epochs'; stop"):
             session.run(value)
     assert train.limit_epochs([1]).op.type == "constant"
 

@@ -175,6 +175,9 @@ def _seed(y: Tensor, seed: Any) -> Grad:
         if not y.dtype.is_differentiable:
             raise errors.DtypeError(f"gradients: {y.name} is {y.dtype.name}; only float tensors have gradients: "
                                     "cast it")
+        if y.dtype.is_complex:
+            raise errors.DtypeError(f"gradients: Gradients of complex tensors must set grad_ys (y.dtype = {y.dtype.name}): "
+                                    f"which direction of {y.name} counts is not said; pass grad_ys, or a real part of it")
         return ops.ones_like(y)      # type: ignore[no-any-return]
     return seed if isinstance(seed, IndexedSlices) else convert(seed, y.dtype)
 

@@ -73,7 +73,7 @@ def test_loss_of_numbered_classes_and_its_gradient(columns, scale, dtype):
 def test_a_label_outside_is_refused_before_the_loop_looks_there(label):
     x, labels = rows(40, 10), np.full(40, label, np.int32)
     run = kernel("sparse_softmax_xent", [x, labels], [np.empty(40, np.float32), x])
-    with pytest.raises(InvalidArgumentError, match=rf"sparse_softmax_xent: labels\[0\] is {label} but logits has 10 classes"):
+    with pytest.raises(InvalidArgumentError, match=f"sparse_softmax_xent: Received a label value of {label} which is outside"):
         run(x, labels, np.empty(40, np.float32), np.empty_like(x))
 
 

@@ -29,8 +29,8 @@ def test_program(name, lower_all):
 @pytest.mark.parametrize("lower_all", [False, True])
 @pytest.mark.parametrize(("n", "exclusive", "default", "wanted"), [
     (3, True, True, 300), (7, True, True, 7), (1, False, True, 10), (3, False, False, 300),
-    (1, True, True, "case: predicates hold together; make them exclusive"),
-    (9, False, False, "case: no predicate holds; pass default="),
+    (1, True, True, "More than one condition evaluated as True. Conditions: .*, Values:. .1 1. .make them exclusive"),
+    (9, False, False, "None of the conditions evaluated as True. Conditions: .*, Values:. .0 0. .pass default="),
 ])
 def test_case_checks_its_predicates(n, exclusive, default, wanted, lower_all):
     with Graph().as_default() as graph:

@@ -124,7 +124,7 @@ def test_a_variable_without_a_value_and_a_file_in_the_way(tmp_path: Path):
     w, fill = handle(np.ones(2), "w")
     (tmp_path / "file").write_text("")
     with wb.Session() as session:
-        with pytest.raises(errors.FailedPreconditionError, match="variable 'w': it is read but was never initialised"):
+        with pytest.raises(errors.FailedPreconditionError, match="variable 'w': Attempting to use uninitialized value w"):
             saved(session, tmp_path / "m", [w], parts=(("w",),))
         session.run(fill)
         with pytest.raises(errors.FailedPreconditionError,

@@ -32,8 +32,8 @@ def test_reading_before_the_first_value():
     assert not state.initialized and state.version == 0
     with pytest.raises(errors.FailedPreconditionError) as error:
         state.read()
-    assert str(error.value) == ("variable 'w': it is read but was never initialised; run global_variables_initializer() "
-                                "or restore a checkpoint first")
+    assert str(error.value) == ("variable 'w': Attempting to use uninitialized value w: it was never initialised; run "
+                                "global_variables_initializer() or restore a checkpoint first")
 
 
 def test_assigned_values_are_copied():

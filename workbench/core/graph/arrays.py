@@ -7,7 +7,7 @@ import numpy as np
 
 from workbench import errors
 
-__all__ = ["accumulated", "add_rows", "check_rows", "inside", "multiplied", "reduced", "wide"]
+__all__ = ["accumulated", "add_rows", "check_labels", "check_rows", "inside", "multiplied", "reduced", "wide"]
 
 Array = np.ndarray[Any, Any]
 
@@ -55,15 +55,23 @@ def inside(indices: Array, size: Any) -> bool:
     return not indices.size or (int(indices.min()) >= 0 and int(indices.max()) < size)
 
 
-def check_rows(where: str, indices: Array, size: int, what: str = "the axis has {} elements",
-               indexed: str = "indices") -> None:
-    """InvalidArgumentError that names the first index outside 0 … size - 1; `what` says what has that size."""
+def check_labels(where: str, labels: Array, classes: int) -> None:
+    """InvalidArgumentError that names the first label outside 0 … classes - 1."""
+    if not inside(labels, classes):
+        at = int(np.argmax((labels < 0) | (labels >= classes)))
+        raise errors.InvalidArgumentError(f"{where}: Received a label value of {labels[at]} which is outside the valid range "
+                                          f"of [0, {classes}): it is labels[{at}], and logits has {classes} classes; use 0 … "
+                                          f"{classes - 1}")
+
+
+def check_rows(where: str, indices: Array, size: int, what: str = "the axis has {} elements") -> None:
+    """InvalidArgumentError that names the first of `indices` outside 0 … size - 1; `what` says what has that size."""
     if inside(indices, size):
         return
     at = np.unravel_index(int(np.argmax((indices < 0) | (indices >= size))), indices.shape)
     place = f"[{','.join(map(str, at))}]" if at else ""
-    raise errors.InvalidArgumentError(f"{where}: {indexed}{place} is {indices[at]} but {what.format(size)}; use "
-                                      f"0 … {size - 1}")
+    raise errors.InvalidArgumentError(f"{where}: indices{place} = {indices[at]} is not in [0, {size}), since "
+                                      f"{what.format(size)}; use 0 … {size - 1}")
 
 
 def add_rows(out: Array, places: Any, rows: Array) -> None:

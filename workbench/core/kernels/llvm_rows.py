@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.core.graph.arrays import check_rows
+from workbench.core.graph.arrays import check_labels
 from workbench.core.kernels.choice import Choice, Kernel, Select, Spec, register
 from workbench.core.kernels.llvm import HEAVY, Program, bind, library_source, usable
 
@@ -81,7 +81,7 @@ def _checked_labels(make: Callable[[tuple[bool, ...]], Kernel], classes: int) ->
         kernel = make(static)
 
         def run(logits: Any, labels: Any, loss: Any, backprop: Any) -> None:
-            check_rows("sparse_softmax_xent", labels, classes, "logits has {} classes", "labels")
+            check_labels("sparse_softmax_xent", labels, classes)
             kernel(logits, np.ascontiguousarray(labels, np.int64), loss, backprop)
         return run
     return checked

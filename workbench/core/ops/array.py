@@ -62,8 +62,9 @@ def _fit(dims, target):
     if free > 1 or any(d < -1 for d in target):
         raise errors.ShapeError(f"reshape: {target} is no shape; write -1 at most once and no other negative number")
     if rest != count if not free else (rest == 0 and count != 0) or (rest and count % rest):
-        raise errors.ShapeError(f"reshape: x has {count} elements (shape {list(dims)}) but {target} holds "
-                                f"{'a multiple of ' if free else ''}{rest}; make them agree")
+        holds = f"whose count must be evenly divisible by {rest}" if free else f"which holds {rest}"
+        raise errors.ShapeError(f"reshape: Cannot reshape a tensor with {count} elements (shape {list(dims)}) to {target}, "
+                                f"{holds}; make them agree")
     return [d if d >= 0 else count // max(rest, 1) for d in target]
 
 
@@ -274,8 +275,8 @@ def _sizes(dim, parts):
     """The lengths of the pieces of an axis of length `dim` (None = unknown)."""
     if isinstance(parts, int):
         if dim is not None and dim % parts:
-            raise errors.ShapeError(f"split: the axis has {dim} elements, which {parts} parts cannot share; choose a "
-                                    "divisor or give the sizes")
+            raise errors.ShapeError(f"split: the number of parts should evenly divide the axis, but it has {dim} elements for "
+                                    f"{parts} parts; choose a divisor or give the sizes")
         return [None if dim is None else dim // parts] * parts
     rest = sum(p for p in parts if p >= 0)
     if dim is not None and (rest != dim if -1 not in parts else rest > dim):
@@ -350,8 +351,8 @@ def _unstacked(inputs, attrs):
         if num is not None and count != num:
             raise errors.ShapeError(f"unstack: num is {num} but axis {axis} of value is {count}; leave num out")
     if count is None:
-        raise errors.ShapeError(f"unstack: the length of axis {attrs['axis']} is unknown (shape {inputs[0].shape}); "
-                                "pass num or use set_shape")
+        raise errors.ShapeError(f"unstack: Cannot infer num from shape {inputs[0].shape}: the length of axis {attrs['axis']} "
+                                "is unknown; pass num or use set_shape")
     return [rest] * count
 
 

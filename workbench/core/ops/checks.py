@@ -16,18 +16,9 @@ def assert_(condition, *data, summarize=None):
     """Nothing if `condition` holds, else InvalidArgumentError with the first `summarize` (3) elements of each of `data`."""
     if not condition:
         most = 3 if summarize is None else summarize
-        shown = ", ".join(_listed(value, most) for value in data)
-        raise errors.InvalidArgumentError(f"Assert: the condition is false: {shown or 'no data'}")
+        shown = " ".join(f"[{_summary(value, most)}]" for value in data)
+        raise errors.InvalidArgumentError(f"Assert: assertion failed: {shown or 'it has no data'}")
     return ()
-
-
-def _listed(value, most):
-    """A tensor as Python writes it, cut after `most` elements (negative: none)."""
-    if value.dtype == object and not value.ndim:
-        return value.item().decode(errors="replace")
-    if value.size <= most or most < 0 or not value.ndim:
-        return str(value.tolist())
-    return f"{str(value.reshape(-1)[:most].tolist())[:-1]}, … of {value.size}]"
 
 
 @op("input? *data? -> ?", name="print_values", types="T any -> T", shape=lambda inputs, attrs: [inputs[0].shape],

@@ -197,11 +197,14 @@ def _paddings(where, inputs):
     if x.dims is not None:
         Shape([len(x), 2]).merge(inputs[1].shape, f"{where}: paddings")
     if paddings is not None and (paddings < 0).any():
-        raise errors.ShapeError(f"{where}: paddings is {paddings.tolist()}; use no negative number, or slice")
+        raise errors.ShapeError(f"{where}: paddings must be non-negative but they are {paddings.tolist()}; use 0 or "
+                                "more, or slice")
     return paddings
 
 
 def _padded(inputs, attrs):
+    if attrs["mode"].upper() not in _MODES:
+        raise errors.InvalidArgumentError(f"pad: Unknown padding mode: {attrs['mode']}; use one of {', '.join(_MODES)}")
     x, paddings = inputs[0].shape, _paddings("pad", inputs)
     if x.dims is None or paddings is None:
         return [Shape(None if x.dims is None else [None] * len(x))]

@@ -107,12 +107,15 @@ def case(pred_fn_pairs: Any, default: Callable[[], Any] | None = None, exclusive
 
 
 def _checks(predicates: list[Tensor], one_must_hold: bool, exclusive: bool) -> list[Operation]:
-    holding = ops.reduce_sum(ops.cast(ops.stack(predicates), "int32"))
+    values = ops.cast(ops.stack(predicates), "int32")
+    holding = ops.reduce_sum(values)
+    names = f"Conditions: ({', '.join(p.name for p in predicates)}), Values:"
     found = []
     if one_must_hold:
-        found.append(ops.Assert(holding >= 1, [holding, "case: no predicate holds; pass default="]))
+        found.append(ops.Assert(holding >= 1, [f"None of the conditions evaluated as True. {names}", values, "pass default="]))
     if exclusive:
-        found.append(ops.Assert(holding <= 1, [holding, "case: predicates hold together; make them exclusive"]))
+        found.append(ops.Assert(holding <= 1, [f"More than one condition evaluated as True. {names}", values,
+                                                  "make them exclusive"]))
     return [f.op if isinstance(f, Tensor) else f for f in found]
 
 

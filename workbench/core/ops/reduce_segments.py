@@ -27,7 +27,10 @@ def _folded(where, ufunc, empty, data, segment_ids, count):
     ids, count = segment_ids.reshape(-1), int(count)
     rows = data.reshape((ids.size, *data.shape[segment_ids.ndim:]))
     if ids.size and ids.max() >= count:
-        raise errors.InvalidArgumentError(f"{where}: segment id {ids.max()} is outside 0 … {count - 1}; raise num_segments")
+        at = np.unravel_index(int(np.argmax(ids >= count)), segment_ids.shape)
+        place = f"[{','.join(map(str, at))}]" if at else ""
+        raise errors.InvalidArgumentError(f"{where}: segment_ids{place} = {segment_ids[at]} is out of range [0, {count}); "
+                                          "raise num_segments")
     out = np.full((count, *rows.shape[1:]), empty, data.dtype)
     order = np.argsort(ids, kind="stable")
     order = order[np.searchsorted(ids[order], 0):]
@@ -160,13 +163,17 @@ SORTED = "data[n,...] segment_ids[n] -> ?"
 
 
 def _ascending(where, ufunc, empty, data, segment_ids):
-    if (np.diff(segment_ids) < 0).any():
-        position = int(np.argmax(np.diff(segment_ids) < 0)) + 1
-        raise errors.InvalidArgumentError(f"{where}: segment_ids[{position}] is {segment_ids[position]} after "
-                                          f"{segment_ids[position - 1]}; sort them, or use unsorted_{where}")
-    if segment_ids.size and segment_ids[0] < 0:
-        raise errors.InvalidArgumentError(f"{where}: segment_ids[0] is {segment_ids[0]}; use ids from 0 on")
     count = int(segment_ids[-1]) + 1 if segment_ids.size else 0
+    if segment_ids.size and count < 1:
+        raise errors.InvalidArgumentError(f"{where}: segment ids must be >= 0, but the last of segment_ids is {count - 1}; use "
+                                          "ids from 0 on")
+    outside, falls = (segment_ids < 0) | (segment_ids >= count), np.diff(segment_ids, prepend=segment_ids[:1]) < 0
+    if outside.any() or falls.any():
+        at = int(np.argmax(outside | falls))
+        fault = (f"Segment id {segment_ids[at]} out of range [0, {count}), possibly because 'segment_ids' input is not sorted. "
+                 f"It is segment_ids[{at}], the last of them is {count - 1}" if outside[at] else
+                 f"segment ids are not increasing: segment_ids[{at}] is {segment_ids[at]} after {segment_ids[at - 1]}")
+        raise errors.InvalidArgumentError(f"{where}: {fault}; sort them, or use unsorted_{where}")
     return _folded(where, ufunc, empty, data, segment_ids, count)
 
 

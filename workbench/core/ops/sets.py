@@ -238,8 +238,8 @@ def _top(inputs, attrs):
     if dims is None:
         return [Shape(None)] * 2
     if not dims or (dims[-1] is not None and dims[-1] < attrs["k"]):
-        raise errors.ShapeError(f"top_k: k is {attrs['k']} but the last axis of x (shape {inputs[0].shape}) has "
-                                "fewer elements; use a smaller k")
+        raise errors.ShapeError(f"top_k: x must have last dimension >= k = {attrs['k']} but its shape is {inputs[0].shape}; "
+                                "use a smaller k")
     return [Shape([*dims[:-1], attrs["k"]])] * 2
 
 
@@ -296,8 +296,9 @@ def _check(where, indices, dims):
     bad = ((indices < 0) | (indices >= size)).any(-1)
     if bad.any():
         at = np.argwhere(bad)[0].tolist()
-        raise errors.InvalidArgumentError(f"{where}: indices{at} is {indices[tuple(at)].tolist()} but the shape is "
-                                          f"{list(dims)}; stay inside")
+        place = ",".join(map(str, at))
+        raise errors.InvalidArgumentError(f"{where}: Invalid indices: flat indices[{place}, :] = {indices[tuple(at)].tolist()} "
+                                          f"does not index into param (shape: {list(dims)}); stay inside")
 
 
 def _gathered_nd(inputs, attrs):

@@ -4,7 +4,7 @@ from __future__ import annotations
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.arrays import check_rows, reduced, wide
+from workbench.core.graph.arrays import check_labels, reduced, wide
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.opdef import composed, op
 
@@ -96,7 +96,7 @@ def _through_softmax(logits, dy):
 
 
 def _sparse_xent_into(logits, labels, loss, backprop):
-    check_rows("sparse_softmax_xent", labels, logits.shape[1], "logits has {} classes", "labels")
+    check_labels("sparse_softmax_xent", labels, logits.shape[1])
     _log_softmax_into(logits, backprop, axis=-1)
     rows = np.arange(len(labels))
     np.negative(backprop[rows, labels], out=loss)
@@ -171,6 +171,12 @@ def sparse_softmax_cross_entropy_with_logits(_sentinel=None, labels=None, logits
     where = "sparse_softmax_cross_entropy_with_logits"
     labels, logits = _named(where, _sentinel, labels, logits)
     labels = convert(labels)
+    if logits.shape.rank == 0:
+        raise errors.ShapeError(f"{where}: Logits cannot be scalars - received shape {logits.shape}; their last axis is the "
+                                "classes")
+    if None not in (logits.shape.rank, labels.shape.rank) and labels.shape.rank != logits.shape.rank - 1:
+        raise errors.ShapeError(f"{where}: Rank mismatch: Rank of labels (received {labels.shape.rank}) should equal rank of "
+                                f"logits minus 1 (received {logits.shape.rank}); give one class number an example")
     if logits.shape.rank == 2:
         return ops.sparse_softmax_xent(logits, labels, name=name)[0]
     if logits.shape.rank is not None:

@@ -92,10 +92,12 @@ def no_op():
 @op("x[...] -> [...]", types="T:float -> T")      # no view: it has to look at the values
 def check_numerics(x, *, message=""):
     """`x`, or InvalidArgumentError with `message` when it holds a NaN or an infinity."""
-    for kind, found in (("NaN", np.isnan(x)), ("infinity", np.isinf(x))):
-        if found.any():
-            raise errors.InvalidArgumentError(f"check_numerics: {message}: {int(found.sum())} of {x.size} elements "
-                                              f"are {kind}; find the first operation that makes one")
+    finite = np.isfinite(x)
+    if not finite.all():
+        kinds = [kind for kind, found in (("Inf", np.isinf), ("NaN", np.isnan)) if found(x).any()]
+        raise errors.InvalidArgumentError(f"check_numerics: {message} : Tensor had {' and '.join(kinds)} values: "
+                                          f"{x.size - int(finite.sum())} of {x.size} elements; find the first operation that "
+                                          "makes one")
     return np.array(x)
 
 

@@ -157,7 +157,7 @@ def count_up_to(handle: VariableState, *, limit: int, dtype: Any) -> Array:
     with handle.lock:
         before = handle.read().item()
         if before >= limit:
-            raise errors.OutOfRangeError(f"count_up_to: variable {handle.name!r} has reached its limit {limit}; stop, or "
+            raise errors.OutOfRangeError(f"count_up_to: Reached limit of {limit} in variable {handle.name!r}; stop, or "
                                          "initialise it again")
         handle.assign(np.asarray(before + 1, handle.dtype.numpy))
     return np.asarray(before, handle.dtype.numpy)

@@ -102,8 +102,10 @@ def _by_vectors(where: str, handle: VariableState, indices: Array, values: Array
     dims = handle.dims()
     wrong = ((indices < 0) | (indices >= np.asarray(dims[:indices.shape[-1]]))).any(-1)
     if wrong.any():
-        raise errors.InvalidArgumentError(f"{where}: index {indices[wrong][0].tolist()} is outside variable {handle.name!r} of "
-                                          f"shape {list(dims)}; keep every index within it")
+        place = ",".join(map(str, np.argwhere(wrong)[0]))
+        raise errors.InvalidArgumentError(f"{where}: Invalid indices: [{place},0] = {indices[wrong][0].tolist()} does not "
+                                          f"index into {list(dims)}, the shape of variable {handle.name!r}; keep every index "
+                                          "within it")
     places = tuple(np.moveaxis(indices, -1, 0))
     return handle.update(updates[where], places, np.asarray(values), rows=places[0] if places else None)
 

@@ -63,8 +63,8 @@ class VariableState:
     def _held(self) -> Array:
         if self._buffer is None:
             raise errors.FailedPreconditionError(
-                f"variable {self.name!r}: it is read but was never initialised; run global_variables_initializer() "
-                "or restore a checkpoint first")
+                f"variable {self.name!r}: Attempting to use uninitialized value {self.name}: it was never initialised; run "
+                "global_variables_initializer() or restore a checkpoint first")
         return self._buffer
 
     def dims(self) -> tuple[int, ...]:
