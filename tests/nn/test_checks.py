@@ -68,11 +68,11 @@ def test_long_values_are_cut():
     fed = wb.placeholder("int32", [5])
     with pytest.raises(errors.InvalidArgumentError, match=re.escape("[x (placeholder:0) = ] [0 1 2...]")):
         run(wb.assert_positive(fed), {fed: np.arange(5)})
-    with pytest.raises(errors.InvalidArgumentError, match=re.escape("[0, 1, 2, 3, … of 5]")):
+    with pytest.raises(errors.InvalidArgumentError, match=re.escape("[0 1 2 3...]")):
         run(wb.assert_positive(fed, summarize=4), {fed: np.arange(5)})
     with pytest.raises(errors.InvalidArgumentError, match=re.escape("x = [0, 1, … of 5]")):
         wb.assert_positive(np.arange(5), summarize=2)
-    with pytest.raises(errors.InvalidArgumentError, match=re.escape("[0, 1, 2, 3, 4]")):
+    with pytest.raises(errors.InvalidArgumentError, match=re.escape("[0 1 2 3 4]")):
         run(wb.Assert(wb.reduce_all(fed > 0), [fed], summarize=-1), {fed: np.arange(5)})
 
 
@@ -97,7 +97,7 @@ def test_ranks():
         with pytest.raises(ValueError, match=rf"{check.__name__}: sorry: .* has rank 2 \(shape \[\?,3\]\) but"):
             check(x, bad, message="sorry")
         assert run(check(any_, good), {any_: np.zeros((1, 3))}) is None
-        with pytest.raises(errors.InvalidArgumentError, match=r"\[late\] \[Tensor any:0 must have rank\]"):
+        with pytest.raises(errors.InvalidArgumentError, match=r"\[late\] \[Tensor any:0 must have (a )?rank.*\]"):
             run(check(any_, bad, message="late"), {any_: np.zeros((1, 3))})
     with pytest.raises(TypeError, match="assert_rank: rank is float32 but an integer type is needed"):
         wb.assert_rank(x, 1.0)
