@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import builtins
+import functools
 import json
 import os
 import re
@@ -27,7 +28,7 @@ import numpy as np
 Row = dict[str, Any]
 OF_NUMPY = {"asscalar": np.ndarray.item, "product": np.prod, "alltrue": np.all, "sometrue": np.any, "cumproduct": np.cumprod,
             "in1d": np.isin, "float_": np.float64, "complex_": np.complex128, "unicode_": np.str_, "string_": np.bytes_,
-            "Inf": np.inf, "NaN": np.nan, "infty": np.inf}
+            "unicode": np.str_, "asfarray": functools.partial(np.asarray, dtype=np.float64), "Inf": np.inf, "NaN": np.nan, "infty": np.inf}
 OF_UNITTEST = {"assertItemsEqual": "assertCountEqual", "assertRaisesRegexp": "assertRaisesRegex", "assertEquals": "assertEqual",
                "assertNotEquals": "assertNotEqual", "assertRegexpMatches": "assertRegex", "assert_": "assertTrue",
                "assertNotRegexpMatches": "assertNotRegex", "assertAlmostEquals": "assertAlmostEqual"}
@@ -80,6 +81,8 @@ def as_then() -> None:
     for name, now in OF_NUMPY.items():
         if name not in np.__dict__:
             setattr(np, name, now)
+    reshape = np.reshape
+    np.reshape = lambda a, shape=None, order="C", newshape=None: reshape(a, shape if newshape is None else newshape, order)
     for name, method in OF_UNITTEST.items():
         if not hasattr(unittest.TestCase, name):
             setattr(unittest.TestCase, name, getattr(unittest.TestCase, method))

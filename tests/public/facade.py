@@ -31,7 +31,7 @@ ELSEWHERE = (
     "spectral", "nn.rnn_cell", "data", "distributions", "gfile", "python_io", "saved_model", "estimator",
     "feature_column", "graph_util", "bitwise", "initializers", "logging", "compat", "app", "flags", "contrib.framework",
     "contrib.rnn", "contrib.util", "contrib.layers", "contrib.distributions", "contrib.metrics", "contrib.learn",
-    "contrib.training", "contrib.slim")
+    "contrib.training", "contrib.slim", "contrib.staging")
 OTHER_NAMES = {"TensorFlowTestCase": "TestCase", "_NodeDef": "NodeDef", "IsBuiltWithCuda": "is_built_with_cuda"}
 
 
@@ -54,7 +54,8 @@ def places(module: str) -> Iterator[Any]:
     parts = module.split(".")[1:]
     below = [".".join(part for part in parts[:end] if part not in ("python", "ops")) for end in range(len(parts), 0, -1)]
     likely = below if "contrib" in parts else [FIRST.get(parts[-1], "") if parts else "", *below]
-    for path in dict.fromkeys(path for path in [*likely, "", *ELSEWHERE]):
+    inner = ".".join(parts) if parts[:1] == ["python"] and len(parts) > 1 else ""       # where programs import it from
+    for path in dict.fromkeys(path for path in [*likely, "", *ELSEWHERE, inner]):
         place = tf if not path else found(path)
         if place is not None:
             yield place

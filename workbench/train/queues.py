@@ -275,7 +275,8 @@ class ConditionalAccumulator:
         return getattr(ops, self._kind)(
             dtype=self.dtype, shape=self.shape, reduction_type=reduction_type, shared_name=shared_name or "", name=name)
 
-    _kind, _reductions = "conditional_accumulator", ("MEAN", "SUM")
+    _kind = "conditional_accumulator"
+    _reductions: tuple[str, ...] = ("MEAN", "SUM")
 
     def apply_grad(self, grad: Any, local_step: Any = 0, name: str | None = None, worker: str = "") -> Operation:
         """Add a gradient computed at `local_step` (int64 scalar); never waits; dropped when a newer step has been taken.
@@ -340,14 +341,15 @@ class SparseConditionalAccumulator(ConditionalAccumulator):
         """Add a sparse gradient given by its parts: ints [n], values [n, row]; `grad_shape`, where it is known while
         building, must fit the accumulator's (ShapeError)."""
         known = None if grad_shape is None else constant_value(convert(grad_shape))
-        wanted: tuple[Any, ...] = self.shape.dims or ()
-        if known is not None and len(wanted) > len(known):
+        wanted: tuple[Any, ...] = () if known is None else self.shape.dims or ()
+        lengths = [] if known is None else known.tolist()
+        if len(wanted) > len(lengths):
             raise errors.ShapeError("sparse_conditional_accumulator: Shape mismatch: expected shape rank at least "
-                                    f"{len(wanted)}, got {len(known)}; pass the shape of the dense gradient")
-        for axis, size in enumerate(wanted if known is not None else ()):
-            if size not in (None, known[axis]):
+                                    f"{len(wanted)}, got {len(lengths)}; pass the shape of the dense gradient")
+        for axis, size in enumerate(wanted):
+            if size not in (None, lengths[axis]):
                 raise errors.ShapeError(f"sparse_conditional_accumulator: Shape mismatch: expected shape dim {axis} to be "
-                                        f"{size}, got {known[axis]} in grad_shape {known.tolist()}; pass the shape of "
+                                        f"{size}, got {lengths[axis]} in grad_shape {lengths}; pass the shape of "
                                         "the dense gradient")
         parts = [convert(grad_indices), convert(grad_values, self.dtype)]
         return ops.accumulator_apply_gradient(self.accumulator_ref, local_step, parts, worker=worker, name=name)
