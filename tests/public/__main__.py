@@ -28,7 +28,8 @@ import numpy as np
 Row = dict[str, Any]
 OF_NUMPY = {"asscalar": np.ndarray.item, "product": np.prod, "alltrue": np.all, "sometrue": np.any, "cumproduct": np.cumprod,
             "in1d": np.isin, "float_": np.float64, "complex_": np.complex128, "unicode_": np.str_, "string_": np.bytes_,
-            "unicode": np.str_, "asfarray": functools.partial(np.asarray, dtype=np.float64), "Inf": np.inf, "NaN": np.nan, "infty": np.inf}
+            "unicode": np.str_, "asfarray": functools.partial(np.asarray, dtype=np.float64),
+            "Inf": np.inf, "NaN": np.nan, "infty": np.inf}
 OF_UNITTEST = {"assertItemsEqual": "assertCountEqual", "assertRaisesRegexp": "assertRaisesRegex", "assertEquals": "assertEqual",
                "assertNotEquals": "assertNotEqual", "assertRegexpMatches": "assertRegex", "assert_": "assertTrue",
                "assertNotRegexpMatches": "assertNotRegex", "assertAlmostEquals": "assertAlmostEqual"}
