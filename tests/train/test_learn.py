@@ -25,7 +25,8 @@ def graph():
 
 def classifier(folder, every=5):
     return LEARN.DNNClassifier([8], LEARN.infer_real_valued_columns_from_input(X), str(folder), 2,
-                               tf.train.AdamOptimizer(0.05), config=LEARN.RunConfig(save_checkpoints_steps=every))
+                               optimizer=tf.train.AdamOptimizer(0.05),
+                               config=LEARN.RunConfig(save_checkpoints_steps=every, tf_random_seed=1))
 
 
 def test_training_is_watched_and_stops_early(tmp_path):
@@ -38,7 +39,7 @@ def test_training_is_watched_and_stops_early(tmp_path):
         def every_n_step_end(self, step, outputs):
             told.append(step)
             return False
-    kept = LEARN.monitors.CaptureVariable("dnn/logits/bias", every_n=10)
+    kept = LEARN.monitors.CaptureVariable("dnn/logits/biases", every_n=10)
     watch = LEARN.monitors.ValidationMonitor(X, 1 - LABELS, every_n_steps=5, early_stopping_rounds=15,
                                              early_stopping_metric="accuracy", early_stopping_metric_minimize=False)
     made = classifier(tmp_path)
@@ -83,7 +84,7 @@ def test_experiments_run_by_their_schedules(tmp_path, older: bool):
         metrics = {"again": LEARN.MetricSpec(tf.metrics.accuracy, "classes")} if older else None
         return LEARN.Experiment(made, feed(), feed(), metrics, train_steps=30, eval_steps=3, min_eval_frequency=None if older
                                 else 10)
-    config = LEARN.RunConfig(model_dir=str(tmp_path), save_checkpoints_steps=10)
+    config = LEARN.RunConfig(model_dir=str(tmp_path), save_checkpoints_steps=10, tf_random_seed=1)
     found, made = LEARN.learn_runner.run(build, run_config=config, hparams={"units": 4})
     assert found["global_step"] == 30 and made == [] and found.get("again", found["accuracy"]) == found["accuracy"]
     assert LEARN.learn_runner.run(build, run_config=config, hparams={"units": 4}, schedule="evaluate")["global_step"] == 30

@@ -48,6 +48,11 @@ HINTS = {
     "write_meta_graph": "no graph is written beside a checkpoint; its code makes it again",
     "write_version": "there is one format of checkpoints",
     "validate_indices": "indices are checked in every step",
+    "input_layer_min_slice_size": "a table is whole unless a partitioner of its scope cuts it",
+    "fix_global_step_increment_bug": "each step counts once, whichever is asked for",
+    "feature_queue_capacity": "features are parsed in the step that asks for them",
+    "num_enqueue_threads": "features are parsed in the step that asks for them",
+    "num_queue_runners": "features are parsed in the step that asks for them",
     "unused_y": "part of scikit-learn's protocol, which passes labels to every transformer",
     "values": "the graph is the default graph",
 }

@@ -7,10 +7,11 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
-from workbench.nn.framework import name_scope
+from workbench.nn.checks import assert_positive
+from workbench.nn.framework import control_dependencies, name_scope
 
 __all__ = ["Affine", "Bijector", "Chain", "Exp", "Identity", "Inline", "Invert", "Permute", "PowerTransform", "Sigmoid",
-           "Softplus"]
+           "SinhArcsinh", "Softplus"]
 
 
 class Bijector:
@@ -149,6 +150,30 @@ class Softplus(Bijector):
 
     def _forward_log_det_jacobian(self, x: Tensor) -> Tensor:
         return ops.log_sigmoid(x / self._softness)
+
+
+class SinhArcsinh(Bijector):
+    """y = sinh((arcsinh(x) + `skewness`) · `tailweight`), defaults 0 and 1: the identity."""
+
+    def __init__(self, skewness: Any = None, tailweight: Any = None, event_ndims: int = 0, validate_args: bool = False,
+                 name: str = "SinhArcsinh") -> None:
+        super().__init__(event_ndims, validate_args, name)
+        self.skewness = convert(0.0 if skewness is None else skewness)
+        self.tailweight = convert(1.0 if tailweight is None else tailweight, self.skewness.dtype)
+        if validate_args:
+            with control_dependencies([assert_positive(self.tailweight, message="Argument tailweight was not positive")]):
+                self.tailweight = ops.identity(self.tailweight)
+
+    def _forward(self, x: Tensor) -> Tensor:
+        return ops.sinh((ops.asinh(x) + self.skewness) * self.tailweight)
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        return ops.sinh(ops.asinh(y) / self.tailweight - self.skewness)
+
+    def _forward_log_det_jacobian(self, x: Tensor) -> Tensor:
+        turned = ops.abs((ops.asinh(x) + self.skewness) * self.tailweight)
+        log_cosh = turned + ops.log1p(ops.exp(-2.0 * turned)) - 0.6931471805599453
+        return log_cosh + ops.log(self.tailweight) - 0.5 * ops.log1p(ops.square(x))
 
 
 class Permute(Bijector):

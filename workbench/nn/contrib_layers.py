@@ -10,8 +10,10 @@ from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.nn import layers
 from workbench.nn.arg_scope import add_arg_scope
 from workbench.nn.arguments import refuse
+from workbench.nn.composed import weighted_moments
 from workbench.nn.contrib_utils import collect_named_outputs
 from workbench.nn.initializers import Ones, Zeros, xavier_initializer
+from workbench.nn.moving import assign_moving_average
 from workbench.nn.scopes import get_variable, variable_scope
 from workbench.nn.variables import GraphKeys, Variable, root_graph
 
@@ -22,7 +24,7 @@ __all__ = ["avg_pool2d", "batch_norm", "bias_add", "convolution2d", "convolution
 Activation = Callable[[Tensor], Tensor] | None
 
 
-def _listed(collections: Any, kind: str) -> list[str]:
+def collections_of(collections: Any, kind: str) -> list[str]:
     """The collections of one kind of variables: a name, several, or a map from kinds to them."""
     if isinstance(collections, dict):
         collections = collections.get(kind)
@@ -53,12 +55,12 @@ def model_variable(name: str, shape: Any = None, dtype: Any = None, initializer:
 def _parameter(name: str, shape: Any, like: Tensor, initializer: Any, regularizer: Any, trainable: bool,
                collections: Any) -> Variable:
     made = initializer() if isinstance(initializer, type) else initializer
-    return model_variable(name, shape, like.dtype, made, regularizer, trainable, _listed(collections, name))
+    return model_variable(name, shape, like.dtype, made, regularizer, trainable, collections_of(collections, name))
 
 
 def _done(y: Tensor, activation: Activation, collections: Any) -> Tensor:
     y = y if activation is None else activation(y)
-    found: Tensor = collect_named_outputs(_listed(collections, ""), get_default_graph().scope, y)
+    found: Tensor = collect_named_outputs(collections_of(collections, ""), get_default_graph().scope, y)
     return found
 
 
@@ -255,10 +257,10 @@ def batch_norm(inputs: Any, decay: float = 0.999, center: bool = True, scale: bo
     """Batch normalization with moving averages `moving_mean` and `moving_variance`; `beta` with `center`, `gamma` with
     `scale`. Their updates go to `updates_collections`; with None they are part of the result.
 
-    `fused` names a kernel, not a value. UnimplementedError for renorm, batch weights and zero debiasing.
+    `zero_debias_moving_mean` takes the start of the moving mean at zero out of it. Examples count as `batch_weights` [batch]
+    says. `fused` names a kernel, not a value. UnimplementedError for renorm.
     """
-    refuse("batch_norm", "leave it out", batch_weights=batch_weights, renorm=renorm, renorm_clipping=renorm_clipping,
-                  zero_debias_moving_mean=zero_debias_moving_mean)
+    refuse("batch_norm", "leave it out", renorm=renorm, renorm_clipping=renorm_clipping)
     x, layout = convert(inputs), _layout(data_format)
     axis = 1 if layout == "NCHW" else (x.shape.rank or 2) - 1
     depth, made, rules = _last(x, "batch_norm", axis), param_initializers or {}, param_regularizers or {}
@@ -269,25 +271,32 @@ def batch_norm(inputs: Any, decay: float = 0.999, center: bool = True, scale: bo
         gamma = vector("gamma", Ones, trainable) if scale else None
         mean, variance = vector("moving_mean", Zeros, False), vector("moving_variance", Ones, False)
         others = [i for i in range(x.shape.rank or 0) if i != axis]
-        used = layers._when(is_training, lambda: tuple(ops.moments(x, others)), lambda: (mean.value(), variance.value()))
-        waits = _moving(used, (mean, variance), decay, is_training, updates_collections)
+        used = layers._when(is_training, lambda: _moments(x, others, batch_weights), lambda: (mean.value(), variance.value()))
+        waits = _moving(used, (mean, variance), (zero_debias_moving_mean, False), decay, is_training, updates_collections)
         with get_default_graph().control_dependencies(waits):
             view = [depth if i == axis else 1 for i in range(x.shape.rank or 0)]
             shaped = [t if t is None else ops.reshape(convert(t), view) for t in (*used, beta, gamma)]
             return _done(ops.batch_normalization(x, *shaped, epsilon), activation_fn, outputs_collections)
 
 
-def _moving(used: Any, averages: Iterable[Variable], decay: float, training: Any, collections: Any) -> list[Any]:
+def _moments(x: Tensor, axes: list[int], weights: Any) -> tuple[Tensor, ...]:
+    if weights is None:
+        return tuple(ops.moments(x, axes))
+    shaped = ops.reshape(ops.cast(convert(weights), x.dtype), [-1, *[1] * ((x.shape.rank or 1) - 1)])
+    return weighted_moments(x, axes, shaped)
+
+
+def _moving(used: Any, averages: Iterable[Variable], debias: Iterable[bool], decay: float, training: Any,
+            collections: Any) -> list[Any]:
     """Updates of the moving averages while training, put into the collections, or given back to wait for."""
     if not isinstance(training, (Tensor, Variable)) and not training:
         return []
     steps = []
-    for average, now in zip(averages, used):
-        change = (average.value() - ops.stop_gradient(now)) * (1.0 - decay)
-        steps.append(average.assign_sub(change))
+    for average, now, zero in zip(averages, used, debias):
+        steps.append(assign_moving_average(average, ops.stop_gradient(now), decay, zero))
     if collections is None:
         return steps
-    for key in _listed(collections, ""):
+    for key in collections_of(collections, ""):
         for step in steps:
             root_graph().add_to_collection(key, step)
     return []

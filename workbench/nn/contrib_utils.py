@@ -7,6 +7,7 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import constant_value as _constant_value
 from workbench.core.graph.build import convert, ops
+from workbench.core.graph.graph import Tensor
 from workbench.core.graph.shape import as_shape
 from workbench.nn.variables import add_to_collection, get_collection, get_collection_ref, root_graph
 
@@ -35,6 +36,17 @@ def append_tensor_alias(tensor: Any, alias: str) -> Any:
 def get_tensor_aliases(tensor: Any) -> list[str]:
     """The names that a tensor was given, else its own without ":0"."""
     return _aliases().get(tensor) or [tensor.name.removesuffix(":0")]
+
+
+def _own_aliases(tensor: Tensor) -> list[str]:
+    """The names that a tensor was given; AttributeError where it was given none."""
+    found = _aliases().get(tensor)
+    if found is None:
+        raise AttributeError(f"{tensor.name} was given no aliases; append_tensor_alias gives one")
+    return found
+
+
+Tensor.aliases = property(_own_aliases)      # type: ignore[attr-defined]      # programs ask the tensor itself
 
 
 def gather_tensors_aliases(tensors: Sequence[Any]) -> list[str]:

@@ -109,51 +109,53 @@ class Distribution:
     def _draw(self, shape: Tensor, seed: int | None) -> Tensor:
         raise NotImplementedError("sample_n is not implemented")
 
-    def sample(self, sample_shape: Any = (), seed: int | None = None, name: str = "sample") -> Tensor:
+    def sample(self, sample_shape: Any = (), seed: int | None = None, name: str = "sample", **condition_kwargs: Any) -> Tensor:
         """Random events: [*sample_shape, *batch_shape, *event_shape]."""
         with name_scope(f"{self.name}/{name}"):
             wanted = ops.reshape(ops.cast(convert(sample_shape if not isinstance(sample_shape, (list, tuple)) or sample_shape
                                                   else ops.constant([], "int32")), "int32"), [-1])
-            found = self._draw(ops.concat([wanted, self.batch_shape_tensor()], axis=0), seed)
+            found = self._draw(ops.concat([wanted, self.batch_shape_tensor()], axis=0), seed, **condition_kwargs)
             found.set_shape(_told(wanted) + self.batch_shape + self.event_shape)
             return found
 
     # probabilities
-    def _ask(self, what: str, name: str, *args: Any, ways: tuple[tuple[str, Callable[..., Tensor]], ...] = ()) -> Tensor:
-        """The answer of `_what`, or the first of other `ways` that the class knows."""
+    def _ask(self, what: str, name: str, *args: Any, ways: tuple[tuple[str, Callable[..., Tensor]], ...] = (),
+             conditions: dict[str, Any] | None = None) -> Tensor:
+        """The answer of `_what`, or the first of other `ways` that the class knows, under conditions of its own."""
         with name_scope(f"{self.name}/{name}"):
             for source, change in ((what, lambda x: x), *ways):
                 method = getattr(self, f"_{source}", None)
                 if method is not None:
-                    return change(method(*args))
+                    return change(method(*args, **(conditions or {})))
         raise NotImplementedError(f"{what} is not implemented")
 
     def _value(self, value: Any) -> Tensor:
         return convert(value, None if isinstance(value, Tensor) or self.dtype.is_integer else self.dtype)
 
-    def log_prob(self, value: Any, name: str = "log_prob") -> Tensor:
+    def log_prob(self, value: Any, name: str = "log_prob", **condition_kwargs: Any) -> Tensor:
         """The logarithm of the density, or of the probability, of `value`."""
-        return self._ask("log_prob", name, self._value(value), ways=(("prob", ops.log),))
+        return self._ask("log_prob", name, self._value(value), conditions=condition_kwargs, ways=(("prob", ops.log),))
 
-    def prob(self, value: Any, name: str = "prob") -> Tensor:
+    def prob(self, value: Any, name: str = "prob", **condition_kwargs: Any) -> Tensor:
         """The density, or the probability, of `value`."""
-        return self._ask("prob", name, self._value(value), ways=(("log_prob", ops.exp),))
+        return self._ask("prob", name, self._value(value), conditions=condition_kwargs, ways=(("log_prob", ops.exp),))
 
-    def cdf(self, value: Any, name: str = "cdf") -> Tensor:
+    def cdf(self, value: Any, name: str = "cdf", **condition_kwargs: Any) -> Tensor:
         """The probability of an event up to `value`."""
-        return self._ask("cdf", name, self._value(value), ways=(("log_cdf", ops.exp),))
+        return self._ask("cdf", name, self._value(value), conditions=condition_kwargs, ways=(("log_cdf", ops.exp),))
 
-    def log_cdf(self, value: Any, name: str = "log_cdf") -> Tensor:
+    def log_cdf(self, value: Any, name: str = "log_cdf", **condition_kwargs: Any) -> Tensor:
         """The logarithm of cdf."""
-        return self._ask("log_cdf", name, self._value(value), ways=(("cdf", ops.log),))
+        return self._ask("log_cdf", name, self._value(value), conditions=condition_kwargs, ways=(("cdf", ops.log),))
 
-    def survival_function(self, value: Any, name: str = "survival_function") -> Tensor:
+    def survival_function(self, value: Any, name: str = "survival_function", **condition_kwargs: Any) -> Tensor:
         """The probability of an event above `value`."""
-        return self._ask("survival_function", name, self._value(value), ways=(("cdf", lambda p: 1.0 - p),))
+        return self._ask("survival_function", name, self._value(value), conditions=condition_kwargs,
+                         ways=(("cdf", lambda p: 1.0 - p),))
 
-    def log_survival_function(self, value: Any, name: str = "log_survival_function") -> Tensor:
+    def log_survival_function(self, value: Any, name: str = "log_survival_function", **condition_kwargs: Any) -> Tensor:
         """The logarithm of survival_function."""
-        return self._ask("log_survival_function", name, self._value(value),
+        return self._ask("log_survival_function", name, self._value(value), conditions=condition_kwargs,
                          ways=(("survival_function", ops.log), ("cdf", lambda p: ops.log1p(-p))))
 
     def quantile(self, value: Any, name: str = "quantile") -> Tensor:

@@ -8,12 +8,12 @@ import workbench as wb
 from workbench import nn, train
 from workbench.core.graph.build import ops
 from workbench.formats import messages, restoring, saver
-from workbench.io import mnist_tutorial, tables, vocabulary
 from workbench.nn import (
     arg_scope,
     attention,
     attention_monotonic,
     beam_search,
+    contrib_fields,
     contrib_framework,
     contrib_layers,
     contrib_layers_3d,
@@ -39,25 +39,23 @@ from workbench.nn import (
     sparse_lookups,
 )
 from workbench.tf1 import families, functions
+from workbench.tf1.learning import learn
 from workbench.tf1.missing import Namespace
-from workbench.tf1.spelling import overlay, predictions_first, spelled
+from workbench.tf1.spelling import predictions_first, spelled
 from workbench.train import (
     all_reduce,
     buckets,
     contrib_columns,
     contrib_data,
     contrib_optimizers,
+    contrib_sums,
     contrib_training,
     data,
     evaluation,
-    experiment,
+    feeding,
     files,
-    hooks,
-    hooks_more,
+    heads_made,
     inspection,
-    learn,
-    learn_more,
-    monitors,
     optimize,
     placement,
     prefetch,
@@ -99,18 +97,20 @@ _losses = Namespace(**{**_names(losses), "hinge_loss": _hinge, **{
 # layers
 
 _layers = Namespace(
-    **_names(contrib_layers, contrib_layers_3d, contrib_more, contrib_columns, sparse_lookups),
+    **_names(contrib_layers, contrib_layers_3d, contrib_fields, contrib_more, contrib_columns, contrib_sums, sparse_lookups),
     conv2d=contrib_layers.convolution2d, convolution2d_in_plane=contrib_layers_3d.conv2d_in_plane,
     convolution3d=contrib_layers_3d.conv3d, convolution3d_transpose=contrib_layers_3d.conv3d_transpose,
     conv2d_transpose=contrib_layers.convolution2d_transpose, separable_conv2d=contrib_layers.separable_convolution2d,
     embed_sequence=layers.embed_sequence, OPTIMIZER_CLS_NAMES=optimize.OPTIMIZER_CLS_NAMES,
     optimize_loss=optimize.optimize_loss, real_valued_column=learn.real_valued_column,
-    infer_real_valued_columns=learn.infer_real_valued_columns_from_input,
+    infer_real_valued_columns=spelled(learn.infer_real_valued_columns_from_input, "features=x"),
     variance_scaling_initializer=initializers.contrib_variance_scaling, xavier_initializer=initializers.xavier_initializer,
     xavier_initializer_conv2d=initializers.xavier_initializer,
     **{name: getattr(inspection, name) for name in inspection.__all__ if name.startswith("summar")},
     OPTIMIZER_SUMMARIES=optimize.OPTIMIZER_SUMMARIES,
-    utils=Namespace(**_names(contrib_utils)),
+    utils=Namespace(**_names(contrib_utils)), feature_column=Namespace(
+        **_names(contrib_columns), real_valued_column=learn.real_valued_column,
+        SPARSE_FEATURE_CROSS_DEFAULT_HASH_KEY=contrib_sums.SPARSE_FEATURE_CROSS_DEFAULT_HASH_KEY),
     summaries=Namespace(**{name: getattr(inspection, name) for name in inspection.__all__ if name.startswith("summar")}),
     regularizers=Namespace(**{name: getattr(contrib_more, name) for name in contrib_more.__all__ if "regulariz" in name}),
     initializers=Namespace(variance_scaling_initializer=initializers.contrib_variance_scaling,
@@ -178,28 +178,13 @@ class _Projector(Namespace):
         return super().__getattr__(name)
 
 
-_learn_more = {
-    **{name: value for name, value in _names(learn_more).items() if name not in (
-        "linear_regression", "logistic_regression", "one_hot_matrix")},
-    "models": Namespace(linear_regression=learn_more.linear_regression, logistic_regression=learn_more.logistic_regression),
-    "ops": Namespace(one_hot_matrix=learn_more.one_hot_matrix),
-    "Experiment": experiment.Experiment, "learn_runner": Namespace(run=experiment.run),
-    "NanLossDuringTrainingError": hooks_more.NanLossDuringTrainingError,
-    "monitors": Namespace(
-        **_names(monitors), CheckpointSaver=hooks.CheckpointSaverHook, StopAtStep=hooks.StopAtStepHook,
-        NanLoss=spelled(hooks_more.NanTensorHook, "loss_tensor ?every_n_steps fail_on_nan_loss"),
-        SummarySaver=spelled(hooks.SummarySaverHook, "summary_op save_steps output_dir summary_writer scaffold"))}
-
 contrib = Namespace(
     tensorboard=Namespace(plugins=Namespace(projector=_Projector(visualize_embeddings=_visualize_embeddings))),
-    distributions=Namespace(**vars(families.distributions)),
+    distributions=Namespace(
+        **vars(families.distributions),
+        estimator_head_distribution_regression=heads_made.estimator_head_distribution_regression),
     framework=_framework, layers=_layers, losses=_losses, slim=_slim,
-    learn=overlay(
-        learn,
-        datasets=Namespace(base=tables, load_dataset=tables.load_dataset, load_iris=tables.load_iris, mnist=mnist_tutorial),
-        preprocessing=Namespace(ByteProcessor=vocabulary.ByteProcessor, CategoricalVocabulary=vocabulary.CategoricalVocabulary,
-                                VocabularyProcessor=vocabulary.VocabularyProcessor, tokenizer=vocabulary.tokenizer),
-        metric_spec=Namespace(MetricSpec=learn.MetricSpec), **_learn_more),
+    learn=learn,
     legacy_seq2seq=seq2seq,
     metrics=_metrics,
     seq2seq=Namespace(**_names(decoders, attention, attention_monotonic, beam_search),
@@ -207,15 +192,10 @@ contrib = Namespace(
     staging=Namespace(StagingArea=staging.StagingArea), nccl=Namespace(**_names(all_reduce)),
     crf=Namespace(**_names(crf)), data=Namespace(**_names(data, contrib_data)), opt=Namespace(**_names(contrib_optimizers)),
     training=Namespace(**{name: value for name, value in _names(contrib_training, evaluation).items()
-                          if not name.startswith("slim")}, **_names(buckets, sampling),
+                          if not name.startswith("slim")}, **_names(buckets, sampling, feeding),
                        **{name: getattr(placement, name) for name in placement.__all__ if name != "replica_device_setter"}),
     rnn=Namespace(**_names(rnn_cell, rnn_contrib, rnn_conv, rnn_fused, rnn_grid, rnn_stacks, rnn_wrappers),
                   static_rnn=nn.static_rnn, static_bidirectional_rnn=nn.static_bidirectional_rnn))
-
-_learn = contrib.learn
-vars(_learn)["python"] = Namespace(learn=Namespace(**vars(_learn), estimators=Namespace(
-    **dict.fromkeys(["dnn", "estimator", "linear", "run_config"], _learn),
-    model_fn=Namespace(ModeKeys=learn.ModeKeys, ModelFnOps=learn.ModelFnOps))))
 
 _INNER = {
     "crf": "ops: crf", "distributions": """ops: bernoulli beta categorical dirichlet distribution exponential gamma laplace

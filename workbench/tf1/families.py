@@ -6,6 +6,7 @@ from typing import Any
 from workbench.core.graph.build import convert, ops
 from workbench.nn import (
     bijectors,
+    distributions_arcsinh,
     distributions_counts,
     distributions_discrete,
     distributions_made,
@@ -15,6 +16,7 @@ from workbench.nn import (
     distributions_scalar,
     distributions_tools,
     distributions_vector,
+    distributions_wishart,
     sparse_ops,
 )
 from workbench.nn import distributions as _distributions
@@ -34,9 +36,9 @@ def _adjoint(matrix: Any, name: str | None = None) -> Any:
 
 distributions = Namespace(**{name: getattr(module, name) for module in (
     _distributions, distributions_discrete, distributions_scalar, distributions_vector, distributions_counts,
-    distributions_made, distributions_normal, distributions_positive, distributions_relaxed, distributions_tools)
-    for name in module.__all__ if name != "logits_and_probs"}, bijectors=Namespace(**{
-        name: getattr(bijectors, name) for name in bijectors.__all__}))
+    distributions_made, distributions_normal, distributions_positive, distributions_relaxed, distributions_tools,
+    distributions_arcsinh, distributions_wishart) for name in module.__all__ if name != "logits_and_probs"},
+    bijectors=Namespace(**{name: getattr(bijectors, name) for name in bijectors.__all__}))
 bitwise = _of("bitwise_and bitwise_or bitwise_xor invert left_shift right_shift")
 linalg = _of(
     "cholesky cholesky_solve cross einsum eye logdet matmul matrix_transpose norm qr svd tensordot trace",

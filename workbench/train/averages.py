@@ -9,6 +9,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Operation, Tensor
+from workbench.nn.moving import assign_moving_average
 from workbench.nn.variables import GraphKeys, Variable, global_variables, group, near, root_graph, trainable_variables
 
 __all__ = ["ExponentialMovingAverage", "assign_moving_average", "weighted_moving_average"]
@@ -84,23 +85,6 @@ class ExponentialMovingAverage:
         averaged = list(trainable_variables() if moving_avg_variables is None else moving_avg_variables)
         rest = [v for v in global_variables() if v not in averaged and v not in self._averages.values()]
         return {**{self.average_name(v): v for v in averaged}, **{v.op.name: v for v in rest}}
-
-
-def assign_moving_average(variable: Variable, value: Any, decay: Any, zero_debias: bool = True,
-                          name: str | None = None) -> Tensor:
-    """variable = decay · variable + (1 - decay) · value; gives the new value. With `zero_debias` the average begins at zero,
-    which is taken out again (Kingma & Ba 2015, section 3): it wants the variable to be zero at first."""
-    with root_graph().name_scope(name or "AssignMovingAvg") as scope, near(variable):
-        rate = 1.0 - convert(decay, variable.dtype)
-        if not zero_debias:
-            return variable.assign_sub((variable.value() - convert(value)) * rate, name=scope)
-        title, zeros = variable.op.name, np.zeros(variable.shape.static, variable.dtype.numpy)
-        with root_graph().name_scope(None):
-            biased = Variable(zeros, trainable=False, name=f"{title}/biased")
-            count = Variable(0.0, trainable=False, name=f"{title}/local_step", dtype=variable.dtype)
-        total = biased.assign_sub((biased.value() - convert(value)) * rate)
-        fresh = total / (1.0 - ops.pow(1.0 - rate, count.assign_add(1.0)))
-        return variable.assign_sub(variable.value() - fresh, name=scope)
 
 
 def weighted_moving_average(value: Any, decay: Any, weight: Any, truediv: bool = True, collections: Any = None,

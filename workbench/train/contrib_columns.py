@@ -88,7 +88,7 @@ def crossed_column(columns: Any, hash_bucket_size: int, combiner: str = "sum", c
 
 
 def input_from_feature_columns(columns_to_tensors: Any, feature_columns: Any, weight_collections: Any = None,
-                               trainable: bool = True, scope: str | None = None) -> Tensor:
+                               trainable: bool = True, scope: Any = None) -> Tensor:
     """The dense columns side by side, in the order of their names."""
     with variable_scope(scope, "input_from_feature_columns"):
         return made.input_layer(columns_to_tensors, feature_columns, weight_collections, trainable)

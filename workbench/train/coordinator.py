@@ -159,9 +159,12 @@ class QueueRunner:
             self._gate.wait_for(lambda: not self._holders)
             self._inside[sess] = self._inside.get(sess, 0) + 1
         try:
-            sess.run(enqueue_op)
+            sess.run(enqueue_op, self._feeds(enqueue_op))
         finally:
             self._count(inside=-1, sess=sess)
+
+    def _feeds(self, _enqueue_op: Any) -> Any:
+        """What a step of an enqueue operation is fed: nothing, where no subclass says."""
 
     def _count(self, inside: int = 0, holders: int = 0, sess: Any = None) -> None:
         with self._gate:

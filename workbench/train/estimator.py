@@ -212,7 +212,7 @@ class Estimator:
                             keep_checkpoint_every_n_hours=self.config.keep_checkpoint_every_n_hours)
 
     def _loop(self, spec: EstimatorSpec, hooks: Sequence[SessionRunHook]) -> None:
-        with MonitoredTrainingSession(checkpoint_dir=self.model_dir, scaffold=spec.scaffold, hooks=hooks,
+        with MonitoredTrainingSession(self.config.master, self.config.is_chief, self.model_dir, spec.scaffold, hooks,
                                       save_checkpoint_secs=None, config=self.config.session_config) as session:
             while not session.should_stop():
                 session.run(spec.train_op)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from workbench.train.estimator import Estimator
+from workbench.train.learn import Evaluable, Trainable
 from workbench.train.monitors import ValidationMonitor
 from workbench.train.specs import EvalSpec
 
@@ -24,7 +25,7 @@ class Experiment:
                  eval_metrics: Mapping[str, Any] | None = None, train_steps: int | None = None, eval_steps: int | None = 100,
                  train_monitors: Sequence[Any] | None = None, eval_hooks: Sequence[Any] | None = None,
                  min_eval_frequency: int | None = None, export_strategies: Any = None) -> None:
-        if not isinstance(estimator, Estimator):
+        if not isinstance(estimator, (Estimator, Evaluable)) or not isinstance(estimator, (Estimator, Trainable)):
             raise TypeError(f"Experiment: `estimator` must implement Evaluable and Trainable; it is a "
                             f"{type(estimator).__name__}")
         self.estimator, self.eval_metrics, self.train_steps, self.eval_steps = (estimator, eval_metrics, train_steps,

@@ -228,17 +228,17 @@ def linear_model(features: Mapping[str, Any], feature_columns: Any, units: int =
         sums = []
         for column in columns:
             with variable_scope(None, column.name or "feature"):
-                sums.append(_weighted(column, batch, units, sparse_combiner, trainable))
+                weights = get_variable("weights", [weights_of(column), units], "float32", Zeros(), trainable=trainable,
+                                       collections=COLLECTIONS)
+                sums.append(weighted(column, batch, weights, sparse_combiner, trainable))
         bias = get_variable("bias_weights", [units], "float32", Zeros(), trainable=trainable, collections=COLLECTIONS)
         made: Tensor = ops.bias_add(ops.add_n(sums, name="weighted_sum_no_bias"), bias.value(), name="weighted_sum")
     return made
 
 
-def _weighted(column: Any, batch: Features, units: int, combiner: str, trainable: bool) -> Tensor:
-    categorical = isinstance(column, Categorical)
-    weights = get_variable("weights", [column.buckets if categorical else column.width, units], "float32", Zeros(),
-                           trainable=trainable, collections=COLLECTIONS)
-    if not categorical:
+def weighted(column: Any, batch: Features, weights: Any, combiner: str, trainable: bool = True) -> Tensor:
+    """A column times its weights, a variable [column's width or identifiers, units]: [batch, units]."""
+    if not isinstance(column, Categorical):
         dense: Tensor = ops.matmul(ops.reshape(column.dense_tensor(batch, trainable), [-1, column.width]), weights.value(),
                                    name="weighted_sum")
         return dense
@@ -247,6 +247,11 @@ def _weighted(column: Any, batch: Features, units: int, combiner: str, trainable
     return safe_embedding_lookup_sparse(weights, sparse_reshape(found, flat),
                                         None if importance is None else sparse_reshape(importance, flat), combiner,
                                         name="weighted_sum")
+
+
+def weights_of(column: Any) -> int:
+    """How many rows a linear model's weights have for it."""
+    return int(column.buckets if isinstance(column, Categorical) else column.width)
 
 
 def make_parse_example_spec(feature_columns: Sequence[Column]) -> dict[str, Any]:

@@ -25,16 +25,21 @@ _CROSS_KEY = 0xDECAFCAFFE
 
 
 class Features:
-    """The features of a batch, by name, with what columns made of them: each column computes once."""
+    """The features of a batch, by name, with what columns made of them: each column computes once.
 
-    def __init__(self, features: Mapping[str, Any]) -> None:
-        self._features, self._made = features, dict[Any, Any]()
+    A column for a key, with its identifiers (or the pair with their weights), was computed before.
+    """
+
+    def __init__(self, features: Mapping[Any, Any]) -> None:
+        self._features = features
+        self._made = {id(key): value if isinstance(value, tuple) else (value, None) for key, value in features.items()
+                      if isinstance(key, Categorical)}
 
     def raw(self, key: str) -> Any:
         """A feature: sparse, or dense with a dimension for its values. ValueError (InvalidArgumentError) for a missing one."""
         if key not in self._features:
             raise errors.InvalidArgumentError(f"feature columns: Feature {key} is not in features dictionary.; there are "
-                                              f"{', '.join(map(repr, sorted(self._features))) or 'none'}")
+                                              f"{', '.join(sorted(map(repr, self._features))) or 'none'}")
         value = self._features[key]
         if isinstance(value, SparseTensor):
             return value

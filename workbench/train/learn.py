@@ -2,23 +2,35 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Tensor
 from workbench.nn.arguments import refuse
-from workbench.train import canned
 from workbench.train import estimator as modern
-from workbench.train.estimator import EstimatorSpec, ModeKeys, RunConfig
+from workbench.train.estimator import EstimatorSpec, ModeKeys
 from workbench.train.feature_columns import numeric_column
 from workbench.train.feature_kinds import NumericColumn
+from workbench.train.signatures import DEFAULT_KEY, ClassificationOutput, PredictOutput, RegressionOutput
 
-__all__ = ["DNNClassifier", "DNNRegressor", "Estimator", "LinearClassifier", "LinearRegressor", "MetricSpec", "ModeKeys",
-           "ModelFnOps", "RunConfig", "infer_real_valued_columns_from_input", "real_valued_column"]
+__all__ = ["BaseEstimator", "Estimator", "Evaluable", "MetricSpec", "ModeKeys", "ModelFnOps", "PredictionKey", "ProblemType",
+           "Trainable", "infer_real_valued_columns_from_input", "real_valued_column"]
+
+
+class ProblemType:
+    """What kind of answer a model gives."""
+
+    UNSPECIFIED, CLASSIFICATION, LINEAR_REGRESSION, LOGISTIC_REGRESSION = 0, 1, 2, 3
+
+
+class PredictionKey:
+    """Names of predictions."""
+
+    CLASSES, PROBABILITIES, LOGITS, LOGISTIC, SCORES = "classes", "probabilities", "logits", "logistic", "scores"
+    TOP_K, GENERIC = "top_k", "output"
 
 
 class ModelFnOps(NamedTuple):
@@ -88,16 +100,40 @@ def _input_fn(x: Any, y: Any, input_fn: Any, batch_size: int | None, epochs: int
     return modern.numpy_input_fn(x, None if y is None else np.asarray(y), batch_size or rows, epochs, shuffle, rows)
 
 
-class _Learner(modern.Estimator):
-    """fit, evaluate and predict over arrays."""
+class Evaluable:
+    """What can be evaluated: `model_dir`, and `evaluate` with the arguments of BaseEstimator's."""
+
+    model_dir: Any
+
+    def evaluate(self, x: Any = None, y: Any = None, input_fn: Any = None, feed_fn: Any = None, batch_size: int | None = None,
+                 steps: int | None = None, metrics: Any = None, name: str | None = None, checkpoint_path: Any = None,
+                 hooks: Any = None) -> Any:
+        """The metrics by name."""
+        raise NotImplementedError(f"{type(self).__name__}.evaluate is missing; define it")
+
+
+class Trainable:
+    """What can be trained: `fit` with the arguments of BaseEstimator's."""
+
+    def fit(self, x: Any = None, y: Any = None, input_fn: Any = None, steps: int | None = None,
+            batch_size: int | None = None, monitors: Any = None, max_steps: int | None = None) -> Any:
+        """Train; itself."""
+        raise NotImplementedError(f"{type(self).__name__}.fit is missing; define it")
+
+
+class BaseEstimator(modern.Estimator, Evaluable, Trainable):
+    """fit, evaluate and predict over arrays or input functions; subclasses build the model."""
 
     def fit(self, x: Any = None, y: Any = None, input_fn: Any = None, steps: int | None = None,
             batch_size: int | None = None, monitors: Any = None, max_steps: int | None = None) -> Any:
         """Go on for `steps` batches of `batch_size` examples (default: all) in random order, or until `max_steps` in all.
 
         `monitors` are hooks, and monitors of tf.contrib.learn. InvalidArgumentError without a number of steps for arrays,
-        which never end.
+        which never end, and for both numbers.
         """
+        if steps is not None and max_steps is not None:
+            raise errors.InvalidArgumentError(f"fit: Can not provide both steps and max_steps. They are {steps} and "
+                                              f"{max_steps}; give one")
         if input_fn is None and steps is None and max_steps is None:
             raise errors.InvalidArgumentError("fit: arrays are read again and again; give steps or max_steps")
         for monitor in monitors or ():
@@ -108,10 +144,15 @@ class _Learner(modern.Estimator):
 
     partial_fit = fit
 
-    def evaluate(self, x: Any = None, y: Any = None, input_fn: Any = None, batch_size: int | None = None,      # type: ignore[override]
-                 steps: int | None = None, metrics: Any = None, name: str | None = None,
+    def evaluate(self, x: Any = None, y: Any = None, input_fn: Any = None, feed_fn: Any = None,      # type: ignore[override]
+                 batch_size: int | None = None, steps: int | None = None, metrics: Any = None, name: str | None = None,
                  checkpoint_path: Any = None, hooks: Any = None) -> dict[str, Any]:
-        """Mean loss, metrics (also those of `metrics`, name -> MetricSpec or function) and global step."""
+        """Mean loss, metrics and global step.
+
+        `metrics` has more of them: name -> MetricSpec or function(predictions, labels), or (name, key of a prediction) ->
+        function. UnimplementedError for `feed_fn`: build the input in `input_fn`.
+        """
+        refuse("evaluate", "build the input in input_fn", feed_fn=feed_fn)
         self._metrics = metrics
         return super().evaluate(_input_fn(x, y, input_fn, batch_size, 1, False), steps, hooks, checkpoint_path, name)
 
@@ -121,20 +162,24 @@ class _Learner(modern.Estimator):
             return spec
         more = {}
         for key, metric in self._metrics.items():
-            found = metric if isinstance(metric, MetricSpec) else MetricSpec(metric)
-            more[key] = found.create_metric_ops(features, labels, self._measured(spec.predictions))
+            name, part = key if isinstance(key, tuple) else (key, None)
+            found = metric if isinstance(metric, MetricSpec) else MetricSpec(metric, part)
+            more[name] = found.create_metric_ops(features, labels, spec.predictions)
         return spec._replace(eval_metric_ops={**(spec.eval_metric_ops or {}), **more})
 
     _metrics: Any = None
 
-    def _measured(self, predictions: Any) -> Any:
-        return predictions
+    def predict(self, x: Any = None, input_fn: Any = None, batch_size: int | None = None, outputs: Any = None,      # type: ignore[override]
+                as_iterable: bool = True, iterate_batches: bool = False) -> Any:
+        """The predictions for each example, one after the other (or a batch at a time), or as arrays; `outputs` names the
+        wanted entries."""
+        return self._outcome(x, input_fn, batch_size, None, as_iterable, outputs, iterate_batches)
 
     def _outcome(self, x: Any, input_fn: Any, batch_size: int | None, key: str | None, iterable: bool,
-                 outputs: Any = None) -> Any:
-        found = super().predict(_input_fn(x, None, input_fn, batch_size, 1, False), outputs)
-        rows = (row[key] if key is not None else row for row in found)
-        rows = (row[0] if key in ("class_ids", "predictions") else row for row in rows)
+                 outputs: Any = None, batches: bool = False) -> Any:
+        found = modern.Estimator.predict(self, _input_fn(x, None, input_fn, batch_size, 1, False),
+                                         outputs if key is None else [key], yield_single_examples=not batches)
+        rows = found if key is None else (row[key] for row in found)
         return rows if iterable else _together(list(rows))
 
 
@@ -144,106 +189,80 @@ def _together(rows: list[Any]) -> Any:
     return np.stack(rows) if rows else np.zeros(0)
 
 
-class Estimator(_Learner):
-    """Trains and uses `model_fn(features, targets[, mode[, params]])`, which returns ModelFnOps or (predictions, loss,
-    train_op)."""
+class Estimator(BaseEstimator):
+    """Trains and uses `model_fn(features, labels[, mode[, params[, config]]])`, which returns ModelFnOps or (predictions, loss,
+    train_op).
 
-    def __init__(self, model_fn: Callable[..., Any], model_dir: Any = None, config: RunConfig | None = None,
-                 params: Mapping[str, Any] | None = None) -> None:
-        count = len(inspect.signature(model_fn).parameters)
-        if not 2 <= count <= 4:
-            raise errors.InvalidArgumentError(f"Estimator: model_fn takes {count} arguments; it may take features, targets, "
-                                              "mode and params")
+    `feature_engineering_fn(features, labels)` changes both before.
+    """
 
-        def model(features: Any, labels: Any, mode: str, params: Any) -> EstimatorSpec:
-            made = model_fn(*(features, labels, mode, params)[:count])
-            if isinstance(made, ModelFnOps):
-                return EstimatorSpec(mode, *made[1:5], training_chief_hooks=made.training_chief_hooks or (),
-                                     training_hooks=made.training_hooks or (), scaffold=made.scaffold)
-            predictions, loss, train_op = made
-            return EstimatorSpec(mode, predictions, loss, train_op)
-        super().__init__(model, model_dir, config, params)
+    def __init__(self, model_fn: Callable[..., Any] | None = None, model_dir: Any = None, config: Any = None,
+                 params: Mapping[str, Any] | None = None, feature_engineering_fn: Any = None) -> None:
+        known = () if model_fn is None else tuple(inspect.signature(model_fn).parameters)
+        if not 2 <= len(known) <= 6:
+            raise errors.InvalidArgumentError(f"Estimator: model_fn takes {len(known)} arguments; it may take features, "
+                                              "labels, mode, params and config")
+        if params is not None and len(known) < 4 and "params" not in known:
+            raise errors.InvalidArgumentError(f"Estimator: model_fn {getattr(model_fn, '__name__', model_fn)} does not have a "
+                                              "params argument, but params was passed to Estimator; let it take params")
+        self._own, self._prepared = model_fn, feature_engineering_fn
+        super().__init__(self._model, model_dir, config, params)
 
-    def predict(self, x: Any = None, input_fn: Any = None, batch_size: int | None = None, outputs: Any = None,      # type: ignore[override]
-                as_iterable: bool = True) -> Any:
-        """The predictions for each example, one after the other, or as arrays; `outputs` names the wanted entries."""
-        return self._outcome(x, input_fn, batch_size, None, as_iterable, outputs)
+    def _model(self, features: Any, labels: Any, mode: str, params: Any, config: Any) -> EstimatorSpec:
+        if self._prepared is not None:
+            features, labels = self._prepared(features, labels)
+        made = self._called(features, labels, mode, params, config)
+        if not isinstance(made, ModelFnOps):
+            if not isinstance(made, tuple) or len(made) != 3:
+                raise errors.InvalidArgumentError(f"Estimator: Unrecognized value returned by model_fn, {made!r}; return "
+                                                  "ModelFnOps, or (predictions, loss, train_op)")
+            made = ModelFnOps(mode, *made)
+        return EstimatorSpec(mode, *made[1:5], training_chief_hooks=made.training_chief_hooks or (),
+                             training_hooks=made.training_hooks or (), scaffold=made.scaffold,
+                             export_outputs=served(made, self._first) if mode == ModeKeys.INFER else None)
 
+    def _called(self, features: Any, labels: Any, mode: str, params: Any, config: Any) -> Any:
+        """What the program's function gives: the arguments beyond the first two go by their names, or places."""
+        more = {"mode": mode, "params": params, "config": config, "model_dir": self.model_dir}
+        names = list(inspect.signature(self._own).parameters)[2:]      # type: ignore[arg-type]
+        places = list(more)
+        chosen = [more[name if name in more else places[place]] for place, name in enumerate(names)]
+        return self._own(features, labels, *chosen)      # type: ignore[misc]
 
-class _Ready(_Learner, canned._Canned):
-    """A canned model over columns; features may be one array. The loss is the mean over a batch."""
+    _first: Any = None
 
-    _total = staticmethod(ops.reduce_mean)
+    def export_savedmodel(self, export_dir_base: Any, serving_input_fn: Callable[[], Any],
+                          default_output_alternative_key: Any = None, assets_extra: Any = None, as_text: bool = False,
+                          checkpoint_path: Any = None, strip_default_attrs: bool = False) -> bytes:
+        """Write the newest (or the given) checkpoint as a SavedModel; its folder.
 
-    def _model(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
-        return super()._model(features if isinstance(features, Mapping) else {"": features}, labels, mode)
-
-
-class _Classifier(_Ready):
-    def _measured(self, predictions: Any) -> Any:
-        return {"classes": ops.squeeze(predictions["class_ids"], axis=[1]), "probabilities": predictions["probabilities"],
-                "logistic": predictions.get("logistic")}
-
-    def predict(self, x: Any = None, input_fn: Any = None, batch_size: int | None = None, outputs: Any = None,      # type: ignore[override]
-                as_iterable: bool = True) -> Any:
-        """The class number of each example, one after the other, or as an array."""
-        refuse(f"{type(self).__name__}.predict", "it gives one number an example", outputs=outputs)
-        return self._outcome(x, input_fn, batch_size, "class_ids", as_iterable)
-
-    predict_classes = predict
-
-    def predict_proba(self, x: Any = None, input_fn: Any = None, batch_size: int | None = None,
-                      as_iterable: bool = True) -> Iterator[Any]:
-        """The probability of each class for each example, one after the other, or as an array."""
-        return self._outcome(x, input_fn, batch_size, "probabilities", as_iterable)
-
-
-class _Regressor(_Ready):
-    def _measured(self, predictions: Any) -> Any:
-        return {"scores": ops.squeeze(predictions["predictions"], axis=[1])}
-
-    def predict(self, x: Any = None, input_fn: Any = None, batch_size: int | None = None, outputs: Any = None,      # type: ignore[override]
-                as_iterable: bool = True) -> Any:
-        """The number for each example, one after the other, or as an array."""
-        refuse(f"{type(self).__name__}.predict", "it gives one number an example", outputs=outputs)
-        return self._outcome(x, input_fn, batch_size, "predictions", as_iterable)
-
-    predict_scores = predict
+        `serving_input_fn()` gives InputFnOps. Of several heads the one named `default_output_alternative_key` is served where
+        none is asked for. ValueErrors for another name, and for several heads without one.
+        """
+        self._first = default_output_alternative_key
+        return super().export_savedmodel(      # type: ignore[misc]
+            export_dir_base, serving_input_fn, assets_extra, as_text, checkpoint_path, strip_default_attrs)
 
 
-class DNNClassifier(_Classifier, canned._Deep):
-    """A classifier with fully connected layers of `hidden_units`."""
-
-    def __init__(self, hidden_units: Sequence[int], feature_columns: Sequence[Any], model_dir: Any = None,
-                 n_classes: int = 2, optimizer: Any = "Adagrad", activation_fn: Any = ops.relu,
-                 dropout: float | None = None, config: RunConfig | None = None) -> None:
-        canned._Deep.__init__(self, hidden_units, activation_fn, dropout, feature_columns, n_classes, optimizer, 0.05,
-                              model_dir, config)
-
-
-class DNNRegressor(_Regressor, canned._Deep):
-    """A regressor with fully connected layers of `hidden_units`."""
-
-    def __init__(self, hidden_units: Sequence[int], feature_columns: Sequence[Any], model_dir: Any = None,
-                 optimizer: Any = "Adagrad", activation_fn: Any = ops.relu, dropout: float | None = None,
-                 config: RunConfig | None = None) -> None:
-        canned._Deep.__init__(self, hidden_units, activation_fn, dropout, feature_columns, None, optimizer, 0.05, model_dir,
-                              config)
+def served(made: ModelFnOps, first: Any) -> dict[str, Any]:
+    """What a model exports: the signature of each head (all its predictions, where there is none), and the default one."""
+    heads = made.output_alternatives or {None: (ProblemType.UNSPECIFIED, made.predictions)}
+    if first is not None and first not in heads:
+        raise ValueError(f"export_savedmodel: Requested default_output_alternative: {first}, but available output_alternatives "
+                         f"are: {sorted(map(str, heads))}")
+    if first is None and len(heads) > 1:
+        raise ValueError(f"export_savedmodel: Please specify a default_output_alternative. Available output_alternatives are: "
+                         f"{sorted(map(str, heads))}")
+    outputs = {key or DEFAULT_KEY: _output(*one) for key, one in heads.items()}
+    return {**outputs, DEFAULT_KEY: outputs[first or next(iter(outputs))]}
 
 
-class LinearClassifier(_Classifier, canned._Linear):
-    """Logistic regression, or softmax for more than two classes."""
-
-    def __init__(self, feature_columns: Sequence[Any], model_dir: Any = None, n_classes: int = 2,
-                 optimizer: Any = "Ftrl", config: RunConfig | None = None) -> None:
-        canned._Canned.__init__(self, feature_columns, n_classes, optimizer, canned._linear_rate(feature_columns), model_dir,
-                                config)
-
-
-class LinearRegressor(_Regressor, canned._Linear):
-    """Linear regression of one number."""
-
-    def __init__(self, feature_columns: Sequence[Any], model_dir: Any = None, optimizer: Any = "Ftrl",
-                 config: RunConfig | None = None) -> None:
-        canned._Canned.__init__(self, feature_columns, None, optimizer, canned._linear_rate(feature_columns), model_dir,
-                                config)
+def _output(problem: int, predictions: Any) -> Any:
+    named = predictions if isinstance(predictions, Mapping) else {PredictionKey.GENERIC: predictions}
+    if problem == ProblemType.LINEAR_REGRESSION and PredictionKey.SCORES in named:
+        return RegressionOutput(named[PredictionKey.SCORES])
+    classes, shares = named.get(PredictionKey.CLASSES), named.get(PredictionKey.PROBABILITIES)
+    if problem in (ProblemType.CLASSIFICATION, ProblemType.LOGISTIC_REGRESSION) and shares is not None:
+        words = classes if classes is not None and classes.dtype.kind == "string" else None
+        return ClassificationOutput(shares, words)
+    return PredictOutput(named)

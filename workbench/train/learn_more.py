@@ -1,4 +1,4 @@
-"""More of tf.contrib.learn: wide and deep models over arrays, estimators as scikit-learn's, data of pandas, small models."""
+"""More of tf.contrib.learn: estimators as scikit-learn's, data of pandas, small models."""
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -9,16 +9,22 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Graph, Tensor
-from workbench.nn import losses
+from workbench.nn import losses, metrics
 from workbench.nn.scopes import get_variable, variable_scope
-from workbench.train import canned
-from workbench.train.estimator import RunConfig
 from workbench.train.feature_kinds import NumericColumn
-from workbench.train.learn import _Classifier, _Learner, _Regressor, real_valued_column
+from workbench.train.heads import MetricKey
+from workbench.train.learn import (
+    BaseEstimator,
+    Estimator,
+    ModeKeys,
+    ModelFnOps,
+    ProblemType,
+    real_valued_column,
+)
 
-__all__ = ["DNNLinearCombinedClassifier", "DNNLinearCombinedRegressor", "NotFittedError", "PredictionKey", "ProblemType",
-           "SKCompat", "TaskType", "extract_pandas_data", "extract_pandas_labels", "extract_pandas_matrix",
-           "infer_real_valued_columns_from_input_fn", "linear_regression", "logistic_regression", "one_hot_matrix"]
+__all__ = ["LogisticRegressor", "NotFittedError", "SKCompat", "TaskType", "extract_dask_data", "extract_dask_labels",
+           "extract_pandas_data", "extract_pandas_labels", "extract_pandas_matrix", "infer_real_valued_columns_from_input_fn",
+           "linear_regression", "logistic_regression", "one_hot_matrix"]
 
 
 class NotFittedError(ValueError, AttributeError):
@@ -31,50 +37,11 @@ class TaskType:
     MASTER, PS, WORKER = "master", "ps", "worker"
 
 
-class ProblemType:
-    """What kind of answer a model gives."""
-
-    UNSPECIFIED, CLASSIFICATION, LINEAR_REGRESSION, LOGISTIC_REGRESSION = 0, 1, 2, 3
-
-
-class PredictionKey:
-    """Names of predictions."""
-
-    CLASSES, PROBABILITIES, LOGITS, LOGISTIC, SCORES = "classes", "probabilities", "logits", "logistic", "scores"
-    TOP_K, GENERIC = "top_k", "output"
-
-
-class DNNLinearCombinedClassifier(_Classifier, canned._Both):
-    """A classifier whose outputs are those of a linear model plus those of a network."""
-
-    def __init__(self, model_dir: Any = None, n_classes: int = 2, linear_feature_columns: Any = None,
-                 linear_optimizer: Any = None, dnn_feature_columns: Any = None, dnn_optimizer: Any = None,
-                 dnn_hidden_units: Any = None, dnn_activation_fn: Any = ops.relu, dnn_dropout: float | None = None,
-                 config: RunConfig | None = None, fix_global_step_increment_bug: bool = False) -> None:
-        del fix_global_step_increment_bug      # each step counts once, whichever is asked for
-        canned._Both.__init__(self, (linear_feature_columns, linear_optimizer or "Ftrl"), (
-            dnn_feature_columns, dnn_optimizer or "Adagrad", dnn_hidden_units, dnn_activation_fn, dnn_dropout), n_classes,
-            model_dir, config)
-
-
-class DNNLinearCombinedRegressor(_Regressor, canned._Both):
-    """A regressor whose outputs are those of a linear model plus those of a network."""
-
-    def __init__(self, model_dir: Any = None, linear_feature_columns: Any = None, linear_optimizer: Any = None,
-                 dnn_feature_columns: Any = None, dnn_optimizer: Any = None, dnn_hidden_units: Any = None,
-                 dnn_activation_fn: Any = ops.relu, dnn_dropout: float | None = None, config: RunConfig | None = None,
-                 fix_global_step_increment_bug: bool = False) -> None:
-        del fix_global_step_increment_bug      # each step counts once, whichever is asked for
-        canned._Both.__init__(self, (linear_feature_columns, linear_optimizer or "Ftrl"), (
-            dnn_feature_columns, dnn_optimizer or "Adagrad", dnn_hidden_units, dnn_activation_fn, dnn_dropout), None,
-            model_dir, config)
-
-
 class SKCompat:
     """An estimator of tf.contrib.learn with scikit-learn's methods over arrays: fit(x, y), predict(x), score(x, y)."""
 
     def __init__(self, estimator: Any) -> None:
-        if not isinstance(estimator, _Learner):
+        if not isinstance(estimator, BaseEstimator):
             raise errors.InvalidArgumentError(f"SKCompat: the estimator is a {type(estimator).__name__}; pass one of "
                                               "tf.contrib.learn")
         self._estimator = estimator
@@ -87,7 +54,7 @@ class SKCompat:
 
     def score(self, x: Any, y: Any, batch_size: int = 128, steps: int | None = None, metrics: Any = None) -> dict[str, Any]:
         """The metrics over arrays."""
-        return self._estimator.evaluate(x, y, None, batch_size, steps, metrics, "score")
+        return self._estimator.evaluate(x, y, batch_size=batch_size, steps=steps, metrics=metrics, name="score")
 
     def predict(self, x: Any, batch_size: int = 128, outputs: Any = None) -> Any:
         """The predictions for arrays, as arrays."""
@@ -138,7 +105,52 @@ def infer_real_valued_columns_from_input_fn(input_fn: Callable[[], Any]) -> list
                 for key in sorted(named)]
 
 
+def _gathered(data: Any) -> Any:
+    return data.compute() if hasattr(data, "dask") and hasattr(data, "npartitions") else None
+
+
+def extract_dask_data(data: Any) -> Any:
+    """The rows of a dask frame or series, brought together as an array; anything else as it is."""
+    rows = _gathered(data)
+    return data if rows is None else np.asarray(rows)
+
+
+def extract_dask_labels(labels: Any) -> Any:
+    """As extract_dask_data, of one column. ValueError for more."""
+    rows = _gathered(labels)
+    if rows is None:
+        return labels
+    if hasattr(rows, "columns") and len(rows.columns) > 1:
+        raise ValueError(f"extract_dask_labels: Only one column for labels is allowed. There are {len(rows.columns)}")
+    return np.asarray(rows)
+
+
 # small models
+
+def LogisticRegressor(model_fn: Callable[..., Any], thresholds: Any = None, model_dir: Any = None, config: Any = None,
+                      feature_engineering_fn: Any = None) -> Estimator:
+    """An estimator of `model_fn(features, labels, mode)` -> (probabilities, loss, train_op), with metrics of classification:
+    areas, and accuracy, precision and recall at `thresholds` (default: 0.5)."""
+    def model(features: Any, labels: Any, mode: str) -> ModelFnOps:
+        predictions, loss, step = model_fn(features, labels, mode)
+        found = _judged(predictions, labels, thresholds or [0.5]) if mode == ModeKeys.EVAL else None
+        return ModelFnOps(mode, predictions, loss, step, found, {"head": (
+            ProblemType.LOGISTIC_REGRESSION, {"predictions": predictions})})
+    return Estimator(model, model_dir, config, None, feature_engineering_fn)
+
+
+def _judged(predictions: Tensor, labels: Any, thresholds: Any) -> dict[str, Any]:
+    target = convert(next(iter(labels.values())) if isinstance(labels, dict) else labels)
+    average = metrics.mean(target)
+    found = {MetricKey.PREDICTION_MEAN: metrics.mean(predictions), MetricKey.LABEL_MEAN: average,
+             MetricKey.ACCURACY_BASELINE: average, MetricKey.AUC: metrics.auc(target, predictions)}
+    for at in thresholds:
+        over = ops.cast(ops.greater_equal(predictions, at), "float32")
+        found[MetricKey.ACCURACY_MEAN % at] = metrics.accuracy(ops.cast(target, "float32"), over)
+        found[MetricKey.PRECISION_MEAN % at] = metrics.precision(target, over)
+        found[MetricKey.RECALL_MEAN % at] = metrics.recall(target, over)
+    return found
+
 
 def _affine(x: Tensor, width: Any, mean: float | None, spread: float) -> Tensor:
     start = None if mean is None else (lambda shape, dtype=None, **_: ops.random_normal(shape, mean, spread))

@@ -1,0 +1,107 @@
+"""Layers of tf.contrib over fields of any rank, with their names; batches normalized by weights and without their start."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import workbench.tf1 as tf
+
+LAYERS = tf.contrib.layers
+RNG = np.random.default_rng(4)
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with tf.Graph().as_default() as graph:
+        tf.set_random_seed(1)
+        yield graph
+
+
+def value(*tensors):
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        found = session.run(list(tensors))
+    return found[0] if len(found) == 1 else found
+
+
+def test_pools_of_any_rank_are_collected_by_name():
+    x = RNG.normal(size=(2, 4, 6, 3)).astype(np.float32)
+    largest = LAYERS.pool(x, [2, 3], "MAX", stride=[2, 3], outputs_collections="pools", scope="top")
+    mean = LAYERS.pool(x[:, :, 0], 2, "AVG", stride=2)
+    assert value(largest) == pytest.approx(x.reshape(2, 2, 2, 2, 3, 3).max((2, 4)))
+    assert value(mean) == pytest.approx(x[:, :, 0].reshape(2, 2, 2, 3).mean(2), abs=1e-6)
+    [kept] = tf.get_collection("pools")
+    assert kept is largest and kept.aliases == ["top"]
+    with pytest.raises(AttributeError, match="was given no aliases"):
+        _ = mean.aliases
+    for given, text in ((tf.placeholder(tf.float32), "Rank of inputs must be known"), (x[0, 0], "Rank of inputs must be >= 3")):
+        with pytest.raises(ValueError, match=text):
+            LAYERS.pool(given, 2, "MAX")
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_where_features_are(layout):
+    x = np.full((2, 3, 5, 2), -50, np.float32)
+    x[0, 0, 4, 0] = x[0, 2, 2, 1] = x[1, 1, 0, 0] = x[1, 0, 0, 1] = 50
+    found = LAYERS.spatial_softmax(x if layout == "NHWC" else x.transpose(0, 3, 1, 2), data_format=layout)
+    assert found.shape.as_list() == [2, 4] and [v.op.name for v in tf.trainable_variables()] == ["temperature"]
+    assert value(found) == pytest.approx(np.array([[-1, 1, 1, 0], [0, -1, -1, -1]]), abs=1e-5)
+
+
+def test_places_are_even_where_features_are():
+    found = LAYERS.spatial_softmax(tf.placeholder_with_default(np.zeros((1, 3, 3, 1), np.float32), [None, None, None, 1]), 2.0)
+    assert value(found) == pytest.approx(np.zeros((1, 2)), abs=1e-6) and not tf.trainable_variables()
+    with pytest.raises(ValueError, match="should be defined"):
+        LAYERS.spatial_softmax(tf.placeholder(tf.float32, [None, 2, 2, None]))
+    with pytest.raises(ValueError, match="has to be either NCHW or NHWC"):
+        LAYERS.spatial_softmax(tf.zeros([1, 2, 2, 1]), data_format="some")
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+@pytest.mark.parametrize("rank", [3, 4, 5])
+def test_divisors_over_channels(rank, inverse):
+    x = RNG.normal(size=(2, *[3] * (rank - 2), 4)).astype(np.float32)
+    divisor = np.sqrt(1 + 0.1 * x ** 2)
+    expected = x * divisor if inverse else x / divisor
+    found = LAYERS.gdn(x, inverse, name="last")
+    first = LAYERS.gdn(np.moveaxis(x, -1, 1), inverse, data_format="channels_first", name="first")
+    assert value(found) == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    assert np.moveaxis(value(first), 1, -1) == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    assert found.shape.as_list() == list(x.shape)
+
+
+def test_divisors_stay_above_their_bounds():
+    layer = LAYERS.GDN(beta_min=0.5)
+    y = layer(tf.ones([1, 2, 2]))
+    assert [v.op.name.rpartition("/")[2] for v in tf.trainable_variables()] == ["reparam_beta", "reparam_gamma"]
+    beta = tf.trainable_variables()[0]
+    down, up = tf.gradients(-tf.reduce_sum(layer.beta), beta)[0], tf.gradients(tf.reduce_sum(layer.beta), beta)[0]
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(beta.assign([0.1, 2.0]))
+        assert session.run(layer.beta) == pytest.approx([0.5, 4.0], rel=1e-4) and np.isfinite(session.run(y)).all()
+        assert session.run(up)[0] == 0 and session.run(up)[1] == pytest.approx(4) and session.run(down)[0] < 0
+    with pytest.raises(ValueError, match="Unsupported `data_format` for GDN layer: some"):
+        LAYERS.GDN(data_format="some")
+    with pytest.raises(ValueError, match="must be defined"):
+        LAYERS.gdn(tf.placeholder(tf.float32, [None, 2, None]))
+
+
+def test_moving_means_without_their_start():
+    x = tf.constant(RNG.normal(3, 2, (50, 2)), tf.float32)
+    LAYERS.batch_norm(x, 0.9, zero_debias_moving_mean=True, scope="norm")
+    updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
+    names = {v.op.name for v in tf.global_variables()}
+    assert {"norm/moving_mean", "norm/moving_mean/biased", "norm/moving_mean/local_step"} <= names
+    mean = next(v for v in tf.global_variables() if v.op.name == "norm/moving_mean")
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        for _ in range(2):
+            session.run(updates)
+            assert session.run(mean) == pytest.approx(session.run(tf.reduce_mean(x, 0)), rel=1e-4)
+
+
+def test_examples_count_by_their_weights():
+    x = np.float32([[1, 5], [2, 6], [9, 9]])
+    found = LAYERS.batch_norm(tf.constant(x), batch_weights=[1.0, 1.0, 0.0], epsilon=0.0)
+    assert value(found)[:2] == pytest.approx(np.array([[-1, -1], [1, 1]]), abs=1e-4)

@@ -1,0 +1,29 @@
+"""A step of a moving average that is kept in a variable."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.graph import Tensor
+from workbench.nn.variables import Variable, near, root_graph
+
+__all__ = ["assign_moving_average"]
+
+
+def assign_moving_average(variable: Variable, value: Any, decay: Any, zero_debias: bool = True,
+                          name: str | None = None) -> Tensor:
+    """variable = decay · variable + (1 - decay) · value; gives the new value. With `zero_debias` the average begins at zero,
+    which is taken out again (Kingma & Ba 2015, section 3): it wants the variable to be zero at first."""
+    with root_graph().name_scope(name or "AssignMovingAvg") as scope, near(variable):
+        rate = 1.0 - convert(decay, variable.dtype)
+        if not zero_debias:
+            return variable.assign_sub((variable.value() - convert(value)) * rate, name=scope)
+        title, zeros = variable.op.name, np.zeros(variable.shape.static, variable.dtype.numpy)
+        with root_graph().name_scope(None):
+            biased = Variable(zeros, trainable=False, name=f"{title}/biased")
+            count = Variable(0.0, trainable=False, name=f"{title}/local_step", dtype=variable.dtype)
+        total = biased.assign_sub((biased.value() - convert(value)) * rate)
+        fresh = total / (1.0 - ops.pow(1.0 - rate, count.assign_add(1.0)))
+        return variable.assign_sub(variable.value() - fresh, name=scope)

@@ -1,0 +1,68 @@
+"""tf.contrib.learn: estimators over arrays, their heads, monitors and experiments, on our estimators and hooks."""
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.io import mnist_tutorial, tables, vocabulary
+from workbench.tf1.missing import Namespace
+from workbench.tf1.spelling import overlay, spelled
+from workbench.train import (
+    estimator,
+    experiment,
+    heads,
+    heads_made,
+    hooks,
+    hooks_more,
+    learn_actions,
+    learn_config,
+    learn_exports,
+    learn_more,
+    learn_reading,
+    learn_ready,
+    monitors,
+)
+from workbench.train import learn as learners
+
+__all__ = ["learn"]
+
+
+def _names(*modules: Any) -> dict[str, Any]:
+    return {name: getattr(module, name) for module in modules for name in module.__all__}
+
+
+_head = Namespace(**{name: value for name, value in _names(heads_made).items() if name.endswith("_head")}, Head=heads.Head,
+                  no_op_train_fn=heads.no_op_train_fn)
+_more = {name: value for name, value in _names(learn_more).items() if name not in (
+    "linear_regression", "logistic_regression", "one_hot_matrix")}
+_actions = Namespace(**_names(learn_actions), NanLossDuringTrainingError=hooks_more.NanLossDuringTrainingError)
+_io = Namespace(
+    **_names(learn_reading), **{name: value for name, value in _more.items() if name.startswith("extract_")},
+    numpy_input_fn=estimator.numpy_input_fn, pandas_input_fn=estimator.pandas_input_fn)
+_utils = Namespace(**_names(learn_exports))
+
+learn = overlay(
+    learners, **_names(learn_ready, learn_config), **vars(_head), **_more, **_names(learn_reading),
+    **{name: value for name, value in vars(_actions).items() if name != "run_feeds_iter"},
+    **{name: value for name, value in vars(_utils).items() if name != "build_default_serving_input_fn"},
+    datasets=Namespace(base=tables, load_dataset=tables.load_dataset, load_iris=tables.load_iris, mnist=mnist_tutorial),
+    preprocessing=Namespace(ByteProcessor=vocabulary.ByteProcessor, CategoricalVocabulary=vocabulary.CategoricalVocabulary,
+                            VocabularyProcessor=vocabulary.VocabularyProcessor, tokenizer=vocabulary.tokenizer),
+    metric_spec=Namespace(MetricSpec=learners.MetricSpec), head=_head, graph_actions=_actions, io=_io, utils=_utils,
+    models=Namespace(linear_regression=learn_more.linear_regression, logistic_regression=learn_more.logistic_regression),
+    ops=Namespace(one_hot_matrix=learn_more.one_hot_matrix),
+    Experiment=experiment.Experiment, learn_runner=Namespace(run=experiment.run),
+    monitors=Namespace(
+        **_names(monitors), CheckpointSaver=hooks.CheckpointSaverHook, StopAtStep=hooks.StopAtStepHook,
+        NanLoss=spelled(hooks_more.NanTensorHook, "loss_tensor ?every_n_steps fail_on_nan_loss"),
+        SummarySaver=spelled(hooks.SummarySaverHook, "summary_op save_steps output_dir summary_writer scaffold")))
+
+_inner = Namespace(**{name: value for name, value in vars(learn).items() if name != "head"})
+_estimators = Namespace(
+    **dict.fromkeys(["dnn", "dnn_linear_combined", "estimator", "linear", "logistic_regressor", "run_config"], _inner),
+    head=_head, metric_key=Namespace(MetricKey=heads.MetricKey), constants=Namespace(ProblemType=learners.ProblemType),
+    prediction_key=Namespace(PredictionKey=learners.PredictionKey),
+    model_fn=Namespace(ModeKeys=learners.ModeKeys, ModelFnOps=learners.ModelFnOps))
+vars(learn)["python"] = Namespace(learn=Namespace(
+    **{**vars(learn), "utils": Namespace(**vars(_utils), input_fn_utils=_utils, saved_model_export_utils=_utils)},
+    estimators=_estimators, learn_io=Namespace(**vars(_io), graph_io=_io, numpy_io=_io, pandas_io=_io, dask_io=_io),
+    evaluable=_inner, trainable=_inner, experiment=_inner, export_strategy=_inner))
