@@ -82,6 +82,8 @@ for _ta in (False, True):
         ROWS.row(f"matmul {_ta} {_tb}", lambda tf, a, b, s=_ta, t=_tb: tf.matmul(a, b, s, t), _a, _b)
         ROWS.row(f"matmul of stacks {_ta} {_tb}", lambda tf, a, b, s=_ta, t=_tb: tf.matmul(a, b, transpose_a=s, transpose_b=t),
                  np.stack([_a, -_a]), np.stack([_b, 2 * _b]))
+        ROWS.row(f"sparse_matmul {_ta} {_tb}", lambda tf, a, b, s=_ta, t=_tb: tf.cast(tf.sparse_matmul(
+            tf.cast(a, "float32"), tf.cast(b, "float32"), s, t, True, False), "float64"), _a, _b, order=1, tolerance=1e-6)
 ROWS.row("matmul with an empty inside", lambda tf, a, b: tf.matmul(a, b), np.zeros((2, 0)), np.zeros((0, 3)))
 ROWS.row("matmul of no rows", lambda tf, a, b: tf.matmul(a, b), np.zeros((0, 3)), reals(3, 2))
 ROWS.row("matmul of integers", lambda tf, a, b: tf.matmul(a, b), ints([1, 2], [3, 4]), ints([5, -6], [7, 8]), order=0)

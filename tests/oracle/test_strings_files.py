@@ -46,6 +46,10 @@ TEXT: dict[str, Callable[[Any], Any]] = {
     "decode_compressed": evaluated(lambda tf: [
         tf.decode_compressed(texts(b"plain")), tf.decode_compressed(texts(zlib.compress(b"squeezed")), "ZLIB"),
         tf.decode_compressed(texts(gzip.compress(b"zipped")), "GZIP")]),
+    "tensors as bytes": evaluated(lambda tf: [
+        tf.parse_tensor(tf.serialize_tensor(np.array(x, kind)), kind) for x, kind in (
+            ([[1.5, -2.0]], "float32"), (7, "int64"), ([True, False], "bool"), ([], "float64"))],
+                                  lambda tf: tf.parse_tensor(tf.serialize_tensor(texts(b"a", b"")), "string")),
     "hashes": evaluated(lambda tf: [
         tf.string_to_hash_bucket_fast(["a", "bc"], 97), tf.string_to_hash_bucket(["a", "bc"], 97),
         tf.strings.to_hash_bucket(["a"], 7), tf.strings.to_hash_bucket_fast(["a"], 7),
