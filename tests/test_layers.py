@@ -18,7 +18,7 @@ LAYERS = (
     ("records of a run", "core.trace"),
     ("devices", "core.device.interface"),
     ("the host", "core.device.host"),
-    ("gate and interrupts", "core.run.gate core.run.interrupts core.run.collector"),
+    ("gate and interrupts", "core.run.gate core.run.knob core.run.interrupts core.run.collector"),
     ("element types", "core.graph.dtype"),
     ("dimensions", "core.graph.dimension"),
     ("shapes", "core.graph.shape"),

@@ -33,6 +33,7 @@ print(json.dumps({
     "slow_share": slow[1][0].cost, "rates": [free[0].steps_per_second, slow[0].steps_per_second],
     "tasks": sorted({span.task for span in spans}), "kinds": sorted({span.kind for span in spans}),
     "drawn": picture(drawing).count("<g "), "stages": {stage: len(record.nodes) for stage, record in stages.items()},
+    "brakes": list(brakes.record.taken),
     "rewritten": [len(small.operations), len(program.graph.operations)],
     "children": len(multiprocessing.active_children()), "viewing": live.running,
     "connected": connected, "hubs": len(hubs), "left": [thread.name for thread in hubs if thread.is_alive()]}))
@@ -78,6 +79,10 @@ def test_the_tour_learns_and_shows(tour: tuple[Any, dict[str, Any], Path]) -> No
     assert {"step", "segment", "op", "send", "recv", "compile"} <= set(left["kinds"])
     assert left["stages"]["built"] > 50 and left["stages"]["placed"] > 50 and left["drawn"] > 10
     assert left["rewritten"][1] < left["rewritten"][0]
+    drawn = [output.data["text/html"] for cell in notebook.cells if "rewrite_picture(before" in cell.source
+             for output in cell.outputs if "data" in output]
+    assert len(drawn) >= 3 and all(html.count("<svg") == 2 for html in drawn), "each rewrite that changed something"
+    assert left["brakes"] == [0, 0]
     report = (folder / "tour_report.html").read_text(encoding="utf-8")
     assert "The tour" in report and "<svg" in report and "worker:1" in report
     assert not left["viewing"] and left["children"] == 0

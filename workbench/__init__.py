@@ -36,6 +36,7 @@ from workbench.core.graph.entered import get_default_session
 from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph, reset_default_graph
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape as TensorShape
+from workbench.core.run.knob import Knob
 from workbench.core.run.session import InteractiveSession, Session, explain
 from workbench.core.trace import journal
 from workbench.nn import image, layers, losses, metrics
@@ -458,7 +459,7 @@ zeta = ops.zeta
 __all__ = [
     "AUTO_REUSE", "AggregationMethod", "Assert", "ConditionalAccumulator", "DType", "FIFOQueue", "FixedLenFeature",
     "FixedLenSequenceFeature", "FixedLengthRecordReader", "Graph", "GraphKeys",
-    "IndexedSlices", "InteractiveSession", "NotDifferentiable",
+    "IndexedSlices", "InteractiveSession", "Knob", "NotDifferentiable",
     "Operation", "PaddingFIFOQueue", "Print", "PriorityQueue", "QueueBase", "RandomShuffleQueue", "ReaderBase", "RecordInput",
     "RegisterGradient", "Session", "SparseConditionalAccumulator", "SparseFeature", "SparseTensor", "SparseTensorValue",
     "TFRecordReader", "Tensor", "TensorArray", "TensorShape", "TextLineReader", "VarLenFeature", "Variable",

@@ -1,4 +1,5 @@
 /** The page in a cell of any notebook, as anywidget loads it; `workbench/widgets/live.py` is its other end. */
+import type { Answer } from './contract';
 import { RemoteLayouter } from './graph/layouter';
 import { Page } from './page';
 import { Talk } from './talk';
@@ -28,9 +29,11 @@ class Line {
   readonly cells = new Set<Cell>();
 
   async command(command: 'pause' | 'resume' | 'stop'): Promise<void> {
-    const answer = await this.talk.command(command);
-    this.refused = answer.ok ? '' : answer.error;
-    this._tell();
+    this._hear(await this.talk.command(command));
+  }
+
+  async turn(knob: string, part: string, value: number): Promise<void> {
+    this._hear(await this.talk.turn(knob, part, value));
   }
 
   /** Hear of what any of the cells shows. */
@@ -65,6 +68,11 @@ class Line {
     }
   };
 
+  private _hear(answer: Answer): void {
+    this.refused = answer.ok ? '' : answer.error;
+    this._tell();
+  }
+
   private _tell(): void {
     this.cells.forEach(cell => cell.show());
   }
@@ -84,6 +92,7 @@ class Cell {
   ) {
     this._page = new Page(node, {
       ask: (topic, parameters) => _line.talk.parameters(topic, parameters),
+      turn: (knob, part, value) => _line.turn(knob, part, value),
       command: command => _line.command(command),
       attend: () => _line.attend(),
       layouter: () => new RemoteLayouter(dot => _line.layOut(dot)),

@@ -1,7 +1,7 @@
 /** Written from workbench/viz/schema.py and workbench/viz/views/ by _build/contract.py; never edited. */
 
 export const VERSION = 3;
-export const CONTRACT = 'e79695913c28';
+export const CONTRACT = 'a699030cf0dd';
 
 export type State =
   | 'empty'
@@ -16,7 +16,7 @@ export type State =
   | 'finished'
   | 'stopped'
   | 'failed';
-export type Command = 'watch' | 'ack' | 'pause' | 'resume' | 'stop';
+export type Command = 'watch' | 'ack' | 'pause' | 'resume' | 'stop' | 'turn';
 
 export interface TaskRecord {
   time: number;
@@ -269,6 +269,26 @@ export interface Frame {
   kind: string;
 }
 
+export interface KnobPart {
+  part: string;
+  label: string;
+  color: string;
+  value: number;
+  taken: boolean;
+}
+
+export interface KnobView {
+  name: string;
+  most: number;
+  step: number;
+  parts: KnobPart[];
+  fault: string;
+}
+
+export interface KnobsView {
+  knobs: KnobView[];
+}
+
 export interface Lane {
   task: string;
   track: string;
@@ -326,6 +346,7 @@ export interface TimelineView {
 /** What travels under each topic. */
 export interface Topics {
   graph: GraphUpdate;
+  knobs: KnobsView;
   series: SeriesView;
   steps: StepView;
   timeline: TimelineView;
@@ -335,6 +356,7 @@ export interface Topics {
 /** What a page may say of each topic that it watches. */
 export interface Parameters {
   graph: GraphParameters;
+  knobs: Record<string, never>;
   series: Record<string, never>;
   steps: StepParameters;
   timeline: TimelineParameters;

@@ -5,7 +5,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 
 import { Notification } from '@jupyterlab/apputils';
 
-import { CONTRACT, Hello, Parameters, TARGET, Topic, VERSION } from './contract';
+import { Answer, CONTRACT, Hello, Parameters, TARGET, Topic, VERSION } from './contract';
 import { Snapshot } from './store';
 import { Asked, Talk } from './talk';
 
@@ -80,7 +80,15 @@ export class LiveLink implements IDisposable {
 
   /** Pause, resume or stop the run that is shown; what cannot be done is said. */
   async command(command: 'pause' | 'resume' | 'stop'): Promise<void> {
-    const answer = await this._talk.command(command);
+    this._refused(await this._talk.command(command));
+  }
+
+  /** Turn a knob of the program; what cannot be done is said. */
+  async turn(knob: string, part: string, value: number): Promise<void> {
+    this._refused(await this._talk.turn(knob, part, value));
+  }
+
+  private _refused(answer: Answer): void {
     if (!answer.ok) {
       Notification.warning(answer.error, { autoClose: 6000 });
     }

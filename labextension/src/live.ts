@@ -20,7 +20,7 @@ export interface ILive {
 
 export const ILive = new Token<ILive>('workbench-lab:ILive', 'The live state of the current workbench kernel.');
 
-class Live implements ILive {
+export class Live implements ILive {
   get link(): LiveLink | null {
     const kernel = this._context?.session?.kernel;
     return kernel ? (this._links.get(kernel.id) ?? null) : null;
@@ -36,6 +36,8 @@ class Live implements ILive {
 
   /** Link this session's kernel, now and whenever it gets another one. */
   follow(context: ISessionContext): void {
+    this._contexts.add(context);
+    context.disposed.connect(() => this._contexts.delete(context));
     const update = () => {
       const kernel = context.session?.kernel;
       if (kernel) {
@@ -61,12 +63,22 @@ class Live implements ILive {
     }
   }
 
-  /** NOTE: notebooks that share a kernel share one link; a second comm would only double the traffic. */
+  /**
+   * NOTE: notebooks that share a kernel share one link; a second comm would only double the traffic. JupyterLab gives comms to
+   * the first connection of a kernel alone: where that one has gone, the link gets a connection of its own.
+   */
   private _ensure(kernel: Kernel.IKernelConnection): void {
     const known = this._links.get(kernel.id);
-    if (known && !known.isDisposed) {
-      return;
+    if (!known || known.isDisposed || known.kernel.isDisposed) {
+      this._link(kernel.handleComms ? kernel : kernel.clone({ handleComms: true }));
     }
+    if (!this._seen.has(kernel)) {
+      this._seen.add(kernel);
+      kernel.disposed.connect(() => this._left(kernel.id));
+    }
+  }
+
+  private _link(kernel: Kernel.IKernelConnection): void {
     const link = new LiveLink(kernel);
     this._links.set(kernel.id, link);
     link.changed.connect(() => {
@@ -76,6 +88,22 @@ class Live implements ILive {
     });
   }
 
+  /** A connection has gone: whoever else shows this kernel goes on, with the next one; where nobody does, the link has gone too. */
+  private _left(id: string): void {
+    const kernels = [...this._contexts].map(context => context.session?.kernel);
+    const other = kernels.find(kernel => kernel?.id === id && !kernel.isDisposed);
+    if (other) {
+      this._ensure(other);
+    } else {
+      const own = this._links.get(id)?.kernel;
+      own?.isDisposed || own?.dispose();
+      this._links.delete(id);
+    }
+    this._changed.emit();
+  }
+
+  private _contexts = new Set<ISessionContext>();
+  private _seen = new WeakSet<Kernel.IKernelConnection>();
   private _context: ISessionContext | null = null;
   private _links = new Map<string, LiveLink>();
   private _changed = new Signal<this, void>(this);

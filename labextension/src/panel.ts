@@ -24,6 +24,7 @@ export class WorkbenchPanel extends Widget {
     this.title.closable = true;
     this._page = new Page(this.node, {
       ask: (topic, parameters) => this._live.link?.parameters(topic, parameters),
+      turn: async (knob, part, value) => this._live.link?.turn(knob, part, value),
       command: async command => this._live.link?.command(command),
       attend: () => this._attend(),
       layouter: () => new WorkerLayouter(),
@@ -80,7 +81,7 @@ export class WorkbenchPanel extends Widget {
     const link = this._live.link;
     const standing = { name: this._live.name, trouble: link?.trouble ?? '', silence: link?.silence ?? 0 };
     if (!this._page.show(link?.snapshot ?? null, standing)) {
-      this._showEmpty(Boolean(link), Boolean(link?.snapshot.status));
+      this._showEmpty(Boolean(link), Boolean(link?.snapshot.status), /tour\.ipynb$/.test(this._live.name));
     }
   }
 
@@ -101,19 +102,19 @@ export class WorkbenchPanel extends Widget {
     this.update();
   }
 
-  private _showEmpty(linked: boolean, started: boolean): void {
+  private _showEmpty(linked: boolean, started: boolean, inTour: boolean): void {
     const reason = started ? 'started' : linked ? 'linked' : 'nothing';
     const { empty } = this._page;
-    if (empty.dataset.reason === reason) {
+    if (empty.dataset.reason === reason && empty.dataset.tour === String(inTour)) {
       return;
     }
-    empty.dataset.reason = reason;
+    [empty.dataset.reason, empty.dataset.tour] = [reason, String(inTour)];
     const [title, text] = EMPTY[reason];
     empty.replaceChildren(
       workbenchIcon.element({ tag: 'div', className: 'wb-Empty-icon' }),
       Object.assign(document.createElement('h2'), { textContent: title }),
       Object.assign(document.createElement('p'), { textContent: text }),
-      button('Open the tour', 'Open notebooks/00_tour.ipynb', this._tour)
+      ...(inTour ? [] : [button('Open the tour', 'Open notebooks/00_tour.ipynb', this._tour)])
     );
   }
 

@@ -26,6 +26,7 @@ export function tell(records: Element): void {
           requestAnimationFrame(() => view.show(snapshot, lost));
         }
       },
+      turn: async () => undefined,
       jump: null,
       layouter: () => {
         throw new Error('a report draws no graphs');

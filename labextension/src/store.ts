@@ -2,6 +2,7 @@
 import {
   GraphState,
   GraphUpdate,
+  KnobsView,
   Series,
   SeriesView,
   Status,
@@ -19,6 +20,7 @@ export interface Snapshot {
   readonly series: SeriesView | null;
   readonly stragglers: StragglerView | null;
   readonly timeline: TimelineView | null;
+  readonly knobs: KnobsView | null;
   /** Topic -> why it cannot be shown. */
   readonly faults: Readonly<Record<string, string>>;
 }
@@ -30,12 +32,13 @@ export const NOTHING: Snapshot = {
   series: null,
   stragglers: null,
   timeline: null,
+  knobs: null,
   faults: {}
 };
 
 /** The snapshot after `update`; parts without news stay the same objects. */
 export function merge(before: Snapshot, update: Update): Snapshot {
-  const { graph, steps, series, timeline, work } = update.topics;
+  const { graph, knobs, steps, series, timeline, work } = update.topics;
   return {
     status: { ...before.status, ...update.status } as Status,
     graph: graph ? mergeGraph(before.graph, graph) : before.graph,
@@ -43,6 +46,7 @@ export function merge(before: Snapshot, update: Update): Snapshot {
     series: series ? mergeSeries(before.series, series) : before.series,
     stragglers: work ?? before.stragglers,
     timeline: timeline ?? before.timeline,
+    knobs: knobs ?? before.knobs,
     faults: { ...before.faults, ...update.faults }
   };
 }

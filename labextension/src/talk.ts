@@ -58,6 +58,11 @@ export class Talk {
     return this._ask(command, null, this._snapshot.status?.session);
   }
 
+  /** Turn a knob of the program, whatever runs. */
+  turn(knob: string, part: string, value: number): Promise<Answer> {
+    return this._ask('turn', { knob, part, value });
+  }
+
   /** A message came. They are unpacked one after the other: an update that takes longer is not overtaken. */
   receive(data: unknown, buffers: (ArrayBuffer | ArrayBufferView)[], wanted: () => boolean = () => true): void {
     this._heard = performance.now();

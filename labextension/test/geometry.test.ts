@@ -1,6 +1,7 @@
 import { Graphviz } from '@hpcc-js/wasm-graphviz';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type Flow, type Item, Layout } from '../src/graph/geometry';
+import { FONT, lettersAt } from '../src/graph/sizes';
 import { contains, overlaps } from '../src/kit/camera';
 
 let engine: Graphviz;
@@ -87,5 +88,16 @@ describe('layout', () => {
   it('says nothing of a label that could be read as DOT', async () => {
     const evil = [{ ...flow(0, 1), label: '"]; evil [label="' }];
     await expect(layout().place([box(), box()], evil)).resolves.toBeTruthy();
+  });
+});
+
+describe('names', () => {
+  it('keep a size that can be read from far away, as long as their box has room, and are left out beyond', () => {
+    expect(lettersAt(1, 26)).toBe(FONT);
+    expect(0.5 * lettersAt(0.5, 26)).toBe(8);
+    expect(0.3 * lettersAt(0.3, 38)).toBeCloseTo(8);
+    expect(lettersAt(0.3, 26)).toBeLessThan(26);
+    expect(lettersAt(0.15, 26)).toBe(0);
+    expect(lettersAt(3, 26)).toBe(FONT);
   });
 });

@@ -7,19 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from tests.viz.scenarios import SCENARIOS, Scenario, run
+from tests.viz.scenarios import SCENARIOS, Scenario, record, run
 from workbench.core.trace import Journal
 from workbench.viz.accounting import Accounting
 from workbench.viz.books import Books
+from workbench.viz.hub import Hub
 from workbench.viz.reader import Shared
-from workbench.viz.schema import plain
+from workbench.viz.schema import Update, plain
 from workbench.viz.step_view import StepTimes
 from workbench.viz.verdict import judge, regular
 from workbench.viz.views.timeline import Timeline, TimelineParameters
 from workbench.viz.work_view import work_view
 
 FOLDER = Path(__file__).resolve().parents[2] / "labextension" / "test" / "fixtures"
-TARGET, TIMELINES = FOLDER / "planted.json", FOLDER / "timelines.json"
+TARGET, TIMELINES, GRAPHS = FOLDER / "planted.json", FOLDER / "timelines.json", FOLDER / "graphs.json"
 STEP = 20       # of the timelines
 DIGITS = 4      # after the point: enough for a picture
 
@@ -68,6 +69,23 @@ def timelines() -> str:
     return f"[\n{lines}\n]\n"
 
 
+def graph(scenario: Scenario) -> dict[str, Any]:
+    """The graph and its times, as a page that watches it gets them first."""
+    watcher = (hub := Hub(record(scenario.plant))).watcher()
+    watcher.watch({"graph": {}})
+    hub.look()
+    updates: list[Update] = []
+    watcher.take(0.0, updates.append)
+    view: dict[str, Any] = rounded(plain(updates[0].topics["graph"]))
+    return view
+
+
+def graphs() -> str:
+    lines = ",\n".join(json.dumps(graph(scenario)) for scenario in SCENARIOS)
+    return f"[\n{lines}\n]\n"
+
+
 if __name__ == "__main__":
     TIMELINES.write_text(timelines(), encoding="utf-8")
+    GRAPHS.write_text(graphs(), encoding="utf-8")
     TARGET.write_text(text(), encoding="utf-8")

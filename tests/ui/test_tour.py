@@ -101,6 +101,13 @@ def slow_worker(lab: Lab) -> None:
         pytest.fail("worker:1 is not marked: " + lab.page.locator(".wb-Panel .wb-Stragglers").inner_text())
 
 
+def pull(lab: Lab) -> None:
+    """The reader pulls the other worker's brake too, and the program takes it."""
+    lab.page.locator(".wb-Panel .wb-Knob input[aria-label='brake of worker:0']").fill("60")
+    lab.page.wait_for_selector(".wb-Panel .wb-Knob:has-text('worker:0') output:not(.wb-mod-waits):text-is('60')")
+    lab.picture("tour-knobs")
+
+
 def finished(lab: Lab, source: str, timeout: int = WHOLE_TOUR) -> None:
     """Wait until the cell with this source has run."""
     lab.wait(f"text => {{ const cell = ({CELL})(text); return cell.ran && cell.prompt !== 'running'; }}", source, timeout)
@@ -186,6 +193,7 @@ def test_the_tour_from_the_first_cell_to_the_last(tour: Lab, processes: Watched,
     assert max(times) < HANGS, times
     slow_worker(tour)
     tour.picture("tour-slow-worker")
+    pull(tour)
     run_all(tour, "below", AFTERWARDS)
     finished(tour, "cluster.close()")
     tour.kernel_ready()
@@ -212,6 +220,9 @@ def readable_in_the_dark(lab: Lab) -> None:
     for theme in ("JupyterLab Dark", "JupyterLab Light"):
         lab.command("apputils:change-theme", theme=theme)
         lab.wait("theme => document.body.dataset.jpThemeName === theme", theme)
+        look_at(lab, "rewrite_picture(before")
+        lab.page.wait_for_selector(".wb-static .pair svg g.node")
+        lab.picture(f"tour-rewrites-{theme.split()[-1].lower()}")
         look_at(lab, "graph_picture(to_svg")
         lab.page.wait_for_selector(".wb-static svg g.node")
         lab.picture(f"tour-widgets-{theme.split()[-1].lower()}")

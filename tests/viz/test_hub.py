@@ -10,6 +10,7 @@ import pytest
 
 from tests.viz import fixtures
 from workbench import errors
+from workbench.core.run.knob import Knob
 from workbench.core.trace import GraphRecord, Journal, NodeRecord, Span
 from workbench.viz import views
 from workbench.viz.books import Sample, books_of
@@ -294,7 +295,7 @@ def test_eight_pages_read_the_journal_once(journal):
     hub = hub_of(journal)
     reads = []
     since = journal.spans_since
-    hub._books.spans._since = lambda cursor: reads.append(cursor) or since(cursor)
+    hub._shared._since = lambda cursor: reads.append(cursor) or since(cursor)
     pages = [Page(hub, work={}, steps={}) for _ in range(8)]
     hub.look()
     assert all(page.take().topics["work"] is pages[0].updates[0].topics["work"] for page in pages)
@@ -465,6 +466,22 @@ def test_an_empty_journal_says_so_and_nothing_else():
     page = Page(hub_of(Journal(capacity=10)))
     update = page.look()
     assert page.status["state"] == "empty" and update.topics == {}
+
+
+def test_knobs_are_told_whole_at_every_turn_and_that_they_are_gone():
+    journal = Journal(capacity=10)
+    page = Page(hub_of(journal), knobs={})
+    assert page.look().topics == {} and page.look() is None
+    knob = Knob("brake", ["/job:worker/task:0", "rest"], lambda values: None, most=10, step=0.5, journal=journal)
+    (shown,) = page.look().topics["knobs"].knobs
+    assert (shown.name, shown.most, shown.step, shown.fault) == ("brake", 10, 0.5, "")
+    assert [(part.part, part.label, bool(part.color)) for part in shown.parts] == [
+        ("/job:worker/task:0", "worker:0", True), ("rest", "rest", False)]
+    knob.set([2.5, 0])
+    (shown,) = page.look().topics["knobs"].knobs
+    assert [(part.value, part.taken) for part in shown.parts] == [(2.5, True), (0, True)] and page.look() is None
+    knob.close()
+    assert page.look().topics["knobs"].knobs == [] and page.look() is None
 
 
 def test_every_topic_is_one_file_and_part_of_the_contract():

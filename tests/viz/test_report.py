@@ -12,7 +12,7 @@ import pytest
 from tests.viz import fixtures
 from workbench import errors
 from workbench.core.trace import GraphRecord, Journal, NodeRecord, Span
-from workbench.viz.picture import picture, series_picture
+from workbench.viz.picture import picture, rewrite_picture, series_picture
 from workbench.viz.report import render_report, write_report
 from workbench.viz.schema import Series, SeriesView
 
@@ -106,6 +106,19 @@ def test_a_report_that_cannot_be_written_leaves_the_old_one(tmp_path, monkeypatc
 def test_pictures_for_notebooks_style_only_themselves():
     text = picture(series_picture(SeriesView([Series("loss", "nats", [0, 1], [2.0, 1.0], 2)])))
     assert ":root" not in text and "body" not in text and "<script" not in text and "loss, nats" in text
+
+
+def test_a_rewrite_is_drawn_before_and_after():
+    x, on = NodeRecord("x", "placeholder"), "/job:ps/task:0/device:CPU:0"
+    one, y = NodeRecord("one", "constant"), NodeRecord("y", "multiply", ("x:0", "one:0"), device=on)
+    before = GraphRecord("k", "built", (x, one, y, NodeRecord("z", "tanh", ("y:0",))), (on,))
+    after = GraphRecord("k", "algebra", (x, NodeRecord("z", "tanh", ("x:0",)), NodeRecord("new", "exp", ("z:0",))), (on,))
+    text = picture(rewrite_picture(before, after))
+    was, now = text.split("<svg")[1:]
+    assert "algebra: " in text and "Removed 2 operations" in text and all(side in text for side in (">before<", ">after<"))
+    assert [sign in was for sign in (">− y<", ">− one<", ">~ z<", ">x<", "+ ")] == [True, True, True, True, False]
+    assert [sign in now for sign in (">+ new<", ">~ z<", ">x<", "− ")] == [True, True, True, False]
+    assert "taken away" in text and "#d1495b" in was and "#d55e00" not in text, "no colour of a device beside a rewrite's"
 
 
 @pytest.mark.browser

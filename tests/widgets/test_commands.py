@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 from tests.viz import fixtures
 from workbench import errors
 from workbench.core.run.gate import Gate
+from workbench.core.run.knob import Knob
 from workbench.core.trace import Journal
 from workbench.widgets.commands import carry_out
 
@@ -48,5 +51,21 @@ def test_where_nothing_runs_this_is_said_and_the_next_run_is_not_ended(journal, 
 
 
 def test_an_unknown_command_is_refused_by_name(journal):
-    with pytest.raises(errors.InvalidArgumentError, match="command: 'explode' is not one of watch, ack, pause, resume, stop"):
+    with pytest.raises(errors.InvalidArgumentError, match="command: 'explode' is not one of watch, ack, pause, resume, stop, turn"):
         carry_out("explode", "", journal, Gate(journal))
+
+
+def test_a_knob_is_turned_whatever_runs_and_one_that_is_closed_is_named(journal):
+    taken: list[list[float]] = []
+    came = threading.Event()
+    knob = Knob("brake", ["a", "b"], lambda values: (taken.append(values), came.set()), journal=journal)
+    carry_out("turn", "another run", journal, Gate(journal), {"knob": "brake", "part": "b", "value": 7})
+    assert came.wait(60) and taken == [[0, 7]]
+    for argument, message in ((({"knob": "brake", "part": "c", "value": 7}), "no part 'c'; it has a, b"),
+                              (({"knob": "brake", "part": "b", "value": 101}), "101; it goes from 0 to 100 in steps of 1"),
+                              (({"knob": "brake", "part": "b"}), "turned to None; it goes")):
+        with pytest.raises(errors.InvalidArgumentError, match=message):
+            carry_out("turn", "", journal, Gate(journal), argument)
+    knob.close()
+    with pytest.raises(errors.FailedPreconditionError, match="turn: there is no knob 'brake' any more; make it again"):
+        carry_out("turn", "", journal, Gate(journal), {"knob": "brake", "part": "b", "value": 7})

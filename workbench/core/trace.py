@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from workbench.core.rings import Clock, Ring
 from workbench.settings import settings
 
-__all__ = ["STATES", "GraphRecord", "Journal", "NodeRecord", "Point", "Span", "StateRecord", "StatusRecord",
+__all__ = ["STATES", "GraphRecord", "Journal", "KnobRecord", "NodeRecord", "Point", "Span", "StateRecord", "StatusRecord",
            "TaskRecord", "journal", "node_bytes", "run_of"]
 
 KINDS = ("step", "segment", "op", "loop", "send", "recv", "wait", "queue", "rewrite", "compile", "checkpoint")
@@ -137,6 +137,19 @@ class TaskRecord:
     fix: str = ""
 
 
+@dataclass(frozen=True)
+class KnobRecord:
+    """Numbers that a person turns while a program runs (`core/run/knob.py`), replaced on each change."""
+
+    name: str
+    parts: tuple[str, ...]           # what each number is for: a task, or any text
+    values: tuple[float, ...]        # as people want them
+    most: float                      # each lies between 0 and this
+    step: float                      # distance of two values
+    taken: tuple[float, ...] = ()    # as the program has them, () before it got any
+    fault: str = ""                  # why it did not take the newest, "" when it did
+
+
 @dataclass
 class StatusRecord:
     """The newest state of the run that people look at, replaced (never mutated) on each change.
@@ -214,6 +227,7 @@ class Journal:
         self.locate: Callable[[int], str] = lambda thread: ""  # what operation a thread is in; sessions know
         self.tellers: dict[Any, tuple[float, Teller]] = {}     # whoever may take long -> (since when, what it does)
         self.kernel: Callable[[str, str], list[tuple[str, str]]] = lambda executable, operation: []  # how it is computed
+        self.knobs: dict[str, Any] = {}      # name -> who has a KnobRecord as `record` and may `move` (`core/run/knob.py`)
         self.lost_elsewhere: dict[str, int] = {}               # task -> spans it could not keep until they were sent
         self._clocks: dict[str, Clock] = {}
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from workbench.core.trace import Journal, Span
 from workbench.viz.accounting import Accounting, Slices, Step
-from workbench.viz.reader import CATCH_UP, Batch, Reader
+from workbench.viz.reader import CATCH_UP, Batch, Reader, Shared
 from workbench.viz.verdict import UNKNOWN, Summary, judging, regular
 
 __all__ = ["Books", "Sample", "books_of"]
@@ -73,10 +73,11 @@ class Books:
         self.version = 0  # of the summary
         self.regular: tuple[str, ...] = ()  # executables that the run steps regularly
 
-    def advance(self) -> None:
-        """Take in the new spans; settle and judge when that is due, a slice at a time."""
+    def advance(self, shared: Shared | None = None) -> None:
+        """Take in the new spans, as others read them from `shared`; settle and judge when that is due, a slice at a time."""
         with self._lock:
-            self._advance(time.perf_counter())
+            spans = self.spans.new(shared.since if shared is not None else None)
+            self._advance(shared.batch(spans) if shared is not None else Batch(spans), time.perf_counter())
 
     def steps_since(self, cursor: int) -> tuple[int, list[Step]]:
         """(next cursor, the steps accounted for since `cursor`, as far as they are kept)."""
@@ -85,8 +86,7 @@ class Books:
             new = min(count - cursor, len(steps))
             return count, [steps[i] for i in range(len(steps) - new, len(steps))]
 
-    def _advance(self, now: float) -> None:
-        batch = Batch(self.spans.new())
+    def _advance(self, batch: Batch, now: float) -> None:
         self._unsettled |= self._accounting.feed(self._sample.of(batch, self._session(), bool(self.version)))
         if self._work is None and self._unsettled and now >= self._next:
             self._work = self._working(self._accounting.quiet_since(now))

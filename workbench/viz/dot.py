@@ -73,6 +73,7 @@ class Drawing:
     titles: Mapping[str, str]  # node -> tooltip
     lines: list[Line] = field(default_factory=list)
     chips: list[Chip] = field(default_factory=list)
+    marks: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # node -> (sign before its label, colour)
 
 
 def to_dot(drawing: Drawing) -> str:
@@ -138,8 +139,8 @@ def _cluster(
 def _node(drawing: Drawing, id: str) -> str:
     node, second = drawing.nodes[id], drawing.seconds[id]
     form = "closed_variable" if node.form == "variable" and node.kind == "scope" else node.form
-    color = drawing.colors.get(node.device, "#888888")
-    label = id.rpartition("/")[2] + (f"\n{second}" if second else "")
+    sign, color = drawing.marks.get(id, ("", drawing.colors.get(node.device, "#888888")))
+    label = f"{sign}{id.rpartition('/')[2]}" + (f"\n{second}" if second else "")
     style = _STYLES.get(form, "filled")
     device = list(drawing.colors).index(node.device) if node.device in drawing.colors else "none"
     return (

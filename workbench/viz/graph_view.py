@@ -117,14 +117,14 @@ class GraphPicture:
                 found[owner][mark] += 1
         return [_mark(found[node.id], node.count) if node.id in found and not node.open else 0 for node in view.nodes]
 
-    def dot(self) -> str:
-        """The view as DOT text, for pictures that stand still."""
+    def dot(self, marks: Mapping[str, tuple[str, str]] | None = None) -> str:
+        """The view as DOT text, for pictures that stand still; `marks`: node -> (sign before its label, colour)."""
         view = self.view()
         nodes = {node.id: node for node in view.nodes if not node.open}
         drawing = Drawing(nodes, {id: view.nodes[node.scope].id if node.scope >= 0 else "" for id, node in nodes.items()},
                           {node.id: view.nodes[node.scope].id if node.scope >= 0 else "" for node in view.nodes if node.open},
                           {device.name: device.color for device in view.devices}, self._seconds(nodes),
-                          {id: self._title(id, node) for id, node in nodes.items()})
+                          {id: self._title(id, node) for id, node in nodes.items()}, marks=marks or {})
         edges = view.edges
         for source, target, nbytes, kind, label in zip(edges.sources, edges.targets, edges.nbytes, edges.kinds, edges.labels):
             ends = view.nodes[source].id, view.nodes[target].id

@@ -193,7 +193,7 @@ class Hub:
             self._books.spans.rest()
             return
         try:
-            self._books.advance()
+            self._books.advance(self._shared)
         except Exception as fault:
             for topic, view in self._views.items():
                 if view.accounts and topic not in self._faults:

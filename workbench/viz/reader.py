@@ -82,10 +82,11 @@ class Reader:
         self._following = False
         self.lost = 0
 
-    def new(self) -> list[Any]:
-        """The records since the last call; of those that nobody followed at most `catch_up`."""
+    def new(self, since: Since | None = None) -> list[Any]:
+        """The records since the last call, from `since` where somebody has read them already; of those that nobody
+        followed at most `catch_up`."""
         following, self._following = self._following, True
-        self.cursor, lost, records = self._since(self.cursor)
+        self.cursor, lost, records = (since or self._since)(self.cursor)
         if following or self._catch_up is None:
             self.lost += lost
             return records

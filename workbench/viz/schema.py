@@ -50,8 +50,9 @@ __all__ = [
 ]
 
 VERSION = 3
-COMMANDS = ("watch", "ack", "pause", "resume", "stop")
-"""What a page may ask for. "watch" carries {topic: parameters}, "ack" the number of an update; the others name a run."""
+COMMANDS = ("watch", "ack", "pause", "resume", "stop", "turn")
+"""What a page may ask for. "watch" carries {topic: parameters}, "ack" the number of an update, "turn" {"knob": its name,
+"part": one of its parts, "value": a number}; the others name a run."""
 
 
 @dataclass(slots=True)

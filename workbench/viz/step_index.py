@@ -40,9 +40,12 @@ class StepIndex:
 
     def take(self, batch: Batch, first: int, now: float) -> None:
         """Take in spans, numbered from `first` on, that came at `now`."""
-        for executable in set(batch.executable) - self._codes.keys():
+        named = set(batch.executable)
+        for executable in named - self._codes.keys():
             self._learn(executable)
-        runs = np.fromiter(map(self._codes.__getitem__, batch.executable), np.int64, len(batch.spans))
+        codes, count = self._codes, len(batch.spans)
+        runs = (np.fromiter(map(codes.__getitem__, batch.executable), np.int64, count) if len(named) > 1
+                else np.full(count, [codes[one] for one in named]))
         within = np.flatnonzero((batch.step >= 0) & (batch.end >= batch.start))
         if not len(within):
             return

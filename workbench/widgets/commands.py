@@ -1,6 +1,9 @@
-"""What a page may do to a run: pause, resume, stop; each is carried out or refused with a reason."""
+"""What a page may do to a run: pause, resume, stop, turn a knob; each is carried out or refused with a reason."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
 
 from workbench import errors
 from workbench.core.run.gate import Gate
@@ -11,14 +14,18 @@ __all__ = ["IDLE", "carry_out"]
 IDLE = ("empty", "ready", "finished", "stopped", "failed")
 
 
-def carry_out(command: str, run: str, journal: Journal, gate: Gate) -> None:
+def carry_out(command: str, run: str, journal: Journal, gate: Gate, argument: Any = None) -> None:
     """Do it to `run`, to whichever runs when that is "". The gate has moved when this returns; waits for no step.
 
+    "turn" means no run: its `argument` is {"knob": name, "part": part, "value": number}.
     Raises InvalidArgumentError for a word that is no command, FailedPreconditionError when that run is over or nothing
-    goes on.
+    goes on, or for a knob that was closed.
     """
+    if command == "turn":
+        _turn(argument if isinstance(argument, Mapping) else {}, journal)
+        return
     if command not in ("pause", "resume", "stop"):
-        raise errors.InvalidArgumentError(f"command: {command!r} is not one of watch, ack, pause, resume, stop; reload "
+        raise errors.InvalidArgumentError(f"command: {command!r} is not one of watch, ack, pause, resume, stop, turn; reload "
                                           "the page if its version differs from the kernel's")
     status = journal.current()
     if run and run != status.session:
@@ -29,3 +36,11 @@ def carry_out(command: str, run: str, journal: Journal, gate: Gate) -> None:
     if command != "resume" and status.state in IDLE and not journal.inside and not gate.closed:
         raise errors.FailedPreconditionError(f"{command}: nothing is running; start a step in the notebook first")
     getattr(gate, command)()
+
+
+def _turn(wanted: Mapping[str, Any], journal: Journal) -> None:
+    name = str(wanted.get("knob"))
+    knob = journal.knobs.get(name)
+    if knob is None:
+        raise errors.FailedPreconditionError(f"turn: there is no knob {name!r} any more; make it again in the notebook")
+    knob.move(str(wanted.get("part")), wanted.get("value"))

@@ -55,7 +55,7 @@ class Peer:
                 self.answered = True
                 self.watcher.watch(argument if isinstance(argument, Mapping) else {})
             else:
-                carry_out(command, str(data.get("run") or ""), self._hub.journal, self._gate)
+                carry_out(command, str(data.get("run") or ""), self._hub.journal, self._gate, argument)
         except errors.Error as refused:
             answer.ok, answer.error = False, refused.message
         self.watcher.answer(answer, self.say)  # what a command did must not wait for pictures

@@ -5,7 +5,7 @@ import type { Pen } from '../kit/canvas';
 import { contrast, mix, NEUTRAL, REWRITTEN, strength, Theme } from '../kit/colour';
 import { clipped, taskOf } from '../kit/text';
 import { Geometry, HEAD } from './geometry';
-import { FONT, labelOf, secondOf } from './sizes';
+import { FONT, labelOf, lettersAt, secondOf } from './sizes';
 
 export interface Picture {
   graph: GraphState;
@@ -19,7 +19,7 @@ export interface Picture {
   focused: boolean;
 }
 
-const READABLE = 4.5; // pixels below which letters are left out
+const NEAR = 0.6; // zoom from which there is more than names
 
 export function paint(pen: Pen, theme: Theme, camera: Camera, width: number, height: number, picture: Picture): void {
   const { graph, geometry } = picture;
@@ -28,27 +28,27 @@ export function paint(pen: Pen, theme: Theme, camera: Camera, width: number, hei
   pen.translate(camera.x, camera.y);
   pen.scale(camera.zoom, camera.zoom);
   pen.lineJoin = 'round';
-  const words = FONT * camera.zoom >= READABLE;
   const visible = graph.nodes.map((_, i) => overlaps(geometry.boxes[i], seen));
   graph.nodes.forEach(
-    (node, i) => node.open && visible[i] && scope(pen, theme, node, geometry.boxes[i], i === picture.chosen, words)
+    (node, i) => node.open && visible[i] && scope(pen, theme, node, geometry.boxes[i], i === picture.chosen, camera.zoom)
   );
-  lines(pen, theme, camera, picture, words);
-  graph.nodes.forEach((node, i) => !node.open && visible[i] && closed(pen, theme, camera, picture, i, words));
+  lines(pen, theme, camera, picture);
+  graph.nodes.forEach((node, i) => !node.open && visible[i] && closed(pen, theme, camera, picture, i));
   aside(pen, picture);
   pen.restore();
 }
 
-function scope(pen: Pen, theme: Theme, node: GraphNode, box: Box, chosen: boolean, words: boolean): void {
+function scope(pen: Pen, theme: Theme, node: GraphNode, box: Box, chosen: boolean, zoom: number): void {
   rounded(pen, box, 6);
   pen.fillStyle = mix(theme.soft, theme.paper, 0.05);
   pen.fill();
   pen.strokeStyle = chosen ? theme.brand : theme.line;
   pen.lineWidth = chosen ? 2 : 1;
   pen.stroke();
-  if (words) {
+  const size = lettersAt(zoom, HEAD);
+  if (size) {
     pen.fillStyle = theme.ink;
-    pen.font = `600 ${FONT}px ${theme.font}`;
+    pen.font = `600 ${size}px ${theme.font}`;
     pen.textAlign = 'left';
     pen.textBaseline = 'middle';
     pen.fillText(
@@ -59,7 +59,7 @@ function scope(pen: Pen, theme: Theme, node: GraphNode, box: Box, chosen: boolea
   }
 }
 
-function lines(pen: Pen, theme: Theme, camera: Camera, picture: Picture, words: boolean): void {
+function lines(pen: Pen, theme: Theme, camera: Camera, picture: Picture): void {
   const { graph, geometry, chosen, hovered } = picture;
   const { sources, targets, nbytes } = graph.edges;
   const touches = (flows: number[]) =>
@@ -78,7 +78,7 @@ function lines(pen: Pen, theme: Theme, camera: Camera, picture: Picture, words: 
     if (line.flows.length && camera.zoom > 0.25) {
       head(pen, line.points);
     }
-    if (words && line.label && camera.zoom > 0.6) {
+    if (line.label && camera.zoom > NEAR) {
       const wide = pen.measureText(line.label).width;
       pen.fillStyle = theme.paper;
       pen.fillRect(line.x - wide / 2 - 2, line.y - 6, wide + 4, 12);
@@ -107,7 +107,7 @@ function head(pen: Pen, points: number[]): void {
   pen.fill();
 }
 
-function closed(pen: Pen, theme: Theme, camera: Camera, picture: Picture, i: number, words: boolean): void {
+function closed(pen: Pen, theme: Theme, camera: Camera, picture: Picture, i: number): void {
   const node = picture.graph.nodes[i];
   const box = picture.geometry.boxes[i];
   const lost = picture.lost.has(taskOf(node.device));
@@ -136,10 +136,8 @@ function closed(pen: Pen, theme: Theme, camera: Camera, picture: Picture, i: num
     pen.stroke();
     pen.globalAlpha = lost ? 0.5 : 1;
   }
-  if (words) {
-    const sign = REWRITTEN[picture.graph.marks[i]]?.[2];
-    text(pen, node, box, contrast(theme.ink, fill) >= 4.5 ? theme.ink : theme.paper, theme.font, sign);
-  }
+  const sign = REWRITTEN[picture.graph.marks[i]]?.[2] ?? '';
+  text(pen, node, box, contrast(theme.ink, fill) >= 4.5 ? theme.ink : theme.paper, theme.font, camera.zoom, sign);
   if (lost) {
     pen.strokeStyle = theme.error;
     pen.beginPath();
@@ -150,14 +148,18 @@ function closed(pen: Pen, theme: Theme, camera: Camera, picture: Picture, i: num
   pen.globalAlpha = 1;
 }
 
-function text(pen: Pen, node: GraphNode, box: Box, ink: string, font: string, sign = ''): void {
-  const second = secondOf(node);
+function text(pen: Pen, node: GraphNode, box: Box, ink: string, font: string, zoom: number, sign: string): void {
+  const size = lettersAt(zoom, box.height);
+  if (!size) {
+    return;
+  }
+  const second = zoom > NEAR ? secondOf(node) : '';
   const middle = box.x + box.width / 2;
   const measure = (words: string) => pen.measureText(words).width;
   pen.fillStyle = ink;
   pen.textAlign = 'center';
   pen.textBaseline = 'middle';
-  pen.font = `${node.kind === 'scope' ? 600 : 400} ${FONT}px ${font}`;
+  pen.font = `${node.kind === 'scope' ? 600 : 400} ${size}px ${font}`;
   pen.fillText(
     clipped(`${sign}${sign && ' '}${labelOf(node)}`, box.width - 8, measure),
     middle,

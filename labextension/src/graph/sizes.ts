@@ -3,6 +3,9 @@ import type { GraphNode, GraphState } from '../contract';
 import { count } from '../kit/text';
 
 export const FONT = 11;
+const READABLE = 5.5; // pixels on the screen below which letters are left out
+const FAR = 8; // pixels that a name keeps from far away, as long as its box is as high
+const FILLED = 0.8; // part of a box's height that a name may fill
 const NARROWEST = 44;
 const WIDEST = 190;
 const PADDING = 18;
@@ -22,6 +25,12 @@ export function secondOf(node: GraphNode): string {
   const plain = (text: string) => text.toLowerCase().replace(/[_\d]/g, '');
   const [label, type] = [plain(labelOf(node)), plain(node.type)];
   return label.startsWith(type) || type.startsWith(label) ? '' : node.type;
+}
+
+/** How large the name in a box of this height is written, in units of the drawing; 0 where nobody could read it. */
+export function lettersAt(zoom: number, height: number): number {
+  const size = Math.max(FONT, Math.min(FAR / zoom, FILLED * height));
+  return size * zoom >= READABLE ? size : 0;
 }
 
 /** The nodes of `graph` as they are laid out, in the letters that `place` has. */

@@ -8,6 +8,8 @@ import type { Section } from './section';
 export interface Context {
   /** Hear of the view's topic with these parameters from now on. */
   ask<T extends Topic>(topic: T, parameters: Parameters[T]): void;
+  /** Turn a knob of the program; over when the kernel has answered. */
+  turn(knob: string, part: string, value: number): Promise<unknown>;
   /** Show a line of the user's program, "file:line"; null where there is no way to it. */
   jump: ((source: string) => void) | null;
   /** Who lays graphs out. */

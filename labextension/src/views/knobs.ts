@@ -1,0 +1,105 @@
+/** Sliders for the numbers that the program lets a person turn while it runs. */
+import type { KnobPart, KnobView } from '../contract';
+import { format } from '../kit/text';
+import { Section } from '../kit/section';
+import { type Context, defineView } from '../kit/view';
+import type { Snapshot } from '../store';
+
+/** One slider. It sends one value at a time: of what is dragged over meanwhile the newest. */
+class Slider {
+  readonly node = document.createElement('label');
+
+  constructor(
+    private _knob: KnobView,
+    private _part: KnobPart,
+    private _turn: Context['turn']
+  ) {
+    const name = document.createElement('span');
+    name.className = 'wb-Knob-name';
+    if (_part.color) {
+      const mark = document.createElement('i');
+      mark.style.background = _part.color;
+      name.append(mark);
+    }
+    name.append(_part.label);
+    this._input.type = 'range';
+    [this._input.min, this._input.max, this._input.step] = ['0', String(_knob.most), String(_knob.step)];
+    this._input.setAttribute('aria-label', `${_knob.name} of ${_part.label}`);
+    this._input.addEventListener('input', () => this._moved());
+    this.node.className = 'wb-Knob';
+    this.node.append(name, this._input, this._value);
+    this.show(_part);
+  }
+
+  /** What the program says; where the hand is on the slider, only whether it has that value. */
+  show(part: KnobPart): void {
+    if (this._wanted === null) {
+      this._input.value = String(part.value);
+    }
+    const waits = this._wanted !== null || !part.taken;
+    this._value.textContent = format(Number(this._input.value), 4);
+    this._value.classList.toggle('wb-mod-waits', waits);
+    this._value.title = waits ? 'The program has not taken this value yet' : 'The program has this value';
+  }
+
+  private _moved(): void {
+    const idle = this._wanted === null;
+    this._wanted = Number(this._input.value);
+    this.show(this._part);
+    if (idle) {
+      void this._send();
+    }
+  }
+
+  private async _send(): Promise<void> {
+    for (let sent: number | null = null; sent !== this._wanted;) {
+      sent = this._wanted;
+      await this._turn(this._knob.name, this._part.part, sent!);
+    }
+    this._wanted = null;
+  }
+
+  private _input = document.createElement('input');
+  private _value = document.createElement('output');
+  /** What was asked for and not answered yet. */
+  private _wanted: number | null = null;
+}
+
+export class KnobSection extends Section {
+  constructor(private _context: Context) {
+    super('Knobs', 'wb-Knobs');
+    this.node.hidden = true;
+    this.note('');
+  }
+
+  show(snapshot: Snapshot): void {
+    const knobs = snapshot.knobs?.knobs ?? [];
+    this.node.hidden = !knobs.length;
+    const made = JSON.stringify(knobs.map(({ name, most, step, parts }) => [name, most, step, parts.map(one => one.part)]));
+    if (made !== this._made) {
+      this._made = made;
+      this._sliders = knobs.map(knob => knob.parts.map(part => new Slider(knob, part, this._context.turn)));
+      this._faults = knobs.map(() => Object.assign(document.createElement('p'), { className: 'wb-Knob-fault' }));
+      this.body.replaceChildren(...knobs.map((knob, i) => this._group(knob, i)));
+    }
+    knobs.forEach((knob, i) => {
+      this._faults[i].textContent = knob.fault;
+      this._faults[i].hidden = !knob.fault;
+      knob.parts.forEach((part, k) => this._sliders[i][k].show(part));
+    });
+  }
+
+  private _group(knob: KnobView, i: number): HTMLElement {
+    const group = document.createElement('fieldset');
+    group.append(Object.assign(document.createElement('legend'), { textContent: knob.name }));
+    group.append(...this._sliders[i].map(slider => slider.node), this._faults[i]);
+    this._faults[i].setAttribute('role', 'alert');
+    return group;
+  }
+
+  private _made = '';
+  private _sliders: Slider[][] = [];
+  private _faults: HTMLElement[] = [];
+}
+
+defineView({ id: 'knobs', title: 'Knobs', topic: 'knobs', wide: false, make: context => new KnobSection(context) });

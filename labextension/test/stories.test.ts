@@ -1,0 +1,54 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+
+import { SCENARIOS, tell } from '../stories/story';
+import type { Page } from '../src/page';
+import { shortTask } from '../src/kit/text';
+import planted from './fixtures/planted.json';
+
+let page: Page;
+let node: HTMLElement;
+
+beforeEach(() => {
+  // what happy-dom lacks
+  vi.stubGlobal(
+    'Option',
+    class {
+      constructor(textContent: string, value: string) {
+        return Object.assign(document.createElement('option'), { textContent, value });
+      }
+    }
+  );
+  node = document.createElement('div');
+  document.body.append(node);
+});
+
+afterEach(() => {
+  page.dispose();
+  node.remove();
+  vi.unstubAllGlobals();
+});
+
+describe('a story', () => {
+  it.each(SCENARIOS)('of "%s" shows every view, and all name what was planted', scenario => {
+    const { subject, stragglers } = planted.find(one => one.name === scenario)!;
+    const laid = vi.fn(async (items: unknown[]) => ({
+      boxes: items.map(() => ({ x: 0, y: 0, width: 60, height: 26 })),
+      lines: [],
+      size: { x: 0, y: 0, width: 60, height: 26 }
+    }));
+    page = tell(node, scenario, () => ({ layout: laid, cancel: () => undefined, dispose: () => undefined }));
+    const words = (selector: string) => node.querySelector(selector)!.textContent;
+    expect(words('.wb-Verdict')).toContain(stragglers.verdict.text);
+    for (const end of subject.startsWith('/job:') ? subject.split('|') : []) {
+      expect(words('.wb-Verdict')).toContain(shortTask(end));
+      expect([...node.querySelectorAll('tr.wb-mod-slow th')].map(cell => cell.textContent)).toContain(shortTask(end));
+    }
+    expect(node.querySelectorAll('tr.wb-mod-slow').length > 0).toBe(subject.startsWith('/job:'));
+    expect(node.querySelectorAll('.wb-Knob').length).toBe(2);
+    expect(words('.wb-Loss-head b')).toBe('loss');
+    expect(node.querySelector('.wb-Steps canvas')).not.toBeNull();
+    expect(laid).toHaveBeenCalledOnce();
+    node.querySelectorAll<HTMLElement>('.wb-Tabs-bar button')[1].click();
+    expect(node.querySelector('.wb-Timeline canvas')).not.toBeNull();
+  });
+});
