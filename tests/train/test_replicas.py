@@ -36,6 +36,13 @@ def build(workers: int = 3, **options) -> tuple[Replicas, wb.Variable]:
     return replicate(model, wb.train.GradientDescentOptimizer(1.0), WORKERS[:workers], global_step=step, **options), step
 
 
+def test_averages_are_named_after_their_variables(graph: wb.Graph) -> None:
+    build(mode="sync")
+    names = {variable.op.name for variable in wb.trainable_variables()}
+    scopes = {op.name.rpartition("/")[0] for op in graph.operations if op.name.startswith("average")}
+    assert names and {f"average/{name}" for name in names} <= scopes
+
+
 @pytest.mark.parametrize(("options", "text"), [
     ({"mode": "fast"}, "mode 'fast' is unknown; use one of async, sync, backup, stale"),
     ({"mode": "sync", "backups": 1}, "backups is 1 but mode is 'sync'; use mode 'backup'"),

@@ -251,7 +251,7 @@ def _sync(optimizer: Optimizer, gradients: Sequence[Any], global_step: Variable 
         variable = column[0][1]
         parts = [g for g, _ in column if g is not None]
         if parts:
-            with near(variable), root_graph().name_scope("average"):
+            with near(variable), root_graph().name_scope(f"average/{variable.op.name}"):
                 averaged.append((_mean(parts, len(gradients)), variable))
     return optimizer.apply_gradients(averaged, global_step, name="apply")
 

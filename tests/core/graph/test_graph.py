@@ -108,6 +108,9 @@ def test_tensors_know_their_neighbours(graph: Graph) -> None:
         x.set_shape([4, 2])
     with pytest.raises(errors.InvalidArgumentError, match=r"bool: .* has no value while the graph is built"):
         bool(x)
+    for convert, word in ((float, "float"), (int, "int")):
+        with pytest.raises(TypeError, match=rf"{word}: <Tensor x:0 float32\[3,2\]> has no value while the graph is built; use the"):
+            convert(x)
     with pytest.raises(errors.InvalidArgumentError, match=r"iter: .* has no known first dimension"):
         iter(ops.placeholder("float32", [None]))
     with pytest.raises(errors.FailedPreconditionError, match="there is no default session"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from workbench import errors
+
 __all__ = ["Arithmetic"]
 
 
@@ -31,3 +33,14 @@ class Arithmetic:
     __le__: Callable[..., Any]
     __gt__: Callable[..., Any]
     __ge__: Callable[..., Any]
+
+    def __float__(self) -> float:
+        raise self._without_value("float")
+
+    def __int__(self) -> int:
+        raise self._without_value("int")
+
+    def _without_value(self, word: str) -> errors.DtypeError:
+        """NumPy's conversions to numbers come here too."""
+        return errors.DtypeError(f"{word}: {self!r} has no value while the graph is built; use the operations of workbench on "
+                                 "it, or Session.run it first")
