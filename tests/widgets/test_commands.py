@@ -51,7 +51,7 @@ def test_where_nothing_runs_this_is_said_and_the_next_run_is_not_ended(journal, 
 
 
 def test_an_unknown_command_is_refused_by_name(journal):
-    with pytest.raises(errors.InvalidArgumentError, match="command: 'explode' is not one of watch, ack, pause, resume, stop, turn"):
+    with pytest.raises(errors.InvalidArgumentError, match="'explode' is not one of watch, ack, pause, resume, stop, turn"):
         carry_out("explode", "", journal, Gate(journal))
 
 

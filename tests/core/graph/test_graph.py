@@ -109,7 +109,7 @@ def test_tensors_know_their_neighbours(graph: Graph) -> None:
     with pytest.raises(errors.InvalidArgumentError, match=r"bool: .* has no value while the graph is built"):
         bool(x)
     for convert, word in ((float, "float"), (int, "int")):
-        with pytest.raises(TypeError, match=rf"{word}: <Tensor x:0 float32\[3,2\]> has no value while the graph is built; use the"):
+        with pytest.raises(TypeError, match=rf"{word}: <Tensor x:0 float32\[3,2\]> has no value while the graph is built; use"):
             convert(x)
     with pytest.raises(errors.InvalidArgumentError, match=r"iter: .* has no known first dimension"):
         iter(ops.placeholder("float32", [None]))
