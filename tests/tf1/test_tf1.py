@@ -300,3 +300,68 @@ def test_products_of_matrices_that_are_said_to_be_sparse() -> None:
             assert made.dtype == tf.float32 and session.run(made).tolist() == [[8], [3]]
         with pytest.raises(TypeError, match="sparse_matmul: a is int32 and b float32; both must be float32 or bfloat16"):
             tf.sparse_matmul(tf.constant([[1, 2]]), b)
+
+
+def test_pieces_whose_sizes_only_the_step_knows() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        x, sizes = tf.constant(np.arange(12.0).reshape(2, 6)), tf.placeholder(tf.int32, [3])
+        parts = tf.split(x, sizes, 1)
+        found = session.run(parts + tf.gradients(parts[1], x), {sizes: [1, -1, 2]})
+        assert [part.tolist() for part in found[:2]] == [[[0], [6]], [[1, 2, 3], [7, 8, 9]]]
+        assert found[3].tolist() == [[0, 1, 1, 1, 0, 0]] * 2
+        assert [part.shape for part in session.run(tf.split(x, [tf.constant(2), tf.constant(4)], 1))] == [(2, 2), (2, 4)]
+        assert len(tf.split(x, tf.placeholder(tf.int32), 1, num=4)) == 4
+        with pytest.raises(ValueError, match="Cannot infer num from shape"):
+            tf.split(x, tf.placeholder(tf.int32), 1)
+
+
+def test_sparse_tensors_where_dense_ones_are_wanted() -> None:
+    value = tf.SparseTensorValue(np.array([[0, 1]]), np.array([2.0]), np.array([2, 3]))
+    with tf.Graph().as_default(), tf.Session() as session:
+        sparse = tf.SparseTensor(*value)
+        assert session.run([tf.shape(sparse), tf.size(sparse), tf.rank(sparse)])[0].tolist() == [2, 3]
+        assert session.run([tf.size(value), tf.rank(value)]) == [6, 2]
+        product = tf.ones([2, 3], tf.float64) * sparse
+        assert isinstance(product, tf.SparseTensor) and session.run(product).values.tolist() == [2]
+        assert session.run(tf.sparse_add(value, value)).values.tolist() == [4]
+        assert session.run(tf.sparse_tensor_dense_matmul(value, np.ones([3, 1]))).tolist() == [[2], [0]]
+
+
+def test_operators_leave_what_is_no_number_to_its_own_class() -> None:
+    class Own:
+        def __radd__(self, left: object) -> str:
+            return "own"
+
+    with tf.Graph().as_default():
+        assert tf.constant([1.0]) + Own() == "own"
+        for other in (object(), tf.constant(["a"]), "a"):
+            with pytest.raises(TypeError):
+                tf.constant([1.0]) + other      # type: ignore[operator]
+
+
+def test_matrices_of_complex_numbers_are_turned_and_conjugated() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        x = tf.constant([[1 + 2j, 3j]])
+        assert session.run(tf.transpose(x, conjugate=True)).tolist() == [[1 - 2j], [-3j]]
+        sparse = tf.SparseTensor([[0, 1]], np.array([2j]), [1, 2])
+        found = tf.sparse_tensor_dense_matmul(sparse, np.array([[1j]]), adjoint_a=True, adjoint_b=True)
+        assert session.run(found).tolist() == [[0], [-2 + 0j]]
+
+
+def test_strings_joined_along_axes_of_the_step() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        axis = tf.placeholder(tf.int32)
+        joined = tf.reduce_join([["a", "b"], ["c", "d"]], axis)
+        assert session.run(joined, {axis: 0}).tolist() == [b"ac", b"bd"]
+        assert session.run(joined, {axis: [1, 0]}) == b"abcd"
+        assert session.run(tf.reduce_join(np.zeros([0, 1], str), 0)).tolist() == [b""]
+        for wrong, text in (([0, -2], "Duplicate reduction dimension 0"), (2, "Invalid reduction dimension 2")):
+            with pytest.raises(tf.errors.InvalidArgumentError, match=text):
+                session.run(joined, {axis: wrong})
+
+
+def test_a_priority_queue_of_one_scalar() -> None:
+    with tf.Graph().as_default(), tf.Session() as session:
+        queue = tf.PriorityQueue(10, tf.string, ())
+        session.run(queue.enqueue_many([np.array([5, 1]), ["late", "first"]]))
+        assert session.run(queue.dequeue()) == [1, b"first"]

@@ -102,9 +102,19 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
                             ops.placeholder(dtype, [None], name="values"), dense)
 
 
+def sparse_of(value: Any, where: str) -> SparseTensor:
+    """A SparseTensor as it is; one of a SparseTensorValue or of three parts. TypeError for anything else."""
+    if isinstance(value, SparseTensor):
+        return value
+    if isinstance(value, tuple) and len(value) == 3:
+        return SparseTensor(*value)
+    raise TypeError(f"{where}: {value!r} is no SparseTensor; make one of indices, values and dense_shape")
+
+
 def sparse_tensor_to_dense(sp_input: SparseTensor, default_value: Any = None, validate_indices: bool = True,
                            name: str | None = None) -> Tensor:
     """The dense tensor; `default_value` (0, False or "") stands where nothing is given."""
+    sp_input = sparse_of(sp_input, "sparse_tensor_to_dense")
     values = sp_input.values
     if default_value is None:
         default_value = {"string": b"", "bool": False}.get(values.dtype.kind, 0)
@@ -114,11 +124,12 @@ def sparse_tensor_to_dense(sp_input: SparseTensor, default_value: Any = None, va
 
 def sparse_tensor_dense_matmul(sp_a: SparseTensor, b: Any, adjoint_a: bool = False, adjoint_b: bool = False,
                                name: str | None = None) -> Tensor:
-    """Sparse matrix · dense matrix b, either transposed first; gives a dense matrix."""
-    dense, indices, shape = convert(b, sp_a.dtype), sp_a.indices, sp_a.dense_shape
+    """Sparse matrix · dense matrix b, either transposed and conjugated first; gives a dense matrix."""
+    sp_a = sparse_of(sp_a, "sparse_tensor_dense_matmul")
+    dense, indices, values, shape = convert(b, sp_a.dtype), sp_a.indices, sp_a.values, sp_a.dense_shape
     if adjoint_a:
-        indices, shape = ops.reverse(indices, axis=[1]), ops.reverse(shape, axis=[0])
-    return ops.sparse_matmul(indices, sp_a.values, shape, ops.transpose(dense) if adjoint_b else dense, name=name)
+        indices, shape, values = ops.reverse(indices, axis=[1]), ops.reverse(shape, axis=[0]), ops.conj(values)
+    return ops.sparse_matmul(indices, values, shape, ops.conj(ops.transpose(dense)) if adjoint_b else dense, name=name)
 
 
 def sparse_reduce_sum(sp_input: SparseTensor, axis: Any = None, keep_dims: bool = False, reduction_axes: Any = None,
@@ -134,6 +145,7 @@ def edit_distance(hypothesis: SparseTensor, truth: SparseTensor, normalize: bool
 
     With `normalize` divided by the length of the true sequence (inf when only that one is empty).
     """
+    hypothesis, truth = sparse_of(hypothesis, "edit_distance"), sparse_of(truth, "edit_distance")
     return ops.edit_distances(hypothesis.indices, hypothesis.values, hypothesis.dense_shape, truth.indices, truth.values,
                               truth.dense_shape, normalize=normalize, name=name)
 

@@ -10,7 +10,7 @@ from workbench import errors
 from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Tensor, get_default_graph
-from workbench.nn.sparse import SparseTensor, sparse_tensor_to_dense
+from workbench.nn.sparse import SparseTensor, SparseTensorValue, sparse_of, sparse_tensor_to_dense
 
 __all__ = [
     "convert_to_tensor_or_sparse_tensor", "deserialize_many_sparse", "serialize_many_sparse", "serialize_sparse",
@@ -19,14 +19,6 @@ __all__ = [
     "sparse_reduce_sum_sparse", "sparse_reorder", "sparse_reset_shape", "sparse_reshape", "sparse_retain", "sparse_slice",
     "sparse_softmax", "sparse_split", "sparse_to_indicator", "sparse_transpose",
 ]
-
-
-def _sparse(value: Any, where: str) -> SparseTensor:
-    if isinstance(value, SparseTensor):
-        return value
-    if isinstance(value, tuple) and len(value) == 3:
-        return SparseTensor(*value)
-    raise TypeError(f"{where}: {value!r} is no SparseTensor; make one of indices, values and dense_shape")
 
 
 def _rank(sp: SparseTensor, where: str) -> int:
@@ -51,21 +43,21 @@ def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None, name: str 
 
 def sparse_reorder(sp_input: SparseTensor, name: str | None = None) -> SparseTensor:
     """The same tensor with its indices in the order of rows."""
-    sp = _sparse(sp_input, "sparse_reorder")
+    sp = sparse_of(sp_input, "sparse_reorder")
     order = ops.sparse_order(sp.indices, sp.dense_shape)
     return SparseTensor(ops.gather(sp.indices, order), ops.gather(sp.values, order, name=name), sp.dense_shape)
 
 
 def sparse_reshape(sp_input: SparseTensor, shape: Any, name: str | None = None) -> SparseTensor:
     """The same values in the order of rows in another `shape`, one number of which may be -1."""
-    sp = _sparse(sp_input, "sparse_reshape")
+    sp = sparse_of(sp_input, "sparse_reshape")
     indices, dense = ops.sparse_reshape(sp.indices, sp.dense_shape, ops.cast(convert(shape), "int64"), name=name)
     return SparseTensor(indices, ops.identity(sp.values), dense)
 
 
 def sparse_transpose(sp_input: SparseTensor, perm: Any = None, name: str | None = None) -> SparseTensor:
     """The axes in the order `perm`, by default backwards; indices in the order of rows."""
-    sp = _sparse(sp_input, "sparse_transpose")
+    sp = sparse_of(sp_input, "sparse_transpose")
     order = list(range(_rank(sp, "sparse_transpose")))[::-1] if perm is None else perm
     return sparse_reorder(SparseTensor(ops.gather(sp.indices, order, axis=1), sp.values, ops.gather(sp.dense_shape, order)),
                           name)
@@ -73,7 +65,7 @@ def sparse_transpose(sp_input: SparseTensor, perm: Any = None, name: str | None 
 
 def sparse_reset_shape(sp_input: SparseTensor, new_shape: Any = None) -> SparseTensor:
     """The same values in a larger `new_shape`, or in the smallest that holds them."""
-    sp = _sparse(sp_input, "sparse_reset_shape")
+    sp = sparse_of(sp_input, "sparse_reset_shape")
     indices, dense = ops.identity(sp.indices), sp.dense_shape
     if new_shape is None:
         low = ops.zeros_like(dense)
@@ -94,7 +86,7 @@ def sparse_concat(axis: int, sp_inputs: Sequence[SparseTensor], name: str | None
     """Sparse tensors one after the other along `axis`; with `expand_nonconcat_dim` the others may differ, and the largest
     counts."""
     axis = axis if concat_dim is None else concat_dim
-    parts = [_sparse(sp, "sparse_concat") for sp in sp_inputs]
+    parts = [sparse_of(sp, "sparse_concat") for sp in sp_inputs]
     rank = _rank(parts[0], "sparse_concat")
     if len(parts) == 1:
         return parts[0]
@@ -119,7 +111,7 @@ def sparse_concat(axis: int, sp_inputs: Sequence[SparseTensor], name: str | None
 
 def sparse_slice(sp_input: SparseTensor, start: Any, size: Any, name: str | None = None) -> SparseTensor:
     """The block of `size` that begins at `start`; what reaches beyond the tensor is cut."""
-    sp = _sparse(sp_input, "sparse_slice")
+    sp = sparse_of(sp_input, "sparse_slice")
     begin, length = (ops.cast(convert(v), "int64") for v in (start, size))
     inside = ops.reduce_all(ops.logical_and(sp.indices >= begin, sp.indices < begin + length), axis=1)
     dense = ops.maximum(ops.minimum(length, sp.dense_shape - begin), 0)
@@ -136,7 +128,7 @@ def sparse_split(keyword_required: Any = None, sp_input: Any = None, num_split: 
     for what, value in (("sp_input", sp_input), ("num_split", num_split), ("axis", axis)):
         if value is None:
             raise ValueError(f"sparse_split: {what} is missing; pass it by name")
-    sp = _sparse(sp_input, "sparse_split")
+    sp = sparse_of(sp_input, "sparse_split")
     rank = _rank(sp, "sparse_split")
     along, found = np.eye(rank, dtype=np.int64)[axis], []
     length = sp.dense_shape[axis % rank]
@@ -152,7 +144,7 @@ def sparse_split(keyword_required: Any = None, sp_input: Any = None, num_split: 
 
 def sparse_retain(sp_input: SparseTensor, to_retain: Any) -> SparseTensor:
     """The values where the vector `to_retain` is true."""
-    sp = _sparse(sp_input, "sparse_retain")
+    sp = sparse_of(sp_input, "sparse_retain")
     keep = convert(to_retain, "bool")
     keep.shape.merge(sp.values.shape, "sparse_retain: to_retain and the values")
     where = ops.reshape(ops.where(keep), [-1])
@@ -176,6 +168,7 @@ def _united(a: SparseTensor, b: SparseTensor, where: str) -> tuple[Tensor, Tenso
 
 def sparse_add(a: Any, b: Any, thresh: Any = 0) -> Any:
     """The sum of two sparse tensors, without values of a size below `thresh`; or of a sparse and a dense one: dense."""
+    a, b = (sparse_of(x, "sparse_add") if isinstance(x, SparseTensorValue) else x for x in (a, b))
     if not isinstance(a, SparseTensor) and not isinstance(b, SparseTensor):
         raise TypeError("sparse_add: one of a and b must be a SparseTensor; use add")
     if isinstance(a, SparseTensor) and isinstance(b, SparseTensor):
@@ -190,19 +183,21 @@ def sparse_add(a: Any, b: Any, thresh: Any = 0) -> Any:
 
 def sparse_maximum(sp_a: SparseTensor, sp_b: SparseTensor, name: str | None = None) -> SparseTensor:
     """The larger of the two wherever one has a value; the other counts as 0 there."""
+    sp_a, sp_b = sparse_of(sp_a, "sparse_maximum"), sparse_of(sp_b, "sparse_maximum")
     indices, ours, theirs = _united(sp_a, sp_b, "sparse_maximum")
     return SparseTensor(indices, ops.maximum(ours, theirs, name=name), sp_a.dense_shape)
 
 
 def sparse_minimum(sp_a: SparseTensor, sp_b: SparseTensor, name: str | None = None) -> SparseTensor:
     """The smaller of the two wherever one has a value; the other counts as 0 there."""
+    sp_a, sp_b = sparse_of(sp_a, "sparse_minimum"), sparse_of(sp_b, "sparse_minimum")
     indices, ours, theirs = _united(sp_a, sp_b, "sparse_minimum")
     return SparseTensor(indices, ops.minimum(ours, theirs, name=name), sp_a.dense_shape)
 
 
 def sparse_softmax(sp_input: SparseTensor, name: str | None = None) -> SparseTensor:
     """softmax over the values that share all axes but the last; places without a value count for nothing."""
-    sp = _sparse(sp_input, "sparse_softmax")
+    sp = sparse_of(sp_input, "sparse_softmax")
     rank = _rank(sp, "sparse_softmax")
     if rank < 2:
         raise errors.ShapeError(f"sparse_softmax: the tensor has rank {rank}; use 2 or more")
@@ -225,7 +220,7 @@ def _axes(axis: Any, rank: int, where: str) -> list[int]:
 
 def _reduced(sp_input: Any, axis: Any, keep: bool, kind: str, where: str) -> SparseTensor:
     """One value for each group of places that differ in `axis` alone."""
-    sp = _sparse(sp_input, where)
+    sp = sparse_of(sp_input, where)
     rank = _rank(sp, where)
     axes = _axes(axis, rank, where)
     kept = tuple(i for i in range(rank) if i not in axes)
@@ -261,7 +256,7 @@ def sparse_reduce_max(sp_input: Any, axis: Any = None, keep_dims: bool = False, 
 
 def sparse_fill_empty_rows(sp_input: Any, default_value: Any, name: str | None = None) -> tuple[SparseTensor, Tensor]:
     """(the tensor with `default_value` at the beginning of each row that had no value, which rows those are)."""
-    sp = _sparse(sp_input, "sparse_fill_empty_rows")
+    sp = sparse_of(sp_input, "sparse_fill_empty_rows")
     indices, source, empty, _ = ops.sparse_rows_filled(sp.indices, sp.dense_shape, name=name)
     default = ops.reshape(convert(default_value, sp.dtype), [1])
     padded = ops.concat([sp.values, default], 0)
@@ -292,7 +287,7 @@ def sparse_merge(sp_ids: Any, sp_values: SparseTensor, vocab_size: Any, name: st
 
 def sparse_to_indicator(sp_input: SparseTensor, vocab_size: Any, name: str | None = None) -> Tensor:
     """bool [..., vocab_size]: true where the last axis holds that id."""
-    sp = _sparse(sp_input, "sparse_to_indicator")
+    sp = sparse_of(sp_input, "sparse_to_indicator")
     truth = SparseTensor(sp.indices, ops.fill(ops.shape(sp.values), True), sp.dense_shape)
     return sparse_tensor_to_dense(sparse_merge(sp, truth, vocab_size, name), default_value=False, validate_indices=False,
                                   name=name)
@@ -308,14 +303,14 @@ def _strings(out_type: Any, where: str) -> None:
 def serialize_sparse(sp_input: SparseTensor, name: str | None = None, out_type: Any = "string") -> Tensor:
     """The tensor as three strings, which deserialize_many_sparse reads."""
     _strings(out_type, "serialize_sparse")
-    sp = _sparse(sp_input, "serialize_sparse")
+    sp = sparse_of(sp_input, "serialize_sparse")
     return ops.serialize_parts(sp.indices, sp.values, sp.dense_shape, name=name)
 
 
 def serialize_many_sparse(sp_input: SparseTensor, name: str | None = None, out_type: Any = "string") -> Tensor:
     """Each row of the tensor as three strings: [rows, 3]."""
     _strings(out_type, "serialize_many_sparse")
-    sp = _sparse(sp_input, "serialize_many_sparse")
+    sp = sparse_of(sp_input, "serialize_many_sparse")
     return ops.serialize_rows(sp.indices, sp.values, sp.dense_shape, name=name)
 
 

@@ -71,16 +71,12 @@ expand_dims = _renamed(_ops.expand_dims, "input", dim="axis")
 identity = _first(_ops.identity, "input")
 matrix_transpose = _first(_ops.matrix_transpose, "a")
 pad = _first(_ops.pad, "tensor")
-rank = _first(_ops.rank, "input")
 reshape = _first(_ops.reshape, "tensor")
 reverse = _renamed(_ops.reverse, "tensor", dims="axis")
-shape = _first(_ops.shape, "input")
-size = _first(_ops.size, "input")
 slice = _first(_ops.slice, "input_")
 squeeze = _renamed(_ops.squeeze, "input", squeeze_dims="axis")
 stop_gradient = _first(_ops.stop_gradient, "input")
 tile = _first(_ops.tile, "input")
-transpose = _first(_ops.transpose, "a")
 
 
 # argument orders of 0.x
@@ -101,6 +97,8 @@ def split(  # type: ignore[no-redef]
     if isinstance(value, int):
         value, axis = axis, value
     sizes = num_or_size_splits
+    if num is not None and isinstance(sizes, _wb.Tensor) and sizes.shape.rank is None:
+        sizes.set_shape([num])
     if num is not None and hasattr(sizes, "__len__") and len(sizes) != num:
         raise _errors.InvalidArgumentError(f"split: num is {num} but num_or_size_splits lists {len(sizes)} sizes; make them "
                                            "agree")

@@ -132,6 +132,40 @@ def _conjugated(x: Tensor) -> Tensor:
 
 
 @_offered
+def transpose(a: Any, perm: Any = None, name: str | None = "transpose", conjugate: bool = False) -> Tensor:
+    """The axes of `a` in the order `perm` (None: reversed); `conjugate` also takes the complex conjugate."""
+    turned: Tensor = ops.transpose(_conjugated(convert(a)) if conjugate else a, perm=perm, name=name)
+    return turned
+
+
+@_offered
+def shape(input: Any, name: str | None = None, out_type: Any = "int32") -> Tensor:
+    """The dimensions [rank] of a tensor, or of a sparse one, in `out_type`."""
+    found: Tensor = (ops.cast(input.dense_shape, out_type, name=name) if _is_sparse(input) else
+                     ops.shape(input, out_type=out_type, name=name))
+    return found
+
+
+@_offered
+def size(input: Any, name: str | None = None, out_type: Any = "int32") -> Tensor:
+    """The number of elements of a tensor, or of a sparse one with its zeros, in `out_type`."""
+    found: Tensor = (ops.cast(ops.reduce_prod(input.dense_shape), out_type, name=name) if _is_sparse(input) else
+                     ops.size(input, out_type=out_type, name=name))
+    return found
+
+
+@_offered
+def rank(input: Any, name: str | None = None) -> Tensor:
+    """The number of dimensions of a tensor, or of a sparse one: int32 scalar."""
+    found: Tensor = ops.size(input.dense_shape, name=name) if _is_sparse(input) else ops.rank(input, name=name)
+    return found
+
+
+def _is_sparse(value: Any) -> bool:
+    return isinstance(value, (wb.SparseTensor, wb.SparseTensorValue))
+
+
+@_offered
 class SparseConditionalAccumulator(wb.SparseConditionalAccumulator):
     """Gathers IndexedSlices; the mean of a row is over the gradients that have it."""
 

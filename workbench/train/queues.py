@@ -18,6 +18,15 @@ def _listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
+def _shapes(shapes: Any, count: int) -> list[Shape]:
+    """One shape for each of `count` components, of one of them that shape itself."""
+    several = isinstance(shapes, (list, tuple)) and all(isinstance(s, (list, tuple, Shape)) for s in shapes)
+    found = [as_shape(s) for s in shapes] if several and len(shapes) == count else [as_shape(shapes)]
+    if len(found) != count:
+        raise errors.InvalidArgumentError(f"queue: {len(found)} shapes for {count} components; give each one")
+    return found
+
+
 class QueueBase:
     """What all queues share. Elements are tuples of components with fixed dtypes, and shapes if they were given.
 
@@ -28,7 +37,7 @@ class QueueBase:
 
     def __init__(self, kind: str, dtypes: Any, shapes: Any, names: Any, name: str, **attrs: Any) -> None:
         self.dtypes: list[DType] = [as_dtype(t) for t in _listed(dtypes)]
-        self.shapes = self._shapes(shapes)
+        self.shapes = None if shapes is None else _shapes(shapes, len(self.dtypes))
         self.names = None if names is None else _listed(names)
         if self.names is not None and len(self.names) != len(self.dtypes):
             raise errors.InvalidArgumentError(f"{kind}: {len(self.names)} names for {len(self.dtypes)} components; "
@@ -37,16 +46,6 @@ class QueueBase:
         stored = None if self.shapes is None else tuple(self.shapes)
         self.queue_ref: Tensor = getattr(ops, kind)(component_types=tuple(self.dtypes), shapes=stored, name=name,
         **attrs)
-
-    def _shapes(self, shapes: Any) -> list[Shape] | None:
-        if shapes is None:
-            return None
-        several = isinstance(shapes, (list, tuple)) and all(isinstance(s, (list, tuple, Shape)) for s in shapes)
-        found = [as_shape(s) for s in shapes] if several and len(shapes) == len(self.dtypes) else [as_shape(shapes)]
-        if len(found) != len(self.dtypes):
-            raise errors.InvalidArgumentError(f"queue: {len(found)} shapes for {len(self.dtypes)} components; give "
-                                              "each one")
-        return found
 
     @property
     def name(self) -> str:
@@ -173,7 +172,7 @@ class PriorityQueue(QueueBase):
 
     def __init__(self, capacity: int, types: Any, shapes: Any = None, names: Any = None, shared_name: str | None = None,
                  name: str = "priority_queue") -> None:
-        given = None if shapes is None else [(), *(_listed(shapes))]
+        given = None if shapes is None else [Shape(()), *_shapes(shapes, len(_listed(types)))]
         super().__init__("priority_queue", ["int64", *_listed(types)], given, names, name, capacity=capacity,
                          shared_name=shared_name or "")
 

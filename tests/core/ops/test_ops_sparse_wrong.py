@@ -39,7 +39,7 @@ BUILDING: list[tuple[Callable[[], Any], str]] = [
      "sparse_retain: to_retain and the values: [1] and [2] cannot be the same shape"),
     (lambda: wb.serialize_sparse(sparse(), out_type="variant"),
      "serialize_sparse: out_type variant is not offered; use string"),
-    (lambda: ops.reduce_join(["a"], 1), "reduce_join: axis 1 is outside inputs of rank 1; use -1 … 0"),
+    (lambda: ops.reduce_join(["a"], 1), "reduce_join: Invalid reduction dimension 1 for inputs of rank 1; use -1 … 0"),
     (lambda: ops.string_to_hash_bucket_fast(["a"], 0), "string_to_hash_bucket_fast: num_buckets is 0; use a number above 0"),
     (lambda: ops.string_to_hash_bucket_strong(["a"], 5, [1]), "string_to_hash_bucket_strong: key has 1 numbers; give two"),
     (lambda: ops.conv3d(ops.zeros([1, 2, 2, 2, 1]), ops.zeros([1, 1, 1, 1, 1]), [2, 1, 1, 1, 1], "SAME"),

@@ -203,6 +203,8 @@ def _attribute(key: str, value: Any) -> Any:
             raise errors.InvalidArgumentError(f"{key}: {value!r} is known only at run time but the graph needs it "
                                               "now; pass a Python value or a constant")
         value = known
+    if isinstance(value, (list, tuple)):
+        value = [_attribute("", item) if isinstance(item, Tensor) else item for item in value]
     return canonical(value)
 
 
@@ -316,15 +318,21 @@ def constant_shape(tensor: Tensor) -> Shape:
 
 # operators
 
-def _binary(name: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def _binary(name: str, reflection: str = "") -> tuple[Callable[..., Any], Callable[..., Any]]:
     def forward(self: Any, other: Any) -> Any:
-        return getattr(ops, name)(self, other)
+        try:
+            return getattr(ops, name)(self, other)
+        except TypeError:      # what is no number may know itself what to do with a tensor
+            if isinstance(other, _NUMBERS) or hasattr(other, "__tensor__") or not hasattr(type(other), reflection):
+                raise
+            return NotImplemented
 
     def reflected(self: Any, other: Any) -> Any:
         return getattr(ops, name)(other, self)
     return forward, reflected
 
 
+_NUMBERS = (Tensor, int, float, complex, str, bytes, list, tuple, np.ndarray, np.generic)
 OPERATORS = {"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "truediv", "floordiv": "floordiv",
              "mod": "floormod", "pow": "pow", "matmul": "matmul", "and": "logical_and", "or": "logical_or",
              "xor": "logical_xor"}
@@ -335,7 +343,7 @@ UNARY = {"neg": "negative", "abs": "abs", "invert": "logical_not"}
 def install_operators(cls: Any) -> None:
     """Give `cls` (Tensor, Variable) Python's operators; == stays identity, so tensors are dictionary keys."""
     for symbol, name in OPERATORS.items():
-        forward, reflected = _binary(name)
+        forward, reflected = _binary(name, f"__r{symbol}__")
         setattr(cls, f"__{symbol}__", forward)
         setattr(cls, f"__r{symbol}__", reflected)
     for symbol, name in COMPARISONS.items():

@@ -301,12 +301,24 @@ def split(value, *, num_or_size_splits, axis=0):
     return [piece.copy() for piece in _pieces(value, num_or_size_splits, axis)]
 
 
-@split.at_run_time("axis")
+@split.at_run_time("axis", "num_or_size_splits")
 def _(value, num_or_size_splits, axis, name):
-    value = convert(value)
+    value, known = convert(value), isinstance(num_or_size_splits, int)
     block, before, after = ops.block(value, axis)
-    pieces = ops.split(block, num_or_size_splits, 1)
+    pieces = ops.split(block, num_or_size_splits, 1) if known else _cut(block, convert(num_or_size_splits))
     return [ops.unblock(piece, before, after, value.shape.rank, name) for piece in pieces]
+
+
+def _cut(block, sizes):
+    """The pieces of `sizes` [n], one of which may be -1, along the second axis of a block."""
+    if sizes.shape.rank != 1 or not sizes.shape.known:
+        raise errors.ShapeError(f"split: Cannot infer num from shape {sizes.shape}: how many sizes there are must be known; "
+                                "use set_shape, or pass num")
+    sizes = ops.cast(sizes, "int32")
+    rest = ops.subtract(ops.shape(block)[1], ops.reduce_sum(ops.maximum(sizes, 0)))
+    sizes = ops.where(ops.less(sizes, 0), ops.fill(ops.shape(sizes), rest), sizes)
+    ends = ops.cumsum(sizes)
+    return [block[:, ends[i] - sizes[i]:ends[i]] for i in range(sizes.shape[0].value)]
 
 
 @split.gradient

@@ -33,23 +33,43 @@ def _joined(inputs: Any, attrs: Any) -> list[Shape]:
     dims, axes = inputs[0].shape.dims, attrs["axis"]
     if dims is None:
         return [Shape(None)]
-    for a in axes:
-        if not -len(dims) <= a < len(dims):
-            raise errors.ShapeError(f"reduce_join: axis {a} is outside inputs of rank {len(dims)}; use {-len(dims)} … "
-                                    f"{len(dims) - 1}")
-    places = {a % len(dims) for a in axes}
+    places = set(_places(axes, len(dims)))
     if attrs["keepdims"]:
         return [Shape([1 if i in places else d for i, d in enumerate(dims)])]
     return [Shape([d for i, d in enumerate(dims) if i not in places])]
 
 
+def _places(axes: Any, rank: int) -> list[int]:
+    """The axes counted from the front; ShapeError where one is outside or named twice."""
+    for a in axes:
+        if not -rank <= a < rank:
+            raise errors.ShapeError(f"reduce_join: Invalid reduction dimension {a} for inputs of rank {rank}; use {-rank} … "
+                                    f"{rank - 1}")
+    places = [int(a) % rank for a in axes]
+    if len(set(places)) < len(places):
+        twice = next(a for a, place in zip(axes, places) if places.count(place) > 1 and a >= 0)
+        raise errors.ShapeError(f"reduce_join: Duplicate reduction dimension {twice} in {list(axes)}; name each axis once")
+    return places
+
+
 @op("inputs? -> ?", types="string -> string", shape=_joined, **TEXT)
 def join_axes(inputs: Any, *, axis: Any, keepdims: bool = False, separator: str = "") -> Any:
     """The strings along `axis` joined, along the first of several first."""
+    return _join(inputs, axis, keepdims, separator)
+
+
+@op("inputs? axis? -> ?", types="string int -> string", shape=lambda inputs, attrs: [Shape(None)], **TEXT)
+def join_axes_at(inputs: Any, axis: Any, *, keepdims: bool = False, separator: str = "") -> Any:
+    """The strings along the axes that the step knows joined, along the first of several first."""
+    return _join(inputs, np.atleast_1d(axis).tolist(), keepdims, separator)
+
+
+def _join(inputs: Any, axis: Any, keepdims: bool, separator: str) -> Any:
     x = np.asarray(inputs, object)
-    axes = [a % x.ndim for a in axis]
+    axes = _places(axis, x.ndim)
     rest = [i for i in range(x.ndim) if i not in axes]
-    rows = x.transpose(*rest, *axes[::-1]).reshape(int(np.prod([x.shape[i] for i in rest])), -1)
+    sizes = [int(np.prod([x.shape[i] for i in some], dtype=np.int64)) for some in (rest, axes)]
+    rows = x.transpose(*rest, *axes[::-1]).reshape(sizes)
     out = np.empty(len(rows), object)
     out[:] = [separator.encode().join(row) for row in rows]
     return out.reshape([1 if i in axes else x.shape[i] for i in range(x.ndim)] if keepdims else [x.shape[i] for i in rest])
@@ -65,10 +85,10 @@ def reduce_join(inputs, axis=None, keep_dims=False, separator="", name=None, red
             raise errors.ShapeError("reduce_join: axis is missing and the rank of inputs unknown; use set_shape")
         axes = list(range(x.shape.rank))[::-1]
     else:
-        known = constant_value(convert(axis, "int32"))
+        known = constant_value(convert(axis, None if hasattr(axis, "dtype") else "int32"))
         if known is None:
-            raise errors.InvalidArgumentError("axis: it is known only at run time but the graph needs it now; pass a "
-                                              "Python value")
+            return ops.join_axes_at(x, axis, keepdims=bool(keep_dims if keepdims is None else keepdims), separator=separator,
+                                    name=name)
         axes = np.atleast_1d(known).tolist()
     if not axes:
         return ops.identity(x, name=name)

@@ -124,6 +124,18 @@ class Queue:
             calls += self._flush()
         _make(calls)
 
+    def abandon(self) -> None:
+        """The session is over: whoever waits gets CancelledError, as does whoever adds something later."""
+        with self._lock:
+            self.closed = True
+            calls = [self._failing(a, errors.CancelledError(
+                f"queue {self.name!r}: {'Enqueue' if a.put else 'Dequeue'} operation was cancelled: the session was closed; "
+                "open another one")) for a in (*self._producers, *self._consumers) if not a.closes]
+            calls += [a.done for a in self._producers if a.closes]
+            self._producers.clear()
+            self._consumers.clear()
+        _make(calls)
+
     # checkpoints
     def state(self) -> Kept:
         """What is inside and what enqueues wait to add, in order; a dequeue that waits has taken nothing."""

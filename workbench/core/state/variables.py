@@ -365,8 +365,9 @@ class Container:
 
 def _close(items: Sequence[Any]) -> None:
     for item in items:
-        close = getattr(item, "close", None)
-        if close is not None:
+        if abandon := getattr(item, "abandon", None):
+            abandon()
+        elif close := getattr(item, "close", None):
             close(cancel_pending=True)
 
 
