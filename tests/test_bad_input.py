@@ -72,7 +72,8 @@ TABLE: dict[str, tuple[Action, type[errors.Error], str]] = {
         + PLACES.format(op="'sum'", inputs="x:0 float32[?,3], n:0 int32[]")),
     "ragged constant": (
         lambda w: wb.constant([[1], [2, 3]]), errors.ShapeError,
-        "constant: [[1], [2, 3]] has rows of different lengths; pass numbers of one rectangular shape"),
+        "constant: [[1], [2, 3]] has rows of different lengths; pass numbers of one rectangular shape (setting an array "
+        "element with a sequence: it must be a dense array)"),
     "a name that is none": (
         lambda w: wb.constant(1.0, name="a b"), errors.InvalidArgumentError,
         "graph: 'a b' is no operation name; use letters, digits, _ . - /"),
@@ -88,10 +89,12 @@ TABLE: dict[str, tuple[Action, type[errors.Error], str]] = {
         "first"),
     "unfed placeholder": (
         lambda w: w.run(w.x * 2.0), errors.InvalidArgumentError,
-        "placeholder 'x': it has no value (float32[?,3]); pass feed_dict={…: value} for it\n  built at: HERE"),
+        "placeholder 'x': it has no value (float32[?,3]); pass feed_dict={…: value} for it (You must feed a value for "
+        "placeholder tensor 'x' with dtype float)\n  built at: HERE"),
     "unfed placeholder that is fetched": (
         lambda w: w.run([w.n]), errors.InvalidArgumentError,
-        "placeholder 'n': it has no value (int32[]); pass feed_dict={…: value} for it\n  built at: HERE"),
+        "placeholder 'n': it has no value (int32[]); pass feed_dict={…: value} for it (You must feed a value for placeholder "
+        "tensor 'n' with dtype int32 and shape [])\n  built at: HERE"),
     "feed of a wrong shape": (
         lambda w: w.run(w.x, {w.x: [[1.0, 2.0]]}), errors.ShapeError,
         "feed of 'x:0': its shape is [?,3] but a value of shape [1, 2] was fed; reshape the value or relax the "
@@ -108,7 +111,8 @@ TABLE: dict[str, tuple[Action, type[errors.Error], str]] = {
         "feed of 'n:0': 1099511627776 does not fit int32 (-2147483648 … 2147483647); use a wider type"),
     "feed of a ragged list": (
         lambda w: w.run(w.any, {w.any: [[1], [2, 3]]}), errors.ShapeError,
-        "feed of 'any:0': [[1], [2, 3]] has rows of different lengths; pass numbers of one rectangular shape"),
+        "feed of 'any:0': [[1], [2, 3]] has rows of different lengths; pass numbers of one rectangular shape (setting an array "
+        "element with a sequence: it must be a dense array)"),
     "feed of a tensor": (
         lambda w: w.run(w.n + 1, {w.n: wb.constant(1)}), errors.InvalidArgumentError,
         "feed of 'n:0': the value is a graph tensor; feed an array, or Session.run the tensor first"),

@@ -30,7 +30,8 @@ LAYERS = (
     ("elements of data", "core.state.elements core.state.mapped"),
     ("what checkpoints keep", "core.state.kept core.state.stores"),
     ("state", "core.state.variables core.state.queues core.state.accumulators core.state.tokens core.state.clocks "
-              "core.state.pushes core.state.readers core.state.record_buffer core.state.datasets"),
+              "core.state.pushes core.state.readers core.state.record_buffer core.state.datasets "
+              "core.state.lookups"),
     ("storage", "core.state.storage"),
     ("tensor files", "core.state.tensorfile"),
     ("manifests", "core.state.manifest"),

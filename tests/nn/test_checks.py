@@ -43,7 +43,7 @@ def test_comparisons(check, x, good, bad, rule):
     with pytest.raises(errors.InvalidArgumentError) as known:
         check(x, bad, message="known")
     assert str(known.value).startswith(
-        f"{check.__name__}: known: Condition {rule} did not hold element-wise: x = [1.0, 2.0], y")
+        f"{check.__name__}: known: Condition {rule} did not hold element-wise: x = [1.0, 2.0] (")
     with pytest.raises(errors.InvalidArgumentError, match=r"own data\] \[7\]"):
         run(check(fed, bad, data=["own data", 7]), {fed: x})
 

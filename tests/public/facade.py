@@ -20,7 +20,7 @@ from workbench.tf1.missing import Namespace
 # where the names of a module are public, when not first of all in `tf` itself
 FIRST = {module: place for place, modules in {
     "nn": "nn nn_ops nn_impl rnn gen_nn_ops ctc_ops embedding_ops candidate_sampling_ops", "contrib.rnn": "core_rnn_cell",
-    "nn.rnn_cell": "rnn_cell rnn_cell_impl", "image": "image_ops image_ops_impl gen_image_ops",
+    "contrib.lookup": "lookup_ops", "nn.rnn_cell": "rnn_cell rnn_cell_impl", "image": "image_ops image_ops_impl gen_image_ops",
     "metrics": "metrics metrics_impl", "losses": "losses losses_impl util", "errors": "errors errors_impl",
     "test": "test test_util gradient_checker googletest",
     "summary": "summary", "spectral": "spectral_ops", "linalg": "linalg linalg_impl linalg_ops", "logging": "tf_logging",

@@ -13,11 +13,11 @@ from workbench.formats.meta import meta_graph, write_message
 from workbench.formats.reader import as_message
 from workbench.formats.saver import Saver, import_meta_graph
 from workbench.nn.framework import control_dependencies
+from workbench.nn.lookups import local_initializer
 from workbench.nn.variables import (
     global_variables,
     global_variables_initializer,
     group,
-    local_variables_initializer,
     root_graph,
 )
 from workbench.train.signatures import DEFAULT_KEY, predict_signature_def
@@ -83,8 +83,8 @@ def simple_save(session: Any, export_dir: Any, inputs: Mapping[str, Any], output
 
 
 def main_op() -> Any:
-    """An operation that gives all variables their initial values, for `main_op` of a builder."""
-    return group(global_variables_initializer(), local_variables_initializer())
+    """An operation that gives all variables their initial values and fills tables, for `main_op` of a builder."""
+    return group(global_variables_initializer(), local_initializer())
 
 
 def main_op_with_restore(restore_op_name: Any) -> Any:

@@ -37,7 +37,7 @@ def _held(where: str, condition: Tensor, rule: str, shown: dict[str, Tensor], da
         if known is None:
             return ops.Assert(holds, list(data), summarize=summarize)
         if not known:
-            values = ", ".join(f"{name} = {_listed(x, summarize)}" for name, x in shown.items())
+            values = ", ".join(f"{name} = {_listed(x, summarize)} ({x.name})" for name, x in shown.items())
             raise errors.InvalidArgumentError(f"{where}: {message or 'the assertion fails'}: Condition {rule} did not hold "
                                               f"element-wise: {values}; both are known now, so it can never hold")
         return ops.no_op()
@@ -121,7 +121,7 @@ def _ranked(where: str, x: Any, ranks: Sequence[Any], fits: Callable[[Any, Any],
     if x.shape.rank is not None and all(k is not None for k in known):
         if not any(fits(x.shape.rank, int(k)) for k in known if k is not None):
             raise errors.ShapeError(f"{where}: {message or 'the assertion fails'}: {x.name} has rank {x.shape.rank} (shape "
-                                    f"{x.shape}) but {rule} {shown} is needed; reshape it")
+                                    f"{x.shape}) but must have {rule} {shown}; reshape it")
         return ops.no_op(name=where)
     with get_default_graph().name_scope(where):
         actual = ops.rank(x)
@@ -134,9 +134,11 @@ def _ranked(where: str, x: Any, ranks: Sequence[Any], fits: Callable[[Any, Any],
 def _rank(where: str, rank: Any) -> Tensor:
     rank = convert(rank)
     if rank.dtype.kind != "int":
-        raise errors.DtypeError(f"{where}: rank is {rank.dtype.name} but an integer type is needed; cast it")
+        raise errors.DtypeError(f"{where}: rank is {rank.dtype.name} but an integer type is needed: it must be of type <dtype: "
+                                "'int32'>; cast it")
     if rank.shape.rank not in (0, None):
-        raise errors.ShapeError(f"{where}: rank has shape {rank.shape} but a scalar is needed; pass one number")
+        raise errors.ShapeError(f"{where}: rank has shape {rank.shape} but a scalar is needed. Rank must be a scalar: pass one "
+                                "number")
     return rank
 
 
@@ -170,8 +172,8 @@ def assert_scalar(tensor: Any, name: str | None = None) -> Tensor:
     """The tensor; ShapeError (a ValueError) unless it is known to be a scalar."""
     tensor = convert(tensor)
     if tensor.shape.rank != 0:
-        raise errors.ShapeError(f"{name or 'assert_scalar'}: {tensor.name} has shape {tensor.shape} but a scalar is needed; "
-                                "reshape it or use set_shape")
+        raise errors.ShapeError(f"{name or 'assert_scalar'}: {tensor.name} has shape {tensor.shape} but a scalar is needed. "
+                                "Expected scalar shape: reshape it or use set_shape")
     return tensor
 
 
@@ -191,7 +193,7 @@ def assert_integer(x: Any, message: str | None = None, name: str | None = None) 
     x = convert(x)
     if x.dtype.kind != "int":
         raise errors.DtypeError(f"{name or 'assert_integer'}: {message or 'the assertion fails'}: {x.name} is {x.dtype.name} "
-                                "but must be an integer type; cast it")
+                                "but must be an integer type. Expected an integer type: cast it")
     return ops.no_op(name=name or "assert_integer")
 
 
@@ -222,7 +224,8 @@ def assert_proper_iterable(values: Any) -> None:
     or text."""
     if isinstance(values, (Tensor, np.ndarray, str, bytes)) or hasattr(values, "dense_shape") or hasattr(
             values, "__tensor__") or not isinstance(values, Iterable):
-        raise errors.DtypeError(f"assert_proper_iterable: {type(values).__name__} is not a list of values; put it in a list")
+        raise errors.DtypeError(f"assert_proper_iterable: {type(values).__name__} is not a list of values; put it in a list "
+                                "(expected a proper iterable; something that is no iterable is expected to be iterable)")
 
 
 # order

@@ -60,7 +60,7 @@ class Ones(Initializer):
 
 
 class Constant(Initializer):
-    """`value`: a number, or an array with as many elements as the variable, ShapeError else.
+    """`value`: a number, or an array with as many elements as the variable; the last of fewer is repeated, for more ShapeError.
 
     With `verify_shape` an array must have the variable's shape, not only its number of elements.
     """

@@ -43,6 +43,8 @@ class GraphKeys:
     TRAIN_OP = "train_op"
     INIT_OP = "init_op"
     LOCAL_INIT_OP = "local_init_op"
+    TABLE_INITIALIZERS = "table_initializer"
+    ASSET_FILEPATHS = "asset_filepaths"
     VARIABLES = GLOBAL_VARIABLES
 
 
@@ -242,7 +244,8 @@ install_operators(Variable)
 
 def assign(ref: Variable, value: Any, validate_shape: bool = True, use_locking: bool = True,
            name: str | None = None) -> Tensor:
-    """Replace the value of a variable; gives the new value. Raises DtypeError or ShapeError where `value` does not fit.
+    """Replace the value of a variable, or of a slice such as v[1:3]; gives the new value of the whole variable. Raises
+    DtypeError or ShapeError where `value` does not fit.
 
     Only a variable made with `validate_shape=False` can change its shape.
     """

@@ -9,6 +9,7 @@ from workbench import *  # noqa: F403
 from workbench import errors as _errors
 from workbench import nn as _nn
 from workbench import train as _train
+from workbench.core.graph.build import convert as _convert
 from workbench.core.graph.build import ops as _ops
 from workbench.core.graph.dimension import Dimension as _Dimension
 from workbench.core.graph.dtype import as_dtype as _as_dtype
@@ -82,11 +83,22 @@ tile = _first(_ops.tile, "input")
 # argument orders of 0.x
 def concat(  # type: ignore[no-redef]
         values: _Any, axis: _Any = None, name: str | None = None, **old: _Any) -> _Any:
-    """concat(values, axis), or concat(axis, values) as before 1.0."""
+    """concat(values, axis), or concat(axis, values) as before 1.0. One value, in a list or not, is joined to nothing."""
     axis = old.pop("concat_dim", axis)
-    if isinstance(values, int):
+    if isinstance(values, int) and not _is_one(axis):
         values, axis = axis, values
-    return _ops.concat(values, axis=axis, name=name)
+    parts = [values] if _is_one(values) else list(values)
+    if len(parts) != 1:
+        return _ops.concat(parts, axis=axis, name=name)
+    at = _convert(axis, "int32")
+    if at.shape.rank not in (0, None):
+        raise _errors.ShapeError(f"concat: axis has shape {at.shape}; pass one number")
+    return _ops.identity(parts[0], name=name)
+
+
+def _is_one(value: _Any) -> _Any:
+    """Is it one value, not a list of values?"""
+    return not hasattr(value, "__iter__") or any(hasattr(value, name) for name in ("__tensor__", "consumers", "dtype"))
 
 
 def split(  # type: ignore[no-redef]

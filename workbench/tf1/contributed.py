@@ -25,6 +25,7 @@ from workbench.nn import (
     decoders,
     initializers,
     layers,
+    lookups,
     losses,
     metrics,
     nest,
@@ -163,6 +164,11 @@ _slim = Namespace(
         clip_gradient_norms=contrib_training.clip_gradient_norms, create_train_op=contrib_training.slim_create_train_op,
         multiply_gradients=contrib_training.multiply_gradients, train=contrib_training.slim_train))
 
+_lookup = Namespace(**_names(lookups), string_to_index_table_from_file=lookups.index_table_from_file,
+                    string_to_index_table_from_tensor=lookups.index_table_from_tensor,
+                    tables_initializer=lookups.tables_initializer)
+
+
 def _visualize_embeddings(summary_writer: Any, config: Any) -> None:
     """Write what TensorBoard's projector shall show beside the events of a FileWriter."""
     with files.GFile(os.path.join(str(summary_writer.get_logdir()), "projector_config.pbtxt"), "w") as file:
@@ -185,7 +191,7 @@ contrib = Namespace(
         estimator_head_distribution_regression=heads_made.estimator_head_distribution_regression),
     framework=_framework, layers=_layers, losses=_losses, slim=_slim,
     learn=learn,
-    legacy_seq2seq=seq2seq,
+    legacy_seq2seq=seq2seq, lookup=_lookup,
     metrics=_metrics,
     seq2seq=Namespace(**_names(decoders, attention, attention_monotonic, beam_search),
                       sequence_loss=seq2seq.batch_sequence_loss),
@@ -205,7 +211,8 @@ _INNER = {
     "layers": """layers: embedding_ops encoders feature_column feature_column_ops initializers layers normalization optimizers
         regularizers summaries target_column utils""",
     "legacy_seq2seq": "ops: seq2seq", "losses": "losses: loss_ops",
-    "metrics": "ops: confusion_matrix_ops metric_ops set_ops", "opt": "training: external_optimizer lazy_adam_optimizer",
+    "lookup": "ops: lookup", "metrics": "ops: confusion_matrix_ops metric_ops set_ops",
+    "opt": "training: external_optimizer lazy_adam_optimizer",
     "rnn": "ops: core_rnn core_rnn_cell core_rnn_cell_impl fused_rnn_cell gru_ops lstm_ops rnn rnn_cell",
     "seq2seq": """ops: attention_wrapper basic_decoder beam_search_decoder beam_search_ops decoder dynamic_attention_wrapper
         helper loss""",

@@ -1,6 +1,7 @@
 """Functions of `tf` whose parameters TensorFlow calls otherwise, and those that are a few of ours."""
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, MutableMapping
 from typing import Any
 
@@ -9,10 +10,9 @@ import numpy as np
 import workbench as wb
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, convert, ops
-from workbench.core.graph.dtype import to_array
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.core.graph.shape import as_shape
-from workbench.nn import partitions, templates, variables
+from workbench.nn import lookups, partitions, templates, variables
 from workbench.tf1.devices import DeviceSpec
 from workbench.tf1.spelling import spelled
 
@@ -61,9 +61,42 @@ def install(names: MutableMapping[str, Any]) -> None:
         name, _, words = line.strip().partition(":")
         names[name] = spelled(names[name], words)
     names.update(FUNCTIONS)
+    names.update({name: _of_sparse(names[name], _on_values(names[name])) for name in _ELEMENTWISE})
+    names.update({name: _of_sparse(names[name], sparse) for name, sparse in _SHAPES.items()})
     linalg = vars(names["linalg"])
     for name, words in _LINALG.items():
         linalg[name] = spelled(linalg[name], words)
+
+
+# sparse tensors, for which some functions of dense ones have a meaning
+
+_ELEMENTWISE = ("abs", "erf", "negative", "sign", "sqrt", "square", "tanh")      # what makes zeros of zeros
+
+
+def _of_sparse(dense: Callable[..., Any], sparse: Callable[..., Any]) -> Callable[..., Any]:
+    """`dense`, or for a SparseTensor or its value `sparse`."""
+    @functools.wraps(dense)
+    def call(*args: Any, **options: Any) -> Any:
+        first = args[0] if args else next((options[key] for key in ("input", "x") if key in options), None)
+        if isinstance(first, wb.SparseTensorValue):
+            first = wb.SparseTensor.from_value(first)
+        if not isinstance(first, wb.SparseTensor):
+            return dense(*args, **options)
+        return sparse(first, *args[1:], **{key: value for key, value in options.items() if key not in ("input", "x")})
+    return call
+
+
+def _on_values(dense: Callable[..., Any]) -> Callable[..., Any]:
+    def call(x: Any, name: str | None = None) -> Any:
+        return wb.SparseTensor(x.indices, dense(x.values, name=name), x.dense_shape)
+    return call
+
+
+_SHAPES: dict[str, Callable[..., Any]] = {
+    "shape": lambda x, name=None, out_type="int32": ops.cast(x.dense_shape, out_type, name=name),
+    "size": lambda x, name=None, out_type="int32": ops.cast(ops.reduce_prod(x.dense_shape), out_type, name=name),
+    "cast": lambda x, dtype, name=None: wb.SparseTensor(x.indices, ops.cast(x.values, dtype, name=name), x.dense_shape),
+    "rank": lambda x, name=None: ops.size(x.dense_shape, name=name)}
 
 
 @_offered
@@ -72,13 +105,8 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
     if shape is None:
         return wb.ops.constant(value, dtype, name=name)
     wanted = [int(d) for d in as_shape(shape).static]
-    array = to_array(value, None if dtype is None else wb.as_dtype(dtype), "constant")
-    if verify_shape and list(array.shape) != wanted:
-        raise TypeError(f"constant: Expected Tensor's shape: {tuple(wanted)}, got {array.shape}.")
-    count = int(np.prod(wanted))
-    if 1 < array.size < count:
-        array = np.concatenate([array.reshape(-1), np.repeat(array.reshape(-1)[-1:], count - array.size)])
-        value = array.reshape(wanted)
+    if verify_shape and list(np.shape(value)) != wanted:
+        raise TypeError(f"constant: Expected Tensor's shape: {tuple(wanted)}, got {np.shape(value)}.")
     return wb.ops.constant(value, dtype, shape=wanted, name=name)
 
 
@@ -217,14 +245,7 @@ def count_up_to(ref: Any, limit: int, name: str | None = None) -> Tensor:
         return ref.count_up_to(limit)
 
 
-@_offered
-def tables_initializer(name: str = "init_all_tables") -> Any:
-    """An operation that initialises every lookup table of the graph."""
-    return wb.group(*wb.get_collection("table_initializer"), name=name)
-
-
-initialize_all_tables = tables_initializer
-FUNCTIONS["initialize_all_tables"] = tables_initializer
+FUNCTIONS["tables_initializer"] = FUNCTIONS["initialize_all_tables"] = lookups.tables_initializer
 
 
 @_offered

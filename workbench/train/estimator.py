@@ -17,11 +17,11 @@ from workbench.core.run.session import Session
 from workbench.core.state import checkpoint
 from workbench.nn import metrics
 from workbench.nn.framework import set_random_seed
+from workbench.nn.lookups import local_initializer
 from workbench.nn.variables import (
     GraphKeys,
     get_collection,
     global_variables_initializer,
-    local_variables_initializer,
 )
 from workbench.train import summary
 from workbench.train.cluster_spec import ClusterSpec
@@ -278,7 +278,7 @@ class Estimator:
         path = self._checkpoint(path)
         session = Session(graph=graph, config=self.config.session_config)
         with graph.as_default():
-            saver, starts = Saver(), [global_variables_initializer(), local_variables_initializer()]
+            saver, starts = Saver(), [global_variables_initializer(), local_initializer()]
         session.run(starts)
         saver.restore(session, path)
         return session

@@ -10,12 +10,12 @@ from typing import Any
 from workbench import errors
 from workbench.core import trace
 from workbench.core.run.session import Session
+from workbench.nn.lookups import local_initializer
 from workbench.nn.variables import (
     add_to_collection,
     get_collection,
     global_variables,
     global_variables_initializer,
-    local_variables_initializer,
     report_uninitialized_variables,
 )
 from workbench.train import summary
@@ -62,7 +62,7 @@ class Scaffold:
     def finalize(self) -> Scaffold:
         """Make from the default graph what was not given; itself."""
         self.init_op = global_variables_initializer() if self.init_op is None else self.init_op
-        self.local_init_op = local_variables_initializer() if self.local_init_op is None else self.local_init_op
+        self.local_init_op = local_initializer() if self.local_init_op is None else self.local_init_op
         self.ready_op = report_uninitialized_variables(global_variables()) if self.ready_op is None else self.ready_op
         self.summary_op = summary.merge_all() if self.summary_op is None else self.summary_op
         self.saver = Saver(allow_empty=True) if self.saver is None else self.saver
@@ -122,7 +122,7 @@ class MonitoredTrainingSession:
         self._number: int | None = None      # the next step's, once somebody asked for it
         made = self._scaffold
         self._init = global_variables_initializer() if made.init_op is None else made.init_op
-        self._local_init = local_variables_initializer() if made.local_init_op is None else made.local_init_op
+        self._local_init = local_initializer() if made.local_init_op is None else made.local_init_op
         self._missing = report_uninitialized_variables(global_variables()) if made.ready_op is None else made.ready_op
         self._session = Session(master, config=config)
         self._coord, self._stop = Coordinator(), False

@@ -101,12 +101,14 @@ class QueueBase:
     def _batch(self, operation: str, n: Any, name: str | None) -> Any:
         if self.shapes is None or (self.kind != "padding_fifo_queue" and not all(s.known for s in self.shapes)):
             raise errors.InvalidArgumentError(f"{self.name}: {operation.removeprefix('queue_')} needs the shapes of "
-                                              "its components; make the queue with shapes=")
+                                              "its components; make the queue with specified shapes, by shapes=")
         made = getattr(ops, operation)(self.queue_ref, n, **self._options, name=name)
         return made
 
     def _put(self, operation: str, vals: Any, name: str | None) -> Operation:
         tensors = self._components(vals)
+        if operation == "queue_enqueue_many":
+            self._alike(tensors)
         for tensor, shape, number in zip(tensors, self.shapes or [], range(len(tensors))):
             given = tensor.shape if operation == "queue_enqueue" else tensor.shape[1:]
             if not shape.compatible(given):
@@ -114,12 +116,24 @@ class QueueBase:
                                         f"{given!r}; reshape it")
         return getattr(ops, operation)(self.queue_ref, tensors, name=name)
 
+    def _alike(self, tensors: Sequence[Tensor]) -> None:
+        """ShapeError unless the components are stacks of equally many elements, as far as that is known."""
+        for number, tensor in enumerate(tensors):
+            if tensor.shape.rank == 0 or not tensor.shape[0].is_compatible_with(tensors[0].shape[0]):
+                raise errors.ShapeError(f"{self.name}: enqueue_many got component 0 of shape {tensors[0].shape} and component "
+                                        f"{number} of shape {tensor.shape}; give each the same first dimension")
+
     def _components(self, vals: Any) -> list[Tensor]:
         if isinstance(vals, Mapping):
             if self.names is None or set(vals) != set(self.names):
-                raise errors.InvalidArgumentError(f"{self.name}: names {sorted(vals)} were given but the components "
-                                                  f"are {sorted(self.names or [])}; give each by its name")
+                rule = "must have names to enqueue a dictionary" if self.names is None else (
+                    "takes a dictionary whose keys match names of Queue")
+                raise errors.InvalidArgumentError(f"{self.name}: names {sorted(vals)} were given but the components are "
+                                                  f"{sorted(self.names or [])}; a queue {rule}: give each by its name")
             vals = [vals[n] for n in self.names]
+        elif self.names is not None:
+            raise errors.InvalidArgumentError(f"{self.name}: components {self.names} were given without names; enqueue a "
+                                              "dictionary with each by its name")
         elif len(self.dtypes) == 1 and not (isinstance(vals, (list, tuple)) and len(vals) == 1):
             vals = [vals]
         if len(vals) != len(self.dtypes):

@@ -5,7 +5,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench import errors
-from workbench.nn.variables import group, local_variables_initializer
+from workbench.nn.lookups import local_initializer
+from workbench.nn.variables import group
 from workbench.train.hooks import SessionRunHook, StopAtStepHook
 from workbench.train.monitored import MonitoredTrainingSession, Scaffold
 from workbench.train.saver import Saver
@@ -33,7 +34,7 @@ def run(fetches: Any, master: Any = None, *, steps: int, folder: Any, feed: Any 
     """
     if steps < 0 or keep < 0:
         raise errors.InvalidArgumentError(f"run: steps is {steps} and keep {keep}; both are 0 or more")
-    local = group(local_variables_initializer(), *init, name="run_init")
+    local = group(local_initializer(), *init, name="run_init")
     scaffold = Scaffold(local_init_op=local, saver=Saver(max_to_keep=keep, name="run_save"))
     values = None
     with MonitoredTrainingSession(master, checkpoint_dir=folder, scaffold=scaffold, save_checkpoint_secs=save_secs,

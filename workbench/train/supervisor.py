@@ -11,12 +11,12 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.graph import Graph, get_default_graph
 from workbench.core.run.session import Session
+from workbench.nn.lookups import local_initializer
 from workbench.nn.variables import (
     GraphKeys,
     get_collection,
     global_variables,
     global_variables_initializer,
-    local_variables_initializer,
     report_uninitialized_variables,
 )
 from workbench.train import summary
@@ -86,7 +86,7 @@ class Supervisor:
         self.save_path = None if self._logdir is None else os.path.join(self._logdir, checkpoint_basename)
         with self.graph.as_default():
             self.init_op = global_variables_initializer() if init_op is _DEFAULT else init_op
-            self.local_init_op = local_variables_initializer() if local_init_op is _DEFAULT else local_init_op
+            self.local_init_op = local_initializer() if local_init_op is _DEFAULT else local_init_op
             self.saver: Any = (Saver() if global_variables() else None) if saver is _DEFAULT else saver
             self.summary_op = summary.merge_all() if summary_op is _DEFAULT else summary_op
             self.global_step = get_global_step() if global_step is _DEFAULT else global_step

@@ -206,8 +206,9 @@ class _CheckedThread(threading.Thread):
 
 def compute_gradient(x: Any, x_shape: Any, y: Any, y_shape: Any, x_init_value: Any = None, delta: float = 1e-3,
                      init_targets: Any = None, extra_feed_dict: Any = None) -> Any:
-    """(Jacobian dy/dx by gradients(), the same by differences of ±delta), each [elements of x, elements of y]; lists of such
-    pairs for lists of x. In the default session; x starts at `x_init_value`, by default at random in 0 … 1."""
+    """(Jacobian dy/dx by gradients(), the same by differences of ±delta), each [elements of x, elements of y], where a complex
+    number is two elements; lists of such pairs for lists of x. In the default session; x starts at `x_init_value`, by default
+    at random in 0 … 1."""
     xs = list(x) if isinstance(x, (list, tuple)) else [x]
     shapes = x_shape if isinstance(x, (list, tuple)) else [x_shape]
     starts = x_init_value if isinstance(x_init_value, list) else [x_init_value] * len(xs)
@@ -220,26 +221,30 @@ def compute_gradient(x: Any, x_shape: Any, y: Any, y_shape: Any, x_init_value: A
 
 def _jacobians(x: Any, x_shape: Any, y: Any, y_shape: Any, start: Any, delta: float, feeds: Any) -> tuple[Any, Any]:
     session = default_session()
-    dtype = x.dtype.as_numpy_dtype
-    value = np.asarray(np.random.random_sample(x_shape) if start is None else start).astype(dtype)
+    value = np.asarray(np.random.random_sample(x_shape) if start is None else start).astype(x.dtype.as_numpy_dtype)
     seed = ops.placeholder(y.dtype, y_shape)
     [slope] = gradients(y, [x], grad_ys=seed)
-    count, outputs = int(np.prod(x_shape)), int(np.prod(y_shape))
-    exact, numeric = np.zeros((count, outputs), dtype), np.zeros((count, outputs), dtype)
-    for column in range(outputs):
-        wanted = np.zeros(outputs, y.dtype.as_numpy_dtype)
-        wanted[column] = 1
-        if slope is not None:
-            found = session.run(convert(slope), {**feeds, x: value, seed: wanted.reshape(y_shape)})
-            exact[:, column] = np.reshape(found, [-1])
+    like = np.zeros(y_shape, y.dtype.as_numpy_dtype)
+    count, outputs = _reals(value).size, _reals(like).size
+    exact, numeric = (np.zeros((count, outputs), _reals(value).dtype) for _ in range(2))
+    for column in range(outputs if slope is not None else 0):
+        wanted = like.copy()
+        _reals(wanted)[column] = 1
+        exact[:, column] = _reals(session.run(convert(slope), {**feeds, x: value, seed: wanted}))
     for row in range(count):
         ends = []
         for sign in (1, -1):
-            moved = value.reshape(-1).copy()
-            moved[row] += sign * delta
-            ends.append(np.reshape(session.run(y, {**feeds, x: moved.reshape(x_shape)}), [-1]))
+            moved = value.copy()
+            _reals(moved)[row] += sign * delta
+            ends.append(_reals(np.asarray(session.run(y, {**feeds, x: moved}))))
         numeric[row] = (ends[0] - ends[1]) / (2 * delta)
     return exact, numeric
+
+
+def _reals(array: Any) -> Any:
+    """The elements of an array as a vector of real numbers, two for a complex one; a view where the array lies in order."""
+    flat = np.asarray(array, order="C").reshape(-1)
+    return flat.view(flat.real.dtype) if flat.dtype.kind == "c" else flat
 
 
 def compute_gradient_error(x: Any, x_shape: Any, y: Any, y_shape: Any, x_init_value: Any = None, delta: float = 1e-3,

@@ -11,6 +11,7 @@ from tests.evaluate import evaluate
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, constant_shape, constant_value, convert, ops
 from workbench.core.graph.graph import Graph, Tensor
+from workbench.core.graph.shape import Shape
 
 
 @pytest.fixture(autouse=True)
@@ -32,8 +33,28 @@ def test_constants() -> None:
     held = ops.constant(source)
     source[0] = 1
     assert constant_value(held)[0] == 0      # type: ignore[index]
-    with pytest.raises(errors.ShapeError, match=r"constant: 3 values do not fill shape \[2, 2\]"):
-        ops.constant([1, 2, 3], shape=[2, 2])
+    with pytest.raises(errors.ShapeError, match=r"constant: 3 values do not fill shape \[2\]; Too many .* at most 2.* 3"):
+        ops.constant([1, 2, 3], shape=[2])
+    with pytest.raises(errors.ShapeError, match=r"constant: 0 values do not fill shape \[2\]; give one value"):
+        ops.constant([], shape=[2])
+
+
+def test_a_constant_of_fewer_values_repeats_the_last() -> None:
+    assert constant_value(ops.constant([1, 2, 3], shape=[2, 2])).tolist() == [[1, 2], [3, 3]]      # type: ignore[union-attr]
+    assert constant_value(ops.constant(["a", "b"], shape=[3])).tolist() == [b"a", b"b", b"b"]      # type: ignore[union-attr]
+
+
+def test_shapes_become_integers() -> None:
+    known = convert(Shape([2, 3]))
+    assert known.dtype.name == "int32" and constant_value(known).tolist() == [2, 3]      # type: ignore[union-attr]
+    assert convert(Shape([2, 3]), "int64").dtype.name == convert(Shape([2**31, 3])).dtype.name == "int64"
+    for value, dtype, kind, text in ((Shape(None), None, errors.ShapeError, "partially known shape"),
+                                     (Shape([1, None]), None, errors.ShapeError, r"partially known shape \[1,\?\]"),
+                                     (Shape([None])[0], None, errors.ShapeError, "an unknown Dimension"),
+                                     (Shape([2]), "float32", TypeError, "integers but float32 is needed"),
+                                     (Shape([2**31]), "int32", errors.DtypeError, r"a dimension is too large \(2147483648\)")):
+        with pytest.raises(kind, match=text):
+            convert(value, dtype)
 
 
 def test_python_values_take_the_dtype_of_the_tensor() -> None:

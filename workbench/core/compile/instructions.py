@@ -243,9 +243,12 @@ def _read(scope: _Scope, op: Operation) -> None:
 
 
 def _argument(scope: _Scope, op: Operation) -> None:
+    dtype, shape = op.outputs[0].dtype.name, op.outputs[0].shape
+    theirs = {"float32": "float", "float64": "double"}.get(dtype, dtype)      # in TensorFlow's messages
     raise errors.InvalidArgumentError(
-        f"placeholder {op.name!r}: it has no value ({op.outputs[0].dtype.name}{op.outputs[0].shape}); pass "
-        f"feed_dict={{…: value}} for it\n  built at: {op.source}")
+        f"placeholder {op.name!r}: it has no value ({dtype}{shape}); pass feed_dict={{…: value}} for it (You must feed a value "
+        f"for placeholder tensor {op.name!r} with dtype {theirs}{f' and shape {shape}' if shape.known else ''})\n"
+        f"  built at: {op.source}")
 
 
 def _branch(scope: _Scope, op: Operation) -> None:

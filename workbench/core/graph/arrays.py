@@ -1,13 +1,15 @@
-"""NumPy arithmetic that families of operations share: sums wider than their elements, and rows by number."""
+"""NumPy arithmetic that families of operations share: sums wider than their elements, rows by number, parts by slices."""
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from workbench import errors
 
-__all__ = ["accumulated", "add_rows", "check_labels", "check_rows", "inside", "multiplied", "reduced", "wide"]
+__all__ = ["accumulated", "add_rows", "check_labels", "check_rows", "inside", "multiplied", "reduced", "strided_key",
+           "wide"]
 
 Array = np.ndarray[Any, Any]
 
@@ -107,3 +109,20 @@ def _turns(places: Array) -> list[Array]:
     before[order] = np.arange(len(places)) - np.repeat(starts, np.diff(starts, append=len(places)))
     by_turn = np.argsort(before, kind="stable")
     return np.split(by_turn, np.cumsum(np.bincount(before))[:-1])
+
+
+def strided_key(begin: Sequence[Any], end: Sequence[Any], strides: Sequence[Any], begin_mask: int, end_mask: int,
+                ellipsis_mask: int, new_axis_mask: int, shrink_axis_mask: int) -> tuple[Any, ...]:
+    """The NumPy index that the vectors and bit masks of a strided slice describe."""
+    key: list[Any] = []
+    for i, (b, e, s) in enumerate(zip(begin, end, strides)):
+        bit = 1 << i
+        if ellipsis_mask & bit:
+            key.append(Ellipsis)
+        elif new_axis_mask & bit:
+            key.append(None)
+        elif shrink_axis_mask & bit:
+            key.append(b)
+        else:
+            key.append(slice(None if begin_mask & bit else b, None if end_mask & bit else e, s))
+    return tuple(key)

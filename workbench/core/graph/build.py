@@ -10,6 +10,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.graph.calling import arguments, call_signature, documentation
+from workbench.core.graph.dimension import Length
 from workbench.core.graph.dtype import DType, as_dtype, to_array
 from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
 from workbench.core.graph.opdef import OpDef, compositions, registry, type_terms
@@ -56,15 +57,37 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "cons
     wanted = None if dtype is None else as_dtype(dtype)
     array = to_array(value, wanted, "constant")
     if shape is not None:
-        target = tuple(int(d) for d in shape)
-        if array.size not in (1, math.prod(target)):
-            raise errors.ShapeError(f"constant: {array.size} values do not fill shape {list(target)}; give one value "
-                                    "or as many as the shape holds")
-        array = np.broadcast_to(array.reshape(()), target) if array.size == 1 else array.reshape(target)
+        array = _arranged(array, tuple(int(d) for d in shape))
     array = np.array(array, order="C", copy=True)
     array.flags.writeable = False
     found = wanted or as_dtype(array.dtype)
     return get_default_graph().create("constant", (), {"value": array, "dtype": found}, name).outputs[0]
+
+
+def _arranged(array: np.ndarray[Any, Any], shape: tuple[int, ...]) -> np.ndarray[Any, Any]:
+    """The values in order in that shape; where there are fewer than it holds the last one is repeated."""
+    if array.size == 1:
+        return np.broadcast_to(array.reshape(()), shape)
+    missing = math.prod(shape) - array.size
+    if missing < 0 or (missing and not array.size):
+        raise errors.ShapeError(f"constant: {array.size} values do not fill shape {list(shape)}; " + (
+            f"Too many elements provided. Needed at most {math.prod(shape)}, but received {array.size}" if array.size else
+            "give one value, or as many as the shape holds"))
+    flat = array.reshape(-1)
+    return np.concatenate([flat, flat[-1:].repeat(missing)]).reshape(shape)
+
+
+def _lengths(value: Any, wanted: DType | None) -> Tensor:
+    """A static shape, or an unknown length of one, as integers: int32 where they fit it."""
+    if not isinstance(value, Shape) or not value.known:
+        what = f"the partially known shape {value}" if isinstance(value, Shape) else "an unknown Dimension"
+        raise errors.ShapeError(f"convert: {what} has no value before the step; use tf.shape")
+    if wanted is not None and wanted.kind != "int":
+        raise errors.DtypeError(f"convert: the shape {value} is integers but {wanted.name} is needed; cast it")
+    large = next((d for d in value.static if d > 2**31 - 1), None)
+    if large is not None and wanted is not None and wanted.name == "int32":
+        raise errors.DtypeError(f"convert: the shape {value} does not fit int32: a dimension is too large ({large}); use int64")
+    return constant(np.asarray(value.static, np.int32 if large is None else np.int64), wanted)
 
 
 def convert(value: Any, dtype: Any = None, name: str = "constant") -> Tensor:
@@ -81,8 +104,8 @@ def convert(value: Any, dtype: Any = None, name: str = "constant") -> Tensor:
     if isinstance(value, (list, tuple)) and any(isinstance(v, Tensor) or hasattr(v, "__tensor__")
                                                 for v in _flat(value)):
         return ops.stack([convert(v, wanted) for v in value])      # type: ignore[no-any-return]
-    if isinstance(value, Shape):
-        value = np.asarray(value.static, np.int32)
+    if isinstance(value, (Shape, Length)) and not isinstance(value, int):
+        return _lengths(value, wanted)
     return constant(value, wanted, name=name)
 
 

@@ -220,7 +220,8 @@ def to_array(value: Any, dtype: DType | None = None, where: str = "convert") -> 
         array = np.asarray(value)
     except ValueError as error:
         raise errors.ShapeError(f"{where}: {_shorten(value)} has rows of different lengths; pass numbers of one "
-                                "rectangular shape") from error
+                                "rectangular shape (setting an array element with a sequence: it must be a dense array)"
+                                ) from error
     if array.dtype.kind in "SU" and dtype is None:
         return _text_array(value)
     if array.dtype.kind in "SUO":

@@ -263,7 +263,8 @@ def _bind(where: str, text: str, pattern: Pattern, shape: Shape, name: str,
     fixed = len(dims) - ("..." in dims)
     if len(actual) < fixed or ("..." not in dims and len(actual) != fixed):
         raise errors.ShapeError(f"{where}: {name} has rank {len(actual)} (shape {shape}) but rank "
-                                f"{'>= ' if '...' in dims else ''}{fixed} is needed by {text!r}; reshape it")
+                                f"{'>= ' if '...' in dims else ''}{fixed} is needed by {text!r}; reshape it (Shape must be "
+                                f"{'at least ' if '...' in dims else ''}rank {fixed} but is rank {len(actual)})")
     if "..." in dims:
         at = dims.index("...")
         stop = len(actual) - (fixed - at)

@@ -148,8 +148,8 @@ class Shape:
         return Shape(self.dims[index]) if isinstance(index, slice) else dimension(self.dims[index])
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, (list, tuple)):
-            other = Shape(other)
+        if other is None or isinstance(other, (list, tuple, int)):
+            other = as_shape(other)
         return isinstance(other, Shape) and self.dims == other.dims
 
     def __hash__(self) -> int:
@@ -210,4 +210,4 @@ def _pair(a: Dim, b: Dim, axis: int, width: int, left: Shape, right: Shape, wher
     if a is None or b is None:
         return a if b is None else b
     raise errors.ShapeError(f"{where}: shapes {left} and {right} do not broadcast: axis {axis - width} is {a} and {b}; "
-                            "make the dimensions equal or 1")
+                            f"make the dimensions equal or 1 (Dimensions must be equal, but are {a} and {b})")

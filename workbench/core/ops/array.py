@@ -122,7 +122,7 @@ def _squeezed(inputs, attrs):
     for a in axes:
         if dims[a] not in (1, None):
             raise errors.ShapeError(f"squeeze: axis {a} of x is {dims[a]} (shape {inputs[0].shape}), not 1; "
-                                    "name only axes of size 1")
+                                    f"name only axes of size 1 (Can not squeeze dim[{a}])")
     return [Shape(d for i, d in enumerate(dims) if i not in axes)]
 
 
@@ -132,7 +132,7 @@ def squeeze(x, *, axis=None):
     for a in () if axis in (None, ()) else np.atleast_1d(axis):
         if x.shape[a] != 1:
             raise errors.ShapeError(f"squeeze: axis {a} of x is {x.shape[a]} (shape {list(x.shape)}), not 1; "
-                                    "name only axes of size 1")
+                                    f"name only axes of size 1")
     return np.squeeze(x, axis or None if axis == () else axis)
 
 
@@ -207,24 +207,35 @@ def _(broadcast_to, x, shape, name=None):
 # joining and splitting
 
 def _joined(inputs, attrs):
-    if any(t.shape.dims is None for t in inputs):
+    rank, given = _joined_rank(inputs), attrs["axis"]
+    if isinstance(given, tuple):
+        raise errors.ShapeError(f"concat: axis is {list(given)}; pass one number")
+    if rank is None:
         return [Shape(None)]
-    first = inputs[0].shape.dims
-    axis = _axis(attrs["axis"], len(first), "concat")
-    dims = list(first)
+    axis = _axis(given, rank, "concat")
+    dims, known = [None] * rank, [0] * rank      # what is known of the result, and the number of the value that told it
     for i, tensor in enumerate(inputs):
-        here = tensor.shape.dims
-        if len(here) != len(first):
-            raise errors.ShapeError(f"concat: values[0] has rank {len(first)} but values[{i}] has rank {len(here)} "
-                                    f"(shapes {inputs[0].shape} and {tensor.shape}); make the ranks equal")
-        for a, d in enumerate(here):
+        for a, d in enumerate(tensor.shape.dims or ()):
             if a != axis and None not in (d, dims[a]) and d != dims[a]:
-                raise errors.ShapeError(f"concat: values[0] axis {a} is {dims[a]} but values[{i}] axis {a} is {d}; "
+                raise errors.ShapeError(f"concat: values[{known[a]}] axis {a} is {dims[a]} but values[{i}] axis {a} is {d}; "
                                         f"only axis {axis} may differ")
-            dims[a] = d if dims[a] is None else dims[a]
+            if dims[a] is None:
+                dims[a], known[a] = d, i
     along = [tensor.shape[axis].value for tensor in inputs]
     dims[axis] = None if None in along else sum(along)
     return [Shape(dims)]
+
+
+def _joined_rank(tensors):
+    """The rank that those of known rank have, None where all are unknown."""
+    first, rank = next(((i, t.shape.rank) for i, t in enumerate(tensors) if t.shape.rank is not None), (0, None))
+    if rank == 0:
+        raise errors.ShapeError(f"concat: values[{first}] is a scalar. Can't concatenate scalars (use tf.stack instead)")
+    for i, tensor in enumerate(tensors):
+        if tensor.shape.rank not in (None, rank):
+            raise errors.ShapeError(f"concat: values[{first}] has rank {rank} but values[{i}] has rank {tensor.shape.rank} "
+                                    f"(shapes {tensors[first].shape} and {tensor.shape}); make the ranks equal")
+    return rank
 
 
 def _concat_into(*values_and_out, axis):
@@ -256,8 +267,9 @@ def _(node, dy):
 @concat.at_run_time("axis")
 def _(*values, axis, name):
     tensors = [convert(v) for v in values]
+    rank = _joined_rank(tensors)
     blocks, before, after = zip(*(ops.block(t, axis) for t in tensors))
-    return ops.unblock(ops.concat(blocks, 1), before[0], after[0], tensors[0].shape.rank, name)
+    return ops.unblock(ops.concat(blocks, 1), before[0], after[0], rank, name)
 
 
 @returns_list

@@ -21,6 +21,9 @@ def block(x, axis):
     """(x as [before, axis, after], the dimensions before, those after) for a scalar `axis`, a number or a tensor."""
     x = convert(x)
     dims = ops.shape_vector(x)
+    axis = convert(axis)
+    if axis.dtype.kind != "int":
+        raise errors.DtypeError(f"axis: {axis.name} is {axis.dtype.name} but an integer type is needed; cast it")
     at = ops.axis_at(ops.cast(axis, "int32"), ops.rank(x))
     before, after = dims[:at], dims[at + 1:]
     return ops.reshape(x, ops.stack([ops.reduce_prod(before), dims[at], ops.reduce_prod(after)])), before, after

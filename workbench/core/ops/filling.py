@@ -266,10 +266,15 @@ def _reverse_into(x, out, *, axis):
 
 
 def _kept(inputs, attrs):
-    rank = inputs[0].shape.rank
+    rank, seen = inputs[0].shape.rank, set()
     for axis in attrs["axis"] if isinstance(attrs["axis"], tuple) else (attrs["axis"],):
         if rank is not None and not -rank <= axis < rank:
-            raise errors.ShapeError(f"reverse: axis {axis} is outside rank {rank}; use {-rank} … {rank - 1}")
+            raise errors.ShapeError(f"reverse: axis {axis} is outside rank {rank}; use {-rank} … {rank - 1} (it is out "
+                                    "of valid range)")
+        if rank is not None and axis % rank in seen:
+            raise errors.InvalidArgumentError(f"reverse: axis {axis % rank} specified more than once in "
+                                              f"{list(attrs['axis'])}; name each axis once")
+        seen.add(axis % rank if rank else axis)
     return [inputs[0].shape]
 
 
@@ -315,10 +320,17 @@ def _(node, dy):
 
 # diagonals
 
-@op("x[n] -> [n,n]", types="T:number -> T")
+def _twice(inputs, attrs):
+    shape = inputs[0].shape
+    if shape.rank == 0:
+        raise errors.ShapeError("diag: x is a scalar; pass a tensor of one axis or more (its shape must be at least rank 1)")
+    return [shape + shape]
+
+
+@op("x? -> ?", types="T:number -> T", shape=_twice)
 def diag(x):
-    """The square matrix with the vector x on its diagonal."""
-    return np.diag(x)
+    """x on the diagonal, zeros elsewhere: a vector [n] gives a matrix [n, n], a tensor of any shape one of this shape twice."""
+    return np.diag(x.reshape(-1)).reshape(x.shape + x.shape)
 
 
 @diag.gradient
@@ -326,10 +338,23 @@ def _(node, dy):
     return ops.diag_part(dy)
 
 
-@op("x[n,n] -> [n]", types="T:number -> T")
+def _half(inputs, attrs):
+    shape = inputs[0].shape
+    if shape.rank is None:
+        return [shape]
+    if not shape.rank or shape.rank % 2:
+        raise errors.ShapeError(f"diag_part: x has shape {shape}; it needs an even number of axes, at least 2")
+    half = shape.rank // 2
+    return [shape[:half].merge(shape[half:], "diag_part: the first and the second half of x's axes")]
+
+
+@op("x? -> ?", types="T:number -> T", shape=_half)
 def diag_part(x):
-    """The diagonal of a square matrix."""
-    return np.diagonal(x).copy()
+    """The diagonal of a square matrix, or of a tensor whose shape is one shape twice: a tensor of that shape."""
+    shape = x.shape[:x.ndim // 2]
+    if x.ndim % 2 or shape + shape != x.shape:
+        raise errors.ShapeError(f"diag_part: x has shape {list(x.shape)}; it needs one shape twice, such as [2, 3, 2, 3]")
+    return np.diagonal(x.reshape(2 * [int(np.prod(shape))])).reshape(shape).copy()
 
 
 @diag_part.gradient

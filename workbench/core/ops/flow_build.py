@@ -168,7 +168,8 @@ class _Loop:
         structure = self._as_list(structure)
         if structure.children != self.structure.children:
             raise errors.InvalidArgumentError(f"{self.where}: loop_vars are {self.structure} but body returns "
-                                              f"{structure}; return one new value for each loop variable")
+                                              f"{structure}; return one new value for each loop variable (they must have "
+                                              "the same number of elements)")
         finish(self.body_graph, leaves, [self._leaf_dtype(i, leaf) for i, leaf in enumerate(leaves)])
         for result, shape, tensor in zip(self.body_graph.results, self.shapes, self.initial):
             self._check_shape(result, shape, f"comes back as {result.name}", tensor)
@@ -196,7 +197,8 @@ class _Loop:
             name = tensor.name if variable is None else variable.name
             raise errors.InvalidArgumentError(
                 f"{self.where}: loop variable {name} has shape {shape} but {verb} with {tensor.shape}; pass "
-                "shape_invariants with None where a dimension changes, or set_shape")
+                f"shape_invariants with None where a dimension changes, or set_shape ({shape} is not an invariant for the "
+                f"loop: it is not compatible with {tensor.shape})")
 
     def limit(self, maximum: Any) -> None:
         """Count iterations in one more loop variable and stop at `maximum`."""

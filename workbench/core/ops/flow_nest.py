@@ -101,5 +101,6 @@ def flatten_up_to(structure: Structure, value: Any, where: str) -> list[Any]:
     opened = None if value is None else _open(value)
     if opened is None or len(opened[1]) != len(structure.children):
         raise errors.InvalidArgumentError(f"{where}: {value!r} does not follow the structure {structure}; "
-                                          "give one entry for each of its parts")
+                                          "give one entry for each of its parts (the two structures don't have the same number "
+                                          "of elements)")
     return [leaf for child, part in zip(structure.children, opened[1]) for leaf in flatten_up_to(child, part, where)]

@@ -4,12 +4,11 @@ from __future__ import annotations
 import operator
 import warnings
 from types import EllipsisType
-from typing import Any
 
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.arrays import check_rows
+from workbench.core.graph.arrays import check_rows, strided_key
 from workbench.core.graph.build import IndexedSlices, constant_shape, constant_value, convert, front, ops
 from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
@@ -41,7 +40,7 @@ def _sliced(inputs, attrs):
     return [Shape((None if None in (d, b) else d - b) if s == -1 else s for d, b, s in zip(dims, begin, size))]
 
 
-def _slice_key(x, begin, size):
+def _slicestrided_key(x, begin, size):
     key = tuple(slice(b, d if s == -1 else b + s) for b, s, d in zip(begin.tolist(), size.tolist(), x.shape))
     if any(not 0 <= k.start <= k.stop <= d for k, d in zip(key, x.shape)):
         raise errors.ShapeError(f"slice: begin {begin.tolist()} and size {size.tolist()} leave x of shape "
@@ -50,13 +49,13 @@ def _slice_key(x, begin, size):
 
 
 def _slice_into(x, begin, size, out):
-    np.copyto(out, x[_slice_key(x, begin, size)])
+    np.copyto(out, x[_slicestrided_key(x, begin, size)])
 
 
 @op("x? begin[r] size[r] -> ?", name="slice", types="T I:int I -> T", shape=_sliced, into=_slice_into)
 def slice_(x, begin, size):
     """The block of x that starts at `begin` and has shape `size` (-1 = to the end)."""
-    return x[_slice_key(x, begin, size)].copy()
+    return x[_slicestrided_key(x, begin, size)].copy()
 
 
 @slice_.gradient
@@ -96,27 +95,11 @@ def _masks(attrs):
     return tuple(attrs[n] for n in names)
 
 
-def _key(begin, end, strides, begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask):
-    """The NumPy index that the vectors and bit masks of a strided slice describe."""
-    key: list[Any] = []
-    for i, (b, e, s) in enumerate(zip(begin, end, strides)):
-        bit = 1 << i
-        if ellipsis_mask & bit:
-            key.append(Ellipsis)
-        elif new_axis_mask & bit:
-            key.append(None)
-        elif shrink_axis_mask & bit:
-            key.append(b)
-        else:
-            key.append(slice(None if begin_mask & bit else b, None if end_mask & bit else e, s))
-    return tuple(key)
-
-
 def _strided(inputs, attrs):
     dims, vectors = inputs[0].shape.dims, [_known(t) for t in inputs[1:]]
     if dims is None or None in vectors:
         return [Shape(None)]
-    key, masks = _key(*vectors, *_masks(attrs)), _masks(attrs)
+    key, masks = strided_key(*vectors, *_masks(attrs)), _masks(attrs)
     used = sum(k is not None and k is not Ellipsis for k in key)
     if used > len(dims):
         raise errors.ShapeError(f"strided_slice: {used} indices for x of rank {len(dims)} (shape {inputs[0].shape}); "
@@ -147,15 +130,16 @@ def _length(k, dim, vectors, position, masks):
 
 def _inside(k, dim, axis):
     if None not in (k, dim) and not -dim <= k < dim:
-        raise errors.ShapeError(f"strided_slice: index {k} is outside axis {axis} of {dim} elements; use "
-                                f"{-dim} … {dim - 1}")
+        raise errors.ShapeError(f"strided_slice: index {k} is outside axis {axis} of {dim} elements; use {-dim} … "
+                                f"{dim - 1} (slice index {k} of dimension {axis} out of bounds)")
 
 
 def _part(x, begin, end, strides, masks):
     try:
-        return x[_key(begin.tolist(), end.tolist(), strides.tolist(), *masks)]
+        return x[strided_key(begin.tolist(), end.tolist(), strides.tolist(), *masks)]
     except IndexError as error:
-        raise errors.ShapeError(f"strided_slice: {error} (x has shape {list(x.shape)}); stay inside") from None
+        raise errors.ShapeError(f"strided_slice: {error} (x has shape {list(x.shape)}): slice index out of bounds; stay "
+                                "inside") from None
 
 
 def _strided_into(x, begin, end, strides, out, **masks):
@@ -193,7 +177,7 @@ def strided_slice_grad(shape, begin, end, strides, dy, *, begin_mask=0, end_mask
     """Zeros of `shape` with dy where the strided slice read."""
     out = np.zeros(tuple(shape), dy.dtype)
     masks = begin_mask, end_mask, ellipsis_mask, new_axis_mask, shrink_axis_mask
-    out[_key(begin.tolist(), end.tolist(), strides.tolist(), *masks)] = dy
+    out[strided_key(begin.tolist(), end.tolist(), strides.tolist(), *masks)] = dy
     return out
 
 
@@ -210,6 +194,8 @@ def getitem(x, key, name=None):
         bit = 1 << position
         b, e, s = 0, 0, 1
         if isinstance(item, EllipsisType):
+            if masks[2]:
+                raise errors.InvalidArgumentError("getitem: Multiple ellipses in a slice are not allowed; write ... once")
             masks[2] |= bit
         elif item is None:
             masks[3] |= bit
@@ -233,8 +219,8 @@ def _index(item):
     try:
         return operator.index(item)
     except TypeError:
-        raise errors.InvalidArgumentError(f"getitem: {item!r} is no index; use integers, slices, scalar tensors, "
-                                          "... and None, or gather / boolean_mask") from None
+        raise errors.DtypeError(f"getitem: {item!r} is no index; use integers, slices, scalar tensors, ... and None, or "
+                                "gather / boolean_mask") from None
 
 
 def _vector(values):
@@ -250,7 +236,9 @@ def _gathered(inputs, attrs):
     axis = attrs["axis"]
     if not -len(params) <= axis < len(params):
         raise errors.ShapeError(f"gather: axis {axis} is outside params of shape {inputs[0].shape}; use "
-                                f"{-len(params)} … {len(params) - 1}")
+                                f"{-len(params)} … {len(params) - 1} (Shape must be at least rank "
+                                f"{axis + 1 if axis >= 0 else -axis} but is rank {len(params)}; Expected axis in the range "
+                                f"[{-len(params)}, {len(params)}), but got {axis})")
     axis %= len(params)
     return [Shape(params[:axis] + indices + params[axis + 1:])]
 

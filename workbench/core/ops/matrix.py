@@ -276,6 +276,16 @@ def matrix_transpose(x):
     return x.swapaxes(-1, -2).copy(order="C")
 
 
+@front("matrix_transpose")
+def _(matrix_transpose, x, name=None, conjugate=False):
+    """Each matrix of the last two axes turned, [..., m, n] to [..., n, m]; with `conjugate` its complex conjugate."""
+    x = convert(x)
+    if x.shape.rank is not None and x.shape.rank < 2:
+        raise errors.ShapeError(f"matrix_transpose: x should be a (batch) matrix, of rank 2 or more, but has shape {x.shape}; "
+                                "use expand_dims")
+    return matrix_transpose(ops.conj(x) if conjugate else x, name=name)
+
+
 @matrix_transpose.gradient
 def _(node, dy):
     return ops.matrix_transpose(dy)

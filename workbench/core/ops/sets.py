@@ -81,10 +81,14 @@ def boolean_mask(tensor, mask, axis=None, name=None):
     unknown, or its shape does not fit.
     """
     tensor, mask, axis = convert(tensor), convert(mask, "bool"), axis or 0
-    if mask.shape.rank in (0, None):
-        raise errors.ShapeError(f"boolean_mask: mask has shape {mask.shape}; it needs a known rank of at least 1")
-    if tensor.shape.rank is not None:
-        tensor.shape[axis:axis + mask.shape.rank].merge(mask.shape, "boolean_mask: tensor and mask")
+    if mask.shape.rank is None:
+        raise errors.ShapeError("boolean_mask: the rank of mask is unknown. Number of mask dimensions must be specified, even "
+                                "if some dimensions are None; use set_shape")
+    if mask.shape.rank == 0:
+        raise errors.ShapeError("boolean_mask: mask cannot be scalar; give it one axis or more")
+    if tensor.shape.rank is not None and not tensor.shape[axis:axis + mask.shape.rank].compatible(mask.shape):
+        raise errors.ShapeError(f"boolean_mask: tensor has shape {tensor.shape} and mask {mask.shape}: from axis {axis} on "
+                                "they are incompatible; the mask needs the tensor's lengths")
     dims = ops.shape_vector(tensor)
     before, after = ops.getitem(dims, slice(None, axis)), ops.getitem(dims, slice(axis + mask.shape.rank, None))
     count = ops.reshape(ops.size(mask), [1])      # not -1, which has no one value where an axis has no elements
@@ -353,6 +357,8 @@ def sparse_to_dense(sparse_indices, output_shape, sparse_values, default_value=0
 def sequence_mask(lengths, maxlen=None, dtype="bool", name=None):
     """mask[..., j] is j < lengths[...]; `maxlen` is the largest length when not given."""
     lengths = convert(lengths)
+    if maxlen is not None and convert(maxlen).shape.rank not in (0, None):
+        raise errors.ShapeError(f"sequence_mask: maxlen must be scalar but has shape {convert(maxlen).shape}; pass one number")
     steps = ops.range(ops.reduce_max(lengths) if maxlen is None else ops.cast(convert(maxlen), lengths.dtype))
     return ops.cast(ops.less(steps, ops.expand_dims(lengths, -1), name=name), dtype)
 

@@ -20,9 +20,9 @@ def constant(*, value, dtype):
 def _(_builder, value, dtype=None, shape=None, name="constant"):
     """A tensor with a fixed value: a number, a nested list or an array, as `dtype` (default: that of the value).
 
-    `shape` repeats a single value or arranges as many as it holds. Python numbers become float32, int32 (int64 where
-    needed) or bool. Raises DtypeError when the value does not fit the dtype, ShapeError when it does not fill the
-    shape.
+    `shape` arranges the values in order, and repeats the last where it holds more. Python numbers become float32,
+    int32 (int64 where needed) or bool. Raises DtypeError when the value does not fit the dtype, ShapeError when it is more
+    than the shape holds.
     """
     return build.constant(value, dtype, shape, name)      # a builder would make a tuple of the array, as of any attribute
 
@@ -38,8 +38,8 @@ def placeholder(context, *, dtype, shape=None):
     A step that needs it raises InvalidArgumentError when it is not fed.
     """
     raise errors.InvalidArgumentError(
-        f"placeholder {context.node!r}: it was not fed; pass feed_dict={{{context.node}: a {dtype.name} value of "
-        f"shape {as_shape(shape)}}}")
+        f"placeholder {context.node!r}: it was not fed; pass feed_dict={{{context.node}: a {dtype.name} value of shape "
+        f"{as_shape(shape)}}}")
 
 
 def _default_fits(inputs, attrs):

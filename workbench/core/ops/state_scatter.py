@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.arrays import add_rows, check_rows
-from workbench.core.graph.graph import Tensor
+from workbench.core.graph.arrays import add_rows, check_rows, strided_key
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape
 from workbench.core.ops.state import _held, _rows
@@ -139,3 +140,47 @@ def scatter_nd_sub(handle: VariableState, indices: Array, values: Array) -> Arra
 def scatter_nd_update(handle: VariableState, indices: Array, values: Array) -> Array:
     """Set the slices at the index vectors; of repeated ones the last wins. Gives the whole new value."""
     return _by_vectors("scatter_nd_update", handle, indices, values)
+
+
+# by slices
+
+def _put(out: Array, places: Any, values: Array) -> None:
+    out[places] = values
+
+
+_changing("slice_assign", _put)
+
+
+@op("handle[] begin[r] end[r] strides[r] value? -> ?", types="resource I:int I I T -> T", stateful=True, differentiable=False,
+    shape=lambda inputs, attrs: [_held(inputs[0])])
+def slice_assign(handle: VariableState, begin: Array, end: Array, strides: Array, value: Array, *, begin_mask: int = 0,
+                 end_mask: int = 0, ellipsis_mask: int = 0, new_axis_mask: int = 0, shrink_axis_mask: int = 0) -> Array:
+    """Set the part that strided_slice would read to `value`, of its shape. Gives the whole new value. ShapeError where it does
+    not fit."""
+    key = strided_key(begin.tolist(), end.tolist(), strides.tolist(), begin_mask, end_mask, ellipsis_mask, new_axis_mask,
+                      shrink_axis_mask)
+    values = np.asarray(value)
+    try:
+        np.broadcast_to(values, np.broadcast_to(np.empty((), bool), handle.dims())[key].shape)
+    except (IndexError, ValueError) as error:
+        raise errors.ShapeError(f"slice_assign: variable {handle.name!r} of shape {list(handle.dims())} takes no value of "
+                                f"shape {list(values.shape)} there: {error}; make the shapes agree") from None
+    return handle.update(updates["slice_assign"], key, values)
+
+
+def _assign_part(self: Tensor, value: Any, name: str | None = None) -> Tensor:
+    """Where this is a slice of a variable, as in v[1:3].assign(x): set that part; gives the whole new value.
+
+    InvalidArgumentError where it is no such slice. The step raises ShapeError where the value does not fit.
+    """
+    read = self.op.inputs[0].op if self.op.type == "strided_slice" else None
+    if read is None or read.type != "read_variable":
+        raise errors.InvalidArgumentError(f"assign: Sliced assignment is only supported for variables, and {self.name} is no "
+                                          "slice of one; write variable[…].assign(value)")
+    graph, handle = get_default_graph(), read.inputs[0]
+    with graph.device(None), graph.device(handle.op.device):
+        return ops.slice_assign(handle, *self.op.inputs[1:], convert(value, self.dtype), **self.op.attrs,  # type: ignore[no-any-return]
+                                name=name)
+
+
+Tensor.assign = _assign_part      # type: ignore[attr-defined]

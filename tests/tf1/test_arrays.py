@@ -1,0 +1,189 @@
+"""Arrays as programs of TensorFlow write them: joined, cut, assigned in part, sparse; and what their errors say."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import workbench.tf1 as tf
+from workbench import errors
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with tf.Graph().as_default() as graph:
+        yield graph
+
+
+def run(fetches, feeds=None):
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        return session.run(fetches, feeds)
+
+
+def test_one_value_is_joined_to_nothing():
+    x = tf.constant([[1, 2]])
+    for given in ([x], (x,), x):
+        assert run(tf.concat(given, 1)).tolist() == [[1, 2]]
+    assert run(tf.concat(1, [x, x])).tolist() == [[1, 2, 1, 2]]      # the order before 1.0
+    assert run(tf.concat(1, tf.constant(0))) == 1
+    axis = tf.Variable([1.0])
+    for kind, make in ((ValueError, lambda: tf.concat(x, axis)), (TypeError, lambda: tf.concat(x, 4.2)),
+                       (TypeError, lambda: tf.concat([x, x], axis)), (ValueError, lambda: tf.concat([x, x], [1])),
+                       (ValueError, lambda: tf.concat([], 0)), (ValueError, lambda: tf.concat(x, tf.constant([0])))):
+        with pytest.raises(kind):
+            make()
+
+
+def test_what_is_known_of_a_join():
+    late, axis = tf.placeholder(tf.float32), tf.placeholder(tf.int32)
+    known, partly = tf.zeros([2, 3]), tf.placeholder(tf.float32, [None, 3])
+    assert tf.concat([late, known], 1).shape.as_list() == [2, None]
+    assert tf.concat([partly, known], 1).shape.as_list() == [2, 6]
+    assert tf.concat([late, known], axis).shape.as_list() == [None, None]
+    assert tf.concat([late, late], axis).shape == None and tf.concat([late, late], 0).shape == None  # noqa: E711
+    with pytest.raises(ValueError, match=r"values\[1\] has rank 2 but values\[2\] has rank 3"):
+        tf.concat([late, known, tf.zeros([2, 3, 1])], axis)
+    for at in (0, axis):
+        with pytest.raises(ValueError, match=r"Can't concatenate scalars \(use tf\.stack instead\)"):
+            tf.concat([tf.constant(7), tf.constant(8)], at)
+
+
+def test_shapes_equal_what_they_are_made_from():
+    shape = tf.zeros([3]).shape
+    assert shape == 3 and shape == [3] and shape == (3,) and shape != None and shape != "3"  # noqa: E711
+    assert tf.TensorShape(None) == None  # noqa: E711
+
+
+V = [[1, 2, 3], [4, 5, 6]]
+
+
+@pytest.mark.parametrize("dtype", [tf.float32, tf.int64, tf.complex64])
+@pytest.mark.parametrize(("key", "value"), [
+    (np.s_[:], [[10, 20, 30], [40, 50, 60]]), (np.s_[1:2, 1:2], [[66]]), (np.s_[1:2, 1], [66]), (np.s_[1, 1], 66),
+    (np.s_[:, None, :], [[[1, 1, 1]], [[2, 2, 2]]]), (np.s_[::1, ::-2], [[3, 33], [4, 44]]), (np.s_[8:10, 0], []),
+    (np.s_[..., -1], [7, 8])])
+def test_a_part_of_a_variable_is_assigned(dtype, key, value):
+    variable = tf.Variable(V, dtype=dtype)
+    expected = np.array(V, dtype.as_numpy_dtype)
+    expected[key] = value
+    first, second = variable[key].assign(value), tf.assign(variable[key], value)
+    with tf.Session() as session:
+        for change in (first, second):
+            session.run(variable.initializer)
+            assert session.run(change).tolist() == expected.tolist() == session.run(variable).tolist()
+
+
+def test_what_is_no_part_of_a_variable_is_not_assigned():
+    with pytest.raises(ValueError, match="Sliced assignment is only supported for variables"):
+        tf.constant([1, 2])[:1].assign([3])
+    variable = tf.Variable([1, 2, 3])
+    with pytest.raises(errors.ShapeError, match=r"slice_assign: variable .* of shape \[3\] takes no value of shape \[4\]"):
+        run(variable[:2].assign([1, 2, 3, 4]))
+    with tf.Session() as session, pytest.raises(errors.FailedPreconditionError):
+        session.run(variable[:2].assign([1, 2]))
+
+
+def test_diagonals_of_any_rank():
+    x = np.arange(6.0).reshape(2, 3)
+    diagonal, back = tf.diag(x), tf.diag_part(tf.diag(x))
+    expected = np.zeros((2, 3, 2, 3))
+    for place in np.ndindex(2, 3):
+        expected[place + place] = x[place]
+    assert diagonal.shape == [2, 3, 2, 3] and back.shape == [2, 3]
+    found, again = run([diagonal, back])
+    assert found.tolist() == expected.tolist() and again.tolist() == x.tolist()
+    late = tf.placeholder(tf.float64)
+    with pytest.raises(errors.ShapeError, match="cannot be the same shape"):
+        run(tf.diag_part(late), {late: x})
+    for make, text in ((lambda: tf.diag(1.0), "must be at least rank 1"),
+                       (lambda: tf.diag_part([1.0]), "an even number of axes"),
+                       (lambda: tf.diag_part(x), "cannot be the same shape")):
+        with pytest.raises(ValueError, match=text):
+            make()
+
+
+def test_matrices_turned_and_conjugated():
+    x = np.array([[1 + 1j, 2 + 2j, 3 + 3j]])
+    assert run(tf.matrix_transpose(x, conjugate=True)).tolist() == x.conj().T.tolist()
+    with pytest.raises(ValueError, match=r"should be a \(batch\) matrix"):
+        tf.matrix_transpose([1, 2])
+
+
+def test_sparse_tensors_where_dense_ones_go():
+    value = tf.SparseTensorValue(np.int64([[0, 1], [1, 0]]), np.float32([-4, 9]), np.int64([2, 3]))
+    sparse = tf.SparseTensor.from_value(value)
+    for given in (value, sparse):
+        shape, size, rank = run([tf.shape(given), tf.size(given), tf.rank(given)])
+        assert shape.tolist() == [2, 3] and (size, rank) == (6, 2) and shape.dtype == size.dtype == np.int32
+    assert run(tf.shape(sparse, out_type=tf.int64)).dtype == np.int64
+    for function, expected in ((tf.abs, [4, 9]), (tf.negative, [4, -9]), (tf.sign, [-1, 1]), (tf.square, [16, 81])):
+        found = run(function(sparse))
+        assert found.values.tolist() == expected and found.indices.tolist() == value.indices.tolist()
+    assert run(tf.cast(sparse, tf.int32)).values.dtype == np.int32
+    assert run(tf.shape(input=np.zeros([4]))).tolist() == [4] and run(tf.abs(x=-2)) == 2
+
+
+@pytest.mark.parametrize(("make", "kind", "text"), [
+    (lambda: tf.zeros([2, 3])[..., :, ...], ValueError, "Multiple ellipses"),
+    (lambda: tf.zeros([2, 3])[..., 1.0], TypeError, "1.0 is no index"),
+    (lambda: tf.zeros([2, 3])[0, 200], ValueError, "slice index 200 of dimension 1 out of bounds"),
+    (lambda: tf.reverse(tf.zeros([2, 3]), [2]), ValueError, "is out of valid range"),
+    (lambda: tf.reverse(tf.zeros([2, 3]), [0, -2]), ValueError, "axis 0 specified more than once"),
+    (lambda: tf.boolean_mask([1, 2], True), ValueError, "mask cannot be scalar"),
+    (lambda: tf.boolean_mask([1, 2], [True]), ValueError, "they are incompatible"),
+    (lambda: tf.boolean_mask([1, 2], tf.placeholder(tf.bool)), ValueError, "Number of mask dimensions must be specified"),
+    (lambda: tf.sequence_mask([1, 2], [3, 4]), ValueError, "maxlen must be scalar"),
+    (lambda: tf.gather([1, 2], [0], axis=1), ValueError, "Shape must be at least rank 2 but is rank 1"),
+    (lambda: tf.squeeze([[1, 2]], 1), ValueError, r"Can not squeeze dim\[1\]"),
+    (lambda: tf.matrix_diag(0), ValueError, "Shape must be at least rank 1 but is rank 0"),
+    (lambda: tf.add([1, 2], [1, 2, 3]), ValueError, "Dimensions must be equal, but are 2 and 3"),
+    (lambda: tf.constant([[1, 2], [3]]), ValueError, "setting an array element with a sequence.* must be a dense"),
+    (lambda: tf.constant([1, 2, 3], shape=[2]), ValueError, "Too many elements provided. Needed at most 2, but received 3")])
+def test_what_errors_say_while_building(make, kind, text):
+    with pytest.raises(kind, match=text):
+        make()
+
+
+def test_what_errors_say_in_a_step():
+    x = tf.placeholder(tf.float32, [2, 3], name="x")
+    with pytest.raises(errors.InvalidArgumentError, match=r"placeholder tensor 'x' with dtype float and shape \[2,3\]"):
+        run(x + 1.0)
+    late = tf.placeholder(tf.int32)
+    with pytest.raises(errors.InvalidArgumentError, match=r"indices\[0,1\] = 7 is not in \[0, 2\)"):
+        run(tf.gather(late, [[1, 7]]), {late: [1, 2]})
+    with pytest.raises(errors.InvalidArgumentError, match=r"flat indices\[.*2, :\] = \[1\] .* \(shape: \[1, 3\]\)"):
+        run(tf.gather_nd([[0, 1, 2]], [[[0], [0], [1]]]))
+
+
+@pytest.mark.parametrize(("options", "text"), [
+    ({"capacity": 7}, "has capacity 5 but"), ({"dtypes": [tf.int32]}, r"component types \['float32'\] but "),
+    ({"shapes": [[2]]}, "component shapes")])
+def test_a_shared_queue_is_of_one_kind(options, text):
+    first = tf.FIFOQueue(5, [tf.float32], shapes=[[]], shared_name="shared")
+    second = tf.FIFOQueue(**{"capacity": 5, "dtypes": [tf.float32], "shapes": [[]], "shared_name": "shared", **options})
+    with tf.Session() as session:
+        session.run(first.enqueue(1.0))
+        with pytest.raises(errors.InvalidArgumentError, match=text):
+            session.run(second.size())
+        assert session.run(tf.FIFOQueue(5, [tf.float32], shapes=[[]], shared_name="shared").size()) == 1
+
+
+def test_elements_with_names_are_dictionaries():
+    named, plain = tf.FIFOQueue(5, [tf.int32, tf.float32], names=["i", "f"]), tf.FIFOQueue(5, tf.float32)
+    for make, text in ((lambda: plain.enqueue({"a": 1.0}), "must have names to enqueue a dictionary"),
+                       (lambda: named.enqueue({"a": 1.0}), "keys match names of Queue"),
+                       (lambda: named.enqueue([1, 2.0]), "enqueue a dictionary"),
+                       (lambda: named.enqueue_many({"i": [1, 2], "f": [1.0]}), "give each the same first dimension"),
+                       (lambda: plain.dequeue_many(2), "specified shapes")):
+        with pytest.raises(ValueError, match=text):
+            make()
+
+
+def test_jacobians_of_complex_numbers():
+    start = np.array([1 + 2j, 3 - 1j])
+    with tf.Session().as_default():
+        x = tf.constant(start)
+        exact, near = tf.test.compute_gradient(x, [2], x * x, [2], x_init_value=start)
+        assert exact.shape == (4, 4) and exact.dtype == np.float64
+        np.testing.assert_allclose(exact, near, atol=1e-9)
+        assert tf.test.compute_gradient_error(x, [2], tf.abs(x), [2], x_init_value=start) < 1e-6
