@@ -1,7 +1,7 @@
 import { Graphviz } from '@hpcc-js/wasm-graphviz';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { type Flow, type Item, Layout } from '../src/graph/geometry';
-import { FONT, lettersAt } from '../src/graph/sizes';
+import { fitted, FONT, lettersAt } from '../src/graph/sizes';
 import { contains, overlaps } from '../src/kit/camera';
 
 let engine: Graphviz;
@@ -99,5 +99,8 @@ describe('names', () => {
     expect(lettersAt(0.3, 26)).toBeLessThan(26);
     expect(lettersAt(0.15, 26)).toBe(0);
     expect(lettersAt(3, 26)).toBe(FONT);
+    expect(fitted(20, 30, 40, 0.4)).toBe(20);
+    expect(fitted(20, 40, 30, 0.4)).toBe(15);
+    expect(fitted(20, 400, 30, 0.4)).toBeCloseTo(5.5 / 0.4);
   });
 });

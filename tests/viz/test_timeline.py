@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 
@@ -10,6 +11,8 @@ from tests.viz import fixtures
 from tests.viz.scenarios import MS, Plant, run, task
 from workbench.core.trace import Journal, Span
 from workbench.viz.hub import Hub, hub_of
+from workbench.viz.reader import Batch
+from workbench.viz.step_index import StepIndex
 from workbench.viz.views.timeline import TimelineView
 from workbench.widgets.wire import pack
 
@@ -143,3 +146,21 @@ def test_two_hundred_tasks_fit_in_an_update():
 def test_nothing_recorded_is_nothing_to_show():
     hub = hub_of(Journal(capacity=10))
     assert hub.whole("timeline") is None
+
+
+@pytest.mark.parametrize("shuffled", [False, True])
+def test_steps_are_found_whether_their_spans_come_one_after_the_other_or_mixed(shuffled: bool):
+    spans = [Span("op", "a", f"/job:worker/task:{i % 7}", "", 0, step + 0.01 * i, step + 0.01 * i + 0.005, step,
+                  executable=f"session_{step % 2}_1") for step in range(20) for i in range(30)]
+    spans += [Span("op", "late", "/job:ps/task:0", "", 0, 3.9, 3.95, 3, executable="session_1_1"),
+              Span("compile", "outside", "/job:ps/task:0", "", 0, 0.0, 9.0, -1, executable="session_1_1")]
+    if shuffled:
+        random.Random(1).shuffle(spans)
+    index = StepIndex(100)
+    index.take(Batch(spans), 1000, 5.0)
+    for step in range(20):
+        own = [i for i, span in enumerate(spans) if span.step == step]
+        found = index.at(f"session_{step % 2}", step)
+        assert (found.number, found.first, found.last) == (step, 1000 + own[0], 1000 + own[-1])
+        assert found.start == pytest.approx(step) and found.end == max(spans[i].end for i in own)
+    assert [found.number for found in index.of("session_1")] == list(range(1, 20, 2))

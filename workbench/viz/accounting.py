@@ -95,26 +95,37 @@ class Accounting:
 
     def feed(self, spans: Iterable[Span]) -> bool:
         """Take in `spans`; True when one belongs to a step."""
-        seen, runs = False, self._runs
+        seen, opened, of = False, _Open(), ("", -1)
         for span in spans:
-            if span.step < 0 or span.end < span.start or span.kind == "loop":
+            executable, step, start, end = span.executable, span.step, span.start, span.end
+            if step < 0 or end < start or span.kind == "loop":
                 continue
             seen = True
-            run = runs.get(span.executable)
-            if run is None:
-                run = runs[span.executable] = run_of(span.executable)
-            opened = self._open.get((run, span.step))
-            if opened is None:
-                opened = self._open[run, span.step] = _Open()
-                opened.run = run
-            opened.executable = opened.executable or span.executable
+            if step != of[1] or executable != of[0]:
+                opened, of = self._opened(executable, step), (executable, step)
             opened.spans[span.task].append(span)
-            opened.start, opened.end = min(opened.start, span.start), max(opened.end, span.end)
-            self._newest = max(self._newest, span.end)
+            if start < opened.start:
+                opened.start = start
+            if end > opened.end:
+                opened.end = end
+                if end > self._newest:
+                    self._newest = end
         self._fed = time.perf_counter() if seen else self._fed
         while len(self._open) > PENDING:
             del self._open[next(iter(self._open))]
         return seen
+
+    def _opened(self, executable: str, step: int) -> _Open:
+        """The step that a span belongs to."""
+        run = self._runs.get(executable)
+        if run is None:
+            run = self._runs[executable] = run_of(executable)
+        opened = self._open.get((run, step))
+        if opened is None:
+            opened = self._open[run, step] = _Open()
+            opened.run = run
+        opened.executable = opened.executable or executable
+        return opened
 
     def settle(self, everything: bool = False, accounts: int = 1 << 62) -> list[Step]:
         """`settling`, all at once."""

@@ -242,7 +242,7 @@ class GraphPicture:
             elif hidden:
                 lines[id] = f"read by {hidden} others (not drawn)"
             else:
-                lines[id] = "" if plain or label.startswith(node.type) else node.type
+                lines[id] = "fed" if node.type == "argument" else "" if plain or label.startswith(node.type) else node.type
         return lines
 
     def _title(self, id: str, node: GraphNode) -> str:

@@ -13,6 +13,7 @@ from workbench.viz.reader import Batch
 
 __all__ = ["Recorded", "StepIndex"]
 
+PIECES = 64  # stretches of spans of one step from which it is worth sorting them
 _STEPS = 1 << 40  # more than any run has
 
 
@@ -50,9 +51,12 @@ class StepIndex:
         if not len(within):
             return
         keys = runs[within] * _STEPS + batch.step[within]
-        order = np.argsort(keys, kind="stable")
-        sorted_, placed = keys[order], within[order]
-        begins = np.unique(sorted_, return_index=True)[1]
+        sorted_, placed = keys, within
+        begins = np.flatnonzero(np.diff(keys, prepend=-1))  # stretches of one step each; a step may have several
+        if len(begins) > PIECES:
+            order = np.argsort(keys, kind="stable")
+            sorted_, placed = keys[order], within[order]
+            begins = np.flatnonzero(np.diff(sorted_, prepend=-1))
         earliest = np.minimum.reduceat(batch.start[placed], begins).tolist()
         latest = np.maximum.reduceat(batch.end[placed], begins).tolist()
         lasts = placed[np.append(begins[1:], len(placed)) - 1].tolist()

@@ -5,7 +5,7 @@ import type { Pen } from '../kit/canvas';
 import { contrast, mix, NEUTRAL, REWRITTEN, strength, Theme } from '../kit/colour';
 import { clipped, taskOf } from '../kit/text';
 import { Geometry, HEAD } from './geometry';
-import { FONT, labelOf, lettersAt, secondOf } from './sizes';
+import { fitted, FONT, labelOf, lettersAt, secondOf } from './sizes';
 
 export interface Picture {
   graph: GraphState;
@@ -159,12 +159,11 @@ function text(pen: Pen, node: GraphNode, box: Box, ink: string, font: string, zo
   pen.fillStyle = ink;
   pen.textAlign = 'center';
   pen.textBaseline = 'middle';
-  pen.font = `${node.kind === 'scope' ? 600 : 400} ${size}px ${font}`;
-  pen.fillText(
-    clipped(`${sign}${sign && ' '}${labelOf(node)}`, box.width - 8, measure),
-    middle,
-    box.y + (second ? 13 : box.height / 2 + 0.5)
-  );
+  const name = `${sign}${sign && ' '}${labelOf(node)}`;
+  const weight = node.kind === 'scope' ? 600 : 400;
+  pen.font = `${weight} ${size}px ${font}`;
+  pen.font = `${weight} ${fitted(size, measure(name), box.width - 6, zoom)}px ${font}`;
+  pen.fillText(clipped(name, box.width - 6, measure), middle, box.y + (second ? 13 : box.height / 2 + 0.5));
   if (second) {
     pen.font = `${0.9 * FONT}px ${font}`;
     pen.fillText(clipped(second, box.width - 8, measure), middle, box.y + 27);

@@ -23,6 +23,9 @@ export function secondOf(node: GraphNode): string {
       : count(node.count, 'operation');
   }
   const plain = (text: string) => text.toLowerCase().replace(/[_\d]/g, '');
+  if (node.type === 'argument') {
+    return 'fed';
+  }
   const [label, type] = [plain(labelOf(node)), plain(node.type)];
   return label.startsWith(type) || type.startsWith(label) ? '' : node.type;
 }
@@ -31,6 +34,11 @@ export function secondOf(node: GraphNode): string {
 export function lettersAt(zoom: number, height: number): number {
   const size = Math.max(FONT, Math.min(FAR / zoom, FILLED * height));
   return size * zoom >= READABLE ? size : 0;
+}
+
+/** `size`, or smaller so that a name that is `wide` at it has room, as far as it can be read: whole names say more than large ones. */
+export function fitted(size: number, wide: number, room: number, zoom: number): number {
+  return wide > room ? Math.min(size, Math.max(READABLE / zoom, (size * room) / wide)) : size;
 }
 
 /** The nodes of `graph` as they are laid out, in the letters that `place` has. */

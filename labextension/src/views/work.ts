@@ -15,6 +15,8 @@ const PARTS = [
 /** So many tasks are all shown; of more, the most expensive ones: the rest keeps pace. */
 const ALL = 8;
 const SHOWN = 4;
+/** Part of a step below which a cost is nothing to tell. */
+const WORTH = 0.005;
 
 export class StragglerSection extends Section {
   constructor() {
@@ -107,7 +109,7 @@ export class StragglerSection extends Section {
       where,
       cell(duration(row.median_ms)),
       cell(waits),
-      cell(row.share ? `${format(100 * row.share, 2)} %` : '–')
+      cell(row.share >= WORTH ? `${format(100 * row.share, 2)} %` : '–')
     );
     return line;
   }
