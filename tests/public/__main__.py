@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import builtins
+import collections.abc
 import functools
 import json
 import os
@@ -84,6 +85,8 @@ def as_then() -> None:
             setattr(np, name, now)
     reshape = np.reshape
     np.reshape = lambda a, shape=None, order="C", newshape=None: reshape(a, shape if newshape is None else newshape, order)
+    for name in ("Iterable", "Mapping", "Sequence"):
+        setattr(collections, name, getattr(collections.abc, name))
     for name, method in OF_UNITTEST.items():
         if not hasattr(unittest.TestCase, name):
             setattr(unittest.TestCase, name, getattr(unittest.TestCase, method))

@@ -1,6 +1,7 @@
 """What the tests of TensorFlow ask of modules that are not public and that programs do not need, in its simplest form."""
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -21,9 +22,9 @@ def run_in_graph_and_eager_modes(*given: Any, **options: Any) -> Any:
     return decorated(given[0]) if given and callable(given[0]) else decorated
 
 
-def with_dependencies(dependencies: list[Any], output: Any, name: str | None = None) -> Any:
+def with_dependencies(dependencies: list[Any], output_tensor: Any, name: str | None = None) -> Any:
     with tf.control_dependencies(dependencies):
-        return tf.identity(output, name=name)
+        return tf.identity(output_tensor, name=name)
 
 
 def in_graph_mode() -> bool:
@@ -64,4 +65,4 @@ STAND_INS = {"with_c_api": with_c_api, "convert_n_to_tensor": convert_n_to_tenso
              "NHWCToNCHW": reordered(CHANNELS_FIRST), "NCHWToNHWC": reordered(CHANNELS_LAST), "dtype_range": DTYPE_RANGE,
              "ResourceVariable": tf.Variable,      # every variable here is one
              "run_in_graph_and_eager_modes": run_in_graph_and_eager_modes, "with_dependencies": with_dependencies,
-             "in_graph_mode": in_graph_mode, "in_eager_mode": in_eager_mode}
+             "fft_kernel_label_map": contextlib.nullcontext, "in_graph_mode": in_graph_mode, "in_eager_mode": in_eager_mode}

@@ -187,3 +187,44 @@ def test_jacobians_of_complex_numbers():
         assert exact.shape == (4, 4) and exact.dtype == np.float64
         np.testing.assert_allclose(exact, near, atol=1e-9)
         assert tf.test.compute_gradient_error(x, [2], tf.abs(x), [2], x_init_value=start) < 1e-6
+
+
+def test_numbers_by_rule_have_the_widest_of_their_dtypes():
+    small, large = tf.constant(0, tf.int32), tf.constant(3, tf.int64)
+    for given, dtype in (((3,), tf.int32), ((3.0,), tf.float32), ((small, 3), tf.int32), ((small, large), tf.int64),
+                         ((small, 3.5), tf.float32), ((large, 5, tf.constant(1.0, tf.float64)), tf.float64),
+                         ((tf.constant(3, tf.float16),), tf.float16)):
+        assert tf.range(*given).dtype == dtype
+    assert run(tf.range(small, large)).tolist() == [0, 1, 2] and tf.range(small, 3, dtype=tf.float32).dtype == tf.float32
+
+
+def test_sparse_tensors_in_branches_and_loops():
+    x = tf.SparseTensor(np.int64([[0], [3]]), tf.constant([2.0, 4.0]), np.int64([10]))
+
+    def doubled(x):
+        return tf.SparseTensor(x.indices, x.values * 2.0, x.dense_shape)
+    chosen = tf.cond(tf.placeholder_with_default(True, []), lambda: doubled(x), lambda: x)
+    _, looped = tf.while_loop(lambda i, _: i < 3, lambda i, x: (i + 1, doubled(x)), [tf.constant(0), x])
+    one, many, slope = run([chosen, looped, tf.gradients(looped.values, x.values)[0]])
+    assert one.values.tolist() == [4, 8] and many.values.tolist() == [16, 32] and slope.tolist() == [8, 8]
+    assert many.indices.tolist() == [[0], [3]] and many.dense_shape.tolist() == [10]
+
+
+def test_losses_have_the_names_by_which_programs_find_them():
+    labels, logits = tf.constant([[0.0, 1.0]]), tf.zeros([1, 2])
+    for make, name in ((tf.losses.softmax_cross_entropy, "softmax_cross_entropy_loss"),
+                       (tf.losses.sigmoid_cross_entropy, "sigmoid_cross_entropy_loss"),
+                       (tf.losses.mean_squared_error, "mean_squared_error")):
+        assert make(labels, logits).op.name == f"{name}/value"
+    loss = tf.losses.sparse_softmax_cross_entropy([1, 0], tf.zeros([2, 2]), weights=[[2.0], [0.0]])
+    assert loss.name == "sparse_softmax_cross_entropy_loss/value:0" and abs(run(loss) - 2 * np.log(2)) < 1e-6
+    assert tf.losses.cosine_distance(labels, logits, axis=1).op.name == "cosine_distance_loss/value"
+    total = tf.losses.mean_squared_error(labels, logits, reduction=tf.losses.Reduction.SUM, scope="mine")
+    assert total.op.name == "mine/value"
+
+
+@pytest.mark.parametrize("make", [tf.random_normal_initializer, tf.truncated_normal_initializer, tf.orthogonal_initializer,
+                                  tf.uniform_unit_scaling_initializer, tf.variance_scaling_initializer])
+def test_initial_values_that_are_drawn_are_floating(make):
+    with pytest.raises(ValueError, match=r"dtype is string\. Expected floating point type"):
+        make(dtype=tf.string)

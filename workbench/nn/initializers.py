@@ -82,11 +82,18 @@ class Constant(Initializer):
         return ops.slice(whole, list(part.var_offset), shape)
 
 
+def _floating(where: str, dtype: Any) -> Any:
+    """The dtype; DtypeError (a ValueError) unless it is floating."""
+    if not as_dtype(dtype).is_floating:
+        raise errors.DtypeError(f"{where}: dtype is {as_dtype(dtype).name}. Expected floating point type: use one")
+    return dtype
+
+
 class RandomNormal(Initializer):
-    """Normal with `mean` and `stddev`."""
+    """Normal with `mean` and `stddev`; DtypeError (a ValueError) for a dtype that is not floating."""
 
     def __init__(self, mean: float = 0.0, stddev: float = 1.0, seed: int | None = None, dtype: Any = "float32") -> None:
-        super().__init__(dtype)
+        super().__init__(_floating(type(self).__name__, dtype))
         self.mean, self.stddev, self.seed = mean, stddev, seed
 
     def make(self, shape: list[int], dtype: Any) -> Tensor:
@@ -121,7 +128,7 @@ class VarianceScaling(Initializer):
 
     def __init__(self, scale: float = 1.0, mode: str = "fan_in", distribution: str = "normal", seed: int | None = None,
                  dtype: Any = "float32") -> None:
-        super().__init__(dtype)
+        super().__init__(_floating(type(self).__name__, dtype))
         distribution = {"truncated_normal": "normal"}.get(distribution, distribution)
         for name, value, known in (("mode", mode, ("fan_in", "fan_out", "fan_avg")),
                                    ("distribution", distribution, ("normal", "untruncated_normal", "uniform"))):
@@ -166,7 +173,7 @@ class Orthogonal(Initializer):
     """Rows or columns orthonormal, times `gain`; tensors of higher rank are flattened to [rows, last dimension]."""
 
     def __init__(self, gain: float = 1.0, seed: int | None = None, dtype: Any = "float32") -> None:
-        super().__init__(dtype)
+        super().__init__(_floating(type(self).__name__, dtype))
         self.gain, self.seed = gain, seed
 
     def make_part(self, shape: list[int], dtype: Any, part: Any) -> Tensor:

@@ -57,14 +57,15 @@ def compute_weighted_loss(losses: Any, weights: Any = 1.0, scope: str | None = N
         product = losses * weights
         if reduction == Reduction.NONE:
             return add_loss(product, loss_collection)
-        total = ops.reduce_sum(product)
+        total = ops.reduce_sum(product, name="value" if reduction == Reduction.SUM else None)
         if reduction != Reduction.SUM:
             spread = weights + ops.zeros_like(losses)
             by = {Reduction.MEAN: spread, Reduction.SUM_OVER_BATCH_SIZE: ops.ones_like(losses),
                   Reduction.SUM_BY_NONZERO_WEIGHTS: ops.cast(ops.not_equal(spread, 0.0), losses.dtype)}[reduction]
             count = ops.reduce_sum(by)
             empty = ops.equal(count, 0.0)
-            total = ops.select(empty, ops.zeros_like(total), total / ops.select(empty, ops.ones_like(count), count))
+            total = ops.select(empty, ops.zeros_like(total), total / ops.select(empty, ops.ones_like(count), count),
+                               name="value")
         return add_loss(total, loss_collection)
 
 
@@ -175,7 +176,7 @@ def cosine_distance(labels: Any, predictions: Any, axis: int | None = None, weig
         raise errors.InvalidArgumentError("cosine_distance: axis is missing; pass the axis along which vectors lie")
     labels, predictions = _pair(labels, predictions, "cosine_distance")
     losses = 1.0 - ops.reduce_sum(labels * predictions, axis=[axis], keepdims=True)
-    return compute_weighted_loss(losses, weights, scope or "cosine_distance", loss_collection, reduction)
+    return compute_weighted_loss(losses, weights, scope or "cosine_distance_loss", loss_collection, reduction)
 
 
 def softmax_cross_entropy(onehot_labels: Any, logits: Any, weights: Any = 1.0, label_smoothing: float = 0.0,
@@ -192,19 +193,22 @@ def softmax_cross_entropy(onehot_labels: Any, logits: Any, weights: Any = 1.0, l
         classes = ops.cast(ops.shape(logits)[-1], logits.dtype)
         labels = labels * (1.0 - label_smoothing) + label_smoothing / classes
     losses = ops.softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-    return compute_weighted_loss(losses, weights, scope or "softmax_cross_entropy", loss_collection, reduction)
+    return compute_weighted_loss(losses, weights, scope or "softmax_cross_entropy_loss", loss_collection, reduction)
 
 
 def sparse_softmax_cross_entropy(labels: Any, logits: Any, weights: Any = 1.0, scope: str | None = None,
                                  loss_collection: str | None = GraphKeys.LOSSES,
                                  reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
     """Cross entropy of softmax(logits) [n, classes] against class numbers int [n] or [n, 1], reduced by
-    compute_weighted_loss."""
+    compute_weighted_loss; weights may be [n, 1] too."""
     labels, logits = convert(labels), convert(logits)
     if labels.shape.rank is not None and labels.shape.rank == logits.shape.rank and labels.shape.dims[-1] in (1, None):
         labels = ops.squeeze(labels, -1)
+    weights = convert(weights)
+    if None not in (labels.shape.rank, weights.shape.rank) and weights.shape.rank == labels.shape.rank + 1:
+        weights = ops.squeeze(weights, -1)
     losses = ops.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
-    return compute_weighted_loss(losses, weights, scope or "sparse_softmax_cross_entropy", loss_collection, reduction)
+    return compute_weighted_loss(losses, weights, scope or "sparse_softmax_cross_entropy_loss", loss_collection, reduction)
 
 
 def sigmoid_cross_entropy(multi_class_labels: Any, logits: Any, weights: Any = 1.0, label_smoothing: float = 0.0,
@@ -220,7 +224,7 @@ def sigmoid_cross_entropy(multi_class_labels: Any, logits: Any, weights: Any = 1
     if label_smoothing:
         labels = labels * (1.0 - label_smoothing) + 0.5 * label_smoothing
     losses = ops.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
-    return compute_weighted_loss(losses, weights, scope or "sigmoid_cross_entropy", loss_collection, reduction)
+    return compute_weighted_loss(losses, weights, scope or "sigmoid_cross_entropy_loss", loss_collection, reduction)
 
 
 def sequence_loss_by_example(logits: Sequence[Any], targets: Sequence[Any], weights: Sequence[Any],

@@ -60,6 +60,10 @@ class SparseTensor:
     def __graph_parts__(self) -> tuple[list[Tensor], Callable[..., Any]]:
         return [self.indices, self.values, self.dense_shape], SparseTensorValue
 
+    def __parts__(self) -> tuple[list[Tensor], Callable[[list[Tensor]], SparseTensor]]:
+        """The tensors of which it is one in branches and loops, and how it is made of new ones."""
+        return [self.indices, self.values, self.dense_shape], lambda new: SparseTensor(*new)
+
     @classmethod
     def from_value(cls, sparse_tensor_value: Any) -> SparseTensor:
         """A SparseTensor of a SparseTensorValue, or of another SparseTensor. TypeError for anything else."""

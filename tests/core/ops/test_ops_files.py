@@ -189,10 +189,12 @@ def test_csv_has_types_defaults_and_quotes():
 
 
 @pytest.mark.parametrize(("line", "defaults", "text"), [
-    ("1,2,3", [[0], [0]], "decode_csv: record 0 has 3 fields but there are 2 defaults; give one for each"),
-    (",2", [np.zeros(0, np.int32), [0]], "decode_csv: field 0 is required but a record lacks it; fill it in, or give a "
+    ("1,2,3", [[0], [0]], "decode_csv: record 0 has 3 fields but there are 2 defaults; give one for each (Expect 2 fields but "
+                                "have 3 in record 0)"),
+    (",2", [np.zeros(0, np.int32), [0]], "decode_csv: Field 0 is required but missing in record 0! Fill it in, or give a "
                                          "default"),
-    ("x,2", [[0], [0]], "decode_csv: field 0: 'x' is no int32; correct the text"),
-    ('"a,2', [[""], [0]], "decode_csv: record 0 is '\"a,2' (unexpected end of data); mend its quotes")])
+    ("x,2", [[0], [0]], "decode_csv: Field 0 in record 0 is not a valid int32: x; correct the text"),
+    ('"a,2', [[""], [0]], "decode_csv: record 0 is '\"a,2' (unexpected end of data); mend its quotes (Quoted field has to "
+                              "end with quote followed by a delimiter or the end)")])
 def test_csv_says_what_is_wrong(line, defaults, text):
     fails(errors.InvalidArgumentError, text, ops.decode_csv(line, defaults))

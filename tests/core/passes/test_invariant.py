@@ -100,3 +100,12 @@ def test_the_weights_of_a_loop_and_of_its_gradient_are_read_once_and_packed_befo
     assert not [row.name for row in rows if row.inside and row.type == "read_variable"]
     assert not [row.name for row in rows if row.inside and row.reorders], "nothing changes its layout in every iteration"
     assert len([row for row in rows if row.type == "read_variable"]) == 2, "kernel and bias"
+
+
+def test_what_a_gradient_takes_from_a_list_and_does_not_use_is_left_behind():
+    v = wb.Variable([[1.0, 2.0]])
+    rows = wb.while_loop(lambda i, _: i < 2, lambda i, x: (i + 1, wb.concat([x, v], 0)), [wb.constant(0), wb.zeros([0, 2])],
+                         [wb.TensorShape([]), wb.TensorShape([None, 2])])[1]
+    with Session() as session:
+        session.run(wb.global_variables_initializer())
+        assert session.run(wb.gradients(wb.reduce_sum(rows), v)[0]).tolist() == [[2.0, 2.0]]

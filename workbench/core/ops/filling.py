@@ -8,7 +8,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.arrays import add_rows, reduced
 from workbench.core.graph.build import constant_shape, constant_value, convert, front, ops
-from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.dtype import as_dtype, to_array
 from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape, as_shape
 
@@ -120,18 +120,22 @@ def range_(start, limit, delta):
     return _steps(start, limit, delta).astype(start.dtype)
 
 
+_WIDER = {"int32": 0, "int64": 1, "float32": 2, "float64": 3}
+
+
 @front("range")
 def _(counted, start, limit=None, delta=1, dtype=None, name=None):
     """[n]: numbers from `start` (0 when only one bound is given) up to, not including, `limit`.
 
-    The arguments are numbers or scalar tensors. `dtype` is by default that of the first tensor, else float32 when a
-    number is a float, else int32. Raises InvalidArgumentError for delta 0.
+    The arguments are numbers or scalar tensors. `dtype` is by default the widest of theirs in the order int32, int64,
+    float32, float64, where Python's numbers are int32 and float32; of other tensors that of the first. Raises
+    InvalidArgumentError for delta 0.
     """
     start, limit = (0, start) if limit is None else (start, limit)
-    given = [v for v in (start, limit, delta) if hasattr(v, "op")]
     if dtype is None:
-        floating = any(np.asarray(v).dtype.kind == "f" for v in (start, limit, delta) if not hasattr(v, "op"))
-        dtype = given[0].dtype if given else as_dtype("float32" if floating else "int32")
+        found = [v.dtype if hasattr(v, "op") else as_dtype(to_array(v).dtype) for v in (start, limit, delta)]
+        others = [d for v, d in zip((start, limit, delta), found) if d.name not in _WIDER and hasattr(v, "op")]
+        dtype = others[0] if others else max(found, key=lambda d: _WIDER.get(d.name, 0))
     return counted(*(ops.cast(v, dtype) if hasattr(v, "op") else convert(v, dtype) for v in (start, limit, delta)),
                    name=name)
 

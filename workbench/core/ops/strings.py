@@ -142,25 +142,36 @@ def _cells(line, delimiter, quoted, wanted, number):
         cells = next(csv.reader([text], delimiter=delimiter, quoting=style, strict=True), [""])
     except csv.Error as error:
         raise errors.InvalidArgumentError(f"decode_csv: record {number} is {text[:40]!r} ({error}); mend its "
-                                          "quotes") from None
+                                          "quotes (Quoted field has to end with quote followed by a delimiter or the end)"
+                                          ) from None
     if len(cells) != wanted:
         raise errors.InvalidArgumentError(f"decode_csv: record {number} has {len(cells)} fields but there are {wanted} "
-                                          "defaults; give one for each")
+                                          f"defaults; give one for each (Expect {wanted} fields but have {len(cells)} in "
+                                          f"record {number})")
     return cells
 
 
 def _column(cells, default, number, na_value, shape):
-    def value(cell):
+    def value(record, cell):
         if cell not in ("", na_value):
             raw = cell.encode("utf-8", "surrogateescape")
-            return raw if default.dtype == object else _number(raw, kind, f"decode_csv: field {number}")
+            return raw if default.dtype == object else _field(raw, kind, number, record)
         if not default.size:
-            raise errors.InvalidArgumentError(f"decode_csv: field {number} is required but a record lacks it; fill it "
+            raise errors.InvalidArgumentError(f"decode_csv: Field {number} is required but missing in record {record}! Fill it "
                                               "in, or give a default")
         return default.ravel()[0]
     kind = None if default.dtype == object else as_dtype(default.dtype)
-    found = [value(cell) for cell in cells]
+    found = [value(record, cell) for record, cell in enumerate(cells)]
     return _objects(found, shape) if kind is None else np.array(found, default.dtype).reshape(shape)
+
+
+def _field(raw, kind, number, record):
+    try:
+        return _number(raw, kind, "decode_csv")
+    except errors.InvalidArgumentError:
+        name = {"float32": "float", "float64": "double"}.get(kind.name, kind.name)
+        raise errors.InvalidArgumentError(f"decode_csv: Field {number} in record {record} is not a valid {name}: "
+                                          f"{raw.decode('utf-8', 'replace')}; correct the text") from None
 
 
 @front("decode_csv")

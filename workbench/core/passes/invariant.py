@@ -60,7 +60,8 @@ def with_arguments(body: Subgraph, outer: list[Tensor], numbers: Mapping[Tensor,
                     outputs[tensor.index] = made[number]
             return outputs
         new = rewrite(program, visit) if numbers else copied(program)
-        rest = [made[number] if number in made else new.graph.create(
+        kept = set(new.graph.operations)      # what nobody reads was left behind
+        rest = [made[number] if number in made and made[number].op in kept else new.graph.create(
             "argument", (), {"dtype": like.dtype, "shape": like.shape}, "unused").outputs[0]
             for number, like in enumerate(outer)]
         return replace(new, feeds=(*new.feeds, *rest))

@@ -72,7 +72,7 @@ class DatasetIterator:
         with self._lock:
             if self._rest is None:
                 raise errors.FailedPreconditionError(f"iterator {self.name!r}: it was not initialised; run its initializer "
-                                                     "first")
+                                                     "first (the iterator has not been initialized)")
             found = next(self._rest, None)
             self._taken += found is not None
         if isinstance(found, Failure):
