@@ -106,6 +106,15 @@ def seeded() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
+def native() -> None:
+    """The default graph is none that another test's `import workbench.tf1` left, whose operations have other names."""
+    from workbench.core.graph.graph import Graph, default_graphs, reset_default_graph
+
+    if len(default_graphs()) == 1 and type(default_graphs()[0]) is not Graph:
+        reset_default_graph()
+
+
+@pytest.fixture(autouse=True)
 def left() -> Iterator[None]:
     """A session that a test left as the default one, as a notebook does, is not the next test's."""
     from workbench.core.graph.entered import entered

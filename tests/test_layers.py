@@ -19,6 +19,7 @@ LAYERS = (
     ("devices", "core.device.interface"),
     ("the host", "core.device.host"),
     ("gate and interrupts", "core.run.gate core.run.knob core.run.interrupts core.run.collector"),
+    ("languages", "core.graph.language"),
     ("element types", "core.graph.dtype"),
     ("dimensions", "core.graph.dimension"),
     ("shapes", "core.graph.shape"),

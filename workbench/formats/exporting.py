@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workbench.core.graph.build import convert, ops
-from workbench.core.graph.graph import Graph, Tensor
+from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.formats.saved_model import Builder
 from workbench.nn.sparse import SparseTensor
 from workbench.train.estimator import Estimator, ModeKeys
@@ -110,7 +110,7 @@ def export_savedmodel(self: Estimator, export_dir_base: Any, serving_input_recei
     `assets_extra` are files copied to "assets.extra", by the path that they get there. ValueError where the model function
     gives no `export_outputs`, NotFoundError without a checkpoint.
     """
-    with Graph().as_default() as graph:
+    with get_default_graph().fresh().as_default() as graph:
         self._begin()
         received = serving_input_receiver_fn()
         spec = self._spec(received.features, None, ModeKeys.PREDICT)

@@ -30,9 +30,9 @@ def weighted_cross_entropy_with_logits(targets: Any, logits: Any, pos_weight: An
     if not x.shape.compatible(z.shape):
         raise errors.ShapeError(f"weighted_cross_entropy_with_logits: targets have shape {z.shape} but logits {x.shape}; "
                                 "make them equal")
-    with get_default_graph().name_scope(name or "logistic_loss"):
+    with get_default_graph().name_scope(name or "logistic_loss") as scope:
         weight = 1.0 + (ops.cast(convert(pos_weight), x.dtype) - 1.0) * z
-        return (1.0 - z) * x + weight * (ops.log1p(ops.exp(-ops.abs(x))) + ops.relu(-x))
+        return ops.add((1.0 - z) * x, weight * (ops.log1p(ops.exp(-ops.abs(x))) + ops.relu(-x)), name=scope)
 
 
 def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = False, name: str | None = None) -> Tensor:

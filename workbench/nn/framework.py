@@ -47,8 +47,8 @@ def convert_to_tensor(value: Any, dtype: Any = None, name: str | None = None, pr
     """
     if dtype is None and preferred_dtype is not None:
         with contextlib.suppress(errors.DtypeError):
-            return convert(value, preferred_dtype, name or "constant")
-    return convert(value, dtype, name or "constant")
+            return convert(value, preferred_dtype, name)
+    return convert(value, dtype, name)
 
 
 def tuple(tensors: Sequence[Any], name: str = "tuple", control_inputs: Sequence[Any] = ()) -> list[Any]:

@@ -266,8 +266,8 @@ def _regularizer(name: str, scale: float, norm: Callable[[Tensor], Tensor]) -> C
     def regularize(weights: Any) -> Tensor | None:
         if scale == 0:
             return None
-        with get_default_graph().name_scope(name):
-            return scale * norm(convert(weights))
+        with get_default_graph().name_scope(name) as scope:
+            return ops.multiply(norm(convert(weights)), scale, name=scope)
     return regularize
 
 

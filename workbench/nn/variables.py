@@ -234,7 +234,10 @@ class Variable:
         return bool(self._snapshot)
 
     def __repr__(self) -> str:
-        return f"<Variable {self.name} {self.dtype.name}{self.shape}>"
+        return self.graph.language.variable(self, True)
+
+    def __str__(self) -> str:
+        return self.graph.language.variable(self, False)
 
 
 install_operators(Variable)

@@ -28,6 +28,7 @@ from workbench.tf1 import families as _families
 from workbench.tf1 import functions as _functions
 from workbench.tf1 import graphs as _graphs
 from workbench.tf1 import imports as _imports
+from workbench.tf1 import language as _language
 from workbench.tf1 import missing as _missing
 from workbench.tf1 import names as _names
 from workbench.tf1 import namespaces as _small
@@ -232,7 +233,10 @@ train = _Train(**vars(_overlay(      # type: ignore[assignment]
 errors = _small.errors      # type: ignore[assignment]
 OpError = _wb.errors.Error
 
-# graphs as data
+# graphs, which speak TensorFlow's language
+Graph = _language.Graph      # type: ignore[misc]
+reset_default_graph = _language.reset_default_graph      # type: ignore[assignment]
+_language.begin()
 _graphs.install()
 import_graph_def = _graphs.import_graph_def
 graph_util = _overlay(_graphs.graph_util)
@@ -278,6 +282,7 @@ delete_session_tensor = _handles.delete_session_tensor
 _functions.install(globals())
 _names.rename(globals(), _names.DEFAULTS)
 _names.rename(vars(nn), _names.NN_DEFAULTS)
+_names.rename(vars(layers), _names.LAYER_DEFAULTS)
 
 
 def _placed(namespace: _Any, path: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.graph import Graph
+from workbench.core.graph.graph import Graph, get_default_graph
 from workbench.core.run.session import Session
 from workbench.core.state import checkpoint
 from workbench.nn import metrics
@@ -188,7 +188,7 @@ class Estimator:
                                               "1 or more, or none")
         if max_steps is not None and self._steps_done() >= max_steps:
             return self
-        with Graph().as_default():
+        with get_default_graph().fresh().as_default():
             self._begin()
             spec = self._spec(*_inputs(input_fn), ModeKeys.TRAIN)
             if all(t.op.attrs.get("tag") != "loss" for t in get_collection(GraphKeys.SUMMARIES)):
@@ -231,7 +231,7 @@ class Estimator:
         if steps is not None and steps <= 0:
             raise errors.InvalidArgumentError(f"Estimator.evaluate: Must specify steps > 0, given: {steps}")
         path = self._checkpoint(checkpoint_path)
-        with Graph().as_default():
+        with get_default_graph().fresh().as_default():
             step = self._begin()
             spec = self._spec(*_inputs(input_fn), ModeKeys.EVAL)
             found = {"loss": metrics.mean(spec.loss, name="mean_loss"), **(spec.eval_metric_ops or {})}
@@ -255,7 +255,7 @@ class Estimator:
 
         With `yield_single_examples=False` a batch at a time. `predict_keys` names the wanted entries.
         """
-        with Graph().as_default() as graph:
+        with get_default_graph().fresh().as_default() as graph:
             self._begin()
             spec = self._spec(_inputs(input_fn)[0], None, ModeKeys.PREDICT)
         predictions, every = spec.predictions, [*(hooks or ()), *(spec.prediction_hooks or ())]

@@ -8,7 +8,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.graph.build import convert, ops
-from workbench.core.graph.graph import Graph, Tensor
+from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.nn import losses, metrics
 from workbench.nn.scopes import get_variable, variable_scope
 from workbench.train.feature_kinds import NumericColumn
@@ -97,7 +97,7 @@ def extract_pandas_labels(labels: Any) -> Any:
 
 def infer_real_valued_columns_from_input_fn(input_fn: Callable[[], Any]) -> list[NumericColumn]:
     """Columns for the features that an input function builds: a tensor [n, d], or tensors by name."""
-    with Graph().as_default():
+    with get_default_graph().fresh().as_default():
         features = input_fn()
         features = features[0] if isinstance(features, tuple) else features
         named = features if isinstance(features, dict) else {"": features}

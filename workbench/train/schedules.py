@@ -149,7 +149,7 @@ def global_norm(t_list: Sequence[Any], name: str = "global_norm") -> Tensor:
     if not present:
         raise errors.InvalidArgumentError("global_norm: the list holds 0 tensors; pass at least one")
     with root_graph().name_scope(name):
-        return ops.sqrt(2.0 * ops.add_n([ops.l2_loss(t) for t in present]))
+        return ops.sqrt(2.0 * ops.add_n([ops.l2_loss(t) for t in present]), name="global_norm")
 
 
 def clip_by_global_norm(t_list: Sequence[Any], clip_norm: Any, use_norm: Any = None,
@@ -161,36 +161,36 @@ def clip_by_global_norm(t_list: Sequence[Any], clip_norm: Any, use_norm: Any = N
     NaN when the norm is infinite or NaN. Source: Pascanu et al. 2013.
     """
     norm = global_norm(t_list) if use_norm is None else convert(use_norm)
-    with root_graph().name_scope(name):
+    with root_graph().name_scope(name) as scope:
         limit = convert(clip_norm, norm.dtype)
         scale = limit / ops.maximum(norm, limit)
         scale = ops.select(ops.is_finite(norm), scale, np.nan)      # an infinite norm must show, not become a step of 0
-        return [_scaled(t, scale) for t in t_list], norm
+        return [_scaled(t, scale, f"{scope}{scope.split('/')[-2]}/_{number}/") for number, t in enumerate(t_list)], norm
 
 
-def _scaled(t: Any, scale: Tensor) -> Any:
+def _scaled(t: Any, scale: Tensor, name: str | None = None) -> Any:
     if t is None:
         return None
     if isinstance(t, IndexedSlices):
-        return IndexedSlices(t.values * scale, t.indices, t.dense_shape)
-    return convert(t) * scale
+        return IndexedSlices(ops.multiply(t.values, scale, name=name), t.indices, t.dense_shape)
+    return ops.multiply(convert(t), scale, name=name)
 
 
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str = "clip_by_norm") -> Any:
     """`t` (or IndexedSlices) scaled so that its Euclidean norm (over `axes`; None = all) is at most `clip_norm`."""
     values = t.values if isinstance(t, IndexedSlices) else convert(t)
-    with root_graph().name_scope(name):
+    with root_graph().name_scope(name) as scope:
         energy = ops.reduce_sum(ops.square(values), axis=axes, keepdims=axes is not None)
         some = energy > 0.0      # the root of 0 has no gradient
         norm = ops.select(some, ops.sqrt(ops.select(some, energy, 1.0)), energy)
         limit = convert(clip_norm, values.dtype)
-        return _scaled(t, limit / ops.maximum(norm, limit))
+        return _scaled(t, limit / ops.maximum(norm, limit), scope)
 
 
 def clip_by_average_norm(t: Any, clip_norm: Any, name: str = "clip_by_average_norm") -> Tensor:
     """`t` scaled so that its Euclidean norm divided by its number of elements is at most `clip_norm`."""
     values = convert(t)
-    with root_graph().name_scope(name):
+    with root_graph().name_scope(name) as scope:
         norm = ops.sqrt(ops.reduce_sum(ops.square(values))) / ops.cast(ops.size(values), values.dtype)
         limit = convert(clip_norm, values.dtype)
-        return values * (limit / ops.maximum(norm, limit))
+        return ops.multiply(values, limit / ops.maximum(norm, limit), name=scope)

@@ -42,7 +42,7 @@ class TestCase(unittest.TestCase):
         self._close_cached()
         random.seed(_SEED)
         np.random.seed(_SEED)
-        reset_default_graph()
+        reset_default_graph(type(get_default_graph()))
         get_default_graph().seed = _SEED
 
     def _close_cached(self) -> None:

@@ -9,11 +9,11 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.calling import arguments, call_signature, documentation
+from workbench.core.graph.calling import arguments, below, call_signature, documentation, titled
 from workbench.core.graph.dimension import Length
 from workbench.core.graph.dtype import DType, as_dtype, to_array
 from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
-from workbench.core.graph.opdef import OpDef, compositions, registry, type_terms
+from workbench.core.graph.opdef import OpDef, compositions, input_names, registry, type_terms
 from workbench.core.graph.shape import Shape
 
 __all__ = ["IndexedSlices", "check_fronts", "constant", "constant_shape", "constant_value", "convert", "front", "ops", "raw"]
@@ -52,7 +52,7 @@ class IndexedSlices:
         return f"<IndexedSlices values={self.values!r} indices={self.indices!r}>"
 
 
-def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "constant") -> Tensor:
+def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None = None) -> Tensor:
     """What `ops.constant` makes; it stands here because every conversion of an argument needs it."""
     wanted = None if dtype is None else as_dtype(dtype)
     array = to_array(value, wanted, "constant")
@@ -90,7 +90,7 @@ def _lengths(value: Any, wanted: DType | None) -> Tensor:
     return constant(np.asarray(value.static, np.int32 if large is None else np.int64), wanted)
 
 
-def convert(value: Any, dtype: Any = None, name: str = "constant") -> Tensor:
+def convert(value: Any, dtype: Any = None, name: str | None = None) -> Tensor:
     """A tensor from a tensor, a variable, or Python/NumPy data; DtypeError when a tensor has another dtype."""
     wanted = None if dtype is None else as_dtype(dtype)
     if isinstance(value, IndexedSlices):
@@ -127,7 +127,8 @@ class Ops:
     """
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        return compositions.get(name) or fronts.get(name) or raw(name)
+        composition = compositions.get(name)
+        return titled(composition) if composition is not None else fronts.get(name) or raw(name)
 
     def __dir__(self) -> list[str]:
         return sorted({*registry, *compositions})
@@ -191,8 +192,10 @@ def _build(definition: OpDef, args: Sequence[Any], options: dict[str, Any], name
     if late is not None:
         return definition.late[late](*values, **given, name=name)
     attrs = {key: _attribute(key, value) for key, value in given.items()}
-    inputs = _convert_inputs(definition, values, attrs)
-    node = get_default_graph().create(definition, inputs, attrs, name)
+    graph = get_default_graph()
+    title = name or graph.language.names.get(definition.name, definition.name)
+    inputs = _convert_inputs(definition, values, attrs, title if graph.language.below else "")
+    node = graph.create(definition, inputs, attrs, title)
     if not node.outputs:
         return node
     if definition.results is not None:
@@ -231,7 +234,8 @@ def _attribute(key: str, value: Any) -> Any:
     return canonical(value)
 
 
-def _convert_inputs(definition: OpDef, values: list[Any], attrs: dict[str, Any]) -> list[Tensor]:
+def _convert_inputs(definition: OpDef, values: list[Any], attrs: dict[str, Any], above: str) -> list[Tensor]:
+    """The inputs as tensors; constants made of them stand below the operation that is to be called `above`, if it is."""
     terms, _ = type_terms(definition, len(values), 0)
     ready: list[Tensor | None] = [None] * len(values)
     binding: dict[str, DType] = {}
@@ -242,7 +246,8 @@ def _convert_inputs(definition: OpDef, values: list[Any], attrs: dict[str, Any])
                 binding.setdefault(term.partition(":")[0], tensor.dtype)
     for position, (value, term) in enumerate(zip(values, terms)):
         if ready[position] is None:
-            ready[position] = tensor = convert(value, _hint(term, binding, attrs, value))
+            title = above and below(above, input_names(definition, len(values))[position])
+            ready[position] = tensor = convert(value, _hint(term, binding, attrs, value), title or None)
             if term[0].isupper():
                 binding.setdefault(term.partition(":")[0], tensor.dtype)
     return ready      # type: ignore[return-value]
@@ -341,17 +346,17 @@ def constant_shape(tensor: Tensor) -> Shape:
 
 # operators
 
-def _binary(name: str, reflection: str = "") -> tuple[Callable[..., Any], Callable[..., Any]]:
+def _binary(name: str, symbol: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
     def forward(self: Any, other: Any) -> Any:
         try:
-            return getattr(ops, name)(self, other)
+            return getattr(ops, name)(self, other, name=get_default_graph().language.names.get(symbol))
         except TypeError:      # what is no number may know itself what to do with a tensor
-            if isinstance(other, _NUMBERS) or hasattr(other, "__tensor__") or not hasattr(type(other), reflection):
+            if isinstance(other, _NUMBERS) or hasattr(other, "__tensor__") or not hasattr(type(other), f"__r{symbol[2:]}"):
                 raise
             return NotImplemented
 
     def reflected(self: Any, other: Any) -> Any:
-        return getattr(ops, name)(other, self)
+        return getattr(ops, name)(other, self, name=get_default_graph().language.names.get(symbol))
     return forward, reflected
 
 
@@ -366,11 +371,11 @@ UNARY = {"neg": "negative", "abs": "abs", "invert": "logical_not"}
 def install_operators(cls: Any) -> None:
     """Give `cls` (Tensor, Variable) Python's operators; == stays identity, so tensors are dictionary keys."""
     for symbol, name in OPERATORS.items():
-        forward, reflected = _binary(name, f"__r{symbol}__")
+        forward, reflected = _binary(name, f"__{symbol}__")
         setattr(cls, f"__{symbol}__", forward)
         setattr(cls, f"__r{symbol}__", reflected)
     for symbol, name in COMPARISONS.items():
-        setattr(cls, f"__{symbol}__", _binary(name)[0])
+        setattr(cls, f"__{symbol}__", _binary(name, f"__{symbol}__")[0])
     for symbol, name in UNARY.items():
         setattr(cls, f"__{symbol}__", lambda self, _name=name: getattr(ops, _name)(self))
     cls.__getitem__ = lambda self, key: ops.getitem(convert(self), key)

@@ -1,14 +1,16 @@
 """How an operation is called: signature and documentation for help(), and what the arguments of a call mean."""
 from __future__ import annotations
 
+import functools
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 from workbench import errors
-from workbench.core.graph.graph import Tensor
+from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.core.graph.opdef import REQUIRED, OpDef
 
-__all__ = ["arguments", "call_signature", "documentation"]
+__all__ = ["arguments", "below", "call_signature", "documentation", "titled"]
 
 
 def documentation(definition: OpDef) -> str:
@@ -67,3 +69,40 @@ def arguments(definition: OpDef, args: list[Any], options: dict[str, Any]) -> tu
         raise errors.InvalidArgumentError(f"{definition.name}: unknown arguments {extra}; it takes "
                                           f"{', '.join((*definition.inputs, *definition.attrs)) or 'none'}")
     return values, attrs
+
+
+@functools.cache
+def titled(composition: Callable[..., Any]) -> Callable[..., Any]:
+    """`composition`, told what the language of the graph calls it where the program does not.
+
+    "scope/result" is a scope around all that it makes, called as the program wants or else "scope", and perhaps the name
+    of the result in it.
+    """
+    parameters = list(inspect.signature(composition).parameters.values())
+    if all(p.name != "name" for p in parameters):
+        return composition
+    places = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    place = places.index("name") if len(places) == len(parameters) else len(parameters) + 99
+
+    @functools.wraps(composition)
+    def call(*args: Any, **options: Any) -> Any:
+        graph = get_default_graph()
+        title = graph.language.names.get(composition.__name__)
+        if title is None:
+            return composition(*args, **options)
+        name = options.pop("name", None) if len(args) <= place else args[place]
+        args, after = args[:place], dict(zip(places[place + 1:], args[place + 1:]))
+        scope, below, inner = title.partition("/")
+        if not below:
+            return composition(*args, **after, **options, name=name or title)
+        with graph.name_scope(name or scope):
+            return composition(*args, **after, **options, **({"name": inner} if inner else {}))
+    return call
+
+
+def below(above: str, name: str) -> str:
+    """The name of an argument's constant below the operation that gets the name `above` next."""
+    graph = get_default_graph()
+    full = graph.scope + above.removesuffix("/")
+    title, number = name.removesuffix("]").partition("[")[::2]
+    return f"{graph.unique_name(full, mark_as_used=False)[len(graph.scope):]}/{title}{number and '_'}{number}"

@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph.language import spoken
 
 __all__ = [
     "DType", "as_dtype", "bfloat16", "bool_", "complex64", "complex128", "dtype_of", "feed_array", "float16", "float32",
@@ -138,7 +139,10 @@ class DType:
         return hash(self.name)
 
     def __repr__(self) -> str:
-        return f"wb.{self.name}"
+        return spoken().dtype(self, True)
+
+    def __str__(self) -> str:
+        return spoken().dtype(self, False)
 
     def __reduce__(self) -> Any:
         return as_dtype, (self.name,)

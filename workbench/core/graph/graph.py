@@ -11,6 +11,7 @@ from workbench.core.graph.arithmetic import Arithmetic
 from workbench.core.graph.collecting import Collections
 from workbench.core.graph.dtype import DType
 from workbench.core.graph.entered import default_session, entered
+from workbench.core.graph.language import NATIVE, listen
 from workbench.core.graph.naming import Names, checked
 from workbench.core.graph.opdef import OpDef, infer_dtypes, infer_shapes, registry
 from workbench.core.graph.origin import caller, explain
@@ -66,7 +67,10 @@ class Tensor(Arithmetic):
         return (session or default_session()).run(self, feed_dict)
 
     def __repr__(self) -> str:
-        return f"<Tensor {self.name} {self.dtype.name}{self.shape}>"
+        return self.graph.language.tensor(self, True)
+
+    def __str__(self) -> str:
+        return self.graph.language.tensor(self, False)
 
     def __iter__(self) -> Iterator[Tensor]:
         if self.shape.dims is None or not self.shape.dims or self.shape.dims[0] is None:
@@ -113,7 +117,10 @@ class Operation:
         (session or default_session()).run(self, feed_dict)
 
     def __repr__(self) -> str:
-        return f"<Operation {self.name} {self.type}>"
+        return self.graph.language.operation(self, True)
+
+    def __str__(self) -> str:
+        return self.graph.language.operation(self, False)
 
 
 class Graph(Collections, Scoped, Permissions):
@@ -121,6 +128,8 @@ class Graph(Collections, Scoped, Permissions):
 
     Safe to extend from several threads; each thread has its own scopes.
     """
+
+    language = NATIVE
 
     def __init__(self) -> None:
         Collections.__init__(self)
@@ -169,8 +178,7 @@ class Graph(Collections, Scoped, Permissions):
         with self._lock:
             return list(self._readers.of(tensor, self.operations))
 
-    get_operation_by_name = operation
-    get_tensor_by_name = tensor
+    get_operation_by_name, get_tensor_by_name = operation, tensor
 
     def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True,
                          where: str = "fetch") -> Tensor | Operation:
@@ -217,10 +225,10 @@ class Graph(Collections, Scoped, Permissions):
             attrs = dict(attrs or {})
             if self._scopes.container and "container" in definition.attrs:
                 attrs["container"] = attrs.get("container") or self._scopes.container
-            full = self._full_name(name or definition.name)
+            full = self._full_name(name or self.language.names.get(definition.name, definition.name))
             op = Operation(self, definition, full, inputs, attrs, (), "", frozenset(), where)
             op.outputs = self.infer(op)
-            op.control_inputs = self._controls(op, control)
+            op.control_inputs = self._controls(control)
             op.device = self._requested(op) if device is None else device
             op.colocation = self._scopes.colocation if colocation is None else colocation
             op.derived = self._scopes.derived if derived is None else derived
@@ -310,11 +318,8 @@ class Graph(Collections, Scoped, Permissions):
             raise type(error)(explain(op, error.message)) from None
         return tuple(Tensor(op, i, d, as_shape(s)) for i, (d, s) in enumerate(zip(dtypes, shapes)))
 
-    def _controls(self, op: Operation, extra: Sequence[Operation]) -> tuple[Operation, ...]:
-        if not extra and not self._scopes.controls:
-            return ()
-        given = dict.fromkeys((*self._scopes.controls, *extra))
-        return tuple(c for c in given if c.graph is self)
+    def _controls(self, extra: Sequence[Operation]) -> tuple[Operation, ...]:
+        return tuple([c for c in dict.fromkeys((*self._scopes.controls, *extra)) if c.graph is self])
 
     # names
     def unique_name(self, name: str, mark_as_used: bool = True) -> str:
@@ -350,17 +355,6 @@ class Graph(Collections, Scoped, Permissions):
             found.append(item.op if isinstance(item, Tensor) else item)
         return Scope(self._scopes, "controls", (*self._scopes.controls, *found))
 
-    def colocate_with(self, op: Operation | Tensor | None, ignore_existing: bool = False) -> Scope:
-        """Operations below go to the device of `op`, and of what outer scopes name unless `ignore_existing`.
-
-        None clears what outer scopes name.
-        """
-        if op is None:
-            return Scope(self._scopes, "colocation", frozenset())
-        target = op.op if isinstance(op, Tensor) else op
-        outer = frozenset[str]() if ignore_existing else self._scopes.colocation
-        return Scope(self._scopes, "colocation", outer | {target.name})
-
     @contextlib.contextmanager
     def as_default(self) -> Iterator[Graph]:
         """New operations of this thread go into this graph."""
@@ -370,6 +364,10 @@ class Graph(Collections, Scoped, Permissions):
         finally:
             last = len(entered.graphs) - 1 - entered.graphs[::-1].index(self)     # a graph may be entered twice
             del entered.graphs[last]
+
+    def fresh(self) -> Graph:
+        """An empty graph in the language of this one."""
+        return type(self)()
 
     @property
     def building_function(self) -> bool:
@@ -390,10 +388,13 @@ def default_graphs() -> list[Graph]:
     return [_root, *entered.graphs]
 
 
-def reset_default_graph() -> None:
+def reset_default_graph(kind: type[Graph] = Graph) -> None:
     """Start over with an empty default graph (not inside `as_default`)."""
     global _root
     if entered.graphs:
         raise errors.FailedPreconditionError("reset_default_graph: a graph is in use (as_default); leave the with "
                                              "block first")
-    _root = Graph()
+    _root = kind()
+
+
+listen(get_default_graph)

@@ -18,24 +18,19 @@ class Names:
 
     def next(self, name: str) -> str:
         """`name`, or `name_1`, `name_2` … when taken; taken from now on."""
-        key = name.lower()
-        count = self._taken.get(key, 0)
-        self._taken[key] = count + 1
-        if count == 0:
-            return name
-        candidate = f"{name}_{count}"
-        if candidate.lower() in self._taken:
-            return self.next(candidate)
-        self._taken[candidate.lower()] = 1
-        return candidate
+        key, found = name.lower(), self.following(name)
+        self._taken[key] = self._taken.get(key, 0) + 1
+        self._taken.setdefault(found.lower(), 1)
+        return found
 
     def following(self, name: str) -> str:
         """What `next` would give; nothing is taken."""
-        before = dict(self._taken)
-        try:
-            return self.next(name)
-        finally:
-            self._taken = before
+        count = self._taken.get(name.lower(), 0)
+        candidate = name if count == 0 else f"{name}_{count}"
+        while count and candidate.lower() in self._taken:
+            count += 1
+            candidate = f"{name}_{count}"
+        return candidate
 
     def use(self, name: str) -> None:
         """Take `name`, which its operation has already."""

@@ -69,6 +69,16 @@ class Scoped:
             devices.parse(request)
         return Scope(self._scopes, "devices", (*self._scopes.devices, request))
 
+    def colocate_with(self, op: Any, ignore_existing: bool = False) -> Scope:
+        """Operations below go to the device of `op`, and of what outer scopes name unless `ignore_existing`.
+
+        `op` is an operation or a tensor; None clears what outer scopes name.
+        """
+        if op is None:
+            return Scope(self._scopes, "colocation", frozenset())
+        outer = frozenset[str]() if ignore_existing else self._scopes.colocation
+        return Scope(self._scopes, "colocation", outer | {getattr(op, "op", op).name})
+
     def gradient_override_map(self, op_type_map: Mapping[str, str]) -> Scope:
         """Operations below of these types take the gradients registered under these names (RegisterGradient)."""
         if any(not isinstance(text, str) for pair in op_type_map.items() for text in pair):

@@ -6,6 +6,7 @@ from typing import Any
 
 from workbench import errors
 from workbench.core.graph.dimension import Length, dimension
+from workbench.core.graph.language import spoken
 
 __all__ = ["Shape", "as_shape", "broadcast"]
 
@@ -160,6 +161,12 @@ class Shape:
         return Shape(None) if self.dims is None or right.dims is None else Shape(self.dims + right.dims)
 
     def __repr__(self) -> str:
+        return spoken().shape(self, True)
+
+    def __str__(self) -> str:
+        return spoken().shape(self, False)
+
+    def __format__(self, _spec: str) -> str:      # in messages, whatever the language
         if self.dims is None:
             return "[unknown]"
         return "[" + ",".join("?" if d is None else str(d) for d in self.dims) + "]"

@@ -20,7 +20,7 @@ class Subgraph(Graph):
 
     def __init__(self, outer: Graph, name: str) -> None:
         super().__init__()
-        self.outer, self.name = outer, name
+        self.outer, self.name, self.language = outer, name, outer.language
         self.arguments: list[Tensor] = []
         self.captures: list[tuple[Tensor, Tensor]] = []
         self.copies: list[tuple[Tensor, Tensor]] = []      # (constant outside, the same inside)
@@ -34,6 +34,9 @@ class Subgraph(Graph):
     @property
     def building_function(self) -> bool:
         return True
+
+    def fresh(self) -> Graph:
+        return self.outer.fresh()
 
     def argument(self, dtype: DType, shape: Shape, name: str = "argument") -> Tensor:
         tensor = self.create("argument", (), {"dtype": dtype, "shape": shape}, name).outputs[0]
@@ -56,10 +59,10 @@ class Subgraph(Graph):
         self.captures.append((tensor, inner))
         return inner
 
-    def _controls(self, op: Operation, extra: Sequence[Operation]) -> tuple[Operation, ...]:
+    def _controls(self, extra: Sequence[Operation]) -> tuple[Operation, ...]:
         given = (*self._scopes.controls, *extra)
         self.waits.update((c, None) for c in given if c.graph is not self)
-        return super()._controls(op, extra)
+        return super()._controls(extra)
 
     def _captured(self, tensor: Tensor) -> Tensor | None:
         """The argument that stands for `tensor`, the first where there are several."""

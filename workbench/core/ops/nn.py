@@ -203,7 +203,7 @@ def batch_normalization(x, mean, variance, offset, scale, variance_epsilon, name
     if scale is not None:
         factor = ops.multiply(factor, scale)
     shift = ops.negative(ops.multiply(mean, factor))
-    return ops.add(ops.multiply(x, factor), shift if offset is None else ops.add(offset, shift), name=name)
+    return ops.add(ops.multiply(x, factor), shift if offset is None else ops.add(offset, shift, name="shift"), name=name)
 
 
 @composed

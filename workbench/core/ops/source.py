@@ -17,7 +17,7 @@ def constant(*, value, dtype):
 
 
 @front("constant")
-def _(_builder, value, dtype=None, shape=None, name="constant"):
+def _(_builder, value, dtype=None, shape=None, name=None):
     """A tensor with a fixed value: a number, a nested list or an array, as `dtype` (default: that of the value).
 
     `shape` arranges the values in order, and repeats the last where it holds more. Python numbers become float32,

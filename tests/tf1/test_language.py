@@ -1,0 +1,89 @@
+"""Graphs of TensorFlow's front speak its language: default names inside, and how things print; native ones do not."""
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import workbench as wb
+import workbench.tf1 as tf
+
+
+@pytest.fixture
+def graph():
+    with tf.Graph().as_default() as graph:
+        yield graph
+
+
+def test_operators_take_the_names_of_tensorflow_and_their_constants_stand_below_them(graph):
+    x = tf.placeholder(tf.float32, [2, 3])
+    made = [x + 1.0, x - x, x * 2.0, x / x, 3.0 + x, -x, x ** 2.0, x > 0.0, x[0]]
+    assert [t.op.name for t in made] == ["add", "sub", "mul", "truediv", "add_1", "Neg", "pow", "Greater", "strided_slice"]
+    assert [op.name for op in graph.get_operations() if op.type == "constant"][:5] == [
+        "add/y", "mul/y", "add_1/x", "pow/y", "Greater/y"]
+    assert tf.constant(1).op.name == "Const" and tf.constant(1).op.name == "Const_1"
+
+
+def test_layers_and_losses_are_found_by_the_names_that_tensorflow_gives(graph):
+    x = tf.placeholder(tf.float32, [4, 8, 8, 3])
+    with tf.variable_scope("net"):
+        y = tf.layers.conv2d(x, 2, 3, activation=tf.nn.relu, name="first")
+        z = tf.contrib.layers.conv2d(y, 2, 3)
+        pooled = tf.layers.max_pooling2d(z, 2, 2, name="pool")
+        dropped = tf.nn.dropout(pooled, 0.5)
+        flat = tf.contrib.layers.flatten(dropped)
+        logits = tf.layers.dense(flat, 5, name="logits")
+    tf.losses.softmax_cross_entropy(tf.one_hot([0, 1, 2, 3], 5), logits)
+    assert [t.op.name for t in (y, z, pooled, dropped, logits)] == [
+        "net/first/Relu", "net/Conv/Relu", "net/pool/MaxPool", "net/dropout/mul", "net/logits/BiasAdd"]
+    names = {op.name for op in graph.get_operations()}
+    assert {"net/first/Conv2D", "net/first/BiasAdd", "net/logits/MatMul", "softmax_cross_entropy_loss/value"} <= names
+
+
+def test_bodies_of_branches_and_graphs_that_estimators_make_speak_the_language_of_theirs(graph):
+    found = []
+    tf.cond(tf.constant(True), lambda: found.append(tf.constant(1.0) + 1.0) or found[0], lambda: tf.constant(2.0))
+    assert found[0].op.name.endswith("/add") and found[0].graph.fresh().__class__ is tf.Graph
+    assert isinstance(graph.fresh(), tf.Graph) and not isinstance(wb.Graph().fresh(), tf.Graph)
+
+
+def test_tensors_operations_and_variables_print_as_in_tensorflow(graph):
+    x = tf.placeholder(tf.float32, [None, 3])
+    y = tf.add(x, x)
+    assert str(y) == 'Tensor("Add:0", shape=(?, 3), dtype=float32)'
+    assert repr(y) == "<tf.Tensor 'Add:0' shape=(?, 3) dtype=float32>"
+    with tf.device("/gpu:0"):
+        assert str(tf.constant([1.0], name="c")) == 'Tensor("c:0", shape=(1,), dtype=float32, device=/device:GPU:0)'
+    assert str(tf.placeholder(tf.int32, name="any")) == 'Tensor("any:0", dtype=int32)'
+    v = tf.Variable(np.zeros(2, np.float32), name="v")
+    assert str(v) == repr(v) == "<tf.Variable 'v:0' shape=(2,) dtype=float32_ref>"
+    assert repr(y.op) == "<tf.Operation 'Add' type=Add>"
+    assert 'name: "Add"' in str(y.op) and 'op: "Add"' in str(y.op)
+    assert repr(tf.cond(tf.constant(True), tf.no_op, tf.no_op, name="either")).startswith("<tf.Operation 'either")
+
+
+def test_shapes_dimensions_and_types_print_as_in_tensorflow(graph):
+    shape = tf.placeholder(tf.float32, [None, 3]).get_shape()
+    assert str(shape) == "(?, 3)" and repr(shape) == "TensorShape([Dimension(None), Dimension(3)])"
+    assert str(tf.TensorShape([3])) == "(3,)" and str(tf.TensorShape([])) == "()"
+    assert str(tf.TensorShape(None)) == "<unknown>" and repr(tf.TensorShape(None)) == "TensorShape(None)"
+    assert str(shape[0]) == "?" and repr(shape[1]) == "Dimension(3)"
+    assert str(tf.float32) == "<dtype: 'float32'>" and repr(tf.float32) == "tf.float32"
+    assert f"{shape!s}" == "(?, 3)" and f"{shape}" == "[?,3]"      # messages keep one way of writing shapes
+
+
+def test_native_graphs_keep_their_names_and_texts():
+    with wb.Graph().as_default():
+        x = wb.placeholder("float32", [None, 3], name="x")
+        y = x * 2.0
+        assert y.op.name == "multiply" and repr(y) == str(y) == "<Tensor multiply:0 float32[?,3]>"
+        assert str(x.shape) == "[?,3]" and str(wb.float32) == "wb.float32"
+        assert wb.nn.dropout(x, 0.5).op.name == "multiply_1"
+
+
+def test_a_new_default_graph_is_one_of_the_front_that_asked_for_it():
+    tf.reset_default_graph()
+    try:
+        assert isinstance(tf.get_default_graph(), tf.Graph) and (tf.constant(1.0) + 1.0).op.name == "add"
+    finally:
+        wb.reset_default_graph()
+    assert not isinstance(wb.get_default_graph(), tf.Graph)

@@ -1,0 +1,48 @@
+"""In whose words a graph speaks: the names of operations that a program gives none, and how what it prints looks."""
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["NATIVE", "Language", "listen", "spoken"]
+
+
+@dataclass(frozen=True)
+class Language:
+    """What differs between programs of one front and of another over the same graphs.
+
+    `names` is the name of an operation of a type where the program gives none, if it is not the type itself; with
+    `below` constants that are made of its arguments stand under the operation ("add/y"). The others give the texts of
+    tensors, operations, variables, shapes and element types: (thing, is it asked by repr?) -> text.
+    """
+
+    names: Mapping[str, str]
+    below: bool
+    tensor: Callable[[Any, bool], str]
+    operation: Callable[[Any, bool], str]
+    variable: Callable[[Any, bool], str]
+    shape: Callable[[Any, bool], str]
+    dtype: Callable[[Any, bool], str]
+
+
+NATIVE = Language(
+    names={}, below=False,
+    tensor=lambda t, _: f"<Tensor {t.name} {t.dtype.name}{t.shape}>",
+    operation=lambda op, _: f"<Operation {op.name} {op.type}>",
+    variable=lambda v, _: f"<Variable {v.name} {v.dtype.name}{v.shape}>",
+    shape=lambda shape, _: f"{shape}",
+    dtype=lambda dtype, _: f"wb.{dtype.name}")
+
+_graphs: list[Callable[[], Any]] = []
+
+
+def listen(default_graph: Callable[[], Any]) -> None:
+    """From here on `default_graph()` tells whose language is spoken where no graph is at hand."""
+    _graphs[:] = [default_graph]
+
+
+def spoken() -> Language:
+    """The language of this thread's default graph: in it shapes and element types, which have no graph, print."""
+    found: Language = _graphs[0]().language if _graphs else NATIVE
+    return found

@@ -1,0 +1,64 @@
+"""Graphs of programs written for TensorFlow: operations are named, and things print, as in TensorFlow 1.x."""
+from __future__ import annotations
+
+from typing import Any
+
+import workbench as wb
+from workbench import errors
+from workbench.core.graph import graph as _graphs
+from workbench.core.graph.language import Language
+from workbench.tf1.names import OPERATIONS
+
+__all__ = ["Graph", "begin", "reset_default_graph"]
+
+
+def _shape(shape: Any, exact: bool) -> str:
+    if exact:
+        return f"TensorShape({None if shape.dims is None else list(shape)})"
+    if shape.dims is None:
+        return "<unknown>"
+    dims = ", ".join("?" if d is None else str(d) for d in shape.dims)
+    return f"({dims},)" if len(shape.dims) == 1 else f"({dims})"
+
+
+def _tensor(tensor: Any, exact: bool) -> str:
+    shape, dtype = _shape(tensor.shape, False), tensor.dtype.name
+    if exact:
+        return f"<tf.Tensor '{tensor.name}' shape={shape} dtype={dtype}>"
+    known = "" if tensor.shape.dims is None else f", shape={shape}"
+    place = f", device={tensor.device}" if tensor.device else ""
+    return f'Tensor("{tensor.name}"{known}, dtype={dtype}{place})'
+
+
+def _variable(variable: Any, _exact: bool) -> str:
+    return f"<tf.Variable '{variable.name}' shape={_shape(variable.shape, False)} dtype={variable.dtype.name}_ref>"
+
+
+def _operation(op: Any, exact: bool) -> str:
+    try:
+        node = op.node_def
+    except (errors.UnimplementedError, StopIteration):      # TensorFlow has no one node for it
+        return f"<tf.Operation '{op.name}' type={op.type}>"
+    return f"<tf.Operation '{op.name}' type={node.op}>" if exact else str(node)
+
+
+def _dtype(dtype: Any, exact: bool) -> str:
+    return f"tf.{dtype.name}" if exact else f"<dtype: {dtype.name!r}>"
+
+
+class Graph(wb.Graph):
+    """A graph that speaks TensorFlow's language: what a program may find by name has TensorFlow's name."""
+
+    language = Language(names=OPERATIONS, below=True, tensor=_tensor, operation=_operation, variable=_variable, shape=_shape,
+                        dtype=_dtype)
+
+
+def begin() -> None:
+    """Where nothing was built before this front was imported, the first graph is one of its own."""
+    if len(_graphs.default_graphs()) == 1 and not wb.get_default_graph().operations:
+        reset_default_graph()
+
+
+def reset_default_graph() -> None:
+    """Start over with an empty default graph (not inside `as_default`)."""
+    _graphs.reset_default_graph(Graph)
