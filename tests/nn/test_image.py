@@ -184,13 +184,14 @@ def test_jpeg_files_are_close_and_may_be_made_smaller():
 # what cannot be
 
 @pytest.mark.parametrize(("action", "kind", "text"), [
-    (lambda: image.resize_images(np.zeros((2, 2)), [1, 1]), errors.ShapeError, "images have rank 3 or 4: set_shape it"),
+    (lambda: image.resize_images(np.zeros((2, 2)), [1, 1]), errors.ShapeError,
+     "'image' must have either 3 or 4 dimensions. Reshape it"),
     (lambda: image.resize_images(BYTES, [1, 1], method=9), errors.InvalidArgumentError,
      "resize_images: method 9 is unknown; use one of ResizeMethod"),
     (lambda: image.crop_to_bounding_box(BYTES, 4, 0, 3, 3), errors.InvalidArgumentError,
-     "crop_to_bounding_box: height 4 … 7 is not within 0 … 6; choose a box inside the image"),
+     "height must be >= target + offset, but height 4 … 7 is not within 0 … 6; choose a box inside the image"),
     (lambda: image.pad_to_bounding_box(BYTES, 0, 0, 3, 9), errors.InvalidArgumentError,
-     "pad_to_bounding_box: the height after the image is -3; choose a target that holds the image"),
+     "pad_to_bounding_box: height must be <= target - offset, but 3 are missing; choose a target that holds the image"),
     (lambda: image.central_crop(BYTES, 0), errors.InvalidArgumentError, "central_fraction is 0; use more than 0, at most 1"),
     (lambda: image.random_hue(FLOATS, 0.6), errors.InvalidArgumentError, "random_hue: max_delta is 0.6; use 0 … 0.5"),
     (lambda: image.random_contrast(FLOATS, 2, 1), errors.InvalidArgumentError, "random_contrast: the range is 2 … 1"),
@@ -208,3 +209,27 @@ def test_jpeg_files_are_close_and_may_be_made_smaller():
 def test_what_cannot_be(action, kind, text: str):
     with pytest.raises(kind, match=re.escape(text)):
         action()
+
+
+def test_sizes_and_turns_that_are_tensors_and_images_of_which_nothing_is_known():
+    unknown, turns = wb.placeholder("uint8"), wb.placeholder("int32", [])
+    pixels = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
+    cut = image.crop_to_bounding_box(unknown, wb.constant(0, wb.int64), 1, wb.constant(2), 2)
+    padded = image.pad_to_bounding_box(unknown, wb.constant(1, wb.int64), 0, 4, 4)
+    turned = image.rot90(unknown, turns)
+    assert cut.shape.as_list() == [2, 2, None] and padded.shape.as_list() == [4, 4, None] and turned.shape.rank == 3
+    with wb.Session() as session:
+        found = session.run([cut, padded], {unknown: pixels})
+        assert (found[0] == pixels[:, 1:3]).all() and (found[1][1:3] == pixels).all() and not found[1][0].any()
+        for k in range(5):
+            assert (session.run(turned, {unknown: pixels, turns: k}) == np.rot90(pixels, k)).all()
+    with pytest.raises(errors.ShapeError, match=r"all dims of 'image\.shape' must be > 0"):
+        image.flip_up_down(np.zeros([2, 0, 3]))
+
+
+def test_how_much_a_random_box_covers_may_be_a_tensor():
+    least = wb.placeholder("float32", [])
+    _, size, _ = image.sample_distorted_bounding_box([20, 20, 3], [[[0.0, 0.0, 1.0, 1.0]]], 1, min_object_covered=least)
+    with wb.Session() as session:
+        for _ in range(5):
+            assert np.prod(session.run(size, {least: 0.9})[:2]) >= 360

@@ -49,7 +49,7 @@ def extract_glimpse(input: Any, size: Any, offsets: Any, centered: bool = True, 
 
 
 def sample_distorted_bounding_box(image_size: Any, bounding_boxes: Any, seed: int | None = None, seed2: int | None = None,
-                                  min_object_covered: float = 0.1, aspect_ratio_range: Any = None, area_range: Any = None,
+                                  min_object_covered: Any = 0.1, aspect_ratio_range: Any = None, area_range: Any = None,
                                   max_attempts: int | None = None, use_image_if_no_bounding_boxes: bool | None = None,
                                   name: str | None = None) -> tuple[Tensor, Tensor, Tensor]:
     """(begin [3], size [3], box [1, 1, 4]) of a random part of an image: begin and size go to slice, box to
@@ -59,8 +59,8 @@ def sample_distorted_bounding_box(image_size: Any, bounding_boxes: Any, seed: in
     of `bounding_boxes` [batch, n, 4]; after `max_attempts` (100) it is the whole image.
     """
     first, second = ops.random_seeds(seed if seed2 is None else seed2)
-    return tuple(ops.distorted_box(image_size, convert(bounding_boxes, "float32"), seed=first, seed2=second,
-                                   covered=float(min_object_covered), ratios=tuple(aspect_ratio_range or (0.75, 1.33)),
+    return tuple(ops.distorted_box(image_size, convert(bounding_boxes, "float32"), convert(min_object_covered, "float32"),
+                                   seed=first, seed2=second, ratios=tuple(aspect_ratio_range or (0.75, 1.33)),
                                    areas=tuple(area_range or (0.05, 1.0)), attempts=int(max_attempts or 100),
                                    whole=bool(use_image_if_no_bounding_boxes), name=name))
 

@@ -1,7 +1,6 @@
 """Images as tensors [height, width, channels] or batches of them: size, crops, flips, colours, at random or not."""
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,6 @@ from workbench import errors
 from workbench.core.graph.build import constant_value, convert, ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Tensor, get_default_graph
-from workbench.core.graph.shape import Shape
 from workbench.nn.boxes import (
     crop_and_resize,
     draw_bounding_boxes,
@@ -23,6 +21,14 @@ from workbench.nn.boxes import (
     total_variation,
     yiq_to_rgb,
     yuv_to_rgb,
+)
+from workbench.nn.image_frames import (
+    axes_of,
+    central_crop,
+    crop_to_bounding_box,
+    image_of,
+    pad_to_bounding_box,
+    resize_image_with_crop_or_pad,
 )
 
 __all__ = [
@@ -61,14 +67,6 @@ class ResizeMethod:
 _METHODS = ("bilinear", "nearest", "bicubic", "area")
 
 
-def _image(images: Any, where: str, ranks: Sequence[int] = (3, 4)) -> Tensor:
-    x = convert(images)
-    if x.shape.rank not in ranks:
-        raise errors.ShapeError(f"{where}: {x.name} has shape {x.shape}; images have rank "
-                                f"{' or '.join(map(str, ranks))}: set_shape it")
-    return x
-
-
 def resize_images(images: Any, size: Any, method: Any = ResizeMethod.BILINEAR, align_corners: bool = False,
                   preserve_aspect_ratio: bool = False) -> Tensor:
     """One image or a batch of them at `size` (height, width): float32, or the own dtype for NEAREST_NEIGHBOR.
@@ -82,7 +80,7 @@ def resize_images(images: Any, size: Any, method: Any = ResizeMethod.BILINEAR, a
         size, method, align_corners = (size, method), int(align_corners), False
     if method not in range(4):
         raise errors.InvalidArgumentError(f"resize_images: method {method!r} is unknown; use one of ResizeMethod")
-    x, wanted = _image(images, "resize_images"), convert(size, "int32")
+    x, wanted = image_of(images, "resize_images"), convert(size, "int32")
     known = constant_value(wanted)
     if known is not None and x.shape.as_list()[-3:-1] == known.tolist():
         return x
@@ -113,129 +111,46 @@ def resize_area(images: Any, size: Any, align_corners: bool = False, name: str |
 
 # crops and pads
 
-def _dims(x: Tensor) -> list[Any]:
-    """Each dimension, as a number where it is known."""
-    dynamic = ops.shape(x)
-    return [dynamic[i] if d is None else d for i, d in enumerate(x.shape.as_list())]
-
-
-def _axes(x: Tensor) -> tuple[int, int]:
-    rank = x.shape.rank or 3
-    return rank - 3, rank - 2
-
-
-def crop_to_bounding_box(image: Any, offset_height: Any, offset_width: Any, target_height: Any,
-                         target_width: Any) -> Tensor:
-    """The part of one image, or of each of a batch, that begins at the offsets and has the target size.
-
-    InvalidArgumentError when it reaches beyond the image.
-    """
-    x = _image(image, "crop_to_bounding_box")
-    dims, (down, right) = _dims(x), _axes(x)
-    for side, offset, target, axis in (("height", offset_height, target_height, down),
-                                       ("width", offset_width, target_width, right)):
-        if all(isinstance(v, (int, np.integer)) for v in (offset, target, dims[axis])) and not (
-                offset >= 0 and target > 0 and offset + target <= dims[axis]):
-            raise errors.InvalidArgumentError(f"crop_to_bounding_box: {side} {offset} … {offset + target} is not within "
-                                              f"0 … {dims[axis]}; choose a box inside the image")
-    begin, size = [0] * len(dims), list(dims)
-    begin[down], begin[right], size[down], size[right] = offset_height, offset_width, target_height, target_width
-    made = ops.slice(x, ops.stack([convert(b, "int32") for b in begin]), ops.stack([convert(s, "int32") for s in size]))
-    made.set_shape(Shape([d if isinstance(d, (int, np.integer)) else None for d in size]))
-    return made
-
-
-def pad_to_bounding_box(image: Any, offset_height: Any, offset_width: Any, target_height: Any, target_width: Any) -> Tensor:
-    """The image, or each of a batch, within zeros: it begins at the offsets, the whole has the target size.
-
-    InvalidArgumentError when the image does not fit.
-    """
-    x = _image(image, "pad_to_bounding_box")
-    dims, (down, right) = _dims(x), _axes(x)
-    after_height, after_width = target_height - offset_height - dims[down], target_width - offset_width - dims[right]
-    for side, amount in (("offset_height", offset_height), ("offset_width", offset_width),
-                         ("height after the image", after_height), ("width after the image", after_width)):
-        if isinstance(amount, (int, np.integer)) and amount < 0:
-            raise errors.InvalidArgumentError(f"pad_to_bounding_box: the {side} is {amount}; choose a target that holds "
-                                              "the image")
-    pads: list[list[Any]] = [[0, 0] for _ in dims]
-    pads[down], pads[right] = [offset_height, after_height], [offset_width, after_width]
-    made = ops.pad(x, ops.stack([ops.stack([convert(v, "int32") for v in pair]) for pair in pads]))
-    shape: list[Any] = list(x.shape.as_list())
-    shape[down], shape[right] = (t if isinstance(t, (int, np.integer)) else None for t in (target_height, target_width))
-    made.set_shape(Shape(shape))
-    return made
-
-
-def resize_image_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -> Tensor:
-    """The middle of the image, or of each of a batch, cropped or padded with zeros to the target size."""
-    x = _image(image, "resize_image_with_crop_or_pad")
-    dims, (down, right) = _dims(x), _axes(x)
-
-    def larger(a: Any, b: Any) -> Any:
-        return max(a, b) if all(isinstance(v, (int, np.integer)) for v in (a, b)) else ops.maximum(a, b)
-
-    def smaller(a: Any, b: Any) -> Any:
-        return -larger(-a, -b)
-    tall, wide = target_height - dims[down], target_width - dims[right]
-    cropped = crop_to_bounding_box(x, larger(-tall // 2, 0), larger(-wide // 2, 0), smaller(target_height, dims[down]),
-                                   smaller(target_width, dims[right]))
-    return pad_to_bounding_box(cropped, larger(tall // 2, 0), larger(wide // 2, 0), target_height, target_width)
-
-
-def central_crop(image: Any, central_fraction: float) -> Tensor:
-    """The middle of the image [height, width, channels], or of each of a batch: this fraction of each side."""
-    if not 0 < central_fraction <= 1:
-        raise errors.InvalidArgumentError(f"central_crop: central_fraction is {central_fraction}; use more than 0, at most 1")
-    x = _image(image, "central_crop")
-    dims, (down, right) = _dims(x), _axes(x)
-
-    def start(size: Any) -> Any:
-        if isinstance(size, (int, np.integer)):
-            return int((size - size * central_fraction) / 2)
-        exact = ops.cast(size, "float64")
-        return ops.cast((exact - exact * central_fraction) / 2.0, "int32")
-    top, left = start(dims[down]), start(dims[right])
-    return crop_to_bounding_box(x, top, left, dims[down] - 2 * top, dims[right] - 2 * left)
-
-
 # flips
 
 def flip_left_right(image: Any) -> Tensor:
     """The image, or each of a batch, mirrored left to right."""
-    x = _image(image, "flip_left_right")
-    return ops.reverse(x, axis=[_axes(x)[1]])
+    x = image_of(image, "flip_left_right")
+    return ops.reverse(x, axis=[axes_of(x)[1]])
 
 
 def flip_up_down(image: Any) -> Tensor:
     """The image, or each of a batch, upside down."""
-    x = _image(image, "flip_up_down")
-    return ops.reverse(x, axis=[_axes(x)[0]])
+    x = image_of(image, "flip_up_down")
+    return ops.reverse(x, axis=[axes_of(x)[0]])
 
 
 def transpose_image(image: Any) -> Tensor:
     """Rows and columns of the image, or of each of a batch, exchanged."""
-    x = _image(image, "transpose_image")
+    x = image_of(image, "transpose_image")
     return ops.transpose(x, [1, 0, 2] if x.shape.rank == 3 else [0, 2, 1, 3])
 
 
-def rot90(image: Any, k: int = 1, name: str | None = None) -> Tensor:
-    """The image, or each of a batch, turned k times by 90 degrees against the clock."""
-    x = _image(image, "rot90")
+def rot90(image: Any, k: Any = 1, name: str | None = None) -> Tensor:
+    """The image, or each of a batch, turned k (an int scalar) times by 90 degrees against the clock."""
+    x = image_of(image, "rot90")
     turns = (lambda: x, lambda: transpose_image(flip_left_right(x)), lambda: flip_up_down(flip_left_right(x)),
              lambda: flip_left_right(transpose_image(x)))
     with get_default_graph().name_scope(name or "rot90"):
-        return turns[k % 4]()
+        if not isinstance(k, Tensor):
+            return turns[k % 4]()
+        turned: Tensor = ops.case([(ops.equal(k % 4, n), turns[n]) for n in (1, 2, 3)], lambda: ops.identity(x))
+        return turned
 
 
 def random_flip_left_right(image: Any, seed: int | None = None) -> Tensor:
     """The image mirrored left to right with probability 1/2; in a batch each on its own."""
-    return _randomly(_image(image, "random_flip_left_right"), flip_left_right, seed)
+    return _randomly(image_of(image, "random_flip_left_right"), flip_left_right, seed)
 
 
 def random_flip_up_down(image: Any, seed: int | None = None) -> Tensor:
     """The image upside down with probability 1/2; in a batch each on its own."""
-    return _randomly(_image(image, "random_flip_up_down"), flip_up_down, seed)
+    return _randomly(image_of(image, "random_flip_up_down"), flip_up_down, seed)
 
 
 def _randomly(x: Tensor, change: Any, seed: int | None) -> Tensor:
@@ -385,7 +300,7 @@ def random_saturation(image: Any, lower: float, upper: float, seed: int | None =
 def per_image_standardization(image: Any) -> Tensor:
     """float32: (x - mean) / max(standard deviation, 1/√n) over the n values of each image, so that none is amplified
     without bound."""
-    x = ops.cast(_image(image, "per_image_standardization"), "float32")
+    x = ops.cast(image_of(image, "per_image_standardization"), "float32")
     count = ops.cast(ops.reduce_prod(ops.shape(x)[-3:]), "float32")
     mean = ops.reduce_mean(x, axis=[-3, -2, -1], keepdims=True)
     variance = ops.relu(ops.reduce_mean(ops.square(x), axis=[-3, -2, -1], keepdims=True) - ops.square(mean))

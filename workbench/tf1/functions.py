@@ -119,9 +119,15 @@ def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, strict: bool = Fa
         raise TypeError("cond(): true_fn and fn1, false_fn and fn2 are the same; pass one of each")
     if isinstance(pred, bool):
         raise TypeError("pred must not be a Python bool")
-    found = ops.cond(pred, *chosen, name=name)
-    single = isinstance(found, (list, tuple)) and len(found) == 1 and not hasattr(found, "_fields")
-    return found[0] if single and not strict else found
+    return ops.cond(pred, *(chosen if strict else map(_alone, chosen)), name=name)
+
+
+def _alone(function: Any) -> Any:
+    """The function, but the only one of its results itself."""
+    def call() -> Any:
+        found = function()
+        return found[0] if isinstance(found, (list, tuple)) and len(found) == 1 else found
+    return call if callable(function) else function
 
 
 @_offered

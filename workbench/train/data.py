@@ -117,8 +117,12 @@ class Dataset:
         return self._with("skip", self._program, _number(count))
 
     def shard(self, num_shards: Any, index: Any) -> Dataset:
-        """Every `num_shards`-th element, from number `index` on."""
-        return self._with("shard", self._program, _number(num_shards), _number(index))
+        """Every `num_shards`-th element, from number `index` on. InvalidArgumentError unless 0 <= index < num_shards."""
+        shards, first = _number(num_shards), _number(index)
+        if isinstance(first, int) and isinstance(shards, int) and not 0 <= first < shards:
+            raise errors.InvalidArgumentError(f"Dataset.shard: index is {first} and num_shards {shards}; num_shards must be >= "
+                                              "1, and index one of 0 … num_shards - 1")
+        return self._with("shard", self._program, shards, first)
 
     def concatenate(self, dataset: Dataset) -> Dataset:
         """These elements and then those of `dataset`, which has the same dtypes. DtypeError for others."""

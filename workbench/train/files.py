@@ -42,6 +42,8 @@ class GFile:
         return self._opened
 
     def _open(self) -> IO[Any]:
+        if self._mode.replace("b", "") == "r+" and not os.path.exists(self._name):
+            self._mode = self._mode.replace("r", "w")      # as TensorFlow, which makes a file that is opened to be written
         try:
             return open(self._name, self._mode, encoding=None if "b" in self._mode else "utf-8")
         except FileNotFoundError:

@@ -198,9 +198,9 @@ def extract_glimpse_(context, input, size, offsets, *, centered=True, normalized
     return out
 
 
-@op("image_size[3] bounding_boxes[b,n,4] -> [3] [3] [1,1,4]", types="T:int float32 -> T T float32", differentiable=False,
-    stateful=True, context=True, keeps=False)
-def distorted_box(context, image_size, bounding_boxes, *, seed=0, seed2=0, covered=0.1, ratios=(0.75, 1.33), areas=(0.05, 1.0),
+@op("image_size[3] bounding_boxes[b,n,4] covered[] -> [3] [3] [1,1,4]", types="T:int float32 float32 -> T T float32",
+    differentiable=False, stateful=True, context=True, keeps=False)
+def distorted_box(context, image_size, bounding_boxes, covered, *, seed=0, seed2=0, ratios=(0.75, 1.33), areas=(0.05, 1.0),
                   attempts=100, whole=False):
     """(begin, size, box) of a random box whose shape and area lie in the ranges and that covers enough of one given box."""
     generator = context.container.get(f"{context.node}/random_{seed}_{seed2}", np.random.Generator, lambda: stream(seed, seed2))

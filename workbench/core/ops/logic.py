@@ -111,8 +111,12 @@ def _(node, dy):
 
 @composed
 def where(condition, x=None, y=None, name=None):
-    """select(condition, x, y), a condition of rank 1 choosing rows; without x and y the indices of true elements."""
+    """select(condition, x, y), a condition of rank 1 choosing rows; without x and y the indices of true elements, or of
+    numbers that are not 0."""
     if x is None and y is None:
+        condition = convert(condition)
+        if condition.dtype.is_number:
+            condition = ops.not_equal(condition, np.zeros((), condition.dtype.numpy))
         return ops.where_indices(condition, name=name)
     condition = convert(condition, "bool")
     rank, most = condition.shape.rank, _most(_rank(x), _rank(y))

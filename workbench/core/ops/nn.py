@@ -222,4 +222,6 @@ def dropout(x, keep_prob, noise_shape=None, seed=None, name=None):
         return x
     noise = ops.random_uniform(ops.shape_vector(x) if noise_shape is None else noise_shape, dtype=x.dtype, seed=seed)
     kept = ops.floor(ops.add(noise, keep))
-    return ops.multiply(ops.realdiv(x, keep), kept, name=name)
+    dropped = ops.multiply(ops.realdiv(x, keep), kept, name=name)
+    dropped.set_shape(x.shape)      # also where that of keep_prob, a scalar, is not known
+    return dropped

@@ -1,0 +1,58 @@
+"""What TensorFlow's functions take beyond ours: values of several kinds where the graph is built, and what they give."""
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import workbench.tf1 as tf
+
+
+@pytest.fixture(autouse=True)
+def session() -> Iterator[tf.Session]:
+    with tf.Graph().as_default(), tf.Session() as session:
+        yield session
+
+
+def test_branches_and_loops_pass_sparse_tensors_around(session: tf.Session) -> None:
+    wanted = tf.placeholder(tf.bool)
+    one = tf.SparseTensor([[0, 1]], [2.0], [2, 3])
+    chosen = tf.cond(wanted, lambda: one, lambda: tf.SparseTensor([[0, 0], [1, 1]], [1.0, 5.0], [2, 3]))
+    _, grown = tf.while_loop(lambda i, sparse: i < 3, lambda i, sparse: (i + 1, sparse * 2.0), [tf.constant(0), one])
+    assert session.run(chosen, {wanted: False}).values.tolist() == [1, 5]
+    assert session.run(chosen, {wanted: True}).indices.tolist() == [[0, 1]]
+    assert session.run(grown).values.tolist() == [16]
+
+
+def test_a_branch_may_give_the_only_result_in_a_list(session: tf.Session) -> None:
+    wanted, x = tf.placeholder(tf.bool), tf.constant([1.0])
+    chosen = tf.cond(wanted, lambda: (x,), lambda: [x + 1])
+    assert isinstance(chosen, tf.Tensor) and session.run(chosen, {wanted: False}).tolist() == [2]
+    strict = tf.cond(wanted, lambda: [x], lambda: [x + 1], strict=True)
+    assert isinstance(strict, list) and session.run(strict, {wanted: True})[0].tolist() == [1]
+
+
+def test_where_numbers_are_not_zero(session: tf.Session) -> None:
+    for dtype in ("int32", "float64", "complex64", "uint8"):
+        assert session.run(tf.where(np.array([[0, 2], [1, 0]], dtype))).tolist() == [[0, 1], [1, 0]]
+
+
+def test_dropout_keeps_the_shape_whatever_is_known_of_keep_prob(session: tf.Session) -> None:
+    keep = tf.placeholder(tf.float32)
+    dropped = tf.nn.dropout(tf.ones([4, 3]), keep)
+    assert dropped.shape.as_list() == [4, 3] and session.run(dropped, {keep: 1.0}).tolist() == [[1] * 3] * 4
+
+
+@pytest.mark.parametrize(("count", "index"), [(5, 7), (5, -3), (-3, 1), (0, 1)])
+def test_shards_that_are_none_are_refused(count: int, index: int) -> None:
+    with pytest.raises(ValueError, match=f"index is {index} and num_shards {count}; num_shards must be >= 1"):
+        tf.data.Dataset.range(10).shard(count, index)
+
+
+def test_a_file_opened_to_be_read_and_written_is_made(tmp_path: Path) -> None:
+    with tf.gfile.GFile(str(tmp_path / "new"), "r+") as file:
+        file.write("text")
+    with tf.gfile.GFile(str(tmp_path / "new"), "r+") as file:
+        assert file.read() == "text"
