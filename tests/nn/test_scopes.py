@@ -146,3 +146,44 @@ def test_a_jump_to_a_scope_object_does_not_disturb_the_numbering():
             pass
         with wb.variable_scope(None, "layer"):
             assert wb.get_variable("w", [1]).name == "outer/layer_2/w:0"
+
+
+# as programs of TensorFlow 1.x use scopes
+
+def test_a_partitioned_variable_is_found_again_whether_it_is_cut_again_or_not():
+    def halves(shape, **options):
+        return [2, *[1] * (shape.rank - 1)]
+    with wb.variable_scope("s", partitioner=halves):
+        made = wb.get_variable("v", [4, 3])
+        scalar = wb.get_variable("scalar", [])
+    assert isinstance(scalar, wb.Variable) and len(list(made)) == 2 and made.as_tensor().op.name == "s/v"
+    with wb.variable_scope("s", reuse=True):
+        assert wb.get_variable("v") is made and wb.get_variable("v", [4, 3], partitioner=halves) is made
+        with pytest.raises(ValueError, match=r"Trying to reuse partitioned variable s/v but specified partitions \[4, 1\] and"):
+            wb.get_variable("v", [4, 3], partitioner=lambda shape, **options: [4, 1])
+
+
+def test_scopes_list_what_is_theirs_and_stay_reusing():
+    with wb.variable_scope("s") as scope:
+        local = wb.get_local_variable("local", [], collections=["mine"])
+        v = wb.get_variable("v", [])
+    assert scope.local_variables() == [local] == scope.get_collection("mine") == wb.get_collection("mine")
+    assert scope.get_collection(wb.GraphKeys.GLOBAL_VARIABLES) == [v]
+    with wb.variable_scope("s", reuse=True) as reusing:
+        pass
+    with wb.variable_scope(reusing, reuse=False) as again:
+        assert again.reuse
+    with wb.variable_scope("c", caching_device="/cpu:0"), wb.variable_scope("d", caching_device="") as plain:
+        assert plain.caching_device is None
+
+
+def test_a_getter_works_beside_all_scopes_and_values_keep_their_type():
+    def doubled(getter, *args, **options):
+        with wb.name_scope("twice"):
+            return getter(*args, **options) * 2.0
+    with wb.variable_scope("s", custom_getter=doubled):
+        assert wb.get_variable("v", []).op.name.startswith("twice/") and wb.trainable_variables()[0].op.name == "s/v"
+    with pytest.raises(ValueError, match="Passed a custom_getter which is not callable: 3"):
+        wb.get_variable("w", [], custom_getter=3)
+    with pytest.raises(ValueError, match="Initializer type int32 and explicit dtype float64 don't match"):
+        wb.get_variable("w", initializer=wb.constant(1), dtype=wb.float64)

@@ -10,7 +10,7 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import install_operators, ops
 from workbench.core.graph.dtype import DType, as_dtype
-from workbench.core.graph.graph import Tensor
+from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.nn.variables import Variable
 
@@ -53,7 +53,9 @@ class PartitionedVariable:
 
     def as_tensor(self) -> Tensor:
         """The parts joined, as they are after the control dependencies in force."""
-        joined: Tensor = ops.concat([part.value() for part in self._parts], axis=self._axis)
+        values = [part.value() for part in self._parts]
+        with get_default_graph().name_scope(None):
+            joined: Tensor = ops.concat(values, axis=self._axis, name=self.name)
         return joined
 
     def __tensor__(self) -> Tensor:

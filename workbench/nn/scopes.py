@@ -86,9 +86,17 @@ class VariableScope:
         """The trainable variables whose names begin with this scope's."""
         return self._mine(GraphKeys.TRAINABLE_VARIABLES)
 
-    def _mine(self, key: str) -> list[Variable]:
+    def local_variables(self) -> list[Variable]:
+        """The local variables whose names begin with this scope's."""
+        return self._mine(GraphKeys.LOCAL_VARIABLES)
+
+    def get_collection(self, name: str) -> list[Any]:
+        """What a collection holds whose names begin with this scope's."""
+        return self._mine(name)
+
+    def _mine(self, key: str) -> list[Any]:
         prefix = f"{self.name}/" if self.name else ""
-        return [v for v in root_graph().get_collection(key) if v.name.startswith(prefix)]
+        return [v for v in root_graph().get_collection(key) if getattr(v, "name", "").startswith(prefix)]
 
     def __repr__(self) -> str:
         return f"<VariableScope {self.name!r} reuse={self.reuse}>"
@@ -101,6 +109,7 @@ class _Store:
 
     def __init__(self) -> None:
         self.variables: dict[str, Variable] = {}
+        self.parted: dict[str, PartitionedVariable] = {}
         self.counts: dict[str, int] = {}
         self._local = threading.local()
         self._root = VariableScope()
@@ -172,7 +181,7 @@ def variable_scope(name_or_scope: str | VariableScope | None, default_name: str 
     if isinstance(name_or_scope, VariableScope):
         base, full = name_or_scope, name_or_scope.name
         title: str | None = full.rpartition("/")[2] or None
-        inherited = base.reuse or outer.reuse if reuse is None else reuse
+        inherited = base.reuse or (outer.reuse if reuse is None else reuse)
     else:
         base = outer
         if name_or_scope is None and default_name is None:
@@ -182,7 +191,8 @@ def variable_scope(name_or_scope: str | VariableScope | None, default_name: str 
         inherited = reuse or outer.reuse
         store.opened(full)
     scope = VariableScope(inherited, full, base.initializer if initializer is None else initializer,
-                          regularizer or base.regularizer, caching_device or base.caching_device,
+                          regularizer or base.regularizer,
+                          base.caching_device if caching_device is None else caching_device or None,
                           partitioner or base.partitioner, _getter(custom_getter, base.custom_getter), "",
                           dtype or base.dtype, use_resource, constraint or base.constraint)
     with get_default_graph().name_scope(title) if title else contextlib.nullcontext("") as name_scope:
@@ -221,9 +231,13 @@ def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: A
     asked, full = custom_getter or scope.custom_getter, _join(scope.name, name)
     if asked is None:
         return _get(full, **options)
+    if not callable(asked):
+        raise errors.InvalidArgumentError(f"get_variable: Passed a custom_getter which is not callable: {asked!r}; pass a "
+                                          "function of a getter and a name")
     if not _takes(asked, "constraint"):
         del options["constraint"]
-    return asked(getter=_get, name=full, **options)
+    with get_default_graph().name_scope(None):
+        return asked(getter=_get, name=full, **options)
 
 
 def _takes(function: Any, name: str) -> bool:
@@ -242,13 +256,15 @@ def _get(name: str, shape: Any = None, dtype: Any = None, initializer: Any = Non
     if partitioner is not None and shape is None and initializer is not None and not callable(initializer):
         initializer = convert(initializer)      # a value tells the shape that is cut
         whole = initializer.shape
-    slices = [] if partitioner is None or whole is None else list(partitioner(
+    slices = [] if partitioner is None or whole is None or as_shape(whole).rank == 0 else list(partitioner(
         shape=as_shape(whole), dtype=as_dtype(dtype or get_variable_scope().dtype)))
     if any(count > 1 for count in slices):
         return _get_parts(name, list(as_shape(whole).static), slices, dtype=dtype, initializer=initializer,
                           regularizer=regularizer, reuse=reuse, trainable=trainable, collections=collections,
                           caching_device=caching_device, constraint=constraint)
     store = _Store.of(root_graph())
+    if reuse and name in store.parted:
+        return _share_parts(store.parted[name], slices)
     scope, full = copy.copy(store.scope), name
     scope.reuse = scope.reuse if reuse is None else reuse
     wanted = as_dtype(dtype) if dtype is not None else None
@@ -272,6 +288,9 @@ def _get_parts(name: str, shape: list[int], slices: list[int], initializer: Any,
         raise errors.InvalidArgumentError(f"get_variable: {name!r} of shape {shape} is asked in {slices} parts; cut it along "
                                           "one axis")
     [axis] = cut
+    parted = _Store.of(root_graph()).parted
+    if name in parted and options["reuse"]:
+        return _share_parts(parted[name], slices)
     each, more = divmod(shape[axis], slices[axis])
     lengths: list[int] = [each + (i < more) for i in range(slices[axis])]
     parts, begin = [], 0
@@ -287,7 +306,16 @@ def _get_parts(name: str, shape: list[int], slices: list[int], initializer: Any,
             value, own = _cut(convert(value), axis, begin, length), []
         parts.append(_get(f"{name}/part_{number}", own or None, initializer=value, **options))
         begin += length
-    return PartitionedVariable(name, parts, shape, axis)
+    parted[name] = PartitionedVariable(name, parts, shape, axis)
+    return parted[name]
+
+
+def _share_parts(found: PartitionedVariable, slices: list[int]) -> PartitionedVariable:
+    """The variable that was cut before; who says how must say the same."""
+    if slices and slices != found._get_partitions():
+        raise errors.InvalidArgumentError(f"get_variable: Trying to reuse partitioned variable {found.name} but specified "
+                                          f"partitions {slices} and found partitions {found._get_partitions()}; ask for these")
+    return found
 
 
 def _cut(value: Tensor, axis: int, begin: int, length: int) -> Tensor:
@@ -333,7 +361,11 @@ def _initial(full: str, shape: Any, dtype: DType, guess: bool, initializer: Any)
         if shape is not None and not as_shape(shape).compatible(convert(initializer).shape):
             raise errors.InvalidArgumentError(f"get_variable: {full!r} is asked with shape {as_shape(shape)} but its "
                                               f"initial value has {convert(initializer).shape}; leave the shape out")
-        return initializer if guess else convert(initializer, dtype)
+        given = convert(initializer, None if hasattr(initializer, "dtype") else dtype)
+        if not guess and given.dtype is not dtype:
+            raise errors.DtypeError(f"get_variable: {full!r}: Initializer type {given.dtype.name} and explicit dtype "
+                                    f"{dtype.name} don't match; leave the dtype out, or cast the value")
+        return initializer if guess else given
     dims = Shape(None) if shape is None else as_shape(shape)
     if not dims.known:
         raise errors.InvalidArgumentError(f"get_variable: {full!r} is new and its shape is {dims}; pass a fully known "
@@ -354,5 +386,6 @@ def _regularize(variable: Variable, regularizer: Any) -> None:
 def get_local_variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None,
                        **options: Any) -> Variable:
     """get_variable for state of this process alone: not trained, not saved."""
-    return get_variable(name, shape, dtype, initializer, trainable=False, collections=[GraphKeys.LOCAL_VARIABLES],
-                        **{k: v for k, v in options.items() if k not in ("trainable", "collections")})
+    collections = [*(options.pop("collections", None) or ()), GraphKeys.LOCAL_VARIABLES]
+    options.pop("trainable", None)
+    return get_variable(name, shape, dtype, initializer, trainable=False, collections=collections, **options)

@@ -96,7 +96,8 @@ def test_closing_fails_whoever_waits():
     wanted = take(accumulator, 2)
     accumulator.close()
     assert isinstance(wanted.error, errors.CancelledError)
-    assert str(wanted.error) == ("accumulator 'a': it was closed while 2 gradients were awaited; start the session "
+    assert str(wanted.error) == ("accumulator 'a': TakeGrad operation was cancelled: it was closed "
+                                  "while 2 gradients were awaited; start the session "
                                  "again")
 
 

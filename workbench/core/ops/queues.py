@@ -304,8 +304,9 @@ def accumulator_take_gradient(context: Context, handle: Accumulator, num_require
 
 
 def _taken_rows(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]:
-    shape = as_shape(attrs["shape"])
-    return [Shape([None]), Shape(None) if shape.rank is None else Shape([None]) + shape[1:]]
+    shape = as_shape(attrs["shape"])      # the beginning of the rows' shape, where not all of it is given
+    whole = shape.rank is not None and shape.rank > 1 and shape[1:].known
+    return [Shape([None]), Shape([None]) + shape[1:] if whole else Shape(None)]
 
 
 @op("handle[] num_required[] -> ? ?", types="resource int -> int64 @dtype", shape=_taken_rows, **BLOCKING)

@@ -164,8 +164,8 @@ class Accumulator:
 
     def _fail(self, waiting: Sequence[_Take]) -> None:
         for attempt in waiting:
-            attempt.fail(errors.CancelledError(f"accumulator {self.name!r}: it was closed while {attempt.wanted} "
-                                               "gradients were awaited; start the session again"))
+            attempt.fail(errors.CancelledError(f"accumulator {self.name!r}: TakeGrad operation was cancelled: it was closed "
+                                               f"while {attempt.wanted} gradients were awaited; start the session again"))
 
     def _withdraw(self, attempt: _Take) -> None:
         with self._lock:
@@ -223,7 +223,8 @@ class SparseAccumulator(Accumulator):
     """Sums gradients that are (indices [n], values [n, ...]); gives sorted distinct indices and their mean rows.
 
     The mean is over the number of gradients, so that it equals the dense mean, or with `by_row` over those that have the
-    row, as TensorFlow divides. `shape` is the beginning of the dense gradient's: values may have more axes.
+    row, as TensorFlow divides. A `shape` of one length, or of unknown ones, is the beginning of the dense gradient's: values
+    may have more axes.
     """
 
     def __init__(self, name: str, dtype: DType, shape: Shape, mean: bool = True, by_row: bool = False) -> None:
@@ -249,6 +250,8 @@ class SparseAccumulator(Accumulator):
             return f"Expected {len(indices)} non-empty input values, got {len(values)}"
         if values.ndim < len(wanted):
             return f"Shape mismatch: expected values rank at least {len(wanted)}, got {values.ndim}"
+        if values.ndim > len(wanted) > 1 and None not in wanted[1:]:
+            return f"Shape mismatch: expected values rank {len(wanted)}, got {values.ndim}"
         differ = [axis for axis, size in enumerate(wanted) if axis and size not in (None, values.shape[axis])]
         if differ:
             return (f"Shape mismatch: expected values dim {differ[0]} to be {wanted[differ[0]]}, got "
