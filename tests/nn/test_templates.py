@@ -118,3 +118,14 @@ def test_a_template_that_asks_for_more_later_is_an_error():
         grows()
     with pytest.raises(errors.InvalidArgumentError, match="name cannot be None"):
         make_template(None, lambda: 0)
+
+
+def test_a_template_keeps_its_first_scope_lists_its_variables_and_makes_none_later():
+    def function():
+        return wb.Variable(1.0) + wb.get_variable("v", []) + wb.get_local_variable("w", [])
+    made = make_template("s", function)
+    assert made.local_variables == [] == made.variables
+    assert made().op.name.startswith("s/")
+    assert [v.op.name for v in made.variables] == ["s/Variable", "s/v"] and [v.op.name for v in made.local_variables] == ["s/w"]
+    with pytest.raises(ValueError, match="New variable created when calling a template after the first time"):
+        made()

@@ -32,21 +32,25 @@ class Template:
         self._called = False
         self.variable_scope: VariableScope | None = None
         if now:
-            self._open()
-
-    def _open(self) -> VariableScope:
-        with variable_scope(self._unique, self._name, custom_getter=self._getter) as scope:
-            self.variable_scope = scope
-        return scope
+            with variable_scope(unique, name, custom_getter=custom_getter) as scope:
+                self.variable_scope = scope
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the function returns; InvalidArgumentError where a later call needs a variable that is not there."""
-        scope = self.variable_scope or self._open()
-        reuse = True if self._called else None
-        with variable_scope(scope, reuse=reuse):
-            before = len(root_graph().get_collection(GraphKeys.GLOBAL_VARIABLES))
+        """What the function returns; InvalidArgumentError where a later call needs a variable that is not there, or makes one
+        to be trained."""
+        where = (variable_scope(self._unique, self._name, custom_getter=self._getter) if self.variable_scope is None else
+                 variable_scope(self.variable_scope, reuse=True if self._called else None))
+        keys = GraphKeys.GLOBAL_VARIABLES, GraphKeys.TRAINABLE_VARIABLES
+        with where as scope:
+            self.variable_scope = self.variable_scope or scope
+            before = [len(root_graph().get_collection(key)) for key in keys]
             result = self._function(*args, **kwargs)
-        self._called = self._called or len(root_graph().get_collection(GraphKeys.GLOBAL_VARIABLES)) > before
+        made, trained = (len(root_graph().get_collection(key)) - count for key, count in zip(keys, before))
+        if self._called and trained:
+            raise errors.InvalidArgumentError(f"make_template: {self._name!r}: New variable created when calling a template "
+                                              "after the first time, perhaps you used tf.Variable when you meant tf.get_variable: "
+                                              f"{root_graph().get_collection(keys[1])[-trained:]}")
+        self._called = self._called or made > 0
         return result
 
     @property
@@ -70,6 +74,11 @@ class Template:
         return [] if self.variable_scope is None else self.variable_scope.global_variables()
 
     global_variables = variables
+
+    @property
+    def local_variables(self) -> list[Variable]:
+        """Those of this process alone."""
+        return [] if self.variable_scope is None else self.variable_scope.local_variables()
 
     @property
     def trainable_variables(self) -> list[Variable]:
