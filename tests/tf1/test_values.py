@@ -34,6 +34,10 @@ def test_a_branch_may_give_the_only_result_in_a_list(session: tf.Session) -> Non
     assert isinstance(strict, list) and session.run(strict, {wanted: True})[0].tolist() == [1]
 
 
+    first = tf.case([(wanted, lambda: [x])], lambda: (x + 1,))
+    assert session.run(first, {wanted: False}).tolist() == [2]
+
+
 def test_where_numbers_are_not_zero(session: tf.Session) -> None:
     for dtype in ("int32", "float64", "complex64", "uint8"):
         assert session.run(tf.where(np.array([[0, 2], [1, 0]], dtype))).tolist() == [[0, 1], [1, 0]]

@@ -47,9 +47,10 @@ class Template:
             result = self._function(*args, **kwargs)
         made, trained = (len(root_graph().get_collection(key)) - count for key, count in zip(keys, before))
         if self._called and trained:
+            found = root_graph().get_collection(keys[1])[-trained:]
             raise errors.InvalidArgumentError(f"make_template: {self._name!r}: New variable created when calling a template "
-                                              "after the first time, perhaps you used tf.Variable when you meant tf.get_variable: "
-                                              f"{root_graph().get_collection(keys[1])[-trained:]}")
+                                              "after the first time, perhaps you used tf.Variable when you meant "
+                                              f"tf.get_variable: {found}")
         self._called = self._called or made > 0
         return result
 

@@ -122,6 +122,16 @@ def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, strict: bool = Fa
     return ops.cond(pred, *(chosen if strict else map(_alone, chosen)), name=name)
 
 
+@_offered
+def case(pred_fn_pairs: Any, default: Any = None, exclusive: bool = False, strict: bool = False, name: str = "case") -> Any:
+    """case; without `strict` a list of one is given as that one."""
+    if not strict and isinstance(pred_fn_pairs, dict):
+        pred_fn_pairs = {pred: _alone(function) for pred, function in pred_fn_pairs.items()}
+    elif not strict and isinstance(pred_fn_pairs, (list, tuple)):
+        pred_fn_pairs = [(pred, _alone(function)) for pred, function in pred_fn_pairs]
+    return ops.case(pred_fn_pairs, default if strict else _alone(default), exclusive, name=name)
+
+
 def _alone(function: Any) -> Any:
     """The function, but the only one of its results itself."""
     def call() -> Any:
