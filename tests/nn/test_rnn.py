@@ -166,3 +166,11 @@ def test_the_second_direction_begins_at_the_end_of_each_sequence():
 def test_mistakes_are_named(build, text: str):
     with pytest.raises(errors.InvalidArgumentError, match=text):
         build()
+
+
+def test_lengths_of_sequences_are_a_vector():
+    cell, x = wb.nn.rnn_cell.BasicRNNCell(2), wb.zeros([3, 4, 1])
+    for call in (lambda: wb.nn.dynamic_rnn(cell, x, [[4]], dtype=wb.float32),
+                 lambda: wb.nn.static_rnn(cell, wb.unstack(x, axis=1), dtype=wb.float32, sequence_length=4)):
+        with pytest.raises(ValueError, match=r"sequence_length must be a vector of length batch_size but its shape is \["):
+            call()

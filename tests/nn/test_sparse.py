@@ -110,10 +110,10 @@ def test_what_cannot_be():
 
 
 @pytest.mark.parametrize(("indices", "text"), [
-    ([[0, 5]], "sparse_to_dense: index [0, 5] is outside shape [3, 4]; keep every index within it"),
-    ([[1, 1], [1, 1]], "sparse_to_dense: index [1, 1] is repeated; sort the indices, each once, or pass "
+    ([[0, 5]], "sparse_to_dense: indices[0] = [0, 5] is out of bounds: need 0 <= index < [3, 4]; keep every index within it"),
+    ([[1, 1], [1, 1]], "sparse_to_dense: indices[1] = [1, 1] is repeated; sort the indices, each once, or pass "
                        "validate_indices=False"),
-    ([[1, 1], [0, 3]], "sparse_to_dense: index [0, 3] is out of order; sort the indices, each once, or pass "
+    ([[1, 1], [0, 3]], "sparse_to_dense: indices[1] = [0, 3] is out of order; sort the indices, each once, or pass "
                        "validate_indices=False")])
 def test_indices_are_checked(indices, text):
     values = np.ones(len(indices), np.float32)

@@ -27,7 +27,7 @@ def static_rnn(cell: RNNCell, inputs: Sequence[Any], initial_state: Any = None, 
     steps = [converted(x) for x in inputs]
     with variable_scope(scope or "rnn"):
         state = _initial(cell, steps[0], 0, initial_state, dtype)
-        lengths = None if sequence_length is None else ops.cast(convert(sequence_length), "int32")
+        lengths = None if sequence_length is None else _lengths(sequence_length)
         outputs = []
         for time, x in enumerate(steps):
             output, new = cell(x, state)
@@ -75,6 +75,15 @@ def swapped(x: Tensor) -> Tensor:
     return made
 
 
+def _lengths(given: Any) -> Tensor:
+    """The lengths of sequences as int32 [batch]; ShapeError for what is no vector."""
+    lengths: Tensor = ops.cast(convert(given), "int32")
+    if lengths.shape.rank not in (None, 1):
+        raise errors.ShapeError(f"rnn: sequence_length must be a vector of length batch_size but its shape is {lengths.shape}; "
+                                "give one length for each sequence")
+    return lengths
+
+
 def dynamic_rnn(cell: RNNCell, inputs: Any, sequence_length: Any = None, initial_state: Any = None, dtype: Any = None,
                 parallel_iterations: int | None = None, swap_memory: bool = False, time_major: bool = False,
                 scope: Any = None) -> tuple[Any, Any]:
@@ -93,7 +102,7 @@ def dynamic_rnn(cell: RNNCell, inputs: Any, sequence_length: Any = None, initial
     with variable_scope(scope or "rnn"):
         rows = given if time_major else map_structure(swapped, given)
         state = _initial(cell, rows, 1, initial_state, dtype)
-        lengths = None if sequence_length is None else ops.cast(convert(sequence_length), "int32")
+        lengths = None if sequence_length is None else _lengths(sequence_length)
         outputs, final = _loop(cell, rows, state, lengths, parallel_iterations or 32)
         return outputs if time_major else map_structure(swapped, outputs), final
 
@@ -137,7 +146,7 @@ def bidirectional_dynamic_rnn(cell_fw: RNNCell, cell_bw: RNNCell, inputs: Any, s
     def mirrored(values: Any) -> Any:
         if sequence_length is None:
             return map_structure(lambda x: ops.reverse(x, axis=[axis]), values)
-        lengths = ops.cast(convert(sequence_length), "int32")
+        lengths = _lengths(sequence_length)
         return map_structure(lambda x: ops.reverse_sequence(x, lengths, seq_axis=axis, batch_axis=1 - axis), values)
 
     with variable_scope(scope or "bidirectional_rnn"):
@@ -165,6 +174,6 @@ def static_bidirectional_rnn(cell_fw: RNNCell, cell_bw: RNNCell, inputs: Sequenc
 def _mirrored_steps(steps: Sequence[Any], sequence_length: Any) -> list[Any]:
     if sequence_length is None:
         return list(steps)[::-1]
-    lengths = ops.cast(convert(sequence_length), "int32")
+    lengths = _lengths(sequence_length)
     stacked = ops.stack([convert(x) for x in steps])
     return list(ops.unstack(ops.reverse_sequence(stacked, lengths, seq_axis=0, batch_axis=1), len(steps)))

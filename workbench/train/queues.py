@@ -108,6 +108,8 @@ class QueueBase:
     def _put(self, operation: str, vals: Any, name: str | None) -> Operation:
         tensors = self._components(vals)
         if operation == "queue_enqueue_many":
+            self._check_batch(tensors)
+        if operation == "queue_enqueue_many":
             self._alike(tensors)
         for tensor, shape, number in zip(tensors, self.shapes or [], range(len(tensors))):
             given = tensor.shape if operation == "queue_enqueue" else tensor.shape[1:]
@@ -122,6 +124,13 @@ class QueueBase:
             if tensor.shape.rank == 0 or not tensor.shape[0].is_compatible_with(tensors[0].shape[0]):
                 raise errors.ShapeError(f"{self.name}: enqueue_many got component 0 of shape {tensors[0].shape} and component "
                                         f"{number} of shape {tensor.shape}; give each the same first dimension")
+
+    def _check_batch(self, tensors: Sequence[Tensor]) -> None:
+        """ShapeError unless the components, as far as is known, have rows, and one number of them."""
+        rows = {t.shape.dims[0] for t in tensors if t.shape.dims} - {None}
+        if any(t.shape.rank == 0 for t in tensors) or len(rows) > 1:
+            raise errors.ShapeError(f"{self.name}: enqueue_many got components of shapes {[t.shape for t in tensors]}; give each "
+                                    "the same first dimension")
 
     def _components(self, vals: Any) -> list[Tensor]:
         if isinstance(vals, Mapping):

@@ -175,6 +175,12 @@ def test_a_shared_queue_is_one_queue(other: Any, text: str):
             session.run(other().size())
 
 
+@pytest.mark.parametrize("rows", [[7, [1, 2]], [[1, 2, 3], [1, 2]]])
+def test_rows_of_several_components_are_as_many(rows: Any):
+    with pytest.raises(ValueError, match=r"enqueue_many got components of shapes .* give each the same first dimension"):
+        wb.FIFOQueue(10, [wb.int32, wb.int32], [(), ()]).enqueue_many(rows)
+
+
 def test_lengths_to_be_padded_need_shapes():
     with pytest.raises(ValueError, match="When providing partial shapes, a list of shapes must be provided"):
         wb.PaddingFIFOQueue(3, wb.float32, None)

@@ -14,8 +14,9 @@ from workbench.core.graph.opdef import op
 def _inside(where, indices, shape):
     wrong = ((indices < 0) | (indices >= np.asarray(shape))).any(1)
     if wrong.any():
-        raise errors.InvalidArgumentError(f"{where}: index {indices[wrong][0].tolist()} is outside shape "
-                                          f"{np.asarray(shape).tolist()}; keep every index within it")
+        at = int(wrong.argmax())
+        raise errors.InvalidArgumentError(f"{where}: indices[{at}] = {indices[at].tolist()} is out of bounds: need 0 <= index "
+                                          f"< {np.asarray(shape).tolist()}; keep every index within it")
 
 
 def _ordered(where, indices):
@@ -28,8 +29,8 @@ def _ordered(where, indices):
     if (change <= 0).any():
         at = int((change <= 0).argmax()) + 1
         fault = "is repeated" if change[at - 1] == 0 else "is out of order"
-        raise errors.InvalidArgumentError(f"{where}: index {indices[at].tolist()} {fault}; sort the indices, each once, "
-                                          "or pass validate_indices=False")
+        raise errors.InvalidArgumentError(f"{where}: indices[{at}] = {indices[at].tolist()} {fault}; sort the indices, each "
+                                          "once, or pass validate_indices=False")
 
 
 @op("indices[n,r] values[n] shape[r] default[] -> ?", types="I:int T I T -> T",
