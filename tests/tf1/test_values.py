@@ -58,5 +58,6 @@ def test_shards_that_are_none_are_refused(count: int, index: int) -> None:
 def test_a_file_opened_to_be_read_and_written_is_made(tmp_path: Path) -> None:
     with tf.gfile.GFile(str(tmp_path / "new"), "r+") as file:
         file.write("text")
+        assert file.read(2) == "te" and file.tell() == 2
     with tf.gfile.GFile(str(tmp_path / "new"), "r+") as file:
         assert file.read() == "text"

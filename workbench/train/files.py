@@ -24,6 +24,7 @@ class GFile:
             raise errors.InvalidArgumentError(f"gfile: mode {mode!r} is unknown; use r, w or a, with + or b behind")
         self._name, self._mode = os.fspath(name), mode
         self._opened: IO[Any] | None = self._open() if "w" in mode else None      # emptied, also if nothing is written
+        self._reader: IO[Any] | None = None      # of a file for both directions, which is read from its beginning on
 
     @property
     def name(self) -> str:
@@ -41,11 +42,13 @@ class GFile:
             self._opened = self._open()
         return self._opened
 
-    def _open(self) -> IO[Any]:
-        if self._mode.replace("b", "") == "r+" and not os.path.exists(self._name):
-            self._mode = self._mode.replace("r", "w")      # as TensorFlow, which makes a file that is opened to be written
+    def _open(self, mode: str | None = None) -> IO[Any]:
+        if mode is None:
+            mode = self._mode
+            if mode.replace("b", "") == "r+" and not os.path.exists(self._name):
+                mode = mode.replace("r", "w")      # as TensorFlow, which makes a file that is opened to be written
         try:
-            return open(self._name, self._mode, encoding=None if "b" in self._mode else "utf-8")
+            return open(self._name, mode, encoding=None if "b" in mode else "utf-8")
         except FileNotFoundError:
             raise errors.NotFoundError(f"gfile: {self._name!r} does not exist; check the path") from None
 
@@ -53,7 +56,16 @@ class GFile:
         if not any(letter in self._mode for letter in modes):
             raise errors.PermissionDeniedError(f"gfile: File isn't open for {direction}: {self._name!r} has mode "
                                                f"{self._mode!r}; open it with {modes[0]!r}")
-        return self._file
+        return self._read_from() if direction == "reading" else self._file
+
+    def _read_from(self) -> IO[Any]:
+        """What is read: where the file is also written, with a place of its own."""
+        if "+" not in self._mode:
+            return self._file
+        self.flush()
+        if self._reader is None:
+            self._reader = self._open("rb" if "b" in self._mode else "r")
+        return self._reader
 
     def read(self, n: int = -1) -> Any:
         """The next `n` characters or bytes, by default all that are left."""
@@ -78,11 +90,11 @@ class GFile:
         where = position if offset is None else offset
         if where is None or (offset is not None and position is not None):
             raise TypeError("seek(): offset and position are one; pass one of them")
-        self._file.seek(where, whence)
+        self._read_from().seek(where, whence)
 
     def tell(self) -> int:
         """Where the next read begins."""
-        return self._file.tell()
+        return self._read_from().tell()
 
     def size(self) -> int:
         """Bytes of the file."""
@@ -96,9 +108,10 @@ class GFile:
 
     def close(self) -> None:
         """Close it; closing twice is fine."""
-        if self._opened is not None:
-            self._opened.close()
-            self._opened = None
+        for file in (self._opened, self._reader):
+            if file is not None:
+                file.close()
+        self._opened = self._reader = None
 
     def __enter__(self) -> GFile:
         return self

@@ -129,8 +129,8 @@ class QueueBase:
         """ShapeError unless the components, as far as is known, have rows, and one number of them."""
         rows = {t.shape.dims[0] for t in tensors if t.shape.dims} - {None}
         if any(t.shape.rank == 0 for t in tensors) or len(rows) > 1:
-            raise errors.ShapeError(f"{self.name}: enqueue_many got components of shapes {[t.shape for t in tensors]}; give each "
-                                    "the same first dimension")
+            raise errors.ShapeError(f"{self.name}: enqueue_many got components of shapes {[t.shape for t in tensors]}; give "
+                                    "each the same first dimension")
 
     def _components(self, vals: Any) -> list[Tensor]:
         if isinstance(vals, Mapping):
