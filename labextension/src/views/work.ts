@@ -103,12 +103,13 @@ export class StragglerSection extends Section {
     }
     const where = document.createElement('td');
     where.append(bar);
-    const waits = row.wait > 0.05 * row.whole ? `${row.waits_for} ${duration(row.wait)}` : '–';
+    const waits = cell(row.wait > 0.05 * row.whole ? `${row.waits_for} ${duration(row.wait)}` : '–');
+    waits.className = row.wait > 0.05 * row.whole ? '' : 'wb-mod-none';
     line.append(
       task,
       where,
       cell(duration(row.median_ms)),
-      cell(waits),
+      waits,
       cell(row.share >= WORTH ? `${format(100 * row.share, 2)} %` : '–')
     );
     return line;
