@@ -92,13 +92,88 @@ def test_moving_means_without_their_start():
     LAYERS.batch_norm(x, 0.9, zero_debias_moving_mean=True, scope="norm")
     updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
     names = {v.op.name for v in tf.global_variables()}
-    assert {"norm/moving_mean", "norm/moving_mean/biased", "norm/moving_mean/local_step"} <= names
+    assert {"norm/moving_mean", "norm/norm/moving_mean/biased", "norm/norm/moving_mean/local_step"} <= names
     mean = next(v for v in tf.global_variables() if v.op.name == "norm/moving_mean")
     with tf.Session() as session:
         session.run(tf.global_variables_initializer())
         for _ in range(2):
             session.run(updates)
             assert session.run(mean) == pytest.approx(session.run(tf.reduce_mean(x, 0)), rel=1e-4)
+
+
+def test_the_variance_that_is_kept_is_that_of_one_less():
+    x = RNG.normal(size=(6, 3)).astype(np.float32)
+    for scope, given, expected in (("two", {}, x.var(0, ddof=1)), ("plain", {"fused": False}, x.var(0)),
+                                   ("weighted", {"batch_weights": [1.0] * 6}, x.var(0))):
+        LAYERS.batch_norm(tf.constant(x), 0.0, scope=scope, **given)
+        with tf.Session() as session:
+            session.run(tf.global_variables_initializer())
+            session.run(tf.get_collection_ref(tf.GraphKeys.UPDATE_OPS))
+            [kept] = tf.contrib.framework.get_variables_by_name(f"{scope}/moving_variance")
+            assert session.run(kept) == pytest.approx(expected, rel=1e-5)
+    LAYERS.batch_norm(tf.constant(x.reshape(1, 2, 3, 3)), 0.0, scope="four")
+    four = LAYERS.batch_norm(tf.constant(x.reshape(1, 2, 3, 3)), 0.0, updates_collections=None, scope="now")
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run([four, *tf.get_collection(tf.GraphKeys.UPDATE_OPS)])
+        for scope in ("four", "now"):
+            [kept] = tf.contrib.framework.get_variables_by_name(f"{scope}/moving_variance")
+            assert session.run(kept) == pytest.approx(x.var(0, ddof=1), rel=1e-5)
+
+
+@pytest.mark.parametrize(("axis", "fused", "ddof"), [(3, None, 1), (-1, True, 1), (3, False, 0), (2, None, 0)])
+def test_images_keep_the_variance_of_one_less(axis, fused, ddof):
+    x = RNG.normal(size=(2, 3, 4, 4)).astype(np.float32)
+    tf.layers.batch_normalization(tf.constant(x), axis=axis, momentum=0.0, training=True, fused=fused)
+    [kept] = tf.contrib.framework.get_variables_by_name("moving_variance")
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        session.run(tf.get_collection(tf.GraphKeys.UPDATE_OPS))
+        others = tuple(i for i in range(4) if i != axis % 4)
+        assert session.run(kept) == pytest.approx(x.var(others, ddof=ddof), rel=1e-5)
+
+
+@pytest.mark.parametrize("debias", [False, True])
+def test_a_variable_that_is_fed_says_whether_it_trains(debias):
+    x = tf.constant(RNG.normal(2, 1, (20, 2)), tf.float32)
+    training = tf.Variable(True)
+    y = LAYERS.batch_norm(x, 0.5, is_training=training, updates_collections=None, zero_debias_moving_mean=debias, scope="norm")
+    [mean] = tf.contrib.framework.get_variables_by_name("moving_mean")
+    with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        before = session.run([y, mean], {training: False})
+        assert before[0] == pytest.approx(session.run(x), rel=1e-3) and before[1].tolist() == [0, 0]
+        after = session.run(y)
+        assert abs(after.mean()) < 1e-5
+        now = session.run(mean)
+        assert now == pytest.approx(session.run(x).mean(0) * (1 if debias else 0.5), rel=1e-3)
+        session.run(y, {training: False})
+        assert session.run(mean).tolist() == now.tolist()
+
+
+def test_names_of_results_are_those_of_the_layers():
+    with tf.name_scope("outer"):
+        y = LAYERS.fully_connected(tf.ones([2, 3]), 4, outputs_collections="found", scope="first")
+        hot = LAYERS.one_hot_encoding([1, 0], 2, outputs_collections="found")
+    assert y.aliases == ["first"] and hot.aliases == ["outer/OneHotEncoding"] and tf.get_collection("found") == [y, hot]
+    assert [v.op.name for v in tf.contrib.framework.get_variables_by_name("first/weights")] == ["first/weights"]
+
+
+@pytest.mark.parametrize(("action", "text"), [
+    (lambda: LAYERS.flatten(tf.ones([3])), "Inputs must have a least 2 dimensions"),
+    (lambda: LAYERS.conv2d(tf.ones([1, 4, 4, 1]), 2, 3, data_format="CHWN"), "data_format has to be either NCHW or NHWC"),
+    (lambda: LAYERS.max_pool3d(tf.ones([1, 4, 4, 4, 1]), 3, data_format="CDHWN"), "has to be either NCDHW or NDHWC"),
+    (lambda: LAYERS.batch_norm(tf.placeholder(tf.float32)), "undefined rank"),
+    (lambda: LAYERS.layer_norm(tf.placeholder(tf.float32)), "undefined rank"),
+    (lambda: LAYERS.layer_norm(tf.placeholder(tf.float32, [2, None])), "is not fully defined"),
+    (lambda: LAYERS.layer_norm(tf.ones([2, 3]), begin_norm_axis=2), r"must be < rank\(inputs\)"),
+    (lambda: LAYERS.softmax(tf.placeholder(tf.float32, [2, None])), "dimension -1 known"),
+    (lambda: LAYERS.legacy_fully_connected(tf.ones([2]), 2), "rank of x must be at least 2 not: 1"),
+    (lambda: LAYERS.legacy_fully_connected(tf.placeholder(tf.float32, [2, None]), 2), "last dimension of x must be known"),
+    (lambda: LAYERS.gdn(tf.ones([2, 2])), "give rank 3, 4 or 5")])
+def test_what_layers_refuse(action, text):
+    with pytest.raises(ValueError, match=text):
+        action()
 
 
 def test_examples_count_by_their_weights():

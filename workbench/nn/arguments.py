@@ -13,7 +13,7 @@ HINTS = {
     "clear_after_read": "elements that nobody can read any more are freed by themselves",
     "compile_stateful": "every graph is compiled, its random numbers and variables too",
     "cuda_only": "every kind of accelerator counts as one",
-    "fused": "which kernel normalizes a batch changes no value",
+    "fused": "which kernel normalizes a batch changes no value of a layer",
     "min_cuda_compute_capability": "a device is listed when its kernels can run on it",
     "priority": "a type has one conversion, the last that was registered",
     "readahead": "how far ahead a file is read is the affair of the system",

@@ -53,8 +53,8 @@ def get_variables_by_suffix(suffix: str, scope: Any = None) -> list[Variable]:
 
 
 def get_variables_by_name(given_name: str, scope: Any = None) -> list[Variable]:
-    """The global variables whose last part of the name this is."""
-    return [v for v in get_variables(scope) if v.op.name.rpartition("/")[2] == given_name]
+    """The global variables whose last part, or parts, of the name this is."""
+    return [v for v in get_variables(scope) if f"/{v.op.name}".endswith(f"/{given_name}")]
 
 
 def get_unique_variable(var_op_name: str) -> Variable:

@@ -1,6 +1,7 @@
 """Layers as tf.contrib.layers and slim have them: variables `weights` and `biases`, normalizers, arg_scope."""
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from workbench.nn.composed import weighted_moments
 from workbench.nn.contrib_utils import collect_named_outputs
 from workbench.nn.initializers import Ones, Zeros, xavier_initializer
 from workbench.nn.moving import assign_moving_average
-from workbench.nn.scopes import get_variable, variable_scope
+from workbench.nn.scopes import get_variable, get_variable_scope, variable_scope
 from workbench.nn.variables import GraphKeys, Variable, root_graph
 
 __all__ = ["avg_pool2d", "batch_norm", "bias_add", "convolution2d", "convolution2d_transpose", "dropout", "flatten",
@@ -59,7 +60,14 @@ def _parameter(name: str, shape: Any, like: Tensor, initializer: Any, regularize
 
 
 def _done(y: Tensor, activation: Activation, collections: Any) -> Tensor:
+    """Activated, and in its collections by the name of the layer's variables."""
     y = y if activation is None else activation(y)
+    found: Tensor = collect_named_outputs(collections_of(collections, ""), get_variable_scope().name, y)
+    return found
+
+
+def collected(y: Tensor, collections: Any) -> Tensor:
+    """A layer without variables, in its collections by the name of its operations."""
     found: Tensor = collect_named_outputs(collections_of(collections, ""), get_default_graph().scope, y)
     return found
 
@@ -67,7 +75,7 @@ def _done(y: Tensor, activation: Activation, collections: Any) -> Tensor:
 def _last(x: Tensor, where: str, axis: int = -1) -> int:
     depth = x.shape.as_list()[axis] if x.shape.dims else None
     if depth is None:
-        raise errors.ShapeError(f"{where}: inputs {x.name} has shape {x.shape}; its channels must be known: set_shape it")
+        raise errors.ShapeError(f"{where}: inputs {x.name} has shape {x.shape}; undefined channels must be known: set_shape it")
     return depth
 
 
@@ -116,6 +124,8 @@ def _pair(value: Any) -> list[int]:
 
 
 def _layout(data_format: str | None) -> str:
+    if data_format not in (None, "NHWC", "NCHW", "channels_first", "channels_last"):
+        raise errors.InvalidArgumentError(f"layers: data_format has to be either NCHW or NHWC. It is {data_format!r}")
     return "NCHW" if data_format in ("NCHW", "channels_first") else "NHWC"
 
 
@@ -202,7 +212,7 @@ def _pooled(operation: Any, inputs: Any, kernel_size: Any, stride: Any, padding:
     with get_default_graph().name_scope(scope or title):
         y = operation(convert(inputs), _spread(_pair(kernel_size), layout), _spread(_pair(stride), layout), padding.upper(),
                       data_format=layout)
-        return _done(y, None, collections)
+        return collected(y, collections)
 
 
 @add_arg_scope
@@ -222,8 +232,12 @@ def avg_pool2d(inputs: Any, kernel_size: Any, stride: Any = 2, padding: str = "V
 @add_arg_scope
 def flatten(inputs: Any, outputs_collections: Any = None, scope: Any = None) -> Tensor:
     """[batch, ...] to [batch, product of the rest]."""
+    x = convert(inputs)
+    if x.shape.rank is None or x.shape.rank < 2:
+        raise errors.ShapeError(f"flatten: Inputs must have a least 2 dimensions.; the shape of {x.name} is incompatible with "
+                                f"the layer: it is {x.shape}")
     with get_default_graph().name_scope(scope or "Flatten"):
-        return _done(layers.flatten(inputs), None, outputs_collections)
+        return collected(layers.flatten(x), outputs_collections)
 
 
 @add_arg_scope
@@ -231,7 +245,7 @@ def dropout(inputs: Any, keep_prob: Any = 0.5, noise_shape: Any = None, is_train
             outputs_collections: Any = None, scope: Any = None) -> Tensor:
     """While `is_training`, zero with probability 1 - keep_prob and the rest divided by keep_prob; else the inputs."""
     with get_default_graph().name_scope(scope or "Dropout"):
-        return _done(layers.dropout(inputs, 1 - keep_prob, noise_shape, None, is_training), None, outputs_collections)
+        return collected(layers.dropout(inputs, 1 - keep_prob, noise_shape, None, is_training), outputs_collections)
 
 
 @add_arg_scope
@@ -258,42 +272,56 @@ def batch_norm(inputs: Any, decay: float = 0.999, center: bool = True, scale: bo
     `scale`. Their updates go to `updates_collections`; with None they are part of the result.
 
     `zero_debias_moving_mean` takes the start of the moving mean at zero out of it. Examples count as `batch_weights` [batch]
-    says. `fused` names a kernel, not a value. UnimplementedError for renorm.
+    says. The moving variance is that of n - 1 where TensorFlow's kernel of all steps at once computes it: for inputs of rank
+    2 and 4, unless `fused` is false or there are weights.
+    UnimplementedError for renorm, ValueErrors for another layout, unknown rank and unknown channels.
     """
     refuse("batch_norm", "leave it out", renorm=renorm, renorm_clipping=renorm_clipping)
     x, layout = convert(inputs), _layout(data_format)
-    axis = 1 if layout == "NCHW" else (x.shape.rank or 2) - 1
+    if x.shape.rank is None:
+        raise errors.ShapeError(f"batch_norm: Inputs {x.name} has undefined rank.; set_shape it")
+    axis = 1 if layout == "NCHW" else x.shape.rank - 1
+    unbiased = (fused is None or bool(fused)) and batch_weights is None and x.shape.rank in (2, 4)
     depth, made, rules = _last(x, "batch_norm", axis), param_initializers or {}, param_regularizers or {}
     with variable_scope(scope, "BatchNorm", [inputs], reuse=reuse):
         def vector(name: str, default: Any, trained: bool) -> Variable:
             return _parameter(name, [depth], x, made.get(name, default), rules.get(name), trained, variables_collections)
         beta = vector("beta", Zeros, trainable) if center else None
         gamma = vector("gamma", Ones, trainable) if scale else None
+        cut = get_variable_scope().partitioner
+        get_variable_scope().set_partitioner(None)      # what is assigned whole is one piece
         mean, variance = vector("moving_mean", Zeros, False), vector("moving_variance", Ones, False)
+        get_variable_scope().set_partitioner(cut)
         others = [i for i in range(x.shape.rank or 0) if i != axis]
-        used = layers._when(is_training, lambda: _moments(x, others, batch_weights), lambda: (mean.value(), variance.value()))
-        waits = _moving(used, (mean, variance), (zero_debias_moving_mean, False), decay, is_training, updates_collections)
+        *used, kept = layers._when(is_training, lambda: _moments(x, others, batch_weights, unbiased), lambda: (
+            mean.value(), variance.value(), variance.value()))
+        waits = _moving(((mean, used[0], zero_debias_moving_mean), (variance, kept, False)), decay, is_training,
+                        updates_collections)
         with get_default_graph().control_dependencies(waits):
             view = [depth if i == axis else 1 for i in range(x.shape.rank or 0)]
             shaped = [t if t is None else ops.reshape(convert(t), view) for t in (*used, beta, gamma)]
             return _done(ops.batch_normalization(x, *shaped, epsilon), activation_fn, outputs_collections)
 
 
-def _moments(x: Tensor, axes: list[int], weights: Any) -> tuple[Tensor, ...]:
-    if weights is None:
-        return tuple(ops.moments(x, axes))
-    shaped = ops.reshape(ops.cast(convert(weights), x.dtype), [-1, *[1] * ((x.shape.rank or 1) - 1)])
-    return weighted_moments(x, axes, shaped)
+def _moments(x: Tensor, axes: list[int], weights: Any, unbiased: bool) -> tuple[Tensor, ...]:
+    """Mean and variance of the batch, and the variance that is kept."""
+    if weights is not None:
+        shaped = ops.reshape(ops.cast(convert(weights), x.dtype), [-1, *[1] * ((x.shape.rank or 1) - 1)])
+        mean, variance = weighted_moments(x, axes, shaped)
+    else:
+        mean, variance = ops.moments(x, axes)
+    return mean, variance, layers.unbiased(variance, x) if unbiased else variance
 
 
-def _moving(used: Any, averages: Iterable[Variable], debias: Iterable[bool], decay: float, training: Any,
-            collections: Any) -> list[Any]:
+def _moving(averages: Iterable[tuple[Variable, Tensor, bool]], decay: float, training: Any, collections: Any) -> list[Any]:
     """Updates of the moving averages while training, put into the collections, or given back to wait for."""
     if not isinstance(training, (Tensor, Variable)) and not training:
         return []
     steps = []
-    for average, now, zero in zip(averages, used, debias):
-        steps.append(assign_moving_average(average, ops.stop_gradient(now), decay, zero))
+    for average, now, debias in averages:
+        value = ops.stop_gradient(now)
+        steps.append(assign_moving_average(average, value, decay, False) if not debias else layers._when(
+            training, functools.partial(assign_moving_average, average, value, decay), average.value))
     if collections is None:
         return steps
     for key in collections_of(collections, ""):
@@ -307,13 +335,17 @@ def layer_norm(inputs: Any, center: bool = True, scale: bool = True, activation_
                variables_collections: Any = None, outputs_collections: Any = None, trainable: bool = True,
                begin_norm_axis: int = 1, begin_params_axis: int = -1, scope: Any = None) -> Tensor:
     """Each example normalized over the axes from `begin_norm_axis` on. Source: Ba, Kiros, Hinton 2016."""
-    x = convert(inputs)
-    rank = x.shape.rank or 0
+    x, rank = convert(inputs), convert(inputs).shape.rank
+    if rank is None:
+        raise errors.ShapeError(f"layer_norm: Inputs {x.name} has undefined rank.; set_shape it")
+    if begin_params_axis >= rank or begin_norm_axis >= rank:
+        raise errors.InvalidArgumentError(f"layer_norm: begin_params_axis ({begin_params_axis}) and begin_norm_axis "
+                                          f"({begin_norm_axis}) must be < rank(inputs) ({rank})")
     axes = list(range(begin_norm_axis % rank, rank))
     shape = x.shape.as_list()[begin_params_axis % rank:]
     if None in shape:
-        raise errors.ShapeError(f"layer_norm: inputs {x.name} has shape {x.shape}; the axes from {begin_params_axis} on must "
-                                "be known: set_shape it")
+        raise errors.ShapeError(f"layer_norm: inputs {x.name} has shape {x.shape}, which from axis {begin_params_axis} on is "
+                                "not fully defined: set_shape it")
     with variable_scope(scope, "LayerNorm", [inputs], reuse=reuse):
         beta = _parameter("beta", shape, x, Zeros, None, trainable, variables_collections) if center else None
         gamma = _parameter("gamma", shape, x, Ones, None, trainable, variables_collections) if scale else None

@@ -4,10 +4,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
 from workbench.nn.arg_scope import add_arg_scope
-from workbench.nn.contrib_layers import Activation, _done, _initializer, _last, _pair, _parameter, _shifted
+from workbench.nn.contrib_layers import Activation, _done, _initializer, _last, _pair, _parameter, _shifted, collected
 from workbench.nn.embedding import embedding_lookup
 from workbench.nn.framework import name_scope
 from workbench.nn.initializers import Zeros, xavier_initializer
@@ -18,6 +19,8 @@ __all__ = ["avg_pool3d", "conv2d_in_plane", "conv3d", "conv3d_transpose", "embed
 
 
 def _order(data_format: str | None) -> str:
+    if data_format not in (None, "NDHWC", "NCDHW", "channels_first", "channels_last"):
+        raise errors.InvalidArgumentError(f"layers: data_format has to be either NCDHW or NDHWC. It is {data_format!r}")
     return "channels_first" if data_format in ("NCDHW", "channels_first") else "channels_last"
 
 
@@ -77,7 +80,7 @@ def _pooled(operation: Callable[..., Tensor], inputs: Any, size: Any, stride: An
     x, second = _volumes(inputs, _order(data_format), default)
     with name_scope(scope or default):
         y = operation(x, [1, *_three(size, default), 1], [1, *_three(stride, default), 1], padding.upper())
-        return _done(_back(y, second), None, collections)
+        return collected(_back(y, second), collections)
 
 
 @add_arg_scope

@@ -10,7 +10,8 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.nn import layers
 from workbench.nn.arg_scope import add_arg_scope
-from workbench.nn.contrib_layers import fully_connected, model_variable
+from workbench.nn.contrib_layers import collected, fully_connected, model_variable
+from workbench.nn.contrib_utils import last_dimension
 from workbench.nn.derivatives import custom_gradient
 from workbench.nn.initializers import Zeros, xavier_initializer
 from workbench.nn.scopes import variable_scope
@@ -103,17 +104,16 @@ def one_hot_encoding(labels: Any, num_classes: int, on_value: float = 1.0, off_v
     with get_default_graph().name_scope(scope or "OneHotEncoding"):
         found = convert(labels)
         found = ops.cast(found, "int64") if found.dtype.name == "int32" else found
-        made = ops.one_hot(found, num_classes, on_value=on_value, off_value=off_value)
-        if outputs_collections:
-            add_to_collection(outputs_collections, made)
-        return made
+        return collected(ops.one_hot(found, num_classes, on_value=on_value, off_value=off_value), outputs_collections)
 
 
 @add_arg_scope
 def softmax(logits: Any, scope: Any = None) -> Tensor:
-    """Softmax over the last axis of logits of any rank."""
+    """Softmax over the last axis of logits of rank 2 or more; ValueError unless its length is known."""
     with get_default_graph().name_scope(scope or "softmax"):
-        return ops.softmax(convert(logits))
+        x = convert(logits)
+        last_dimension(x.shape, 2)
+        return ops.softmax(x)
 
 
 @add_arg_scope
@@ -153,7 +153,13 @@ def legacy_fully_connected(x: Any, num_output_units: int, activation_fn: Any = N
     """fully_connected before 1.0: variables `weights` and `bias`, collections of its own."""
     with variable_scope(name, "fully_connected", [x]):
         inputs = convert(x)
+        rank = inputs.shape.rank
+        if rank is None or rank < 2:
+            raise errors.ShapeError(f"legacy_fully_connected: rank of x must be at least 2 not: {rank}; reshape {inputs.name}")
         depth = inputs.shape.as_list()[-1]
+        if depth is None:
+            raise errors.ShapeError("legacy_fully_connected: last dimension of x must be known but is None; set_shape "
+                                    f"{inputs.name}")
         made = [init() if init is xavier_initializer or isinstance(init, type) else init for init in (weight_init, bias_init)]
         weights = model_variable("weights", [depth, num_output_units], inputs.dtype, made[0], weight_regularizer, trainable,
                                  list(weight_collections or ()))

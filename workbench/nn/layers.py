@@ -211,8 +211,9 @@ def batch_normalization(inputs: Any, axis: int = -1, momentum: float = 0.99, eps
 
     While `training` (a bool or bool tensor) mean and variance are those of the batch, else moving averages, whose
     updates are in the collection UPDATE_OPS: make the training step depend on them. Variables `gamma`, `beta`,
-    `moving_mean` and `moving_variance` [length of the axis]. Raises ShapeError where that length is unknown. Source:
-    Ioffe & Szegedy 2015.
+    `moving_mean` and `moving_variance` [length of the axis]. Of images (rank 4, axis 1 or 3) the variance of n - 1 is
+    kept, as TensorFlow's kernel of all steps at once computes it, unless `fused` is false. Raises ShapeError where that
+    length is unknown. Source: Ioffe & Szegedy 2015.
     """
     refuse("batch_normalization", "leave it out", renorm=renorm, renorm_clipping=renorm_clipping)
     x = convert(inputs)
@@ -232,24 +233,32 @@ def batch_normalization(inputs: Any, axis: int = -1, momentum: float = 0.99, eps
             beta = vector("beta", beta_initializer or Zeros(), trainable, beta_regularizer, beta_constraint)
         mean = vector("moving_mean", moving_mean_initializer or Zeros(), False)
         variance = vector("moving_variance", moving_variance_initializer or Ones(), False)
-        used = _moments(x, axis, mean, variance, momentum, training)
+        at_once = (fused is None or bool(fused)) and rank == 4 and axis in (1, 3)
+        used = _moments(x, axis, mean, variance, momentum, training, at_once)
         view = [depth if i == axis else 1 for i in range(rank)]
         shaped = [None if t is None else (convert(t) if axis == rank - 1 else ops.reshape(convert(t), view))
                   for t in (*used, beta, gamma)]
         return ops.batch_normalization(x, *shaped, epsilon)
 
 
-def _moments(x: Tensor, axis: int, mean: Variable, variance: Variable, momentum: float, training: Any) -> Any:
+def _moments(x: Tensor, axis: int, mean: Variable, variance: Variable, momentum: float, training: Any, at_once: bool) -> Any:
     def batch() -> Any:
         found = ops.moments(x, [i for i in range(x.shape.rank or 0) if i != axis])
-        return tuple(found)
-    used = _when(training, batch, lambda: (mean.value(), variance.value()))
+        return (*found, unbiased(found[1], x) if at_once else found[1])
+    *used, kept = _when(training, batch, lambda: (mean.value(), variance.value(), variance.value()))
     if isinstance(training, (Tensor, Variable)) or training:
         factor = 1 - momentum
-        for moving, now in ((mean, used[0]), (variance, used[1])):
+        for moving, now in ((mean, used[0]), (variance, kept)):
             step = moving.assign_sub((moving.value() - ops.stop_gradient(now)) * factor)
             root_graph().add_to_collection(GraphKeys.UPDATE_OPS, step.op)
     return used
+
+
+def unbiased(variance: Tensor, x: Tensor) -> Tensor:
+    """Variances of x, divided by n - 1 instead of n."""
+    count = ops.cast(ops.size(x) // ops.size(variance), x.dtype)
+    found: Tensor = variance * (count / ops.maximum(count - 1.0, 1.0))
+    return found
 
 
 def l2_regularizer(scale: float, scope: str | None = None) -> Callable[[Any], Tensor | None]:

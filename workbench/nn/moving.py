@@ -3,10 +3,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
+from workbench.nn.initializers import Zeros
+from workbench.nn.scopes import get_variable, variable_scope
 from workbench.nn.variables import Variable, near, root_graph
 
 __all__ = ["assign_moving_average"]
@@ -20,10 +20,9 @@ def assign_moving_average(variable: Variable, value: Any, decay: Any, zero_debia
         rate = 1.0 - convert(decay, variable.dtype)
         if not zero_debias:
             return variable.assign_sub((variable.value() - convert(value)) * rate, name=scope)
-        title, zeros = variable.op.name, np.zeros(variable.shape.static, variable.dtype.numpy)
-        with root_graph().name_scope(None):
-            biased = Variable(zeros, trainable=False, name=f"{title}/biased")
-            count = Variable(0.0, trainable=False, name=f"{title}/local_step", dtype=variable.dtype)
+        with variable_scope(variable.op.name):
+            biased = get_variable("biased", variable.shape.as_list(), variable.dtype, Zeros(), trainable=False)
+            count = get_variable("local_step", [], variable.dtype, Zeros(), trainable=False)
         total = biased.assign_sub((biased.value() - convert(value)) * rate)
         fresh = total / (1.0 - ops.pow(1.0 - rate, count.assign_add(1.0)))
         return variable.assign_sub(variable.value() - fresh, name=scope)

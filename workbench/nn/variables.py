@@ -151,6 +151,10 @@ class Variable:
     def __graph_element__(self) -> Tensor:
         return self._snapshot
 
+    def __reads__(self) -> list[Tensor]:
+        """All reads of it so far: a value that is fed for it stands for each."""
+        return [op.outputs[0] for op in self.handle.consumers() if op.type == "read_variable"]
+
     def value(self) -> Tensor:
         """A new read, ordered after the control dependencies in force, on the variable's device; its copy on the caching
         device where there is one."""

@@ -221,9 +221,18 @@ _INNER = {
         training tuner"""}
 """Part of contrib -> the folders and files of TensorFlow that its names were spread over."""
 
+
+
+def _own(offers: Namespace, file: str) -> Namespace:
+    """What is public of a file alone."""
+    found = vars(offers).get(file)
+    return found if isinstance(found, Namespace) else Namespace()
+
+
 for _part, _folders in _INNER.items():
     _offers = getattr(contrib, _part)
     if isinstance(_offers, Namespace):
         vars(_offers)["python"] = Namespace(**{
-            folder.strip(): Namespace(**{**vars(_offers), **dict.fromkeys(files.split(), _offers)})
+            folder.strip(): Namespace(**{**vars(_offers), **{
+                file: Namespace(**{**vars(_offers), **vars(_own(_offers, file))}) for file in files.split()}})
             for folder, _, files in (line.partition(":") for line in _folders.split(";"))})

@@ -361,3 +361,12 @@ def test_a_name_given_to_a_step_that_could_not_be_prepared_is_never_used_again(m
             s.run(x + 1.0, {x: 1})
         assert s.run(x * 2.0, {x: 1}) == 2
     assert len(set(names)) == 2
+
+
+def test_a_value_that_is_fed_for_a_variable_stands_for_all_its_reads():
+    with wb.Graph().as_default(), wb.Session() as session:
+        x = wb.Variable(3.0)
+        twice, chosen = x * 2.0, wb.cond(x > 4.0, lambda: wb.constant(1), lambda: wb.constant(0))
+        session.run(wb.global_variables_initializer())
+        assert session.run([x, twice, chosen], {x: 5.0}) == [5, 10, 1]
+        assert session.run([x, twice, chosen]) == [3, 6, 0]

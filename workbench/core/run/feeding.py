@@ -23,8 +23,10 @@ def read_feeds(graph: Graph, feed_dict: Mapping[Any, Any]) -> tuple[tuple[Tensor
     for key, value in feed_dict.items():
         if type(key) is not Tensor and (isinstance(key, tuple) or hasattr(key, "__graph_parts__")):
             return read_feeds(graph, _in_parts(feed_dict))
-        tensors.append(key if type(key) is Tensor else feed_tensor(graph, key))
-        given.append(value)
+        for tensor in [key] if type(key) is Tensor else key.__reads__() if hasattr(key, "__reads__") else [
+                feed_tensor(graph, key)]:
+            tensors.append(tensor)
+            given.append(value)
     return tuple(tensors), *feed_arrays(tensors, given)
 
 
