@@ -256,6 +256,9 @@ def _moments(x: Tensor, axis: int, mean: Variable, variance: Variable, momentum:
 
 def unbiased(variance: Tensor, x: Tensor) -> Tensor:
     """Variances of x, divided by n - 1 instead of n."""
+    every, one = x.shape.num_elements(), variance.shape.num_elements()
+    if every is not None and one:
+        return variance * (every // one / max(every // one - 1, 1))
     count = ops.cast(ops.size(x) // ops.size(variance), x.dtype)
     found: Tensor = variance * (count / ops.maximum(count - 1.0, 1.0))
     return found
