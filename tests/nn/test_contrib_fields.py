@@ -180,3 +180,12 @@ def test_examples_count_by_their_weights():
     x = np.float32([[1, 5], [2, 6], [9, 9]])
     found = LAYERS.batch_norm(tf.constant(x), batch_weights=[1.0, 1.0, 0.0], epsilon=0.0)
     assert value(found)[:2] == pytest.approx(np.array([[-1, -1], [1, 1]]), abs=1e-4)
+
+
+@pytest.mark.parametrize("make", [LAYERS.variance_scaling_initializer, LAYERS.xavier_initializer])
+def test_initializers_are_of_real_numbers(make):
+    with pytest.raises(TypeError, match="Cannot create initializer for non-floating point type"):
+        make(dtype=tf.int32)
+    values = value(make(uniform=False, seed=3)([200, 300]))
+    factor = {"contrib_variance_scaling": 2 / 200}.get(make.__name__, 1 / 250)
+    assert values.var() == pytest.approx(1.3 * 0.8796 ** 2 * factor, rel=0.03)

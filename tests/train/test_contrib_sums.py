@@ -92,6 +92,49 @@ def test_sequences_of_records():
     assert value(context["size"]).tolist() == [5, 6] and value(sequence["step"]).tolist() == [[1], [2]]
 
 
+def test_steps_are_as_wide_as_they_come():
+    column = LAYERS.real_valued_column("size")
+    found = LAYERS.sequence_input_from_feature_columns({"size": tf.ones([4, 8, 3, 2])}, [column])
+    assert found.shape.as_list() == [4, 8, 6]
+
+
+def test_variables_are_also_in_collections_of_the_programs():
+    column = LAYERS.embedding_column(WORD, 3)
+    LAYERS.input_from_feature_columns({"word": words(["a"])}, [column], weight_collections=["mine"])
+    LAYERS.sequence_input_from_feature_columns({"word": words(["a"])}, [column], ["mine"])
+    assert [v.shape.as_list() for v in tf.get_collection("mine")] == [[3, 3], [3, 3]]
+
+
+def test_columns_are_inferred_of_tensors():
+    found = LAYERS.infer_real_valued_columns({"b": tf.zeros([3, 2]), "a": tf.zeros([3], tf.int32)})
+    assert [(c.key, c.dimension, c.dtype) for c in found] == [("a", 1, tf.int32), ("b", 2, tf.float32)]
+    for bad, text in ((tf.constant(["a"]), "Non integer or non floating types are not supported"),
+                      (words(["a"]), "SparseTensor is not supported for auto detection")):
+        with pytest.raises(ValueError, match=text):
+            LAYERS.infer_real_valued_columns(bad)
+
+
+def test_examples_are_parsed_and_transformed():
+    example = tf.train.Example(features=tf.train.Features(feature={
+        "x": tf.train.Feature(float_list=tf.train.FloatList(value=[1.5])),
+        "word": tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"c"]))})).SerializeToString()
+    price = LAYERS.bucketized_column(LAYERS.real_valued_column("x"), [0.0, 1.0, 1.0, 2.0])
+    found = LAYERS.parse_feature_columns_from_examples([example], [price, WORD])
+    assert set(found) == {"x", "word", price, WORD} and value(found[WORD].values, found[price].values) == [[2], [2]]
+    assert price.config == {"x": tf.FixedLenFeature((1,), tf.float32)} and WORD.bucket_size == WORD.length == 3
+    assert LAYERS.embedding_column(WORD, 2).sparse_id_column is WORD
+
+
+@pytest.mark.parametrize(("action", "text"), [
+    (lambda: LAYERS.input_from_feature_columns({}, [WORD]), "Error creating input layer for column: word"),
+    (lambda: LAYERS.weighted_sum_from_feature_columns({}, [LAYERS.embedding_column(WORD, 2)], 1),
+     "Error creating weighted sum for column: word_embedding"),
+    (lambda: LAYERS.bucketized_column(WORD, [0.0]), "source_column must be an instance of _RealValuedColumn")])
+def test_what_columns_refuse(action, text):
+    with pytest.raises(ValueError, match=text):
+        action()
+
+
 def test_placeholders_of_what_columns_read():
     found = LAYERS.make_place_holder_tensors_for_base_features([WORD, SIZE])
     assert isinstance(found["word"], tf.SparseTensor) and found["size"].shape.as_list() == [None, 2]

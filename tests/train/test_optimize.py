@@ -9,7 +9,7 @@ import pytest
 import workbench as wb
 from workbench import errors, train
 from workbench.nn import contrib_layers, contrib_more, layers
-from workbench.train.optimize import OPTIMIZER_CLS_NAMES, optimize_loss
+from workbench.train.optimize import OPTIMIZER_CLS_NAMES, adaptive_clipping_fn, optimize_loss
 
 
 @pytest.fixture(autouse=True)
@@ -109,3 +109,30 @@ def test_stacks_of_layers_and_embedded_sequences():
     np.testing.assert_array_equal(first[0], second)
     with pytest.raises(errors.InvalidArgumentError, match="embed_sequence: vocab_size is None and embed_dim 4; give both"):
         layers.embed_sequence(ids, embed_dim=4)
+
+
+def test_norms_are_clipped_by_what_they_were():
+    x = wb.Variable([3.0, 4.0])
+    clip = adaptive_clipping_fn(2.0, 0.5, name="norms")
+    scale = wb.placeholder("float32", [])
+    [(found, _)] = clip([(x.value() * scale, x)])
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        means, squares = 0.0, 0.0
+        for size in (1.0, 1.0, 50.0):
+            got = session.run(found, {scale: size})
+            logarithm = np.log(5 * size)
+            means, squares = (means + logarithm) / 2, (squares + logarithm ** 2) / 2
+            largest = np.exp(means + 2 * np.sqrt(max(squares - means ** 2, 1e-8)))
+            expected = 5 * size if 5 * size < largest else np.exp(means)
+            assert np.linalg.norm(got) == pytest.approx(expected, rel=1e-3)
+    [(few, _), (none, _)] = adaptive_clipping_fn(static_max_norm=0.5, report_summary=True)([(x.value(), x), (None, x)])
+    assert none is None and few.shape.as_list() == [2]
+
+
+@pytest.mark.parametrize(("step", "rate", "kind", "text"), [
+    (None, -0.1, ValueError, "Invalid learning_rate -0.1."), (wb.float64, 0.1, TypeError, "does not have integer type")])
+def test_what_no_step_is(step, rate, kind, text):
+    _, _, loss = parabola()
+    with pytest.raises(kind, match=text):
+        optimize_loss(loss, None if step is None else wb.Variable(np.float64(0)), rate, "SGD")

@@ -233,13 +233,18 @@ def glorot_normal_initializer(seed: int | None = None, dtype: Any = "float32") -
 
 def xavier_initializer(uniform: bool = True, seed: int | None = None, dtype: Any = "float32") -> VarianceScaling:
     """The initializer of Glorot & Bengio 2010, by its author's first name."""
-    return (glorot_uniform_initializer if uniform else glorot_normal_initializer)(seed, dtype)
+    return contrib_variance_scaling(1.0, "FAN_AVG", uniform, seed, dtype)
 
 
 def contrib_variance_scaling(factor: float = 2.0, mode: str = "FAN_IN", uniform: bool = False, seed: int | None = None,
                              dtype: Any = "float32") -> VarianceScaling:
     """Variance `factor` / n, as tf.contrib.layers spells it: `mode` is FAN_IN, FAN_OUT or FAN_AVG."""
-    return VarianceScaling(factor, mode.lower(), "uniform" if uniform else "normal", seed, dtype)
+    if not as_dtype(dtype).is_floating:
+        raise errors.DtypeError(f"variance_scaling_initializer: Cannot create initializer for non-floating point type. It is "
+                                f"{as_dtype(dtype).name}")
+    # TensorFlow corrects the cut of a normal distribution by √1.3, not by its deviation
+    return VarianceScaling(factor if uniform else factor * 1.3 * _TRUNCATED ** 2, mode.lower(),
+                           "uniform" if uniform else "normal", seed, dtype)
 
 
 def _fan_in(scale: float, distribution: str) -> Callable[..., VarianceScaling]:

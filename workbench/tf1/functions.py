@@ -12,7 +12,7 @@ from workbench import errors
 from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.core.graph.shape import as_shape
-from workbench.nn import lookups, partitions, templates, variables
+from workbench.nn import lookups, partitioned, partitions, templates, variables
 from workbench.tf1.devices import DeviceSpec
 from workbench.tf1.spelling import spelled
 
@@ -46,6 +46,7 @@ _LINALG = {"cholesky": "input=x name", "det": "input=x name", "band_part": "inpu
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: getattr(partitions, name) for name in partitions.__all__ if name != "PartitionedVariable"},
+    "create_partitioned_variables": partitioned.create_partitioned_variables,
     "make_template": templates.make_template}
 """Name -> function, for the namespace `tf`."""
 

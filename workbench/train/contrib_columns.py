@@ -1,23 +1,43 @@
 """Feature columns by the names of tf.contrib.layers: sparse columns say how their identifiers are joined."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from workbench import errors
 from workbench.core.graph.build import convert
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.nn.arguments import refuse
 from workbench.nn.scopes import variable_scope
+from workbench.nn.variables import GraphKeys, add_to_collection, get_collection
 from workbench.train import feature_columns as made
 from workbench.train.examples import parse_example
-from workbench.train.feature_kinds import Categorical, EmbeddingColumn, HashedColumn, IdentityColumn
+from workbench.train.feature_kinds import (
+    Categorical,
+    Dense,
+    EmbeddingColumn,
+    Features,
+    HashedColumn,
+    IdentityColumn,
+    IndicatorColumn,
+    NumericColumn,
+)
 
-__all__ = ["bucketized_column", "create_feature_spec_for_parsing", "crossed_column", "embedding_column",
-           "input_from_feature_columns", "one_hot_column", "parse_feature_columns_from_examples", "shared_embedding_columns",
-           "sparse_column_with_hash_bucket", "sparse_column_with_integerized_feature", "sparse_column_with_keys",
-           "sparse_column_with_vocabulary_file", "weighted_sparse_column"]
+__all__ = ["bucketized_column", "check_feature_columns", "create_feature_spec_for_parsing", "crossed_column",
+           "embedding_column", "input_from_feature_columns", "one_hot_column", "parse_feature_columns_from_examples",
+           "shared_embedding_columns", "sparse_column_with_hash_bucket", "sparse_column_with_integerized_feature", "sparse_column_with_keys",
+           "sparse_column_with_vocabulary_file", "transform_features", "weighted_sparse_column"]
 
-bucketized_column = made.bucketized_column
+
+def bucketized_column(source_column: Any, boundaries: Sequence[float]) -> Any:
+    """Which interval a number of `source_column` lies in; a boundary that is given again counts once. InvalidArgumentErrors
+    (ValueErrors) unless the column is real-valued with one dimension and the boundaries ascend."""
+    if not isinstance(source_column, NumericColumn):
+        raise errors.InvalidArgumentError(f"bucketized_column: source_column must be an instance of _RealValuedColumn, made "
+                                          f"by real_valued_column. Given: {source_column}")
+    return made.bucketized_column(source_column, [b for b, _ in itertools.groupby(boundaries)])
 
 
 def _joined(column: Categorical, combiner: str) -> Any:
@@ -89,9 +109,55 @@ def crossed_column(columns: Any, hash_bucket_size: int, combiner: str = "sum", c
 
 def input_from_feature_columns(columns_to_tensors: Any, feature_columns: Any, weight_collections: Any = None,
                                trainable: bool = True, scope: Any = None) -> Tensor:
-    """The dense columns side by side, in the order of their names."""
-    with variable_scope(scope, "input_from_feature_columns"):
-        return made.input_layer(columns_to_tensors, feature_columns, weight_collections, trainable)
+    """The dense columns side by side, in the order of their names. Variables are also in `weight_collections`.
+
+    ValueErrors as check_feature_columns, and for columns of identifiers alone.
+    """
+    check_feature_columns(feature_columns)
+    for column in feature_columns:
+        if isinstance(column, Categorical) and not isinstance(column, Dense):
+            raise errors.InvalidArgumentError(f"input_from_feature_columns: Error creating input layer for column: "
+                                              f"{column.name}. {column} has no dense values; wrap it with an "
+                                              "embedding_column or one_hot_column")
+    with variable_scope(scope, "input_from_feature_columns"), kept_in(weight_collections):
+        return made.input_layer(columns_to_tensors, feature_columns, trainable=trainable)
+
+
+@contextlib.contextmanager
+def kept_in(collections: Any) -> Iterator[None]:
+    """Variables of the model that are made inside are also in these collections."""
+    before = set(get_collection(GraphKeys.MODEL_VARIABLES))
+    yield
+    for variable in get_collection(GraphKeys.MODEL_VARIABLES):
+        for key in collections or ():
+            if variable not in before and key not in (GraphKeys.GLOBAL_VARIABLES, GraphKeys.MODEL_VARIABLES):
+                add_to_collection(key, variable)
+
+
+def check_feature_columns(feature_columns: Any) -> None:
+    """ValueErrors for a dictionary, and for two columns of a name."""
+    if isinstance(feature_columns, Mapping):
+        raise ValueError("check_feature_columns: Expected feature_columns to be iterable, found dict.; pass its values")
+    seen = set()
+    for column in feature_columns:
+        if column.name in seen:
+            raise ValueError(f"check_feature_columns: Duplicate feature column key found for column: {column.name}. One "
+                             "of them must be left out")
+        seen.add(column.name)
+
+
+def transform_features(features: Any, feature_columns: Any) -> dict[Any, Any]:
+    """What each column makes of the features: column -> tensor; of identifiers sparse, with weights a pair of such."""
+    batch, found = Features(features), dict[Any, Any]()
+    check_feature_columns(feature_columns)
+    for column in sorted(feature_columns, key=lambda one: str(one.name)):
+        source = column.source if isinstance(column, (EmbeddingColumn, IndicatorColumn)) else column
+        if isinstance(source, Categorical):
+            pair = batch.of(source, source.identifiers)
+            found[column] = pair[0] if pair[1] is None else pair
+        else:
+            found[column] = source.dense_tensor(batch, True)
+    return found
 
 
 def create_feature_spec_for_parsing(feature_columns: Any) -> dict[str, Any]:
@@ -100,8 +166,9 @@ def create_feature_spec_for_parsing(feature_columns: Any) -> dict[str, Any]:
 
 
 def parse_feature_columns_from_examples(serialized: Any, feature_columns: Any, name: str | None = None,
-                                        example_names: Any = None) -> dict[str, Any]:
-    """The features that the columns need, of serialised examples."""
+                                        example_names: Any = None) -> dict[Any, Any]:
+    """The features that the columns need, of serialised examples, by name, and what each column makes of them."""
     with get_default_graph().name_scope(name or "parse_feature_columns_from_examples"):
-        return parse_example(convert(serialized, "string"), create_feature_spec_for_parsing(feature_columns), None,
-                             example_names)
+        parsed = parse_example(convert(serialized, "string"), create_feature_spec_for_parsing(feature_columns), None,
+                               example_names)
+        return {**parsed, **transform_features(parsed, list(feature_columns))}

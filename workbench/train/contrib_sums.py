@@ -1,6 +1,7 @@
 """Linear models, sequences and transformed features over columns, by the names of tf.contrib.layers."""
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +15,7 @@ from workbench.nn.sparse import SparseTensor, sparse_placeholder
 from workbench.nn.sparse_lookups import safe_embedding_lookup_sparse
 from workbench.nn.sparse_ops import sparse_concat, sparse_reshape
 from workbench.train import feature_columns as made
-from workbench.train.contrib_columns import create_feature_spec_for_parsing
+from workbench.train.contrib_columns import check_feature_columns, create_feature_spec_for_parsing, kept_in
 from workbench.train.examples import (
     FixedLenFeature,
     FixedLenSequenceFeature,
@@ -31,23 +32,11 @@ from workbench.train.feature_kinds import (
     NumericColumn,
 )
 
-__all__ = ["SPARSE_FEATURE_CROSS_DEFAULT_HASH_KEY", "check_feature_columns", "joint_weighted_sum_from_feature_columns",
+__all__ = ["SPARSE_FEATURE_CROSS_DEFAULT_HASH_KEY", "joint_weighted_sum_from_feature_columns",
            "make_place_holder_tensors_for_base_features", "parse_feature_columns_from_sequence_examples",
-           "sequence_input_from_feature_columns", "transform_features", "weighted_sum_from_feature_columns"]
+           "sequence_input_from_feature_columns", "weighted_sum_from_feature_columns"]
 
 SPARSE_FEATURE_CROSS_DEFAULT_HASH_KEY = 0xDECAFCAFFE
-
-
-def check_feature_columns(feature_columns: Any) -> None:
-    """ValueErrors for a dictionary, and for two columns of a name."""
-    if isinstance(feature_columns, Mapping):
-        raise ValueError("check_feature_columns: Expected feature_columns to be iterable, found dict.; pass its values")
-    seen = set()
-    for column in feature_columns:
-        if column.name in seen:
-            raise ValueError(f"check_feature_columns: Duplicate feature column key found for column: {column.name}. One "
-                             "of them must be left out")
-        seen.add(column.name)
 
 
 def _sorted(feature_columns: Any) -> list[Any]:
@@ -69,6 +58,10 @@ def weighted_sum_from_feature_columns(columns_to_tensors: Any, feature_columns: 
     """
     batch, columns = Features(columns_to_tensors), _sorted(feature_columns)
     sums, variables = list[Tensor](), dict[Any, list[Any]]()
+    for column in columns:
+        if isinstance(column, (EmbeddingColumn, IndicatorColumn)):
+            raise errors.InvalidArgumentError(f"weighted_sum_from_feature_columns: Error creating weighted sum for column: "
+                                              f"{column.name}. A linear model takes {column.source} itself")
     with variable_scope(scope, "weighted_sum_from_feature_columns"):
         for column in columns:
             with variable_scope(None, column.name or "feature"):
@@ -116,19 +109,6 @@ def joint_weighted_sum_from_feature_columns(columns_to_tensors: Any, feature_col
         return ops.bias_add(total, bias.value()), [weights], bias
 
 
-def transform_features(features: Any, feature_columns: Any) -> dict[Any, Any]:
-    """What each column makes of the features: column -> tensor; of identifiers sparse, with weights a pair of such."""
-    batch, found = Features(features), dict[Any, Any]()
-    for column in _sorted(feature_columns):
-        source = column.source if isinstance(column, (EmbeddingColumn, IndicatorColumn)) else column
-        if isinstance(source, Categorical):
-            pair = batch.of(source, source.identifiers)
-            found[column] = pair[0] if pair[1] is None else pair
-        else:
-            found[column] = source.dense_tensor(batch, True)
-    return found
-
-
 def sequence_input_from_feature_columns(columns_to_tensors: Any, feature_columns: Any, weight_collections: Any = None,
                                         trainable: bool = True, scope: Any = None) -> Tensor:
     """The columns side by side for each step of a sequence: [batch, steps, sum of their widths].
@@ -136,7 +116,6 @@ def sequence_input_from_feature_columns(columns_to_tensors: Any, feature_columns
     Numbers come as [batch, steps, width] (or [batch, steps]), identifiers as sparse [batch, steps(, several)]. ValueErrors
     for other columns than numbers, embeddings and one-hot ones, and where these stand on intervals or crossed columns.
     """
-    del weight_collections      # variables are in GLOBAL_VARIABLES and MODEL_VARIABLES
     columns = _sorted(feature_columns)
     for column in columns:
         source = column.source if isinstance(column, (EmbeddingColumn, IndicatorColumn)) else column
@@ -147,7 +126,7 @@ def sequence_input_from_feature_columns(columns_to_tensors: Any, feature_columns
             raise ValueError(f"sequence_input_from_feature_columns: FeatureColumn type {type(column).__name__} is not "
                              "currently supported for sequence data.; wrap it with an embedding_column or one_hot_column")
     found = list[Tensor]()
-    with variable_scope(scope, "sequence_input_from_feature_columns"):
+    with variable_scope(scope, "sequence_input_from_feature_columns"), kept_in(weight_collections):
         for column in columns:
             with variable_scope(None, column.name or "feature"):
                 found.append(_steps(column, columns_to_tensors, trainable))
@@ -159,10 +138,9 @@ def _steps(column: Any, features: Mapping[Any, Any], trainable: bool) -> Tensor:
     batch = Features(features)
     if isinstance(column, NumericColumn):
         x = column.dense_tensor(batch, trainable)
-        shape = ops.shape(x)
+        shape, known = ops.shape(x), x.shape.as_list()
         steps: Tensor = ops.reshape(x, ops.stack([shape[0], shape[1], -1]))
-        width = column.width
-        steps.set_shape([x.shape.as_list()[0], x.shape.as_list()[1], width])
+        steps.set_shape([*known[:2], None if None in known[2:] else math.prod(known[2:])])
         return steps
     pair = batch.of(column.source, column.source.identifiers)
     seeded = Features({column.source: tuple(None if part is None else _three(part) for part in pair)})

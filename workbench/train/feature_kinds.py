@@ -70,6 +70,11 @@ class Column:
     spec: dict[str, Any]
     combiner = "sum"      # how a linear model joins several identifiers; elder columns say it themselves
 
+    @property
+    def config(self) -> dict[str, Any]:
+        """How its features are read, by the word of tf.contrib.layers."""
+        return self.spec
+
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
 
@@ -87,11 +92,20 @@ class Dense(Column):
         """Numbers an example."""
         return math.prod(self.shape)
 
+    dimension = width
+
 
 class Categorical(Column):
     """A column of identifiers below `buckets`, any number an example."""
 
     buckets: int
+
+    @property
+    def bucket_size(self) -> int:
+        """The identifiers that there are, by the word of tf.contrib.layers."""
+        return self.buckets
+
+    length = bucket_size
 
     def identifiers(self, features: Features) -> tuple[SparseTensor, SparseTensor | None]:
         """(identifiers, their weights) as sparse tensors of the same places."""
@@ -209,6 +223,7 @@ class WeightedColumn(Categorical):
     def __init__(self, source: Categorical, key: str, dtype: Any) -> None:
         self.source, self.key, self.buckets = source, key, source.buckets
         self.name, self.combiner = f"{source.name}_weighted_by_{key}", source.combiner
+        self.sparse_id_column, self.weight_column_name = source, key
         self.spec = {**source.spec, key: VarLenFeature(as_dtype(dtype))}
 
     def identifiers(self, features: Features) -> tuple[SparseTensor, SparseTensor]:
@@ -249,7 +264,7 @@ class IndicatorColumn(Dense):
 
     def __init__(self, source: Categorical) -> None:
         self.source, self.shape, self.spec = source, (source.buckets,), source.spec
-        self.name = f"{source.name}_indicator"
+        self.name, self.sparse_id_column = f"{source.name}_indicator", source
 
     def dense_tensor(self, features: Features, trainable: bool = True) -> Tensor:
         found, weights = features.of(self.source, self.source.identifiers)
@@ -265,7 +280,7 @@ class EmbeddingColumn(Dense):
 
     def __init__(self, source: Categorical, dimension: int, combiner: str, initializer: Any, max_norm: float | None,
                  trainable: bool, shared: str | None = None) -> None:
-        self.source, self.shape, self.spec = source, (dimension,), source.spec
+        self.source, self.shape, self.spec, self.sparse_id_column = source, (dimension,), source.spec, source
         self.name = f"{source.name}_{'shared_' if shared else ''}embedding"
         self._combiner, self._max_norm, self._trainable, self._shared = combiner, max_norm, trainable, shared
         self._initializer = initializer or truncated_normal_initializer(0.0, 1 / math.sqrt(dimension))

@@ -49,7 +49,7 @@ def summarize_tensor(tensor: Any, tag: str | None = None) -> Tensor | None:
     if tensor.dtype.base_dtype.name in ("string", "bool"):
         return None
     make = summary.scalar if tensor.get_shape().rank == 0 else summary.histogram
-    return make(tag or tensor.op.name, tensor)
+    return make(tag or f"{tensor.op.name}_summary", tensor)
 
 
 def summarize_activation(op: Any) -> Tensor:

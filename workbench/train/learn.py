@@ -10,6 +10,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.graph import Tensor
 from workbench.nn.arguments import refuse
+from workbench.nn.sparse import SparseTensor
 from workbench.train import estimator as modern
 from workbench.train.estimator import EstimatorSpec, ModeKeys
 from workbench.train.feature_columns import numeric_column
@@ -86,6 +87,14 @@ def infer_real_valued_columns_from_input(x: Any) -> list[NumericColumn]:
 
 
 def _inferred(key: str, x: Any) -> list[NumericColumn]:
+    if isinstance(x, SparseTensor):
+        raise errors.InvalidArgumentError(f"infer_real_valued_columns: SparseTensor is not supported for auto detection; name "
+                                          f"a column for {key!r}")
+    if isinstance(x, Tensor):
+        if not (x.dtype.is_floating or x.dtype.is_integer):
+            raise errors.InvalidArgumentError(f"infer_real_valued_columns: Non integer or non floating types are not supported "
+                                              f"for auto detection; {key!r} is {x.dtype.name}")
+        return [real_valued_column(key, int(np.prod(x.shape.as_list()[1:])), dtype=x.dtype)]
     array = np.asarray(x)
     return [real_valued_column(key, int(np.prod(array.shape[1:])), dtype=array.dtype)]
 

@@ -7,7 +7,9 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
-from workbench.nn.scopes import variable_scope
+from workbench.nn.initializers import Zeros
+from workbench.nn.moving import assign_moving_average
+from workbench.nn.scopes import get_variable, variable_scope
 from workbench.nn.variables import GraphKeys, Variable, get_collection, trainable_variables
 from workbench.train import summary
 from workbench.train.optimizer import Optimizer
@@ -19,9 +21,9 @@ from workbench.train.optimizers import (
     MomentumOptimizer,
     RMSPropOptimizer,
 )
-from workbench.train.schedules import clip_by_global_norm, get_global_step, global_norm
+from workbench.train.schedules import assert_global_step, clip_by_global_norm, get_global_step, global_norm
 
-__all__ = ["OPTIMIZER_CLS_NAMES", "OPTIMIZER_SUMMARIES", "optimize_loss"]
+__all__ = ["OPTIMIZER_CLS_NAMES", "OPTIMIZER_SUMMARIES", "adaptive_clipping_fn", "optimize_loss"]
 
 OPTIMIZER_CLS_NAMES: dict[str, Callable[[Any], Optimizer]] = {
     "Adagrad": AdagradOptimizer, "Adam": AdamOptimizer, "Ftrl": FtrlOptimizer,
@@ -49,6 +51,10 @@ def optimize_loss(loss: Any, global_step: Any, learning_rate: Any, optimizer: An
     InvalidArgumentError for an unknown optimizer or summary, or a decay without a global step.
     """
     step = get_global_step() if global_step is None else global_step
+    if step is not None:
+        assert_global_step(step)
+    if isinstance(learning_rate, (int, float)) and learning_rate < 0:
+        raise errors.InvalidArgumentError(f"optimize_loss: Invalid learning_rate {learning_rate}.; use 0 or more")
     wanted = _DEFAULT if summaries is None else list(summaries)
     if set(wanted) - set(OPTIMIZER_SUMMARIES):
         raise errors.InvalidArgumentError(f"optimize_loss: summaries are {wanted}; use some of "
@@ -132,6 +138,37 @@ def _clipped(pairs: list[Any], clip: Any) -> list[Any]:
         raise errors.InvalidArgumentError(f"optimize_loss: clip_gradients is {clip!r}; pass a norm or a function of pairs")
     clipped, _ = clip_by_global_norm([g for g, _ in pairs], clip)
     return [(g, v) for g, (_, v) in zip(clipped, pairs)]
+
+
+def adaptive_clipping_fn(std_factor: Any = 2.0, decay: Any = 0.95, static_max_norm: Any = None, global_step: Any = None,
+                         report_summary: bool = False, epsilon: float = 1e-8,
+                         name: str | None = None) -> Callable[[Sequence[Any]], list[Any]]:
+    """A function of (gradient, variable) pairs, for `clip_gradients`: where the global norm is above exp(mean + std_factor ·
+    deviation) of its logarithm so far, it becomes exp(mean) (Chorowski et al. 2014, arXiv:1412.1602).
+
+    Mean and deviation are moving averages of `decay`, with a `global_step` n of n / (n + 1) at first. `static_max_norm` is a
+    largest norm besides; `epsilon` the least variance.
+    """
+    def clipped(pairs: Sequence[Any]) -> list[Any]:
+        gradients = [gradient for gradient, _ in pairs]
+        norm = global_norm(gradients)
+        with variable_scope(name, "AdaptiveMaxNorm"):
+            logarithm, rate = ops.log(norm + epsilon), decay
+            if global_step is not None:
+                n = ops.cast(convert(global_step), "float32")
+                rate = ops.minimum(decay, n / (n + 1.0))
+            mean, square = (assign_moving_average(get_variable(title, [], norm.dtype, Zeros(), trainable=False), value, rate,
+                                                  False)
+                            for title, value in (("mean", logarithm), ("sq_mean", ops.square(logarithm))))
+            deviation = ops.sqrt(ops.maximum(square - ops.square(mean), epsilon))
+            largest = ops.exp(mean + std_factor * deviation)
+        if report_summary:
+            summary.scalar("global_norm/adaptive_max_gradient_norm", largest)
+        factor = ops.where(norm < largest, ops.ones_like(norm), ops.exp(mean) / norm)
+        if static_max_norm is not None:
+            factor = ops.minimum(static_max_norm / norm, factor)
+        return [(None if gradient is None else _times(gradient, factor), variable) for gradient, variable in pairs]
+    return clipped
 
 
 def _summarise(loss: Tensor, pairs: list[Any], wanted: Sequence[str]) -> None:
