@@ -111,6 +111,12 @@ def test_models_are_exported_by_their_heads(tmp_path):
         served = graph.signature_def["serving_default"]
         shares = session.run(served.outputs["scores"].name, {served.inputs["inputs"].name: [example]})
     assert shares[0] == pytest.approx(next(made.predict_proba({"x": X[:1]})), rel=1e-5)
+    whole = LEARN.Experiment(made, lambda: ({"x": tf.constant(X)}, tf.constant(LABELS)), lambda: (
+        {"x": tf.constant(X)}, tf.constant(LABELS)), train_steps=4, eval_steps=1, export_strategies=strategy)
+    found, [folder] = whole.train_and_evaluate()
+    assert found["global_step"] == 4 and folder.decode().startswith(str(tmp_path / "model" / "export" / "Servo"))
+    with pytest.raises(ValueError, match="`export_strategies` must be an ExportStrategy"):
+        LEARN.Experiment(made, None, None, export_strategies=["none"])
     with pytest.raises(ValueError, match="Requested default_output_alternative: other"):
         made.export_savedmodel(str(tmp_path / "out"), serve, default_output_alternative_key="other")
     with pytest.raises(ValueError, match="An export_fn accepting eval_result must also accept checkpoint_path"):

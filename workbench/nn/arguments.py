@@ -53,6 +53,8 @@ HINTS = {
     "feature_queue_capacity": "features are parsed in the step that asks for them",
     "num_enqueue_threads": "features are parsed in the step that asks for them",
     "num_queue_runners": "features are parsed in the step that asks for them",
+    "eval_delay_secs": "an evaluation follows its training, for which it need not wait",
+    "continuous_eval_throttle_secs": "an evaluation follows its training, for which it need not wait",
     "unused_y": "part of scikit-learn's protocol, which passes labels to every transformer",
     "values": "the graph is the default graph",
 }

@@ -27,8 +27,9 @@ from workbench.train.feature_kinds import (
 
 __all__ = ["bucketized_column", "check_feature_columns", "create_feature_spec_for_parsing", "crossed_column",
            "embedding_column", "input_from_feature_columns", "one_hot_column", "parse_feature_columns_from_examples",
-           "shared_embedding_columns", "sparse_column_with_hash_bucket", "sparse_column_with_integerized_feature", "sparse_column_with_keys",
-           "sparse_column_with_vocabulary_file", "transform_features", "weighted_sparse_column"]
+           "shared_embedding_columns", "sparse_column_with_hash_bucket", "sparse_column_with_integerized_feature",
+           "sparse_column_with_keys", "sparse_column_with_vocabulary_file", "transform_features",
+           "weighted_sparse_column"]
 
 
 def bucketized_column(source_column: Any, boundaries: Sequence[float]) -> Any:

@@ -5,10 +5,12 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from workbench.nn.arguments import refuse
 from workbench.train.estimator import Estimator
 from workbench.train.learn import Evaluable, Trainable
+from workbench.train.learn_exports import ExportStrategy
 from workbench.train.monitors import ValidationMonitor
-from workbench.train.specs import EvalSpec
+from workbench.train.specs import Exporter
 
 __all__ = ["Experiment", "run"]
 
@@ -17,22 +19,36 @@ class Experiment:
     """An estimator, how it is trained, and how it is evaluated, in this process.
 
     `train_steps` steps (None: to the end of the input), `eval_steps` batches, `eval_metrics` and `train_monitors` as the
-    estimator's evaluate and fit take them, `export_strategies` exporters of tf.estimator. With `min_eval_frequency` training
-    is evaluated every so many steps, where there is a new checkpoint. TypeError for another estimator.
+    estimator's evaluate and fit take them, `export_strategies` ExportStrategies, or exporters of tf.estimator. With
+    `min_eval_frequency` (or its older name `local_eval_frequency`) training is evaluated every so many steps, where there is
+    a new checkpoint. The seconds are for tasks that evaluate beside others that train; by turns there is nothing to wait for.
+    TypeError for another estimator, ValueError for other strategies, UnimplementedError where workers shall begin by turns,
+    training shall be iterated, or every checkpoint exported.
     """
 
     def __init__(self, estimator: Any, train_input_fn: Callable[[], Any], eval_input_fn: Callable[[], Any],
                  eval_metrics: Mapping[str, Any] | None = None, train_steps: int | None = None, eval_steps: int | None = 100,
                  train_monitors: Sequence[Any] | None = None, eval_hooks: Sequence[Any] | None = None,
-                 min_eval_frequency: int | None = None, export_strategies: Any = None) -> None:
+                 local_eval_frequency: int | None = None, eval_delay_secs: float = 120,
+                 continuous_eval_throttle_secs: float = 60, min_eval_frequency: int | None = None,
+                 delay_workers_by_global_step: bool = False, export_strategies: Any = None,
+                 train_steps_per_iteration: int | None = None, checkpoint_and_export: bool = False) -> None:
+        refuse("Experiment", "train_and_evaluate trains, evaluates and exports", delay_workers_by_global_step=(
+            delay_workers_by_global_step), train_steps_per_iteration=train_steps_per_iteration,
+            checkpoint_and_export=checkpoint_and_export)
         if not isinstance(estimator, (Estimator, Evaluable)) or not isinstance(estimator, (Estimator, Trainable)):
             raise TypeError(f"Experiment: `estimator` must implement Evaluable and Trainable; it is a "
                             f"{type(estimator).__name__}")
         self.estimator, self.eval_metrics, self.train_steps, self.eval_steps = (estimator, eval_metrics, train_steps,
                                                                                 eval_steps)
         self._inputs, self._hooks = (train_input_fn, eval_input_fn), list(eval_hooks or ())
-        self._monitors, self._frequency = list(train_monitors or ()), min_eval_frequency
-        self._exporters = EvalSpec(eval_input_fn, exporters=export_strategies).exporters
+        self._monitors, self._frequency = list(train_monitors or ()), (
+            local_eval_frequency if min_eval_frequency is None else min_eval_frequency)
+        one = isinstance(export_strategies, (ExportStrategy, Exporter))
+        self._exporters = [export_strategies] if one else list(export_strategies or ())
+        if not all(isinstance(each, (ExportStrategy, Exporter)) for each in self._exporters):
+            raise ValueError(f"Experiment: `export_strategies` must be an ExportStrategy, a list of ExportStrategies, or None, "
+                             f"found {export_strategies}.")
 
     def extend_train_hooks(self, additional_hooks: Sequence[Any]) -> None:
         """Call these too while it is trained."""
@@ -69,8 +85,10 @@ class Experiment:
         self._train(self.train_steps, monitors)
         found = self.evaluate()
         path = self.estimator.latest_checkpoint()
-        made = [one.export(self.estimator, f"{self.estimator.model_dir}/export/{one.name}", path, found, True)
-                for one in self._exporters]
+        made = []
+        for one in self._exporters:
+            last = (True,) if isinstance(one, Exporter) else ()      # an exporter of tf.estimator is told that it is the last
+            made.append(one.export(self.estimator, f"{self.estimator.model_dir}/export/{one.name}", path, found, *last))
         return found, made
 
     local_run = train_and_evaluate
