@@ -94,7 +94,10 @@ def _inferred(key: str, x: Any) -> list[NumericColumn]:
         if not (x.dtype.is_floating or x.dtype.is_integer):
             raise errors.InvalidArgumentError(f"infer_real_valued_columns: Non integer or non floating types are not supported "
                                               f"for auto detection; {key!r} is {x.dtype.name}")
-        return [real_valued_column(key, int(np.prod(x.shape.as_list()[1:])), dtype=x.dtype)]
+        width = x.shape[1:].num_elements()
+        if width is None:
+            raise errors.InvalidArgumentError(f"infer_real_valued_columns: {key!r} has the shape {x.shape}; set_shape it")
+        return [real_valued_column(key, width, dtype=x.dtype)]
     array = np.asarray(x)
     return [real_valued_column(key, int(np.prod(array.shape[1:])), dtype=array.dtype)]
 
