@@ -106,3 +106,41 @@ def test_values_are_kept_one_behind_the_other():
 def test_percentages_by_their_older_name():
     _, value = fed(lambda x: METRICS.streaming_percentage_less(x, 0.5), SCORES)
     np.testing.assert_allclose(value, (SCORES < 0.5).mean(), rtol=1e-6)
+
+
+def test_shares_of_what_is_wrong():
+    labels, found = np.array([[1, 0, 0, 1], [0, 0, 1, 1]]), np.array([[1, 1, 0, 0], [0, 1, 0, 1]])
+    for metric, expected in ((METRICS.streaming_false_positive_rate, 2 / 4), (METRICS.streaming_false_negative_rate, 2 / 4)):
+        updates, value = fed(metric, found, labels)
+        assert value == updates[-1] == pytest.approx(expected)
+    weights = np.float32([[1, 3, 1, 1], [0, 0, 0, 0]])
+    _, value = fed(METRICS.streaming_false_positive_rate, found, labels, weights)
+    assert value == pytest.approx(3 / 4)
+    assert fed(METRICS.streaming_false_positive_rate, found[:, :0], labels[:, :0])[1] == 0
+    scores = np.float32([[0.9, 0.6, 0.2, 0.4], [0.1, 0.8, 0.3, 0.7]])
+    _, value = fed(lambda p, y: METRICS.streaming_false_positive_rate_at_thresholds(p, y, [0.5, 0.7]), scores, labels)
+    assert value == pytest.approx([2 / 4, 1 / 4], rel=1e-5)
+    _, value = fed(lambda p, y: METRICS.streaming_false_negative_rate_at_thresholds(p, y, [0.5, 0.95]), scores, labels)
+    assert value == pytest.approx([2 / 4, 1], rel=1e-5)
+
+
+def test_a_last_dimension_of_one_is_no_difference():
+    labels, found = np.array([[1, 0, 1]]), np.array([[[1], [1], [1]]])
+    weights = np.float32([[1, 1, 2]])
+    for metric in (tf.metrics.accuracy, tf.metrics.precision):
+        assert fed(metric, labels, found)[1] == pytest.approx(2 / 3)
+        assert fed(metric, labels[..., None], found[..., 0])[1] == pytest.approx(2 / 3)
+        for more in (weights, weights[..., None]):
+            assert fed(metric, labels, found, more)[1] == pytest.approx(3 / 4)
+    assert fed(tf.metrics.mean, np.float32([[[1, 3], [5, 7]]]), np.float32([[1, 0]]))[1] == 2
+    with pytest.raises(ValueError, match="make them equal"):
+        tf.metrics.accuracy([1, 2, 3], [1, 2])
+
+
+def test_labels_may_be_sparse_values():
+    labels = tf.SparseTensorValue(np.array([[0, 0], [1, 0]]), np.array([3, 1]), np.array([2, 1]))
+    best = tf.constant([[3, 0], [2, 0]], tf.int64)
+    value, update = METRICS.streaming_sparse_precision_at_top_k(best, labels)
+    with tf.Session() as session:
+        session.run(tf.local_variables_initializer())
+        assert session.run(update) == session.run(value) == 0.25

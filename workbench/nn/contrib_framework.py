@@ -14,6 +14,7 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.nn.scopes import VariableScope
 from workbench.nn.variables import GraphKeys, Variable, add_to_collection, get_collection, group
+from workbench.nn.weights import squeezed
 
 __all__ = ["add_model_variable", "assert_scalar_int", "assign_from_values", "assign_from_values_fn", "deprecated",
            "deprecated_arg_values", "deprecated_args", "filter_variables", "get_graph_from_inputs", "get_local_variables",
@@ -183,18 +184,7 @@ def remove_squeezable_dimensions(labels: Any, predictions: Any, expected_rank_di
                                  name: str | None = None) -> tuple[Tensor, Tensor]:
     """Labels and predictions of ranks that differ as expected: a last dimension of 1 too many is taken away."""
     with get_default_graph().name_scope(name or "remove_squeezable_dimensions"):
-        return _squeezed(convert(labels), convert(predictions), expected_rank_diff)
-
-
-def _squeezed(labels: Tensor, predictions: Tensor, expected_rank_diff: int) -> tuple[Tensor, Tensor]:
-    if labels.shape.rank is None or predictions.shape.rank is None:
-        return labels, predictions
-    over = predictions.shape.rank - labels.shape.rank - expected_rank_diff
-    if over == 1 and predictions.shape.as_list()[-1] in (1, None):
-        predictions = ops.squeeze(predictions, axis=[-1])
-    elif over == -1 and labels.shape.as_list()[-1] in (1, None):
-        labels = ops.squeeze(labels, axis=[-1])
-    return labels, predictions
+        return squeezed(convert(labels), convert(predictions), expected_rank_diff)
 
 
 def assert_scalar_int(tensor: Any, name: str | None = None) -> Tensor:

@@ -1,14 +1,21 @@
-"""Metrics that only tf.contrib.metrics has: maps of metrics, and the accuracy of one batch."""
+"""Metrics that only tf.contrib.metrics has: maps of metrics, the accuracy of one batch, shares of what is wrong."""
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
+from workbench.nn import metrics
+from workbench.nn.metrics_more import by_thresholds, listed
+from workbench.nn.scopes import variable_scope
 
-__all__ = ["accuracy", "aggregate_metric_map", "aggregate_metrics"]
+__all__ = ["accuracy", "aggregate_metric_map", "aggregate_metrics", "streaming_false_negative_rate",
+           "streaming_false_negative_rate_at_thresholds", "streaming_false_positive_rate",
+           "streaming_false_positive_rate_at_thresholds"]
+
+Metric = tuple[Tensor, Tensor]
 
 
 def aggregate_metrics(*value_update_tuples: tuple[Any, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
@@ -43,3 +50,43 @@ def accuracy(predictions: Any, labels: Any, weights: Any = None) -> Tensor:
             return ops.reduce_mean(correct)
         scale = ops.cast(convert(weights), "float32")
         return ops.reduce_sum(correct * scale) / ops.reduce_sum(ops.ones_like(correct) * scale)
+
+
+# shares of what is wrong
+
+def _rate(wrong: Callable[..., Metric], right: Callable[..., Metric], title: str) -> Callable[..., Metric]:
+    def metric(predictions: Any, labels: Any, weights: Any = None, metrics_collections: Any = None,
+               updates_collections: Any = None, name: str | None = None) -> Metric:
+        with variable_scope(name, title):
+            pairs = zip(wrong(labels, predictions, weights), right(labels, predictions, weights))
+            value, update = (_part(bad, bad + good) for bad, good in pairs)
+            return listed(value, update, metrics_collections, updates_collections)
+    metric.__name__ = metric.__qualname__ = f"streaming_{title}"
+    metric.__doc__ = f"({title.replace('_', ' ')} of truth values, operation that sees one more batch)."
+    return metric
+
+
+def _part(some: Tensor, every: Tensor) -> Tensor:
+    empty = ops.equal(every, 0.0)
+    found: Tensor = ops.where(empty, ops.zeros_like(every), some / ops.where(empty, ops.ones_like(every), every))
+    return found
+
+
+def _rate_by_thresholds(kinds: tuple[str, str], title: str) -> Callable[..., Metric]:
+    wrong, right = kinds
+
+    def metric(predictions: Any, labels: Any, thresholds: Sequence[float], weights: Any = None,
+               metrics_collections: Any = None, updates_collections: Any = None, name: str | None = None) -> Metric:
+        with variable_scope(name, f"{title}_at_thresholds"):
+            value, update = (c[wrong] / (1e-7 + c[wrong] + c[right]) for c in by_thresholds(
+                labels, predictions, thresholds, weights, kinds))
+            return listed(value, update, metrics_collections, updates_collections)
+    metric.__name__ = metric.__qualname__ = f"streaming_{title}_at_thresholds"
+    metric.__doc__ = f"({title.replace('_', ' ')} for each threshold, operation that sees one more batch)."
+    return metric
+
+
+streaming_false_positive_rate = _rate(metrics.false_positives, metrics.true_negatives, "false_positive_rate")
+streaming_false_negative_rate = _rate(metrics.false_negatives, metrics.true_positives, "false_negative_rate")
+streaming_false_positive_rate_at_thresholds = _rate_by_thresholds(("fp", "tn"), "false_positive_rate")
+streaming_false_negative_rate_at_thresholds = _rate_by_thresholds(("fn", "tp"), "false_negative_rate")

@@ -28,7 +28,7 @@ from workbench.nn.metrics_more import (
 )
 from workbench.nn.scopes import variable_scope
 from workbench.nn.variables import root_graph
-from workbench.nn.weights import checked_weights
+from workbench.nn.weights import fitted_weights, squeezed
 
 __all__ = [
     "accuracy", "auc", "confusion_matrix", "false_negatives", "false_negatives_at_thresholds", "false_positives",
@@ -50,7 +50,7 @@ def _ratio(total: Tensor, count: Tensor) -> Tensor:
 
 def _scale(values: Tensor, weights: Any) -> Tensor:
     ones = ops.ones_like(values)
-    return ones if weights is None else ones * checked_weights(weights, values, "metric", "float32")
+    return ones if weights is None else ones * fitted_weights(weights, values, "metric", "float32")
 
 
 def mean(values: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
@@ -69,7 +69,7 @@ def mean(values: Any, weights: Any = None, metrics_collections: Any = None, upda
 
 def _pair(labels: Any, predictions: Any, where: str) -> tuple[Tensor, Tensor]:
     predictions = convert(predictions)
-    labels = ops.cast(convert(labels), predictions.dtype)
+    labels, predictions = squeezed(ops.cast(convert(labels), predictions.dtype), predictions)
     if not labels.shape.compatible(predictions.shape):
         raise errors.ShapeError(f"{where}: labels have shape {labels.shape} but predictions {predictions.shape}; make them "
                                 "equal")

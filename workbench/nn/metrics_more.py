@@ -10,9 +10,9 @@ from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
 from workbench.nn.scopes import variable_scope
-from workbench.nn.sparse import SparseTensor, sparse_tensor_to_dense
+from workbench.nn.sparse import SparseTensor, SparseTensorValue, sparse_tensor_to_dense
 from workbench.nn.variables import GraphKeys, Variable, root_graph, scatter_add
-from workbench.nn.weights import checked_weights
+from workbench.nn.weights import checked_weights, fitted_weights
 
 __all__ = ["by_thresholds", "counter", "listed", "mean_per_class_accuracy", "mean_tensor", "precision_at_thresholds",
            "recall_at_k", "recall_at_thresholds", "sensitivity_at_specificity", "sparse_average_precision_at_k",
@@ -46,7 +46,7 @@ def mean_tensor(values: Any, weights: Any = None, metrics_collections: Any = Non
     """(the mean of all values seen, element by element, operation that sees one more batch)."""
     with variable_scope(name, "mean"):
         x = ops.cast(convert(values), "float32")
-        scale = ops.ones_like(x) if weights is None else ops.ones_like(x) * checked_weights(weights, x, "mean_tensor")
+        scale = ops.ones_like(x) if weights is None else ops.ones_like(x) * fitted_weights(weights, x, "mean_tensor")
         total, count = counter("total_tensor", x.shape.static), counter("count_tensor", x.shape.static)
         sums = total.assign_add(x * scale), count.assign_add(scale)
         return listed(_ratio(total.value(), count.value()), _ratio(*sums), metrics_collections, updates_collections)
@@ -75,7 +75,7 @@ def by_thresholds(labels: Any, predictions: Any, thresholds: Sequence[float], we
                   kinds: Sequence[str]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """(counts so far, counts after one more batch) of "tp", "fp", "tn", "fn", [thresholds] each."""
     scores = ops.cast(convert(predictions), "float32")
-    scale = ops.ones_like(scores) if weights is None else ops.ones_like(scores) * checked_weights(weights, scores, "metric")
+    scale = ops.ones_like(scores) if weights is None else ops.ones_like(scores) * fitted_weights(weights, scores, "metric")
     row = ops.reshape(scores, [1, -1])
     truth = ops.reshape(ops.cast(ops.cast(convert(labels), "bool"), "float32"), [1, -1])
     above = ops.cast(row > convert(np.array(list(thresholds), np.float32)[:, None]), "float32")
@@ -174,7 +174,8 @@ def matched(labels: Any, best: Any, class_id: int | None) -> tuple[Tensor, Tenso
     """(is this label counted, was it found), (is this prediction counted, is it right): bool [..., labels] and [..., k], for
     the classes [..., k] that are predicted."""
     best = ops.cast(convert(best), "int64")
-    truth = sparse_tensor_to_dense(labels, default_value=-1) if isinstance(labels, SparseTensor) else convert(labels)
+    sparse = isinstance(labels, (SparseTensor, SparseTensorValue))
+    truth = sparse_tensor_to_dense(SparseTensor.from_value(labels), default_value=-1) if sparse else convert(labels)
     truth = ops.cast(truth, "int64")
     if truth.shape.rank is not None and best.shape.rank is not None and truth.shape.rank == best.shape.rank - 1:
         truth = ops.expand_dims(truth, -1)

@@ -7,7 +7,7 @@ from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
 
-__all__ = ["checked_weights"]
+__all__ = ["checked_weights", "fitted_weights", "squeezed"]
 
 
 def checked_weights(weights: Any, values: Tensor, where: str, dtype: Any = None) -> Tensor:
@@ -26,6 +26,29 @@ def checked_weights(weights: Any, values: Tensor, where: str, dtype: Any = None)
             return tensor
     with get_default_graph().control_dependencies([_check(tensor, values)]):
         return ops.identity(tensor)
+
+
+def fitted_weights(weights: Any, values: Tensor, where: str, dtype: Any = None) -> Tensor:
+    """checked_weights that may have one axis less than the values, or a last one of length 1 more, as metrics take them."""
+    tensor = convert(weights)
+    mine, theirs = tensor.shape.rank, values.shape.rank
+    if mine and theirs is not None and mine == theirs - 1:
+        tensor = ops.expand_dims(tensor, -1)
+    elif mine and theirs is not None and mine == theirs + 1 and tensor.shape.as_list()[-1] in (1, None):
+        tensor = ops.squeeze(tensor, axis=[-1])
+    return checked_weights(tensor, values, where, dtype)
+
+
+def squeezed(labels: Tensor, predictions: Tensor, expected_rank_diff: int = 0) -> tuple[Tensor, Tensor]:
+    """Labels and predictions of ranks that differ as expected: a last dimension of 1 too many is taken away."""
+    if labels.shape.rank is None or predictions.shape.rank is None:
+        return labels, predictions
+    over = predictions.shape.rank - labels.shape.rank - expected_rank_diff
+    if over == 1 and predictions.shape.as_list()[-1] in (1, None):
+        predictions = ops.squeeze(predictions, axis=[-1])
+    elif over == -1 and labels.shape.as_list()[-1] in (1, None):
+        labels = ops.squeeze(labels, axis=[-1])
+    return labels, predictions
 
 
 def _check(weights: Tensor, values: Tensor) -> Any:
