@@ -144,3 +144,32 @@ def test_labels_may_be_sparse_values():
     with tf.Session() as session:
         session.run(tf.local_variables_initializer())
         assert session.run(update) == session.run(value) == 0.25
+
+
+def test_means_of_each_element_take_values_and_weights():
+    values, weights = (tf.placeholder(tf.float32, [2]) for _ in range(2))
+    plain, weighted = METRICS.streaming_mean_tensor(values), METRICS.streaming_mean_tensor(values, weights)
+    with tf.Session() as session:
+        session.run(tf.local_variables_initializer())
+        for row, scale in (([1, 2], [1, 1]), ([3, 6], [3, 0])):
+            session.run([plain[1], weighted[1]], {values: row, weights: scale})
+        assert [session.run(plain[0]).tolist(), session.run(weighted[0]).tolist()] == [[2, 4], [2.5, 2]]
+
+
+def test_labels_that_are_no_class_are_not_found():
+    labels = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], np.int64([-1, 2, 7]), [2, 2])
+    scores = tf.constant([[0.1, 0.2, 0.9], [0.8, 0.1, 0.3]])
+    value, update = METRICS.streaming_sparse_recall_at_k(scores, labels, 1)
+    with tf.Session() as session:
+        session.run(tf.local_variables_initializer())
+        assert session.run(update) == session.run(value) == pytest.approx(1 / 3)
+
+
+def test_words_are_kept_along_the_last_axis_too():
+    x = tf.placeholder(tf.string, [2, None])
+    value, update = METRICS.streaming_concat(x, axis=-1)
+    with tf.Session() as session:
+        session.run(tf.local_variables_initializer())
+        for row in ([["a"], ["b"]], [["c", "d"], ["e", "f"]]):
+            session.run(update, {x: row})
+        assert session.run(value).tolist() == [[b"a", b"c", b"d"], [b"b", b"e", b"f"]]

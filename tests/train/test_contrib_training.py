@@ -74,6 +74,24 @@ def test_averages_and_clipping_go_with_another_optimizer():
         np.testing.assert_allclose(session.run(u), [[0.6, 0.8]], rtol=1e-6)
 
 
+def test_averages_are_saved_under_the_names_of_their_variables(tmp_path):
+    w, b = wb.Variable([10.0], name="w"), wb.Variable(3.0, name="b", trainable=False)
+    averaged = opt.MovingAverageOptimizer(train.GradientDescentOptimizer(1.0), average_decay=0.5)
+    with pytest.raises(RuntimeError, match="Must call apply_gradients or minimize before"):
+        averaged.swapping_saver()
+    step = averaged.minimize(wb.reduce_sum(w))
+    swapping, plain = averaged.swapping_saver(), train.Saver()
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        session.run(step)
+        path = swapping.save(session, str(tmp_path / "model"))
+        session.run([w.assign([0.0]), b.assign(0.0)])
+        plain.restore(session, path)
+        assert session.run([w, averaged.average(w), b]) == [9.5, 9, 3]
+        swapping.restore(session, path)
+        assert session.run([w, averaged.average(w)]) == [9, 9.5]
+
+
 def test_scipy_minimises_with_bounds_and_constraints():
     x = wb.Variable([7.0, 7.0])
     loss = wb.reduce_sum(wb.square(x - [1.0, 2.0]))

@@ -163,14 +163,16 @@ def streaming_concat(values: Any, axis: int = 0, max_size: int | None = None, me
     where that is given. ShapeError unless the other dimensions are known."""
     given = convert(values)
     rank = given.shape.rank
-    if rank is None or not 0 <= axis < rank:
+    if rank is None or not -rank <= axis < rank:
         raise errors.ShapeError(f"streaming_concat: values have shape {given.shape} and axis is {axis}; give one of theirs")
-    dims = given.shape.as_list()
+    axis, dims = axis % rank, given.shape.as_list()
     if any(d is None for i, d in enumerate(dims) if i != axis):
         raise errors.ShapeError(f"streaming_concat: values have shape {given.shape}; the dimensions other than {axis} must be "
                                 "known: set its shape")
     with variable_scope(name, "streaming_concat"):
-        nothing = np.zeros([0 if i == axis else int(d or 0) for i, d in enumerate(dims)], given.dtype.numpy)
+        lengths = [0 if i == axis else int(d or 0) for i, d in enumerate(dims)]
+        nothing: Any = ops.reshape(ops.constant([], "string"), lengths) if given.dtype.kind == "string" else np.zeros(
+            lengths, given.dtype.numpy)
         kept = Variable(nothing, trainable=False, name="array", collections=[GraphKeys.LOCAL_VARIABLES], validate_shape=False)
         joined = ops.concat([kept.value(), given], axis=axis)
         if max_size is not None:

@@ -165,6 +165,9 @@ def _nearest(counts: dict[str, Tensor], fixed: list[str], wanted: list[str], tar
 
 # by rank
 
+_NONE = -(2 ** 62)      # stands for a label that is not there; any other, also one below zero, counts as not found
+
+
 def _ranked(labels: Any, predictions: Any, k: int, class_id: int | None) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What `matched` says of the k best of the predictions [..., classes]."""
     return matched(labels, ops.top_k(convert(predictions), k)[1], class_id)
@@ -174,14 +177,17 @@ def matched(labels: Any, best: Any, class_id: int | None) -> tuple[Tensor, Tenso
     """(is this label counted, was it found), (is this prediction counted, is it right): bool [..., labels] and [..., k], for
     the classes [..., k] that are predicted."""
     best = ops.cast(convert(best), "int64")
-    sparse = isinstance(labels, (SparseTensor, SparseTensorValue))
-    truth = sparse_tensor_to_dense(SparseTensor.from_value(labels), default_value=-1) if sparse else convert(labels)
-    truth = ops.cast(truth, "int64")
+    if isinstance(labels, (SparseTensor, SparseTensorValue)):
+        given = SparseTensor.from_value(labels)
+        truth = sparse_tensor_to_dense(SparseTensor(given.indices, ops.cast(given.values, "int64"), given.dense_shape), _NONE)
+    else:
+        truth = ops.cast(convert(labels), "int64")
     if truth.shape.rank is not None and best.shape.rank is not None and truth.shape.rank == best.shape.rank - 1:
         truth = ops.expand_dims(truth, -1)
     same = ops.equal(ops.expand_dims(truth, -1), ops.expand_dims(truth, -2))
     earlier = ops.matrix_band_part(ops.cast(same, "float32"), -1, 0) - ops.matrix_band_part(ops.cast(same, "float32"), 0, 0)
-    valid = ops.logical_and(ops.equal(ops.reduce_sum(earlier, axis=-1), 0.0), ops.not_equal(truth, -1))
+    there = ops.not_equal(truth, ops.constant(_NONE, "int64"))
+    valid = ops.logical_and(ops.equal(ops.reduce_sum(earlier, axis=-1), 0.0), there)
     match = ops.equal(ops.expand_dims(truth, -1), ops.expand_dims(best, -2))
     counted = ops.ones_like(best, "bool")
     if class_id is not None:

@@ -136,9 +136,9 @@ _metrics = Namespace(
     **_names(contrib_metrics, contrib_metrics_more), streaming_percentage_less=metrics.percentage_below,
     streaming_sparse_recall_at_k=predictions_first(metrics.recall_at_k),
     **{name: value for name, value in vars(families.sets).items() if name.startswith("set_")},
-    confusion_matrix=metrics.confusion_matrix, streaming_mean=metrics.mean,
+    confusion_matrix=metrics.confusion_matrix, streaming_mean=metrics.mean, streaming_mean_tensor=metrics.mean_tensor,
     **{f"streaming_{name}": predictions_first(getattr(metrics, name))
-       for name in metrics.__all__ if name not in ("confusion_matrix", "mean")})
+       for name in metrics.__all__ if name not in ("confusion_matrix", "mean", "mean_tensor")})
 
 _slim = Namespace(
     **{name: value for name, value in vars(_layers).items() if name not in (

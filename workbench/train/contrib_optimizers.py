@@ -11,9 +11,10 @@ from workbench.core.grad import gradients
 from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.entered import default_session
 from workbench.core.graph.graph import Operation, Tensor
-from workbench.nn.variables import Variable, group, root_graph, scatter_update, trainable_variables
+from workbench.nn.variables import Variable, global_variables, group, root_graph, scatter_update, trainable_variables
 from workbench.train.averages import ExponentialMovingAverage
 from workbench.train.optimizer import Optimizer, RuleOptimizer, distinct
+from workbench.train.saver import Saver
 
 __all__ = ["ExternalOptimizerInterface", "LazyAdamOptimizer", "MovingAverageOptimizer", "NadamOptimizer",
            "ScipyOptimizerInterface", "VariableClippingOptimizer"]
@@ -93,6 +94,7 @@ class MovingAverageOptimizer(Optimizer):
         super().__init__(False, "MovingAverage")
         self._inner, self._sequential = opt, sequential_update
         self._average = ExponentialMovingAverage(average_decay, num_updates)
+        self._averaged: list[Variable] | None = None
 
     def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
         """As the other optimizer's."""
@@ -103,11 +105,26 @@ class MovingAverageOptimizer(Optimizer):
         pairs = list(grads_and_vars)
         step = self._inner.apply_gradients(pairs, global_step, name)
         with root_graph().control_dependencies([step] if self._sequential else []):
-            return group(step, self._average.apply([v for _, v in pairs]))
+            self._averaged = [v for _, v in pairs]
+            return group(step, self._average.apply(self._averaged))
 
     def average(self, var: Variable) -> Variable | None:
         """The moving average of a variable."""
         return self._average.average(var)
+
+    def swapping_saver(self, var_list: Any = None, name: str = "swapping_saver", **kwargs: Any) -> Saver:
+        """A Saver that keeps moving averages under the names of their variables, and these under those of the averages: what
+        evaluates restores averages with any other. `var_list` (default: all variables) as Saver's, as `kwargs`.
+
+        RuntimeError before apply_gradients or minimize.
+        """
+        if self._averaged is None:
+            raise RuntimeError("swapping_saver: Must call apply_gradients or minimize before creating the swapping_saver")
+        pairs = [(v, self._average.average(v)) for v in self._averaged]
+        other = {id(a): b for one, two in pairs for a, b in ((one, two), (two, one))}
+        given = global_variables() if var_list is None else var_list
+        named = given if isinstance(given, dict) else {v.op.name: v for v in given}
+        return Saver({key: other.get(id(v), v) for key, v in named.items()}, name=name, **kwargs)
 
 
 class VariableClippingOptimizer(Optimizer):
