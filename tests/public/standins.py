@@ -65,5 +65,5 @@ STAND_INS = {"with_c_api": with_c_api, "convert_n_to_tensor": convert_n_to_tenso
              "NHWCToNCHW": reordered(CHANNELS_FIRST), "NCHWToNHWC": reordered(CHANNELS_LAST), "dtype_range": DTYPE_RANGE,
              "ResourceVariable": tf.Variable,      # every variable here is one
              "run_in_graph_and_eager_modes": run_in_graph_and_eager_modes, "with_dependencies": with_dependencies,
-              "fft_kernel_label_map": contextlib.nullcontext, "arg_scope": tf.contrib.framework.arg_scope,
-              "in_graph_mode": in_graph_mode, "in_eager_mode": in_eager_mode}
+             "fft_kernel_label_map": contextlib.nullcontext, "arg_scope": tf.contrib.framework.arg_scope,
+             "in_graph_mode": in_graph_mode, "in_eager_mode": in_eager_mode}
