@@ -45,6 +45,16 @@ def scatters(tf):
 
 
 @story
+def variables_cut_by_a_list(tf):
+    whole = np.arange(14, dtype=np.float32).reshape(7, 2)
+    parts = tf.create_partitioned_variables([7, 2], [3, 1], tf.constant(whole), name="table")
+    columns = tf.create_partitioned_variables([2, 4], [1, 2], tf.ones_initializer(), tf.int32)
+    with started(tf) as s:
+        return [*s.run(list(parts)), *s.run(list(columns)), s.run(tf.concat([p.read_value() for p in parts], 0)),
+                [v.op.name for v in parts]]
+
+
+@story
 def a_step_that_reads_and_writes_after_each_other(tf):
     v = tf.Variable(1.0)
     before = tf.identity(v)
