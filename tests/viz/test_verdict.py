@@ -1,11 +1,15 @@
 """Planted causes and what the verdict says: the right culprit in each, and none where nothing is wrong."""
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
-from tests.viz.scenarios import SCENARIOS, run
+from tests.viz.scenarios import SCENARIOS, Plant, run, task
 from workbench.viz.accounting import Accounting
 from workbench.viz.verdict import NOTICEABLE, judge
+from workbench.viz.waiting import Root
+from workbench.viz.window import Window
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda s: s.name)
@@ -16,3 +20,23 @@ def test_the_planted_cause_is_named(scenario):
     verdict = judge(accounting).verdict
     assert (verdict.kind, verdict.subject) == (scenario.kind, scenario.subject), verdict
     assert verdict.alarm == (verdict.cost >= NOTICEABLE)
+
+
+@pytest.mark.parametrize("block", [1, 3000, 1 << 20])
+def test_whom_a_task_waits_for_most_is_found_in_all_of_its_steps_however_many_are_added_up_at_once(monkeypatch, block):
+    monkeypatch.setattr("workbench.viz.window.BLOCK", block)
+    accounting = Accounting()
+    slow = {(task("ps", 0), task("worker", 5)): 9.0}
+    accounting.feed(run(Plant(workers=8, steps=12, work={task("worker", 3): 2.0}, links=slow)))
+    steps = accounting.settle(everything=True)
+    window = Window([step.digest for step in steps])
+    counted = window.present.copy()
+    counted[::2, window.place[task("worker", 1)]] = False
+    counted[:, window.place[task("worker", 2)]] = False
+    found = dict(zip(window.tasks, window.waits_for(counted)))
+    for one in window.tasks:
+        sums: Counter[Root] = Counter()
+        for number, step in enumerate(steps):
+            sums.update(step.accounts[one].waits if counted[number, window.place[one]] else {})
+        assert found[one] == max(sums, key=lambda root: sums[root], default=None)
+    assert found[task("worker", 1)].subject == task("worker", 3) and found[task("worker", 2)] is None

@@ -293,19 +293,19 @@ def _difference(replica: _Replica, others: Sequence[_Replica]) -> tuple[str, str
 
 def _rows(steps: Sequence[Step], window: Window, costs: Mapping[str, float], apart: bool) -> Slices[list[Row]]:
     medians = {name: window.medians(name) for name in PARTS}
-    workers, rows = set(window.workers), []
-    for task in window.tasks:
-        own = [s for s in steps if task in s.accounts]
+    counted, rows = window.present.copy(), []
+    places = [window.place[worker] for worker in window.workers] if apart else []
+    if places:  # a replica's own steps, not those in which it lends a hand
+        pieces = window.part("pieces")[:, places]
+        counted[:, places] &= 2 * np.nan_to_num(pieces) >= np.nanmax(pieces, 0)
+    roots = window.waits_for(counted)
+    yield
+    for at, task in enumerate(window.tasks):
         parts = {name: 1e3 * medians[name][task] for name in PARTS}
-        if apart and task in workers:      # a replica's own steps, not those in which it lends a hand
-            most = max(s.accounts[task].pieces for s in own)
-            own = [s for s in own if 2 * s.accounts[task].pieces >= most]
-            parts = {name: 1e3 * statistics.median(getattr(s.accounts[task], name) for s in own) for name in PARTS}
-        waits: dict[Root, float] = defaultdict(float)
-        for step in own:
-            for root, seconds in step.accounts[task].waits.items():
-                waits[root] += seconds
-        most_of_it = max(waits, key=lambda r: waits[r], default=None)
+        if at in places:
+            own = [step.accounts[task] for step, one in zip(steps, counted[:, at].tolist()) if one]
+            parts = {name: 1e3 * statistics.median(getattr(account, name) for account in own) for name in PARTS}
+        most_of_it = roots[at]
         named = _root_words(most_of_it) if most_of_it is not None and parts["wait"] > 0 else ""
         rows.append(Row(task, parts["work"], parts["transfer"], parts["input"], parts["wait"], parts["uncovered"],
                         parts["whole"], costs.get(task, 0.0), named, _row_words(parts, named)))

@@ -16,6 +16,7 @@ __all__ = ["PARTS", "Digest", "Window", "typical"]
 
 PARTS = ("work", "transfer", "input", "wait", "uncovered", "whole", "pieces")
 _COLUMN = {name: number for number, name in enumerate(PARTS)}
+BLOCK = 1 << 20  # sums that are looked through at once
 TRIMMED = 0.1  # part of the steps that does not count, the most expensive ones
 
 
@@ -76,6 +77,21 @@ class Digest:
         return found
 
 
+    @cached_property
+    def roots(self) -> tuple[list[Root], np.ndarray, np.ndarray, np.ndarray]:
+        """(all roots of waiting; of each wait its task's place in `tasks`, the place of its root, and its seconds)."""
+        codes: dict[Root, int] = {}
+        rows: list[int] = []
+        places: list[int] = []
+        seconds: list[float] = []
+        for row, task in enumerate(self.tasks):
+            waits = self.accounts[task].waits
+            rows += [row] * len(waits)
+            places += [codes.setdefault(root, len(codes)) for root in waits]
+            seconds += waits.values()
+        return list(codes), np.array(rows, np.int64), np.array(places, np.int64), np.array(seconds)
+
+
 class Window:
     """Some steps side by side: [step, task, part], nothing (NaN) where a task took no part."""
 
@@ -109,6 +125,32 @@ class Window:
         pieces = self.medians("pieces")
         most = max((pieces[task] for task in named), default=0)
         return [task for task in named if 2 * pieces[task] >= most]
+
+    @cached_property
+    def present(self) -> np.ndarray:
+        """[step, task]: did it take part?"""
+        return np.asarray(~np.isnan(self.part("whole")))
+
+    def waits_for(self, counted: np.ndarray) -> list[Root | None]:
+        """The root of most of each task's waiting in its `counted` steps ([step, task]); None where it never waits."""
+        codes: dict[Root, int] = {}
+        columns = []
+        for number, step in enumerate(self.steps):
+            names, rows, places, seconds = step.roots
+            roots = np.array([codes.setdefault(root, len(codes)) for root in names], np.int64)
+            tasks = np.array([self.place[task] for task in step.tasks], np.int64)[rows]
+            kept = counted[number, tasks]
+            columns.append((tasks[kept], roots[places[kept]], seconds[kept]))
+        tasks, roots, seconds = (np.concatenate(column) for column in zip(*columns))
+        found: list[Root | None] = []
+        names, block = list(codes), max(1, BLOCK // max(1, len(codes)))
+        for first in range(0, len(self.tasks), block) if names else ():
+            here = (tasks >= first) & (tasks < first + block)
+            keys = (tasks[here] - first) * len(names) + roots[here]
+            size = min(block, len(self.tasks) - first)
+            sums = np.bincount(keys, seconds[here], size * len(names)).reshape(size, len(names))
+            found += [names[at] if row[at] > 0 else None for at, row in zip(sums.argmax(1).tolist(), sums)]
+        return found or [None] * len(self.tasks)
 
     def waited(self, number: int, root: Root) -> list[float]:
         """How long each worker that took part in a step waited for `root`."""
