@@ -84,7 +84,7 @@ TABLE: dict[str, tuple[Action, type[errors.Error], str]] = {
         lambda w: w.x + w.foreign, errors.InvalidArgumentError,
         "graph: foreign:0 belongs to another graph; build both operations in one graph (with graph.as_default())"),
     "a tensor as a condition": (
-        lambda w: 1 if w.n else 0, errors.InvalidArgumentError,
+        lambda w: 1 if w.n else 0, errors.DtypeError,
         "bool: <Tensor n:0 int32[]> has no value while the graph is built; use cond / logical_and, or Session.run it "
         "first"),
     "unfed placeholder": (
@@ -97,28 +97,30 @@ TABLE: dict[str, tuple[Action, type[errors.Error], str]] = {
         "tensor 'n' with dtype int32 and shape [])\n  built at: HERE"),
     "feed of a wrong shape": (
         lambda w: w.run(w.x, {w.x: [[1.0, 2.0]]}), errors.ShapeError,
-        "feed of 'x:0': its shape is [?,3] but a value of shape [1, 2] was fed; reshape the value or relax the "
+        "feed of 'x:0': Cannot feed value of shape [1, 2], its shape is [?,3]; reshape the value or relax the "
         "placeholder's shape\n  built at: HERE"),
     "feed of a wrong rank": (
         lambda w: w.run(w.x, {w.x: 1.0}), errors.ShapeError,
-        "feed of 'x:0': its shape is [?,3] but a value of shape [] was fed; reshape the value or relax the "
+        "feed of 'x:0': Cannot feed value of shape [], its shape is [?,3]; reshape the value or relax the "
         "placeholder's shape\n  built at: HERE"),
     "feed of a wrong dtype": (
         lambda w: w.run(w.n + 1, {w.n: 1j}), errors.DtypeError,
-        "feed of 'n:0': 1j is complex128 but int32 was wanted; cast it, or pass int32 values"),
+        "feed of 'n:0': 1j is complex128 but int32 was wanted; cast it, or pass int32 values (its type is not compatible with "
+        "Tensor type int32)"),
     "feed that does not fit the type": (
         lambda w: w.run(w.n + 1, {w.n: 2**40}), errors.DtypeError,
-        "feed of 'n:0': 1099511627776 does not fit int32 (-2147483648 … 2147483647); use a wider type"),
+        "feed of 'n:0': 1099511627776 does not fit int32 (-2147483648 … 2147483647); use a wider type (its type is not "
+        "compatible with Tensor type int32)"),
     "feed of a ragged list": (
         lambda w: w.run(w.any, {w.any: [[1], [2, 3]]}), errors.ShapeError,
         "feed of 'any:0': [[1], [2, 3]] has rows of different lengths; pass numbers of one rectangular shape (setting an array "
         "element with a sequence: it must be a dense array)"),
     "feed of a tensor": (
-        lambda w: w.run(w.n + 1, {w.n: wb.constant(1)}), errors.InvalidArgumentError,
-        "feed of 'n:0': the value is a graph tensor; feed an array, or Session.run the tensor first"),
+        lambda w: w.run(w.n + 1, {w.n: wb.constant(1)}), errors.DtypeError,
+        "feed of 'n:0': the value cannot be a tf.Tensor object; feed an array, or Session.run the tensor first"),
     "feed of an operation": (
-        lambda w: w.run(w.n, {w.n.op: 1}), errors.InvalidArgumentError,
-        "feed: 'n' is an operation; feed one of its tensors, such as 'n:0'"),
+        lambda w: w.run(w.n, {w.n.op: 1}), errors.DtypeError,
+        "feed: 'n' is an operation (Cannot interpret feed_dict key as Tensor); feed one of its tensors, such as 'n:0'"),
     "feed of a foreign tensor": (
         lambda w: w.run(w.n, {w.foreign: 1.0}), errors.InvalidArgumentError,
         "feed: foreign:0 belongs to another graph; build it in this session's graph (with graph.as_default()) or use "
@@ -134,8 +136,8 @@ TABLE: dict[str, tuple[Action, type[errors.Error], str]] = {
         "fetch: foreign:0 belongs to another graph; build it in this session's graph (with graph.as_default()) or use "
         "that graph's session"),
     "fetch of None": (
-        lambda w: w.run([w.v, None]), errors.InvalidArgumentError,
-        "fetch: None is not a tensor; a gradient is None where no path leads from x to y: leave it out"),
+        lambda w: w.run([w.v, None]), errors.DtypeError,
+        "fetch: None has invalid type: it is not a tensor; a gradient is None where no path leads from x to y: leave it out"),
     "fetch of a number": (
         lambda w: w.run(3), errors.DtypeError,
         "fetch: 3 is a int, not a tensor or operation; pass one, or a name"),
@@ -144,8 +146,9 @@ TABLE: dict[str, tuple[Action, type[errors.Error], str]] = {
         "fetch: array([1., 1.]) is a ndarray; pass tensors, operations, names or (nested) lists, tuples and dicts of "
         "them"),
     "fetch of an output that is none": (
-        lambda w: w.run("x:3"), errors.NotFoundError,
-        "graph: no tensor 'x:3'; 'x' has 1 outputs, write 'name:index'"),
+        lambda w: w.run("x:3"), errors.InvalidArgumentError,
+        "graph: no tensor 'x:3'; 'x' has 1 outputs, write 'name:index' (the name 'x:3' refers to an Operation not in the "
+        "graph)"),
     "uninitialised variable": (
         lambda w: w.run(w.blank), errors.FailedPreconditionError,
         "variable 'blank': Attempting to use uninitialized value blank: it was never initialised; run "
@@ -202,8 +205,22 @@ TABLE: dict[str, tuple[Action, type[errors.Error], str]] = {
         "fill: Unable to allocate 4.00 EiB for an array with shape (1073741824, 1073741824) and data type float32; "
         "make the tensor smaller" + PLACES.format(op="'huge'", inputs="stack:0 int32[2], one:0 float32[]")),
     "no cluster": (
-        lambda w: wb.Session("grpc://localhost:1"), errors.InvalidArgumentError,
-        "Session: target 'grpc://localhost:1' is not a cluster; pass wb.Cluster(…) or nothing"),
+        lambda w: wb.Session("grpc://localhost:1"), errors.NotFoundError,
+        "Session: target 'grpc://localhost:1' is not a cluster (No session factory registered for the given session options); "
+        "pass wb.Cluster(…), a server's target or nothing"),
+    "a target that is none": (
+        lambda w: wb.Session(37), errors.DtypeError,
+        "Session: 37 is not a cluster and target must be a string; pass wb.Cluster(…) or nothing"),
+    "a graph that is none": (
+        lambda w: wb.Session(graph=37), errors.DtypeError, "Session: graph must be a tf.Graph, but it is 37"),
+    "options that are none": (
+        lambda w: wb.Session(config=37), errors.DtypeError, "Session: config must be a tf.ConfigProto, but it is 37"),
+    "a step of an empty graph": (
+        lambda w: wb.Session(graph=wb.Graph()).run([]), errors.FailedPreconditionError,
+        "Session.run: The Session graph is empty. Add operations to the graph first"),
+    "a scope of a name that is none": (
+        lambda w: wb.get_default_graph().name_scope("a:0"), errors.InvalidArgumentError,
+        "graph: 'a:0' is no operation name; use letters, digits, _ . - /"),
 }
 
 
@@ -228,7 +245,7 @@ def test_a_closed_session(world):
     world.session.close()
     with pytest.raises(errors.FailedPreconditionError) as error:
         world.run(world.v)
-    assert str(error.value) == "Session.run: the session is closed; make a new one"
+    assert str(error.value) == "Session.run: the session is closed (Attempted to use a closed Session.); make a new one"
 
 
 def test_a_loop_that_never_ends_is_stopped_by_control_c(world):

@@ -20,7 +20,7 @@ LAYERS = (
     ("the host", "core.device.host"),
     ("gate and interrupts", "core.run.gate core.run.knob core.run.interrupts core.run.collector"),
     ("languages", "core.graph.language"),
-    ("element types", "core.graph.dtype"),
+    ("element types", "core.graph.dtype core.graph.slices"),
     ("dimensions", "core.graph.dimension"),
     ("shapes", "core.graph.shape"),
     ("values as messages", "formats.values"),

@@ -29,6 +29,18 @@ def test_what_is_written_is_read(tmp_path):
         reader.get_tensor("q")
 
 
+def test_the_older_format_is_one_file(tmp_path):
+    values = {**VALUES, "c": np.complex64([1 + 2j, -1j]), "i": np.int8([[-3]]), "u": np.uint8([255])}
+    path = bundle.write_old(tmp_path / "new" / "old.ckpt", values)
+    assert [file.name for file in (tmp_path / "new").iterdir()] == ["old.ckpt"] and bundle.is_tensorflow(path)
+    reader = bundle.open_checkpoint(path)
+    for name, value in values.items():
+        found = reader.get_tensor(name)
+        assert found.dtype == value.dtype and found.shape == value.shape and found.tolist() == value.tolist()
+    bundle.remove(path)
+    assert not list((tmp_path / "new").iterdir())
+
+
 def test_checkpoints_of_ours_are_read_by_the_same_reader(tmp_path):
     path = checkpoint.write(tmp_path / "ours", 3, {"w": np.float32([1, 2])})
     reader = bundle.open_checkpoint(path)

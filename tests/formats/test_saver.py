@@ -93,8 +93,6 @@ def test_what_does_not_fit_changes_nothing(tmp_path):
         with pytest.raises(errors.NotFoundError, match="holds no tensor 'v'"):
             tf.train.Saver({"v": w}).restore(session, path)
         assert session.run(w).tolist() == [1, 2]
-        with pytest.raises(errors.UnimplementedError, match="write_version is V1, which is read but not written"):
-            tf.train.Saver(write_version=tf.train.SaverDef.V1)
 
 
 def test_meta_graphs_as_data(tmp_path):
@@ -165,3 +163,58 @@ def test_values_are_those_of_one_step(tmp_path):
         session.run([part.assign(part * 0 - 1) for part in parts])
         tf.train.Saver({"whole": parts}).restore(session, path)
         assert session.run(parts[1]).tolist() == [[1] * 3] * 2
+
+
+@pytest.mark.parametrize("version", ["V1", "V2"])
+def test_both_formats_of_tensorflow_are_written_and_the_oldest_removed(tmp_path, version):
+    with tf.Graph().as_default(), tf.Session() as session:
+        v = tf.Variable([1.0, 2.0], name="v")
+        saver = tf.train.Saver(write_version=getattr(tf.train.SaverDef, version), max_to_keep=1, pad_step_number=True)
+        session.run(v.initializer)
+        paths = [saver.save(session, str(tmp_path / "m"), global_step=step) for step in (1, 2)]
+        assert paths == [str(tmp_path / "m-00000001"), str(tmp_path / "m-00000002")] and saver.last_checkpoints == paths[1:]
+        assert [tf.train.checkpoint_exists(path) for path in paths] == [False, True]
+        assert tf.train.latest_checkpoint(str(tmp_path)) == paths[1] and len(tf.train.get_checkpoint_mtimes(paths)) == 1
+        session.run(v.assign([5.0, 6.0]))
+        saver.restore(session, paths[1])
+        assert session.run(v).tolist() == [1.0, 2.0]
+        with pytest.raises(ValueError, match="'latest_filename' collides with 'save_path'"):
+            saver.save(session, str(tmp_path / "checkpoint"))
+        with pytest.raises(ValueError, match="'latest_filename' must not contain path components"):
+            saver.save(session, str(tmp_path / "m"), latest_filename="a/b")
+
+
+def test_state_files_of_other_names_and_folders_that_move(tmp_path):
+    with tf.Graph().as_default(), tf.Session() as session:
+        v = tf.Variable(1.0, name="v")
+        session.run(v.initializer)
+        saver, here = tf.train.Saver(max_to_keep=0, save_relative_paths=True), tmp_path / "here"
+        path = saver.save(session, str(here / "m"), latest_filename="other")
+        assert saver.last_checkpoints == [] and (here / "m.index").exists() and tf.train.latest_checkpoint(str(here)) is None
+        assert tf.train.latest_checkpoint(str(here), "other") == path
+        assert 'model_checkpoint_path: "m"' in (here / "other").read_text()
+        saver.save(session, str(here / "quiet"), write_state=False)
+        here.rename(tmp_path / "there")
+        assert tf.train.latest_checkpoint(str(tmp_path / "there"), "other") == str(tmp_path / "there" / "m")
+        assert not (tmp_path / "there" / "checkpoint").exists()
+    (tmp_path / "checkpoint").write_text("")
+    with pytest.raises(ValueError, match="Invalid checkpoint state"):
+        tf.train.get_checkpoint_state(str(tmp_path))
+    told = tf.train.generate_checkpoint_state_proto(str(tmp_path), str(tmp_path / "b"), ["a"])
+    assert list(told.all_model_checkpoint_paths)[1:] == [str(tmp_path / "b")] == [told.model_checkpoint_path]
+
+
+def test_a_saver_is_built_later(tmp_path):
+    with tf.Graph().as_default(), tf.Session() as session:
+        saver = tf.train.Saver(defer_build=True)
+        with pytest.raises(RuntimeError, match=r"its building was deferred; call build\(\)"):
+            saver.save(session, str(tmp_path / "m"))
+        v = tf.Variable(3.0, name="v")
+        saver.build()
+        saver.build()
+        session.run(v.initializer)
+        assert tf.train.list_variables(saver.save(session, str(tmp_path / "m"))) == [("v", [])]
+        with pytest.raises(ValueError, match="defer_build is true but var_list is given"):
+            tf.train.Saver([v], defer_build=True)
+        with pytest.raises(ValueError, match="The same saveable will be restored with two names: v"):
+            tf.train.Saver({"v": v, "v_too": v})

@@ -1,6 +1,8 @@
 """Layers as objects, layers of volumes and separable convolutions: values, variables that are shared, errors."""
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -46,7 +48,91 @@ def test_layers_without_names_get_their_own():
     made = [layer_classes.Dense(2), layer_classes.Dense(2), layer_classes.Conv2D(2, 3)]
     for layer, x in zip(made, (X[0, 0], X[0, 0], X)):
         layer(x)
-    assert [m.name for m in made] == ["dense", "dense_1", "conv2d"]
+    assert [m.name for m in made] == ["dense_1", "dense_2", "conv2d_1"]      # as TensorFlow counts
+    assert [m.scope_name for m in made] == ["dense", "dense_1", "conv2d"]
+
+
+def test_layers_of_one_name_have_scopes_of_their_own():
+    made = [layer_classes.Dense(2, name="d") for _ in range(2)]
+    for layer in made:
+        layer(X[0, 0])
+    assert [m.name for m in made] == ["d", "d"] and [m.scope_name for m in made] == ["d", "d_1"]
+    own = [Scaled(name="own") for _ in range(2)]
+    assert [layer(X[0, 0]).op.name for layer in own] == ["own/multiply", "own_1/multiply"]
+    assert own[0](X[0, 0]).op.name == "own/multiply_1" and own[0].scope_name == "own"
+
+
+def test_the_parts_of_a_layer():
+    layer = layer_classes.Dense(3, use_bias=False)
+    with pytest.raises(errors.InvalidArgumentError, match="dense_1: count_params was asked before the variables were made"):
+        layer.count_params()
+    with pytest.raises(AttributeError, match="Dense: it has no 'kernel'; its variables are made by its first call"):
+        _ = layer.kernel
+    layer.build([None, 4])
+    assert layer.kernel is layer.variables[0] and layer.bias is None and layer.count_params() == 12
+    assert layer.activation is None and layer.kernel_regularizer is None and layer.trainable
+    fixed = layer_classes.Dense(3, trainable=False)
+    fixed(X[0, 0])
+    assert fixed.trainable_variables == [] and fixed.non_trainable_variables == [fixed.kernel, fixed.bias]
+
+
+def test_what_went_through_a_layer():
+    layer, x, y = layer_classes.Dense(3), layer_classes.Input([4]), layer_classes.Input([4])
+    with pytest.raises(AttributeError, match="it was called 0 times, so that its input is not one"):
+        _ = layer.input
+    out = layer(x)
+    assert (layer.input, layer.output, layer.input_shape, layer.output_shape) == (x, out, (None, 4), (None, 3))
+    assert layer.get_output_at(0) is out and layer(y) is layer.get_output_at(1) and layer.get_input_at(1) is y
+    assert layer.get_input_shape_at(0) == (None, 4) == layer.input_shape and layer.get_output_shape_at(1) == (None, 3)
+    with pytest.raises(AttributeError, match="it was called 2 times"):
+        _ = layer.output
+    with pytest.raises(errors.InvalidArgumentError, match="call 2 is asked for but there were 2"):
+        layer.get_input_at(2)
+    layer.add_update("update", inputs=x)
+    layer.add_loss(["loss"])
+    assert layer.get_updates_for(x) == ["update"] == layer.updates and layer.get_updates_for(None) == []
+    assert layer.get_losses_for(None) == ["loss"] == wb.get_collection("regularization_losses")
+
+
+class Pair(layer_classes.Layer):
+    def call(self, inputs, scope=None):
+        return None if inputs["a"].dtype == wb.int32 else {"sum": inputs["a"] + inputs["b"], "scope": scope.name}
+
+
+def test_layers_of_dictionaries_and_copies():
+    layer = Pair(name="pair")
+    found = layer({"a": 1.0, "b": 2.0})
+    assert run([found["sum"]]) == [3.0] and found["scope"] == "pair"
+    made = copy.deepcopy(layer)
+    assert (made.name, made.scope_name, made.graph) == ("pair", "pair", wb.get_default_graph())
+    with pytest.raises(errors.InvalidArgumentError, match="call returned None; a layer's `call` method should return a Tensor"):
+        layer({"a": 1, "b": 2})
+    with wb.Graph().as_default(), pytest.raises(errors.InvalidArgumentError, match="default graph are not the same"):
+        layer({"a": 1.0, "b": 2.0})
+
+
+@pytest.mark.parametrize(("spec", "good", "bad", "text"), [
+    ({"ndim": 2}, [[1.0]], [1.0], "expected ndim=2, found ndim=1"),
+    ({"min_ndim": 2}, [[[1.0]]], [1.0], "expected min_ndim=2, found ndim=1"),
+    ({"max_ndim": 2}, [1.0], [[[1.0]]], "expected max_ndim=2, found ndim=3"),
+    ({"dtype": "float32"}, 1.0, 1, "expected dtype=float32, found dtype=int32"),
+    ({"axes": {-1: 2}}, [[1, 2]], [1, 2, 3], "expected axis -1 to have 2 elements"),
+    ({"shape": (None, 3)}, [[1, 2, 3]], [[1, 2]], r"expected shape=\(None, 3\)"),
+])
+def test_inputs_are_what_a_layer_says(spec, good, bad, text):
+    layer = Same()
+    layer.input_spec = layer_classes.InputSpec(**spec)
+    layer(wb.constant(good))
+    with pytest.raises(errors.InvalidArgumentError, match=text):
+        layer(wb.constant(bad))
+    if "ndim" in next(iter(spec)):
+        with pytest.raises(errors.InvalidArgumentError, match="the layer requires a defined rank"):
+            layer(ops.placeholder("float32", None))
+
+
+class Same(layer_classes.Layer):
+    def call(self, inputs):
+        return inputs
 
 
 def test_normalization_and_dropout_are_told_when_they_train():
@@ -123,7 +209,7 @@ class Scaled(layer_classes.Layer):
 def test_layers_of_ones_own():
     layer = Scaled(activity_regularizer=lambda y: ops.reduce_sum(y, name="activity"))
     results = [layer(X[0, 0]), layer(X[0, 1])]
-    assert names(layer.variables) == ["scaled/factor:0"] and len(layer.losses) == 2 and layer.output is results[1]
+    assert names(layer.variables) == ["scaled/factor:0"] and len(layer.losses) == 2 and layer.get_output_at(1) is results[1]
     for found, x in zip(run(results), X[0]):
         np.testing.assert_array_equal(found, 2 * x)
     with pytest.raises(errors.UnimplementedError, match=r"Layer: it has no call\(inputs\); define it"):
@@ -145,7 +231,8 @@ def test_inputs_are_placeholders():
 @pytest.mark.parametrize(("make", "text"), [
     (lambda: layers_3d.conv3d(X, 2, 2), "volumes have rank 5: reshape it"),
     (lambda: layers_3d.max_pooling3d(V, (2, 2), 2), "(2, 2) has 2 numbers; give one, or depth, height and width"),
-    (lambda: layers_3d.conv3d(ops.placeholder("float32", [1, 2, 2, 2, None]), 2, 2), "its channels must be known"),
+    (lambda: layers_3d.conv3d(ops.placeholder("float32", [1, 2, 2, 2, None]), 2, 2),
+     "The channel dimension of the inputs should be defined. Found `None`."),
 ])
 def test_what_is_no_volume_is_refused(make, text):
     with pytest.raises(errors.InvalidArgumentError) as caught:

@@ -35,7 +35,7 @@ ELSEWHERE = {
         train.SessionRunContext train.SessionRunValues train.SingularMonitoredSession train.StepCounterHook
         train.SummarySaverHook train.Supervisor train.WorkerSessionCreator""",
     "graphs and checkpoints as files, which travel both ways in `test_graphs.py`": """train.init_from_checkpoint
-        train.export_meta_graph
+        train.export_meta_graph train.generate_checkpoint_state_proto train.get_checkpoint_mtimes
         train.list_variables train.load_checkpoint train.load_variable train.update_checkpoint_state train.write_graph""",
     "modules, versions and registries without a value of their own": """COMPILER_VERSION GIT_VERSION GRAPH_DEF_VERSION
         GRAPH_DEF_VERSION_MIN_CONSUMER GRAPH_DEF_VERSION_MIN_PRODUCER NoGradient

@@ -25,7 +25,8 @@ FIRST = {module: place for place, modules in {
     "test": "test test_util gradient_checker googletest",
     "summary": "summary", "spectral": "spectral_ops", "linalg": "linalg linalg_impl linalg_ops", "logging": "tf_logging",
     "resource_loader": "resource_loader", "data": "dataset_ops iterator_ops readers", "sets": "sets sets_impl",
-    "compat": "compat", "python_io": "tf_record", "gfile": "file_io", "layers": "layers"}.items() for module in modules.split()}
+    "compat": "compat", "python_io": "tf_record", "gfile": "file_io",
+    "layers": "layers core base convolutional normalization pooling"}.items() for module in modules.split()}
 ELSEWHERE = (
     "nn", "train", "image", "errors", "test", "layers", "losses", "metrics", "summary", "sets", "strings", "linalg",
     "spectral", "nn.rnn_cell", "data", "distributions", "gfile", "python_io", "saved_model", "estimator",
@@ -73,6 +74,8 @@ class Facade(ModuleType):
             if key in STAND_INS:
                 return STAND_INS[key]
         folder = (self.source / name).is_dir() or (self.source / f"{name}.py").exists()     # then it names a module
+        if folder and name == "core":
+            raise AttributeError(f"{self.__name__}.core is no module of messages")
         if not name.startswith("__") and not (folder and ".contrib." in self.__name__):
             for one in dict.fromkeys((OTHER_NAMES.get(name, name), name.lstrip("_"))):
                 for place in [tf] if folder else places(self.__name__):

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 import workbench.tf1 as tf
+from tests.public.standins_framework import FRAMEWORK
+from tests.public.standins_training import TRAINING
 
 
 def run_in_graph_and_eager_modes(*given: Any, **options: Any) -> Any:
@@ -39,11 +41,6 @@ def convert_n_to_tensor(values: Any, dtype: Any = None, name: str | None = None)
     return [tf.convert_to_tensor(value, dtype) for value in values]
 
 
-def with_c_api(case: type) -> type:
-    """A test case that TensorFlow runs a second time on another implementation of graphs."""
-    return case
-
-
 CHANNELS_FIRST = {4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
 CHANNELS_LAST = {4: (0, 2, 3, 1), 5: (0, 2, 3, 4, 1)}
 
@@ -59,11 +56,11 @@ def reordered(orders: dict[int, tuple[int, ...]]) -> Callable[[Any], Any]:
 
 DTYPE_RANGE = {np.bool_: (False, True), np.float32: (-1, 1), np.float64: (-1, 1),
                **{kind: (np.iinfo(kind).min, np.iinfo(kind).max) for kind in (np.uint8, np.uint16, np.int8, np.int16)}}
-STAND_INS = {"with_c_api": with_c_api, "convert_n_to_tensor": convert_n_to_tensor,
-             "test_util.device": lambda use_gpu: tf.device(None), "_USE_C_API": False,
+STAND_INS = {"convert_n_to_tensor": convert_n_to_tensor,
+             "test_util.device": lambda use_gpu: tf.device(None),
              "CudaSupportsHalfMatMulAndConv": lambda: False,
              "NHWCToNCHW": reordered(CHANNELS_FIRST), "NCHWToNHWC": reordered(CHANNELS_LAST), "dtype_range": DTYPE_RANGE,
              "ResourceVariable": tf.Variable,      # every variable here is one
              "run_in_graph_and_eager_modes": run_in_graph_and_eager_modes, "with_dependencies": with_dependencies,
              "fft_kernel_label_map": contextlib.nullcontext, "arg_scope": tf.contrib.framework.arg_scope,
-             "in_graph_mode": in_graph_mode, "in_eager_mode": in_eager_mode}
+             "in_graph_mode": in_graph_mode, "in_eager_mode": in_eager_mode, **FRAMEWORK, **TRAINING}

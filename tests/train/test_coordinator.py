@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 
 import pytest
@@ -31,7 +32,13 @@ def test_threads_stop_together():
     coordinator.join()
     assert coordinator.should_stop() and len(stopped) == 3 and coordinator.joined
     coordinator.clear_stop()
-    assert not coordinator.should_stop()
+    assert not coordinator.should_stop() and not coordinator.joined
+    try:
+        raise ValueError("as sys gives it")
+    except ValueError:
+        coordinator.request_stop(sys.exc_info())
+    with pytest.raises(ValueError, match="as sys gives it"):
+        coordinator.join([])
 
 
 def test_the_first_error_comes_out_of_join():
@@ -44,7 +51,9 @@ def test_the_first_error_comes_out_of_join():
     thread.start()
     with pytest.raises(errors.DataLossError, match="file is damaged"):
         coordinator.join([thread])
-    coordinator.request_stop(ValueError("later"))
+    with pytest.raises(ValueError, match="later"):      # who joins it no more would never hear of it
+        coordinator.request_stop(ValueError("later"))
+    coordinator.request_stop()
     with pytest.raises(errors.DataLossError):
         coordinator.raise_requested_exception()
 
@@ -62,8 +71,9 @@ def test_a_thread_that_does_not_stop_is_named():
     thread = threading.Thread(target=release.wait, name="stubborn", daemon=True)
     thread.start()
     coordinator.request_stop()
-    with pytest.raises(errors.DeadlineExceededError, match=r"Coordinator.join: stubborn did not stop within 0.01 s"):
+    with pytest.raises(errors.DeadlineExceededError, match=r"Coordinator.join: stubborn did not stop within 0.01 s") as caught:
         coordinator.join([thread], stop_grace_period_secs=0.01)
+    assert isinstance(caught.value, RuntimeError) and "threads still running" in str(caught.value)
     release.set()
     thread.join()
 
@@ -151,3 +161,11 @@ def test_a_runner_starts_its_threads_once_for_each_session():
     with wb.Session() as one, wb.Session() as two:
         assert len(runner.create_threads(one)) == 1 and runner.create_threads(one) == []
         assert len(runner.create_threads(two)) == 1
+
+
+def test_runners_are_started_in_sessions_alone():
+    with pytest.raises(TypeError, match=r"sess must be a `tf\.Session` object, but it is 'no session'"):
+        wb.train.start_queue_runners("no session")
+    wb.constant(1.0)
+    with wb.train.MonitoredTrainingSession() as session:
+        assert wb.train.start_queue_runners(session) == []

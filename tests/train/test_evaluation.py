@@ -10,7 +10,7 @@ import workbench as wb
 from workbench import errors, train
 from workbench.train import evaluation, inspection, prefetch
 from workbench.train.hooks_more import ProfilerHook
-from workbench.train.sessions import ChiefSessionCreator, SingularMonitoredSession
+from workbench.train.sessions import ChiefSessionCreator, SessionManager, SingularMonitoredSession
 
 
 @pytest.fixture(autouse=True)
@@ -141,3 +141,31 @@ def test_what_a_model_consists_of(graph, capsys):
     assert inspection.summarize_tensor(wb.constant("text")) is None
     assert [t.op.name for t in inspection.summarize_tensors([wb.constant(1.0, name="one"), w])] == ["one_1", "w_1"]
     assert inspection.summarize_collection("activations", "no") == []
+
+
+def test_a_session_takes_from_collections_what_the_scaffold_lacks(graph, tmp_path):
+    v = wb.Variable(1.0, name="v")
+    local = wb.Variable(2.0, name="local", collections=[wb.GraphKeys.LOCAL_VARIABLES])
+    table = wb.Variable(0.0, name="table", collections=["tables"])
+    wb.add_to_collection(wb.GraphKeys.TABLE_INITIALIZERS, table.initializer)
+    step = train.get_or_create_global_step()
+    wb.add_to_collection(wb.GraphKeys.INIT_OP, wb.group(v.assign(5.0), step.initializer))
+    saver = train.Saver([v, step], max_to_keep=1)
+    wb.add_to_collection(wb.GraphKeys.SAVERS, saver)
+    with train.MonitoredTrainingSession(checkpoint_dir=tmp_path) as session:
+        assert session.run([v, local, table]) == [5.0, 2.0, 0.0]
+    assert len(saver.last_checkpoints) == 1
+    first, second = (train.Scaffold().finalize() for _ in range(2))
+    assert first.init_op is second.init_op and first.saver is saver and first.ready_op is second.ready_op and graph.finalized
+    with pytest.raises(TypeError, match="copy_from_scaffold is not a Scaffold instance but 1"):
+        train.Scaffold(copy_from_scaffold=1)
+
+
+def test_sessions_say_at_which_stage_the_model_is_not_ready(graph):
+    v = wb.Variable(1.0, name="v")
+    missing = wb.report_uninitialized_variables([v])
+    with pytest.raises(ValueError, match="If you pass a ready_for_local_init_op you must also pass a local_init_op"):
+        SessionManager(ready_for_local_init_op=missing)
+    manager = SessionManager(wb.no_op(), missing, missing)
+    with pytest.raises(RuntimeError, match=r"did not make model ready for local_init\.  .* not initialized: v"):
+        manager.prepare_session("", init_op=wb.no_op())

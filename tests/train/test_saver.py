@@ -129,7 +129,7 @@ def saved(tmp_path: Path) -> str:
       "that"),
     (lambda: wb.Variable(np.zeros((2, 2)), name="w"), errors.InvalidArgumentError,
      r"variable 'w' is float64\[2,2\] but the checkpoint .* holds float32\[2,2\]"),
-    (lambda: wb.Variable(1.0, name="other"), errors.NotFoundError, "holds no tensor 'other' but 'n', 'w'|'w', 'n'"),
+    (lambda: wb.Variable(1.0, name="other"), errors.NotFoundError, "Key other not found in checkpoint, which holds"),
 ])
 def test_a_checkpoint_of_another_model_is_refused_and_nothing_changes(tmp_path: Path, build, kind, text: str):
     path = saved(tmp_path)
@@ -278,8 +278,8 @@ def test_an_empty_saver_is_allowed_where_it_is_asked_for(tmp_path: Path):
 
 def test_what_a_saver_cannot_mean_is_refused(tmp_path: Path):
     variables()
-    with pytest.raises(errors.UnimplementedError, match="Saver: pad_step_number=True has no meaning here"):
-        wb.train.Saver(pad_step_number=True)
+    with pytest.raises(errors.UnimplementedError, match="Saver: builder=1 has no meaning here"):
+        wb.train.Saver(builder=1)
     with pytest.raises(TypeError, match="max_to_kep"):
         wb.train.Saver(max_to_kep=3)
     with wb.Session() as session, pytest.raises(errors.UnimplementedError, match="write_state=False"):

@@ -1,4 +1,4 @@
-"""TensorFlow's checkpoints: tensor bundles (V2) read and written, single tables (V1) read; every byte is checked."""
+"""TensorFlow's checkpoints: tensor bundles (V2) and single tables (V1), read and written; every byte is checked."""
 from __future__ import annotations
 
 import os
@@ -18,7 +18,7 @@ from workbench.formats.messages import decode, message
 from workbench.formats.table import MAGIC, number, read_table, varint, write_table
 from workbench.formats.values import array_of, dtype_number, dtype_of_number, shape_of, shape_proto
 
-__all__ = ["Reader", "exists", "is_tensorflow", "open_checkpoint", "remove", "write"]
+__all__ = ["Reader", "exists", "is_tensorflow", "open_checkpoint", "remove", "write", "write_old"]
 
 Array = np.ndarray[Any, Any]
 _VERSION = 1
@@ -210,8 +210,10 @@ def _written(array: Array, dtype: DType) -> tuple[bytes, int]:
 
 
 def remove(path: Any) -> None:
-    """Delete a bundle, its index first, and the graph beside it."""
+    """Delete a checkpoint of either kind, a bundle's index first, and the graph beside it."""
     base = Path(os.fspath(path))
+    if _is_table(str(base)):
+        base.unlink()
     for file in (Path(f"{base}.index"), *base.parent.glob(f"{base.name}.data-*-of-*"), Path(f"{base}.meta")):
         file.unlink(missing_ok=True)
 
@@ -261,6 +263,45 @@ def _old(path: str) -> Reader:
             part = decode("SavedTensorSlices", value, where).data
             _place_old(values, kinds, part, where)
     return Reader(path, kinds, lambda name: values[name])
+
+
+_FIELDS = {"float32": "float_val", "float64": "double_val", "int64": "int64_val", "bool": "bool_val", "string": "string_val",
+           "float16": "half_val", "complex64": "scomplex_val", "complex128": "dcomplex_val"}
+"""Dtype -> where a TensorProto has its values one by one; the integers that are not here go into int_val."""
+
+
+def write_old(path: Any, tensors: Mapping[str, Array]) -> str:
+    """Write the one file of TensorFlow's older format at `path`, at once; gives the path."""
+    base = Path(os.fspath(path)).absolute()
+    base.parent.mkdir(parents=True, exist_ok=True)
+    head, rows = message("SavedTensorSlices")(), dict[bytes, bytes]()
+    head.meta.versions.producer = _VERSION
+    for name in sorted(tensors, key=str.encode):
+        array = np.asarray(tensors[name])
+        number, whole = dtype_number(as_dtype(array.dtype)), message("TensorSliceProto")()
+        for _ in array.shape:
+            whole.extent.add()
+        head.meta.tensor.add(name=name, shape=shape_proto(array.shape), type=number, slice=[whole])
+        part = message("SavedTensorSlices")()
+        part.data.name = name
+        part.data.slice.CopyFrom(whole)
+        getattr(part.data.data, _FIELDS.get(as_dtype(array.dtype).name, "int_val")).extend(_one_by_one(array))
+        rows[_slice_key(name, whole)] = part.SerializeToString()
+    rows[b""] = head.SerializeToString()
+    partial = Path(f"{base}.partial")
+    partial.write_bytes(write_table(sorted(rows.items())))
+    os.replace(partial, base)
+    return os.fspath(path)
+
+
+def _one_by_one(array: Array) -> list[Any]:
+    """The values as a TensorProto lists them: complex numbers as pairs, half precision as its bits."""
+    flat = array.ravel()
+    if array.dtype.kind == "c":
+        flat = flat.view(flat.real.dtype)
+    if array.dtype == np.float16:
+        flat = flat.view(np.uint16)
+    return [bytes(item) for item in flat] if array.dtype.kind == "O" else flat.tolist()
 
 
 def _place_old(values: dict[str, Array], kinds: Mapping[str, tuple[DType, Shape]], part: Any, where: str) -> None:

@@ -157,7 +157,8 @@ def must_run_on_cpu(node: Any, pin_variables_on_cpu: bool = False) -> bool:
 def write_graph(graph_or_graph_def: Any, logdir: Any, name: str, as_text: bool = True) -> str:
     """Write a graph into a folder, which is made where it is missing: as text (.pbtxt), or as bytes. Gives the path."""
     graph = graph_or_graph_def
-    proto = written(graph) if isinstance(graph, Graph) else as_message("GraphDef", graph, "write_graph")
+    proto = written(graph) if isinstance(graph, Graph) else (
+        graph if hasattr(graph, "DESCRIPTOR") else as_message("GraphDef", graph, "write_graph"))
     folder = Path(os.fspath(logdir))
     folder.mkdir(parents=True, exist_ok=True)
     path, partial = folder / name, folder / f".{name}.partial"

@@ -16,7 +16,7 @@ from workbench.formats import families as _families  # noqa: F401  (fills the ta
 from workbench.formats.messages import decode, message
 from workbench.formats.twins import Node, importers
 
-__all__ = ["as_message", "import_graph_def", "saver_nodes"]
+__all__ = ["as_message", "create_operation", "import_graph_def", "saver_nodes"]
 
 _SAVERS = {"SaveV2", "RestoreV2", "Save", "SaveSlices", "Restore", "RestoreSlice", "ShardedFilename", "ShardedFilespec",
            "MergeV2Checkpoints"}
@@ -45,16 +45,22 @@ def import_graph_def(graph_def: Any, input_map: Mapping[str, Any] | None = None,
     Raises UnimplementedError for operations that are not offered, InvalidArgumentError for a graph that is none, DataLossError
     for damaged bytes; the graph is as before then.
     """
+    if input_map is not None and not isinstance(input_map, Mapping):
+        raise TypeError("import_graph_def: input_map must be a dictionary mapping strings to Tensor objects.")
+    if any(not isinstance(text, (str, bytes)) for text in return_elements or ()):
+        raise TypeError("import_graph_def: return_elements must be a list of strings.")
+    given = {_text(key): value for key, value in (input_map or {}).items()}
+    wanted = None if return_elements is None else [_text(text) for text in return_elements]
     del op_dict, producer_op_list      # what TensorFlow itself ignores since 1.0
     proto = _without_savers(as_message("GraphDef", graph_def, "import_graph_def"))
     graph = get_default_graph()
-    scope = graph.unique_name(graph.scope + (name or "import")) + "/" if name != "" else graph.scope
+    scope = graph.unique_name(name or "import") + "/" if name != "" else graph.scope
     shapes: dict[str, Shape] = {}
     for _ in range(len(proto.node) + 1):      # at most once for each merge
-        attempt = _Import(graph, proto, dict(input_map or {}), scope, shapes)
+        attempt = _Import(graph, proto, given, scope, shapes)
         before = len(graph.operations)
         try:
-            return attempt.run(return_elements)
+            return attempt.run(wanted)
         except _MoreGeneral as found:
             graph.drop_last(len(graph.operations) - before)
             shapes[found.node] = found.shape
@@ -62,6 +68,33 @@ def import_graph_def(graph_def: Any, input_map: Mapping[str, Any] | None = None,
             graph.drop_last(len(graph.operations) - before)
             raise
     raise errors.InternalError("import_graph_def: shapes of loop variables do not settle; please report")
+
+
+def create_operation(graph: Graph, kind: str, inputs: Sequence[Any], name: str | None = None,
+                     attrs: Mapping[str, Any] | None = None) -> Operation:
+    """Add one operation of TensorFlow's type `kind` with attributes as AttrValue messages; below a name that ends in "/" it is
+    called just so. UnimplementedError for a type that is not offered."""
+    if kind not in importers:
+        raise errors.UnimplementedError(f"create_op: operation type {kind!r} is not offered; use a function of this module")
+    with graph.as_default():
+        full = name[:-1] if name and name.endswith("/") else graph.unique_name(name or kind)
+        proto = message("NodeDef")(name=full, op=kind)
+        for key, value in (attrs or {}).items():
+            proto.attr[key].CopyFrom(as_message("AttrValue", value, "create_op"))
+        with graph.name_scope(f"{full}/{_PARTS}/"):
+            _outputs(graph, Node(proto, full, [convert(x) for x in inputs]))
+        return graph.operation(full)
+
+
+def _outputs(graph: Graph, node: Node) -> tuple[list[Tensor], tuple[Operation, ...]]:
+    """What the twin of a node builds: its outputs, and the operations that make them."""
+    found = importers[node.proto.op](node)
+    outputs = [] if isinstance(found, Operation) else list(found) if isinstance(found, (list, tuple)) else [found]
+    own = tuple(dict.fromkeys(t.op for t in outputs)) or ((found,) if isinstance(found, Operation) else ())
+    if outputs and not graph.has(node.name) and outputs[0].op.type not in ("variable",):
+        outputs[0] = ops.identity(outputs[0], name=node.exact)      # a composition ends under the node's name
+        own = (outputs[0].op, *own)
+    return outputs, own
 
 
 def saver_nodes(proto: Any) -> set[str]:
@@ -116,11 +149,18 @@ class _Import:
             for proto in order:
                 self._build(proto)
             self._close_loops()
-        missing = [key for key, left in self.unused.items() if left]
+        missing = [key for key, left in self.unused.items() if left and not self._known(key)]
         if missing:
-            raise errors.InvalidArgumentError(f"import_graph_def: input_map names {', '.join(missing)}, which no node reads; "
-                                              "give the names of tensors that are inputs")
+            raise errors.InvalidArgumentError("import_graph_def: input_map names what no node gives or reads; give names of "
+                                              f"tensors; not found in graph_def: [{', '.join(missing)}]")
         return None if wanted is None else [self._element(text) for text in wanted]
+
+    def _known(self, key: str) -> bool:
+        """Is it an output of a node, or a node that others may wait for?"""
+        if key.startswith("^"):
+            return key[1:] in self.nodes
+        name, _, index = key.rpartition(":")
+        return name in self.nodes and int(index) < max(1, len(self.outputs.get(name, ())))
 
     def _check_types(self) -> None:
         unknown: dict[str, str] = {}
@@ -162,8 +202,10 @@ class _Import:
             return None
         source = name.lstrip("^").rpartition(":")[0] if not name.startswith("^") else name[1:]
         if source not in self.nodes:
+            what = "Control input" if name.startswith("^") else "Input tensor"
             raise errors.InvalidArgumentError(f"import_graph_def: node {proto.name!r} reads {text!r}, but there is no node "
-                                              f"{source!r}; the graph is incomplete, or input_map is missing")
+                                              f"{source!r} ({what} {text!r} not found); the graph is incomplete, or input_map "
+                                              "is missing")
         if proto.op in ("Merge", "RefMerge") and self.nodes[source].op in ("NextIteration", "RefNextIteration"):
             return None
         return source
@@ -184,7 +226,7 @@ class _Import:
             node = Node(proto, self.scope + proto.name, inputs, self.proto.versions.producer, self.shapes.get(proto.name))
             start = len(self.graph.operations)
             try:
-                found = build(node)
+                outputs, own = _outputs(self.graph, node)
             except errors.Error as error:
                 if error.message.startswith("import_graph_def"):
                     raise
@@ -192,14 +234,6 @@ class _Import:
             except (TypeError, ValueError, LookupError) as error:      # attributes of a kind that no builder expects
                 raise errors.InvalidArgumentError(f"{node.where}: its inputs or attributes do not fit ({error}); write the "
                                                   "graph anew") from None
-            self._keep(proto, node, found, start)
-
-    def _keep(self, proto: Any, node: Node, found: Any, start: int) -> None:
-        outputs = [] if isinstance(found, Operation) else list(found) if isinstance(found, (list, tuple)) else [found]
-        own = tuple(dict.fromkeys(t.op for t in outputs)) or ((found,) if isinstance(found, Operation) else ())
-        if outputs and not self.graph.has(node.name) and outputs[0].op.type not in ("variable",):
-            outputs[0] = ops.identity(outputs[0], name=node.exact)      # a composition ends under the node's name
-            own = (outputs[0].op, *own)
         if "_output_shapes" in proto.attr and len(outputs) == 1 and outputs[0].dtype is not resource:
             outputs[0].set_shape(node.attr("_output_shapes")[0])
         self.outputs[proto.name] = outputs
@@ -217,7 +251,8 @@ class _Import:
         outputs = self.outputs[source]
         if int(index) >= len(outputs):
             raise errors.InvalidArgumentError(f"import_graph_def: node {proto.name!r} reads {text!r}, but {source!r} "
-                                              f"({self.nodes[source].op}) has {len(outputs)} outputs")
+                                              f"({self.nodes[source].op}) has {len(outputs)} outputs (Input tensor {text!r} "
+                                              "not found)")
         found = outputs[int(index)]
         if found.op.type == "variable" and not handle:
             return _value(found, "read")
@@ -257,13 +292,13 @@ class _Import:
         name, colon, index = text.partition(":")
         if name not in self.nodes:
             raise errors.InvalidArgumentError(f"import_graph_def: return_elements names {text!r}, but there is no node "
-                                              f"{name!r}")
+                                              f"{name!r}: return_element {text!r} not found in graph_def.")
         if not colon:
             return self.graph.operation(self.scope + name)
         outputs = self.outputs[name]
         if not index.isdigit() or int(index) >= len(outputs):
             raise errors.InvalidArgumentError(f"import_graph_def: return_elements names {text!r}, but {name!r} has "
-                                              f"{len(outputs)} outputs")
+                                              f"{len(outputs)} outputs: return_element {text!r} not found in graph_def.")
         return outputs[int(index)]
 
 
@@ -277,6 +312,10 @@ def _named(proto: Any) -> dict[str, Any]:
         raise errors.UnimplementedError("import_graph_def: the graph calls functions of its library; write it without "
                                         "functions (inline them)")
     return nodes
+
+
+def _text(text: str | bytes) -> str:
+    return text.decode() if isinstance(text, bytes) else text
 
 
 def _tensor_name(text: str) -> str:

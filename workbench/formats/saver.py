@@ -12,14 +12,16 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.graph import get_default_graph
 from workbench.core.graph.shape import Shape
+from workbench.core.state.manifest import MANIFEST
 from workbench.formats import bundle
 from workbench.formats.messages import message, parse_text
 from workbench.formats.meta import add_saver, meta_graph, read_meta, write_message
 from workbench.nn.variables import Variable, root_graph
 from workbench.train import saver as native
 
-__all__ = ["NewCheckpointReader", "Saver", "checkpoint_exists", "export_meta_graph", "get_checkpoint_state",
-           "import_meta_graph", "latest_checkpoint", "list_variables", "load_checkpoint", "load_variable",
+__all__ = ["NewCheckpointReader", "Saver", "checkpoint_exists", "export_meta_graph", "generate_checkpoint_state_proto",
+           "get_checkpoint_mtimes", "get_checkpoint_state", "import_meta_graph", "latest_checkpoint", "list_variables",
+           "load_checkpoint", "load_variable",
            "update_checkpoint_state"]
 
 V1, V2 = 1, 2
@@ -27,15 +29,15 @@ V1, V2 = 1, 2
 
 class Saver(native.Saver):
     """Saver of TensorFlow 1.x. `write_version=SaverDef.V2` writes TensorFlow's files (`.index`, `.data-…`, `.meta`, and the
-    state file `checkpoint`); without it the files are ours, which the tasks of a cluster write themselves. Both are restored,
-    and TensorFlow's older format too. UnimplementedError for `write_version=SaverDef.V1`.
+    state file `checkpoint`), V1 the one file of its older format; without it, and where a `save` asks for nothing that only
+    these can (another state file, or none), the files are ours, which the tasks of a cluster write themselves. All are
+    restored.
     """
 
-    def __init__(self, var_list: Any = None, *args: Any, write_version: Any = None, **options: Any) -> None:
-        if write_version == V1:
-            raise errors.UnimplementedError("Saver: write_version is V1, which is read but not written; use SaverDef.V2")
+    def __init__(self, var_list: Any = None, *args: Any, write_version: Any = None, save_relative_paths: bool = False,
+                 **options: Any) -> None:
         super().__init__(var_list, *args, **options)
-        self._bundles = write_version == V2
+        self._version, self._relative = write_version, save_relative_paths
 
     @property
     def max_to_keep(self) -> int:
@@ -48,20 +50,26 @@ class Saver(native.Saver):
     def save(self, sess: Any, save_path: Any, global_step: Any = None, latest_filename: str | None = None,
              meta_graph_suffix: str = "meta", write_meta_graph: bool = True, write_state: bool = True) -> str | None:
         """As train.Saver.save; in TensorFlow's format the values pass through this process, read in one step."""
-        if not self._bundles:
+        if self._version is None and write_state and latest_filename in (None, "checkpoint"):
             return super().save(sess, save_path, global_step, latest_filename, meta_graph_suffix, write_meta_graph, write_state)
+        step = self._step(sess, global_step)
         if not self._pieces:
             return None
-        step = global_step if global_step is None or isinstance(global_step, int) else int(sess.run(global_step))
-        path = os.fspath(save_path) if step is None else f"{os.fspath(save_path)}-{step}"
+        path = os.fspath(save_path) if step is None else f"{os.fspath(save_path)}-{step:0{8 if self._pad else 1}d}"
+        state = latest_filename or "checkpoint"
+        if os.path.split(state)[0]:
+            raise errors.InvalidArgumentError(f"Saver.save: 'latest_filename' must not contain path components: {state!r}")
+        if os.path.basename(path) == state:
+            raise errors.InvalidArgumentError(f"Saver.save: 'latest_filename' collides with 'save_path': {state!r} and "
+                                              f"{path!r}; choose another name")
         with self._lock:
-            bundle.write(path, self._values(sess))
+            (bundle.write_old if self._version == V1 else bundle.write)(path, self._values(sess))
             if write_meta_graph:
                 with sess.graph.as_default():
                     self.export_meta_graph(f"{path}.{meta_graph_suffix}")
             if write_state:
                 self.keep(path)
-                update_checkpoint_state(str(Path(path).parent), path, self.last_checkpoints, latest_filename)
+                update_checkpoint_state(str(Path(path).parent), path, self.last_checkpoints, latest_filename, self._relative)
         return path
 
     def _values(self, sess: Any) -> dict[str, Any]:
@@ -111,7 +119,8 @@ class Saver(native.Saver):
         if value.dtype != variable.dtype.numpy or not variable.shape.compatible(Shape(value.shape)):
             raise errors.InvalidArgumentError(
                 f"Saver.restore: variable {variable.op.name!r} is {variable.dtype.name}{variable.shape} but the checkpoint "
-                f"{reader.path} holds {value.dtype}{Shape(value.shape)}; build the model that was saved")
+                f"{reader.path} holds {value.dtype}{Shape(value.shape)}; build the model that was saved "
+                "(Assign requires shapes of both tensors to match.)")
         return value
 
     # graphs
@@ -176,17 +185,35 @@ def import_meta_graph(meta_graph_or_file: Any, clear_devices: bool = False, impo
 # folders
 
 def update_checkpoint_state(save_dir: Any, model_checkpoint_path: str, all_model_checkpoint_paths: Sequence[str] | None = None,
-                            latest_filename: str | None = None) -> None:
-    """Write the file that says which checkpoint of a folder is the newest, and which there are."""
-    folder = Path(os.fspath(save_dir))
+                            latest_filename: str | None = None, save_relative_paths: bool = False) -> None:
+    """Write the file that says which checkpoint of a folder is the newest, and which there are; with `save_relative_paths` so
+    that the folder may be moved."""
+    told = generate_checkpoint_state_proto(os.fspath(save_dir), model_checkpoint_path, all_model_checkpoint_paths)
+    if save_relative_paths:
+        short = [os.path.relpath(path, save_dir) if os.path.isabs(path) else path
+                 for path in (told.model_checkpoint_path, *told.all_model_checkpoint_paths)]
+        told.model_checkpoint_path, told.all_model_checkpoint_paths[:] = short[0], short[1:]
+    write_message(Path(os.fspath(save_dir)) / (latest_filename or "checkpoint"), told, True)
+
+
+def generate_checkpoint_state_proto(save_dir: Any, model_checkpoint_path: str,
+                                    all_model_checkpoint_paths: Sequence[str] | None = None) -> Any:
+    """The message CheckpointState of a folder; a relative path in it is meant from the folder."""
     paths = list(all_model_checkpoint_paths or [])
-    if model_checkpoint_path not in paths:
+    if not paths or paths[-1] != model_checkpoint_path:
         paths.append(model_checkpoint_path)
 
     def short(path: str) -> str:
-        return os.path.relpath(path, folder) if not os.path.isabs(path) else path
-    write_message(folder / (latest_filename or "checkpoint"), message("CheckpointState")(
-        model_checkpoint_path=short(model_checkpoint_path), all_model_checkpoint_paths=[short(p) for p in paths]), True)
+        return os.path.relpath(path, save_dir) if not os.path.isabs(path) else path
+    return message("CheckpointState")(model_checkpoint_path=short(model_checkpoint_path),
+                                      all_model_checkpoint_paths=[short(path) for path in paths])
+
+
+def get_checkpoint_mtimes(checkpoint_prefixes: Sequence[str]) -> list[float]:
+    """When each of the checkpoints was written, in seconds since the epoch, those that are there."""
+    files = [[Path(f"{prefix}{end}") for end in (".index", MANIFEST, "")] for prefix in map(os.fspath, checkpoint_prefixes)]
+    found = [next((file for file in kinds if file.is_file()), None) for kinds in files]
+    return [file.stat().st_mtime for file in found if file is not None]
 
 
 def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None) -> Any:
@@ -197,6 +224,9 @@ def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None
     if text.startswith("{"):      # ours
         return native.get_checkpoint_state(checkpoint_dir) if latest_filename in (None, "checkpoint") else None
     told = parse_text("CheckpointState", text, f"get_checkpoint_state: {str(file)!r}")
+    if not told.model_checkpoint_path:
+        raise errors.InvalidArgumentError(f"get_checkpoint_state: Invalid checkpoint state loaded from {str(folder)!r}: it "
+                                          "names no checkpoint; save again")
     full = [path if os.path.isabs(path) else str(folder / path)
             for path in (told.model_checkpoint_path, *told.all_model_checkpoint_paths)]
     told.model_checkpoint_path, told.all_model_checkpoint_paths[:] = full[0], full[1:]

@@ -129,7 +129,8 @@ class Row:
         needed = sum(not term.startswith("*") for term in self.inputs)
         many = needed < len(self.inputs)
         if len(node.inputs) < needed or (not many and len(node.inputs) > needed):
-            raise errors.InvalidArgumentError(f"{node.where}: it has {len(node.inputs)} inputs; {needed} are needed")
+            raise errors.InvalidArgumentError(f"{node.where}: it has {len(node.inputs)} inputs; {needed} are needed"
+                                              + " (More inputs specified than the op expects)" * (len(node.inputs) > needed))
         rest, plain, listed = list(node.inputs), dict[str, Tensor](), list[Tensor]()
         attrs: dict[str, Any] = {}
         for position, term in enumerate(self.inputs):

@@ -1,6 +1,7 @@
 """Functions of the default graph: scopes for names, devices and order, seeds, conversion."""
 from __future__ import annotations
 
+import builtins
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.graph import Operation, Tensor, get_default_graph
+from workbench.nn.variables import root_graph
 
 __all__ = ["colocate_with", "control_dependencies", "convert_to_tensor", "device", "name_scope", "set_random_seed",
            "tuple"]
@@ -20,8 +22,20 @@ def device(request: str | Callable[[Operation], str] | None) -> contextlib.Abstr
 
 @contextlib.contextmanager
 def name_scope(name: str | None, default_name: str | None = None, values: Any = None) -> Iterator[str]:
-    """Names of operations below carry `name/` (`default_name/` when it is None)."""
-    with get_default_graph().name_scope(name if name is not None else default_name) as scope:
+    """Names of operations below carry `name/` (`default_name/` when it is None), in the graph of the tensors among `values`.
+
+    InvalidArgumentError for values of several graphs, or without a name.
+    """
+    if name is None and default_name is None and values is not None:
+        raise errors.InvalidArgumentError("name_scope: At least one of name (None) and default_name (None) must be provided")
+    given = values if isinstance(values, (list, builtins.tuple)) else [values]
+    graphs = {root_graph(getattr(value, "op", value).graph) for value in given if hasattr(value, "op")}
+    if len(graphs) > 1:
+        names = ", ".join(value.name for value in given if hasattr(value, "op"))
+        raise errors.InvalidArgumentError(f"name_scope: {names} must be from the same graph; build them in one")
+    other = graphs - {root_graph()}
+    with other.pop().as_default() if other else contextlib.nullcontext(), \
+            get_default_graph().name_scope(name if name is not None else default_name) as scope:
         yield scope
 
 

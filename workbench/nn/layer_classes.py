@@ -2,144 +2,21 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.dtype import as_dtype
-from workbench.core.graph.graph import Operation, Tensor
-from workbench.core.graph.shape import Shape
+from workbench.core.graph.graph import Tensor
 from workbench.nn import layers, layers_1d, layers_3d
-from workbench.nn.scopes import VariableScope, get_variable, variable_scope
+from workbench.nn.layer_base import InputSpec, Layer
+from workbench.nn.scopes import VariableScope, free_scope
 from workbench.nn.variables import GraphKeys, Variable, get_collection
 
 __all__ = ["AveragePooling1D", "AveragePooling2D", "AveragePooling3D", "BatchNormalization", "Conv1D", "Conv2D",
            "Conv2DTranspose", "Conv3D", "Conv3DTranspose", "Dense", "Dropout", "Flatten", "Input", "InputSpec", "Layer",
            "MaxPooling1D", "MaxPooling2D", "MaxPooling3D", "SeparableConv2D"]
-
-
-class InputSpec:
-    """What a layer takes: a dtype, a shape, a rank or its bounds, and the lengths of some axes."""
-
-    def __init__(self, dtype: Any = None, shape: Any = None, ndim: int | None = None, max_ndim: int | None = None,
-                 min_ndim: int | None = None, axes: dict[int, int] | None = None) -> None:
-        self.dtype, self.shape = dtype, shape
-        self.ndim = len(shape) if shape is not None else ndim
-        self.max_ndim, self.min_ndim, self.axes = max_ndim, min_ndim, axes or {}
-
-
-class Layer:
-    """A base for layers of one's own: `build` makes variables with add_variable at the first call, `call` computes.
-
-    `name` is made unique in the scope of the first call where none is given. Later calls, wherever they stand, use the same
-    variables. `activity_regularizer` of the result goes to the collection REGULARIZATION_LOSSES.
-    """
-
-    def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None, activity_regularizer: Any = None,
-                 _scope: Any = None, _reuse: Any = None) -> None:
-        self.trainable, self.built = trainable, False
-        self.dtype = None if dtype is None else as_dtype(dtype)
-        self._given, self._reuse = (name if _scope is None else _scope), _reuse
-        self._activity = activity_regularizer
-        self._scope: VariableScope | None = None
-        self._made: list[Variable] = []
-        self._updates: list[Operation] = []
-        self._losses: list[Tensor] = []
-        self.input: Any = None
-        self.output: Any = None
-
-    def build(self, _input_shape: Shape) -> None:
-        """Make the variables, for the static shape of the first call's inputs; a subclass says which."""
-        self.built = True
-
-    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """What the layer computes; a subclass says it."""
-        raise errors.UnimplementedError(f"{type(self).__name__}: it has no call(inputs); define it")
-
-    def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """The result for `inputs`, in the layer's scope."""
-        again, losses = self._scope is not None, len(get_collection(GraphKeys.REGULARIZATION_LOSSES))
-        with variable_scope(self._scope if again else self._given, _snake(type(self).__name__),
-                            reuse=self.built or self._reuse) as scope:
-            self._scope = self._scope or scope
-            x = convert(inputs) if not isinstance(inputs, (list, tuple)) else [convert(i) for i in inputs]
-            if not self.built:
-                self.dtype = self.dtype or (x[0] if isinstance(x, list) else x).dtype
-                self.build(x.shape if isinstance(x, Tensor) else [i.shape for i in x])      # type: ignore[arg-type]
-                self.built = True
-            self.input, self.output = x, layers._finish(self.call(x, *args, **kwargs), None, self._activity)
-        self._losses += get_collection(GraphKeys.REGULARIZATION_LOSSES)[losses:]
-        return self.output
-
-    def apply(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
-        """The same as calling it."""
-        return self(inputs, *args, **kwargs)
-
-    def add_variable(self, name: str, shape: Any, dtype: Any = None, initializer: Any = None, regularizer: Any = None,
-                     trainable: bool = True, constraint: Any = None) -> Variable:
-        """A variable of the layer, for `build`."""
-        made: Variable = get_variable(name, shape, dtype or self.dtype or "float32", initializer, regularizer,
-                                      trainable and self.trainable, constraint=constraint)
-        self._made.append(made)
-        return made
-
-    add_weight = add_variable
-
-    def add_update(self, updates: Any) -> None:
-        """Operations that a training step should wait for; they go to the collection UPDATE_OPS."""
-        found = list(updates) if isinstance(updates, (list, tuple)) else [updates]
-        self._updates += found
-        for update in found:
-            update.graph.add_to_collection(GraphKeys.UPDATE_OPS, update)
-
-    @property
-    def name(self) -> str | None:
-        """Its name: the last part of its scope once it was called."""
-        return self.scope_name.rpartition("/")[2] if self._scope is not None else self._given
-
-    @property
-    def scope_name(self) -> str:
-        """The scope of its variables. FailedPreconditionError before the first call."""
-        if self._scope is None:
-            raise errors.FailedPreconditionError(f"{type(self).__name__}: it has no scope before its first call; call it")
-        return self._scope.name
-
-    @property
-    def variables(self) -> list[Variable]:
-        """All its variables."""
-        return list(self._made)
-
-    weights = variables
-
-    @property
-    def trainable_variables(self) -> list[Variable]:
-        """Those that optimizers change."""
-        return [v for v in self._made if v.trainable]
-
-    trainable_weights = trainable_variables
-
-    @property
-    def non_trainable_variables(self) -> list[Variable]:
-        """The others, such as moving averages."""
-        return [v for v in self._made if not v.trainable]
-
-    non_trainable_weights = non_trainable_variables
-
-    @property
-    def updates(self) -> list[Any]:
-        """What a training step should wait for."""
-        return list(self._updates)
-
-    @property
-    def losses(self) -> list[Tensor]:
-        """The regularization losses that its calls made."""
-        return list(self._losses)
-
-    def count_params(self) -> int:
-        """How many numbers its variables hold."""
-        return sum(v.shape.num_elements() or 0 for v in self._made)
 
 
 class _FunctionLayer(Layer):
@@ -150,33 +27,67 @@ class _FunctionLayer(Layer):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         own = {key: options.pop(key) for key in ("dtype", "_reuse", "_scope") if key in options}
-        given = _parameters(self._function, self._late).bind(*args, **options).arguments
+        bound = _parameters(self._function, self._late).bind(*args, **options)
+        given = dict(bound.arguments)
+        bound.apply_defaults()
         super().__init__(given.pop("trainable", True), given.pop("name", None), **own)
+        self._named = bound.arguments.get("name") is not None
         self._options = given
-        for key, value in given.items():
-            setattr(self, key, value)
+        for key, value in bound.arguments.items():
+            if key not in ("name", "trainable"):
+                setattr(self, key, value)
+
+    def __getattr__(self, name: str) -> Any:
+        """A variable by the last part of its name, such as `kernel`; None for one that the layer does without."""
+        if isinstance(getattr(type(self), name, None), property):
+            return object.__getattribute__(self, name)      # it said why there is none
+        made = vars(self).get("_made", ())
+        for variable in made:
+            if variable.op.name.rpartition("/")[2] == name:
+                return variable
+        if name in _VARIABLES and made:
+            return None
+        raise AttributeError(f"{type(self).__name__}: it has no {name!r}; its variables are made by its first call")
+
+    def build(self, _input_shape: Any) -> None:
+        """Make the variables, for inputs of a shape."""
+        self(ops.placeholder(self.dtype or "float32", _input_shape))
+        self._calls.clear()
 
     def __call__(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         """The result for `inputs`; `training` where the layer has it."""
+        self._check_graph()
         x = convert(inputs, self.dtype if isinstance(inputs, (list, tuple, float, int)) else None)
         options = {**self._options, **dict(zip(self._late, args)), **kwargs}
+        scope = options.pop("scope", None)
         takes = inspect.signature(self._function).parameters
         if "trainable" in takes:
             options["trainable"] = self.trainable
         if "reuse" in takes:
             options["reuse"] = True if self.built else self._reuse
-        title = self._scope if self._scope is not None else self._given
-        if "reuse" not in takes:      # it has no variables, so no scope
-            title = self._given
-        kept: dict[str, list[Any]] = {GraphKeys.GLOBAL_VARIABLES: self._made, GraphKeys.UPDATE_OPS: self._updates,
-                GraphKeys.REGULARIZATION_LOSSES: self._losses}
+        kept: dict[str, list[Any]] = {key: [] for key in (
+            GraphKeys.GLOBAL_VARIABLES, GraphKeys.UPDATE_OPS, GraphKeys.REGULARIZATION_LOSSES)}
         before = {key: len(get_collection(key)) for key in kept}
-        self.input, self.output = x, type(self)._function(x, **options, name=title)
+        result = type(self)._function(x, **options, name=self._title("reuse" in takes, scope))
         for key, found in kept.items():
             found += get_collection(key)[before[key]:]
+        self._made += kept[GraphKeys.GLOBAL_VARIABLES]
+        self._updates += [(update, x) for update in kept[GraphKeys.UPDATE_OPS]]
+        self._losses += [(loss, None) for loss in kept[GraphKeys.REGULARIZATION_LOSSES]]
         self._place(self._made)
-        self.built = True
-        return self.output
+        self.built, self.dtype = True, self.dtype or x.dtype
+        self._calls.append((x, result))
+        return result
+
+    def _title(self, has_variables: bool, scope: Any) -> Any:
+        """What the function is called: the scope of the first call; at that a name, numbered where it was taken before."""
+        if self._scope is not None and has_variables:
+            return self._scope
+        if scope is not None or self._given is not None:
+            return self._given if scope is None else scope
+        if not self._named:
+            return None
+        return free_scope(self._base) if has_variables and not self._reuse else self._base
 
     def _place(self, made: list[Variable]) -> None:
         """Where are the variables that the first call made?"""
@@ -184,8 +95,7 @@ class _FunctionLayer(Layer):
             self._scope = VariableScope(True, made[0].op.name.rpartition("/")[0], dtype=made[0].dtype)
 
 
-def _snake(name: str) -> str:
-    return re.sub("([a-z0-9])([A-Z])", r"\1_\2", name).lower()
+_VARIABLES = ("kernel", "bias", "gamma", "beta", "moving_mean", "moving_variance", "depthwise_kernel", "pointwise_kernel")
 
 
 def _parameters(function: Callable[..., Any], late: Sequence[str]) -> inspect.Signature:

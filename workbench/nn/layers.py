@@ -60,7 +60,7 @@ def dense(inputs: Any, units: int, activation: Activation = None, use_bias: bool
 
 
 def _pair(value: Any, where: str) -> tuple[int, int]:
-    pair = (value, value) if isinstance(value, (int, np.integer)) else tuple(value)
+    pair = (value, value) if isinstance(value, (int, np.integer)) else tuple(value or ())
     if len(pair) != 2:
         raise errors.InvalidArgumentError(f"{where}: {value!r} is no pair; pass one number or (height, width)")
     return int(pair[0]), int(pair[1])
@@ -83,8 +83,8 @@ def _channels(x: Tensor, data_format: str, where: str) -> int:
         raise errors.ShapeError(f"{where}: inputs {x.name} has shape {x.shape}; images have rank 4: reshape it")
     found = x.shape.as_list()[3 if data_format == "NHWC" else 1]
     if found is None:
-        raise errors.ShapeError(f"{where}: inputs {x.name} has shape {x.shape}; its channels must be known: set_shape "
-                                "it")
+        raise errors.ShapeError(f"{where}: inputs {x.name} has shape {x.shape}. The channel dimension of the inputs should be "
+                                "defined. Found `None`.; set_shape it")
     return found
 
 
@@ -104,10 +104,10 @@ def conv2d(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1), p
     x, layout = convert(inputs), _format(data_format, "conv2d")
     channels = _channels(x, layout, "conv2d")
     with variable_scope(name, "conv2d", reuse=reuse):
-        kernel = get_variable("kernel", [*_pair(kernel_size, "conv2d"), channels, filters], x.dtype, kernel_initializer,
-                              kernel_regularizer, trainable, constraint=kernel_constraint)
-        y = ops.conv2d(x, kernel, _spread(_pair(strides, "conv2d"), layout), padding.upper(), data_format=layout,
-                       dilations=_spread(_pair(dilation_rate, "conv2d"), layout))
+        kernel = get_variable("kernel", [*_pair(kernel_size, "conv2d: kernel_size"), channels, filters], x.dtype,
+                              kernel_initializer, kernel_regularizer, trainable, constraint=kernel_constraint)
+        y = ops.conv2d(x, kernel, _spread(_pair(strides, "conv2d: strides"), layout), padding.upper(), data_format=layout,
+                       dilations=_spread(_pair(dilation_rate, "conv2d: dilation_rate"), layout))
         return _finish(_bias(y, filters, use_bias, bias_initializer, bias_regularizer, trainable, layout, bias_constraint),
                        activation, activity_regularizer)
 
@@ -128,7 +128,7 @@ def conv2d_transpose(inputs: Any, filters: int, kernel_size: Any, strides: Any =
     channels = _channels(x, "NCHW" if second else "NHWC", "conv2d_transpose")
     if second:
         x = ops.transpose(x, [0, 2, 3, 1])
-    size, step = _pair(kernel_size, "conv2d_transpose"), _pair(strides, "conv2d_transpose")
+    size, step = _pair(kernel_size, "conv2d_transpose: kernel_size"), _pair(strides, "conv2d_transpose: strides")
     dynamic, dims = ops.shape(x), x.shape.as_list()
     output: list[Any] = [dims[0] if dims[0] is not None else dynamic[0]]
     for axis in (0, 1):
@@ -164,7 +164,8 @@ def _pool(operation: str, inputs: Any, pool_size: Any, strides: Any, padding: st
           name: str | None) -> Tensor:
     layout = _format(data_format, operation)
     return getattr(ops, operation)(
-        convert(inputs), _spread(_pair(pool_size, operation), layout), _spread(_pair(strides, operation), layout),
+        convert(inputs), _spread(_pair(pool_size, f"{operation}: pool_size"), layout),
+        _spread(_pair(strides, f"{operation}: strides"), layout),
         padding.upper(), data_format=layout, name=name)
 
 

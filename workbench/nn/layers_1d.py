@@ -43,7 +43,8 @@ def conv1d(inputs: Any, filters: int, kernel_size: Any, strides: Any = 1, paddin
     x, second = _rows(inputs, data_format, "conv1d")
     channels = x.shape.as_list()[-1]
     if channels is None:
-        raise errors.ShapeError(f"conv1d: inputs {x.name} has shape {x.shape}; its channels must be known: set_shape it")
+        raise errors.ShapeError(f"conv1d: inputs {x.name} has shape {x.shape}. The channel dimension of the inputs should "
+                                "be defined. Found `None`.; set_shape it")
     with variable_scope(name, "conv1d", reuse=reuse):
         kernel = get_variable("kernel", [_length(kernel_size), channels, filters], x.dtype, kernel_initializer,
                               kernel_regularizer, trainable, constraint=kernel_constraint)

@@ -36,7 +36,8 @@ def _back(y: Tensor, second: bool) -> Tensor:
 def _depth(x: Tensor, where: str) -> int:
     found = x.shape.as_list()[-1]
     if found is None:
-        raise errors.ShapeError(f"{where}: inputs {x.name} has shape {x.shape}; its channels must be known: set_shape it")
+        raise errors.ShapeError(f"{where}: inputs {x.name} has shape {x.shape}. The channel dimension of the inputs should "
+                                "be defined. Found `None`.; set_shape it")
     return found
 
 
@@ -57,12 +58,12 @@ def conv3d(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1, 1)
     variables `kernel` [depth, height, width, channels, filters] and `bias` [filters]. ShapeError unless the rank is 5 and the
     channels are known."""
     x, second = _volumes(inputs, data_format, "conv3d")
-    shape = [*_three(kernel_size, "conv3d"), _depth(x, "conv3d"), filters]
+    shape = [*_three(kernel_size, "conv3d: kernel_size"), _depth(x, "conv3d"), filters]
     with variable_scope(name, "conv3d", reuse=reuse):
         kernel = get_variable("kernel", shape, x.dtype, kernel_initializer, kernel_regularizer, trainable,
                               constraint=kernel_constraint)
-        y = ops.conv3d(x, kernel, [1, *_three(strides, "conv3d"), 1], padding.upper(),
-                       dilations=(1, *_three(dilation_rate, "conv3d"), 1))
+        y = ops.conv3d(x, kernel, [1, *_three(strides, "conv3d: strides"), 1], padding.upper(),
+                       dilations=(1, *_three(dilation_rate, "conv3d: dilation_rate"), 1))
         y = _shifted(y, filters, use_bias, bias_initializer, bias_regularizer, trainable, bias_constraint)
         return _finish(_back(y, second), activation, activity_regularizer)
 
@@ -76,7 +77,7 @@ def conv3d_transpose(inputs: Any, filters: int, kernel_size: Any, strides: Any =
     `bias` [filters]. Errors as conv3d."""
     where = "conv3d_transpose"
     x, second = _volumes(inputs, data_format, where)
-    size, step, dynamic = _three(kernel_size, where), _three(strides, where), ops.shape(x)
+    size, step, dynamic = _three(kernel_size, f"{where}: kernel_size"), _three(strides, f"{where}: strides"), ops.shape(x)
     dims = [dynamic[i] if d is None else d for i, d in enumerate(x.shape.as_list()[:4])]
     grown = [d * s + (max(k - s, 0) if padding.upper() == "VALID" else 0) for d, s, k in zip(dims[1:], step, size)]
     with variable_scope(name, where, reuse=reuse):
@@ -102,7 +103,8 @@ def average_pooling3d(inputs: Any, pool_size: Any, strides: Any, padding: str = 
 def _pool(operation: Callable[..., Tensor], inputs: Any, size: Any, strides: Any, padding: str, data_format: str,
           name: str) -> Tensor:
     x, second = _volumes(inputs, data_format, name)
-    y = operation(x, [1, *_three(size, name), 1], [1, *_three(strides, name), 1], padding.upper(), name=name)
+    y = operation(x, [1, *_three(size, f"{name}: pool_size"), 1], [1, *_three(strides, f"{name}: strides"), 1], padding.upper(),
+                  name=name)
     return _back(y, second)
 
 
@@ -116,13 +118,13 @@ def separable_conv2d(inputs: Any, filters: int, kernel_size: Any, strides: Any =
     """Each channel filtered by `depth_multiplier` kernels, then all mixed to `filters`: variables `depthwise_kernel` [height,
     width, channels, multiplier], `pointwise_kernel` [1, 1, channels · multiplier, filters] and `bias`. Errors as conv2d."""
     x, layout = convert(inputs), _format(data_format, "separable_conv2d")
-    channels, size = _channels(x, layout, "separable_conv2d"), _pair(kernel_size, "separable_conv2d")
+    channels, size = _channels(x, layout, "separable_conv2d"), _pair(kernel_size, "separable_conv2d: kernel_size")
     with variable_scope(name, "separable_conv2d", reuse=reuse):
         deep = get_variable("depthwise_kernel", [*size, channels, depth_multiplier], x.dtype, depthwise_initializer,
                             depthwise_regularizer, trainable, constraint=depthwise_constraint)
         mixing = get_variable("pointwise_kernel", [1, 1, channels * depth_multiplier, filters], x.dtype, pointwise_initializer,
                               pointwise_regularizer, trainable, constraint=pointwise_constraint)
-        y = ops.separable_conv2d(x, deep, mixing, _spread(_pair(strides, "separable_conv2d"), layout), padding.upper(),
-                                 rate=_pair(dilation_rate, "separable_conv2d"), data_format=layout)
+        y = ops.separable_conv2d(x, deep, mixing, _spread(_pair(strides, "separable_conv2d: strides"), layout), padding.upper(),
+                                 rate=_pair(dilation_rate, "separable_conv2d: dilation_rate"), data_format=layout)
         return _finish(_bias(y, filters, use_bias, bias_initializer, bias_regularizer, trainable, layout, bias_constraint),
                        activation, activity_regularizer)

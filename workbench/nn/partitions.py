@@ -43,6 +43,11 @@ class PartitionedVariable:
         self.name, self._parts, self.shape, self._axis = name, list(parts), as_shape(list(shape)), axis
 
     @property
+    def axis(self) -> int:
+        """Along which it is cut."""
+        return self._axis
+
+    @property
     def dtype(self) -> DType:
         """That of its parts."""
         return self._parts[0].dtype

@@ -165,6 +165,11 @@ def get_variable_scope() -> VariableScope:
     return _Store.of(root_graph()).scope
 
 
+def free_scope(name: str) -> str:
+    """`name`, numbered when a variable scope of that name was opened in the one in force."""
+    return _Store.of(root_graph()).unique(name)
+
+
 @contextlib.contextmanager
 def variable_scope(name_or_scope: str | VariableScope | None, default_name: str | None = None, values: Any = None,
                    initializer: Any = None, regularizer: Any = None, caching_device: Any = None,
@@ -345,7 +350,8 @@ def _free(full: str) -> str:
         graph.operation(full)
     except errors.NotFoundError:
         return full + "/"
-    return graph.unique_name(full) + "/"
+    with graph.name_scope(None):
+        return str(graph.unique_name(full)) + "/"
 
 
 def _default(dtype: DType) -> Any:

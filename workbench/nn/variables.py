@@ -43,6 +43,9 @@ class GraphKeys:
     TRAIN_OP = "train_op"
     INIT_OP = "init_op"
     LOCAL_INIT_OP = "local_init_op"
+    READY_OP = "ready_op"
+    READY_FOR_LOCAL_INIT_OP = "ready_for_local_init_op"
+    SUMMARY_OP = "summary_op"
     TABLE_INITIALIZERS = "table_initializer"
     ASSET_FILEPATHS = "asset_filepaths"
     VARIABLES = GLOBAL_VARIABLES
@@ -118,7 +121,7 @@ class Variable:
     def _title(self, name: str | None) -> str:
         if name is not None and name.endswith("/"):
             return name[:-1]
-        return self.graph.unique_name(self.graph.scope + (name or "Variable"))
+        return self.graph.unique_name(name or "Variable")
 
     def _initial(self, value: Any, dtype: DType | None) -> Tensor:
         if callable(value) and not hasattr(value, "__tensor__"):
@@ -289,9 +292,10 @@ def scatter_update(ref: Variable, indices: Any, updates: Any, use_locking: bool 
     return ref._use("scatter_update", indices, convert(updates, ref.dtype), name=name)
 
 
-def is_variable_initialized(variable: Variable) -> Tensor:
-    """bool scalar: has it a value?"""
-    return variable.is_initialized()
+def is_variable_initialized(variable: Any) -> Tensor:
+    """bool scalar: has it, a variable or the tensor that stands for it in the graph, a value?"""
+    found: Tensor = ops.is_variable_initialized(variable) if isinstance(variable, Tensor) else variable.is_initialized()
+    return found
 
 
 # collections

@@ -1,21 +1,26 @@
 """TensorFlow's names for graphs as data; protocol buffers are loaded when one of them is asked for."""
 from __future__ import annotations
 
+import contextlib
+import linecache
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from workbench import errors
 from workbench.core.graph.dtype import as_dtype, to_array
-from workbench.core.graph.graph import Graph, Operation
+from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.shape import as_shape
+from workbench.core.run.session import Session
 from workbench.formats import graph_util, messages, saved_model, saver
 from workbench.formats import values as values_of
-from workbench.formats.reader import import_graph_def
+from workbench.formats.reader import create_operation, import_graph_def
 from workbench.formats.schema import ENUMS
 from workbench.formats.writer import MIN_CONSUMER, PRODUCER, graph_def, node_def
 from workbench.tf1.missing import Namespace
 from workbench.train import config
+from workbench.train.cluster_spec import ClusterSpec
 
 __all__ = ["GRAPH_DEF_VERSION", "GRAPH_DEF_VERSION_MIN_CONSUMER", "GRAPH_DEF_VERSION_MIN_PRODUCER", "TRAIN",
            "assert_equal_graph_def", "core", "graph_util", "import_graph_def", "install", "make_ndarray", "make_tensor_proto",
@@ -102,15 +107,77 @@ def _versions(_graph: Graph) -> Any:
     return message("VersionDef")(producer=PRODUCER, min_consumer=MIN_CONSUMER)
 
 
+def _create_op(graph: Graph, op_type: str, inputs: Sequence[Any], dtypes: Sequence[Any], input_types: Any = None,
+               name: str | None = None, attrs: Mapping[str, Any] | None = None, op_def: Any = None, compute_shapes: bool = True,
+               compute_device: bool = True) -> Operation:
+    """Add one operation of TensorFlow's type `op_type`, with attributes as AttrValue messages; element types and shapes follow
+    from these and from `inputs`. UnimplementedError for a type that is not offered, DtypeError where `dtypes` are others."""
+    made = create_operation(graph, op_type, inputs, name, attrs)
+    if [as_dtype(dtype) for dtype in dtypes] != [t.dtype for t in made.outputs]:
+        raise errors.DtypeError(f"create_op: {op_type} {made.name!r} has outputs of {[t.dtype.name for t in made.outputs]} but "
+                                f"dtypes are {[as_dtype(dtype).name for dtype in dtypes]}; name those that it has")
+    return made
+
+
+def _op_def(op: Operation) -> Any:
+    """Its type as an OpDef: names and element types of what it takes and gives."""
+    argument = message("OpDef.ArgDef")
+    names = [*op.definition.inputs, *(f"{op.definition.variadic}_{i}" for i in range(len(op.inputs)))]
+    return message("OpDef")(
+        name=node_def(op).op, is_stateful=op.definition.stateful,
+        input_arg=[argument(name=name, type=t.dtype.as_datatype_enum) for name, t in zip(names, op.inputs)],
+        output_arg=[argument(name=f"output_{t.index}", type=t.dtype.as_datatype_enum) for t in op.outputs])
+
+
+def _colocation_groups(op: Operation) -> list[bytes]:
+    """The operations that it shares a device with, or itself."""
+    return [f"loc:@{name}".encode() for name in sorted(op.colocation or {op.name})]
+
+
+def _get_attr(op: Operation, name: str) -> Any:
+    """The attribute `name` as TensorFlow has it, or one that only operations here have. InvalidArgumentError (ValueError) where
+    there is none."""
+    with contextlib.suppress(errors.UnimplementedError):      # what TensorFlow has nothing like
+        found = node_def(op).attr
+        if name in found:
+            return values_of.attr_value(found[name], f"get_attr of {op.name}, attribute {name!r}")
+    if name not in op.attrs:
+        raise errors.InvalidArgumentError(f"get_attr: No attr named '{name}' in {op.name!r}; it has "
+                                          f"{', '.join(op.attrs) or 'none'}")
+    return op.attrs[name]
+
+
+def _traceback(op: Operation) -> list[tuple[str, int, str, str]]:
+    """Where it was made: (file, line, "", the line's text)."""
+    file, _, line = op.source.rpartition(":")
+    return [(file, int(line), "", linecache.getline(file, int(line)).strip())]
+
+
+def _cluster_def(spec: ClusterSpec) -> Any:
+    """The jobs and their tasks as a ClusterDef."""
+    return message("ClusterDef")(job=[message("JobDef")(name=job, tasks={
+        index: spec.task_address(job, index) for index in spec.task_indices(job)}) for job in spec.jobs])
+
+
 def install() -> None:
-    """Give graphs and operations what makes data of them: `Graph.as_graph_def`, `Graph.version`, `Operation.node_def`.
+    """Give graphs, operations and sessions what makes data of them: `Graph.as_graph_def`, `Operation.node_def` and others.
 
     The engine itself knows no protocol buffers.
     """
+    _create_op.__name__ = "create_op"
     _as_graph_def.__name__, _as_graph_def.__doc__ = "as_graph_def", graph_def.__doc__
     for owner, name, value in (
             (Graph, "as_graph_def", _as_graph_def),
             (Graph, "version", property(lambda graph: len(graph.operations), doc="How many operations it has.")),
             (Graph, "graph_def_versions", property(_versions, doc="The VersionDef of its GraphDef.")),
+            (Graph, "create_op", _create_op),
+            (Session, "graph_def", property(lambda session: session.graph.as_graph_def(), doc="The GraphDef of its graph.")),
+            (Operation, "colocation_groups", _colocation_groups),
+            (Operation, "get_attr", _get_attr),
+            (Operation, "op_def", property(_op_def, doc=_op_def.__doc__)),
+            (Operation, "traceback", property(_traceback, doc=_traceback.__doc__)),
+            (Operation, "values", lambda op: op.outputs),
+            (Tensor, "value_index", property(lambda tensor: tensor.index, doc="Which output of its operation it is.")),
+            (ClusterSpec, "as_cluster_def", _cluster_def),
             (Operation, "node_def", property(node_def, doc=node_def.__doc__))):
         setattr(owner, name, value)

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import difflib
+from types import SimpleNamespace
 from typing import Any
 
 from workbench import errors
@@ -120,6 +121,9 @@ class RunOptions(_Options):
 
 class RunMetadata(_Options):
     """Takes what a run reports: `step_stats.dev_stats`, a record for every device with its name and the operations
-    (`node_stats`: names, times in microseconds, threads); None before a run."""
+    (`node_stats`: names, times in microseconds, threads); none before a run."""
 
-    defaults = {"step_stats": None, "partition_graphs": (), "cost_graph": None}      # noqa: RUF012
+    defaults = {"step_stats": SimpleNamespace(dev_stats=[]), "partition_graphs": (), "cost_graph": None}      # noqa: RUF012
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__(**{"step_stats": SimpleNamespace(dev_stats=[]), **fields})

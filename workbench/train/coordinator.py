@@ -19,6 +19,10 @@ _GONE = (errors.FailedPreconditionError, errors.AbortedError, errors.Unavailable
 """What closing a queue ends with when the session is closed by now, or the task lost that had the queue."""
 
 
+class _StillRunning(errors.DeadlineExceededError, RuntimeError):
+    """Threads did not end in time; programs know it as a RuntimeError."""
+
+
 class Coordinator:
     """Lets threads stop together: any asks for it, all see it, `join` waits and re-raises the first error."""
 
@@ -28,10 +32,17 @@ class Coordinator:
         self._clean = tuple(clean_stop_exception_types)
         self._error: BaseException | None = None
         self._threads: list[threading.Thread] = []
+        self._joined = False
 
-    def request_stop(self, ex: BaseException | None = None) -> None:
-        """Ask all threads to stop; `ex` is what join() raises, unless it is the ordinary end of the input."""
+    def request_stop(self, ex: Any = None) -> None:
+        """Ask all threads to stop; `ex`, an exception or what sys.exc_info() gives, is what join() raises, unless it is the
+        ordinary end of the input. After join(), which cannot raise it any more, it is raised here."""
+        ex = ex[1] if isinstance(ex, tuple) else ex
         with self._lock:
+            if self._joined:
+                if ex is not None:
+                    raise ex
+                return
             if ex is not None and self._error is None and not self._stop.is_set() and not isinstance(ex, self._clean):
                 self._error = ex
             self._stop.set()
@@ -47,7 +58,7 @@ class Coordinator:
     def clear_stop(self) -> None:
         """Start over."""
         with self._lock:
-            self._error = None
+            self._error, self._joined = None, False
             self._stop.clear()
 
     def register_thread(self, thread: threading.Thread) -> None:
@@ -74,18 +85,18 @@ class Coordinator:
         deadline = time.monotonic() + stop_grace_period_secs
         for thread in waiting:
             thread.join(max(0.0, deadline - time.monotonic()))
-        self._threads = []
+        self._threads, self._joined = [], True
         if self._error is not None:
             raise self._error
         late = [t.name for t in waiting if t.is_alive()]
         if late and not ignore_live_threads:
-            raise errors.DeadlineExceededError(f"Coordinator.join: {', '.join(late)} did not stop within "
-                                               f"{stop_grace_period_secs} s; close the queue it waits for")
+            raise _StillRunning(f"Coordinator.join: {', '.join(late)} did not stop within {stop_grace_period_secs} s (stopped "
+                                "with threads still running); close the queue it waits for")
 
     @property
     def joined(self) -> bool:
-        """Have all registered threads ended?"""
-        return not any(t.is_alive() for t in self._threads)
+        """Was it joined, since the last clear_stop?"""
+        return self._joined
 
     def raise_requested_exception(self) -> None:
         """Raise what a thread gave as the reason to stop."""
@@ -125,10 +136,11 @@ class QueueRunner:
             if self._running.get(sess, 0):
                 return []
             self._running[sess] = len(self.enqueue_ops)
-        threads = [self._thread(self._run, f"{self.name}-{number}", daemon, sess, op, coord)
-                   for number, op in enumerate(self.enqueue_ops)]
+        title = f"QueueRunnerThread-{self.name}"
+        threads = [self._thread(self._run, f"{title}-{getattr(op, 'name', op)}", daemon, sess, op, coord)
+                   for op in self.enqueue_ops]
         if coord is not None:
-            threads.append(self._thread(self._cancel_on_stop, f"{self.name}-close", daemon, sess, coord))
+            threads.append(self._thread(self._cancel_on_stop, f"{title}-close_on_stop", daemon, sess, coord))
             for thread in threads:
                 coord.register_thread(thread)
         if start:
@@ -150,7 +162,8 @@ class QueueRunner:
         except Exception as error:
             self.exceptions_raised.append(error)
             if coord is not None:
-                coord.request_stop(error)
+                with contextlib.suppress(type(error)):      # raised where nobody joins any more
+                    coord.request_stop(error)
         finally:
             self._ended(sess, stopped)
 
@@ -215,8 +228,13 @@ def add_queue_runner(qr: QueueRunner, collection: str = GraphKeys.QUEUE_RUNNERS)
 
 def start_queue_runners(sess: Any = None, coord: Coordinator | None = None, daemon: bool = True, start: bool = True,
                         collection: str = GraphKeys.QUEUE_RUNNERS) -> list[threading.Thread]:
-    """Start the threads of all queue runners of the graph; returns them."""
+    """Start the threads of all queue runners of the graph; returns them. A monitored session has started them itself. TypeError
+    for what is no session."""
     session = sess or default_session()
+    if hasattr(session, "should_stop"):
+        return []
+    if not hasattr(session, "run"):
+        raise TypeError(f"start_queue_runners: sess must be a `tf.Session` object, but it is {session!r}")
     with session.graph.as_default():
         runners = get_collection(collection)
     return [t for runner in runners for t in runner.create_threads(session, coord, daemon, start)]

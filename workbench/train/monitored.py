@@ -3,21 +3,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
 from workbench import errors
 from workbench.core import trace
+from workbench.core.graph.graph import get_default_graph
 from workbench.core.run.session import Session
 from workbench.nn.lookups import local_initializer
-from workbench.nn.variables import (
-    add_to_collection,
-    get_collection,
-    global_variables,
-    global_variables_initializer,
-    report_uninitialized_variables,
-)
+from workbench.nn.variables import GraphKeys, global_variables, global_variables_initializer, report_uninitialized_variables
 from workbench.train import summary
 from workbench.train.config import RunMetadata, RunOptions
 from workbench.train.coordinator import Coordinator, start_queue_runners
@@ -33,6 +28,7 @@ from workbench.train.hooks_more import StepCounterHook
 from workbench.train.patience import wait_until
 from workbench.train.recovery import Damaged, Event, GiveUp, Lost, Progress, Recovery, Reopen, Reopened, Restore, Restored, Wait
 from workbench.train.saver import Saver
+from workbench.train.scaffold import Scaffold, kept
 from workbench.train.schedules import get_global_step
 
 __all__ = ["MonitoredTrainingSession", "Scaffold"]
@@ -42,51 +38,12 @@ logger = logging.getLogger("workbench")
 _LOSSES = (errors.AbortedError, errors.UnavailableError)      # what a recovery may help against
 
 
-class Scaffold:
-    """What a monitored session uses instead of what it would make from the graph; None: it makes it.
-
-    `init_fn(scaffold, session)` runs after the initial values; `ready_op` and `ready_for_local_init_op` list what has no value
-    yet. What is None is taken from `copy_from_scaffold`.
-    """
-
-    def __init__(self, init_op: Any = None, init_feed_dict: Any = None, init_fn: Callable[[Any, Session], None] | None = None,
-                 ready_op: Any = None, ready_for_local_init_op: Any = None, local_init_op: Any = None, summary_op: Any = None,
-                 saver: Saver | None = None, copy_from_scaffold: Scaffold | None = None) -> None:
-        self.init_op, self.init_feed_dict, self.init_fn, self.ready_op = init_op, init_feed_dict, init_fn, ready_op
-        self.ready_for_local_init_op, self.local_init_op = ready_for_local_init_op, local_init_op
-        self.summary_op, self.saver = summary_op, saver
-        for name, value in vars(copy_from_scaffold).items() if copy_from_scaffold is not None else ():
-            if getattr(self, name) is None:
-                setattr(self, name, value)
-
-    def finalize(self) -> Scaffold:
-        """Make from the default graph what was not given; itself."""
-        self.init_op = global_variables_initializer() if self.init_op is None else self.init_op
-        self.local_init_op = local_initializer() if self.local_init_op is None else self.local_init_op
-        self.ready_op = report_uninitialized_variables(global_variables()) if self.ready_op is None else self.ready_op
-        self.summary_op = summary.merge_all() if self.summary_op is None else self.summary_op
-        self.saver = Saver(allow_empty=True) if self.saver is None else self.saver
-        return self
-
-    @staticmethod
-    def get_or_default(arg_name: str, collection_key: str, default_constructor: Callable[[], Any]) -> Any:
-        """The one element of a collection, made where there is none. RuntimeError where there are several."""
-        found = get_collection(collection_key)
-        if len(found) > 1:
-            raise RuntimeError(f"More than one item in the collection \"{collection_key}\". Please indicate which one to use "
-                               f"by passing it to the tf.Scaffold constructor as:  tf.Scaffold({arg_name}=item to use)")
-        if not found:
-            found = [default_constructor()]
-            add_to_collection(collection_key, found[0])
-        return found[0]
-
-
 class MonitoredTrainingSession:
     """The chief initialises, or restores the newest checkpoint of `checkpoint_dir`, and saves there; other workers wait
     until the variables have values. Both start queue runners and call hooks; one `run` is one step.
 
     Use: `with MonitoredTrainingSession(...) as session: while not session.should_stop(): session.run(train_op)`. The
-    end of the input (OutOfRangeError) ends the block without an error.
+    end of the input (OutOfRangeError), and StopIteration, end the block without an error.
 
     Checkpoints are written beside the steps, every `save_checkpoint_secs` seconds ("auto": as often as costs 2 % at most) or
     `save_checkpoint_steps` global steps, and hold how far random generators and dataset iterators are. Summaries are
@@ -107,7 +64,10 @@ class MonitoredTrainingSession:
         self._chief, self._folder, self._grace, self._patience = is_chief, checkpoint_dir, stop_grace_period_secs, max_wait_secs
         self._scaffold = scaffold or Scaffold()
         has_state = bool(global_variables())
-        self._saver = self._scaffold.saver or (Saver() if checkpoint_dir is not None and has_state else None)
+        self._saver = kept(self._scaffold.saver, "saver", GraphKeys.SAVERS) or (
+            Saver() if checkpoint_dir is not None and has_state else None)
+        if self._saver is not None:
+            self._saver.build()
         self._service: CheckpointSaverHook | None = None
         self._restore_from = restore_from
         self._hooks = [*(hooks or ()), *((chief_only_hooks or ()) if is_chief else ())]
@@ -121,9 +81,10 @@ class MonitoredTrainingSession:
         self._counter = get_global_step()
         self._number: int | None = None      # the next step's, once somebody asked for it
         made = self._scaffold
-        self._init = global_variables_initializer() if made.init_op is None else made.init_op
-        self._local_init = local_initializer() if made.local_init_op is None else made.local_init_op
-        self._missing = report_uninitialized_variables(global_variables()) if made.ready_op is None else made.ready_op
+        init, missing = kept(made.init_op, "init_op", GraphKeys.INIT_OP), kept(made.ready_op, "ready_op", GraphKeys.READY_OP)
+        self._init = global_variables_initializer() if init is None else init
+        self._local_init = _local_init(made)
+        self._missing = report_uninitialized_variables(global_variables()) if missing is None else missing
         self._session = Session(master, config=config)
         self._coord, self._stop = Coordinator(), False
         self._threads: list[threading.Thread] = []
@@ -148,7 +109,8 @@ class MonitoredTrainingSession:
     def _reports(self, steps: int | None, seconds: float | None, count: int | None) -> list[SessionRunHook]:
         """What the chief writes besides: summaries, and how fast steps are."""
         reports: list[SessionRunHook] = []
-        merged = self._scaffold.summary_op if self._scaffold.summary_op is not None else summary.merge_all()
+        merged = kept(self._scaffold.summary_op, "summary_op", GraphKeys.SUMMARY_OP)
+        merged = summary.merge_all() if merged is None else merged
         if (steps or seconds) and merged is not None:
             reports.append(SummarySaverHook(steps or None, seconds or None, self._folder, summary_op=merged))
         if count:
@@ -362,7 +324,7 @@ class MonitoredTrainingSession:
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
-        clean = kind is None or issubclass(kind, errors.OutOfRangeError)
+        clean = kind is None or issubclass(kind, (errors.OutOfRangeError, StopIteration))
         try:
             if clean:
                 for hook in self._hooks:
@@ -370,6 +332,13 @@ class MonitoredTrainingSession:
         finally:
             self.close()
         return clean and kind is not None
+
+
+def _local_init(scaffold: Scaffold) -> Any:
+    local = scaffold.local_init_op
+    if local is None and get_default_graph().finalized:      # then the program had it made
+        local = kept(None, "local_init_op", GraphKeys.LOCAL_INIT_OP)
+    return local_initializer() if local is None else local
 
 
 def _traced(asked: Sequence[Any], options: Any, metadata: Any) -> tuple[Any, Any]:

@@ -65,7 +65,7 @@ class Optimizer:
         chosen = [var_list] if isinstance(var_list, Variable) else list(var_list or trainable_variables())
         if not chosen:
             raise errors.InvalidArgumentError(f"{self._name}: there are 0 variables to optimize; make one with "
-                                              "trainable=True or pass var_list")
+                                              "trainable=True or pass var_list (No variables to optimize.)")
         with root_graph().device(None) if colocate_gradients_with_ops else contextlib.nullcontext():
             found = gradients(loss, chosen, None if grad_loss is None else [grad_loss])
         return list(zip(found, chosen))
@@ -82,7 +82,7 @@ class Optimizer:
         if not live:
             names = ", ".join(v.name for _, v in pairs) or "none at all"
             raise errors.InvalidArgumentError(f"{self._name}: no gradient reaches any of the variables ({names}); "
-                                              "check that the loss depends on them")
+                                              "check that the loss depends on them (No gradients provided for any variable)")
         graph = root_graph()
         with graph.control_dependencies(None):
             self._create_slots([v for _, v in live])

@@ -56,20 +56,27 @@ def replica_device_setter(ps_tasks: int = 0, ps_device: str = "/job:ps", worker_
     """A device function: variables go to the parameter servers in turn, the rest to the worker.
 
     `ps_strategy(operation)` chooses a server's number instead, as GreedyLoadBalancingStrategy does. Use:
-    `with wb.device(replica_device_setter(2)):`. With 0 servers there is nothing to set and the result is None.
+    `with wb.device(replica_device_setter(2)):`. With 0 servers there is nothing to set and the result is None. What inner
+    scopes ask for counts before it, or with `merge_devices` False instead of it.
     """
     if cluster is not None:
-        jobs = cluster.as_dict() if hasattr(cluster, "as_dict") else dict(cluster)
+        jobs = cluster.as_dict() if hasattr(cluster, "as_dict") else {
+            job.name: job.tasks for job in cluster.job} if hasattr(cluster, "job") else dict(cluster)
         ps_tasks = len(jobs.get(devices.parse(ps_device).job or "ps", ()))
     if ps_tasks == 0:
         return None
     kinds, count = {"variable" if kind in _THEIR_NAMES else kind for kind in ps_ops or _STATE}, [0]
 
     def choose(op: Operation) -> str:
-        if op.type not in kinds:
-            return worker_device
+        if op.device and not merge_devices:
+            return op.device
+        if op.type not in kinds or not ps_device:
+            return devices.merge(worker_device or "", op.device)
+        server, asked = devices.parse(ps_device).job, devices.parse(op.device).job
+        if not server or asked not in (None, server):      # then the task's number means nothing
+            return devices.merge(ps_device, op.device)
         if ps_strategy is not None:
-            return f"{ps_device}/task:{ps_strategy(op)}"
+            return devices.merge(f"{ps_device}/task:{ps_strategy(op)}", op.device)
         count[0] += 1
-        return f"{ps_device}/task:{(count[0] - 1) % ps_tasks}"
+        return devices.merge(f"{ps_device}/task:{(count[0] - 1) % ps_tasks}", op.device)
     return choose

@@ -17,6 +17,7 @@ from workbench.core.graph.graph import Tensor
 from workbench.core.graph.shape import Shape
 from workbench.core.state import checkpoint
 from workbench.nn.arguments import refuse
+from workbench.nn.partitions import PartitionedVariable
 from workbench.nn.variables import Variable, global_variables, near, root_graph
 
 __all__ = ["CheckpointState", "Piece", "Saver", "absolute", "checkpoint_exists", "get_checkpoint_state", "latest_checkpoint"]
@@ -58,7 +59,8 @@ class Saver:
 
     Each task writes and reads the variables that it holds, a file for each device asked for; no value passes through this
     process. So all tasks must see the folder; it may be a URL that fsspec knows. What does it is ordinary graph, made here:
-    make the saver before the graph is finalized.
+    make the saver before the graph is finalized. With `defer_build` it is made, for the variables there are then, by `build`.
+    With `pad_step_number` the step in a checkpoint's name has at least eight digits.
     """
 
     def __init__(self, var_list: Any = None, reshape: bool = False, sharded: bool = False, max_to_keep: int | None = 5,
@@ -66,18 +68,37 @@ class Saver:
                  saver_def: Any = None, builder: Any = None, defer_build: bool = False, allow_empty: bool = False,
                  write_version: Any = None, pad_step_number: bool = False, save_relative_paths: bool = False,
                  filename: str | None = None) -> None:
-        refuse("Saver", "leave it out", saver_def=saver_def, builder=builder, defer_build=defer_build,
-               pad_step_number=pad_step_number, filename=filename)
-        self._pieces = _pieces(global_variables() if var_list is None else var_list)
-        if not self._pieces and not allow_empty:
-            raise errors.InvalidArgumentError("Saver: there are 0 variables to save; make variables first or pass "
-                                              "var_list")
+        refuse("Saver", "leave it out", saver_def=saver_def, builder=builder, filename=filename)
+        if defer_build and var_list is not None:
+            raise errors.InvalidArgumentError("Saver: defer_build is true but var_list is given; leave one of them out")
         self._max, self._hours, self._reshape = max_to_keep or 0, keep_checkpoint_every_n_hours, reshape
+        self._name, self._allow_empty, self._pad, self._built = name, allow_empty, pad_step_number, False
         self._kept: list[tuple[str, float]] = []
         self._lock = threading.Lock()
         self._next_forever = time.time() + self._hours * 3600
-        with root_graph().name_scope(name):
+        self._pieces: list[Piece] = []
+        if not defer_build:
+            self._take(global_variables() if var_list is None else var_list)
+
+    def build(self) -> None:
+        """Take all global variables there are now, where that was deferred; else there is nothing to do."""
+        if not self._built:
+            self._take(global_variables())
+
+    def _take(self, variables: Any) -> None:
+        self._pieces = _pieces(variables)
+        if not self._pieces and not self._allow_empty:
+            raise errors.InvalidArgumentError("Saver: there are 0 variables to save; make variables first or pass "
+                                              "var_list (No variables to save)")
+        with root_graph().name_scope(self._name):
             self._build()
+        self._built = True
+
+    def _step(self, sess: Any, global_step: Any) -> int | None:
+        """The number of `global_step`; FailedPreconditionError before `build` was called."""
+        if not self._built:
+            raise errors.FailedPreconditionError("Saver: its building was deferred; call build() when all variables are made")
+        return global_step if global_step is None or isinstance(global_step, int) else int(sess.run(global_step))
 
     @property
     def groups(self) -> dict[str, list[Piece]]:
@@ -123,10 +144,11 @@ class Saver:
         """
         _state_file("Saver.save", latest_filename)
         refuse("Saver.save", "the folder always says which checkpoint is newest", **{"write_state=False": not write_state})
+        step = self._step(sess, global_step)
         if not self._pieces:
             return None
-        step = global_step if global_step is None or isinstance(global_step, int) else int(sess.run(global_step))
-        base = checkpoint.base_of(save_path, step)
+        base = checkpoint.base_of(f"{os.fspath(save_path)}-{step:08d}", None) if self._pad and step is not None else (
+            checkpoint.base_of(save_path, step))
         with self._lock:      # a supervisor's thread and the program itself may save the same step
             records = sess.run(self._records, {self._base: absolute(base)})
             checkpoint.publish(base, step, [json.loads(record) for record in records])
@@ -135,9 +157,11 @@ class Saver:
 
     def keep(self, path: str) -> None:
         """A checkpoint was written at `path`: remove those that are too many now."""
+        if not self._max:
+            return
         now = time.time()
         self._kept = [(p, t) for p, t in self._kept if p != path] + [(path, now)]
-        while self._max and len(self._kept) > self._max:
+        while len(self._kept) > self._max:
             oldest, written = self._kept.pop(0)
             if written >= self._next_forever:
                 self._next_forever = written + self._hours * 3600
@@ -165,11 +189,12 @@ class Saver:
         Raises NotFoundError (no such checkpoint, or a variable it does not hold), DataLossError (damaged, and where)
         and InvalidArgumentError (other dtype or shape); then no variable has changed.
         """
+        self._step(sess, None)
         if not self._pieces:
             return
         if save_path is None:
             raise errors.InvalidArgumentError("Saver.restore: the path is None; latest_checkpoint() found none, so "
-                                              "train and save first")
+                                              "train and save first (Can't load save_path when it is None.)")
         found = checkpoint.contents(save_path)
         for piece in self._pieces:
             self._check(piece, found)
@@ -179,7 +204,7 @@ class Saver:
         """Whether the checkpoint holds what the variable takes: errors before anything runs."""
         variable = piece.variable
         if piece.key not in found.tensors:
-            raise errors.NotFoundError(f"checkpoint {found.path}: it holds no tensor {piece.key!r} but "
+            raise errors.NotFoundError(f"checkpoint {found.path}: Key {piece.key} not found in checkpoint, which holds "
                                        f"{', '.join(map(repr, list(found.tensors)[:8]))}; ask for one of these")
         dtype, shape = found.tensors[piece.key]
         wanted = variable.shape if piece.start is None else Shape(piece.whole)
@@ -187,33 +212,49 @@ class Saver:
         if dtype != variable.dtype.name or not (same_size or wanted.compatible(Shape(shape))):
             raise errors.InvalidArgumentError(
                 f"Saver.restore: variable {variable.op.name!r} is {variable.dtype.name}{wanted} but the checkpoint "
-                f"{found.path} holds {dtype}{Shape(shape)}; build the model that was saved")
+                f"{found.path} holds {dtype}{Shape(shape)}; build the model that was saved (Assign requires shapes of both "
+                "tensors to match.)")
 
 
 def _pieces(variables: Any) -> list[Piece]:
     if isinstance(variables, Mapping):
-        return [piece for key, value in variables.items()
-                for piece in (_parts(key, value) if isinstance(value, (list, tuple)) else [Piece(key, value)])]
+        _check_twice(variables)
+        return [piece for key, value in variables.items() for piece in (
+            _parts(key, value, 0) if isinstance(value, (list, tuple)) else
+            _parts(key, list(value), value.axis) if isinstance(value, PartitionedVariable) else [Piece(key, value)])]
     found: dict[str, Variable] = {}
-    for variable in variables:
+    whole = [v for v in variables if isinstance(v, PartitionedVariable)]
+    for variable in (v for v in variables if not isinstance(v, PartitionedVariable)):
         if variable.op.name in found and found[variable.op.name] is not variable:
-            raise errors.InvalidArgumentError(f"Saver: two variables are called {variable.op.name!r}; pass a "
+            raise errors.InvalidArgumentError(f"Saver: At least two variables have the same name: {variable.op.name}; pass a "
                                               "dictionary of distinct names")
         found[variable.op.name] = variable
-    return [Piece(key, variable) for key, variable in found.items()]
+    return [Piece(key, variable) for key, variable in found.items()] + [
+        piece for one in whole for piece in _parts(one.name, list(one), one.axis)]
 
 
-def _parts(key: str, variables: Sequence[Variable]) -> list[Piece]:
-    """Variables that are one tensor, cut along its first axis."""
+def _check_twice(variables: Mapping[str, Any]) -> None:
+    """InvalidArgumentError for a variable under two names."""
+    names: dict[str, str] = {}
+    for key, value in variables.items():
+        for one in [value] if isinstance(value, Variable) else value:
+            if names.setdefault(one.op.name, key) != key:
+                raise errors.InvalidArgumentError(f"Saver: The same saveable will be restored with two names: {one.op.name}, "
+                                                  f"as {names[one.op.name]!r} and as {key!r}; give it one")
+
+
+def _parts(key: str, variables: Sequence[Variable], axis: int) -> list[Piece]:
+    """Variables that are one tensor, cut along an axis."""
+    first, rank = variables[0].shape, variables[0].shape.rank or 0
     for variable in variables:
-        first = variables[0]
-        if not variable.shape.known or not variable.shape.rank or variable.shape.static[1:] != first.shape.static[1:]:
-            raise errors.InvalidArgumentError(f"Saver: {key!r} has parts of shapes {first.shape} and {variable.shape}; parts "
-                                              "of one tensor have known shapes that differ in the first axis alone")
-    ends = list(itertools.accumulate(variable.shape.static[0] for variable in variables))
-    whole = (ends[-1] if ends else 0, *variables[0].shape.static[1:])
-    rest = (0,) * (len(whole) - 1)
-    return [Piece(key, variable, (end - variable.shape.static[0], *rest), whole) for variable, end in zip(variables, ends)]
+        if not variable.shape.known or not rank or variable.shape.rank != rank or any(
+                variable.shape.static[i] != first.static[i] for i in range(rank) if i != axis):
+            raise errors.InvalidArgumentError(f"Saver: {key!r} has parts of shapes {first} and {variable.shape}; parts of one "
+                                              f"tensor have known shapes that differ in axis {axis} alone")
+    ends = list(itertools.accumulate(variable.shape.static[axis] for variable in variables))
+    whole = tuple(ends[-1] if i == axis else length for i, length in enumerate(first.static))
+    return [Piece(key, variable, tuple(end - variable.shape.static[axis] if i == axis else 0 for i in range(rank)), whole)
+            for variable, end in zip(variables, ends)]
 
 
 def absolute(base: Any) -> str:

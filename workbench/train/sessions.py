@@ -1,8 +1,11 @@
 """Monitored sessions by their makers, and SessionManager: sessions whose variables have values."""
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from workbench import errors
 from workbench.core.graph.graph import get_default_graph
@@ -66,7 +69,12 @@ class MonitoredSession(MonitoredTrainingSession):
                          stop_grace_period_secs=stop_grace_period_secs, restore_from=creator.restore_from)
 
     def run_step_fn(self, step_fn: Callable[..., Any]) -> Any:
-        """What `step_fn(step_context)` returns; it has `session`, `run_with_hooks` and `request_stop`."""
+        """What `step_fn(step_context)` returns; it has `session`, `run_with_hooks` and `request_stop`, which ends the block of
+        the session. InvalidArgumentError for a function of other arguments."""
+        taken = list(inspect.signature(step_fn).parameters)
+        if len(taken) != 1:
+            raise errors.InvalidArgumentError("run_step_fn: `step_fn` may either have one `step_context` argument or be such a "
+                                              f"method, but it takes {', '.join(taken) or 'none'}")
         return step_fn(_StepContext(self))
 
 
@@ -113,6 +121,9 @@ class SessionManager:
 
     def __init__(self, local_init_op: Any = None, ready_op: Any = None, ready_for_local_init_op: Any = None, graph: Any = None,
                  recovery_wait_secs: float = 30) -> None:
+        if ready_for_local_init_op is not None and local_init_op is None:
+            raise errors.InvalidArgumentError("SessionManager: If you pass a ready_for_local_init_op you must also pass a "
+                                              "local_init_op , which it is for")
         self._graph = graph or get_default_graph()
         self._local_init, self._before_local = local_init_op, ready_for_local_init_op
         with self._graph.as_default():
@@ -144,12 +155,12 @@ class SessionManager:
                 session.run(init_op, init_feed_dict)
             if init_fn is not None:
                 init_fn(session)
-        left = self._not_ready(session)
+        stage, left = self._not_ready(session)
         if left:
             session.close()
-            raise RuntimeError(f"Init operations did not make model ready.  Init op: {getattr(init_op, 'name', init_op)}, "
-                               f"init fn: {init_fn}, local_init_op: {self._local_init}, error: Variables not "
-                               f"initialized: {left}")
+            raise RuntimeError(f"Init operations did not make model ready{stage}.  Init op: "
+                               f"{getattr(init_op, 'name', init_op)}, init fn: {init_fn}, local_init_op: {self._local_init}, "
+                               f"error: Variables not initialized: {left}")
         return session
 
     def recover_session(self, master: Any, saver: Saver | None = None, checkpoint_dir: Any = None,
@@ -163,22 +174,33 @@ class SessionManager:
         wait = max_wait_secs if wait_for_checkpoint and checkpoint_dir is not None else 0.0
         found = wait_until(lambda: self._restored(session, saver, checkpoint_dir, checkpoint_filename_with_path), wait,
                            min(self._pause, 0.1), what=f"for a checkpoint in {checkpoint_dir}")
-        return session, found and not self._not_ready(session)
+        return session, found and not self._not_ready(session)[1]
 
     def wait_for_session(self, master: Any, config: Any = None, max_wait_secs: float = float("inf")) -> Session:
         """A session on a model that another process initialises. DeadlineExceededError where that takes too long."""
         session = Session(master or None, self._graph, config)
-        if not wait_until(lambda: not self._not_ready(session), max_wait_secs, min(self._pause, 0.05),
+        if not wait_until(lambda: not self._not_ready(session)[1], max_wait_secs, min(self._pause, 0.05),
                           what="for the chief, which gives the variables their values"):
             session.close()
             raise errors.DeadlineExceededError(f"wait_for_session: Session was not ready after waiting {max_wait_secs:g} "
                                                "secs.; start the chief")
         return session
 
-    def _not_ready(self, session: Session) -> str:
-        """Names of variables without values, "" when there is none; local ones are initialised as soon as they can be."""
-        left = [] if self._before_local is None else list(session.run(self._before_local))
+    def _not_ready(self, session: Session) -> tuple[str, str]:
+        """(" for local_init" where that has to wait, names of variables without values or ""); local ones are initialised as
+        soon as they can be."""
+        left = [] if self._before_local is None else _missing(session, self._before_local)
+        stage = " for local_init" if left else ""
         if not left and self._local_init is not None:
-            session.run(self._local_init)
-        left = left or list(session.run(self._missing))
-        return ", ".join(name.decode() if isinstance(name, bytes) else str(name) for name in left)
+            left = _missing(session, self._local_init)
+        left = left or _missing(session, self._missing)
+        return stage, ", ".join(name.decode() if isinstance(name, bytes) else str(name) for name in left)
+
+
+def _missing(session: Session, operation: Any) -> list[Any]:
+    """The names that a tensor lists, or what an operation said that wanted values there are not yet."""
+    try:
+        found = session.run(operation)
+    except errors.FailedPreconditionError as error:
+        return [error.message]
+    return list(found) if isinstance(found, np.ndarray) else []

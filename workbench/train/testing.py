@@ -142,6 +142,14 @@ class TestCase(unittest.TestCase):
             wanted = text_format.Merge(wanted, type(message)())
         self.assertEqual(wanted, message)
 
+    def assertProtoEqualsVersion(self, expected: str, actual: Any, producer: int | None = None, min_consumer: int | None = None,
+                                 ) -> None:
+        """The GraphDef is that of the text with these versions, by default those of all graphs that are made here."""
+        ours = actual.versions
+        producer, min_consumer = (ours.producer if producer is None else producer,
+                                  ours.min_consumer if min_consumer is None else min_consumer)
+        self.assertProtoEquals(f"versions {{ producer: {producer} min_consumer: {min_consumer} }}\n{expected}", actual)
+
     @contextlib.contextmanager
     def assertRaisesWithPredicateMatch(self, exception_type: Any, expected_err_re_or_predicate: Any) -> Iterator[None]:
         """The body raises such an exception, whose text (of errors of the library with that of their operation) matches."""

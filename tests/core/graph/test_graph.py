@@ -113,7 +113,7 @@ def test_tensors_know_their_neighbours(graph: Graph) -> None:
             convert(x)
     with pytest.raises(TypeError, match=r"iter: .* is not iterable: its first dimension is not known; use unstack"):
         iter(ops.placeholder("float32", [None]))
-    with pytest.raises(errors.FailedPreconditionError, match="there is no default session"):
+    with pytest.raises(errors.InvalidArgumentError, match="No default session is registered"):
         x.eval()
 
 
@@ -204,6 +204,10 @@ def test_names_scopes_and_collections_by_their_methods():
         assert graph.get_name_scope() == "a/b"
     assert graph.get_name_scope() == "" and not graph.building_function
     assert [graph.unique_name("q", mark_as_used=False), graph.unique_name("q"), graph.unique_name("q")] == ["q", "q", "q_1"]
+    with graph.name_scope("a"):
+        assert graph.get_name_scope() == "a_1" and graph.unique_name("q") == "a_1/q"
+        with graph.name_scope("-inner") as inner:      # only the outermost scope may not begin so
+            assert inner == "a_1/-inner/"
     graph.add_to_collections(["x", "y", "x"], 1)
     assert graph.get_all_collection_keys() == ["x", "y"] and graph.get_collection("x") == [1]
     graph.clear_collection("x")

@@ -62,8 +62,8 @@ def test_operations_run_as_soon_as_their_feeds_are_known():
 
 @pytest.mark.parametrize(("feeds", "fetch", "text"), [
     ({"a:0": 1}, "end:0", "'end:0' needs b:0, which no call of this step has fed"),
-    ({"c:0": 1}, "sum:0", "'c:0' was not named in partial_run_setup; feed each tensor of the setup once"),
-    ({}, "c:0", "'c:0' was fetched before, or was not named in partial_run_setup"),
+    ({"c:0": 1}, "sum:0", "feed each tensor of the setup once; 'c:0' was not specified in partial_run_setup."),
+    ({}, "c:0", "'c:0' was not specified in partial_run_setup."),
 ])
 def test_misuse_is_named(feeds, fetch, text):
     a, b, _ = three()
@@ -87,5 +87,5 @@ def test_a_feed_twice_and_an_effect_that_would_come_twice():
         end = a * b
         handle = session.partial_run_setup([a, end], [a, b])
         session.partial_run(handle, a, {a: 1})
-        with pytest.raises(errors.InvalidArgumentError, match="'a:0' was fed before"):
+        with pytest.raises(errors.InvalidArgumentError, match=r"'a:0' has already been fed\."):
             session.partial_run(handle, end, {a: 1, b: 1})

@@ -95,7 +95,7 @@ def test_a_shape_that_is_set_later_is_checked():
     with wb.Session() as s:
         s.run(y, {x: [1, 2]})
         x.set_shape([3])
-        with pytest.raises(errors.ShapeError, match=r"feed of 'x:0': its shape is \[3\] but a value of shape \[2\] was fed"):
+        with pytest.raises(errors.ShapeError, match=r"feed of 'x:0': Cannot feed value of shape \[2\], its shape is \[3\]"):
             s.run(y, {x: [1, 2]})
 
 

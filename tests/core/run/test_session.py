@@ -320,9 +320,9 @@ def test_default_sessions():
     interactive = InteractiveSession()
     assert (x * 2.0).eval() == 8.0
     interactive.close()
-    with pytest.raises(errors.FailedPreconditionError) as error:
+    with pytest.raises(errors.InvalidArgumentError) as error:
         x.eval()
-    assert str(error.value) == ("eval/run: there is no default session; use 'with Session() as s:' or pass session=")
+    assert str(error.value) == ("eval/run: No default session is registered; use 'with Session() as s:' or pass session=")
 
 
 def test_sessions_of_one_graph_have_variables_of_their_own():

@@ -15,8 +15,10 @@ from workbench.core.graph.dtype import DType, as_dtype, to_array
 from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
 from workbench.core.graph.opdef import OpDef, compositions, input_names, registry, type_terms
 from workbench.core.graph.shape import Shape
+from workbench.core.graph.slices import IndexedSlicesValue
 
-__all__ = ["IndexedSlices", "check_fronts", "constant", "constant_shape", "constant_value", "convert", "front", "ops", "raw"]
+__all__ = ["IndexedSlices", "check_fronts", "constant", "constant_shape", "constant_value", "convert",
+           "front", "ops", "raw"]
 
 
 class IndexedSlices:
@@ -47,6 +49,13 @@ class IndexedSlices:
     def graph(self) -> Graph:
         """The graph of the values."""
         return self.values.graph
+
+    def __graph_parts__(self) -> tuple[list[Tensor], Callable[..., Any]]:
+        parts = [self.values, self.indices, self.dense_shape]
+        return [p for p in parts if p is not None], IndexedSlicesValue
+
+    def __neg__(self) -> IndexedSlices:
+        return IndexedSlices(ops.negative(self.values), self.indices, self.dense_shape)
 
     def __repr__(self) -> str:
         return f"<IndexedSlices values={self.values!r} indices={self.indices!r}>"

@@ -29,11 +29,11 @@ class Collections:
             self.add_to_collection(name, value)
 
     def get_collection(self, name: str, scope: str | None = None) -> list[Any]:
-        """A copy of the collection `name`; `scope` is a regular expression that names must begin with."""
+        """A copy of the collection `name`; `scope` is a regular expression that names must begin with: no item without one."""
         found = self.collections.get(name, [])
         if scope is None:
             return list(found)
-        return [item for item in found if re.match(scope, getattr(item, "name", ""))]
+        return [item for item in found if hasattr(item, "name") and re.match(scope, item.name)]
 
     def get_collection_ref(self, name: str) -> list[Any]:
         """The collection `name` itself, made when there is none."""

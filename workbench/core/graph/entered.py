@@ -22,8 +22,8 @@ entered = _Entered()
 
 def default_session() -> Any:
     if not entered.sessions:
-        raise errors.FailedPreconditionError("eval/run: there is no default session; use 'with Session() as s:' or "
-                                             "pass session=")
+        raise errors.InvalidArgumentError("eval/run: No default session is registered; use 'with Session() as s:' or pass "
+                                          "session=")
     return entered.sessions[-1]
 
 

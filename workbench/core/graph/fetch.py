@@ -7,18 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.build import IndexedSlices
 from workbench.core.graph.graph import Graph, Operation, Tensor
+from workbench.core.graph.slices import IndexedSlicesValue
 
 __all__ = ["FetchPlan", "IndexedSlicesValue", "fetch_key", "flatten"]
-
-
-class IndexedSlicesValue(NamedTuple):
-    """The value of fetched IndexedSlices: rows, their indices, and the dense shape (or None)."""
-
-    values: Any
-    indices: Any
-    dense_shape: Any
 
 
 class FetchPlan(NamedTuple):
@@ -37,7 +29,7 @@ def fetch_key(fetches: Any) -> Any:
     if kind is list or kind is tuple:
         return (kind, *[fetch_key(f) for f in fetches])
     if isinstance(fetches, dict):
-        return (dict, *[(k, fetch_key(v)) for k, v in fetches.items()])
+        return (kind, *[(k, fetch_key(v)) for k, v in fetches.items()])
     if isinstance(fetches, (list, tuple)):
         return (kind, *[fetch_key(f) for f in fetches])
     try:
@@ -66,6 +58,24 @@ def flatten(graph: Graph, fetches: Any, handle: Wrap = lambda tensor, value: val
     return FetchPlan(tensors, operations, _flatten(graph, fetches, places, handle))
 
 
+def _dictionary(item: dict[Any, Any], found: dict[Any, Any]) -> dict[Any, Any]:
+    """The values as a dictionary of the same class as the fetch."""
+    if type(item) is dict:
+        return found
+    made = type(item)()
+    made.update(found)
+    return made
+
+
+def _element(graph: Graph, item: Any) -> Tensor | Operation:
+    """InvalidArgumentError for a name that the graph has not."""
+    try:
+        return graph.as_graph_element(item, where="fetch")
+    except errors.NotFoundError as error:
+        raise errors.InvalidArgumentError(f"{error.message} (the name {item!r} refers to an Operation not in the "
+                                          "graph)") from None
+
+
 def _plain(value: Any) -> Any:
     """An array without axes as the NumPy scalar, or the text, that it holds; anything else as it is."""
     return value[()] if type(value) is np.ndarray and not value.ndim else value
@@ -74,17 +84,13 @@ def _plain(value: Any) -> Any:
 def _flatten(graph: Graph, item: Any, places: dict[Tensor | Operation, int], handle: Wrap) -> Callable[[Any], Any]:
     """The function that makes the value of `item` from those of all tensors; `places` says where each is, and takes new
     ones in."""
-    if isinstance(item, IndexedSlices):
-        parts = [item.values, item.indices, *([item.dense_shape] if item.dense_shape is not None else [])]
-        inner = [_flatten(graph, p, places, handle) for p in parts]
-        return lambda values: IndexedSlicesValue(*[b(values) for b in inner], *([None] * (3 - len(inner))))
     if hasattr(item, "__graph_parts__"):      # several tensors that make one value, such as a sparse tensor
         tensors_of, make = item.__graph_parts__()
         pieces = [_flatten(graph, p, places, handle) for p in tensors_of]
         return lambda values: make(*[b(values) for b in pieces])
     if isinstance(item, dict):
         keyed = {k: _flatten(graph, v, places, handle) for k, v in item.items()}
-        return lambda values: {k: b(values) for k, b in keyed.items()}
+        return lambda values: _dictionary(item, {k: b(values) for k, b in keyed.items()})
     if isinstance(item, (list, tuple)):
         members = [_flatten(graph, v, places, handle) for v in item]
         if hasattr(item, "_fields"):
@@ -92,9 +98,9 @@ def _flatten(graph: Graph, item: Any, places: dict[Tensor | Operation, int], han
         kind = tuple if isinstance(item, tuple) else list
         return lambda values: kind([b(values) for b in members])
     if item is None:
-        raise errors.InvalidArgumentError("fetch: None is not a tensor; a gradient is None where no path leads from x to "
-                                          "y: leave it out")
-    element = graph.as_graph_element(item, where="fetch")
+        raise errors.DtypeError("fetch: None has invalid type: it is not a tensor; a gradient is None where no path leads from "
+                                "x to y: leave it out")
+    element = _element(graph, item)
     if not graph.is_fetchable(element):
         raise errors.InvalidArgumentError(f"fetch: {element.name!r} may not be fetched (prevent_fetching); leave it out")
     position = places.setdefault(element, len(places))

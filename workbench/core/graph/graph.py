@@ -79,8 +79,9 @@ class Tensor(Arithmetic):
         return (self[i] for i in range(self.shape.dims[0]))
 
     def __bool__(self) -> bool:
-        raise errors.InvalidArgumentError(f"bool: {self!r} has no value while the graph is built; use cond / "
-                                          "logical_and, or Session.run it first")
+        raise errors.DtypeError(f"bool: {self!r} has no value while the graph is built; use cond / logical_and, or Session.run "
+                                "it first")
+
 
 class Operation:
     """A node: a type, attributes, inputs, control inputs, a device request; it belongs to one graph."""
@@ -182,18 +183,17 @@ class Graph(Collections, Scoped, Permissions):
 
     def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True,
                          where: str = "fetch") -> Tensor | Operation:
-        """A tensor or operation of this graph from itself or its name; errors name the graph mistake, or the kind that is not
-        allowed."""
+        """A tensor or operation of this graph from itself or its name; errors name the mistake, or the kind not allowed."""
         found = self._element(obj, where)
         if not (allow_tensor if isinstance(found, Tensor) else allow_operation):
             kind = "a tensor" if isinstance(found, Tensor) else "an operation"
-            raise errors.InvalidArgumentError(f"{where}: {found.name!r} is {kind}, which is not allowed here; pass the other "
-                                              "kind")
+            raise errors.DtypeError(f"{where}: {found.name!r} is {kind}, which is not allowed here; pass the other kind")
         return found
 
     def _element(self, element: Any, where: str) -> Tensor | Operation:
-        if isinstance(element, str):
-            return self.tensor(element) if ":" in element else self.operation(element)
+        if isinstance(element, (str, bytes)):
+            name = element if isinstance(element, str) else element.decode()
+            return self.tensor(name) if ":" in name else self.operation(name)
         if hasattr(element, "__graph_element__"):
             element = element.__graph_element__()
         if not isinstance(element, (Tensor, Operation)):
@@ -217,8 +217,8 @@ class Graph(Collections, Scoped, Permissions):
         if definition.specialize is not None:
             definition = definition.specialize(attrs)
         if self.finalized:
-            raise errors.FailedPreconditionError(f"graph: it is finalized but {definition.name} was added; "
-                                                 "build before finalize()")
+            raise errors.FailedPreconditionError(f"graph: it is finalized but {definition.name} was added (Graph is "
+                                                 "finalized and cannot be modified.); build before finalize()")
         where = source or caller()
         with self._lock:
             inputs = tuple(self.capture(tensor) for tensor in inputs)
@@ -323,9 +323,9 @@ class Graph(Collections, Scoped, Permissions):
 
     # names
     def unique_name(self, name: str, mark_as_used: bool = True) -> str:
-        """`name`, or `name_1`, `name_2` … when taken (names differ also by more than case); taken from now on if marked."""
+        """`name` in the current scope, or `name_1` … when taken (case does not count); taken from now on if marked."""
         with self._lock:
-            return self._names.next(name) if mark_as_used else self._names.following(name)
+            return (self._names.next if mark_as_used else self._names.following)(self.scope + name)
 
     def _full_name(self, name: str) -> str:
         if name.endswith("/"):
@@ -339,7 +339,7 @@ class Graph(Collections, Scoped, Permissions):
     def name_scope(self, name: str | None) -> Scope:
         """Names below carry `name/`; "" or None goes to the root, a name ending in "/" re-enters that scope."""
         with self._lock:
-            full = name if not name or name.endswith("/") else self.unique_name(self.scope + name) + "/"
+            full = name if not name or name.endswith("/") else self.unique_name(checked(name, bool(self.scope))) + "/"
         return Scope(self._scopes, "name", full or "", full or "")
 
     def control_dependencies(self, inputs: Sequence[Any] | None) -> Scope:
@@ -349,9 +349,10 @@ class Graph(Collections, Scoped, Permissions):
         found = []
         for element in inputs:
             item = element.__graph_element__() if hasattr(element, "__graph_element__") else element
+            item = self._element(item, "control_dependencies") if isinstance(item, (str, bytes)) else (
+                item.values if hasattr(item, "__graph_parts__") else item)
             if not isinstance(item, (Tensor, Operation)):
-                raise errors.InvalidArgumentError(f"control_dependencies: {element!r} is no tensor or operation; "
-                                                  "pass a list of them")
+                raise errors.DtypeError(f"control_dependencies: {element!r} is no tensor or operation; pass a list of them")
             found.append(item.op if isinstance(item, Tensor) else item)
         return Scope(self._scopes, "controls", (*self._scopes.controls, *found))
 

@@ -41,8 +41,8 @@ class Names:
         self._taken.pop(name.lower(), None)
 
 
-def checked(name: str) -> str:
-    """`name` if an operation may be called so, else InvalidArgumentError."""
-    if not _NAME.match(name):
+def checked(name: str, within: bool = False) -> str:
+    """`name` if an operation, or a scope `within` another, may be called so, else InvalidArgumentError."""
+    if not _NAME.match(f".{name}" if within else name):
         raise errors.InvalidArgumentError(f"graph: {name!r} is no operation name; use letters, digits, _ . - /")
     return name

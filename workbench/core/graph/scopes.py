@@ -64,7 +64,8 @@ class Scoped:
         return Scope(self._scopes, "container", container_name, container_name)
 
     def device(self, request: str | Callable[[Any], str] | None) -> Scope:
-        """Operations below ask for this (partial) device; the innermost field wins; None clears."""
+        """Operations below ask for this (partial) device; the innermost field wins; None clears. A function of the operation,
+        whose `device` is what inner scopes ask for, says the whole device."""
         if isinstance(request, str):
             devices.parse(request)
         return Scope(self._scopes, "devices", (*self._scopes.devices, request))
@@ -91,12 +92,14 @@ class Scoped:
         return Scope(self._scopes, "derived", True)
 
     def _requested(self, op: Any) -> str:
-        """The device that the scopes ask for; functions among them see `op`."""
+        """The device that the scopes ask for; a function sees `op` with what those within ask for, and says it all."""
         request = ""
-        for entry in self._scopes.devices:
+        for entry in reversed(self._scopes.devices):
             if entry is None:
-                request = ""
+                break
+            if callable(entry):
+                op.device = request
+                request = devices.merge("", entry(op) or "")
             else:
-                chosen = entry(op) if callable(entry) else entry
-                request = devices.merge(request, chosen or "")
+                request = devices.merge(entry, request)
         return request

@@ -19,7 +19,7 @@ __all__ = ["capture_constant", "claim", "copy_body", "copy_operation", "extend",
 def claim(graph: Graph, name: str) -> str:
     """A name for an operation with bodies, taken before they are traced: their operations are named below it."""
     with graph._lock:
-        return graph.unique_name(graph.scope + name)
+        return graph.unique_name(name)
 
 
 def trace(body: Subgraph, function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Structure, list[Any]]:

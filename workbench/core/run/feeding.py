@@ -44,25 +44,28 @@ def feed_arrays(tensors: Sequence[Tensor], given: Iterable[Any]) -> tuple[list[A
 def check_feed(tensor: Tensor, value: Any) -> None:
     """ShapeError when the value's shape contradicts what is known of the tensor's."""
     if not tensor.shape.compatible(Shape(np.shape(value))):
-        raise errors.ShapeError(f"feed of {tensor.name!r}: its shape is {tensor.shape} but a value of shape "
-                                f"{list(np.shape(value))} was fed; reshape the value or relax the placeholder's "
-                                f"shape\n  built at: {tensor.op.source}")
+        raise errors.ShapeError(f"feed of {tensor.name!r}: Cannot feed value of shape {list(np.shape(value))}, its shape is "
+                                f"{tensor.shape}; reshape the value or relax the placeholder's shape\n  built at: "
+                                f"{tensor.op.source}")
 
 
 def feed_tensor(graph: Graph, key: Any) -> Tensor:
     """The tensor that a key of a feed names."""
     element = graph.as_graph_element(key, where="feed")
     if isinstance(element, Operation):
-        raise errors.InvalidArgumentError(f"feed: {element.name!r} is an operation; feed one of its tensors, such "
-                                          f"as '{element.name}:0'")
+        raise errors.DtypeError(f"feed: {element.name!r} is an operation (Cannot interpret feed_dict key as Tensor); feed one "
+                                f"of its tensors, such as '{element.name}:0'")
     return element
 
 
 def _array(tensor: Tensor, value: Any) -> Any:
     if isinstance(value, Tensor) or hasattr(value, "__tensor__"):
-        raise errors.InvalidArgumentError(f"feed of {tensor.name!r}: the value is a graph tensor; feed an array, "
-                                          "or Session.run the tensor first")
-    array = feed_array(value, tensor.dtype, f"feed of {tensor.name!r}")
+        raise errors.DtypeError(f"feed of {tensor.name!r}: the value cannot be a tf.Tensor object; feed an array, or "
+                                "Session.run the tensor first")
+    try:
+        array = feed_array(value, tensor.dtype, f"feed of {tensor.name!r}")
+    except errors.DtypeError as error:
+        raise errors.DtypeError(f"{error.message} (its type is not compatible with Tensor type {tensor.dtype.name})") from error
     return np.ascontiguousarray(array) if array.ndim else array
 
 
@@ -75,10 +78,13 @@ def _in_parts(feed_dict: Mapping[Any, Any]) -> dict[Any, Any]:
             found[key] = value
             continue
         parts = key.__graph_parts__()[0] if sparse else key
-        if not isinstance(value, (tuple, list, np.ndarray)) or len(value) != len(parts):
+        if sparse and isinstance(value, (tuple, list)) and len(value) == 2:
+            parts = parts[:2]      # its shape is not fed, or it has none
+        if not isinstance(value, (tuple, list, np.ndarray)) or not (
+                len(value) == len(parts) or (sparse and len(value) > len(parts))):
             count = len(value) if hasattr(value, "__len__") else 1
             raise errors.InvalidArgumentError(f"feed of {key!r}: {count} values were fed but it has {len(parts)} "
                                               f"parts; feed {'(indices, values, dense_shape)' if sparse else 'one for each'}")
         found.update((part, one) for part, one in _in_parts(dict(zip(parts, value))).items()
-                     if not sparse or part.op.type != "constant")
+                     if not sparse or (part.op.type != "constant" and one is not None))
     return found

@@ -27,6 +27,9 @@ class PartialSteps:
     def begin(self, fetches: Any, feeds: Sequence[Any]) -> str:
         """A handle of a new step. InvalidArgumentError where fetches or feeds are none of the graph."""
         plan = flatten(self._graph, fetches)
+        if not plan.tensors and not plan.operations:
+            raise errors.InvalidArgumentError("partial_run_setup: there are 0 fetches; specify at least one "
+                                              "target to fetch or execute.")
         given = [self._graph.as_graph_element(feed, allow_operation=False, where="partial_run_setup") for feed in feeds or ()]
         handle = f"partial_{next(self._numbers)}"
         self._steps[handle] = PartialStep(self._graph, [*plan.tensors, *plan.operations], given)
@@ -53,7 +56,7 @@ class PartialStep:
 
     def __init__(self, graph: Graph, fetches: Sequence[Tensor | Operation], feeds: Sequence[Tensor | Operation]) -> None:
         self._graph = graph
-        self._fetches, self._feeds = set(fetches), set(feeds)
+        self._fetches, self._named, self._feeds = set(fetches), frozenset(fetches), set(feeds)
         self._needs: dict[Operation, frozenset[Any]] = {}       # operation -> the feeds that it depends on
         for fetch in fetches:
             self._visit(fetch if isinstance(fetch, Operation) else fetch.op)
@@ -107,19 +110,19 @@ class PartialStep:
         for key, value in (feed_dict or {}).items():
             tensor = self._graph.as_graph_element(key, allow_operation=False, where="partial_run")
             if tensor not in self._feeds or tensor in self._values:
-                why = "was fed before" if tensor in self._values else "was not named in partial_run_setup"
-                raise errors.InvalidArgumentError(f"partial_run: {tensor.name!r} {why}; feed each tensor of the setup once")
+                why = "has already been fed." if tensor in self._values else "was not specified in partial_run_setup."
+                raise errors.InvalidArgumentError(f"partial_run: feed each tensor of the setup once; {tensor.name!r} {why}")
             self._values[tensor] = value
 
     def _check(self, item: Tensor | Operation, reachable: set[Operation]) -> None:
         if item not in self._fetches:
-            raise errors.InvalidArgumentError(f"partial_run: {item.name!r} was fetched before, or was not named in "
-                                              "partial_run_setup; name it there and fetch it once")
+            why = "has already been fetched." if item in self._named else "was not specified in partial_run_setup."
+            raise errors.InvalidArgumentError(f"partial_run: fetch what the setup names, each once; {item.name!r} {why}")
         op = item if isinstance(item, Operation) else item.op
         if op not in reachable and item not in self._values:
             missing = sorted(t.name for t in self._needs[op] if t not in self._values)
             raise errors.InvalidArgumentError(f"partial_run: {item.name!r} needs {', '.join(missing)}, which no call of this "
-                                              "step has fed; feed it now or before")
+                                              "step has fed: You must feed a value for placeholder tensors now or before")
 
     def _compute(self, new: Sequence[Operation], reachable: set[Operation], run: Run) -> None:
         """Run `new`, and keep what is fetched or read by what cannot run yet."""

@@ -41,6 +41,7 @@ __all__ = ["InteractiveSession", "Session", "explain"]
 
 trace.journal.locate, trace.journal.kernel = place_of, kernel_of
 
+_CLOSED = "Session.run: the session is closed (Attempted to use a closed Session.); make a new one"
 _FORMS = 4096             # ways to ask that are remembered; one that is forgotten costs a flattening
 _SHORTEST = 0.0005        # seconds between recorded steps: very short steps are sampled, their numbers tell how many
 _OP_PERIOD = 0.5          # seconds between steps that are timed operation by operation
@@ -68,6 +69,8 @@ class Session:
     def __init__(self, target: Any = None, graph: Graph | None = None, config: Any = None, devices: int = 1,
                  disabled_passes: Sequence[str] = (), lower_all: bool = False,
                  kernels: KernelOptions | None = None, precision: str | None = None) -> None:
+        if graph is not None and not isinstance(graph, Graph):
+            raise errors.DtypeError(f"Session: graph must be a tf.Graph, but it is {graph!r}")
         self.graph = graph or graphs.get_default_graph()
         self.name = f"session_{next(self._numbers)}"
         disabled = check_passes([*disabled_passes, *passes_off(config)])
@@ -105,7 +108,7 @@ class Session:
         if gate.closed:
             gate.enter()
         if self._closed:
-            raise errors.FailedPreconditionError("Session.run: the session is closed; make a new one")
+            raise errors.FailedPreconditionError(_CLOSED)
         tensors, values, shapes = read_feeds(self.graph, feed_dict) if feed_dict else ((), (), ())
         key = fetch_key(fetches), tensors
         form = self._forms.get(key)
@@ -116,10 +119,13 @@ class Session:
             return self._step(form, found, values, False, self._timeout)
         return self._step_with(form, found, values, options, run_metadata)
 
-    def make_callable(self, fetches: Any, feed_list: Sequence[Any] = ()) -> Callable[..., Any]:
+    def make_callable(self, fetches: Any, feed_list: Sequence[Any] | None = (), accept_options: bool = False,
+                      ) -> Callable[..., Any]:
         """A function of the fed values, in the order of `feed_list`, that runs the step; InvalidArgumentError for
-        another number of them."""
-        feeds = tuple(feed_tensor(self.graph, f) for f in feed_list)
+        another number of them. With `accept_options` it also takes `options` and `run_metadata`, as `run` does."""
+        feeds = tuple(feed_tensor(self.graph, f) for f in feed_list or ())
+        if accept_options:
+            return lambda *given, **options: self.run(fetches, dict(zip(feeds, given, strict=True)), **options)
         key = fetch_key(fetches), feeds
         form = self._form(key, fetches, feeds)
 
@@ -131,7 +137,7 @@ class Session:
             if gate.closed:
                 gate.enter()
             if self._closed:
-                raise errors.FailedPreconditionError("Session.run: the session is closed; make a new one")
+                raise errors.FailedPreconditionError(_CLOSED)
             values, shapes = feed_arrays(feeds, given) if feeds else ((), ())
             if form.mutations != self.graph.mutations:
                 form = self._form(key, fetches, feeds)
@@ -196,6 +202,8 @@ class Session:
             raise
         except BaseException as error:
             trace.journal.fail(self.name, step, error)
+            if isinstance(error, errors.Error) and error.op is not None and self.graph.has(error.op.name):
+                error.op = self.graph.operation(error.op.name)      # not its copy in the plan
             raise
 
     def _say(self, state: str, **facts: Any) -> None:
@@ -239,6 +247,8 @@ class Session:
             self.graph.as_graph_element(tensor, where="feed")
             if not self.graph.is_feedable(tensor):
                 raise errors.InvalidArgumentError(f"feed of {tensor.name!r}: it may not be fed (prevent_feeding); leave it out")
+        if not self.graph.operations:
+            raise errors.FailedPreconditionError("Session.run: The Session graph is empty. Add operations to the graph first")
         plan = flatten(self.graph, fetches, self._handle)
         order = sorted(range(len(tensors)), key=lambda i: tensors[i].name)
         definition = Definition(tuple(plan.tensors), tuple(plan.operations), tuple(tensors[i] for i in order),

@@ -15,6 +15,8 @@ __all__ = ["backend_of", "passes_off", "short_messages", "tasks_of"]
 
 def backend_of(target: Any, config: Any, devices: int) -> Backend:
     """This process, with `devices` CPUs or what `config` counts, or what the target has; InvalidArgumentError for another."""
+    if config is not None and not hasattr(config, "graph_options"):
+        raise errors.DtypeError(f"Session: config must be a tf.ConfigProto, but it is {config!r}")
     counts = getattr(config, "device_count", None) or {}
     for kind, count in counts.items():
         known = ["CPU", "GPU", *(k for k in device_types if k not in ("CPU", "GPU"))]
@@ -29,7 +31,11 @@ def backend_of(target: Any, config: Any, devices: int) -> Backend:
         return LocalBackend({"CPU": devices, **counts}, limits=getattr(config, "device_memory_limit", None), together=together)
     made = getattr(target, "backend", None)
     if made is None:
-        raise errors.InvalidArgumentError(f"Session: target {target!r} is not a cluster; pass wb.Cluster(…) or nothing")
+        if isinstance(target, str):
+            raise errors.NotFoundError(f"Session: target {target!r} is not a cluster (No session factory registered for the "
+                                       "given session options); pass wb.Cluster(…), a server's target or nothing")
+        raise errors.DtypeError(f"Session: {target!r} is not a cluster and target must be a string; pass wb.Cluster(…) or "
+                                "nothing")
     if threads or together or "CPU" in counts:
         raise errors.UnimplementedError(f"Session: config sets threads or devices ({config!r}) but the tasks of a cluster have "
                                         "their own; set WB_THREADS where the workers start, and leave these out")

@@ -195,8 +195,8 @@ def _advising(base: Place) -> Iterator[None]:
     except errors.NotFoundError as problem:
         if manifest_of(base).exists():
             raise
-        raise errors.NotFoundError(f"checkpoint {base}: there is no {manifest_of(base).name}; "
-                                   f"{_alternatives(base.parent)}") from problem
+        raise errors.NotFoundError(f"checkpoint {base}: there is no {manifest_of(base).name}; {_alternatives(base.parent)} "
+                                   f"(Failed to find any matching files for {base})") from problem
 
 
 def verify(path: PlaceLike) -> str:

@@ -1,0 +1,103 @@
+"""What the tests of TensorFlow's training ask of modules that are not public, in its simplest form."""
+from __future__ import annotations
+
+import glob
+import os
+from types import SimpleNamespace
+from typing import Any
+
+import workbench.tf1 as tf
+
+
+class HookedSession:
+    """A session with hooks around its runs: what they ask for is fetched with the step."""
+
+    def __init__(self, sess: Any, hooks: list[Any]) -> None:
+        self._sess, self._hooks, self._should_stop = sess, hooks, False
+
+    @property
+    def graph(self) -> Any:
+        return self._sess.graph
+
+    def should_stop(self) -> bool:
+        return self._should_stop
+
+    def close(self) -> None:
+        self._sess.close()
+
+    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+        if self._should_stop:
+            raise RuntimeError("Run called even after should_stop requested.")
+        context = tf.train.SessionRunContext(tf.train.SessionRunArgs(fetches, feed_dict), self._sess)
+        asked = {hook: hook.before_run(context) for hook in self._hooks}
+        wanted = {hook: args.fetches for hook, args in asked.items() if args is not None and args.fetches is not None}
+        feeds = dict(feed_dict or {})
+        for args in asked.values():
+            more = getattr(args, "feed_dict", None) or {}
+            if set(more) & set(feeds):
+                raise RuntimeError("Same tensor is fed by two hooks, or by one and the user.")
+            feeds.update(more)
+        traced = [args.options for args in asked.values() if getattr(args, "options", None) is not None]
+        metadata = run_metadata or (tf.RunMetadata() if traced else None)
+        found = self._sess.run({"caller": fetches, "hooks": list(wanted.values())}, feeds or None,
+                               options or (traced[0] if traced else None), metadata)
+        results = dict(zip(wanted, found["hooks"]))
+        for hook in self._hooks:
+            hook.after_run(context, tf.train.SessionRunValues(results.get(hook), options, metadata))
+        self._should_stop = self._should_stop or context.stop_requested
+        return found["caller"]
+
+
+class FakeSummaryWriter:
+    """Keeps summaries, by step, instead of writing them."""
+
+    _replaced: Any = None
+
+    @classmethod
+    def install(cls) -> None:
+        raise NotImplementedError("writers are not shared between hooks here")
+
+    uninstall = install
+
+    def __init__(self, logdir: Any, graph: Any = None) -> None:
+        self._logdir, self._summaries, self._graphs = logdir, dict[int, list[Any]](), [] if graph is None else [graph]
+
+    @property
+    def summaries(self) -> dict[int, list[Any]]:
+        return self._summaries
+
+    def add_summary(self, summ: Any, current_global_step: int) -> None:
+        made = tf.Summary.FromString(summ) if isinstance(summ, bytes) else summ
+        self._summaries.setdefault(current_global_step, []).append(made)
+
+    def add_graph(self, graph: Any, global_step: Any = None, graph_def: Any = None) -> None:
+        self._graphs.append(graph)
+
+    def flush(self) -> None:
+        """There is nothing to write."""
+
+    close = reopen = flush
+
+
+def latest_summaries(base_dir: str) -> list[Any]:
+    """The events with summaries of the newest event file of a folder."""
+    newest = max(glob.glob(os.path.join(base_dir, "events*")), key=os.path.getmtime)
+    return [event for event in tf.train.summary_iterator(newest) if event.HasField("summary")]
+
+
+def increment_global_step(increment: int, graph: Any = None) -> Any:
+    """Counts the global step up, made where there is none."""
+    with (graph or tf.get_default_graph()).as_default():
+        return tf.assign_add(tf.train.get_or_create_global_step(), increment)
+
+
+class SaverPart:
+    """A saver's inner class, which some tests derive theirs from."""
+
+
+TRAINING = {"_HookedSession": HookedSession, "_increment_global_step": increment_global_step,
+            "initialize_resources": lambda resource_list, name="init": tf.variables_initializer(resource_list, name=name),
+            "shared_resources": tf.global_variables, "BaseSaverBuilder": SimpleNamespace(SaveableObject=SaverPart),
+            "fake_summary_writer": SimpleNamespace(FakeSummaryWriter=FakeSummaryWriter),
+            "util_test": SimpleNamespace(latest_summaries=latest_summaries)}
+"""Name of a module's content -> what stands in for it."""
