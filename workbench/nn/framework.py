@@ -28,8 +28,8 @@ def name_scope(name: str | None, default_name: str | None = None, values: Any = 
     """
     if name is None and default_name is None and values is not None:
         raise errors.InvalidArgumentError("name_scope: At least one of name (None) and default_name (None) must be provided")
-    given = values if isinstance(values, (list, builtins.tuple)) else [values]
-    graphs = {root_graph(getattr(value, "op", value).graph) for value in given if hasattr(value, "op")}
+    given: Sequence[Any] = values if isinstance(values, (list, builtins.tuple)) else [values]
+    graphs = {root_graph(value.op.graph) for value in given if getattr(value, "op", None) is not None}
     if len(graphs) > 1:
         names = ", ".join(value.name for value in given if hasattr(value, "op"))
         raise errors.InvalidArgumentError(f"name_scope: {names} must be from the same graph; build them in one")

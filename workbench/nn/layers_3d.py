@@ -15,7 +15,7 @@ __all__ = ["average_pooling3d", "conv3d", "conv3d_transpose", "max_pooling3d", "
 
 
 def _three(value: Any, where: str) -> list[int]:
-    found = [int(v) for v in value] if hasattr(value, "__iter__") else [int(value)] * 3
+    found = [int(v) for v in value or ()] if value is None or hasattr(value, "__iter__") else [int(value)] * 3
     if len(found) != 3:
         raise errors.InvalidArgumentError(f"{where}: {value!r} has {len(found)} numbers; give one, or depth, height and width")
     return found

@@ -15,50 +15,10 @@ from workbench.core.graph.dtype import DType, as_dtype, to_array
 from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
 from workbench.core.graph.opdef import OpDef, compositions, input_names, registry, type_terms
 from workbench.core.graph.shape import Shape
-from workbench.core.graph.slices import IndexedSlicesValue
+from workbench.core.graph.slices import IndexedSlices
 
 __all__ = ["IndexedSlices", "check_fronts", "constant", "constant_shape", "constant_value", "convert",
            "front", "ops", "raw"]
-
-
-class IndexedSlices:
-    """Rows `values` at `indices` of a tensor of shape `dense_shape`: the sparse gradient of a gather.
-
-    `values` is [n, ...] , `indices` int [n] (duplicates add up), `dense_shape` an int vector or None.
-    """
-
-    def __init__(self, values: Tensor, indices: Tensor, dense_shape: Tensor | None = None) -> None:
-        self.values, self.indices, self.dense_shape = values, indices, dense_shape
-
-    @property
-    def dtype(self) -> DType:
-        """That of the values."""
-        return self.values.dtype
-
-    @property
-    def op(self) -> Operation:
-        """The operation that makes the values."""
-        return self.values.op
-
-    @property
-    def name(self) -> str:
-        """The name of the values."""
-        return self.values.name
-
-    @property
-    def graph(self) -> Graph:
-        """The graph of the values."""
-        return self.values.graph
-
-    def __graph_parts__(self) -> tuple[list[Tensor], Callable[..., Any]]:
-        parts = [self.values, self.indices, self.dense_shape]
-        return [p for p in parts if p is not None], IndexedSlicesValue
-
-    def __neg__(self) -> IndexedSlices:
-        return IndexedSlices(ops.negative(self.values), self.indices, self.dense_shape)
-
-    def __repr__(self) -> str:
-        return f"<IndexedSlices values={self.values!r} indices={self.indices!r}>"
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None = None) -> Tensor:

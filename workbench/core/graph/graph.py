@@ -74,8 +74,7 @@ class Tensor(Arithmetic):
 
     def __iter__(self) -> Iterator[Tensor]:
         if self.shape.dims is None or not self.shape.dims or self.shape.dims[0] is None:
-            raise TypeError(f"iter: {self!r} is not iterable: its first dimension is not known; use unstack(num=…) or a loop "
-                            "of the graph (while_loop, map_fn)")
+            raise TypeError(f"iter: {self!r} is not iterable: its first dimension is not known; use unstack(num=…) or map_fn")
         return (self[i] for i in range(self.shape.dims[0]))
 
     def __bool__(self) -> bool:

@@ -1,9 +1,13 @@
-"""The value of fetched IndexedSlices."""
+"""IndexedSlices: rows of a tensor and where they belong, and what they are once fetched."""
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-__all__ = ["IndexedSlicesValue"]
+from workbench.core.graph.dtype import DType
+from workbench.core.graph.graph import Graph, Operation, Tensor
+
+__all__ = ["IndexedSlices", "IndexedSlicesValue"]
 
 
 class IndexedSlicesValue(NamedTuple):
@@ -12,3 +16,43 @@ class IndexedSlicesValue(NamedTuple):
     values: Any
     indices: Any
     dense_shape: Any = None
+
+
+class IndexedSlices:
+    """Rows `values` at `indices` of a tensor of shape `dense_shape`: the sparse gradient of a gather.
+
+    `values` is [n, ...] , `indices` int [n] (duplicates add up), `dense_shape` an int vector or None.
+    """
+
+    def __init__(self, values: Tensor, indices: Tensor, dense_shape: Tensor | None = None) -> None:
+        self.values, self.indices, self.dense_shape = values, indices, dense_shape
+
+    @property
+    def dtype(self) -> DType:
+        """That of the values."""
+        return self.values.dtype
+
+    @property
+    def op(self) -> Operation:
+        """The operation that makes the values."""
+        return self.values.op
+
+    @property
+    def name(self) -> str:
+        """The name of the values."""
+        return self.values.name
+
+    @property
+    def graph(self) -> Graph:
+        """The graph of the values."""
+        return self.values.graph
+
+    def __graph_parts__(self) -> tuple[list[Tensor], Callable[..., Any]]:
+        parts = [self.values, self.indices, self.dense_shape]
+        return [p for p in parts if p is not None], IndexedSlicesValue
+
+    def __neg__(self) -> IndexedSlices:
+        return IndexedSlices(-self.values, self.indices, self.dense_shape)
+
+    def __repr__(self) -> str:
+        return f"<IndexedSlices values={self.values!r} indices={self.indices!r}>"
