@@ -61,3 +61,24 @@ def test_a_file_opened_to_be_read_and_written_is_made(tmp_path: Path) -> None:
         assert file.read(2) == "te" and file.tell() == 2
     with tf.gfile.GFile(str(tmp_path / "new"), "r+") as file:
         assert file.read() == "text"
+
+
+def test_nothing_scattered_gives_nothing(session: tf.Session) -> None:
+    empty = np.zeros([0], np.int32)
+    assert session.run(tf.scatter_nd(empty, empty, [0])).shape == (0,)
+
+
+def test_a_range_of_data_has_steps(session: tf.Session) -> None:
+    step = tf.placeholder(tf.int64, [])
+    iterator = tf.data.Dataset.range(2, 10, step).make_initializable_iterator()
+    element = iterator.get_next()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="step must be a non-zero integer; it is 0"):
+        session.run(iterator.initializer, {step: 0})
+        session.run(element)
+
+
+def test_shapes_in_messages_of_queues_are_written_as_tensorflow_writes_them(session: tf.Session) -> None:
+    value = tf.placeholder(tf.int32)
+    add = tf.PaddingFIFOQueue(10, tf.int32, [[None, 3]]).enqueue(value)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"Expected \[\?,3\], got \[3,4\]; reshape it"):
+        session.run(add, {value: np.zeros([3, 4], np.int32)})

@@ -27,6 +27,13 @@ def _shapes(shapes: Any, count: int) -> list[Shape]:
     return found
 
 
+def _common(shapes: Sequence[Shape]) -> Shape:
+    """What is the same in all of these."""
+    if len({shape.rank for shape in shapes}) > 1 or shapes[0].dims is None:
+        return Shape(None)
+    return Shape([lengths[0] if len(set(lengths)) == 1 else None for lengths in zip(*(shape.as_list() for shape in shapes))])
+
+
 class QueueBase:
     """What all queues share. Elements are tuples of components with fixed dtypes, and shapes if they were given.
 
@@ -46,6 +53,24 @@ class QueueBase:
         stored = None if self.shapes is None else tuple(self.shapes)
         self.queue_ref: Tensor = getattr(ops, kind)(component_types=tuple(self.dtypes), shapes=stored, name=name,
         **attrs)
+
+    @staticmethod
+    def from_list(index: Any, queues: Any) -> QueueBase:
+        """The queue whose number the int scalar `index` gives, of a list of queues of the same types and names.
+
+        TypeError for other queues; InvalidArgumentError in the step for a number that none has.
+        """
+        if not isinstance(queues, list) or not queues or not all(isinstance(queue, QueueBase) for queue in queues):
+            raise TypeError(f"QueueBase.from_list: A list of queues expected, not {queues!r}")
+        if any((queue.dtypes, queue.names) != (queues[0].dtypes, queues[0].names) for queue in queues):
+            raise TypeError("QueueBase.from_list: Queues do not have matching component dtypes and names; choose among queues "
+                            "of one kind")
+        found: QueueBase = object.__new__(QueueBase)
+        found.kind, found.dtypes, found.names = queues[0].kind, queues[0].dtypes, queues[0].names
+        given = [queue.shapes for queue in queues]
+        found.shapes = None if None in given else [_common(shapes) for shapes in zip(*given)]
+        found.queue_ref = ops.queue_select(convert(index), [queue.queue_ref for queue in queues])
+        return found
 
     @property
     def name(self) -> str:
@@ -114,8 +139,8 @@ class QueueBase:
         for tensor, shape, number in zip(tensors, self.shapes or [], range(len(tensors))):
             given = tensor.shape if operation == "queue_enqueue" else tensor.shape[1:]
             if not shape.compatible(given):
-                raise errors.ShapeError(f"{self.name}: Shape mismatch in tuple component {number}. Expected {shape!r}, got "
-                                        f"{given!r}; reshape it")
+                raise errors.ShapeError(f"{self.name}: Shape mismatch in tuple component {number}. Expected {shape}, got "
+                                        f"{given}; reshape it")
         return getattr(ops, operation)(self.queue_ref, tensors, name=name)
 
     def _alike(self, tensors: Sequence[Tensor]) -> None:
@@ -129,8 +154,9 @@ class QueueBase:
         """ShapeError unless the components, as far as is known, have rows, and one number of them."""
         rows = {t.shape.dims[0] for t in tensors if t.shape.dims} - {None}
         if any(t.shape.rank == 0 for t in tensors) or len(rows) > 1:
-            raise errors.ShapeError(f"{self.name}: enqueue_many got components of shapes {[t.shape for t in tensors]}; give "
-                                    "each the same first dimension")
+            shown = ", ".join(f"{t.shape}" for t in tensors)
+            raise errors.ShapeError(f"{self.name}: enqueue_many got components of shapes {shown}; give each the same first "
+                                    "dimension")
 
     def _components(self, vals: Any) -> list[Tensor]:
         if isinstance(vals, Mapping):

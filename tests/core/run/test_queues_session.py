@@ -177,8 +177,25 @@ def test_a_shared_queue_is_one_queue(other: Any, text: str):
 
 @pytest.mark.parametrize("rows", [[7, [1, 2]], [[1, 2, 3], [1, 2]]])
 def test_rows_of_several_components_are_as_many(rows: Any):
-    with pytest.raises(ValueError, match=r"enqueue_many got components of shapes .* give each the same first dimension"):
+    with pytest.raises(ValueError, match=r"enqueue_many got components of shapes .* give each the same first"):
         wb.FIFOQueue(10, [wb.int32, wb.int32], [(), ()]).enqueue_many(rows)
+
+
+def test_one_of_several_queues_by_number():
+    queues = [wb.FIFOQueue(3, wb.int32, [[2, number]]) for number in (3, 4)]
+    number = wb.placeholder(wb.int32, [])
+    chosen = wb.QueueBase.from_list(number, queues)
+    assert chosen.shapes == [wb.TensorShape([2, None])] and chosen.dtypes == [wb.int32]
+    add, size = chosen.enqueue(np.zeros([2, 3], np.int32)), [queue.size() for queue in queues]
+    with wb.Session() as session:
+        session.run(add, {number: 0})
+        assert [int(n) for n in session.run(size)] == [1, 0]
+        assert session.run(chosen.dequeue(), {number: 0}).shape == (2, 3)
+        with pytest.raises(errors.InvalidArgumentError, match=r"index = 2 is not in \[0, 2\), since there are 2 queues"):
+            session.run(chosen.size(), {number: 2})
+    for wrong in ([], [wb.FIFOQueue(3, wb.int32), wb.FIFOQueue(3, wb.float32)]):
+        with pytest.raises(TypeError, match=r"A list of queues expected|do not have matching component dtypes"):
+            wb.QueueBase.from_list(0, wrong)
 
 
 def test_lengths_to_be_padded_need_shapes():

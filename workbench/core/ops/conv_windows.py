@@ -64,8 +64,9 @@ def _extent(size, kernel, stride, padding, dilation):
     if size is None:
         return None, before, after
     if size + before + after < reach:
-        raise errors.ShapeError(f"conv2d/pool: the window covers {reach} elements but the axis has {size} and "
-                                f"{before + after} of padding; use padding 'SAME' or a smaller window")
+        raise errors.ShapeError(f"conv2d/pool: Negative dimension size caused by subtracting {reach} from {size}: "
+                                f"the window covers {reach} elements but the axis has {size} and {before + after} of padding; "
+                                "use padding 'SAME' or a smaller window")
     return (size + before + after - reach) // stride + 1, before, after
 
 

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from workbench import errors
 from workbench.core.graph.build import returns_list
 from workbench.core.graph.dtype import DType, as_dtype
 from workbench.core.graph.graph import Tensor
@@ -149,6 +150,15 @@ def queue_size(handle: Queue) -> Array:
 def queue_is_closed(handle: Queue) -> Array:
     """Whether the queue was closed."""
     return np.asarray(handle.closed)
+
+
+@op("index[] *queues[] -> []", types="int resource -> resource", differentiable=False)
+def queue_select(index: Array, *queues: Queue) -> Queue:
+    """The handle of one of several queues."""
+    if not 0 <= int(index) < len(queues):
+        raise errors.InvalidArgumentError(f"queue_select: index = {int(index)} is not in [0, {len(queues)}), since there are "
+                                          f"{len(queues)} queues; use one of their numbers")
+    return queues[int(index)]
 
 
 # tokens

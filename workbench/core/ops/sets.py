@@ -370,7 +370,7 @@ def scatter_nd(indices, updates, shape):
     _check("scatter_nd", indices, shape)
     out = np.zeros(tuple(shape), updates.dtype)
     if not indices.shape[-1]:      # an empty index is the whole of the result
-        return reduced(np.add, updates.reshape(-1, *out.shape), 0)
+        return reduced(np.add, updates.reshape(int(np.prod(indices.shape[:-1])), *out.shape), 0)
     add_rows(out, tuple(np.moveaxis(indices, -1, 0)), updates)
     return out
 

@@ -234,7 +234,7 @@ class SparseAccumulator(Accumulator):
     def _check(self, *gradient: Array) -> None:
         indices, values = gradient
         if fault := self._fault(indices, values):
-            raise errors.InvalidArgumentError(f"accumulator {self.name!r}: {fault}; {self.dtype.name}{self.shape!r} is summed, "
+            raise errors.InvalidArgumentError(f"accumulator {self.name!r}: {fault}; {self.dtype.name}{self.shape} is summed, "
                                               "so reshape or cast the gradient")
 
     def _fault(self, indices: Array, values: Array) -> str:
@@ -243,7 +243,7 @@ class SparseAccumulator(Accumulator):
         if values.dtype != self.dtype.numpy:
             return f"values are {values.dtype}"
         if indices.ndim != 1:
-            return f"Input indices should be vector but received shape: {Shape(indices.shape)!r}"
+            return f"Input indices should be vector but received shape: {Shape(indices.shape)}"
         if not values.ndim:
             return "Values cannot be 0-dimensional."
         if len(indices) != len(values):

@@ -33,6 +33,8 @@ def _slices(run: Run, sources: Sequence[Program]) -> Iterator[Found]:
 
 
 def _range(run: Run, start: Any, stop: Any, step: Any) -> Iterator[Found]:
+    if not run.number(step):
+        raise errors.InvalidArgumentError("Dataset.range: step must be a non-zero integer; it is 0")
     for value in range(run.number(start), run.number(stop), run.number(step)):
         yield (np.asarray(value, np.int64),)
 

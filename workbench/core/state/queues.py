@@ -67,7 +67,7 @@ class Queue:
                 ("type", f"{type(self).__name__} of {type(self._store).__name__}",
                  f"{type(other).__name__} of {type(other._store).__name__}"), ("capacity", self.capacity, other.capacity),
                 ("component types", [t.name for t in self.dtypes], [t.name for t in other.dtypes]),
-                ("component shapes", self.shapes, other.shapes)):
+                ("component shapes", *([f"{s}" for s in queue.shapes or ()] for queue in (self, other)))):
             if str(mine) != str(theirs):
                 raise errors.InvalidArgumentError(f"Shared queue {self.name!r} has {what} {mine} but requested {what} was "
                                                   f"{theirs}; ask for the same, or give another shared_name")
@@ -285,7 +285,7 @@ class Queue:
                                     f"{self.dtypes[number].name}; cast it")
         if self.shapes is not None and not self.shapes[number].compatible(Shape(value.shape[len(rows):])):
             raise errors.ShapeError(f"queue {self.name!r}: Shape mismatch in tuple component {number}. Expected "
-                                    f"{Shape(rows) + self.shapes[number]!r}, got {Shape(value.shape)!r}; reshape it")
+                                    f"{Shape(rows) + self.shapes[number]}, got {Shape(value.shape)}; reshape it")
 
     def _static(self, count: int) -> None:
         if count < 0:
