@@ -167,6 +167,7 @@ from workbench.nn.variables import (
     variables_initializer,
 )
 from workbench.train import data, summary
+from workbench.train.accumulators import ConditionalAccumulator, SparseConditionalAccumulator
 from workbench.train.examples import (
     FixedLenFeature,
     FixedLenSequenceFeature,
@@ -176,15 +177,7 @@ from workbench.train.examples import (
     parse_single_example,
     parse_single_sequence_example,
 )
-from workbench.train.queues import (
-    ConditionalAccumulator,
-    FIFOQueue,
-    PaddingFIFOQueue,
-    PriorityQueue,
-    QueueBase,
-    RandomShuffleQueue,
-    SparseConditionalAccumulator,
-)
+from workbench.train.queues import FIFOQueue, PaddingFIFOQueue, PriorityQueue, QueueBase, RandomShuffleQueue
 from workbench.train.readers import (
     FixedLengthRecordReader,
     ReaderBase,
