@@ -274,3 +274,12 @@ def test_search_finds_names_and_types_the_plainest_first():
     assert "takes too long" in picture.search("/(a+)+$/").wrong and picture.search("/").wrong == ""
     many = GraphPicture(blocks(214)).search("inner")
     assert len(many.hits) == 40 and many.more == 3 * 214 - 40
+
+
+def test_a_scope_of_one_operation_is_that_operation():
+    nodes = (NodeRecord("x", "placeholder"), NodeRecord("gradients/softmax_grad/mul", "multiply", ("x:0",)),
+             NodeRecord("gradients/sum_grad/tile", "tile", ("x:0",)), NodeRecord("gradients/sum_grad/exp", "exp", ("x:0",)))
+    picture = GraphPicture(GraphRecord("k", "placed", nodes))
+    picture.expand("gradients")
+    closed = {node.id: (node.kind, node.count) for node in picture.view().nodes if not node.open}
+    assert closed == {"x": ("op", 1), "gradients/softmax_grad/mul": ("op", 1), "gradients/sum_grad": ("scope", 2)}
