@@ -224,7 +224,7 @@ def test_divergences_are_the_mean_of_what_the_logarithms_differ_by(name: str):
     (lambda: scalar.Normal(wb.constant(1.0), wb.constant(1.0, wb.float64)), errors.DtypeError,
      "Normal: scale is float64 but the parameter before it is float32; cast one of them"),
     (lambda: vector.MultivariateNormalDiag(), ValueError, "one of them must say how long an event is"),
-    (lambda: vector.Categorical(probs=P).cdf(1), NotImplementedError, "cdf is not implemented"),
+    (lambda: vector.Dirichlet([1.0, 2.0]).cdf([0.5, 0.5]), NotImplementedError, "cdf is not implemented"),
     (lambda: scalar.Gamma(1.0, 1.0).quantile(0.5), NotImplementedError, "quantile is not implemented"),
     (lambda: base.kl_divergence(scalar.Uniform(), scalar.Normal(0.0, 1.0)), NotImplementedError,
      "No KL(distribution_a || distribution_b) registered for distribution_a type Uniform and distribution_b type Normal"),
@@ -253,3 +253,10 @@ def test_copies_and_words():
     assert repr(first) == "<Normal 'n' batch_shape=[] event_shape=[] dtype=float32>"
     assert run([first.is_scalar_batch(), first.is_scalar_event()]) == [True, True]
     assert run(vector.Dirichlet([[1.0, 2.0]]).event_shape_tensor()).tolist() == [2]
+
+
+def test_classes_before_one_are_counted_by_the_cdf_of_a_categorical_distribution():
+    with wb.Graph().as_default(), wb.Session() as session:
+        dist = vector.Categorical(probs=[[0.2, 0.1, 0.7], [0.3, 0.45, 0.25]])
+        found = session.run(dist.cdf([[0, 0], [1, 1], [2, 2]]))
+    np.testing.assert_allclose(found, [[0, 0], [0.2, 0.3], [0.3, 0.75]], atol=1e-6)

@@ -1,6 +1,8 @@
 """Arrays as programs of TensorFlow write them: joined, cut, assigned in part, sparse; and what their errors say."""
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 import pytest
 
@@ -228,3 +230,79 @@ def test_losses_have_the_names_by_which_programs_find_them():
 def test_initial_values_that_are_drawn_are_floating(make):
     with pytest.raises(ValueError, match=r"dtype is string\. Expected floating point type"):
         make(dtype=tf.string)
+
+
+def test_weights_and_labels_of_one_axis_of_length_1_more_are_taken_without_it():
+    labels, predictions, weights = tf.constant([1, 0, 0]), tf.constant([[1], [1], [1]]), tf.constant([[100], [1], [1]])
+    with tf.Session() as session:
+        for pair in ((labels, predictions), (tf.expand_dims(labels, 1), tf.squeeze(predictions, 1)), (labels, predictions)):
+            update = tf.metrics.accuracy(*pair, weights=weights)[1]
+            session.run(tf.local_variables_initializer())
+            assert abs(session.run(update) - 100 / 102) < 1e-6
+        update = tf.metrics.mean(tf.constant([[[3.0], [5.0]]]), weights=tf.constant([[1.0, 3.0]]))[1]
+        session.run(tf.local_variables_initializer())
+        assert session.run(update) == 4.5
+
+
+def test_labels_at_k_may_be_sparse_and_those_that_are_no_class_are_never_found():
+    scores = tf.constant([[0.1, 0.9, 0.5], [0.8, 0.2, 0.3]])
+    labels = tf.SparseTensorValue(np.int64([[0, 0], [0, 1], [1, 0], [1, 1]]), np.int64([1, -1, 2, 3]), np.int64([2, 2]))
+    with tf.Session() as session:
+        updates = [metric(labels, scores, k=1)[1] for metric in (tf.metrics.recall_at_k, tf.metrics.sparse_precision_at_k)]
+        session.run(tf.local_variables_initializer())
+        assert session.run(updates) == [0.25, 0.5]
+
+
+def test_inverses_may_be_adjoint():
+    x = np.array([[[1 + 1j, 2], [3, 4 - 2j]]])
+    wanted = np.linalg.inv(x).conj().swapaxes(-1, -2)
+    for found in (tf.matrix_inverse(x, adjoint=True), tf.matrix_inverse(x, True, name="i"), tf.linalg.inv(x, adjoint=True)):
+        np.testing.assert_allclose(run(found), wanted, rtol=1e-12)
+    for make, text in ((tf.matrix_inverse, "Input is not invertible"), (tf.cholesky, "Cholesky decomposition was not success"),
+                       (lambda x: tf.matrix_solve(x, x), "Input matrix is not invertible")):
+        with pytest.raises(errors.InvalidArgumentError, match=text):
+            run(make(-np.ones([2, 2])))
+
+
+def test_branches_may_return_lists_of_one():
+    x = tf.placeholder_with_default(3.0, [])
+    value = tf.cond(tf.placeholder_with_default(True, []), lambda: tf.gradients(x * x, x), lambda: x)
+    assert run(value) == 6 and run(tf.cond(tf.constant(True), lambda: [x], lambda: [x], strict=True)) == [3.0]
+
+
+def test_empty_strings_and_empty_transforms():
+    assert run(tf.zeros([2], tf.string)).tolist() == [b"", b""] and run(tf.zeros([2], tf.bool)).tolist() == [False, False]
+    for function, shape, dtype in ((tf.fft, [0], np.complex64), (tf.ifft2d, [2, 0, 3], np.complex64)):
+        assert run(function(np.zeros(shape, dtype))).shape == tuple(shape)
+    assert run(tf.spectral.rfft(np.zeros([3, 0], np.float32))).shape[0] == 3
+    x = tf.placeholder(tf.float32, [2, 2])
+    with pytest.raises(ValueError, match="Cannot feed value of shape"):
+        run(x, {x: [1.0, 2.0, 3.0]})
+
+
+def test_functions_of_data_get_named_tuples_whole_and_may_return_lists():
+    class Pair(NamedTuple):
+        a: Any
+        b: Any
+
+    data = tf.data.Dataset.range(3).map(lambda x: Pair(x, x * 10)).map(lambda pair: [pair.a + pair.b, tf.constant(37.0)])
+    assert data.output_types == (tf.int64, tf.float32)
+    following = data.make_one_shot_iterator().get_next()
+    with tf.Session() as session:
+        assert [session.run(following) for _ in range(3)] == [(0, 37.0), (11, 37.0), (22, 37.0)]
+
+
+def test_sparse_tensors_have_no_rows_to_map():
+    sparse = tf.SparseTensor(np.int64([[0, 0], [1, 1]]), [1.0, 2.0], np.int64([2, 2]))
+    for build in (lambda: tf.map_fn(lambda x: x, sparse), lambda: tf.scan(lambda a, x: a, (sparse, tf.zeros([2])))):
+        with pytest.raises(TypeError, match="elems hold a SparseTensor"):
+            build()
+
+
+def test_confusion_of_what_has_one_shape():
+    labels, predictions = tf.constant([0, 1, 1]), tf.constant([[0], [1], [0]])
+    assert run(tf.confusion_matrix(labels, predictions)).tolist() == [[1, 0], [1, 1]]
+    assert run(tf.confusion_matrix(predictions, labels)).tolist() == [[1, 1], [0, 1]]
+    for wrong in (tf.constant([0, 1]), tf.zeros([3, 2], tf.int32)):
+        with pytest.raises(ValueError, match="they must be equal"):
+            tf.confusion_matrix(labels, wrong)

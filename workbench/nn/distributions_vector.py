@@ -55,6 +55,13 @@ class Categorical(Distribution):
         logits = self.logits + ops.expand_dims(like, -1)
         return -ops.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
 
+    def _cdf(self, k: Tensor) -> Tensor:
+        """The probability of the classes before k, without k itself, as TensorFlow has it."""
+        k = ops.cast(k, "int32")
+        like = ops.zeros_like(ops.cast(k, self.probs.dtype) + self._batch())
+        before = ops.sequence_mask(k + ops.cast(like, "int32"), self.event_size, self.probs.dtype)
+        return ops.reduce_sum((self.probs + ops.expand_dims(like, -1)) * before, axis=-1)
+
     def _entropy(self) -> Tensor:
         logs = ops.log_softmax(self.logits)
         likely = ops.exp(logs)

@@ -249,10 +249,15 @@ def confusion_matrix(labels: Any, predictions: Any, num_classes: Any = None, dty
                      name: str | None = None, weights: Any = None) -> Tensor:
     """[classes, classes]: how often class i (row) was predicted as class j (column), or the sum of weights [n] there.
 
-    `labels` and `predictions` are integers [n]; `num_classes` defaults to the largest of them plus 1.
+    `labels` and `predictions` are integers [n], one of them perhaps [n, 1]; `num_classes` defaults to the largest of them plus
+    1. ShapeError where their shapes differ.
     """
     with root_graph().name_scope(name or "confusion_matrix"):
-        labels, predictions = (ops.cast(ops.reshape(convert(x), [-1]), "int64") for x in (labels, predictions))
+        labels, predictions = squeezed(convert(labels), convert(predictions))
+        if not labels.shape.compatible(predictions.shape):
+            raise errors.ShapeError(f"confusion_matrix: labels have shape {labels.shape} but predictions {predictions.shape}; "
+                                    "they must be equal (Can not squeeze dim of them)")
+        labels, predictions = (ops.cast(ops.reshape(x, [-1]), "int64") for x in (labels, predictions))
         count = ops.maximum(ops.reduce_max(labels), ops.reduce_max(predictions)) + 1 if num_classes is None else (
             ops.cast(convert(num_classes), "int64"))
         values = ops.ones_like(labels) if weights is None else ops.reshape(convert(weights), [-1])

@@ -33,6 +33,7 @@ _WORDS = """
     is_variable_initialized: ref=variable ?name
     matrix_band_part: input=x num_lower num_upper name
     matrix_determinant: input=x name
+    matrix_inverse: input=x adjoint name
     norm: tensor ord axis keep_dims=keepdims name keepdims
     ones_like: tensor dtype name ?optimize
     reverse_sequence: input=x seq_lengths seq_axis batch_axis name seq_dim=seq_axis batch_dim=batch_axis
@@ -40,7 +41,8 @@ _WORDS = """
     zeros_like: tensor dtype name ?optimize
 """
 
-_LINALG = {"cholesky": "input=x name", "det": "input=x name", "band_part": "input=x num_lower num_upper name",
+_LINALG = {"cholesky": "input=x name", "det": "input=x name", "inv": "input=x adjoint name",
+           "band_part": "input=x num_lower num_upper name",
            "tensor_diag": "diagonal=x name", "tensor_diag_part": "input=x name",
            "norm": "tensor ord axis keep_dims=keepdims name keepdims"}
 
@@ -114,7 +116,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
 @_offered
 def cond(pred: Any, true_fn: Any = None, false_fn: Any = None, strict: bool = False, name: str | None = None,
          fn1: Any = None, fn2: Any = None) -> Any:
-    """cond; without `strict` a list of one is given as that one. `fn1` and `fn2` are the names before 1.2."""
+    """cond; without `strict` a list of one, as a function returns it, is that one. `fn1` and `fn2` are the names before 1.2."""
     chosen = [old if new is None else new for new, old in ((true_fn, fn1), (false_fn, fn2))]
     if (true_fn is not None and fn1 is not None) or (false_fn is not None and fn2 is not None):
         raise TypeError("cond(): true_fn and fn1, false_fn and fn2 are the same; pass one of each")

@@ -141,9 +141,9 @@ class Dataset:
 
     # contents
     def _call(self, function: Callable[..., Any], values: Any) -> Any:
-        """`function` of the element that has these components: a tuple is passed as several arguments."""
+        """`function` of the element that has these components: a tuple, unless its parts have names, as several arguments."""
         element = tensors(self._parts, values)
-        return function(*element) if isinstance(element, tuple) else function(element)
+        return function(*element) if type(element) is tuple else function(element)
 
     def _body(self, name: str, build: Callable[..., Any], before: tuple[Part, ...] = ()) -> Subgraph:
         """The body that `build` makes of the components of `before` and of an element."""
@@ -152,7 +152,8 @@ class Dataset:
         return body
 
     def map(self, map_func: Callable[..., Any], num_parallel_calls: Any = None) -> Dataset:
-        """`map_func` of each element: a tuple is passed as several arguments. Gives whatever structure it returns.
+        """`map_func` of each element: a tuple is passed as several arguments. Gives whatever structure it returns, for a list
+        the tuple of its parts.
 
         The data end where it raises OutOfRangeError. Elements are computed one after the other, whatever
         `num_parallel_calls` is.
@@ -160,7 +161,8 @@ class Dataset:
         made: list[Any] = []
 
         def build(*values: Tensor) -> list[Tensor]:
-            made[:] = [converted(self._call(map_func, values))]
+            found = self._call(map_func, values)
+            made[:] = [converted(tuple(found) if isinstance(found, list) else found)]
             return components(made[0])
         body = self._body("map", build)
         return Dataset(("map", self._program, body), parts_of(made[0]))

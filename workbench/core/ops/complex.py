@@ -160,6 +160,8 @@ def _axes(rank):
 def fourier(x, *, rank, inverse=False):
     """Fourier's transform of complex numbers over the last `rank` axes, or its inverse."""
     function = np.fft.ifftn if inverse else np.fft.fftn
+    if not x.size:
+        return x.copy()      # there is nothing to transform
     return function(x, axes=_axes(rank)).astype(x.dtype, copy=False)
 
 
@@ -175,7 +177,7 @@ def _half(inputs, attrs):
     if shape.dims is None:
         return [shape]
     lengths = list(attrs["lengths"])
-    return [Shape([*shape.dims[:-len(lengths)], *lengths[:-1], lengths[-1] // 2 + 1])]
+    return [Shape([*shape.dims[:-len(lengths)], *lengths[:-1], lengths[-1] // 2 + 1 if lengths[-1] else 0])]
 
 
 def _fitted(x, lengths):
@@ -191,8 +193,11 @@ def _fitted(x, lengths):
 @op("x? -> ?", types="T:float ->", dtypes=_paired, shape=_half, analytic=False)
 def real_fourier(x, *, rank, lengths):
     """The first half of Fourier's transform of real numbers, whose last `rank` axes are cut or padded to `lengths`."""
+    kind = np.complex128 if x.dtype.itemsize == 8 else np.complex64
+    if not x.size:
+        return np.zeros((*x.shape[:x.ndim - rank], *lengths[:-1], lengths[-1] // 2 + 1 if lengths[-1] else 0), kind)
     found = np.fft.rfftn(_fitted(x, lengths), axes=_axes(rank))
-    return found.astype(np.complex128 if x.dtype.itemsize == 8 else np.complex64, copy=False)
+    return found.astype(kind, copy=False)
 
 
 @real_fourier.gradient

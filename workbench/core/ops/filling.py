@@ -44,7 +44,7 @@ def _uniform(shape, value, dtype, name):
         shape = list(as_shape(shape).static)
     dims = convert(shape if hasattr(shape, "op") or len(shape) else np.zeros(0, np.int32))
     known = constant_shape(dims)
-    filler = np.asarray(value, dtype.numpy)
+    filler = np.asarray(value, dtype.numpy) if value or dtype.kind != "string" else np.asarray(b"", object)
     if known.known and (known.num_elements() or 0) <= _LARGEST_CONSTANT:
         return ops.constant(filler, dtype, known.static, name or "constant")
     return ops.fill(dims, ops.constant(filler, dtype), name=name)
@@ -52,7 +52,7 @@ def _uniform(shape, value, dtype, name):
 
 @composed
 def zeros(shape, dtype="float32", name=None):
-    """Zeros of `shape` (ints or an int vector tensor) and `dtype`."""
+    """Zeros of `shape` (ints or an int vector tensor) and `dtype`; empty strings for strings."""
     return _uniform(shape, 0, dtype, name)
 
 

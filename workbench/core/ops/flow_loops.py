@@ -10,7 +10,7 @@ from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.core.graph.opdef import composed
 from workbench.core.graph.shape import Shape
-from workbench.core.ops.flow_nest import analyze, flatten_up_to, pack
+from workbench.core.ops.flow_nest import Structure, analyze, flatten_up_to, pack
 
 __all__ = ["foldl", "foldr", "map_fn", "scan"]
 
@@ -21,6 +21,9 @@ class _Rows:
     def __init__(self, elems: Any, where: str, reverse: bool = False) -> None:
         self.where = where
         self.structure, leaves = analyze(elems)
+        if _holds(self.structure, "SparseTensor"):
+            raise TypeError(f"{where}: elems hold a SparseTensor, which has no rows to go along; pass its values, or make it "
+                            "dense")
         self.tensors = [convert(leaf) for leaf in leaves]
         if not self.tensors or any(t.shape.rank == 0 for t in self.tensors):
             raise errors.InvalidArgumentError(f"{where}: elems is {elems!r}; pass tensors with a first axis to go "
@@ -41,6 +44,10 @@ class _Rows:
         """(rest of the lists, the next element in the structure of elems)."""
         pairs = [ops.list_pop(rest, dtype=t.dtype, shape=t.shape[1:]) for rest, t in zip(lists, self.tensors)]
         return [rest for rest, _ in pairs], pack(self.structure, [value for _, value in pairs])
+
+
+def _holds(structure: Structure, kind: str) -> bool:
+    return structure.kind == kind or any(_holds(child, kind) for child in structure.children)
 
 
 class _Stacks:

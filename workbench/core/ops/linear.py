@@ -43,7 +43,7 @@ def _solution(where, matrix, rhs):
         return np.linalg.solve(matrix.astype(wide), rhs.astype(wide)).astype(rhs.dtype, copy=False)
     except np.linalg.LinAlgError:
         raise errors.InvalidArgumentError(f"{where}: matrix of shape {list(matrix.shape)} is singular, so the equations have "
-                                          "no single solution; check its rank") from None
+                                          "no single solution; check its rank (Input matrix is not invertible.)") from None
 
 
 @op("matrix[...,m,m] rhs[...,m,k] -> [...,m,k]", types="T:differentiable -> T", analytic=False)

@@ -293,24 +293,31 @@ def _(node, dy):
 
 # factorisations
 
-def _solvable(where, function, x):
+def _solvable(where, function, x, otherwise):
     try:
         return np.asarray(function(x)).astype(x.dtype, copy=False)
     except np.linalg.LinAlgError as error:
-        raise errors.InvalidArgumentError(f"{where}: x of shape {list(x.shape)} has none: {error}; check its rank "
-                                          "or add a small multiple of the identity") from None
+        raise errors.InvalidArgumentError(f"{where}: x of shape {list(x.shape)} has none: {error}; check its rank or add a "
+                                          f"small multiple of the identity ({otherwise})") from None
 
 
 @op("x[...,n,n] -> [...,n,n]", types="T:differentiable -> T")
 def matrix_inverse(x):
     """The inverse of each square matrix; InvalidArgumentError for a singular one."""
-    return _solvable("matrix_inverse", np.linalg.inv, x)
+    return _solvable("matrix_inverse", np.linalg.inv, x, "Input is not invertible.")
 
 
 @matrix_inverse.gradient
 def _(node, dy):
     y = node.outputs[0]
     return ops.negative(ops.matmul(ops.matmul(y, dy, True), y, False, True))
+
+
+@front("matrix_inverse")
+def _(matrix_inverse, x, adjoint=False, name=None):
+    """The inverse of each square matrix, with `adjoint` its conjugate transpose; InvalidArgumentError for a singular one."""
+    y = matrix_inverse(x, name=name)
+    return ops.matrix_transpose(y, conjugate=True) if adjoint else y
 
 
 @op("x[...,n,n] -> [...]", types="T:differentiable -> T")
@@ -329,7 +336,8 @@ def _(node, dy):
 @op("x[...,n,n] -> [...,n,n]", types="T:differentiable -> T")
 def cholesky(x):
     """The lower triangular L with L Lᵀ = x for each symmetric positive definite matrix."""
-    return _solvable("cholesky", np.linalg.cholesky, x)
+    return _solvable("cholesky", np.linalg.cholesky, x,
+                     "Cholesky decomposition was not successful. The input might not be valid.")
 
 
 @cholesky.gradient
