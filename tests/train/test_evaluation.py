@@ -139,7 +139,7 @@ def test_what_a_model_consists_of(graph, capsys):
     assert [t.op.name for t in inspection.summarize_activations()] == ["y/activation"]
     assert [t.op.name for t in wb.get_collection("summaries")] == ["y/zeros", "y/activation"]
     assert inspection.summarize_tensor(wb.constant("text")) is None
-    assert [t.op.name for t in inspection.summarize_tensors([wb.constant(1.0, name="one"), w])] == ["one_1", "w_1"]
+    assert [t.op.name for t in inspection.summarize_tensors([wb.constant(1.0, name="one"), w])] == ["one_summary", "w_summary"]
     assert inspection.summarize_collection("activations", "no") == []
 
 

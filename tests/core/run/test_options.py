@@ -69,7 +69,7 @@ def test_a_run_reports_devices_operations_and_times(devices):
     with wb.device(f"/cpu:{devices - 1}"):
         z = wb.cumsum(y, name="second")
     metadata = RunMetadata()
-    assert metadata.step_stats is None
+    assert metadata.step_stats.dev_stats == []
     with wb.Session(devices=devices) as s:
         before = time.time() * 1e6
         found = s.run(z, {x: np.ones(64)}, options=RunOptions(trace_level=RunOptions.FULL_TRACE), run_metadata=metadata)
