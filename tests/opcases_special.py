@@ -69,3 +69,13 @@ case("atanh", UNIT, value=lambda x: np.log((1 + x) / (1 - x)) / 2)
 case("atan2", A, P, value=lambda y, x: np.arctan(y / x))
 case("atan2", A, ROW, value=lambda y, x: np.angle(x + 1j * y), label="row")
 case("log_sigmoid", reals(2, 3), value=lambda x: np.log(1 / (1 + np.exp(-x))))
+
+# numbers between limits, as 2 bits tell them apart: 0 is one of four, of three with narrow_range
+GRID = np.array([-9.0, -1.26, -1.24, -0.6, 0.2, 0.6, 1.4, 9.0])
+case("quantization_limits", np.array(-1.2), np.array(1.8), attrs={"num_bits": 2}, order=0, small=False,
+     value=lambda low, high: [np.array(-1.0), np.array(2.0)])
+case("fake_quant", GRID, np.array(-1.2), np.array(1.8), attrs={"num_bits": 2}, order=1, wrt=(), small=False,
+     value=lambda x, low, high: np.array([-1.0, -1, -1, -1, 0, 1, 1, 2]))
+case("fake_quant", np.stack([GRID, GRID], 1), np.array([-1.0, 0.0]), np.array([1.0, 0.0]), order=1, wrt=(), small=False,
+     attrs={"num_bits": 2, "narrow_range": True}, label="of channels, one without room",
+     value=lambda x, low, high: np.stack([np.array([-1.0, -1, -1, -1, 0, 1, 1, 1]), np.zeros(8)], 1))

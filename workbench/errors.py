@@ -45,13 +45,14 @@ class Error(Exception):
     code: int = 2
     """The error's number in gRPC's list, which TensorFlow uses."""
 
-    def __init__(self, *args: Any) -> None:
-        if len(args) in (3, 4) and isinstance(args[2], str):
-            self.node_def, self.op = args[:2]
-            if len(args) == 4:
-                self.code = args[3]
-            args = (args[2],)
-        super().__init__(*args)
+    def __init__(self, node_def: Any = None, op: Any = None, message: str | None = None, error_code: int | None = None) -> None:
+        if message is None:
+            super().__init__(*[part for part in (node_def, op) if part is not None])
+            return
+        super().__init__(message)
+        self.node_def, self.op = node_def, op
+        if error_code is not None:
+            self.code = error_code
 
     node_def: Any = None
     op: Any = None

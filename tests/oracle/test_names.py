@@ -47,6 +47,8 @@ ELSEWHERE = {
         resource variant train.maybe_batch train.maybe_batch_join train.maybe_shuffle_batch train.maybe_shuffle_batch_join
         distributions.Distribution distributions.FULLY_REPARAMETERIZED distributions.NOT_REPARAMETERIZED
         distributions.RegisterKL distributions.ReparameterizationType""",
+    "what `tests/tf1/test_names_1_4.py` and `test_profiler.py` hold": """ConditionalAccumulatorBase IdentityReader
+        create_partitioned_variables decode_json_example profiler""",
     "older names of compared ones": """all_variables initialize_all_variables initialize_local_variables
         initialize_variables variables_initializer arg_max""",
 }

@@ -110,6 +110,21 @@ FeatureList = feature 1 Feature*
 FeatureLists = feature_list 1 {string FeatureList}
 Example = features 1 Features
 SequenceExample = context 1 Features, feature_lists 2 FeatureLists
+
+GraphNodeProto = name 1 string, exec_micros 2 int64, requested_bytes 3 int64, parameters 4 int64, total_exec_micros 6 int64,
+    total_requested_bytes 7 int64, total_parameters 8 int64, devices 10 string*, shapes 11 TensorShapeProto*,
+    children 12 GraphNodeProto*, float_ops 13 int64, total_float_ops 14 int64, cpu_exec_micros 18 int64,
+    total_cpu_exec_micros 20 int64, run_count 21 int64, total_run_count 22 int64, total_definition_count 23 int64
+MultiGraphNodeProto = name 1 string, exec_micros 2 int64, requested_bytes 3 int64, parameters 4 int64, float_ops 5 int64,
+    total_exec_micros 6 int64, total_requested_bytes 7 int64, total_parameters 8 int64, total_float_ops 9 int64,
+    graph_nodes 10 GraphNodeProto*, children 11 MultiGraphNodeProto*, cpu_exec_micros 13 int64,
+    total_cpu_exec_micros 15 int64
+AdviceProto = checkers 1 {string AdviceProto.Checker}
+AdviceProto.Checker = reports 2 string*
+OpLogProto = log_entries 1 OpLogEntry*
+OpLogEntry = name 1 string, float_ops 2 int64, types 3 string*, code_def 4 CodeDef
+CodeDef = traces 1 CodeDef.Trace*
+CodeDef.Trace = file 1 string, lineno 2 int32
 """
 
 _TYPES = ("INVALID", "FLOAT", "DOUBLE", "INT32", "UINT8", "INT16", "INT8", "STRING", "COMPLEX64", "INT64", "BOOL",

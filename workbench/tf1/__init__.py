@@ -35,10 +35,12 @@ from workbench.tf1 import namespaces as _small
 from workbench.tf1 import serving as _serving
 from workbench.tf1.contributed import contrib as contrib
 from workbench.tf1.missing import Namespace as _Namespace
+from workbench.tf1.profiler import profiler as profiler
 from workbench.tf1.spelling import first as _first
 from workbench.tf1.spelling import overlay as _overlay
 from workbench.tf1.spelling import renamed as _renamed
 from workbench.tf1.spelling import spelled as _spelled
+from workbench.train import accumulators as _accumulators
 from workbench.train import app as _app
 from workbench.train import config as _config
 from workbench.train import examples as _examples
@@ -46,6 +48,7 @@ from workbench.train import feature_columns as _feature_columns
 from workbench.train import files as _files
 from workbench.train import hooks_more as _hooks
 from workbench.train import inputs as _inputs
+from workbench.train import readers as _readers
 from workbench.train import schedules as _schedules
 from workbench.train import sessions as _sessions
 from workbench.train.timer import SecondOrStepTimer as _SecondOrStepTimer
@@ -141,12 +144,10 @@ initialize_variables = _wb.variables_initializer
 inv = _ops.reciprocal
 mul = _ops.multiply
 neg = _ops.negative
-op_scope = _wb.name_scope
 pack = _ops.stack
 select = _ops.where
 sub = _ops.subtract
 unpack = _ops.unstack
-variable_op_scope = _wb.variable_scope
 
 
 def _to(dtype: str) -> _Any:
@@ -279,6 +280,14 @@ test = _Namespace(**vars(_small.test), assert_equal_graph_def=_graphs.assert_equ
 get_session_handle, get_session_tensor = _handles.get_session_handle, _handles.get_session_tensor
 delete_session_tensor = _handles.delete_session_tensor
 
+fake_quant_with_min_max_args = _ops.fake_quant_with_min_max_args
+fake_quant_with_min_max_args_gradient = _ops.fake_quant_with_min_max_args_gradient
+fake_quant_with_min_max_vars = _ops.fake_quant_with_min_max_vars
+fake_quant_with_min_max_vars_gradient = _ops.fake_quant_with_min_max_vars_gradient
+fake_quant_with_min_max_vars_per_channel = _ops.fake_quant_with_min_max_vars_per_channel
+fake_quant_with_min_max_vars_per_channel_gradient = _ops.fake_quant_with_min_max_vars_per_channel_gradient
+decode_json_example = _ops.decode_json_example
+IdentityReader, ConditionalAccumulatorBase = _readers.IdentityReader, _accumulators.ConditionalAccumulator
 _functions.install(globals())
 _names.rename(globals(), _names.DEFAULTS)
 _names.rename(vars(nn), _names.NN_DEFAULTS)

@@ -38,6 +38,7 @@ _WORDS = """
     ones_like: tensor dtype name ?optimize
     reverse_sequence: input=x seq_lengths seq_axis batch_axis name seq_dim=seq_axis batch_dim=batch_axis
     scan: fn elems initializer parallel_iterations back_prop swap_memory infer_shape name reverse
+    strided_slice: input_=x begin end strides begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask ?var name
     zeros_like: tensor dtype name ?optimize
 """
 
@@ -66,6 +67,11 @@ def install(names: MutableMapping[str, Any]) -> None:
     names.update(FUNCTIONS)
     names.update({name: _of_sparse(names[name], _on_values(names[name])) for name in _ELEMENTWISE})
     names.update({name: _of_sparse(names[name], sparse) for name, sparse in _SHAPES.items()})
+    spectral, image = vars(names["spectral"]), vars(names["image"])
+    spectral.update({name: spelled(function, "input=input_tensor fft_length name") for name, function in spectral.items()
+                     if "rfft" in name})
+    for name in ("rgb_to_hsv", "hsv_to_rgb"):
+        image[name] = spelled(image[name], f"images={name[:3]} name")
     linalg = vars(names["linalg"])
     for name, words in _LINALG.items():
         linalg[name] = spelled(linalg[name], words)
@@ -232,6 +238,31 @@ def device(device_name_or_function: Any) -> Any:
 def op_scope(values: Any, name: str | None, default_name: str | None = None) -> Any:
     """name_scope, with the values first."""
     return wb.name_scope(name, default_name, values)
+
+
+@_offered
+def variable_op_scope(values: Any, name_or_scope: Any, default_name: str | None = None, initializer: Any = None,
+                      regularizer: Any = None, caching_device: Any = None, partitioner: Any = None, custom_getter: Any = None,
+                      reuse: Any = None, dtype: Any = None, use_resource: Any = None, constraint: Any = None) -> Any:
+    """variable_scope, with the values first."""
+    return wb.variable_scope(name_or_scope, default_name, values, initializer, regularizer, caching_device, partitioner,
+                             custom_getter, reuse, dtype, use_resource, constraint)
+
+
+@_offered
+def create_partitioned_variables(shape: Any, slicing: Any, initializer: Any, dtype: Any = wb.float32, trainable: bool = True,
+                                 collections: Any = None, name: str | None = None, reuse: Any = None) -> list[Any]:
+    """The parts of a variable of this shape, cut into as many along each axis as `slicing` says; one axis alone is cut.
+
+    InvalidArgumentError (a ValueError) where `slicing` does not fit the shape.
+    """
+    if len(slicing) != len(shape) or sum(count > 1 for count in slicing) > 1:
+        raise errors.InvalidArgumentError(f"create_partitioned_variables: slicing is {list(slicing)} but shape {list(shape)}; "
+                                          "give one number for each axis, of which one may be more than 1")
+    with wb.variable_scope(wb.get_variable_scope(), reuse=reuse):
+        made = wb.get_variable(name or "PartitionedVariable", list(shape), dtype, initializer, trainable=trainable,
+                               collections=collections, partitioner=lambda **_: list(slicing))
+    return list(made) if isinstance(made, partitions.PartitionedVariable) else [made]
 
 
 @_offered

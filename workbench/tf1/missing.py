@@ -13,7 +13,6 @@ __all__ = ["Namespace", "Need", "nearest", "needs", "unknown"]
 INSTEAD = {
     "contrib.learn.TensorFlowEstimator": "contrib.learn.Estimator",
     "load_op_library": "the decorator wb.op, which makes operations from Python",
-    "profiler": "the report (`workbench train --report`) and the Workbench panel",
 }
 """Dotted name, or the beginning of one -> what to use instead."""
 

@@ -9,7 +9,8 @@ from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.train.examples import compression_of
 
-__all__ = ["FixedLengthRecordReader", "ReaderBase", "RecordInput", "TFRecordReader", "TextLineReader", "WholeFileReader"]
+__all__ = ["FixedLengthRecordReader", "IdentityReader", "ReaderBase", "RecordInput", "TFRecordReader", "TextLineReader",
+           "WholeFileReader"]
 
 
 class ReaderBase:
@@ -60,6 +61,13 @@ class WholeFileReader(ReaderBase):
 
     def __init__(self, name: str | None = None) -> None:
         super().__init__("whole", (), name or "WholeFileReader")
+
+
+class IdentityReader(ReaderBase):
+    """The names themselves, as key and as value; no file is opened."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__("name", (), name or "IdentityReader")
 
 
 class FixedLengthRecordReader(ReaderBase):

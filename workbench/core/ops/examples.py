@@ -11,7 +11,7 @@ from workbench.core.graph.build import returns_list
 from workbench.core.graph.dtype import DType, as_dtype
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape, as_shape
-from workbench.formats.messages import decode
+from workbench.formats.messages import decode, parse_json
 
 Array = np.ndarray[Any, Any]
 Row = tuple[str, str, Any, Any, Any]      # a feature: name, kind, dtype, shape, default
@@ -194,3 +194,14 @@ def _sparse(lists: list[list[Any]], dtype: DType) -> list[Array]:
 
 def _vector(values: list[Any], dtype: DType) -> list[Array]:
     return [np.arange(len(values), dtype=np.int64)[:, None], _array(values, dtype), np.array([len(values)], np.int64)]
+
+
+@op("json_examples? -> ?", types="string -> string", shape=lambda inputs, attrs: [inputs[0].shape], **PARSING)
+def decode_json_example(json_examples: Any) -> Any:
+    """tf.Example messages written as JSON, strings of any shape, in their binary form; InvalidArgumentError for other text."""
+    def binary(text: Any) -> bytes:
+        try:
+            return bytes(parse_json("Example", text.decode(), "decode_json_example").SerializeToString())
+        except (errors.DataLossError, UnicodeDecodeError) as error:
+            raise errors.InvalidArgumentError(f"decode_json_example: Error while parsing JSON: {error}") from None
+    return np.asarray(np.frompyfunc(binary, 1, 1)(json_examples), object)

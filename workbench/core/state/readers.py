@@ -1,6 +1,7 @@
 """Readers: files one after the other, record by record; names of files come from a queue (paper §4.5)."""
 from __future__ import annotations
 
+import io
 import itertools
 import threading
 from collections import deque
@@ -40,7 +41,12 @@ def _framed(file: Any, name: bytes, compression: str = "") -> Records:
         yield name + f":{offset}".encode(), record
 
 
-KINDS: dict[str, Callable[..., Records]] = {"line": _lines, "whole": _whole, "fixed": _fixed, "framed": _framed}
+def _itself(_file: Any, name: bytes) -> Records:
+    yield name, name
+
+
+KINDS: dict[str, Callable[..., Records]] = {
+    "line": _lines, "whole": _whole, "fixed": _fixed, "framed": _framed, "name": _itself}
 """Kind of reader -> (open file, its name, options) -> (key, value) of each record."""
 
 
@@ -77,7 +83,7 @@ class Reader:
     def _begin(self, name: bytes) -> None:
         path = name.decode("utf-8", "surrogateescape")
         try:
-            self._file = open(path, "rb")      # noqa: SIM115
+            self._file = io.BytesIO() if self.kind == "name" else open(path, "rb")      # noqa: SIM115
         except OSError as error:
             raise errors.NotFoundError(f"reader {self.name!r}: {path!r} cannot be read ({error.strerror}); check the "
                                        "path") from None
