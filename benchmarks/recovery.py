@@ -19,8 +19,8 @@ import numpy as np
 
 import workbench as wb
 from tests.cluster.survival import SERVERS, WORKER, Striker, World, train
-from workbench.train.checkpoints import Checkpointer
-from workbench.train.intervals import Interval
+from workbench.train.saving.checkpoints import Checkpointer
+from workbench.train.saving.intervals import Interval
 
 KINDS = {"kill": (SERVERS[0], WORKER), "stop": (SERVERS[1],), "cut": (WORKER,), "kill_nanny": (SERVERS[0],)}
 TURNS, ROUNDS, SECONDS = 4, 3, 15.0

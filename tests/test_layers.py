@@ -126,7 +126,7 @@ OWNERS = (
     ("bokeh", "viz.* cluster.dask.page"),
     ("graphviz pygraphviz", "viz.*"),
     ("PIL", "core.ops.images"),
-    ("scipy", "core.ops.special core.ops.factor train.contrib_optimizers"),
+    ("scipy", "core.ops.special core.ops.factor train.optimizers.contrib_optimizers"),
     ("pooch requests sklearn", "io.*"),
     ("safetensors", ""),      # tests read with it what we write
     ("fsspec upath", "core.state.storage"),

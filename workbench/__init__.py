@@ -166,9 +166,9 @@ from workbench.nn.variables import (
     trainable_variables,
     variables_initializer,
 )
-from workbench.train import data, summary
-from workbench.train.accumulators import ConditionalAccumulator, SparseConditionalAccumulator
-from workbench.train.examples import (
+from workbench.train.input import data
+from workbench.train.input.accumulators import ConditionalAccumulator, SparseConditionalAccumulator
+from workbench.train.input.examples import (
     FixedLenFeature,
     FixedLenSequenceFeature,
     SparseFeature,
@@ -177,8 +177,8 @@ from workbench.train.examples import (
     parse_single_example,
     parse_single_sequence_example,
 )
-from workbench.train.queues import FIFOQueue, PaddingFIFOQueue, PriorityQueue, QueueBase, RandomShuffleQueue
-from workbench.train.readers import (
+from workbench.train.input.queues import FIFOQueue, PaddingFIFOQueue, PriorityQueue, QueueBase, RandomShuffleQueue
+from workbench.train.input.readers import (
     FixedLengthRecordReader,
     ReaderBase,
     RecordInput,
@@ -186,12 +186,13 @@ from workbench.train.readers import (
     TFRecordReader,
     WholeFileReader,
 )
-from workbench.train.schedules import (
+from workbench.train.optimizers.schedules import (
     clip_by_average_norm,
     clip_by_global_norm,
     clip_by_norm,
     global_norm,
 )
+from workbench.train.saving import summary
 
 __version__ = "0.1.0"
 

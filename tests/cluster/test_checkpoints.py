@@ -12,7 +12,7 @@ import workbench as wb
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.link.buffers import BufferPool
-from workbench.train.checkpoints import Checkpointer
+from workbench.train.saving.checkpoints import Checkpointer
 
 pytestmark = pytest.mark.cluster
 

@@ -219,7 +219,7 @@ def test_what_is_refused(make, kind, text):
 
 
 def test_several_outputs_need_a_default():
-    from workbench.train.signatures import signatures
+    from workbench.train.estimators.signatures import signatures
     outputs = {name: EXPORT.PredictOutput(NUMBERS()) for name in "ab"}
     with pytest.raises(ValueError, match="none of them is specified as the default"):
         signatures(WORDS(), outputs)

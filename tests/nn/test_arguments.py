@@ -7,7 +7,8 @@ import pytest
 import workbench as wb
 import workbench.tf1 as tf
 from workbench import errors
-from workbench.nn import layers, rnn_cell
+from workbench.nn import layers
+from workbench.nn.recurrent import rnn_cell
 from workbench.nn.variables import GraphKeys, get_collection
 
 

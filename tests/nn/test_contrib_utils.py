@@ -5,9 +5,9 @@ import pytest
 
 import workbench as wb
 from workbench import errors
-from workbench.nn import contrib_metrics as metrics
-from workbench.nn import contrib_utils as utils
-from workbench.train import schedules
+from workbench.nn.contrib import contrib_metrics as metrics
+from workbench.nn.contrib import contrib_utils as utils
+from workbench.train.optimizers import schedules
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.nn import crf
+from workbench.nn.recurrent import crf
 
 RNG = np.random.default_rng(5)
 X, TABLE = RNG.normal(size=(3, 4, 3)).astype(np.float32), RNG.normal(size=(3, 3)).astype(np.float32)

@@ -6,9 +6,10 @@ import pytest
 
 import workbench as wb
 from workbench import train
-from workbench.nn import decoders, nest
-from workbench.nn.attention import AttentionWrapper, BahdanauAttention, LuongAttention
-from workbench.nn.rnn_cell import BasicLSTMCell, GRUCell, RNNCell
+from workbench.nn import nest
+from workbench.nn.recurrent import decoders
+from workbench.nn.recurrent.attention import AttentionWrapper, BahdanauAttention, LuongAttention
+from workbench.nn.recurrent.rnn_cell import BasicLSTMCell, GRUCell, RNNCell
 
 RNG = np.random.default_rng(0)
 

@@ -9,10 +9,10 @@ from scipy import stats
 
 import workbench as wb
 from workbench import errors
-from workbench.nn import distributions as base
-from workbench.nn import distributions_discrete as discrete
-from workbench.nn import distributions_scalar as scalar
-from workbench.nn import distributions_vector as vector
+from workbench.nn.probability import distributions as base
+from workbench.nn.probability import distributions_discrete as discrete
+from workbench.nn.probability import distributions_scalar as scalar
+from workbench.nn.probability import distributions_vector as vector
 
 
 @pytest.fixture(autouse=True)

@@ -9,13 +9,13 @@ from scipy import special, stats
 
 import workbench as wb
 from workbench import errors
-from workbench.nn import bijectors, distributions_scalar, distributions_tools, distributions_vector
-from workbench.nn import distributions as base
-from workbench.nn import distributions_counts as counts
-from workbench.nn import distributions_made as made
-from workbench.nn import distributions_normal as normal
-from workbench.nn import distributions_positive as positive
-from workbench.nn import distributions_relaxed as relaxed
+from workbench.nn.probability import bijectors, distributions_scalar, distributions_tools, distributions_vector
+from workbench.nn.probability import distributions as base
+from workbench.nn.probability import distributions_counts as counts
+from workbench.nn.probability import distributions_made as made
+from workbench.nn.probability import distributions_normal as normal
+from workbench.nn.probability import distributions_positive as positive
+from workbench.nn.probability import distributions_relaxed as relaxed
 
 
 @pytest.fixture(autouse=True)

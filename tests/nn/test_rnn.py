@@ -6,7 +6,7 @@ import pytest
 
 import workbench as wb
 from workbench import errors
-from workbench.nn import rnn_cell
+from workbench.nn.recurrent import rnn_cell
 
 RNG = np.random.default_rng(9)
 

@@ -8,7 +8,7 @@ import pytest
 
 import workbench as wb
 from workbench import errors
-from workbench.nn import rnn_cell, seq2seq
+from workbench.nn.recurrent import rnn_cell, seq2seq
 
 RNG = np.random.default_rng(1)
 

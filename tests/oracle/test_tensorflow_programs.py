@@ -11,7 +11,7 @@ import pytest
 import workbench as wb
 from tests.oracle.harness import compared
 from workbench.train import Example, Feature, Features, FloatList, Int64List
-from workbench.train.examples import TFRecordWriter, tf_record_iterator
+from workbench.train.input.examples import TFRecordWriter, tf_record_iterator
 
 pytestmark = pytest.mark.oracle
 RNG = np.random.default_rng(0)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from workbench import errors
-from workbench.train.background import Training
 from workbench.train.progress import Progress
+from workbench.train.sessions.background import Training
 
 
 def test_an_error_of_the_clean_up_is_raised_by_stop():

@@ -10,10 +10,10 @@ import pytest
 import workbench as wb
 from workbench import errors
 from workbench.core.state import checkpoint
-from workbench.train import checkpoints
-from workbench.train.checkpoints import Checkpointer
-from workbench.train.queues import WorkerPushes
+from workbench.train.input.queues import WorkerPushes
 from workbench.train.replicas import Tower, replicate
+from workbench.train.saving import checkpoints
+from workbench.train.saving.checkpoints import Checkpointer
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Graph
 from workbench.core.run.target import passes_off
 from workbench.train.config import ConfigProto, GPUOptions, GraphOptions, OptimizerOptions, RunOptions
-from workbench.train.queues import FIFOQueue
+from workbench.train.input.queues import FIFOQueue
 
 
 def test_records_nest_as_programs_write_them():

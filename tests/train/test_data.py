@@ -8,8 +8,8 @@ import pytest
 
 import workbench as wb
 from workbench import errors
-from workbench.train.data import Dataset, FixedLengthRecordDataset, Iterator, TextLineDataset, TFRecordDataset
-from workbench.train.examples import TFRecordWriter
+from workbench.train.input.data import Dataset, FixedLengthRecordDataset, Iterator, TextLineDataset, TFRecordDataset
+from workbench.train.input.examples import TFRecordWriter
 
 X, Y = np.arange(10, dtype=np.float32).reshape(5, 2), np.arange(5)
 

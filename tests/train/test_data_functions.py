@@ -9,8 +9,8 @@ import pytest
 import workbench as wb
 from tests.train.test_data import X, Y, drain
 from workbench import errors
-from workbench.train import contrib_data
-from workbench.train.data import Dataset, Iterator
+from workbench.train.input import contrib_data
+from workbench.train.input.data import Dataset, Iterator
 
 
 @pytest.fixture(autouse=True)

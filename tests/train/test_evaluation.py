@@ -8,9 +8,11 @@ import pytest
 
 import workbench as wb
 from workbench import errors, train
-from workbench.train import evaluation, inspection, prefetch
-from workbench.train.hooks_more import ProfilerHook
-from workbench.train.sessions import ChiefSessionCreator, SessionManager, SingularMonitoredSession
+from workbench.train.input import prefetch
+from workbench.train.saving import inspection
+from workbench.train.sessions import evaluation
+from workbench.train.sessions.hooks_more import ProfilerHook
+from workbench.train.sessions.managers import ChiefSessionCreator, SessionManager, SingularMonitoredSession
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ import workbench as wb
 from workbench import errors
 from workbench.core.state import tfrecord as records
 from workbench.formats.messages import message
-from workbench.train import summary
 from workbench.train.config import RunMetadata, RunOptions
+from workbench.train.saving import summary
 
 
 def file_of(folder: Path, suffix: str = "") -> Path:

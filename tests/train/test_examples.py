@@ -10,7 +10,7 @@ import pytest
 
 import workbench as wb
 from workbench import errors
-from workbench.train.examples import TFRecordCompressionType, TFRecordOptions, TFRecordWriter, tf_record_iterator
+from workbench.train.input.examples import TFRecordCompressionType, TFRecordOptions, TFRecordWriter, tf_record_iterator
 
 # what TensorFlow 2.21 writes for this example, deterministically
 GOLDEN = bytes.fromhex("0a360a0b0a017412060a040a0261620a110a0178120c120a0a080000c03f000000c00a140a0179120f1a0d0a0b03"

@@ -11,9 +11,9 @@ import pytest
 
 import workbench as wb
 from workbench import errors
-from workbench.train import contrib_columns as elder
-from workbench.train import feature_columns as fc
-from workbench.train.examples import FixedLenFeature, VarLenFeature
+from workbench.train.estimators import contrib_columns as elder
+from workbench.train.estimators import feature_columns as fc
+from workbench.train.input.examples import FixedLenFeature, VarLenFeature
 
 
 @pytest.fixture(autouse=True)

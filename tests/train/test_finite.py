@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.train.finite import first_not_finite
+from workbench.train.sessions.finite import first_not_finite
 
 
 def origin(build: Callable[[wb.Tensor], wb.Tensor], value: object = (1.0, 2.0), devices: int = 1):

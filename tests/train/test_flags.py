@@ -8,7 +8,8 @@ import pytest
 
 import workbench as wb
 from workbench import errors
-from workbench.train import app, files
+from workbench.train import app
+from workbench.train.saving import files
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,8 @@ import pytest
 import workbench as wb
 from workbench import train
 from workbench.core.state import checkpoint
-from workbench.train import input_state
-from workbench.train.checkpoints import Checkpointer
+from workbench.train.input import input_state
+from workbench.train.saving.checkpoints import Checkpointer
 
 ROWS = 7
 

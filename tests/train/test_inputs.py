@@ -8,7 +8,7 @@ import pytest
 
 import workbench as wb
 from workbench import errors, train
-from workbench.train import inputs
+from workbench.train.input import inputs
 
 
 @pytest.fixture(autouse=True)

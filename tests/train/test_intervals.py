@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from workbench.train.intervals import Interval
+from workbench.train.saving.intervals import Interval
 
 
 def interval(pause: float, slowed: list[float], seconds: float = 1.0, **options: float) -> Interval:

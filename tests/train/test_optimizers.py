@@ -9,7 +9,7 @@ import pytest
 
 import workbench as wb
 from workbench import errors
-from workbench.train.optimizer import Optimizer
+from workbench.train.optimizers.optimizer import Optimizer
 
 RNG = np.random.default_rng(11)
 START = RNG.normal(size=(3, 2))

@@ -4,7 +4,7 @@ from __future__ import annotations
 import pytest
 
 from workbench import errors
-from workbench.train.recovery import (
+from workbench.train.sessions.recovery import (
     Damaged,
     GiveUp,
     Lost,

@@ -13,8 +13,8 @@ import pytest
 import workbench as wb
 from workbench import errors, train
 from workbench.core.state import checkpoint
-from workbench.train.checkpoints import Checkpointer
-from workbench.train.saver import Saver
+from workbench.train.saving.checkpoints import Checkpointer
+from workbench.train.saving.saver import Saver
 
 
 @pytest.fixture(autouse=True)

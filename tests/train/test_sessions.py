@@ -8,7 +8,7 @@ import pytest
 
 import workbench as wb
 from workbench import errors, train
-from workbench.train.hooks_more import (
+from workbench.train.sessions.hooks_more import (
     FeedFnHook,
     FinalOpsHook,
     GlobalStepWaiterHook,
@@ -16,14 +16,14 @@ from workbench.train.hooks_more import (
     NanTensorHook,
     StepCounterHook,
 )
-from workbench.train.sessions import (
+from workbench.train.sessions.managers import (
     ChiefSessionCreator,
     MonitoredSession,
     SessionManager,
     SingularMonitoredSession,
     WorkerSessionCreator,
 )
-from workbench.train.timer import SecondOrStepTimer
+from workbench.train.sessions.timer import SecondOrStepTimer
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,7 @@ import pytest
 import workbench as wb
 from workbench import errors
 from workbench.core.graph.graph import Graph
-from workbench.train.staging import StagingArea
+from workbench.train.input.staging import StagingArea
 
 
 def test_tuples_come_out_in_their_order_by_position_or_name():

@@ -12,7 +12,7 @@ import workbench as wb
 from workbench import errors
 from workbench.core.trace import journal
 from workbench.formats.messages import message
-from workbench.train import summary
+from workbench.train.saving import summary
 
 
 @pytest.fixture(autouse=True)

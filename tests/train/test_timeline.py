@@ -10,7 +10,7 @@ from workbench import errors
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Graph
 from workbench.train.config import RunMetadata, RunOptions
-from workbench.train.timeline import Timeline
+from workbench.train.saving.timeline import Timeline
 
 
 def test_a_traced_step_is_a_chrome_trace():

@@ -11,8 +11,8 @@ from IPython.core.interactiveshell import InteractiveShell
 import workbench as wb
 from tests.eventually import eventually
 from workbench import errors
-from workbench.train.background import Training
 from workbench.train.progress import Progress
+from workbench.train.sessions.background import Training
 from workbench.widgets import displays, tracebacks
 from workbench.widgets.training import TrainingView, bundle
 

@@ -12,10 +12,10 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.formats.saved_model import Builder
 from workbench.nn.sparse import SparseTensor
-from workbench.train.estimator import Estimator, ModeKeys
-from workbench.train.examples import parse_example
-from workbench.train.signatures import signatures
-from workbench.train.specs import Exporter
+from workbench.train.estimators.estimator import Estimator, ModeKeys
+from workbench.train.estimators.signatures import signatures
+from workbench.train.estimators.specs import Exporter
+from workbench.train.input.examples import parse_example
 
 __all__ = ["FinalExporter", "LatestExporter", "ServingInputReceiver", "TensorServingInputReceiver",
            "build_parsing_serving_input_receiver_fn", "build_raw_serving_input_receiver_fn", "export_savedmodel", "install"]

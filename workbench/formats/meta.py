@@ -17,7 +17,7 @@ from workbench.formats.reader import as_message, import_graph_def, saver_nodes
 from workbench.formats.values import attr, tensor_proto
 from workbench.formats.writer import Writer, graph_def
 from workbench.nn.variables import GraphKeys, Variable
-from workbench.train.coordinator import QueueRunner
+from workbench.train.sessions.coordinator import QueueRunner
 
 __all__ = ["add_saver", "meta_graph", "read_meta", "write_message"]
 

@@ -20,7 +20,7 @@ from workbench.nn.variables import (
     group,
     root_graph,
 )
-from workbench.train.signatures import DEFAULT_KEY, predict_signature_def
+from workbench.train.estimators.signatures import DEFAULT_KEY, predict_signature_def
 
 __all__ = ["Builder", "load", "main_op", "main_op_with_restore", "maybe_saved_model_directory", "simple_save"]
 

@@ -17,7 +17,7 @@ from workbench.formats import bundle
 from workbench.formats.messages import message, parse_text
 from workbench.formats.meta import add_saver, meta_graph, read_meta, write_message
 from workbench.nn.variables import Variable, root_graph
-from workbench.train import saver as native
+from workbench.train.saving import saver as native
 
 __all__ = ["NewCheckpointReader", "Saver", "checkpoint_exists", "export_meta_graph", "generate_checkpoint_state_proto",
            "get_checkpoint_mtimes", "get_checkpoint_state", "import_meta_graph", "latest_checkpoint", "list_variables",

@@ -1,7 +1,7 @@
 """USER LEVEL: layers, cells, losses and initializers, written with public operations alone."""
 from workbench.core import ops as _families  # noqa: F401  (registers the operations)
 from workbench.core.graph.build import ops
-from workbench.nn import rnn_cell, zoo
+from workbench.nn import zoo
 from workbench.nn.composed import (
     batch_norm_with_global_normalization,
     conv1d,
@@ -16,8 +16,9 @@ from workbench.nn.composed import (
 )
 from workbench.nn.ctc import ctc_beam_search_decoder, ctc_greedy_decoder, ctc_loss
 from workbench.nn.embedding import embedding_lookup
-from workbench.nn.rnn import bidirectional_dynamic_rnn, dynamic_rnn, static_bidirectional_rnn, static_rnn
-from workbench.nn.rnn_stacks import raw_rnn, static_state_saving_rnn
+from workbench.nn.recurrent import rnn_cell
+from workbench.nn.recurrent.rnn import bidirectional_dynamic_rnn, dynamic_rnn, static_bidirectional_rnn, static_rnn
+from workbench.nn.recurrent.rnn_stacks import raw_rnn, static_state_saving_rnn
 from workbench.nn.sampled import compute_accidental_hits, nce_loss, sampled_softmax_loss
 from workbench.nn.sharded import sharded_softmax_cross_entropy
 from workbench.nn.sparse import embedding_lookup_sparse

@@ -9,8 +9,8 @@ from workbench.core.graph.graph import Tensor
 from workbench.nn import layers
 from workbench.nn.embedding import embedding_lookup
 from workbench.nn.initializers import VarianceScaling
-from workbench.nn.rnn import dynamic_rnn, static_rnn
-from workbench.nn.rnn_cell import BasicLSTMCell
+from workbench.nn.recurrent.rnn import dynamic_rnn, static_rnn
+from workbench.nn.recurrent.rnn_cell import BasicLSTMCell
 from workbench.nn.scopes import get_variable, variable_scope
 
 __all__ = ["alexnet", "googlenet", "inception_v3", "lenet", "lstm_language_model", "overfeat", "vgg_a"]

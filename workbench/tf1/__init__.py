@@ -22,7 +22,7 @@ from workbench.nn import layer_classes as _layer_classes
 from workbench.nn import layers_1d as _layers_1d
 from workbench.nn import layers_3d as _layers_3d
 from workbench.nn import metrics as _metrics
-from workbench.nn import seq2seq as _seq2seq
+from workbench.nn.recurrent import seq2seq as _seq2seq
 from workbench.tf1 import devices as _devices
 from workbench.tf1 import families as _families
 from workbench.tf1 import functions as _functions
@@ -40,18 +40,18 @@ from workbench.tf1.spelling import first as _first
 from workbench.tf1.spelling import overlay as _overlay
 from workbench.tf1.spelling import renamed as _renamed
 from workbench.tf1.spelling import spelled as _spelled
-from workbench.train import accumulators as _accumulators
 from workbench.train import app as _app
 from workbench.train import config as _config
-from workbench.train import examples as _examples
-from workbench.train import feature_columns as _feature_columns
-from workbench.train import files as _files
-from workbench.train import hooks_more as _hooks
-from workbench.train import inputs as _inputs
-from workbench.train import readers as _readers
-from workbench.train import schedules as _schedules
-from workbench.train import sessions as _sessions
-from workbench.train.timer import SecondOrStepTimer as _SecondOrStepTimer
+from workbench.train.estimators import feature_columns as _feature_columns
+from workbench.train.input import accumulators as _accumulators
+from workbench.train.input import examples as _examples
+from workbench.train.input import inputs as _inputs
+from workbench.train.input import readers as _readers
+from workbench.train.optimizers import schedules as _schedules
+from workbench.train.saving import files as _files
+from workbench.train.sessions import hooks_more as _hooks
+from workbench.train.sessions import managers as _sessions
+from workbench.train.sessions.timer import SecondOrStepTimer as _SecondOrStepTimer
 
 __version__ = "1.15.0-workbench-" + _wb.__version__
 VERSION = __version__

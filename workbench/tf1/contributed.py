@@ -8,11 +8,8 @@ import workbench as wb
 from workbench import nn, train
 from workbench.core.graph.build import ops
 from workbench.formats import messages, restoring, saver
-from workbench.nn import (
-    arg_scope,
-    attention,
-    attention_monotonic,
-    beam_search,
+from workbench.nn import arg_scope, initializers, layers, lookups, losses, metrics, nest, sparse_lookups
+from workbench.nn.contrib import (
     contrib_fields,
     contrib_framework,
     contrib_layers,
@@ -21,14 +18,13 @@ from workbench.nn import (
     contrib_metrics_more,
     contrib_more,
     contrib_utils,
+)
+from workbench.nn.recurrent import (
+    attention,
+    attention_monotonic,
+    beam_search,
     crf,
     decoders,
-    initializers,
-    layers,
-    lookups,
-    losses,
-    metrics,
-    nest,
     rnn_cell,
     rnn_contrib,
     rnn_conv,
@@ -37,33 +33,17 @@ from workbench.nn import (
     rnn_stacks,
     rnn_wrappers,
     seq2seq,
-    sparse_lookups,
 )
 from workbench.tf1 import families, functions
 from workbench.tf1.learning import learn
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import predictions_first, spelled
-from workbench.train import (
-    all_reduce,
-    buckets,
-    contrib_columns,
-    contrib_data,
-    contrib_optimizers,
-    contrib_sums,
-    contrib_training,
-    data,
-    evaluation,
-    feeding,
-    files,
-    heads_made,
-    inspection,
-    optimize,
-    placement,
-    prefetch,
-    sampling,
-    schedules,
-    staging,
-)
+from workbench.train import all_reduce, contrib_training, optimize, placement
+from workbench.train.estimators import contrib_columns, contrib_sums, feeding, heads_made
+from workbench.train.input import buckets, contrib_data, data, prefetch, sampling, staging
+from workbench.train.optimizers import contrib_optimizers, schedules
+from workbench.train.saving import files, inspection
+from workbench.train.sessions import evaluation
 
 __all__ = ["contrib"]
 

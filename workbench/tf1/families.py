@@ -4,7 +4,8 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.core.graph.build import convert, ops
-from workbench.nn import (
+from workbench.nn import sparse_ops
+from workbench.nn.probability import (
     bijectors,
     distributions_arcsinh,
     distributions_counts,
@@ -17,9 +18,8 @@ from workbench.nn import (
     distributions_tools,
     distributions_vector,
     distributions_wishart,
-    sparse_ops,
 )
-from workbench.nn import distributions as _distributions
+from workbench.nn.probability import distributions as _distributions
 from workbench.tf1.missing import Namespace
 
 __all__ = ["bitwise", "distributions", "linalg", "manip", "math", "sets", "spectral", "strings"]

@@ -6,13 +6,11 @@ from typing import Any
 from workbench.io import mnist_tutorial, tables, vocabulary
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import overlay, spelled
-from workbench.train import (
+from workbench.train.estimators import (
     estimator,
     experiment,
     heads,
     heads_made,
-    hooks,
-    hooks_more,
     learn_actions,
     learn_config,
     learn_exports,
@@ -21,7 +19,8 @@ from workbench.train import (
     learn_ready,
     monitors,
 )
-from workbench.train import learn as learners
+from workbench.train.estimators import learn as learners
+from workbench.train.sessions import hooks, hooks_more
 
 __all__ = ["learn"]
 

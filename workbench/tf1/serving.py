@@ -5,8 +5,8 @@ from workbench.formats import exporting
 from workbench.formats import saved_model as models
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import overlay
-from workbench.train import canned, feature_columns, signatures, specs
-from workbench.train import estimator as estimators
+from workbench.train.estimators import canned, feature_columns, signatures, specs
+from workbench.train.estimators import estimator as estimators
 
 __all__ = ["estimator", "saved_model"]
 

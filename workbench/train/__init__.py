@@ -2,23 +2,8 @@
 from typing import Any as _Any
 
 from workbench.formats.messages import message as _message
-from workbench.train.averages import ExponentialMovingAverage
-from workbench.train.background import Training
 from workbench.train.cluster_spec import ClusterSpec
-from workbench.train.coordinator import Coordinator, QueueRunner, add_queue_runner, start_queue_runners
-from workbench.train.events import summary_iterator
-from workbench.train.hooks import (
-    CheckpointSaverHook,
-    CheckpointSaverListener,
-    LoggingTensorHook,
-    SessionRunArgs,
-    SessionRunContext,
-    SessionRunHook,
-    SessionRunValues,
-    StopAtStepHook,
-    SummarySaverHook,
-)
-from workbench.train.inputs import (
+from workbench.train.input.inputs import (
     batch,
     batch_join,
     input_producer,
@@ -30,9 +15,10 @@ from workbench.train.inputs import (
     slice_input_producer,
     string_input_producer,
 )
-from workbench.train.monitored import MonitoredTrainingSession, Scaffold
-from workbench.train.optimizer import Optimizer
-from workbench.train.optimizers import (
+from workbench.train.optimizers.averages import ExponentialMovingAverage
+from workbench.train.optimizers.optimizer import Optimizer
+from workbench.train.optimizers.proximal import AdagradDAOptimizer, ProximalAdagradOptimizer, ProximalGradientDescentOptimizer
+from workbench.train.optimizers.rules import (
     AdadeltaOptimizer,
     AdagradOptimizer,
     AdamOptimizer,
@@ -41,11 +27,7 @@ from workbench.train.optimizers import (
     MomentumOptimizer,
     RMSPropOptimizer,
 )
-from workbench.train.placement import GreedyLoadBalancingStrategy, byte_size_load_fn, replica_device_setter
-from workbench.train.proximal import AdagradDAOptimizer, ProximalAdagradOptimizer, ProximalGradientDescentOptimizer
-from workbench.train.run import run
-from workbench.train.saver import Saver, checkpoint_exists, get_checkpoint_state, latest_checkpoint
-from workbench.train.schedules import (
+from workbench.train.optimizers.schedules import (
     create_global_step,
     exponential_decay,
     get_global_step,
@@ -56,7 +38,25 @@ from workbench.train.schedules import (
     piecewise_constant,
     polynomial_decay,
 )
-from workbench.train.supervisor import LooperThread, Supervisor
+from workbench.train.placement import GreedyLoadBalancingStrategy, byte_size_load_fn, replica_device_setter
+from workbench.train.run import run
+from workbench.train.saving.events import summary_iterator
+from workbench.train.saving.saver import Saver, checkpoint_exists, get_checkpoint_state, latest_checkpoint
+from workbench.train.sessions.background import Training
+from workbench.train.sessions.coordinator import Coordinator, QueueRunner, add_queue_runner, start_queue_runners
+from workbench.train.sessions.hooks import (
+    CheckpointSaverHook,
+    CheckpointSaverListener,
+    LoggingTensorHook,
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+    StopAtStepHook,
+    SummarySaverHook,
+)
+from workbench.train.sessions.monitored import MonitoredTrainingSession, Scaffold
+from workbench.train.sessions.supervisor import LooperThread, Supervisor
 from workbench.train.sync import SyncReplicasOptimizer
 
 __all__ = [

@@ -11,11 +11,11 @@ from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.nn.arguments import refuse
 from workbench.nn.variables import GraphKeys, Variable, get_collection, root_graph, trainable_variables
-from workbench.train import summary
-from workbench.train.hooks import StopAtStepHook
-from workbench.train.monitored import MonitoredTrainingSession, Scaffold
-from workbench.train.optimizer import Optimizer
-from workbench.train.schedules import clip_by_norm, get_or_create_global_step
+from workbench.train.optimizers.optimizer import Optimizer
+from workbench.train.optimizers.schedules import clip_by_norm, get_or_create_global_step
+from workbench.train.saving import summary
+from workbench.train.sessions.hooks import StopAtStepHook
+from workbench.train.sessions.monitored import MonitoredTrainingSession, Scaffold
 
 __all__ = ["HParams", "add_gradients_summaries", "clip_gradient_norms", "clip_gradient_norms_fn", "create_train_op",
            "multiply_gradients", "parse_values", "slim_create_train_op", "slim_train", "train"]

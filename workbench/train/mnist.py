@@ -20,12 +20,12 @@ from workbench.core.run.session import Session
 from workbench.nn.initializers import Zeros, glorot_uniform_initializer
 from workbench.nn.scopes import get_variable, variable_scope
 from workbench.nn.variables import Variable, global_variables_initializer
-from workbench.train.background import Training
-from workbench.train.coordinator import Coordinator
-from workbench.train.finite import first_not_finite
-from workbench.train.optimizers import GradientDescentOptimizer
+from workbench.train.optimizers.rules import GradientDescentOptimizer
 from workbench.train.progress import Progress
 from workbench.train.replicas import Replicas, Tower, replicate
+from workbench.train.sessions.background import Training
+from workbench.train.sessions.coordinator import Coordinator
+from workbench.train.sessions.finite import first_not_finite
 
 __all__ = ["classifier", "fit", "start", "train"]
 
@@ -283,7 +283,7 @@ class _Run:
     def _save(self, directory: str | None) -> str:
         if directory is None:
             return ""
-        from workbench.train.saver import Saver
+        from workbench.train.saving.saver import Saver
         path = Saver(self.replicas.variables).save(self.session, f"{directory}/model.ckpt", self.done)
         return f"checkpoint {path}"
 

@@ -11,9 +11,8 @@ from workbench.nn.initializers import Zeros
 from workbench.nn.moving import assign_moving_average
 from workbench.nn.scopes import get_variable, variable_scope
 from workbench.nn.variables import GraphKeys, Variable, get_collection, trainable_variables
-from workbench.train import summary
-from workbench.train.optimizer import Optimizer
-from workbench.train.optimizers import (
+from workbench.train.optimizers.optimizer import Optimizer
+from workbench.train.optimizers.rules import (
     AdagradOptimizer,
     AdamOptimizer,
     FtrlOptimizer,
@@ -21,7 +20,8 @@ from workbench.train.optimizers import (
     MomentumOptimizer,
     RMSPropOptimizer,
 )
-from workbench.train.schedules import assert_global_step, clip_by_global_norm, get_global_step, global_norm
+from workbench.train.optimizers.schedules import assert_global_step, clip_by_global_norm, get_global_step, global_norm
+from workbench.train.saving import summary
 
 __all__ = ["OPTIMIZER_CLS_NAMES", "OPTIMIZER_SUMMARIES", "adaptive_clipping_fn", "optimize_loss"]
 

@@ -11,9 +11,9 @@ from workbench.core.graph.dtype import resource
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.nn.scopes import AUTO_REUSE, variable_scope
 from workbench.nn.variables import Variable, group, near, root_graph, trainable_variables
-from workbench.train.coordinator import Coordinator
-from workbench.train.optimizer import Optimizer
-from workbench.train.queues import WorkerClocks, WorkerPushes
+from workbench.train.input.queues import WorkerClocks, WorkerPushes
+from workbench.train.optimizers.optimizer import Optimizer
+from workbench.train.sessions.coordinator import Coordinator
 from workbench.train.stragglers import choose_backups
 from workbench.train.sync import SyncReplicasOptimizer
 

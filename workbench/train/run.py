@@ -7,9 +7,9 @@ from typing import Any
 from workbench import errors
 from workbench.nn.lookups import local_initializer
 from workbench.nn.variables import group
-from workbench.train.hooks import SessionRunHook, StopAtStepHook
-from workbench.train.monitored import MonitoredTrainingSession, Scaffold
-from workbench.train.saver import Saver
+from workbench.train.saving.saver import Saver
+from workbench.train.sessions.hooks import SessionRunHook, StopAtStepHook
+from workbench.train.sessions.monitored import MonitoredTrainingSession, Scaffold
 
 __all__ = ["run"]
 

@@ -9,12 +9,12 @@ from workbench.core.graph.build import IndexedSlices, ops
 from workbench.core.graph.graph import Operation
 from workbench.core.names import task_of
 from workbench.nn.variables import GraphKeys, Variable, group, near, root_graph
-from workbench.train.accumulators import ConditionalAccumulator, SparseConditionalAccumulator
-from workbench.train.coordinator import Coordinator, QueueRunner
-from workbench.train.hooks import SessionRunHook
-from workbench.train.input_state import BEGUN_ANEW
-from workbench.train.optimizer import Optimizer
-from workbench.train.queues import FIFOQueue, StepTokens, WorkerPushes
+from workbench.train.input.accumulators import ConditionalAccumulator, SparseConditionalAccumulator
+from workbench.train.input.input_state import BEGUN_ANEW
+from workbench.train.input.queues import FIFOQueue, StepTokens, WorkerPushes
+from workbench.train.optimizers.optimizer import Optimizer
+from workbench.train.sessions.coordinator import Coordinator, QueueRunner
+from workbench.train.sessions.hooks import SessionRunHook
 
 __all__ = ["SyncReplicasOptimizer"]
 

@@ -74,4 +74,4 @@ def install(shell: Any) -> None:
     html_formatter.for_type_by_name("workbench.core.graph.graph", "Graph", graph_html)
     html_formatter.for_type_by_name("workbench.core.run.session", "Session", session_html)
     html_formatter.for_type_by_name("workbench.core.run.explain", "Explanation", explanation_html)
-    shell.display_formatter.mimebundle_formatter.for_type_by_name("workbench.train.background", "Training", _training)
+    shell.display_formatter.mimebundle_formatter.for_type_by_name("workbench.train.sessions.background", "Training", _training)

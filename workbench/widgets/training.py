@@ -23,7 +23,7 @@ _WIDTH, _HEIGHT = 160, 28  # of it, pixels
 
 
 class TrainingView(ipywidgets.VBox):
-    """Follows a `workbench.train.background.Training` until it ends; the hub calls it, training never waits for it."""
+    """Follows a `workbench.train.sessions.background.Training` until it ends; the hub calls it, training never waits for it."""
 
     def __init__(self, training: Any) -> None:
         self._training = training

@@ -8,7 +8,7 @@ import pytest
 
 import workbench as wb
 from workbench import errors
-from workbench.train.examples import compression_of
+from workbench.train.input.examples import compression_of
 
 PROTO = {"float": "float_list", "int64": "int64_list", "bytes": "bytes_list"}
 

@@ -11,7 +11,7 @@ from workbench import errors
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Graph
 from workbench.core.run.handles import delete_session_tensor, get_session_handle, get_session_tensor
-from workbench.train.queues import FIFOQueue
+from workbench.train.input.queues import FIFOQueue
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import workbench.tf1 as tf
 from workbench.tf1.missing import Namespace
-from workbench.train import timeline
+from workbench.train.saving import timeline
 
 __all__ = ["device_lib", "session", "timeline"]
 

@@ -6,8 +6,8 @@ from typing import Any
 import workbench.tf1 as tf
 from workbench.tf1.missing import Namespace
 from workbench.tf1.python import inner as _inner
-from workbench.train import staging as _staging
 from workbench.train import testing as _testing
+from workbench.train.input import staging as _staging
 
 _ALL = {name: value for name, value in vars(tf).items() if not name.startswith("_")}
 _NETWORKS = {**_ALL, **vars(tf.nn)}

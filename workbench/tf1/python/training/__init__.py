@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import workbench.tf1 as tf
 from workbench.tf1.missing import Namespace
-from workbench.train import averages as _averages
+from workbench.train.optimizers import averages as _averages
 
 _ALL = {name: value for name, value in vars(tf.train).items() if not name.startswith("_")}
 

@@ -1,0 +1,1 @@
+"""Layers and metrics that TensorFlow 1.x keeps in tf.contrib."""

@@ -1,0 +1,1 @@
+"""Distributions and what is computed of them."""

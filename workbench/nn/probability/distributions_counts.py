@@ -1,0 +1,300 @@
+"""Distributions of counts: Poisson's, binomial, negative binomial, geometric, Dirichlet-multinomial; and of one value alone."""
+from __future__ import annotations
+
+from typing import Any
+
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.graph import Tensor
+from workbench.core.graph.shape import Shape
+from workbench.nn.framework import name_scope
+from workbench.nn.probability.distributions import FULLY_REPARAMETERIZED, NOT_REPARAMETERIZED, Distribution
+from workbench.nn.probability.distributions_discrete import logits_and_probs
+from workbench.nn.probability.distributions_scalar import _tiny, _TwoParameters
+from workbench.nn.probability.distributions_vector import Dirichlet, _classes, _Vectors
+
+__all__ = ["Binomial", "Deterministic", "DirichletMultinomial", "Geometric", "NegativeBinomial", "Poisson",
+           "VectorDeterministic"]
+
+
+class Poisson(Distribution):
+    """How many events come where `rate` = exp(`log_rate`) are expected. ValueError unless one of them is given."""
+
+    def __init__(self, rate: Any = None, log_rate: Any = None, validate_args: bool = False, allow_nan_stats: bool = True,
+                 name: str = "Poisson") -> None:
+        parameters = locals()
+        if (rate is None) == (log_rate is None):
+            raise ValueError("Must specify exactly one of `rate` and `log_rate`.")
+        with name_scope(name):
+            if rate is not None:
+                self.rate = self._positive(self._float(rate, "rate"), validate_args)
+                self.log_rate = ops.log(self.rate)
+            else:
+                self.log_rate = self._float(log_rate, "log_rate")
+                self.rate = ops.exp(self.log_rate)
+        super().__init__(self.rate.dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
+                         [self.rate, self.log_rate], name)
+
+    def _batch(self) -> Tensor:
+        return self.rate
+
+    def _draw(self, shape: Tensor, seed: int | None) -> Tensor:
+        return ops.random_poisson(ops.zeros(shape, self.dtype) + self.rate, [], dtype=self.dtype, seed=seed)
+
+    def _log_prob(self, x: Tensor) -> Tensor:
+        return x * self.log_rate - self.rate - ops.lgamma(x + 1.0)
+
+    def _cdf(self, x: Tensor) -> Tensor:
+        count = ops.floor(x) + 1.0 + ops.zeros_like(self.rate)
+        return ops.igammac(count, self.rate + ops.zeros_like(count))
+
+    def _mean(self) -> Tensor:
+        return ops.identity(self.rate)
+
+    _variance = _mean
+
+    def _mode(self) -> Tensor:
+        return ops.floor(self.rate)
+
+
+class Geometric(Distribution):
+    """How often an event of the probability `probs`, the sigmoid of `logits`, fails to come before it comes."""
+
+    def __init__(self, logits: Any = None, probs: Any = None, validate_args: bool = False, allow_nan_stats: bool = True,
+                 name: str = "Geometric") -> None:
+        parameters = locals()
+        with name_scope(name):
+            self.logits, self.probs = logits_and_probs(self, logits, probs)
+        super().__init__(self.probs.dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
+                         [self.logits, self.probs], name)
+
+    def _batch(self) -> Tensor:
+        return self.probs
+
+    def _draw(self, shape: Tensor, seed: int | None) -> Tensor:
+        uniform = ops.random_uniform(shape, _tiny(self.dtype), 1.0, dtype=self.dtype, seed=seed)
+        return ops.floor(ops.log(uniform) / ops.log1p(-self.probs))
+
+    def _log_prob(self, x: Tensor) -> Tensor:
+        return x * ops.log1p(-self.probs) + ops.log(self.probs)
+
+    def _cdf(self, x: Tensor) -> Tensor:
+        found = -ops.expm1((ops.floor(x) + 1.0) * ops.log1p(-self.probs))
+        return ops.where(x + ops.zeros_like(found) < 0.0, ops.zeros_like(found), found)
+
+    def _entropy(self) -> Tensor:
+        fails = 1.0 - self.probs
+        return -(fails * ops.log1p(-self.probs) + self.probs * ops.log(self.probs)) / self.probs
+
+    def _mean(self) -> Tensor:
+        return (1.0 - self.probs) / self.probs
+
+    def _variance(self) -> Tensor:
+        return (1.0 - self.probs) / ops.square(self.probs)
+
+    def _mode(self) -> Tensor:
+        return ops.zeros_like(self.probs)
+
+
+class _Trials(_TwoParameters):
+    """Counts of `total_count` trials with the probability `probs`, the sigmoid of `logits`, each."""
+
+    def __init__(self, total_count: Any, logits: Any, probs: Any, validate_args: bool, allow_nan_stats: bool, name: str,
+                 parameters: dict[str, Any]) -> None:
+        with name_scope(name):
+            self.logits, self.probs = logits_and_probs(self, logits, probs)
+            self.total_count = self._positive(self._float(total_count, "total_count", self.probs), validate_args)
+            self._first, self._second = self.total_count, self.probs
+        super().__init__(self.probs.dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
+                         [self.total_count, self.logits, self.probs], name)
+
+
+class Binomial(_Trials):
+    """How many of `total_count` trials succeed, each with the probability `probs`, the sigmoid of `logits`."""
+
+    def __init__(self, total_count: Any, logits: Any = None, probs: Any = None, validate_args: bool = False,
+                 allow_nan_stats: bool = True, name: str = "Binomial") -> None:
+        super().__init__(total_count, logits, probs, validate_args, allow_nan_stats, name, locals())
+
+    def _draw(self, shape: Tensor, seed: int | None) -> Tensor:
+        most = ops.cast(ops.reduce_max(self.total_count), "int32")
+        tries = ops.concat([ops.stack([most]), shape], axis=0)
+        hit = ops.random_uniform(tries, dtype=self.dtype, seed=seed) < self.probs
+        number = ops.reshape(ops.range(most), ops.concat([ops.stack([most]), ops.ones_like(shape)], axis=0))
+        asked = ops.cast(number, self.dtype) < self.total_count + ops.zeros(shape, self.dtype)
+        return ops.reduce_sum(ops.cast(ops.logical_and(hit, asked), self.dtype), axis=0)
+
+    def _log_prob(self, counts: Tensor) -> Tensor:
+        n = self.total_count
+        ways = ops.lgamma(n + 1.0) - ops.lgamma(counts + 1.0) - ops.lgamma(n - counts + 1.0)
+        return ways + counts * ops.log(self.probs) + (n - counts) * ops.log1p(-self.probs)
+
+    def _cdf(self, counts: Tensor) -> Tensor:
+        full = counts + ops.zeros_like(self._batch())
+        below = ops.floor(ops.minimum(full, self.total_count - 1.0))
+        like = ops.zeros_like(full)
+        found = ops.betainc(self.total_count - below, below + 1.0, 1.0 - self.probs + like)
+        return ops.where(full >= self.total_count + like, ops.ones_like(full), found)
+
+    def _mean(self) -> Tensor:
+        return self.total_count * self.probs
+
+    def _variance(self) -> Tensor:
+        return self._mean() * (1.0 - self.probs)
+
+    def _mode(self) -> Tensor:
+        return ops.floor((1.0 + self.total_count) * self.probs)
+
+
+class NegativeBinomial(_Trials):
+    """How many trials succeed, each with the probability `probs`, the sigmoid of `logits`, before `total_count` fail."""
+
+    def __init__(self, total_count: Any, logits: Any = None, probs: Any = None, validate_args: bool = False,
+                 allow_nan_stats: bool = True, name: str = "NegativeBinomial") -> None:
+        super().__init__(total_count, logits, probs, validate_args, allow_nan_stats, name, locals())
+
+    def _draw(self, shape: Tensor, seed: int | None) -> Tensor:
+        full = ops.zeros(shape, self.dtype)
+        rate = ops.random_gamma([], full + self.total_count, full + ops.exp(-self.logits), dtype=self.dtype, seed=seed)
+        return ops.random_poisson(rate, [], dtype=self.dtype, seed=None if seed is None else seed + 1)
+
+    def _log_prob(self, x: Tensor) -> Tensor:
+        n = self.total_count
+        ways = ops.lgamma(n + x) - ops.lgamma(1.0 + x) - ops.lgamma(n)
+        return ways + n * ops.log_sigmoid(-self.logits) + x * ops.log_sigmoid(self.logits)
+
+    def _cdf(self, x: Tensor) -> Tensor:
+        like = ops.zeros_like(x + self._batch())
+        return ops.betainc(self.total_count + like, 1.0 + ops.floor(x) + like, ops.sigmoid(-self.logits) + like)
+
+    def _mean(self) -> Tensor:
+        return self.total_count * ops.exp(self.logits)
+
+    def _variance(self) -> Tensor:
+        return self._mean() / ops.sigmoid(-self.logits)
+
+    def _mode(self) -> Tensor:
+        found = ops.floor((self.total_count - 1.0) * ops.exp(self.logits))
+        return ops.maximum(found, 0.0)
+
+
+class DirichletMultinomial(_Vectors):
+    """How often each class comes among `total_count` draws, whose probabilities are drawn from Dirichlet(`concentration`)."""
+
+    def __init__(self, total_count: Any, concentration: Any, validate_args: bool = False, allow_nan_stats: bool = True,
+                 name: str = "DirichletMultinomial") -> None:
+        parameters = locals()
+        with name_scope(name):
+            self.concentration = self._positive(self._float(concentration, "concentration"), validate_args)
+            self.total_count = self._float(total_count, "total_count", self.concentration)
+            self.total_concentration = ops.reduce_sum(self.concentration, axis=-1)
+            self._parameter = self.total_count[..., None] * self.concentration / self.total_concentration[..., None]
+        super().__init__(self.concentration.dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
+                         [self.total_count, self.concentration], name)
+
+    def _draw(self, shape: Tensor, seed: int | None) -> Tensor:
+        full = ops.concat([shape, self.event_shape_tensor()], axis=0)
+        probs = Dirichlet(self.concentration + ops.zeros_like(self._parameter))._draw(shape, seed)
+        counts = ops.cast(self.total_count, "int32") + ops.zeros(shape, "int32")
+        most = ops.reduce_max(counts)
+        rank: Any = shape.shape.as_list()[0]
+        drawn = _classes(ops.log(ops.reshape(probs, full)), ops.concat([ops.stack([most]), shape], axis=0), rank,
+                         None if seed is None else seed + 1)
+        number = ops.reshape(ops.range(most), ops.concat([ops.stack([most]), ops.ones_like(shape)], axis=0))
+        asked = ops.cast(number < counts, self.dtype)
+        return ops.reduce_sum(ops.one_hot(drawn, ops.shape(self.concentration)[-1], dtype=self.dtype) * asked[..., None],
+                              axis=0)
+
+    def _log_prob(self, counts: Tensor) -> Tensor:
+        ways = ops.lgamma(self.total_count + 1.0) - ops.reduce_sum(ops.lgamma(counts + 1.0), axis=-1)
+        both = ops.reduce_sum(ops.lgamma(self.concentration + counts) - ops.lgamma(self.concentration), axis=-1)
+        whole = self.total_concentration
+        return ways + both + ops.lgamma(whole) - ops.lgamma(whole + self.total_count)
+
+    def _mean(self) -> Tensor:
+        return ops.identity(self._parameter)
+
+    def _spread(self) -> Tensor:
+        whole = self.total_concentration
+        return ((self.total_count + whole) / (1.0 + whole))[..., None]
+
+    def _shares(self) -> Tensor:
+        return self.concentration / self.total_concentration[..., None]
+
+    def _variance(self) -> Tensor:
+        return self._parameter * (1.0 - self._shares()) * self._spread()
+
+    def _covariance(self) -> Tensor:
+        outer = -self._parameter[..., :, None] * self._shares()[..., None, :]
+        return ops.matrix_set_diag(outer * self._spread()[..., None], self._variance())
+
+
+class Deterministic(Distribution):
+    """The value `loc` alone; what differs from it by at most `atol` + `rtol` · |loc| counts as it."""
+
+    def __init__(self, loc: Any, atol: Any = None, rtol: Any = None, validate_args: bool = False, allow_nan_stats: bool = True,
+                 name: str = "Deterministic") -> None:
+        parameters = locals()
+        with name_scope(name):
+            self.loc = convert(loc)
+            self.atol, self.rtol = (convert(0 if value is None else value, self.loc.dtype) for value in (atol, rtol))
+            self._slack = self.atol + self.rtol * ops.abs(self.loc)
+        super().__init__(self.loc.dtype, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters, [self.loc], name)
+
+    def _batch(self) -> Tensor:
+        return self.loc
+
+    def _draw(self, shape: Tensor, seed: int | None) -> Tensor:
+        del seed      # there is nothing to draw
+        return ops.zeros(shape, self.dtype) + self.loc
+
+    def _prob(self, x: Tensor) -> Tensor:
+        near = ops.abs(x - self.loc) <= self._slack
+        return ops.cast(near, self.dtype if self.dtype.is_floating else "float32")
+
+    def _cdf(self, x: Tensor) -> Tensor:
+        return ops.cast(x >= self.loc - self._slack, self.dtype if self.dtype.is_floating else "float32")
+
+    def _entropy(self) -> Tensor:
+        return ops.zeros_like(self._batch())
+
+    _variance = _stddev = _entropy
+
+    def _mean(self) -> Tensor:
+        return ops.identity(self.loc)
+
+    _mode = _mean
+
+
+class VectorDeterministic(Deterministic):
+    """The vector `loc` [..., n] alone; otherwise as Deterministic."""
+
+    def __init__(self, loc: Any, atol: Any = None, rtol: Any = None, validate_args: bool = False, allow_nan_stats: bool = True,
+                 name: str = "VectorDeterministic") -> None:
+        parameters = locals()
+        super().__init__(loc, atol, rtol, validate_args, allow_nan_stats, name)
+        self._given(parameters)
+
+    def _batch(self) -> Tensor:
+        return ops.reduce_sum(self.loc, axis=-1)
+
+    @property
+    def event_shape(self) -> Shape:
+        """The static shape of one event."""
+        return self.loc.shape[-1:]
+
+    def event_shape_tensor(self, name: str = "event_shape_tensor") -> Tensor:
+        """The shape of one event: int32 [1]."""
+        return ops.identity(ops.shape(self.loc)[-1:], name=name)
+
+    def _draw(self, shape: Tensor, seed: int | None) -> Tensor:
+        return super()._draw(ops.concat([shape, self.event_shape_tensor()], axis=0), seed)
+
+    def _prob(self, x: Tensor) -> Tensor:
+        return ops.reduce_prod(super()._prob(x), axis=-1)
+
+    _cdf = None      # type: ignore[assignment]      # vectors have no order
+
+    def _variance(self) -> Tensor:
+        return ops.zeros_like(self.loc)
+
+    _stddev = _variance

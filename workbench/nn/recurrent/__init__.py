@@ -1,0 +1,1 @@
+"""Cells, loops over time, attention and decoders."""

@@ -1,0 +1,187 @@
+"""Recurrent cells: plain, gated, with long short-term memory, stacked; and, by name, what wraps a cell."""
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from workbench import errors
+from workbench.core.graph.build import ops
+from workbench.core.graph.graph import Tensor
+from workbench.nn.initializers import Constant
+from workbench.nn.partitions import fixed_size_partitioner
+from workbench.nn.recurrent.rnn_base import LSTMStateTuple, RNNCell
+from workbench.nn.recurrent.rnn_wrappers import (
+    DeviceWrapper,
+    DropoutWrapper,
+    EmbeddingWrapper,
+    InputProjectionWrapper,
+    OutputProjectionWrapper,
+    ResidualWrapper,
+)
+from workbench.nn.scopes import variable_scope
+
+__all__ = ["BasicLSTMCell", "BasicRNNCell", "DeviceWrapper", "DropoutWrapper", "EmbeddingWrapper", "GRUCell",
+           "InputProjectionWrapper", "LSTMCell", "LSTMStateTuple", "MultiRNNCell", "OutputProjectionWrapper", "RNNCell",
+           "ResidualWrapper"]
+
+
+class BasicRNNCell(RNNCell):
+    """activation([inputs, state] · kernel + bias)."""
+
+    def __init__(self, num_units: int, activation: Callable[..., Any] | None = None, reuse: Any = None,
+                 name: str | None = None) -> None:
+        super().__init__(name, reuse)
+        self._units, self._activation = num_units, activation or ops.tanh
+
+    @property
+    def state_size(self) -> int:
+        return self._units
+
+    @property
+    def output_size(self) -> int:
+        return self._units
+
+    def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
+        output = self._activation(self.linear([inputs, state], self._units))
+        return output, output
+
+
+class GRUCell(RNNCell):
+    """Gated recurrent unit (Cho et al. 2014): the new state mixes the old one and a candidate."""
+
+    def __init__(self, num_units: int, activation: Callable[..., Any] | None = None, reuse: Any = None,
+                 kernel_initializer: Any = None, bias_initializer: Any = None, name: str | None = None) -> None:
+        super().__init__(name, reuse)
+        self._units, self._activation = num_units, activation or ops.tanh
+        self._kernel, self._bias = kernel_initializer, bias_initializer
+
+    @property
+    def state_size(self) -> int:
+        return self._units
+
+    @property
+    def output_size(self) -> int:
+        return self._units
+
+    def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
+        gates = self.linear([inputs, state], 2 * self._units, "gates/", self._bias or Constant(1.0), self._kernel)
+        reset, update = ops.split(ops.sigmoid(gates), num_or_size_splits=2, axis=1)
+        candidate = self._activation(self.linear([inputs, reset * state], self._units, "candidate/", self._bias,
+                                                 self._kernel))
+        output = update * state + (1.0 - update) * candidate
+        return output, output
+
+
+class BasicLSTMCell(RNNCell):
+    """Long short-term memory (Zaremba et al. 2014) without peepholes; the forget gate starts open by `forget_bias`."""
+
+    def __init__(self, num_units: int, forget_bias: float = 1.0, state_is_tuple: bool = True,
+                 activation: Callable[..., Any] | None = None, reuse: Any = None, name: str | None = None) -> None:
+        super().__init__(name, reuse)
+        self._units, self._forget, self._tuple = num_units, forget_bias, state_is_tuple
+        self._activation, self._initializer = activation or ops.tanh, None
+
+    @property
+    def state_size(self) -> Any:
+        return LSTMStateTuple(self._units, self._units) if self._tuple else 2 * self._units
+
+    @property
+    def output_size(self) -> int:
+        return self._units
+
+    def _open(self, state: Any) -> tuple[Any, Any]:
+        if self._tuple:
+            return state[0], state[1]
+        c, h = ops.split(state, num_or_size_splits=2, axis=1)
+        return c, h
+
+    def _close(self, c: Tensor, h: Tensor) -> Any:
+        return LSTMStateTuple(c, h) if self._tuple else ops.concat([c, h], axis=1)
+
+    def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
+        c, h = self._open(state)
+        gates = self.linear([inputs, h], 4 * self._units, kernel=self._initializer)
+        enter, candidate, forget, leave = ops.split(gates, num_or_size_splits=4, axis=1)
+        c = c * ops.sigmoid(forget + self._forget) + ops.sigmoid(enter) * self._activation(candidate)
+        h = self._activation(c) * ops.sigmoid(leave)
+        return h, self._close(c, h)
+
+
+class LSTMCell(BasicLSTMCell):
+    """LSTM with peepholes (`use_peepholes`), clipping of the cell (`cell_clip`) and a projected output (`num_proj`).
+
+    The kernels are kept as `num_unit_shards` and `num_proj_shards` variables of some rows each.
+    """
+
+    def __init__(self, num_units: int, use_peepholes: bool = False, cell_clip: float | None = None,
+                 initializer: Any = None, num_proj: int | None = None, proj_clip: float | None = None,
+                 num_unit_shards: int | None = None, num_proj_shards: int | None = None, forget_bias: float = 1.0,
+                 state_is_tuple: bool = True, activation: Callable[..., Any] | None = None, reuse: Any = None,
+                 name: str | None = None) -> None:
+        super().__init__(num_units, forget_bias, state_is_tuple, activation, reuse, name)
+        if num_proj is not None and not state_is_tuple:
+            raise errors.InvalidArgumentError(f"LSTMCell: num_proj is {num_proj} but state_is_tuple is False; c and h "
+                                              "differ in width: pass state_is_tuple=True")
+        self._peepholes, self._clip, self._initializer = use_peepholes, cell_clip, initializer
+        self._projection, self._projection_clip = num_proj, proj_clip
+        self._parts, self._projection_parts = (None if n is None else fixed_size_partitioner(n) for n in (
+            num_unit_shards, num_proj_shards))
+
+    @property
+    def state_size(self) -> Any:
+        return LSTMStateTuple(self._units, self.output_size) if self._tuple else 2 * self._units
+
+    @property
+    def output_size(self) -> int:
+        return self._projection or self._units
+
+    def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
+        before, h = self._open(state)
+        gates = self.linear([inputs, h], 4 * self._units, kernel=self._initializer, partitioner=self._parts)
+        enter, candidate, forget, leave = ops.split(gates, num_or_size_splits=4, axis=1)
+        c = before * ops.sigmoid(self._peep("w_f_diag", forget + self._forget, before)) + ops.sigmoid(
+            self._peep("w_i_diag", enter, before)) * self._activation(candidate)
+        if self._clip is not None:
+            c = ops.clip_by_value(c, -self._clip, self._clip)
+        output = self._activation(c) * ops.sigmoid(self._peep("w_o_diag", leave, c))
+        return self._project(output, c)
+
+    def _peep(self, name: str, gate: Tensor, cell: Tensor) -> Tensor:
+        if not self._peepholes:
+            return gate
+        return gate + self.variable(name, [self._units], gate.dtype, self._initializer) * cell
+
+    def _project(self, output: Tensor, c: Tensor) -> tuple[Any, Any]:
+        if self._projection is not None:
+            output = self.product([output], self._projection, "projection/", self._initializer, self._projection_parts)
+            if self._projection_clip is not None:
+                output = ops.clip_by_value(output, -self._projection_clip, self._projection_clip)
+        return output, self._close(c, output)
+
+
+class MultiRNNCell(RNNCell):
+    """Cells on top of each other; the state is a tuple of theirs."""
+
+    def __init__(self, cells: Sequence[RNNCell], state_is_tuple: bool = True) -> None:
+        super().__init__()
+        if not cells:
+            raise errors.InvalidArgumentError("MultiRNNCell: there are 0 cells; pass at least one")
+        if not state_is_tuple:
+            raise errors.UnimplementedError("MultiRNNCell: state_is_tuple=False has no definition here; leave it out")
+        self._cells = list(cells)
+
+    @property
+    def state_size(self) -> Any:
+        return tuple(cell.state_size for cell in self._cells)
+
+    @property
+    def output_size(self) -> int:
+        return self._cells[-1].output_size
+
+    def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
+        states = []
+        for number, (cell, part) in enumerate(zip(self._cells, state)):
+            with variable_scope(f"cell_{number}"):
+                inputs, new = cell(inputs, part)
+                states.append(new)
+        return inputs, tuple(states)

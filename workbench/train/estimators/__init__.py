@@ -1,0 +1,1 @@
+"""Models with train, evaluate and predict: estimators, their heads, columns, hooks and exports."""

@@ -1,0 +1,303 @@
+"""Estimators ready to use: linear and deep classifiers and regressors over feature columns, and both together."""
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from workbench import errors
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.graph import Tensor
+from workbench.nn import layers, metrics
+from workbench.nn.initializers import glorot_uniform_initializer
+from workbench.nn.scopes import variable_scope
+from workbench.nn.variables import GraphKeys, get_collection
+from workbench.train.estimators.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig
+from workbench.train.estimators.feature_columns import input_layer, linear_model
+from workbench.train.estimators.feature_kinds import Categorical, Column, Dense, Features, NumericColumn
+from workbench.train.estimators.signatures import DEFAULT_KEY, ClassificationOutput, PredictOutput, RegressionOutput
+from workbench.train.optimize import OPTIMIZER_CLS_NAMES
+from workbench.train.optimizers.optimizer import Optimizer
+from workbench.train.optimizers.schedules import get_global_step, get_or_create_global_step
+
+__all__ = ["DNNClassifier", "DNNLinearCombinedClassifier", "DNNLinearCombinedRegressor", "DNNRegressor", "LinearClassifier",
+           "LinearRegressor"]
+
+
+def _optimizer(given: Any, rate: float) -> Optimizer:
+    if isinstance(given, Optimizer):
+        return given
+    if isinstance(given, str) and given in OPTIMIZER_CLS_NAMES:
+        return OPTIMIZER_CLS_NAMES[given](rate)
+    if callable(given):
+        return given()
+    raise errors.InvalidArgumentError(f"estimator: optimizer {given!r} is unknown; use an Optimizer or one of "
+                                      f"{', '.join(OPTIMIZER_CLS_NAMES)}")
+
+
+# from outputs to losses, predictions and metrics
+
+def _rows(labels: Any) -> Tensor:
+    x = convert(labels)
+    return ops.expand_dims(x, 1) if x.shape.rank == 1 else x
+
+
+def _finish(mode: str, predictions: dict[str, Any], losses: Tensor | None, found: Any, train: Any,
+            total: Callable[[Tensor], Tensor] = ops.reduce_sum, weights: Tensor | None = None,
+            exported: Any = None) -> EstimatorSpec:
+    """The spec; `total` makes one loss of those of a batch, each times its weight."""
+    if losses is None:
+        return EstimatorSpec(mode, predictions, export_outputs=exported)
+    loss = total(losses if weights is None else losses * weights)
+    if mode == ModeKeys.TRAIN:
+        return EstimatorSpec(mode, predictions, loss, train(loss))
+    return EstimatorSpec(mode, predictions, loss, eval_metric_ops={
+        "average_loss": metrics.mean(losses, weights, name="average_loss"), **found()})
+
+
+def _regression(mode: str, outputs: Tensor, labels: Any, train: Any, total: Any, weights: Tensor | None) -> EstimatorSpec:
+    if mode == ModeKeys.PREDICT:
+        value = RegressionOutput(outputs)
+        return _finish(mode, {"predictions": outputs}, None, None, None, exported={
+            DEFAULT_KEY: value, "regression": value, "predict": PredictOutput({"predictions": outputs})})
+    target = ops.cast(_rows(labels), "float32")
+    return _finish(mode, {"predictions": outputs}, ops.squared_difference(outputs, target), lambda: {
+        "label/mean": metrics.mean(target, weights, name="label_mean"),
+        "prediction/mean": metrics.mean(outputs, weights, name="prediction_mean")}, train, total, weights)
+
+
+def _numbers(labels: Any, vocabulary: Sequence[Any] | None) -> Tensor:
+    """The class of each label: the number itself, or its place in the vocabulary."""
+    given = _rows(labels)
+    if vocabulary is None:
+        return ops.cast(given, "int64")
+    words = tuple(w.encode() if isinstance(w, str) else w for w in vocabulary)
+    return ops.vocabulary_index(given, vocabulary=words)
+
+
+def _served(predictions: dict[str, Tensor], classes: int, vocabulary: Sequence[Any] | None) -> dict[str, Any]:
+    """What a classifier exports: every class with its score, the probability of the second of two, all predictions."""
+    shares = predictions["probabilities"]
+    names = ops.constant([[str(k) for k in range(classes)] if vocabulary is None else list(vocabulary)], "string")
+    every = ClassificationOutput(shares, ops.tile(names, ops.stack([ops.shape(shares)[0], 1])))
+    found: dict[str, Any] = {DEFAULT_KEY: every, "classification": every, "predict": PredictOutput(predictions)}
+    if "logistic" in predictions:
+        found["regression"] = RegressionOutput(predictions["logistic"])
+    return found
+
+
+def _classification(mode: str, outputs: Tensor, labels: Any, train: Any, classes: int, total: Any, weights: Tensor | None,
+                    vocabulary: Sequence[Any] | None) -> EstimatorSpec:
+    logistic = ops.sigmoid(outputs)
+    shares = ops.softmax(outputs) if classes > 2 else ops.concat([1.0 - logistic, logistic], axis=1)
+    ids = ops.expand_dims(ops.argmax(shares, 1), 1)
+    names = ops.as_string(ids) if vocabulary is None else ops.gather(ops.constant(list(vocabulary), "string"), ids)
+    predictions = {"logits": outputs, "probabilities": shares, "class_ids": ids, "classes": names}
+    if classes == 2:
+        predictions["logistic"] = logistic
+    if mode == ModeKeys.PREDICT:
+        return _finish(mode, predictions, None, None, None, exported=_served(predictions, classes, vocabulary))
+    target = _numbers(labels, vocabulary)
+    if classes > 2:
+        losses = ops.expand_dims(ops.sparse_softmax_cross_entropy_with_logits(
+            labels=ops.reshape(target, [-1]), logits=outputs), 1)
+    else:
+        losses = ops.sigmoid_cross_entropy_with_logits(labels=ops.cast(target, "float32"), logits=outputs)
+
+    def found() -> dict[str, Any]:
+        general = {"accuracy": metrics.accuracy(target, ids, weights)}
+        return general if classes > 2 else {
+            **general, "auc": metrics.auc(target, logistic, weights), "precision": metrics.precision(target, ids, weights),
+            "recall": metrics.recall(target, ids, weights), "label/mean": metrics.mean(target, weights, name="label_mean"),
+            "prediction/mean": metrics.mean(logistic, weights, name="prediction_mean")}
+    return _finish(mode, predictions, losses, found, train, total, weights)
+
+
+# the estimators
+
+class _Canned(Estimator):
+    """An estimator whose model is `outputs(features, mode)` [batch, width], read as classes (or numbers without).
+
+    `more` are weight_column (a feature, or a numeric column, with the weight of each example), label_vocabulary (what the
+    classes are called in labels and predictions) and label_dimension (numbers that a regressor gives).
+    """
+
+    _total = staticmethod(ops.reduce_sum)
+
+    def __init__(self, columns: Sequence[Any], classes: int | None, optimizer: Any, rate: float, model_dir: Any,
+                 config: RunConfig | None, **more: Any) -> None:
+        kind = type(self).__name__
+        if not columns or not all(isinstance(c, Column) for c in columns):
+            raise errors.InvalidArgumentError(f"{kind}: feature_columns is {columns!r}; pass feature columns")
+        if classes is not None and classes < 2:
+            raise errors.InvalidArgumentError(f"{kind}: n_classes is {classes}; use 2 or more")
+        words = more.get("label_vocabulary")
+        if words is not None and len(words) != classes:
+            raise errors.InvalidArgumentError(f"{kind}: label_vocabulary has {len(words)} items but n_classes is {classes}; "
+                                              "name each class")
+        self._columns, self._classes = list(columns), classes
+        self._chosen, self._learning_rate = optimizer, rate
+        self._weight, self._words = more.get("weight_column"), words
+        self._width = more.get("label_dimension", 1) if classes is None or classes == 2 else classes
+        super().__init__(self._model, model_dir, config)
+
+    def _outputs(self, features: Mapping[str, Any], mode: str) -> Tensor:
+        """What the model makes of the features: [batch, width]; a subclass defines it."""
+        raise errors.UnimplementedError(f"{type(self).__name__}: _outputs(features, mode) is missing; define it")
+
+    def _minimized(self, loss: Tensor) -> Any:
+        return _optimizer(self._chosen, self._learning_rate).minimize(loss, global_step=get_global_step())
+
+    def _weights(self, features: Mapping[str, Any]) -> Tensor | None:
+        if self._weight is None:
+            return None
+        column = self._weight if isinstance(self._weight, NumericColumn) else NumericColumn(
+            self._weight, (1,), None, "float32", None)
+        return column.dense_tensor(Features(features))
+
+    def _model(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
+        outputs, weights = self._outputs(features, mode), None if mode == ModeKeys.PREDICT else self._weights(features)
+        if self._classes is None:
+            return _regression(mode, outputs, labels, self._minimized, self._total, weights)
+        return _classification(mode, outputs, labels, self._minimized, self._classes, self._total, weights, self._words)
+
+
+def _linear_outputs(features: Mapping[str, Any], columns: Sequence[Any], width: int) -> Tensor:
+    with variable_scope("linear"):
+        return linear_model(features, columns, width)
+
+
+def _deep_outputs(features: Mapping[str, Any], columns: Sequence[Any], width: int, units: Sequence[int], activation: Any,
+                  dropout: float | None, mode: str) -> Tensor:
+    with variable_scope("dnn"):
+        with variable_scope("input_from_feature_columns"):
+            x = input_layer(features, columns)
+        for number, count in enumerate(units):
+            x = layers.dense(x, count, activation, kernel_initializer=glorot_uniform_initializer(),
+                             name=f"hiddenlayer_{number}")
+            if dropout is not None and mode == ModeKeys.TRAIN:
+                x = layers.dropout(x, dropout, training=True)
+        return layers.dense(x, width, kernel_initializer=glorot_uniform_initializer(), name="logits")
+
+
+def _linear_rate(columns: Sequence[Any]) -> float:
+    return min(0.2, 1.0 / math.sqrt(max(len(columns), 1)))
+
+
+class _Linear(_Canned):
+    def _outputs(self, features: Mapping[str, Any], mode: str) -> Tensor:
+        return _linear_outputs(features, self._columns, self._width)
+
+
+class _Deep(_Canned):
+    def __init__(self, hidden_units: Sequence[int], activation_fn: Any, dropout: float | None, *rest: Any, **more: Any) -> None:
+        self._units, self._activation, self._dropout = list(hidden_units), activation_fn, dropout
+        super().__init__(*rest, **more)
+        bare = [c for c in self._columns if isinstance(c, Categorical) and not isinstance(c, Dense)]
+        if bare:
+            raise errors.InvalidArgumentError(f"{type(self).__name__}: {bare[0]!r} has no dense values; wrap it with an "
+                                              "embedding_column or indicator_column")
+
+    def _outputs(self, features: Mapping[str, Any], mode: str) -> Tensor:
+        return _deep_outputs(features, self._columns, self._width, self._units, self._activation, self._dropout, mode)
+
+
+class _Both(_Canned):
+    """A linear model and a network, each over columns and with an optimizer of its own; their outputs are added."""
+
+    def __init__(self, linear: tuple[Any, Any], deep: tuple[Any, Any, Any, Any, float | None], classes: int | None,
+                 model_dir: Any, config: RunConfig | None, **more: Any) -> None:
+        (self._flat, self._flat_optimizer), (self._columns_deep, self._deep_optimizer, self._units, *self._how) = (
+            (list(linear[0] or ()), linear[1]), (list(deep[0] or ()), *deep[1:]))
+        if bool(self._columns_deep) != bool(self._units):
+            raise errors.InvalidArgumentError(f"{type(self).__name__}: dnn_hidden_units must be defined when "
+                                              "dnn_feature_columns is specified, and the other way round")
+        super().__init__([*self._flat, *self._columns_deep], classes, None, 0.0, model_dir, config, **more)
+
+    def _outputs(self, features: Mapping[str, Any], mode: str) -> Tensor:
+        found = []
+        if self._columns_deep:
+            found.append(_deep_outputs(features, self._columns_deep, self._width, self._units, self._how[0], self._how[1],
+                                       mode))
+        if self._flat:
+            found.append(_linear_outputs(features, self._flat, self._width))
+        return ops.add_n(found) if len(found) > 1 else found[0]
+
+    def _minimized(self, loss: Tensor) -> Any:
+        step, made = get_or_create_global_step(), list[Any]()
+        for scope, columns, chosen, rate in (("dnn/", self._columns_deep, self._deep_optimizer, 0.05),
+                                             ("linear/", self._flat, self._flat_optimizer, _linear_rate(self._flat))):
+            if columns:
+                made.append(_optimizer(chosen, rate).minimize(
+                    loss, var_list=get_collection(GraphKeys.TRAINABLE_VARIABLES, scope)))
+        with step.graph.control_dependencies(made):
+            return step.assign_add(1)
+
+
+class LinearClassifier(_Linear):
+    """Logistic regression (softmax for more than two classes); labels are class numbers [batch] or [batch, 1], or words.
+
+    Predictions: "logits", "probabilities", "class_ids", "classes". The loss is the sum over a batch, of each example times
+    its weight, the feature `weight_column`.
+    """
+
+    def __init__(self, feature_columns: Sequence[Any], model_dir: Any = None, n_classes: int = 2, weight_column: Any = None,
+                 label_vocabulary: Sequence[Any] | None = None, optimizer: Any = "Ftrl",
+                 config: RunConfig | None = None) -> None:
+        super().__init__(feature_columns, n_classes, optimizer, _linear_rate(feature_columns), model_dir, config,
+                         weight_column=weight_column, label_vocabulary=label_vocabulary)
+
+
+class LinearRegressor(_Linear):
+    """Linear regression of `label_dimension` numbers; labels are [batch] or [batch, dimension], predictions
+    {"predictions": [batch, dimension]}."""
+
+    def __init__(self, feature_columns: Sequence[Any], model_dir: Any = None, label_dimension: int = 1,
+                 weight_column: Any = None, optimizer: Any = "Ftrl", config: RunConfig | None = None) -> None:
+        super().__init__(feature_columns, None, optimizer, _linear_rate(feature_columns), model_dir, config,
+                         weight_column=weight_column, label_dimension=label_dimension)
+
+
+class DNNClassifier(_Deep):
+    """A classifier with fully connected layers of `hidden_units`; otherwise like LinearClassifier."""
+
+    def __init__(self, hidden_units: Sequence[int], feature_columns: Sequence[Any], model_dir: Any = None, n_classes: int = 2,
+                 weight_column: Any = None, label_vocabulary: Sequence[Any] | None = None, optimizer: Any = "Adagrad",
+                 activation_fn: Any = ops.relu, dropout: float | None = None, config: RunConfig | None = None) -> None:
+        super().__init__(hidden_units, activation_fn, dropout, feature_columns, n_classes, optimizer, 0.05, model_dir, config,
+                         weight_column=weight_column, label_vocabulary=label_vocabulary)
+
+
+class DNNRegressor(_Deep):
+    """A regressor with fully connected layers of `hidden_units`; otherwise like LinearRegressor."""
+
+    def __init__(self, hidden_units: Sequence[int], feature_columns: Sequence[Any], model_dir: Any = None,
+                 label_dimension: int = 1, weight_column: Any = None, optimizer: Any = "Adagrad", activation_fn: Any = ops.relu,
+                 dropout: float | None = None, config: RunConfig | None = None) -> None:
+        super().__init__(hidden_units, activation_fn, dropout, feature_columns, None, optimizer, 0.05, model_dir, config,
+                         weight_column=weight_column, label_dimension=label_dimension)
+
+
+class DNNLinearCombinedClassifier(_Both):
+    """A classifier whose outputs are those of a linear model plus those of a network; otherwise like LinearClassifier."""
+
+    def __init__(self, model_dir: Any = None, linear_feature_columns: Any = None, linear_optimizer: Any = "Ftrl",
+                 dnn_feature_columns: Any = None, dnn_optimizer: Any = "Adagrad", dnn_hidden_units: Any = None,
+                 dnn_activation_fn: Any = ops.relu, dnn_dropout: float | None = None, n_classes: int = 2,
+                 weight_column: Any = None, label_vocabulary: Sequence[Any] | None = None,
+                 config: RunConfig | None = None) -> None:
+        super().__init__((linear_feature_columns, linear_optimizer), (
+            dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn, dnn_dropout), n_classes, model_dir, config,
+            weight_column=weight_column, label_vocabulary=label_vocabulary)
+
+
+class DNNLinearCombinedRegressor(_Both):
+    """A regressor whose outputs are those of a linear model plus those of a network; otherwise like LinearRegressor."""
+
+    def __init__(self, model_dir: Any = None, linear_feature_columns: Any = None, linear_optimizer: Any = "Ftrl",
+                 dnn_feature_columns: Any = None, dnn_optimizer: Any = "Adagrad", dnn_hidden_units: Any = None,
+                 dnn_activation_fn: Any = ops.relu, dnn_dropout: float | None = None, label_dimension: int = 1,
+                 weight_column: Any = None, config: RunConfig | None = None) -> None:
+        super().__init__((linear_feature_columns, linear_optimizer), (
+            dnn_feature_columns, dnn_optimizer, dnn_hidden_units, dnn_activation_fn, dnn_dropout), None, model_dir, config,
+            weight_column=weight_column, label_dimension=label_dimension)

@@ -1,0 +1,80 @@
+"""RunConfig of tf.contrib.learn: how an estimator runs, and which task of a cluster it is, as TF_CONFIG says."""
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from workbench import errors
+from workbench.train.cluster_spec import ClusterSpec
+from workbench.train.config import ConfigProto, GPUOptions
+from workbench.train.estimators import estimator
+
+__all__ = ["RunConfig"]
+
+_DEFAULT = 0
+
+
+class RunConfig(estimator.RunConfig):
+    """Where and how often an estimator saves and summarises, and its task.
+
+    The environment variable TF_CONFIG, {"cluster": {job: addresses}, "task": {"type": job, "index": number}}, tells
+    `cluster_spec`, `task_type`, `task_id`, `master` (unless it is given), `num_ps_replicas`, `num_worker_replicas` and
+    `is_chief`: the first worker, in the environment "cloud" the master. `tf_config` has the options of sessions that
+    `num_cores`, `log_device_placement` and `gpu_memory_fraction` ask for. ValueErrors for a task that the cluster does not
+    have, and for two folders of the model.
+    """
+
+    def __init__(self, master: str | None = None, num_cores: int = 0, log_device_placement: bool = False,
+                 gpu_memory_fraction: float = 1, tf_random_seed: int | None = None, save_summary_steps: int = 100,
+                 save_checkpoints_secs: float | None = _DEFAULT, save_checkpoints_steps: int | None = None,
+                 keep_checkpoint_max: int = 5, keep_checkpoint_every_n_hours: float = 10000, log_step_count_steps: int = 100,
+                 evaluation_master: str = "", model_dir: Any = None, session_config: Any = None) -> None:
+        told = json.loads(os.environ.get("TF_CONFIG") or "{}")
+        super().__init__(_folder(model_dir, told.get("model_dir")), tf_random_seed, save_summary_steps, save_checkpoints_steps,
+                         None if save_checkpoints_secs == _DEFAULT else save_checkpoints_secs, session_config,
+                         keep_checkpoint_max, keep_checkpoint_every_n_hours, log_step_count_steps)
+        task = told.get("task", {})
+        self.task_type, self.task_id = task.get("type"), int(task.get("index") or 0)
+        self._cluster, self.evaluation_master = ClusterSpec(told.get("cluster", {})), evaluation_master or ""
+        known = self._cluster.as_dict()
+        self.num_ps_replicas = len(known.get("ps", ()))
+        self.num_worker_replicas = len(known.get("worker", ())) + len(known.get("master", ()))
+        self.environment = told.get("environment", "local")
+        chief = {None: self.task_type, "cloud": "master"}.get(self.task_type and self.environment, "worker")
+        self.is_chief = self.task_type == chief and self.task_id == 0
+        self.master = self._address(known) if master is None else master
+        self.tf_config = ConfigProto(
+            log_device_placement=log_device_placement, inter_op_parallelism_threads=num_cores,
+            intra_op_parallelism_threads=num_cores,
+            gpu_options=GPUOptions(per_process_gpu_memory_fraction=gpu_memory_fraction))
+
+    @property
+    def cluster_spec(self) -> ClusterSpec:
+        """The tasks of the cluster."""
+        return self._cluster
+
+    @staticmethod
+    def get_task_id() -> int:
+        """The number of this task, 0 where nothing tells it."""
+        return int(json.loads(os.environ.get("TF_CONFIG") or "{}").get("task", {}).get("index") or 0)
+
+    def _address(self, known: dict[str, Any]) -> str:
+        if self.task_type is None or sum(map(len, known.values())) < 2:
+            return ""
+        if self.task_type not in known:
+            raise errors.InvalidArgumentError(f"RunConfig: {self.task_type} is not a valid task_type in the cluster_spec: "
+                                              f"{known}; look at the environment variable TF_CONFIG")
+        tasks = known[self.task_type]
+        if not 0 <= self.task_id < len(tasks):
+            raise errors.InvalidArgumentError(f"RunConfig: {self.task_id} is not a valid task_id for task_type "
+                                              f"{self.task_type} in the cluster_spec: {known}; look at the environment "
+                                              "variable TF_CONFIG")
+        return f"grpc://{tasks[self.task_id]}"
+
+
+def _folder(given: Any, told: Any) -> Any:
+    if given is not None and told is not None and given != told:
+        raise errors.InvalidArgumentError("RunConfig: `model_dir` provided in RunConfig construct, if set, must have the same "
+                                          f"value as the model_dir in TF_CONFIG. They are {given} and {told}")
+    return told if given is None else given

@@ -1,0 +1,1 @@
+"""What brings data into a step: datasets, queues, readers and their batches."""

@@ -1,0 +1,1 @@
+"""Update rules, learning rates and averages of variables."""

@@ -1,0 +1,1 @@
+"""What is kept of a run: checkpoints, events, summaries, timelines."""

@@ -1,0 +1,178 @@
+"""Checkpoints while training goes on: a consistent moment is pinned between two steps and written beside the next ones."""
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from typing import Any
+
+from workbench import errors
+from workbench.core.graph.build import ops
+from workbench.core.graph.graph import Tensor
+from workbench.core.state import checkpoint
+from workbench.nn.variables import root_graph
+from workbench.train.config import RunOptions
+from workbench.train.input.input_state import InputState
+from workbench.train.input.queues import WorkerPushes
+from workbench.train.saving.intervals import Interval
+from workbench.train.saving.saver import Saver, absolute
+
+__all__ = ["Checkpointer"]
+
+logger = logging.getLogger("workbench")
+
+_PUSH_MILLISECONDS = 10_000      # what a push may take that a checkpoint waits for
+
+
+class Checkpointer:
+    """Saves what `saver` saves under `prefix`, besides how far random generators, dataset iterators and readers of all tasks
+    are, and what waits in queues (InputState).
+
+    What it needs is added to the graph here. `save` returns when the values are pinned, which copies nothing; they are
+    written by their tasks while later steps run: blocks of rows that changed since one of the last few checkpoints, as many as
+    `saver.increments`. Called between two steps, while no other thread runs any, a checkpoint is
+    one moment of all tasks; where others push meanwhile (WorkerPushes) it is a moment between their pushes. `interval`
+    learns what it costs. Set `input_over` when the input was read to its end: who goes on from a checkpoint that is made
+    then begins the input anew.
+    """
+
+    def __init__(self, prefix: Any, saver: Saver | None = None, interval: Interval | None = None) -> None:
+        self.prefix, self.saver, self.interval = str(prefix), saver or Saver(), interval or Interval()
+        self._writer: threading.Thread | None = None
+        self._problem: BaseException | None = None
+        self._saving = threading.Lock()
+        self.input_over = False
+        with root_graph().name_scope("checkpoints") as scope:
+            self._build(scope)
+
+    def _build(self, scope: str) -> None:
+        graph = root_graph()
+        groups = self.saver.groups
+        self._base = ops.placeholder("string", [])
+        self._records: list[Tensor] = []
+        self._pins: dict[str, Tensor] = {}
+        self._resume: dict[str, tuple[Tensor, Any]] = {}
+        pushes = graph.get_collection(WorkerPushes.COLLECTION)
+        self._hold = [one.hold() for one in pushes]
+        self._release, self._forget = [one.release() for one in pushes], [one.release(forget=True) for one in pushes]
+        self._input = InputState(graph, scope)
+        count = len(groups) + len(self._input.devices)
+        for device in dict.fromkeys([*groups, *(op.device for op in graph.operations)]):
+            held = groups.get(device, [])
+            with graph.device(None), graph.device(device):
+                handles = [piece.variable.handle for piece in held]
+                self._pins[device] = ops.take_snapshot(handles, shared_name=f"{scope}{device}")
+                found = ops.placeholder("string", [])
+                self._resume[device] = found, ops.set_positions(found)
+                if held:
+                    self._records.append(ops.save(self._base, handles, parts=tuple(piece.part for piece in held),
+                                                  index=len(self._records), count=count, snapshot=f"{scope}{device}",
+                                                  increments=self.saver.increments))
+        self._records += self._input.build(self._base, len(self._records), count)
+
+    # saving
+    @property
+    def writing(self) -> bool:
+        """Is a checkpoint being written?"""
+        return self._writer is not None and self._writer.is_alive()
+
+    def save(self, session: Any, step: int) -> None:
+        """Pin this moment as the checkpoint of `step`, and write it while the caller goes on.
+
+        Waits for the checkpoint before, if that is still being written, and raises what it failed with.
+        """
+        with self._saving:
+            self._save(session, step)
+
+    def _save(self, session: Any, step: int) -> None:
+        self.wait()
+        started = time.perf_counter()
+        with self._input.held(session):
+            found = self._pin(session) if self._hold else session.run(self._pins)
+        pause = time.perf_counter() - started
+        meta = {"positions": {device: json.loads(text) for device, text in found.items()}, "input over": self.input_over}
+        self._writer = threading.Thread(target=self._write, args=(session, step, meta, pause), name="workbench-checkpoint")
+        self._writer.start()
+
+    def _pin(self, session: Any) -> dict[str, Any]:
+        """Pin a moment between pushes to several servers."""
+        for again in (True, False):
+            forget = True
+            try:
+                session.run(self._hold, options=RunOptions(timeout_in_ms=_PUSH_MILLISECONDS))
+                forget = False
+                found: dict[str, Any] = session.run(self._pins)
+                return found
+            except errors.DeadlineExceededError:
+                if not forget or not again:
+                    raise
+                logger.warning("workbench: a worker has not ended its push of an update for %.1f s; checkpoints do not wait "
+                               "for it any more", _PUSH_MILLISECONDS / 1000)
+            finally:
+                session.run(self._forget if forget else self._release)
+        raise AssertionError
+
+    def _write(self, session: Any, step: int, meta: dict[str, Any], pause: float) -> None:
+        started = time.perf_counter()
+        try:
+            base = checkpoint.base_of(self.prefix, step)
+            records = session.run(self._records, {self._base: absolute(base)})
+            checkpoint.publish(base, step, [json.loads(record) for record in records], meta)
+            self.saver.keep(str(base))
+            self.interval.written(pause, time.perf_counter() - started)
+        except BaseException as problem:
+            self._problem = problem
+
+    def wait(self) -> None:
+        """Until nothing is being written any more. Raises what the newest checkpoint failed with, once."""
+        if self._writer is not None:
+            self._writer.join()
+        problem, self._problem = self._problem, None
+        if problem is not None:
+            raise problem
+
+    def drop(self) -> None:
+        """As `wait`, for one whose failure is known: its tasks are lost."""
+        try:
+            self.wait()
+        except errors.Error as problem:
+            logger.warning("workbench: a checkpoint was not completed: %s", problem.message)
+
+    # restoring
+    def candidates(self) -> list[str]:
+        """The checkpoints of the folder, newest first; those that can be told to be damaged are passed over by name."""
+        known = checkpoint.list_checkpoints(checkpoint.base_of(self.prefix, None).parent)
+        for info in known:
+            if info.problem:
+                logger.warning("workbench: passing over a damaged checkpoint: %s", info.problem)
+        return [str(info.path) for info in reversed(known) if not info.problem]
+
+    def restore(self, session: Any, path: str) -> None:
+        """Bring variables, generators, iterators and readers to where they were; `refill` does the rest. DataLossError when a
+        byte of it is damaged; then nothing has changed."""
+        self.saver.restore(session, path)
+        meta = checkpoint.contents(path).meta
+        found = meta.get("positions", {})
+        if meta.get("input over"):      # generators alone go on
+            found = {device: {name: one for name, one in known.items() if "bits" in one} for device, known in found.items()}
+        feeds = {text: json.dumps(found[device]) for device, (text, _) in self._resume.items() if device in found}
+        session.run([resume for device, (_, resume) in self._resume.items() if device in found], feeds)
+
+    def refill(self, session: Any, path: str) -> None:
+        """Give queues, accumulators and counters of epochs what they held: after what begins them, before what fills them.
+        DataLossError when a byte of that is damaged."""
+        found = checkpoint.contents(path)
+        if self._input.restores and not found.meta.get("input over"):
+            session.run(self._input.restores, {self._base: absolute(found.path)})
+
+    def restore_newest(self, session: Any) -> str | None:
+        """Restore the newest checkpoint that is whole, passing over damaged ones; its path, None when there is none."""
+        for path in self.candidates():
+            try:
+                self.restore(session, path)
+                self.refill(session, path)
+                return path
+            except errors.DataLossError as problem:
+                logger.warning("workbench: passing over a damaged checkpoint: %s", problem.message)
+        return None

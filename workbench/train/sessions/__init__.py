@@ -1,0 +1,1 @@
+"""Sessions that go on: hooks, coordinators, recovery."""

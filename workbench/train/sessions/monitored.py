@@ -1,0 +1,378 @@
+"""A session that initialises, restores or waits, calls hooks around each step, recovers from lost tasks, and stops."""
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any
+
+from workbench import errors
+from workbench.core import trace
+from workbench.core.graph.graph import get_default_graph
+from workbench.core.run.session import Session
+from workbench.nn.lookups import local_initializer
+from workbench.nn.variables import GraphKeys, global_variables, global_variables_initializer, report_uninitialized_variables
+from workbench.train.config import RunMetadata, RunOptions
+from workbench.train.optimizers.schedules import get_global_step
+from workbench.train.patience import wait_until
+from workbench.train.saving import summary
+from workbench.train.saving.saver import Saver
+from workbench.train.sessions.coordinator import Coordinator, start_queue_runners
+from workbench.train.sessions.hooks import (
+    CheckpointSaverHook,
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+    SummarySaverHook,
+)
+from workbench.train.sessions.hooks_more import StepCounterHook
+from workbench.train.sessions.recovery import (
+    Damaged,
+    Event,
+    GiveUp,
+    Lost,
+    Progress,
+    Recovery,
+    Reopen,
+    Reopened,
+    Restore,
+    Restored,
+    Wait,
+)
+from workbench.train.sessions.scaffold import Scaffold, kept
+
+__all__ = ["MonitoredTrainingSession", "Scaffold"]
+
+logger = logging.getLogger("workbench")
+
+_LOSSES = (errors.AbortedError, errors.UnavailableError)      # what a recovery may help against
+
+
+class MonitoredTrainingSession:
+    """The chief initialises, or restores the newest checkpoint of `checkpoint_dir`, and saves there; other workers wait
+    until the variables have values. Both start queue runners and call hooks; one `run` is one step.
+
+    Use: `with MonitoredTrainingSession(...) as session: while not session.should_stop(): session.run(train_op)`. The
+    end of the input (OutOfRangeError), and StopIteration, end the block without an error.
+
+    Checkpoints are written beside the steps, every `save_checkpoint_secs` seconds ("auto": as often as costs 2 % at most) or
+    `save_checkpoint_steps` global steps, and hold how far random generators and dataset iterators are. Summaries are
+    written to `checkpoint_dir` every `save_summaries_steps` steps or `save_summaries_secs` seconds (None: not), with
+    `log_step_count_steps` also how many steps a second makes. When a task of a cluster is lost, the chief
+    opens the cluster's tasks anew on the Dask workers that are left, restores the newest checkpoint that is whole and runs
+    the step again; without a `checkpoint_dir` there is nothing to go on from and the error is raised. DeadlineExceededError
+    when the chief's variables have no values within `max_wait_secs`.
+    """
+
+    def __init__(self, master: Any = None, is_chief: bool = True, checkpoint_dir: Any = None,
+                 scaffold: Scaffold | None = None, hooks: Sequence[SessionRunHook] | None = (),
+                 chief_only_hooks: Sequence[SessionRunHook] | None = (), save_checkpoint_secs: Any = 600,
+                 save_summaries_steps: int | None = None, save_summaries_secs: float | None = None, config: Any = None,
+                 stop_grace_period_secs: float = 120, log_step_count_steps: int | None = None,
+                 save_checkpoint_steps: int | None = None, max_wait_secs: float = 7200,
+                 restore_from: str | None = None) -> None:
+        self._chief, self._folder, self._grace, self._patience = is_chief, checkpoint_dir, stop_grace_period_secs, max_wait_secs
+        self._scaffold = scaffold or Scaffold()
+        has_state = bool(global_variables())
+        self._saver = kept(self._scaffold.saver, "saver", GraphKeys.SAVERS) or (
+            Saver() if checkpoint_dir is not None and has_state else None)
+        if self._saver is not None:
+            self._saver.build()
+        self._service: CheckpointSaverHook | None = None
+        self._restore_from = restore_from
+        self._hooks = [*(hooks or ()), *((chief_only_hooks or ()) if is_chief else ())]
+        if is_chief and checkpoint_dir is not None:
+            self._hooks += self._services(save_checkpoint_secs, save_checkpoint_steps)
+            self._hooks += self._reports(save_summaries_steps, save_summaries_secs, log_step_count_steps)
+        for hook in self._hooks:
+            hook.begin()
+        self._checkpoints = self._service.checkpoints if self._service is not None else None
+        self._recovery = Recovery(led=not is_chief)
+        self._counter = get_global_step()
+        self._number: int | None = None      # the next step's, once somebody asked for it
+        made = self._scaffold
+        init, missing = kept(made.init_op, "init_op", GraphKeys.INIT_OP), kept(made.ready_op, "ready_op", GraphKeys.READY_OP)
+        self._init = global_variables_initializer() if init is None else init
+        self._local_init = _local_init(made)
+        self._missing = report_uninitialized_variables(global_variables()) if missing is None else missing
+        self._session = Session(master, config=config)
+        self._coord, self._stop = Coordinator(), False
+        self._threads: list[threading.Thread] = []
+        self._lock = threading.Lock()
+        try:
+            self._begin()
+        except BaseException:
+            self._session.close()
+            raise
+
+    def _services(self, seconds: Any, steps: int | None) -> list[SessionRunHook]:
+        """What the chief does besides: save."""
+        given = next((hook for hook in self._hooks if isinstance(hook, CheckpointSaverHook)), None)
+        if given is not None and not seconds and not steps:      # who asks for no other interval has a hook of his own
+            self._service = given
+            return []
+        if self._saver is None:
+            return []
+        self._service = CheckpointSaverHook(self._folder, None if steps else seconds, steps, self._saver)
+        return [self._service]
+
+    def _reports(self, steps: int | None, seconds: float | None, count: int | None) -> list[SessionRunHook]:
+        """What the chief writes besides: summaries, and how fast steps are."""
+        reports: list[SessionRunHook] = []
+        merged = kept(self._scaffold.summary_op, "summary_op", GraphKeys.SUMMARY_OP)
+        merged = summary.merge_all() if merged is None else merged
+        if (steps or seconds) and merged is not None:
+            reports.append(SummarySaverHook(steps or None, seconds or None, self._folder, summary_op=merged))
+        if count:
+            reports.append(StepCounterHook(count, output_dir=self._folder))
+        return reports
+
+    # the model
+    def _prepare(self, path: str | None) -> None:
+        """Give the variables values, those of a checkpoint if there is one, or wait for them; start what feeds the queues."""
+        if self._chief:
+            self._fill(path)
+        else:
+            self._await_model()
+        self._session.run(self._local_init)
+        if path is not None and self._checkpoints is not None:
+            self._checkpoints.refill(self._session, path)
+        self._number = None
+        for hook in self._hooks:
+            hook.after_create_session(self._session, self._coord)
+        self._threads = start_queue_runners(self._session, self._coord)
+
+    def _fill(self, path: str | None) -> None:
+        if path is not None and self._checkpoints is not None:
+            self._checkpoints.restore(self._session, path)
+            if not len(self._session.run(self._missing)):
+                return
+        self._session.run(self._init, self._scaffold.init_feed_dict)
+        if self._scaffold.init_fn is not None:
+            self._scaffold.init_fn(self._scaffold, self._session)
+        if self._restore_from is not None and self._saver is not None:
+            self._saver.restore(self._session, self._restore_from)
+        if path is not None and self._checkpoints is not None:      # again, over what the checkpoint does not know
+            self._checkpoints.restore(self._session, path)
+
+    def _begin(self) -> None:
+        """Make the model ready for the first step, again if a task is lost meanwhile."""
+        generation = self._generation()
+        try:
+            self._prepare_first()
+        except _LOSSES as loss:
+            self._recover(generation, loss)
+
+    def _prepare_first(self) -> None:
+        """The newest checkpoint that is whole, or the initial values."""
+        known: list[str] = self._checkpoints.candidates() if self._checkpoints is not None else []
+        for path in known:
+            try:
+                return self._prepare(path)
+            except errors.DataLossError as problem:
+                logger.warning("workbench: passing over a damaged checkpoint: %s", problem.message)
+        self._prepare(None)
+
+    def _await_model(self) -> None:
+        if not wait_until(lambda: not len(self._session.run(self._missing)), self._patience, 0.2, self._coord.wait_for_stop,
+                          "for the chief, which gives the variables their values"):
+            missing = [name.decode() for name in self._session.run(self._missing)] or ["a variable"]
+            raise errors.DeadlineExceededError(f"MonitoredTrainingSession: {missing[0]!r} and {len(missing) - 1} more "
+                                               f"variables have no value after {self._patience:g} s; start the chief")
+
+    @property
+    def graph(self) -> Any:
+        """The graph that the session runs."""
+        return self._session.graph
+
+    # steps
+    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+        """One step, with what the hooks fetch and feed besides; after the loss of a task it is run again.
+
+        `feed_dict` may be a function of the global step that the step begins with: after a loss that is an earlier one, and
+        the step gets the input of then. It is for programs of which one thread counts steps.
+        """
+        while True:
+            with self._lock:                                     # not while another thread brings the state back
+                generation = self._generation()
+            try:
+                self._check_threads()
+                values = self._run(SessionRunArgs(fetches, self._fed(feed_dict)), options, run_metadata)
+                self._recovery.handle(Progress())
+                self._tell_of_input(over=False)
+                return values
+            except errors.OutOfRangeError:
+                lost = self._lost_in_a_thread()      # then a queue was closed because nobody fills it any more
+                if lost is None:
+                    self._tell_of_input(over=True)
+                    raise
+                self._recover(generation, lost)
+            except _LOSSES as loss:
+                self._recover(generation, loss)
+
+    def _tell_of_input(self, over: bool) -> None:
+        if self._checkpoints is not None:
+            self._checkpoints.input_over = over
+
+    def _fed(self, feed_dict: Any) -> Any:
+        if not callable(feed_dict):
+            return feed_dict
+        if self._counter is None:
+            raise errors.FailedPreconditionError("MonitoredTrainingSession.run: feed_dict is a function of the global step but "
+                                                 "there is none; call get_or_create_global_step() and pass it to minimize")
+        if self._number is None:
+            self._number = int(self._session.run(self._counter))
+        return feed_dict(self._number)
+
+    def _run(self, asked: SessionRunArgs, options: Any, run_metadata: Any) -> Any:
+        context = SessionRunContext(asked, self._session)
+        wanted = {number: args for number, hook in enumerate(self._hooks)
+                  if (args := _checked(hook, hook.before_run(context))) is not None}
+        feeds = dict(asked.feed_dict or {})
+        for number, args in wanted.items():
+            _add_feeds(feeds, args.feed_dict or {}, self._hooks[number])
+        extra = {number: [] if args.fetches is None else args.fetches for number, args in wanted.items()}
+        options, run_metadata = _traced([args.options for args in wanted.values()], options, run_metadata)
+        values, more = self._session.run([asked.fetches, extra], feeds, options, run_metadata)
+        if self._number is not None:
+            self._number += 1
+        for number, hook in enumerate(self._hooks):
+            hook.after_run(context, SessionRunValues(more.get(number), options, run_metadata))
+        self._stop |= context.stop_requested
+        return values
+
+    # losses
+    def _check_threads(self) -> None:
+        """What a thread that feeds a queue lost is lost for this step too, which might wait for its elements for ever."""
+        if (loss := self._lost_in_a_thread()) is not None:
+            raise loss
+
+    def _lost_in_a_thread(self) -> errors.Error | None:
+        """The loss that ended a thread which feeds a queue, if training can be brought back."""
+        if self._coord.should_stop():
+            try:
+                self._coord.raise_requested_exception()
+            except _LOSSES as loss:
+                return loss if self._can_recover() else None
+            except Exception:      # raised by close()
+                pass
+        return None
+
+    def _can_recover(self) -> bool:
+        cluster = getattr(self._session.backend, "cluster", None)
+        if not self._chief:      # the chief recovers what both see; a cluster of its own, this one reconnects to
+            return getattr(cluster, "keeps_state", False)
+        return self._checkpoints is not None and hasattr(cluster, "recover") and bool(self._checkpoints.candidates())
+
+    def _generation(self) -> int:
+        return getattr(getattr(self._session.backend, "cluster", None), "generation", 0)
+
+    def _recover(self, generation: int, loss: errors.Error) -> None:
+        """Bring training back after a loss, unless another thread has done so since."""
+        if not self._can_recover():
+            raise loss
+        with self._lock:
+            if self._generation() != generation:
+                return
+            event: Event = Lost(loss)
+            while event != Restored():
+                event = self._perform(event)
+            self._recovery.handle(event)
+
+    def _perform(self, event: Event) -> Event:
+        """Do what follows `event`; what came of it. Raises where nothing can be done."""
+        action = self._recovery.handle(event)
+        try:
+            match action:
+                case Reopen(because):
+                    return self._reopen(because)
+                case Restore(path):
+                    trace.journal.set_status(state="recovering", what=f"restoring {PurePath(path).name}", part=2, parts=2)
+                    self._prepare(path)
+                    return Restored()
+                case Wait():
+                    self._prepare(None)
+                    return Restored()
+                case GiveUp(error):
+                    raise error
+        except errors.DataLossError as problem:
+            logger.warning("workbench: passing over a damaged checkpoint: %s", problem.message)
+            return Damaged(problem)
+        except _LOSSES as again:                                 # a task was lost while it was brought back
+            if isinstance(action, GiveUp):
+                raise
+            return Lost(again)
+        raise AssertionError(action)
+
+    def _reopen(self, because: errors.Error) -> Event:
+        logger.warning("workbench: %s; training goes on from %s", because,
+                       "the newest checkpoint" if self._chief else "what the chief restores")
+        self._stop_threads()
+        if self._checkpoints is not None:
+            self._checkpoints.drop()
+        backend: Any = self._session.backend
+        backend.cluster.recover(empty=self._chief)
+        self._coord.clear_stop()
+        return Reopened(tuple(self._checkpoints.candidates()) if self._checkpoints is not None else ())
+
+    def _stop_threads(self) -> None:
+        self._coord.request_stop()
+        for thread in self._threads:
+            thread.join(self._grace)
+
+    def should_stop(self) -> bool:
+        """Has a hook, or a thread that feeds a queue, asked to stop?"""
+        return self._stop or (self._coord.should_stop() and self._lost_in_a_thread() is None)
+
+    def close(self) -> None:
+        """Stop the threads and close the session; closing twice is fine."""
+        self._coord.request_stop()
+        self._coord.join(self._threads, self._grace, ignore_live_threads=True)
+        self._session.close()
+
+    def __enter__(self) -> MonitoredTrainingSession:
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
+        clean = kind is None or issubclass(kind, (errors.OutOfRangeError, StopIteration))
+        try:
+            if clean:
+                for hook in self._hooks:
+                    hook.end(self._session)
+        finally:
+            self.close()
+        return clean and kind is not None
+
+
+def _local_init(scaffold: Scaffold) -> Any:
+    local = scaffold.local_init_op
+    if local is None and get_default_graph().finalized:      # then the program had it made
+        local = kept(None, "local_init_op", GraphKeys.LOCAL_INIT_OP)
+    return local_initializer() if local is None else local
+
+
+def _traced(asked: Sequence[Any], options: Any, metadata: Any) -> tuple[Any, Any]:
+    """The options of a step that somebody wants traced or in time, and what takes its trace: the most that was asked for."""
+    given = [o for o in (*asked, options) if o is not None]
+    if len(given) > (options is not None):
+        options = RunOptions(trace_level=max(o.trace_level for o in given), timeout_in_ms=max(o.timeout_in_ms for o in given))
+    if metadata is None and options is not None and options.trace_level:
+        metadata = RunMetadata()
+    return options, metadata
+
+
+def _checked(hook: SessionRunHook, args: Any) -> SessionRunArgs | None:
+    if args is not None and not isinstance(args, SessionRunArgs):
+        raise errors.InvalidArgumentError(f"{type(hook).__name__}.before_run: it returned a {type(args).__name__}; return "
+                                          "SessionRunArgs(fetches, feed_dict) or None")
+    return args
+
+
+def _add_feeds(feeds: dict[Any, Any], more: Any, hook: SessionRunHook) -> None:
+    for tensor, value in more.items():
+        if tensor in feeds:
+            raise errors.InvalidArgumentError(f"{type(hook).__name__}.before_run: it feeds {tensor.name!r}, which is fed "
+                                              "already; feed a tensor once")
+        feeds[tensor] = value
