@@ -125,7 +125,7 @@ OWNERS = (
     ("ipywidgets anywidget comm ipykernel IPython", "widgets.*"),
     ("bokeh", "viz.* cluster.dask.page"),
     ("graphviz pygraphviz", "viz.*"),
-    ("PIL", "core.ops.images"),
+    ("PIL", "core.ops.images_files"),
     ("scipy", "core.ops.special core.ops.factor train.optimizers.contrib_optimizers"),
     ("pooch requests sklearn", "io.*"),
     ("safetensors", ""),      # tests read with it what we write

@@ -170,7 +170,7 @@ def test_names_of_results_are_those_of_the_layers():
     (lambda: LAYERS.softmax(tf.placeholder(tf.float32, [2, None])), "dimension -1 known"),
     (lambda: LAYERS.legacy_fully_connected(tf.ones([2]), 2), "rank of x must be at least 2 not: 1"),
     (lambda: LAYERS.legacy_fully_connected(tf.placeholder(tf.float32, [2, None]), 2), "last dimension of x must be known"),
-    (lambda: LAYERS.gdn(tf.ones([2, 2])), "give rank 3, 4 or 5")])
+    (lambda: LAYERS.gdn(tf.ones([2, 2])), "expected min_ndim=3, found ndim=2")])
 def test_what_layers_refuse(action, text):
     with pytest.raises(ValueError, match=text):
         action()

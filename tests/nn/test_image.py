@@ -181,6 +181,26 @@ def test_jpeg_files_are_close_and_may_be_made_smaller():
     assert run(image.decode_jpeg(encoded, ratio=2)).shape == (16, 8, 3)
 
 
+def test_pictures_of_windows_and_moving_ones():
+    pixels = RNG.integers(0, 256, (4, 5, 3)).astype(np.uint8)
+    still, moving = io.BytesIO(), io.BytesIO()
+    Image.fromarray(pixels).save(still, "BMP")
+    colours = [np.full((4, 5, 3), colour, np.uint8) for colour in ((255, 0, 0), (0, 0, 255))]
+    first, second = (Image.fromarray(colour) for colour in colours)
+    first.save(moving, "GIF", save_all=True, append_images=[second])
+    np.testing.assert_array_equal(run(image.decode_bmp(still.getvalue())), pixels)
+    np.testing.assert_array_equal(run(image.decode_gif(moving.getvalue())), colours)
+    assert image.decode_gif(wb.placeholder(wb.string, [])).shape == [None, None, None, 3]
+
+
+def test_a_part_of_a_jpeg_file_and_its_shape():
+    encoded = run(image.encode_jpeg(BYTES))
+    np.testing.assert_array_equal(run(image.decode_and_crop_jpeg(encoded, [1, 2, 3, 2])),
+                                  run(image.decode_jpeg(encoded))[1:4, 2:4])
+    assert run(image.extract_jpeg_shape(encoded)).tolist() == [6, 5, 3]
+    assert run(image.extract_jpeg_shape(encoded, output_type="int64")).dtype == np.int64
+
+
 # what cannot be
 
 @pytest.mark.parametrize(("action", "kind", "text"), [
@@ -199,6 +219,11 @@ def test_jpeg_files_are_close_and_may_be_made_smaller():
     (lambda: image.rgb_to_hsv(FLOATS[..., :2]), errors.ShapeError, "rgb_to_hsv: images have shape [5,7,2]; the last axis "
                                                                    "must hold 3 colours"),
     (lambda: image.decode_jpeg(b"", channels=4), errors.InvalidArgumentError, "decode_jpeg: channels is 4; use 0, 1, 3"),
+    (lambda: image.decode_bmp(b"", channels=1), errors.InvalidArgumentError, "decode_bmp: channels is 1; use 0, 3, 4"),
+    (lambda: run(image.decode_gif(b"no image")), errors.InvalidArgumentError,
+     "decode_gif: 8 bytes that begin with b'no image' are no whole GIF image"),
+    (lambda: run(image.extract_jpeg_shape(run(image.encode_png(BYTES)))), errors.InvalidArgumentError,
+     "are no whole JPEG image"),
     (lambda: run(image.decode_png(b"no image")), errors.InvalidArgumentError,
      "decode_image: 8 bytes that begin with b'no image' are no whole JPEG or PNG or BMP image"),
     (lambda: run(image.decode_png(run(image.encode_png(BYTES))[:60])), errors.InvalidArgumentError, "are no whole JPEG"),

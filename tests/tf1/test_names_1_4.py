@@ -30,15 +30,6 @@ def test_functions_take_the_parameters_of_that_time(session):
         assert scope.name == "made"
 
 
-def test_a_variable_in_parts_is_a_list_of_them(session):
-    parts = tf.create_partitioned_variables([4, 3], [2, 1], tf.ones_initializer(), name="w")
-    assert [p.get_shape().as_list() for p in parts] == [[2, 3], [2, 3]]
-    assert [p.op.name for p in parts] == ["w/part_0", "w/part_1"]
-    assert len(tf.create_partitioned_variables([4], [1], tf.ones_initializer(), name="whole")) == 1
-    with pytest.raises(ValueError, match=r"slicing is \[2\] but shape \[4, 3\]"):
-        tf.create_partitioned_variables([4, 3], [2], tf.ones_initializer())
-
-
 def test_a_reader_of_names_opens_no_file(session):
     queue = tf.FIFOQueue(3, tf.string)
     session.run([queue.enqueue_many([["no such file", "nor this"]])])

@@ -184,3 +184,34 @@ def test_bytes_that_are_no_summary():
 def test_text_is_text():
     with pytest.raises(errors.DtypeError, match=r"Expected tensor .* to have dtype string, got float32"):
         summary.text("t", 1.0)
+
+
+class Names(summary.PluginAsset):
+    plugin_name = "names"
+
+    def __init__(self) -> None:
+        self.known: list[str] = []
+
+    def assets(self) -> dict[str, str]:
+        return {"known.txt": "\n".join(self.known)}
+
+
+def test_files_of_plugins_are_written_with_the_graph(graph, tmp_path: Path):
+    names = summary.get_plugin_asset(Names)
+    names.known += ["a", "ü"]
+    assert summary.get_plugin_asset(Names, graph) is names and summary.get_all_plugin_assets() == [names]
+    assert summary.get_all_plugin_assets(wb.Graph()) == []
+    wb.summary.FileWriter(tmp_path, graph).close()
+    assert (tmp_path / "plugins" / "names" / "known.txt").read_text(encoding="utf-8") == "a\nü"
+
+
+def test_plugins_need_names_of_their_own():
+    class Others(summary.PluginAsset):
+        plugin_name = "names"
+    with pytest.raises(ValueError, match="Class PluginAsset has no plugin_name; give it one"):
+        summary.get_plugin_asset(summary.PluginAsset)
+    summary.get_plugin_asset(Names)
+    with pytest.raises(ValueError, match="Plugin 'names' is Names in this graph, not Others; choose another plugin_name"):
+        summary.get_plugin_asset(Others)
+    with pytest.raises(errors.UnimplementedError, match=r"PluginAsset\.assets: it does not say which files there are"):
+        summary.PluginAsset().assets()

@@ -33,17 +33,18 @@ from workbench.nn.image_frames import (
 
 __all__ = [
     "ResizeMethod", "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue", "adjust_saturation",
-    "central_crop", "convert_image_dtype", "crop_and_resize", "crop_to_bounding_box", "decode_image", "decode_jpeg",
-    "decode_png", "draw_bounding_boxes", "encode_jpeg", "encode_png", "extract_glimpse", "flip_left_right",
-    "flip_up_down", "grayscale_to_rgb", "hsv_to_rgb", "image_gradients", "non_max_suppression", "pad_to_bounding_box",
-    "per_image_standardization", "random_brightness", "random_contrast", "random_flip_left_right",
-    "random_flip_up_down", "random_hue", "random_saturation", "resize_area", "resize_bicubic", "resize_bilinear",
-    "resize_image_with_crop_or_pad", "resize_images", "resize_nearest_neighbor", "rgb_to_grayscale", "rgb_to_hsv",
-    "rgb_to_yiq", "rgb_to_yuv", "rot90", "sample_distorted_bounding_box", "total_variation", "transpose_image",
-    "yiq_to_rgb", "yuv_to_rgb",
+    "central_crop", "convert_image_dtype", "crop_and_resize", "crop_to_bounding_box", "decode_and_crop_jpeg",
+    "decode_bmp", "decode_gif", "decode_image", "decode_jpeg", "decode_png", "draw_bounding_boxes", "encode_jpeg",
+    "encode_png", "extract_glimpse", "extract_jpeg_shape", "flip_left_right", "flip_up_down", "grayscale_to_rgb",
+    "hsv_to_rgb", "image_gradients", "non_max_suppression", "pad_to_bounding_box", "per_image_standardization",
+    "random_brightness", "random_contrast", "random_flip_left_right", "random_flip_up_down", "random_hue",
+    "random_saturation", "resize_area", "resize_bicubic", "resize_bilinear", "resize_image_with_crop_or_pad",
+    "resize_images", "resize_nearest_neighbor", "rgb_to_grayscale", "rgb_to_hsv", "rgb_to_yiq", "rgb_to_yuv", "rot90",
+    "sample_distorted_bounding_box", "total_variation", "transpose_image", "yiq_to_rgb", "yuv_to_rgb",
 ]
 
-decode_jpeg, decode_png = ops.decode_jpeg, ops.decode_png
+decode_jpeg, decode_png, decode_bmp, decode_gif = ops.decode_jpeg, ops.decode_png, ops.decode_bmp, ops.decode_gif
+decode_and_crop_jpeg, extract_jpeg_shape = ops.decode_and_crop_jpeg, ops.extract_jpeg_shape
 encode_jpeg, encode_png = ops.encode_jpeg, ops.encode_png
 rgb_to_hsv, hsv_to_rgb = ops.rgb_to_hsv, ops.hsv_to_rgb
 

@@ -250,22 +250,6 @@ def variable_op_scope(values: Any, name_or_scope: Any, default_name: str | None 
 
 
 @_offered
-def create_partitioned_variables(shape: Any, slicing: Any, initializer: Any, dtype: Any = wb.float32, trainable: bool = True,
-                                 collections: Any = None, name: str | None = None, reuse: Any = None) -> list[Any]:
-    """The parts of a variable of this shape, cut into as many along each axis as `slicing` says; one axis alone is cut.
-
-    InvalidArgumentError (a ValueError) where `slicing` does not fit the shape.
-    """
-    if len(slicing) != len(shape) or sum(count > 1 for count in slicing) > 1:
-        raise errors.InvalidArgumentError(f"create_partitioned_variables: slicing is {list(slicing)} but shape {list(shape)}; "
-                                          "give one number for each axis, of which one may be more than 1")
-    with wb.variable_scope(wb.get_variable_scope(), reuse=reuse):
-        made = wb.get_variable(name or "PartitionedVariable", list(shape), dtype, initializer, trainable=trainable,
-                               collections=collections, partitioner=lambda **_: list(slicing))
-    return list(made) if isinstance(made, partitions.PartitionedVariable) else [made]
-
-
-@_offered
 def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
     """(seed of the graph, seed of an operation) as random operations use them."""
     graph = variables.root_graph()

@@ -94,7 +94,8 @@ _INSIDE = """
     fake_quant_with_min_max_args=FakeQuantWithMinMaxArgs fake_quant_with_min_max_vars=FakeQuantWithMinMaxVars
     fake_quant_with_min_max_vars_per_channel=FakeQuantWithMinMaxVarsPerChannel
     conv3d=Conv3D convolution=convolution rgb_to_hsv=RGBToHSV hsv_to_rgb=HSVToRGB
-    decode_jpeg=DecodeJpeg decode_png=DecodePng encode_jpeg=EncodeJpeg encode_png=EncodePng
+    decode_jpeg=DecodeJpeg decode_png=DecodePng decode_bmp=DecodeBmp decode_gif=DecodeGif extract_jpeg_shape=ExtractJpegShape
+    decode_and_crop_jpeg=DecodeAndCropJpeg encode_jpeg=EncodeJpeg encode_png=EncodePng
 """
 OPERATIONS = {**{name: title for name, title in (DEFAULTS | NN_DEFAULTS).items() if name != "constant"}, **_table(_INSIDE)}
 """Type of an operation, or a function made of several, -> its name inside of layers, losses and operators.

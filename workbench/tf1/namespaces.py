@@ -13,6 +13,7 @@ import numpy as np
 
 import workbench as wb
 from workbench import errors as _errors
+from workbench.cluster.chief.server import create_local_cluster
 from workbench.nn import initializers as _initializers
 from workbench.tf1.missing import Namespace
 from workbench.train import testing
@@ -111,7 +112,8 @@ test = Namespace(
     TestCase=testing.TestCase, main=testing.main, compute_gradient=testing.compute_gradient,
     compute_gradient_error=testing.compute_gradient_error, get_temp_dir=testing.get_temp_dir, mock=unittest.mock,
     gpu_device_name=testing.gpu_device_name, is_gpu_available=testing.is_gpu_available, is_built_with_cuda=lambda: False,
-    Benchmark=testing.Benchmark, StubOutForTesting=testing.StubOutForTesting)
+    Benchmark=testing.Benchmark, StubOutForTesting=testing.StubOutForTesting,
+    create_local_cluster=create_local_cluster)
 
 
 # files beside a program

@@ -238,6 +238,22 @@ def test_a_local_server_is_one_process(serve):
     server.close()
 
 
+def test_a_local_cluster_is_several_servers_of_one_process():
+    workers, servers = tf.test.create_local_cluster(2, 1)
+    try:
+        graph, total, add = counter(1)
+        with tf.Session(workers[1].target, graph) as session:
+            session.run(total.initializer)
+            session.run(add)
+            np.testing.assert_array_equal(session.run(total), [2, 4, 6])
+    finally:
+        for server in (*workers, *servers):
+            server.close()
+    eventually(lambda: our_threads() == [])
+    with pytest.raises(errors.InvalidArgumentError, match="-1 workers and 0 parameter servers; use 0 or more"):
+        tf.test.create_local_cluster(-1, 0)
+
+
 class Baton:
     """Whoever has it takes a step; so one step of the job runs at a time, and everybody has as many."""
 

@@ -129,7 +129,7 @@ def test_readers_say_what_they_cannot_be():
 
 def test_a_reader_is_a_plain_store(folder: Path):
     reader = Reader("r", "line", (0,))
-    assert reader.take() is None and set(KINDS) == {"line", "whole", "fixed", "framed"}
+    assert reader.take() is None and set(KINDS) == {"line", "whole", "fixed", "framed", "name"}
     reader.open(os.fsencode(folder / "b.txt"))
     reader.open(os.fsencode(folder / "a.txt"))
     assert [reader.take()[1] for _ in range(3)] == [b"head", b"two", b"head"]

@@ -11,6 +11,7 @@ import pytest
 
 import workbench as wb
 from workbench import errors
+from workbench.core.state.queues import Queue
 
 
 @pytest.fixture(autouse=True)
@@ -113,6 +114,16 @@ def test_closing_the_session_frees_whoever_waits():
     session.close()
     with pytest.raises((errors.CancelledError, errors.FailedPreconditionError)):      # the latter when it came later
         waiting.wait()
+
+
+def test_who_comes_to_a_queue_after_its_session_was_closed_is_cancelled_too():
+    """The step had begun, the queue was closed before its dequeue came: that is no end of the data."""
+    found = []
+    queue = Queue("q", 1, [wb.int32], [wb.TensorShape([])])
+    queue.abandon()
+    queue.dequeue(lambda *_: found.append("an element"), found.append)
+    queue.enqueue([np.int32(1)], lambda: found.append("added"), found.append)
+    assert [type(one) for one in found] == [errors.CancelledError] * 2 and "Dequeue operation was cancelled" in str(found[0])
 
 
 def test_a_producer_and_a_consumer_exchange_everything_in_order():

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import logging
 import socket
 import threading
@@ -16,7 +17,7 @@ from workbench.nn.arguments import refuse
 from workbench.settings import settings
 from workbench.train.cluster_spec import ClusterSpec
 
-__all__ = ["Server"]
+__all__ = ["Server", "create_local_cluster"]
 
 logger = logging.getLogger("workbench")
 
@@ -100,6 +101,27 @@ class Server:
             self._host.close(f"the process of {self.name} ended")
             listener.close()
             atexit.unregister(self.close)
+
+
+def create_local_cluster(num_workers: int, num_ps: int, protocol: str | None = "grpc", worker_config: Any = None,
+                         ps_config: Any = None) -> tuple[list[Server], list[Server]]:
+    """(servers of the workers, servers of the parameter servers) of a cluster in this process, at free ports."""
+    if num_workers < 0 or num_ps < 0:
+        raise errors.InvalidArgumentError(f"create_local_cluster: {num_workers} workers and {num_ps} parameter servers; use 0 "
+                                          "or more")
+    addresses = [f"localhost:{port}" for port in _free_ports(num_workers + num_ps)]
+    spec = {job: part for job, part in (("worker", addresses[:num_workers]), ("ps", addresses[num_workers:])) if part}
+    return ([Server(spec, "worker", index, protocol, worker_config) for index in range(num_workers)],
+            [Server(spec, "ps", index, protocol, ps_config) for index in range(num_ps)])
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that nobody listens at now."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
 
 
 class _ProgramCluster(Cluster):

@@ -55,7 +55,7 @@ class Queue:
                  store: Store | None = None) -> None:
         self.name, self.dtypes, self.shapes = name, tuple(dtypes), None if shapes is None else tuple(shapes)
         self.capacity = capacity if capacity > 0 else 2**62
-        self.closed = False
+        self.closed = self._abandoned = False
         self._store = store if store is not None else Fifo()
         self._lock = threading.Lock()
         self._producers: deque[_Attempt] = deque()
@@ -125,12 +125,11 @@ class Queue:
         _make(calls)
 
     def abandon(self) -> None:
-        """The session is over: whoever waits gets CancelledError, as does whoever adds something later."""
+        """The session is over: whoever waits gets CancelledError, as does whoever comes later and finds too little."""
         with self._lock:
-            self.closed = True
-            calls = [self._failing(a, errors.CancelledError(
-                f"queue {self.name!r}: {'Enqueue' if a.put else 'Dequeue'} operation was cancelled: the session was closed; "
-                "open another one")) for a in (*self._producers, *self._consumers) if not a.closes]
+            self.closed = self._abandoned = True
+            calls = [self._failing(a, self._ended("Enqueue" if a.put else "Dequeue"))
+                     for a in (*self._producers, *self._consumers) if not a.closes]
             calls += [a.done for a in self._producers if a.closes]
             self._producers.clear()
             self._consumers.clear()
@@ -243,6 +242,8 @@ class Queue:
         found = len(attempt.taken)
         self._store.restore(attempt.taken)
         attempt.taken = []
+        if self._abandoned:
+            return moved, self._failing(attempt, self._ended("Dequeue"))
         return moved, self._failing(attempt, errors.OutOfRangeError(
             f"queue {self.name!r}: it is closed and has insufficient elements (requested {attempt.wanted}, current size "
             f"{found}); stop, or use dequeue_up_to for the rest"))
@@ -267,6 +268,10 @@ class Queue:
     def _cancelled(self, what: str) -> errors.CancelledError:
         return errors.CancelledError(f"queue {self.name!r}: it {what}, so nothing can be added; stop the producer, or "
                                      "make a new queue")
+
+    def _ended(self, what: str) -> errors.CancelledError:
+        return errors.CancelledError(f"queue {self.name!r}: {what} operation was cancelled: the session was closed; open "
+                                     "another one")
 
     # elements
     def _element(self, values: Sequence[Array]) -> Element:

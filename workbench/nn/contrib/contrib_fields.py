@@ -95,8 +95,6 @@ class GDN(Layer):
 
     def build(self, _input_shape: Shape) -> None:
         """Make the roots of beta [channels] and gamma [channels, channels]."""
-        if _input_shape.rank not in (3, 4, 5):
-            raise errors.ShapeError(f"GDN: inputs have the shape {_input_shape}; give rank 3, 4 or 5")
         axis = -1 if self.data_format == "channels_last" else 1
         channels = _input_shape.as_list()[axis]
         if channels is None:

@@ -15,6 +15,7 @@ from workbench.core.graph.graph import Graph
 from workbench.core.state import tfrecord as records
 from workbench.core.trace import journal
 from workbench.formats.messages import decode, message
+from workbench.train.saving.plugin_assets import write_plugin_assets
 
 __all__ = ["FileWriter", "FileWriterCache", "summary_iterator"]
 
@@ -71,12 +72,13 @@ class FileWriter:
         self._add(global_step, session_log=message("SessionLog").FromString(session_log.SerializeToString()))
 
     def add_graph(self, graph: Any, global_step: Any = None, graph_def: Any = None) -> None:
-        """Write a graph, or the GraphDef of one.
+        """Write a graph with the files of its plugins, or the GraphDef of one.
 
         An operation that TensorFlow has not is written under our name for it. TypeError for anything else.
         """
         given = graph if graph is not None else graph_def
         if isinstance(given, Graph):
+            write_plugin_assets(given, self._folder)
             from workbench.formats.writer import graph_def as graph_message  # a tenth of the time of an import of all
             given = graph_message(given, add_shapes=True, strangers=True)
         if not hasattr(given, "SerializeToString"):

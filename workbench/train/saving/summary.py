@@ -15,9 +15,10 @@ from workbench.formats.messages import message, parse_json
 from workbench.nn.framework import name_scope
 from workbench.nn.variables import GraphKeys, get_collection, root_graph
 from workbench.train.saving.events import FileWriter, FileWriterCache
+from workbench.train.saving.plugin_assets import PluginAsset, get_all_plugin_assets, get_plugin_asset
 
-__all__ = ["FileWriter", "FileWriterCache", "audio", "get_summary_description", "histogram", "image", "merge", "merge_all",
-           "scalar", "tensor_summary", "text"]
+__all__ = ["FileWriter", "FileWriterCache", "PluginAsset", "audio", "get_all_plugin_assets", "get_plugin_asset",
+           "get_summary_description", "histogram", "image", "merge", "merge_all", "scalar", "tensor_summary", "text"]
 
 # also offered, as protocol buffers
 _MESSAGES = ("Event", "SessionLog", "Summary", "SummaryDescription", "TaggedRunMetadata")

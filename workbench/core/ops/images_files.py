@@ -1,0 +1,132 @@
+"""Images as files: JPEG, PNG, BMP and GIF to arrays, JPEG and PNG from arrays."""
+from __future__ import annotations
+
+import io
+from contextlib import contextmanager
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.graph.build import convert, ops
+from workbench.core.graph.dtype import as_dtype
+from workbench.core.graph.opdef import composed, op
+from workbench.core.graph.shape import Shape
+
+_MODES = {1: "L", 2: "LA", 3: "RGB", 4: "RGBA"}
+
+
+def _decoded_shape(inputs, attrs):
+    return [Shape([None, None, attrs["channels"] or None])]
+
+
+@op("contents[] -> ?", types="string -> uint8", shape=_decoded_shape, differentiable=False)
+def decode_image(contents, *, channels=0, ratio=1, formats=("JPEG", "PNG", "BMP")):
+    """A JPEG, PNG or BMP file as uint8 [height, width, channels]; `channels` 0 takes the file's own number.
+
+    `ratio` 2, 4 or 8 makes a JPEG that much smaller while it is decoded. InvalidArgumentError for anything else.
+    """
+    with _opened("decode_image", contents, formats) as picture:
+        if ratio > 1:
+            picture.draft(None, (-(-picture.width // ratio), -(-picture.height // ratio)))
+        mode = _MODES[channels or _channels(picture)]
+        pixels = np.asarray(picture if picture.mode == mode else picture.convert(mode))
+    return pixels.reshape(*pixels.shape[:2], -1)
+
+
+@op("contents[] -> ?", types="string -> uint8", differentiable=False, shape=lambda inputs, attrs: [Shape([None] * 3 + [3])])
+def decode_gif(contents):
+    """The frames of a GIF file as uint8 [frames, height, width, 3]. InvalidArgumentError for anything else."""
+    from PIL import ImageSequence
+    with _opened("decode_gif", contents, ("GIF",)) as picture:
+        return np.stack([np.asarray(frame.convert("RGB")) for frame in ImageSequence.Iterator(picture)])
+
+
+@op("contents[] -> [3]", types="string -> @output_type", differentiable=False)
+def extract_jpeg_shape(contents, *, output_type="int32"):
+    """Height, width and channels of a JPEG file, which is not decoded for it: int32 or int64 [3]."""
+    with _opened("extract_jpeg_shape", contents, ("JPEG",)) as picture:
+        return np.array([picture.height, picture.width, _channels(picture)], as_dtype(output_type).numpy)
+
+
+@contextmanager
+def _opened(where, contents, formats):
+    """The picture of a file's content; whatever is wrong with it is InvalidArgumentError."""
+    from PIL import Image, UnidentifiedImageError
+    data = contents.item() if isinstance(contents, np.ndarray) else contents
+    try:
+        with Image.open(io.BytesIO(data), formats=list(formats)) as picture:
+            yield picture
+    except (UnidentifiedImageError, OSError, SyntaxError, ValueError) as error:
+        raise errors.InvalidArgumentError(f"{where}: {len(data)} bytes that begin with {data[:8]!r} are no whole "
+                                          f"{' or '.join(formats)} image ({error}); pass the content of one") from None
+
+
+def _channels(picture):
+    has_alpha = "A" in picture.getbands() or "transparency" in picture.info
+    if picture.mode in ("L", "1", "LA", "I;16", "I"):
+        return 2 if has_alpha else 1
+    return 4 if has_alpha else 3
+
+
+@op("image[h,w,c] -> []", types="uint8 -> string", differentiable=False)
+def encode_image(image, *, format, quality=95):
+    """uint8 [height, width, channels] as a PNG (1 to 4 channels) or JPEG (1 or 3) file: string scalar."""
+    from PIL import Image
+    channels = image.shape[2]
+    if channels not in _MODES or (format == "JPEG" and channels % 2 == 0):
+        raise errors.InvalidArgumentError(f"encode_{format.lower()}: the image has {channels} channels; use "
+                                          f"{'1 or 3' if format == 'JPEG' else '1 to 4'}")
+    file = io.BytesIO()
+    Image.fromarray(image[:, :, 0] if channels == 1 else image, _MODES[channels]).save(file, format, quality=quality)
+    return np.asarray(file.getvalue(), dtype=object)
+
+
+def _checked_channels(where, channels, known):
+    if channels not in known:
+        raise errors.InvalidArgumentError(f"{where}: channels is {channels}; use {', '.join(map(str, known))}")
+    return channels
+
+
+@composed
+def decode_jpeg(contents, channels=0, ratio=1, fancy_upscaling=True, try_recover_truncated=False,
+                acceptable_fraction=1.0, dct_method="", name=None):
+    """A JPEG (or PNG or BMP) file, a string scalar, as uint8 [height, width, channels]; `channels` is 0, 1 or 3."""
+    if try_recover_truncated:
+        raise errors.UnimplementedError("decode_jpeg: damaged files are not recovered; pass whole ones")
+    return ops.decode_image(contents, channels=_checked_channels("decode_jpeg", channels, (0, 1, 3)), ratio=ratio, name=name)
+
+
+@composed
+def decode_and_crop_jpeg(contents, crop_window, channels=0, ratio=1, fancy_upscaling=True, try_recover_truncated=False,
+                         acceptable_fraction=1.0, dct_method="", name=None):
+    """The part [y, x, height, width] = `crop_window` of a JPEG file, after it was made smaller by `ratio`: uint8."""
+    whole = ops.decode_jpeg(contents, channels, ratio, fancy_upscaling, try_recover_truncated, acceptable_fraction, dct_method)
+    window = convert(crop_window, "int32")
+    return ops.slice(whole, ops.concat([window[:2], [0]], 0), ops.concat([window[2:], [-1]], 0), name=name)
+
+
+@composed
+def decode_bmp(contents, channels=0, name=None):
+    """A BMP file, a string scalar, as uint8 [height, width, channels]; `channels` is 0, 3 or 4."""
+    return ops.decode_image(contents, channels=_checked_channels("decode_bmp", channels, (0, 3, 4)), formats=("BMP",),
+                            name=name)
+
+
+@composed
+def decode_png(contents, channels=0, dtype="uint8", name=None):
+    """A PNG (or JPEG or BMP) file, a string scalar, as uint8 [height, width, channels]; `channels` is 0, 1, 3 or 4."""
+    if as_dtype(dtype).name != "uint8":
+        raise errors.UnimplementedError(f"decode_png: dtype {as_dtype(dtype).name} is not decoded to; use uint8")
+    return ops.decode_image(contents, channels=_checked_channels("decode_png", channels, (0, 1, 3, 4)), name=name)
+
+
+@composed
+def encode_png(image, compression=-1, name=None):
+    """uint8 [height, width, channels] as a PNG file: string scalar."""
+    return ops.encode_image(image, format="PNG", name=name)
+
+
+@composed
+def encode_jpeg(image, format="", quality=95, name=None):
+    """uint8 [height, width, 1 or 3] as a JPEG file: string scalar."""
+    return ops.encode_image(image, format="JPEG", quality=quality, name=name)
