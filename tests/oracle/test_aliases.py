@@ -1,11 +1,13 @@
 """Images, linear algebra and sets under the names of their modules; initializers by their moments."""
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from tests.opcases import ints, positive, reals
 from tests.oracle.harness import Row, Table, check, same_story
@@ -89,6 +91,20 @@ def decoded(tf: Any) -> Any:
             tf.image.encode_png(pixels[..., :1]), channels=1)])
 
 
+def files_of_images(tf: Any) -> Any:
+    """A picture of Windows, a moving one, a part of a JPEG file and its shape."""
+    pixels = np.arange(60, dtype=np.uint8).reshape(4, 5, 3)
+    still, moving = io.BytesIO(), io.BytesIO()
+    Image.fromarray(pixels).save(still, "BMP")
+    first, second = (Image.fromarray(np.full((4, 5, 3), colour, np.uint8)) for colour in ((255, 0, 0), (0, 0, 255)))
+    first.save(moving, "GIF", save_all=True, append_images=[second])
+    with tf.Session() as session:
+        encoded = session.run(tf.image.encode_jpeg(pixels))
+        return session.run([tf.image.decode_bmp(still.getvalue()), tf.image.decode_gif(moving.getvalue()),
+                            tf.shape(tf.image.decode_and_crop_jpeg(encoded, [1, 2, 3, 2])),
+                            tf.image.extract_jpeg_shape(encoded)])
+
+
 def flipped(tf: Any) -> Any:
     """A flip at random is one or none: their sum over both is the same."""
     image = tf.constant(np.arange(12, dtype=np.float32).reshape(2, 2, 3))
@@ -126,6 +142,7 @@ def written(tf: Any) -> Any:
             np.array(spec.to_string()), np.array(tf.DeviceSpec.from_string("/job:ps/task:1").job)]
 
 
-@pytest.mark.parametrize("story", [orthogonal, decoded, flipped, handles, contained, written], ids=lambda s: s.__name__)
+@pytest.mark.parametrize("story", [orthogonal, decoded, files_of_images, flipped, handles, contained, written],
+                         ids=lambda s: s.__name__)
 def test_story(story: Callable[[Any], Any]) -> None:
     same_story(story, 1e-5)
