@@ -49,7 +49,6 @@ def unrewritten() -> Any:
 
 UNKNOWN = ("dims", "rank")
 BLOCKS = "moves blocks along axes of a known rank; set_shape gives it"
-BATCHES = "one image or a batch of them? its rank says so"
 FILTERS = "the filter is taken apart by its channels, which must be known"
 PAIRS = "which axes are multiplied is settled while the graph is built"
 LAST = "works along an axis of a known rank"
@@ -59,8 +58,6 @@ NEEDS_SHAPES = {
     **dict.fromkeys((f"{name}-rank" for name in ("space_to_batch", "space_to_batch_nd", "batch_to_space", "batch_to_space_nd",
                                                  "space_to_depth", "depth_to_space", "with_space_to_batch SAME",
                                                  "with_space_to_batch VALID")), BLOCKS),
-    **dict.fromkeys((f"image.{name}-rank" for name in ("flip_left_right", "flip_up_down", "transpose_image", "rot90")),
-                    BATCHES),
     **dict.fromkeys((f"{name}-{mode}" for mode in UNKNOWN for name in (
         "depthwise_conv2d and depthwise_conv2d_native", "separable_conv2d", "derivatives of depthwise_conv2d by name",
         "dilation2d of ties", *(f"{kind} {padding} {rate}" for kind in ("dilation2d", "erosion2d")

@@ -20,8 +20,7 @@ CPU = "TensorFlow's CPU has no kernel for dilations above 1 in gradients, or for
 KNOWN = {
     "gather_nd-whole": "TensorFlow scatters nothing into an empty shape", "scatter_nd-whole": "as gather_nd-whole",
     **dict.fromkeys(("conv2d-dilated", "conv2d_backprop_input-dilated", "conv2d_backprop_filter-dilated", "atrous_conv2d",
-                     "convolution-two",
-                     "conv2d-nchw", "max_pool-nchw"), CPU),
+                     "atrous_conv2d_transpose", "convolution-two", "conv2d-nchw", "max_pool-nchw"), CPU),
 }
 """Case -> why TensorFlow does not compute it."""
 
