@@ -76,7 +76,7 @@ def test_a_filter_within_each_channel():
 def test_rows_are_looked_up_once_each():
     table, ids = tf.Variable(RNG.normal(size=(6, 2)).astype(np.float32)), np.array([[3, 1, 3], [1, 1, 0]])
     found = LAYERS.embedding_lookup_unique(table, ids)
-    assert any("unique" in op.type for op in tf.get_default_graph().get_operations())
+    assert any("unique" in op.kind for op in tf.get_default_graph().get_operations())
     with pytest.warns(UserWarning, match="densify"):      # between the two lookups
         slope = tf.gradients(tf.reduce_sum(found), table)[0]
     value, rows, parts, places = run([table, found, slope.values, slope.indices])

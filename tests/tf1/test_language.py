@@ -18,7 +18,7 @@ def test_operators_take_the_names_of_tensorflow_and_their_constants_stand_below_
     x = tf.placeholder(tf.float32, [2, 3])
     made = [x + 1.0, x - x, x * 2.0, x / x, 3.0 + x, -x, x ** 2.0, x > 0.0, x[0]]
     assert [t.op.name for t in made] == ["add", "sub", "mul", "truediv", "add_1", "Neg", "pow", "Greater", "strided_slice"]
-    assert [op.name for op in graph.get_operations() if op.type == "constant"][:5] == [
+    assert [op.name for op in graph.get_operations() if op.type == "Const"][:5] == [
         "add/y", "mul/y", "add_1/x", "pow/y", "Greater/y"]
     assert tf.constant(1).op.name == "Const" and tf.constant(1).op.name == "Const_1"
 
@@ -44,6 +44,20 @@ def test_bodies_of_branches_and_graphs_that_estimators_make_speak_the_language_o
     tf.cond(tf.constant(True), lambda: found.append(tf.constant(1.0) + 1.0) or found[0], lambda: tf.constant(2.0))
     assert found[0].op.name.endswith("/add") and found[0].graph.fresh().__class__ is tf.Graph
     assert isinstance(graph.fresh(), tf.Graph) and not isinstance(wb.Graph().fresh(), tf.Graph)
+
+
+def test_types_of_operations_are_those_of_tensorflow_for_all_that_ask(graph):
+    asked = []
+    with tf.device(lambda op: asked.append(op.type) or ""):
+        x = tf.placeholder(tf.float32, [2, 3])
+        y = tf.nn.relu(tf.matmul(x, tf.constant(np.ones((3, 4), np.float32))) + 1.0)
+        z = tf.cond(tf.reduce_sum(y) > 1.0, lambda: y, lambda: tf.negative(y))
+    tf.gradients(z, x)
+    assert asked[:6] == ["Placeholder", "Const", "MatMul", "Const", "Add", "Relu"]
+    assert {"Placeholder", "MatMul", "Relu", "Sum", "Greater"} <= {op.type for op in graph.get_operations()}
+    assert all(op.type == op.node_def.op for op in graph.get_operations()[:6])
+    assert [op.kind for op in graph.get_operations()][:3] == ["placeholder", "constant", "matmul"]
+    assert wb.Graph().create("constant", attrs={"value": np.zeros(1), "dtype": wb.float64}).type == "constant"
 
 
 def test_tensors_operations_and_variables_print_as_in_tensorflow(graph):

@@ -97,7 +97,7 @@ def _padded(function: Callable[..., Any]) -> Callable[..., Any]:
 def _rule(op: Operation) -> Callable[..., Any] | None:
     """The gradient of an operation: registered for it where it was made, else its own; None when it has none."""
     for kind, name in (op.overrides or {}).items():
-        if _spelling(kind) == _spelling(op.type):
+        if _spelling(kind) == _spelling(op.kind):
             if name not in _registered:
                 raise errors.NotFoundError(f"gradients: No gradient defined for operation {op.name!r} (op type: {kind}) under "
                                            f"the name {name!r}; register it with RegisterGradient")
@@ -130,7 +130,7 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", co
     if len(seeds) != len(targets):
         raise errors.InvalidArgumentError(f"gradients: {len(targets)} ys but {len(seeds)} grad_ys; pass one for each")
     for x in sources:
-        if x.op.type == "constant" and x.dtype.is_differentiable:
+        if x.op.kind == "constant" and x.dtype.is_differentiable:
             ops.capture_constant(x)
     with graph.name_scope(name), graph.control_dependencies(None):
         return _derivatives(targets, [_seed(y, seed) for y, seed in zip(targets, seeds)], sources, stop_gradients or (),
@@ -215,8 +215,8 @@ class _Walk:
             return
         if function is None:
             raise errors.UnimplementedError(
-                f"gradients: operation {op.name!r} ({op.type}) has no gradient but lies between x and y; define it "
-                f"with @{op.type}.gradient or cut the path with stop_gradient\n  built at: {op.source}")
+                f"gradients: operation {op.name!r} ({op.kind}) has no gradient but lies between x and y; define it "
+                f"with @{op.kind}.gradient or cut the path with stop_gradient\n  built at: {op.source}")
         graph = get_default_graph()
         near = graph.colocate_with(op) if op.graph is graph else graph.device(op.device)
         with graph.name_scope(op.name.rpartition("/")[2] + "_grad"), near, graph.derivation():
@@ -235,7 +235,7 @@ class _Walk:
                 dxs = function(op, *dys)
             dxs = [turn(d) for d in (dxs if isinstance(dxs, (list, tuple)) else [dxs])]
         if len(dxs) != len(op.inputs):
-            raise errors.InternalError(f"gradients: the gradient of {op.type} returned {len(dxs)} values for "
+            raise errors.InternalError(f"gradients: the gradient of {op.kind} returned {len(dxs)} values for "
                                        f"{len(op.inputs)} inputs; return one for each, None where there is none")
         for tensor, dx in zip(op.inputs, _gated(dxs) if self.gate else dxs):
             self.add(tensor, dx)

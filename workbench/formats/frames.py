@@ -10,14 +10,14 @@ __all__ = ["anchor", "frames_of"]
 def frames_of(graph: Graph) -> dict[Operation, tuple[str, ...]]:
     """The names of the frames around each operation of a loop, the outermost first; others are left out."""
     inside: dict[Operation, tuple[str, ...]] = {}
-    if not any(op.type == "enter" for op in graph.operations):
+    if not any(op.kind == "enter" for op in graph.operations):
         return inside
     after: dict[Operation, tuple[str, ...]] = {}
     for op in topological(graph.operations):
         before = [t.op for t in op.inputs if not is_back_edge(op, t)] + list(op.control_inputs)
         path = max((after[b] for b in before), key=len, default=())
         inside[op] = path
-        after[op] = (*path, op.attrs["frame_name"]) if op.type == "enter" else path[:-1] if op.type == "exit" else path
+        after[op] = (*path, op.attrs["frame_name"]) if op.kind == "enter" else path[:-1] if op.kind == "exit" else path
     return {op: path for op, path in inside.items() if path}
 
 
@@ -25,8 +25,8 @@ def anchor(op: Operation, inside: dict[Operation, tuple[str, ...]]) -> str:
     """An operation whose end `op` has to wait for anyway, in its frame: what `op` reads is made once it is done."""
     path = inside[op]
     for other in (*(t.op for t in op.inputs), *op.control_inputs):
-        if inside.get(other) == path and other.type != "exit":
+        if inside.get(other) == path and other.kind != "exit":
             return other.name
-        if other.type == "enter" and (*inside.get(other, ()), other.attrs["frame_name"]) == path:
+        if other.kind == "enter" and (*inside.get(other, ()), other.attrs["frame_name"]) == path:
             return other.name
     return ""

@@ -88,7 +88,7 @@ def _values(sess: Any, names: Sequence[str]) -> Mapping[str, Any]:
 
 
 def _read(variable: Any) -> Any:
-    known = next((op for op in variable.graph.readers(variable.outputs[0]) if op.type == "read_variable"
+    known = next((op for op in variable.graph.readers(variable.outputs[0]) if op.kind == "read_variable"
                   and not op.control_inputs), None)
     if known is not None:
         return known.outputs[0]

@@ -198,8 +198,8 @@ def _variable(graph: Graph, data: bytes, scope: str, known: dict[str, Variable])
     name = told.variable_name.partition(":")[0]
     if name not in known:
         op = graph.operation(scope + name)
-        if op.type != "variable":
-            raise errors.InvalidArgumentError(f"import_meta_graph: variable {name!r} is a {op.type} in the graph; write the "
+        if op.kind != "variable":
+            raise errors.InvalidArgumentError(f"import_meta_graph: variable {name!r} is a {op.kind} in the graph; write the "
                                               "meta graph anew")
         known[name] = Variable.of(op, graph.operation(scope + told.initializer_name), graph.tensor(scope + told.snapshot_name),
                                   trainable=told.trainable)

@@ -91,7 +91,7 @@ def _outputs(graph: Graph, node: Node) -> tuple[list[Tensor], tuple[Operation, .
     found = importers[node.proto.op](node)
     outputs = [] if isinstance(found, Operation) else list(found) if isinstance(found, (list, tuple)) else [found]
     own = tuple(dict.fromkeys(t.op for t in outputs)) or ((found,) if isinstance(found, Operation) else ())
-    if outputs and not graph.has(node.name) and outputs[0].op.type not in ("variable",):
+    if outputs and not graph.has(node.name) and outputs[0].op.kind not in ("variable",):
         outputs[0] = ops.identity(outputs[0], name=node.exact)      # a composition ends under the node's name
         own = (outputs[0].op, *own)
     return outputs, own
@@ -254,7 +254,7 @@ class _Import:
                                               f"({self.nodes[source].op}) has {len(outputs)} outputs (Input tensor {text!r} "
                                               "not found)")
         found = outputs[int(index)]
-        if found.op.type == "variable" and not handle:
+        if found.op.kind == "variable" and not handle:
             return _value(found, "read")
         return found
 

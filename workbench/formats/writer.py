@@ -48,7 +48,7 @@ class Writer:
 
     def _inside_frame(self, op: Operation, tensor: Tensor) -> str:
         """A constant or a handle in the frame of `op`, which TensorFlow does not see from inside."""
-        if tensor.op.type == "constant":
+        if tensor.op.kind == "constant":
             return self.constant(op, tensor.op.name.rpartition("/")[2], tensor.op.attrs["value"], tensor.dtype)
         text = tensor.op.name
         for frame in self._inside[op]:
@@ -66,12 +66,12 @@ class Writer:
 
     def write(self, op: Operation) -> None:
         """The nodes of `op`; UnimplementedError where TensorFlow has nothing like it."""
-        found = exporters.get(op.type)
+        found = exporters.get(op.kind)
         if found is None and self._strangers:
-            self.node(op, op.type, [self.ref(t) for t in op.inputs])
+            self.node(op, op.kind, [self.ref(t) for t in op.inputs])
             return
         if found is None:
-            raise errors.UnimplementedError(f"as_graph_def: operation {op.name!r} ({op.type}) has no counterpart in "
+            raise errors.UnimplementedError(f"as_graph_def: operation {op.name!r} ({op.kind}) has no counterpart in "
                                             "TensorFlow; leave it out of what is exported (extract_sub_graph takes a part)")
         self._operation = op
         found(self, op)
@@ -100,7 +100,7 @@ class Writer:
         array = np.asarray(value)
         dtype = dtype or as_dtype(array.dtype)
         node = self.proto.node.add(name=self.free(f"{op.name}/{name}"), op="Const", device=op.device)
-        if op in self._inside and op.type != "merge":
+        if op in self._inside and op.kind != "merge":
             node.input.append(f"^{anchor(op, self._inside)}")
         node.attr["dtype"].CopyFrom(attr("type", dtype))
         node.attr["value"].CopyFrom(attr("tensor", tensor_proto(array, dtype)))
@@ -137,7 +137,7 @@ def graph_def(graph: Graph, from_version: int | None = None, add_shapes: bool = 
 
 def _of_savers(graph: Graph) -> set[Operation]:
     """The operations that save and restore, what only waits for them, and the path that they are given."""
-    found = {op for op in graph.operations if op.type in ("save", "restore")}
+    found = {op for op in graph.operations if op.kind in ("save", "restore")}
     paths = {op.inputs[0].op for op in found}
     for op in graph.operations:
         if any(t.op in found for t in op.inputs) or any(c in found for c in op.control_inputs):

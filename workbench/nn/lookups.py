@@ -110,7 +110,7 @@ class TextFileInitializer(TableInitializerBase):
             filename = convert(self._filename, string, "asset_filepath")
             made = self._made(table, lambda: ops.table_fill_from_file(table.table_ref, filename, **self._options,
                                                                       name="fill"))
-        if filename.op.type == "constant":
+        if filename.op.kind == "constant":
             add_to_collection(GraphKeys.ASSET_FILEPATHS, filename)
         return made
 

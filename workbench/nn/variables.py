@@ -156,7 +156,7 @@ class Variable:
 
     def __reads__(self) -> list[Tensor]:
         """All reads of it so far: a value that is fed for it stands for each."""
-        return [op.outputs[0] for op in self.handle.consumers() if op.type == "read_variable"]
+        return [op.outputs[0] for op in self.handle.consumers() if op.kind == "read_variable"]
 
     def value(self) -> Tensor:
         """A new read, ordered after the control dependencies in force, on the variable's device; its copy on the caching

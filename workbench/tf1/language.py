@@ -34,12 +34,20 @@ def _variable(variable: Any, _exact: bool) -> str:
     return f"<tf.Variable '{variable.name}' shape={_shape(variable.shape, False)} dtype={variable.dtype.name}_ref>"
 
 
+def _type(op: Any) -> str:
+    if op.kind == "constant":      # its node would be a copy of its value
+        return "Const"
+    try:
+        return str(op.node_def.op)
+    except (errors.UnimplementedError, StopIteration):      # TensorFlow has no one node for it
+        return str(op.kind)
+
+
 def _operation(op: Any, exact: bool) -> str:
     try:
-        node = op.node_def
-    except (errors.UnimplementedError, StopIteration):      # TensorFlow has no one node for it
-        return f"<tf.Operation '{op.name}' type={op.type}>"
-    return f"<tf.Operation '{op.name}' type={node.op}>" if exact else str(node)
+        return f"<tf.Operation '{op.name}' type={_type(op)}>" if exact else str(op.node_def)
+    except (errors.UnimplementedError, StopIteration):
+        return f"<tf.Operation '{op.name}' type={op.kind}>"
 
 
 def _dtype(dtype: Any, exact: bool) -> str:
@@ -49,8 +57,8 @@ def _dtype(dtype: Any, exact: bool) -> str:
 class Graph(wb.Graph):
     """A graph that speaks TensorFlow's language: what a program may find by name has TensorFlow's name."""
 
-    language = Language(names=OPERATIONS, below=True, tensor=_tensor, operation=_operation, variable=_variable, shape=_shape,
-                        dtype=_dtype)
+    language = Language(names=OPERATIONS, below=True, type=_type, tensor=_tensor, operation=_operation, variable=_variable,
+                        shape=_shape, dtype=_dtype)
 
 
 def begin() -> None:

@@ -49,7 +49,7 @@ _COUNTS = ("params", "float_ops", "micros", "bytes", "occurrence")
 
 def _arithmetic(op: Operation) -> int:
     """Multiplications, additions and functions, 0 for what only moves numbers or whose shapes are known in the step alone."""
-    if op.type in _MOVED or op.definition.view or not op.inputs or not any(t.dtype.is_floating for t in op.outputs):
+    if op.kind in _MOVED or op.definition.view or not op.inputs or not any(t.dtype.is_floating for t in op.outputs):
         return 0
     found = cost(op)
     return 0 if found is None else int(found.operations)
@@ -70,21 +70,14 @@ def _single(graph: Graph, runs: Iterable[Any]) -> list[_Node]:
     trained = {v.op for v in graph.get_collection(GraphKeys.TRAINABLE_VARIABLES)}
     measured, nodes = _measured(runs), []
     for op in graph.get_operations():
-        stats, held = measured.get(op.name, []), op.type == "variable"
+        stats, held = measured.get(op.name, []), op.kind == "variable"
         shapes = [op.attrs["shape"]] if held else [t.shape for t in op.outputs]
         nodes.append(_Node(
             op.name, params=shapes[0].num_elements() or 0 if held else 0, float_ops=_arithmetic(op),
             micros=sum(s.all_end_rel_micros for s in stats),
             bytes=sum((t.shape.num_elements() or 0) * t.dtype.size for t in op.outputs) if stats else 0, occurrence=1,
-            types={op.type, _kind(op), op.device} | ({TRAINABLE} if op in trained else set()), shapes=shapes))
+            types={op.kind, op.type, op.device} | ({TRAINABLE} if op in trained else set()), shapes=shapes))
     return nodes
-
-
-def _kind(op: Operation) -> str:
-    try:
-        return str(op.node_def.op)      # type: ignore[attr-defined]
-    except (errors.UnimplementedError, StopIteration):
-        return op.type
 
 
 def _fits(text: str, patterns: Iterable[str]) -> bool:
@@ -151,7 +144,7 @@ def _by_lines(graph: Graph) -> Callable[[list[_Node], Mapping[str, Any]], _Node]
 
 
 def _by_types(graph: Graph) -> Callable[[list[_Node], Mapping[str, Any]], _Node]:
-    kinds = {op.name: _kind(op) for op in graph.get_operations()}
+    kinds = {op.name: op.type for op in graph.get_operations()}
     return _groups(lambda node: kinds[node.title])
 
 

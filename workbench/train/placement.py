@@ -17,9 +17,9 @@ _THEIR_NAMES = {"Variable", "VariableV2", "VarHandleOp", "AutoReloadVariable"}  
 
 def byte_size_load_fn(op: Operation) -> float:
     """The bytes that a variable needs; InvalidArgumentError for an operation that is none, or has an unknown shape."""
-    shape = op.attrs["shape"] if op.type in _STATE else None
+    shape = op.attrs["shape"] if op.kind in _STATE else None
     if shape is None or not shape.known:
-        raise errors.InvalidArgumentError(f"byte_size_load_fn: {op.name!r} is a {op.type}{'' if shape is None else str(shape)};"
+        raise errors.InvalidArgumentError(f"byte_size_load_fn: {op.name!r} is a {op.kind}{'' if shape is None else str(shape)};"
                                           " it is for variables of known shape")
     return float(shape.num_elements() * op.attrs["dtype"].size)
 
@@ -70,7 +70,7 @@ def replica_device_setter(ps_tasks: int = 0, ps_device: str = "/job:ps", worker_
     def choose(op: Operation) -> str:
         if op.device and not merge_devices:
             return op.device
-        if op.type not in kinds or not ps_device:
+        if not ({op.kind, op.type} & kinds and ps_device):
             return devices.merge(worker_device or "", op.device)
         server, asked = devices.parse(ps_device).job, devices.parse(op.device).job
         if not server or asked not in (None, server):      # then the task's number means nothing

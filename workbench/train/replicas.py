@@ -101,7 +101,7 @@ class _Spread:
 
     def on(self, worker: str) -> Callable[[Operation], str]:
         def device(op: Operation) -> str:
-            if op.type == "variable":
+            if op.kind == "variable":
                 return self._lightest(op) if self.load else worker
             return "" if any(t.dtype is resource for t in op.inputs) else worker
         return device

@@ -25,7 +25,7 @@ def graph_html(graph: Any) -> str:
     operations = graph.operations
     kinds, scopes, devices = Counter[str](), Counter[str](), Counter[str]()
     for op in operations:
-        kinds[op.type] += 1
+        kinds[op.kind] += 1
         devices[op.device] += bool(op.device)
         if "/" in op.name:
             scopes[op.name.partition("/")[0]] += 1

@@ -117,7 +117,7 @@ def test_lowered_programs_survive_passes_and_the_wire(graph, name):
     places = [o for o in graph.operations if o.type == "placeholder"]
     arguments = {}
     for place in places:      # what pruning does: feeds become arguments
-        place.definition = registry["argument"]
+        place.definition, place.kind = registry["argument"], "argument"
         arguments[place.outputs[0]] = feeds[place.outputs[0]]
     program = lower(Program(graph, tuple(arguments), tuple(fetches)), lambda o: True)
     verify(program, "lower")

@@ -54,7 +54,7 @@ class ClusterBackend:
                                             "WB_* variables; set those where the workers start, and leave kernels out")
         programs = {task_of(p.device): dump(p.program) for p in parts}
         targets = {task_of(p.device): sorted({task_of(op.attrs["target"]) for op in p.program.graph.operations
-                                              if op.type == "send"} - {task_of(p.device)}) for p in parts}
+                                              if op.kind == "send"} - {task_of(p.device)}) for p in parts}
         runner = _Runner(self.cluster, name, [(task_of(p.device), p.feeds, p.fetches) for p in parts], fetches,
                          [(p.device, programs[task_of(p.device)]) for p in parts])
         self._registered.add(runner)      # first: tasks that did register must forget it when another refuses

@@ -25,15 +25,15 @@ def _quick(op: Operation) -> bool:
     """Files, readers, text and kernels from outside may take any time, whatever the bytes they touch."""
     if not op.definition.reference.__module__.startswith("workbench."):
         return False
-    if op.definition.stateful and op.type not in _IN_MEMORY | _MESSAGES and not op.type.startswith("random_"):
-        return any(t.op.type in _IN_MEMORY for t in op.inputs)
-    return op.type == "constant" or not any(t.dtype.name == "string" for t in (*op.inputs, *op.outputs))
+    if op.definition.stateful and op.kind not in _IN_MEMORY | _MESSAGES and not op.kind.startswith("random_"):
+        return any(t.op.kind in _IN_MEMORY for t in op.inputs)
+    return op.kind == "constant" or not any(t.dtype.name == "string" for t in (*op.inputs, *op.outputs))
 
 
 def _loops(plan: Plan) -> bool:
     """May a step take any time, whatever the bytes it touches?"""
     return any(_has_loop(code.block) for code in plan.codes) or any(
-        op.type == "next_iteration" for segment in plan.segments for op in segment.operations)
+        op.kind == "next_iteration" for segment in plan.segments for op in segment.operations)
 
 
 def _has_loop(block: Block) -> bool:

@@ -37,14 +37,14 @@ def _elements(tensor: Tensor) -> int:
 
 
 def _work(op: Operation) -> float:
-    if op.type in _PRODUCTS:
-        a = op.inputs[{"apply_matmul_descent": 2, "matmul_update": 1}.get(op.type, 0)]
+    if op.kind in _PRODUCTS:
+        a = op.inputs[{"apply_matmul_descent": 2, "matmul_update": 1}.get(op.kind, 0)]
         return 2.0 * _elements(a) * op.outputs[0].shape.static[-1]
-    if op.type in _CONVOLUTIONS:
-        position = _CONVOLUTIONS[op.type]
+    if op.kind in _CONVOLUTIONS:
+        position = _CONVOLUTIONS[op.kind]
         places = op.outputs[0] if position else op.inputs[1]      # backwards the filter is put over the gradient
         return 2.0 * _elements(places) * math.prod(op.inputs[position].shape.static[:-1])
-    if op.type == "conv2d_backprop_filter":
+    if op.kind == "conv2d_backprop_filter":
         return 2.0 * _elements(op.inputs[1]) * math.prod(op.outputs[0].shape.static[:-1])
-    steps = len(op.attrs["steps"]) if op.type == "fused" else 1
+    steps = len(op.attrs["steps"]) if op.kind == "fused" else 1
     return float(steps * max((_elements(t) for t in (*op.inputs, *op.outputs) if t.dtype is not resource), default=0))

@@ -79,7 +79,7 @@ def explain_plan(plan: Plan, device: str = "") -> list[Row]:
 
 
 def _computed(segment: PlanSegment) -> list[Operation]:
-    return [op for op in segment.operations if op.type != "constant"]
+    return [op for op in segment.operations if op.kind != "constant"]
 
 
 def _block(block: Block, operations: Iterable[Operation], device: str, why: dict[Operation, str],
@@ -104,7 +104,7 @@ def _nested(line: Branch | Loop, device: str) -> Iterator[Row]:
     keys = ("then_branch", "else_branch") if isinstance(line, Branch) else ("cond_graph", "body_graph")
     for block, key in zip(blocks, keys):
         body: Subgraph = line.op.attrs[key]
-        operations = [op for op in body.operations if op.type not in ("argument", "constant")]
+        operations = [op for op in body.operations if op.kind not in ("argument", "constant")]
         why = reasons(Program(body, tuple(body.arguments), tuple(body.results)))
         yield from _block(block, operations, device, why, line.op.name)
 
@@ -138,7 +138,7 @@ def _kernel(line: Instruction, device: str) -> tuple[str, str]:
 
 def _row(op: Operation, device: str, library: str, kernel: str, why: dict[Operation, str], inside: str = "",
          reorders: int = 0, scratch: int = 0, source: str = "") -> Row:
-    return Row(op.name, op.type, device, library, kernel, inside, op.attrs.get("names", ()) if op.type == "fused" else (),
+    return Row(op.name, op.kind, device, library, kernel, inside, op.attrs.get("names", ()) if op.kind == "fused" else (),
                why.get(op, ""), cost(op), reorders, scratch, source)
 
 
@@ -169,5 +169,5 @@ def _busiest(blocks: list[MemoryBlock]) -> list[MemoryBlock]:
 
 
 def _variable_bytes(program: Program) -> int:
-    handles = {t.op for op in program.graph.operations for t in op.inputs if t.dtype is resource and t.op.type == "variable"}
+    handles = {t.op for op in program.graph.operations for t in op.inputs if t.dtype is resource and t.op.kind == "variable"}
     return sum((as_shape(op.attrs["shape"]).num_elements() or 0) * op.attrs["dtype"].size for op in handles)

@@ -63,7 +63,7 @@ class View(Instruction):
     calls = False
 
     def text(self, names: Names, kernel: str) -> list[str]:
-        if self.op.type == "row_block":
+        if self.op.kind == "row_block":
             first = self.op.attrs["first"]
             return [f"{self.outputs[0].symbol} = {names.symbol(self.inputs[0])}[{first}:{first + self.op.attrs['count']}]"]
         return [f"{self.outputs[0].symbol} = {names.symbol(self.inputs[0])}.reshape({self.outputs[0].shape!r})"]
@@ -216,7 +216,7 @@ class DeviceCall(Reference):
         op = self.op
         kernel = op.definition.kernel_for(home.device.type, op.dtypes)
         if kernel is None:
-            raise errors.UnimplementedError(f"{op.type}: it has no kernel for {home.device.type} and "
+            raise errors.UnimplementedError(f"{op.kind}: it has no kernel for {home.device.type} and "
                                             f"{', '.join(d.name for d in op.dtypes)}; register one with "
                                             f".kernel({home.device.type.lower()!r}), or place it elsewhere")
         context = [home.stepping(op)] if op.definition.context else []

@@ -62,7 +62,7 @@ class Selector:
     def subgraph(self, graph: Graph, arguments: Sequence[tuple[Tensor, Value]], results: Sequence[Tensor],
                  around: _Around | None = None) -> Block:
         known = dict(arguments)
-        order = [op for op in topological(graph.operations) if op.type != "argument"]
+        order = [op for op in topological(graph.operations) if op.kind != "argument"]
         return self.block(order, known, results, around=around)
 
 
@@ -97,7 +97,7 @@ class _Scope:
         self._made_by: dict[int, Operation] = {v.key: t.op for t, v in known.items()}
 
     def add(self, op: Operation) -> None:
-        special = _handle if is_bound(op) and op.type != "constant" else _SPECIAL.get(op.type)
+        special = _handle if is_bound(op) and op.kind != "constant" else _SPECIAL.get(op.kind)
         if self.selector.device != "CPU" and special not in (_handle, _constant, _read, _argument):
             self.call(forms.Reference if not op.dtypes else forms.DeviceCall, op)
         elif special is not None:
@@ -144,7 +144,7 @@ class _Scope:
     # forms
     def choose(self, op: Operation) -> bool:
         """Ask the kernel libraries in order; False when all decline or fail, or a shape is unknown."""
-        offers = [(name, s) for name, s in self.selector.offers(op.type) if name in kernel_options().libraries]
+        offers = [(name, s) for name, s in self.selector.offers(op.kind) if name in kernel_options().libraries]
         if not offers or not all(t.shape.known for t in (*op.inputs, *op.outputs)):
             return False
         inputs = [self.known[t] for t in op.inputs]
@@ -153,7 +153,7 @@ class _Scope:
         specs = [replace(v.spec, readers=self.readers(t, v)) for v, t in zip(inputs, op.inputs)]
         targets = [Spec(t.shape.static, t.dtype.numpy) for t in op.outputs]
         for library, select in offers:
-            choice = ask(library, select, op.type, op.attrs, specs, targets, [self.free(t, library) for t in op.outputs])
+            choice = ask(library, select, op.kind, op.attrs, specs, targets, [self.free(t, library) for t in op.outputs])
             if choice is not None:
                 self.use(op, choice, inputs)
                 return True
@@ -167,7 +167,7 @@ class _Scope:
     def free(self, tensor: Tensor, library: str) -> bool:
         """May the producer leave `tensor` in a private layout? Only if someone of the same library reads it."""
         return tensor not in self.escaping and any(
-            name == library for op in self.consumers.get(tensor, ()) for name, _ in self.selector.offers(op.type))
+            name == library for op in self.consumers.get(tensor, ()) for name, _ in self.selector.offers(op.kind))
 
     def use(self, op: Operation, choice: Choice, inputs: list[Value]) -> None:
         ready = [self.version(v, layout) for v, layout in zip(inputs, choice.inputs)]

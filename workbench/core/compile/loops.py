@@ -24,7 +24,7 @@ _STEERING = frozenset({"switch", "merge", "enter", "exit", "next_iteration"})
 
 def steers(program: Program) -> bool:
     """Can a value of this program be dead?"""
-    return any(op.type in _STEERING for op in program.graph.operations)
+    return any(op.kind in _STEERING for op in program.graph.operations)
 
 
 @dataclass
@@ -56,14 +56,14 @@ def share_frames(program: Program, placement: Mapping[str, str]) -> Frames:
     A control loop is a merge, a switch and a next_iteration that the loop_cond of the frame drives: it goes through as
     many iterations as the loop does, wherever that is decided.
     """
-    if not any(op.type == "enter" for op in program.graph.operations) or len(set(placement.values())) < 2:
+    if not any(op.kind == "enter" for op in program.graph.operations) or len(set(placement.values())) < 2:
         return Frames(program, dict(placement))
     program = copied(program)
     frames = Frames(program, dict(placement))
     inside = _paths(program, frames.paths)
     wanted = _receivers(program, placement, frames.paths)
-    deciders = {inside[op]: op for op in program.graph.operations if op.type == "loop_cond"}
-    parallel = {frames.paths[op]: op.attrs["parallel_iterations"] for op in inside if op.type == "enter"}
+    deciders = {inside[op]: op for op in program.graph.operations if op.kind == "loop_cond"}
+    parallel = {frames.paths[op]: op.attrs["parallel_iterations"] for op in inside if op.kind == "enter"}
     for path, device in sorted((path, device) for device, path in wanted):
         if path not in deciders:
             raise errors.InvalidArgumentError(f"partition: frame {path[-1]!r} spans devices but has no loop_cond; mark "
@@ -79,9 +79,9 @@ def _paths(program: Program, outputs: dict[Operation, Path]) -> dict[Operation, 
         before = [t.op for t in op.inputs if not is_back_edge(op, t)] + list(op.control_inputs)
         inside[op] = max((outputs[b] for b in before), key=len, default=())
         outputs[op] = inside[op]
-        if op.type == "enter":
+        if op.kind == "enter":
             outputs[op] = (*inside[op], op.attrs["frame_name"])
-        elif op.type == "exit":
+        elif op.kind == "exit":
             outputs[op] = inside[op][:-1]
     return inside
 
@@ -92,7 +92,7 @@ def _receivers(program: Program, placement: Mapping[str, str], paths: Mapping[Op
     for op in program.graph.operations:
         before = [t.op for t in op.inputs if not ambient(t.op)] + list(op.control_inputs)
         for other in before:
-            if placement[other.name] != placement[op.name] and other.type != "argument":
+            if placement[other.name] != placement[op.name] and other.kind != "argument":
                 path = paths[other]
                 found |= {(placement[op.name], path[:depth]) for depth in range(1, len(path) + 1)}
     return found

@@ -100,7 +100,7 @@ class Marks:
             turns = row.turns if isinstance(line, Instruction) else self._turns(number, rows)
             kind = "loop" if loop >= 0 or (isinstance(line, Instruction) and row.turns > 1) else "op"
             journal.span(Span(kind, line.op.name, task, device, row.thread, row.start, row.end, step, "", _nbytes(line),
-                              line.op.type, executable, turns, row.total, row.longest))
+                              line.op.kind, executable, turns, row.total, row.longest))
 
     def _turns(self, loop: int, rows: dict[int, _Row]) -> int:
         """The condition's lines run once more than the body, each time the loop is entered."""

@@ -187,13 +187,13 @@ def _keep_state(given: Iterable[Operation], memory: _Memory, before: Edges) -> N
                 users[held[memory.of(tensor)]].append(op)
         if names:
             held.update(dict.fromkeys(op.outputs, names[0]))
-        if names and op.type != "read_variable":
+        if names and op.kind != "read_variable":
             before[op].update(dict.fromkeys(effect))
             writes.append(op)
             for name in names:
                 before[op].update(dict.fromkeys(users[name]))
                 written[name], users[name] = op, []
-        elif not names and (op.definition.stateful or op.type in _MAY_REFUSE):
+        elif not names and (op.definition.stateful or op.kind in _MAY_REFUSE):
             before[op].update(dict.fromkeys([*writes, *effect]))
             writes, effect = [], [op]
         before[op].pop(op, None)

@@ -68,7 +68,7 @@ def fit_all(op: Operation, checks: Sequence[Callable[[Any], Any]]) -> Callable[[
     def check(values: Any) -> list[Any]:
         if not isinstance(values, (tuple, list)) or len(values) != len(checks):
             given = f"{len(values)} values" if isinstance(values, (tuple, list)) else f"a {type(values).__name__}"
-            raise errors.InvalidArgumentError(f"{op.type}: its kernel gave {given} for {len(checks)} outputs; return a tuple "
+            raise errors.InvalidArgumentError(f"{op.kind}: its kernel gave {given} for {len(checks)} outputs; return a tuple "
                                               "with one array for each")
         return [one(value) for one, value in zip(checks, values)]
     return check
@@ -88,10 +88,10 @@ def _converted(op: Operation, tensor: Tensor, value: Any) -> Any:
     found: Array = np.array(value, object) if dtype.kind == "string" and isinstance(value, bytes) else np.asarray(value)
     which = f"output {tensor.index}" if len(op.outputs) > 1 else "the output"
     if found.dtype != dtype.numpy:
-        raise errors.DtypeError(f"{op.type}: its kernel gave {found.dtype} but {which} is declared {dtype.name}; return an "
+        raise errors.DtypeError(f"{op.kind}: its kernel gave {found.dtype} but {which} is declared {dtype.name}; return an "
                                 f"array of {dtype.name}, or correct types= of the operation")
     if not _compatible(tensor.shape, found.shape):
-        raise errors.ShapeError(f"{op.type}: its kernel gave shape {list(found.shape)} but {which} is declared "
+        raise errors.ShapeError(f"{op.kind}: its kernel gave shape {list(found.shape)} but {which} is declared "
                                 f"{tensor.shape}; return that shape, or correct the signature of the operation")
     return found if found.flags.c_contiguous and found.flags.aligned else found.copy()
 

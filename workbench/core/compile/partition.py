@@ -50,7 +50,7 @@ def partition(program: Program, placement: Mapping[str, str], short: bool = Fals
     fed = {t: i for i, t in enumerate(program.feeds)}
     back_edges = []
     for op in sorted(topological(program.graph.operations), key=lambda op: op not in first):
-        if op.type in ("argument", "constant") and not op.control_inputs:
+        if op.kind in ("argument", "constant") and not op.control_inputs:
             continue
         builder = builders[placement[op.name]]
         inputs: list[Tensor] = []
@@ -80,7 +80,7 @@ def _local(builders: Mapping[str, _Builder], builder: _Builder, tensor: Tensor, 
     if tensor in builder.tensors:
         return builder.tensors[tensor]
     op = tensor.op
-    if op.type in ("argument", "constant") and not op.control_inputs:
+    if op.kind in ("argument", "constant") and not op.control_inputs:
         _copy(builder, op, [], [])
         if tensor in fed:
             builder.feeds[fed[tensor]] = builder.tensors[tensor]
@@ -94,7 +94,7 @@ def _control(builders: Mapping[str, _Builder], builder: _Builder, before: Operat
              placement: Mapping[str, str]) -> Operation | None:
     if before in builder.operations:
         return builder.operations[before]
-    if before.type in ("argument", "constant") and not before.control_inputs:
+    if before.kind in ("argument", "constant") and not before.control_inputs:
         return None
     if before not in builder.controls:
         source = builders[placement[before.name]]
@@ -110,7 +110,7 @@ _TOKEN = np.zeros((), np.int32)      # what a control edge between devices carri
 def _transfer(source: _Builder, target: _Builder, tensor: Tensor, name: str, made_by: Operation) -> Tensor:
     beat = target.frames.beat(target.device, made_by)
     waits = () if beat is None else (target.operations[beat],)
-    controls = tensor.op.control_inputs if tensor.op.type == "constant" else ()
+    controls = tensor.op.control_inputs if tensor.op.kind == "constant" else ()
     attrs = {"tensor": name, "source": source.device, "target": target.device}
     title = name.replace(":", "_").lstrip("^")
     steered = {"steered": True} if source.steered else {}
@@ -139,7 +139,7 @@ def _parts(program: Program, builders: Mapping[str, _Builder], placement: Mappin
         if not builder.graph.operations:
             continue
         targets = [builder.operations[op] for op in program.targets if op in builder.operations]
-        targets += [op for op in builder.graph.operations if op.type == "send"]
+        targets += [op for op in builder.graph.operations if op.kind == "send"]
         feeds = sorted(builder.feeds)
         local = Program(builder.graph, tuple(builder.feeds[i] for i in feeds),
                         tuple(builder.tensors[program.fetches[i]] for i in fetches), tuple(targets))

@@ -34,7 +34,7 @@ _STRICTLY = Policy()
 
 def _types(op: Operation, types: frozenset[str]) -> frozenset[str]:
     """Those of `types` that have a kernel for `op`."""
-    if op.type in _ANYWHERE or not op.dtypes:
+    if op.kind in _ANYWHERE or not op.dtypes:
         return types
     return frozenset(t for t in types if t == "CPU" or op.definition.kernel_for(t, op.dtypes) is not None)
 
@@ -72,8 +72,8 @@ class _Groups:
                 f"{self.asked[b].name!r}; make the {field} equal\n  built at: {left.source}")
         if not together:
             raise errors.PlacementError(
-                f"place: {left.name!r} must be with {right.name!r} ({why}) but {left.type} has kernels for "
-                f"{_named(self.types[a])} and {right.type} for {_named(self.types[b])}; register a kernel for one type of "
+                f"place: {left.name!r} must be with {right.name!r} ({why}) but {left.kind} has kernels for "
+                f"{_named(self.types[a])} and {right.kind} for {_named(self.types[b])}; register a kernel for one type of "
                 f"device that both can share\n  built at: {left.source}")
         merged = self.request[a].merged(self.request[b])
         self.parent[b] = a
@@ -113,7 +113,7 @@ def place(program: Program, devices: Sequence[str], default: str | None = None,
     placed = {op.name: str(chosen[groups.find(op)]) for op in operations}
     if policy.log:
         for op in operations:
-            _log.warning("%s: (%s): %s", op.name, op.type, placed[op.name])
+            _log.warning("%s: (%s): %s", op.name, op.kind, placed[op.name])
     return placed
 
 
@@ -143,6 +143,6 @@ def _impossible(groups: _Groups, op: Operation, accepted: Sequence[DeviceSpec],
     member = next(m for m in groups.parent if groups.find(m) is op and kind not in _types(m, frozenset({kind})))
     dtypes = ", ".join(dict.fromkeys(d.name for d in member.dtypes))
     return errors.PlacementError(
-        f"place: {asked.name!r} asks for {request} but {member.type} (of {member.name!r}) has no {kind} kernel for {dtypes}; "
+        f"place: {asked.name!r} asks for {request} but {member.kind} (of {member.name!r}) has no {kind} kernel for {dtypes}; "
         f"register one with .kernel({kind.lower()!r}), place it elsewhere, or use ConfigProto(allow_soft_placement=True)"
         f"\n  built at: {asked.source}")

@@ -131,7 +131,7 @@ def compile_plan(program: Program, name: str = "step", device: str = "CPU", done
         starts.append(liveness.clock)
         liveness.block(code.block)
     _order(segments, cuts)
-    repeated = any(op.type == "next_iteration" for part in cuts for op in part.operations)
+    repeated = any(op.kind == "next_iteration" for part in cuts for op in part.operations)
     layout = side_by_side(liveness.blocks(), starts, regions([s.light for s in segments], _before(segments), repeated))
     compute = [c for c, s in zip(codes, segments) if s.kind == "compute"]
     lone = {t for s in segments if s.kind != "compute" for t in s.op.inputs}
@@ -175,7 +175,7 @@ def _segment(index: int, part: Cut, program: Program, selector: Selector, known:
     code = SegmentCode(f"segment_{index}", block, arguments)
     if selector.device == "CPU":      # another device checks what its kernels give, and fetches are copied to the host
         code.doors = {known[t]: t for t in segment.inputs if t not in program.feeds and is_array(t) and (
-            t.op.type in CONTROL_FLOW or t.op.definition.blocking)}
+            t.op.kind in CONTROL_FLOW or t.op.definition.blocking)}
         code.to_caller = frozenset(v for v, t in zip(block.results, outputs) if t in fetched)
     return segment, code
 

@@ -29,9 +29,9 @@ def cut(program: Program, device: str = "CPU") -> list[Cut]:
     and cannot deadlock. A graph without boundaries is one segment. Inside a segment order.py decides who comes first.
     """
     chosen = needed(program.roots)
-    order = [op for op in topological(chosen) if op.type != "argument" and not is_bound(op)]
+    order = [op for op in topological(chosen) if op.kind != "argument" and not is_bound(op)]
     # what another device sends is computed when the segment before is over, not when its line was run
-    steering = device != "CPU" or any(op.type in CONTROL_FLOW for op in order)
+    steering = device != "CPU" or any(op.kind in CONTROL_FLOW for op in order)
     known: dict[Waits, Cut] = {}
     cuts: list[Cut] = []
     for op, awaited in waits(order).items():

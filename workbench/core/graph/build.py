@@ -254,7 +254,7 @@ def constant_value(tensor: Tensor, known: dict[Tensor, Any] | None = None) -> np
 
 def _constant_value(tensor: Tensor, memory: dict[Tensor, Any]) -> np.ndarray[Any, Any] | None:
     op = tensor.op
-    if op.type == "constant":
+    if op.kind == "constant":
         return op.attrs["value"]      # type: ignore[no-any-return]
     known = _known_shape_value(op)
     if known is not None:
@@ -280,15 +280,15 @@ def _constant_value(tensor: Tensor, memory: dict[Tensor, Any]) -> np.ndarray[Any
 
 
 def _known_shape_value(op: Operation) -> np.ndarray[Any, Any] | None:
-    if op.type not in ("shape", "size", "rank"):
+    if op.kind not in ("shape", "size", "rank"):
         return None
     shape = op.inputs[0].shape
     dtype = op.outputs[0].dtype.numpy
-    if op.type == "rank":
+    if op.kind == "rank":
         return None if shape.rank is None else np.asarray(shape.rank, dtype)
     if not shape.known:
         return None
-    return np.asarray(shape.static if op.type == "shape" else shape.num_elements(), dtype)
+    return np.asarray(shape.static if op.kind == "shape" else shape.num_elements(), dtype)
 
 
 def constant_shape(tensor: Tensor) -> Shape:
@@ -297,17 +297,17 @@ def constant_shape(tensor: Tensor) -> Shape:
     if value is not None:
         return Shape(None if d < 0 else d for d in np.atleast_1d(value).tolist())
     op = tensor.op
-    if op.type == "shape":
+    if op.kind == "shape":
         return op.inputs[0].shape
-    if op.type == "stack" and tensor.shape.rank == 1:
+    if op.kind == "stack" and tensor.shape.rank == 1:
         values = [constant_value(t) for t in op.inputs]
         return Shape(None if v is None or v < 0 else int(v) for v in values)
-    if op.type == "concat" and tensor.shape.rank == 1:
+    if op.kind == "concat" and tensor.shape.rank == 1:
         result = Shape(())
         for part in op.inputs:
             result = result + constant_shape(part)
         return result
-    if op.type == "cast":
+    if op.kind == "cast":
         return constant_shape(op.inputs[0])
     length = tensor.shape.dims[0] if tensor.shape.dims else None
     return Shape(None) if length is None else Shape([None] * length)

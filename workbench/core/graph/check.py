@@ -37,7 +37,7 @@ def _faults(program: Program, own: set[Operation]) -> Iterator[str]:
     for tensor in (*program.feeds, *program.fetches):
         if tensor.op not in own:
             yield f"{tensor.name!r} is fed or fetched but not in the graph"
-    if any(t.op.type != "argument" for t in program.feeds):
+    if any(t.op.kind != "argument" for t in program.feeds):
         yield "a feed is no argument"
 
 

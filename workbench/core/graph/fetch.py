@@ -106,7 +106,7 @@ def _flatten(graph: Graph, item: Any, places: dict[Tensor | Operation, int], han
     position = places.setdefault(element, len(places))
     if isinstance(element, Operation):
         return lambda values: None
-    if element.op.type == "get_session_handle":
+    if element.op.kind == "get_session_handle":
         return lambda values: handle(element, _plain(values[position]))
     if element.shape.rank in (0, None):
         return lambda values: _plain(values[position])

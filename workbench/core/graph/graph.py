@@ -85,23 +85,23 @@ class Tensor(Arithmetic):
 class Operation:
     """A node: a type, attributes, inputs, control inputs, a device request; it belongs to one graph."""
 
-    __slots__ = ("attrs", "colocation", "control_inputs", "definition", "derived", "device", "graph", "id", "inputs", "name",
-                 "outputs", "overrides", "source")
+    __slots__ = ("attrs", "colocation", "control_inputs", "definition", "derived", "device", "graph", "id", "inputs", "kind",
+                 "name", "outputs", "overrides", "source")
 
     def __init__(self, graph: Graph, definition: OpDef, name: str, inputs: tuple[Tensor, ...], attrs: dict[str, Any],
                  control_inputs: tuple[Operation, ...], device: str, colocation: frozenset[str], source: str) -> None:
-        self.graph, self.definition, self.name = graph, definition, name
+        self.graph, self.definition, self.name, self.id = graph, definition, name, 0
+        self.kind = definition.name      # such as "matmul", whatever the language of its graph
         self.inputs, self.attrs, self.control_inputs = inputs, attrs, control_inputs
         self.device, self.colocation, self.source = device, colocation, source
         self.outputs: tuple[Tensor, ...] = ()
         self.derived = False      # made by gradients(): on the device of its forward operation unless placed elsewhere
         self.overrides: dict[str, str] | None = None      # see Graph.gradient_override_map
-        self.id = 0
 
     @property
     def type(self) -> str:
-        """The name of its definition, such as "matmul"."""
-        return self.definition.name
+        """What the language of its graph calls an operation of this kind: "matmul", in a program of TensorFlow's "MatMul"."""
+        return self.graph.language.type(self)
 
     @property
     def dtypes(self) -> tuple[DType, ...]:

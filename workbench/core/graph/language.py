@@ -13,12 +13,14 @@ class Language:
     """What differs between programs of one front and of another over the same graphs.
 
     `names` is the name of an operation of a type where the program gives none, if it is not the type itself; with
-    `below` constants that are made of its arguments stand under the operation ("add/y"). The others give the texts of
-    tensors, operations, variables, shapes and element types: (thing, is it asked by repr?) -> text.
+    `below` constants that are made of its arguments stand under the operation ("add/y"). `type` is what an operation's
+    type is called. The others give the texts of tensors, operations, variables, shapes and element types: (thing, is it
+    asked by repr?) -> text.
     """
 
     names: Mapping[str, str]
     below: bool
+    type: Callable[[Any], str]
     tensor: Callable[[Any, bool], str]
     operation: Callable[[Any, bool], str]
     variable: Callable[[Any, bool], str]
@@ -27,9 +29,9 @@ class Language:
 
 
 NATIVE = Language(
-    names={}, below=False,
+    names={}, below=False, type=lambda op: op.kind,
     tensor=lambda t, _: f"<Tensor {t.name} {t.dtype.name}{t.shape}>",
-    operation=lambda op, _: f"<Operation {op.name} {op.type}>",
+    operation=lambda op, _: f"<Operation {op.name} {op.kind}>",
     variable=lambda v, _: f"<Variable {v.name} {v.dtype.name}{v.shape}>",
     shape=lambda shape, _: f"{shape}",
     dtype=lambda dtype, _: f"wb.{dtype.name}")

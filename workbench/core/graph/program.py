@@ -29,7 +29,7 @@ class Program:
 
 
 def is_back_edge(consumer: Operation, tensor: Tensor) -> bool:
-    return consumer.type == "merge" and tensor.op.type == "next_iteration"
+    return consumer.kind == "merge" and tensor.op.kind == "next_iteration"
 
 
 def needed(roots: Iterable[Operation], stop: Callable[[Tensor], bool] | None = None) -> set[Operation]:

@@ -50,7 +50,7 @@ def _read(raw: Any) -> Program:
 
 
 def _graph(graph: Graph) -> list[Any]:
-    return [[op.type, op.name, [t.name for t in op.inputs], [c.name for c in op.control_inputs], op.attrs, op.device,
+    return [[op.kind, op.name, [t.name for t in op.inputs], [c.name for c in op.control_inputs], op.attrs, op.device,
              sorted(op.colocation), op.source, [t.shape for t in op.outputs]] for op in graph.operations]
 
 

@@ -85,7 +85,7 @@ class Stages:
 
     def _new(self, op: Operation, name: str, device: str, shown: Callable[[str, str], str]) -> NodeRecord:
         node = NodeRecord(
-            name, op.type, tuple([self._tensor(shown(t.op.name, device), t.index) for t in op.inputs]),
+            name, op.kind, tuple([self._tensor(shown(t.op.name, device), t.index) for t in op.inputs]),
             tuple([shown(c.name, device) for c in op.control_inputs]), device, op.device,
             self._once(tuple([self._once((t.dtype.name, t.shape.dims)) for t in op.outputs])), op.definition.stateful,
             op.source, _message(op))
@@ -104,7 +104,7 @@ class Stages:
 
 def _message(op: Operation) -> str:
     """What a send and its receive have in common."""
-    if op.type not in ("send", "receive"):
+    if op.kind not in ("send", "receive"):
         return ""
     return "|".join(str(op.attrs[end]) for end in ("tensor", "source", "target"))
 

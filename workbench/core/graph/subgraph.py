@@ -51,7 +51,7 @@ class Subgraph(Graph):
             return known
         self._check_outside(tensor)
         with self.control_dependencies(None), self.name_scope(self.name + "/"), self.device(None):
-            if tensor.op.type == "constant":
+            if tensor.op.kind == "constant":
                 inner = self.create("constant", (), tensor.op.attrs, tensor.op.name.rpartition("/")[2]).outputs[0]
                 self.copies.append((tensor, inner))
                 return inner

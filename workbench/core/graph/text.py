@@ -28,7 +28,7 @@ def _line(op: Operation, device: bool) -> str:
     bodies = "".join(f"\n    {k}:\n" + "".join(f"      {row}\n" for row in to_text(v).splitlines())
                      for k, v in op.attrs.items() if isinstance(v, Graph)).rstrip("\n")
     place = f" @{op.device}" if device and op.device else ""
-    return f"{op.name} = {op.type}({inputs})" + (f" {{{attrs}}}" if attrs else "") + f" -> {outputs}{place}{bodies}"
+    return f"{op.name} = {op.kind}({inputs})" + (f" {{{attrs}}}" if attrs else "") + f" -> {outputs}{place}{bodies}"
 
 
 def _default(op: Operation, key: str, value: Any) -> bool:

@@ -28,7 +28,7 @@ class _Function(Subgraph):
         if not self.has(name):
             self._check_outside(tensor)
             with self.control_dependencies(None), self.device(None):
-                self.create(tensor.op.type, (), tensor.op.attrs, name + "/")
+                self.create(tensor.op.kind, (), tensor.op.attrs, name + "/")
         return self.get_operation_by_name(name).outputs[tensor.index]
 
 

@@ -55,7 +55,7 @@ def merge(*values: Any) -> Any:
 
 @merge.gradient
 def _(node: Operation, dy: Tensor, dindex: Any) -> Any:
-    if any(tensor.op.type == "next_iteration" for tensor in node.inputs):
+    if any(tensor.op.kind == "next_iteration" for tensor in node.inputs):
         raise errors.UnimplementedError(f"gradients: {node.name!r} closes a loop that was written with primitives; "
                                         "write the loop with while_loop to differentiate it")
     index = node.outputs[1]
@@ -68,8 +68,8 @@ def set_back_edge(merge_op: Operation | Tensor, tensor: Tensor, position: int = 
     Raises DtypeError or ShapeError when `tensor` is no value of the kind that the merge hands on.
     """
     node = merge_op.op if isinstance(merge_op, Tensor) else merge_op
-    if node.type != "merge" or not 0 <= position < len(node.inputs):
-        raise errors.InvalidArgumentError(f"set_back_edge: {node.name!r} is a {node.type} with {len(node.inputs)} "
+    if node.kind != "merge" or not 0 <= position < len(node.inputs):
+        raise errors.InvalidArgumentError(f"set_back_edge: {node.name!r} is a {node.kind} with {len(node.inputs)} "
                                           f"inputs and position is {position}; pass a merge and one of its inputs")
     value = node.outputs[0]
     if tensor.dtype is not value.dtype:

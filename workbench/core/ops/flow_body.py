@@ -93,7 +93,7 @@ def set_back_edges(copied: Iterable[Operation], tensors: dict[Tensor, Tensor],
                    operations: dict[Operation, Operation]) -> None:
     """Point the inputs of copied merges at the copies of values that are made after them."""
     for op in copied:
-        if op.type == "merge":
+        if op.kind == "merge":
             operations[op].inputs = tuple(tensors[t] for t in op.inputs)
 
 

@@ -67,7 +67,7 @@ class GradientBody(Subgraph):
 
     def _again(self, tensor: Tensor) -> Tensor | None:
         op = tensor.op
-        if op.type == "constant" or (tensor.dtype is resource and not op.inputs and op.type != "argument"):
+        if op.kind == "constant" or (tensor.dtype is resource and not op.inputs and op.kind != "argument"):
             again = self.create(op.definition, (), op.attrs, _short(op), device=op.device).outputs[tensor.index]
             self.copies += [(outer, again) for outer, inner in getattr(tensor.graph, "copies", ()) if inner is tensor]
             return again

@@ -172,8 +172,8 @@ class _Backward:
     def _listed(self, tensor: Tensor) -> int | None:
         """The loop variable that already lists `tensor`, from an earlier gradient."""
         for position, result in enumerate(self.forward.results):
-            pushed = result.op.type == "list_push" and result.op.inputs == (self.forward.arguments[position], tensor)
-            if pushed and self.node.inputs[position].op.type == "list_new":
+            pushed = result.op.kind == "list_push" and result.op.inputs == (self.forward.arguments[position], tensor)
+            if pushed and self.node.inputs[position].op.kind == "list_new":
                 return position
         return None
 

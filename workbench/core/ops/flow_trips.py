@@ -13,7 +13,7 @@ def trips(node: Operation) -> int | None:
     constant; else None."""
     cond, body, count = node.attrs["cond_graph"], node.attrs["body_graph"], len(node.attrs["body_graph"].results)
     test = cond.results[0].op
-    if test.type != "less" or test.inputs[0] not in cond.arguments[:count]:
+    if test.kind != "less" or test.inputs[0] not in cond.arguments[:count]:
         return None
     position = cond.arguments.index(test.inputs[0])
     start, stop = _known(node, cond, node.inputs[position]), _known(node, cond, test.inputs[1])
@@ -35,7 +35,7 @@ def _known(node: Operation, body: Subgraph, tensor: Tensor) -> int | None:
 
 def _counts(result: Tensor, argument: Tensor) -> bool:
     node = result.op
-    if node.type != "add" or argument not in node.inputs:
+    if node.kind != "add" or argument not in node.inputs:
         return False
     other = node.inputs[1 - node.inputs.index(argument)]
     one = constant_value(other) if other is not argument else None

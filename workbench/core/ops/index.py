@@ -19,7 +19,7 @@ def _known(tensor):
     value = constant_value(tensor)
     if value is not None:
         return [int(v) for v in value]
-    if tensor.op.type == "stack" and tensor.shape.rank == 1:
+    if tensor.op.kind == "stack" and tensor.shape.rank == 1:
         return [None if v is None else int(v) for v in map(constant_value, tensor.op.inputs)]
     return None if not tensor.shape.known else [None] * tensor.shape.static[0]
 

@@ -111,7 +111,7 @@ def _component_types(dtypes: Sequence[DType], attrs: Mapping[str, Any]) -> list[
 
 
 def _count(inputs: Sequence[Tensor]) -> list[int | None]:
-    value = inputs[1].op.attrs.get("value") if inputs[1].op.type == "constant" else None
+    value = inputs[1].op.attrs.get("value") if inputs[1].op.kind == "constant" else None
     return [None if value is None else int(value)]
 
 

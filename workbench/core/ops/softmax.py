@@ -87,7 +87,7 @@ def _(node, dloss, dbackprop):
 
 def _is_zero(grad):
     """No gradient arrives: the walk fills it with zeros, which need no further operations."""
-    return grad.op.type == "zeros_like"
+    return grad.op.kind == "zeros_like"
 
 
 def _through_softmax(logits, dy):

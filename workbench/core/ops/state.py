@@ -30,12 +30,12 @@ def _kernel_of(name: str) -> Callable[[Callable[..., None]], Callable[..., None]
 
 def _variable_of(handle: Tensor) -> Operation | None:
     """The operation that made a handle, also through the captures of loop and branch bodies."""
-    while handle.op.type == "argument" and isinstance(handle.graph, Subgraph):
+    while handle.op.kind == "argument" and isinstance(handle.graph, Subgraph):
         outer = next((o for o, inner in handle.graph.captures if inner is handle), None)
         if outer is None:
             return None
         handle = outer
-    return handle.op if handle.op.type == "variable" else None
+    return handle.op if handle.op.kind == "variable" else None
 
 
 def _held(handle: Tensor) -> Shape:

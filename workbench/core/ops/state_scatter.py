@@ -173,8 +173,8 @@ def _assign_part(self: Tensor, value: Any, name: str | None = None) -> Tensor:
 
     InvalidArgumentError where it is no such slice. The step raises ShapeError where the value does not fit.
     """
-    read = self.op.inputs[0].op if self.op.type == "strided_slice" else None
-    if read is None or read.type != "read_variable":
+    read = self.op.inputs[0].op if self.op.kind == "strided_slice" else None
+    if read is None or read.kind != "read_variable":
         raise errors.InvalidArgumentError(f"assign: Sliced assignment is only supported for variables, and {self.name} is no "
                                           "slice of one; write variable[…].assign(value)")
     graph, handle = get_default_graph(), read.inputs[0]

@@ -21,7 +21,7 @@ def _dense(states: int, grad: int) -> Callable[..., list[Shape]]:
     def rule(inputs: Sequence[Any], attrs: Any) -> list[Shape]:
         shape = inputs[grad].shape
         for handle in inputs[:states]:
-            if handle.op.type == "variable":
+            if handle.op.kind == "variable":
                 made = handle.op
                 if made.attrs["dtype"] is not inputs[grad].dtype:
                     raise errors.DtypeError(f"update: variable {made.name!r} is {made.attrs['dtype'].name} but the "
@@ -32,7 +32,7 @@ def _dense(states: int, grad: int) -> Callable[..., list[Shape]]:
 
 
 def _sparse(inputs: Sequence[Any], attrs: Any) -> list[Shape]:
-    return [Shape(inputs[0].op.attrs["shape"]) if inputs[0].op.type == "variable" else Shape(None)]
+    return [Shape(inputs[0].op.attrs["shape"]) if inputs[0].op.kind == "variable" else Shape(None)]
 
 
 def _kernel(function: Callable[..., None]) -> Callable[..., None]:
@@ -99,7 +99,7 @@ def apply_gradient_descent(handle: VariableState, lr: Array, grad: Array) -> Arr
 
 
 def _product(inputs: Sequence[Any], attrs: Any) -> list[Shape]:
-    return [Shape(inputs[0].op.attrs["shape"]) if inputs[0].op.type == "variable" else Shape(None)]
+    return [Shape(inputs[0].op.attrs["shape"]) if inputs[0].op.kind == "variable" else Shape(None)]
 
 
 @op("handle[] lr[] a? b? -> ?", types="resource T:float T T -> T", shape=_product, stateful=True,

@@ -24,15 +24,15 @@ def ahead(program: Program) -> Program:
     A loop takes rows from a list that is made of an array, and its gradient puts rows on a list that began empty; both have
     as many as known beforehand. The bodies are those that the other passes have left.
     """
-    if not any(op.type == "while" for op in program.graph.operations):
+    if not any(op.kind == "while" for op in program.graph.operations):
         return program
     readers = _readers(program.graph.operations)
     stacked: dict[Tensor, Tensor] = {}      # list in the new graph -> its elements, stacked
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
-        if op.type == "list_stack" and inputs[0] in stacked and not op.attrs["reverse"] and not op.control_inputs:
+        if op.kind == "list_stack" and inputs[0] in stacked and not op.attrs["reverse"] and not op.control_inputs:
             return [stacked[inputs[0]]]
-        if op.type != "while":
+        if op.kind != "while":
             return None
         loop = _Loop(op, readers)
         return loop.rewritten(inputs, state, stacked) if loop.forward or loop.backward else None
@@ -83,7 +83,7 @@ class _Loop:
 
     def _suits(self, op: Operation) -> bool:
         """A product of few rows by a large weight that the loop does not change."""
-        if op.type not in ("matmul", "fused_matmul") or op.control_inputs or op.attrs["transpose_a"] or (
+        if op.kind not in ("matmul", "fused_matmul") or op.control_inputs or op.attrs["transpose_a"] or (
                 op.attrs.get("activation", "none") != "none" or op in self.awaited):
             return False
         weight = op.inputs[1]
@@ -96,10 +96,10 @@ class _Loop:
         if not self._suits(op) or op.attrs["transpose_b"]:
             return None
         made = op.inputs[0].op
-        if made.type != "concat" or made.attrs["axis"] not in (1, -1) or len(made.inputs) != 2:
+        if made.kind != "concat" or made.attrs["axis"] not in (1, -1) or len(made.inputs) != 2:
             return None
         first, second = (t.shape.static[1] for t in made.inputs)
-        bias = self.number[op.inputs[2]] if op.type == "fused_matmul" else None
+        bias = self.number[op.inputs[2]] if op.kind == "fused_matmul" else None
         for free in (0, 1):
             position = self._popped(made.inputs[free])
             if position is not None:
@@ -109,22 +109,22 @@ class _Loop:
     def _popped(self, row: Tensor) -> int | None:
         """The loop variable that began as the list of an array's rows, one of which every iteration takes: this one."""
         node = row.op
-        position = self.number.get(node.inputs[0], self.count) if node.type == "list_pop" else self.count
+        position = self.number.get(node.inputs[0], self.count) if node.kind == "list_pop" else self.count
         if position >= self.count or row.index != 1 or self.body.results[position] is not node.outputs[0]:
             return None
         source = self.op.inputs[position].op
-        if source.type != "list_from_tensor" or source.inputs[0].shape.rank != 3 or not source.inputs[0].shape.known:
+        if source.kind != "list_from_tensor" or source.inputs[0].shape.rank != 3 or not source.inputs[0].shape.known:
             return None
         shape = source.inputs[0].shape.static
         return position if shape[0] >= FEWEST and shape[1:] == row.shape.static else None
 
     def _needed_behind(self, op: Operation) -> _Product | None:
         """The only reader splits the product, and a part goes to a list, or nowhere."""
-        if not self._suits(op) or not op.attrs["transpose_b"] or op.type != "matmul" or self.trips is None or (
+        if not self._suits(op) or not op.attrs["transpose_b"] or op.kind != "matmul" or self.trips is None or (
                 op.outputs[0] in self.body.results):
             return None
         readers = self.inside.get(op.outputs[0], [])
-        if len(readers) != 1 or readers[0].type != "split" or readers[0].attrs["axis"] not in (1, -1) or (
+        if len(readers) != 1 or readers[0].kind != "split" or readers[0].attrs["axis"] not in (1, -1) or (
                 len(readers[0].outputs) != 2 or readers[0].control_inputs or readers[0] in self.awaited):
             return None
         split = readers[0]
@@ -140,11 +140,11 @@ class _Loop:
 
     def _pushed(self, op: Operation) -> int | None:
         """The loop variable that began as an empty list and to which `op` adds one element in each iteration."""
-        position = self.number.get(op.inputs[0], self.count) if op.type == "list_push" else self.count
+        position = self.number.get(op.inputs[0], self.count) if op.kind == "list_push" else self.count
         if position >= self.count or self.body.results[position] is not op.outputs[0] or op.control_inputs:
             return None
         alone = self.inside[op.inputs[0]] == [op] and not self.inside.get(op.outputs[0]) and op not in self.awaited
-        return position if alone and self.op.inputs[position].op.type == "list_new" else None
+        return position if alone and self.op.inputs[position].op.kind == "list_new" else None
 
     def _trips(self) -> int | None:
         """How often the loop runs: as often as the elements are that one of its lists has at its end."""
@@ -152,7 +152,7 @@ class _Loop:
             if result.dtype is not variant or self._pushed(result.op) != position:
                 continue
             for reader in self.readers.get(self.op.outputs[position], ()):
-                if reader.type == "list_stack" and (reader.attrs["length"] or 0) >= FEWEST:
+                if reader.kind == "list_stack" and (reader.attrs["length"] or 0) >= FEWEST:
                     return int(reader.attrs["length"])
         return None
 
@@ -192,7 +192,7 @@ class _Loop:
     def _multiplied(self, product: _Product) -> int:
         """The number of a list of what is multiplied: one that there was, for the gradient of the weight, or the new one."""
         rows = product.op.inputs[0]
-        pushed = [self._pushed(op) for op in self.inside[rows] if op.type == "list_push" and op.inputs[1] is rows]
+        pushed = [self._pushed(op) for op in self.inside[rows] if op.kind == "list_push" and op.inputs[1] is rows]
         assert product.listed is not None
         return next((position for position in pushed if position is not None), product.listed)
 

@@ -41,7 +41,7 @@ class Constants:
 
     def value(self, tensor: Tensor) -> Any:
         """The value of every element of `tensor`, None where they differ or it is not a constant."""
-        if tensor.op.type != "constant":
+        if tensor.op.kind != "constant":
             return None
         if tensor not in self._values:
             self._values[tensor] = _only_value(tensor.op.attrs["value"])
@@ -62,11 +62,11 @@ def _only_value(value: np.ndarray[Any, Any]) -> Any:
 def _replaces(kept: Tensor, op: Operation) -> bool:
     """Has `kept` the dtype and shape of the result of `op`?"""
     made = op.outputs[0]
-    if kept.op.type == "switch":
+    if kept.op.kind == "switch":
         return False      # others may wait for `op` to learn which side lives; the switch itself lives on both
     if kept.dtype is not made.dtype or not kept.shape.compatible(made.shape):
         return False
-    return kept.shape == made.shape or (kept.shape.known and op.type in _PASS_THROUGH)
+    return kept.shape == made.shape or (kept.shape.known and op.kind in _PASS_THROUGH)
 
 
 def _without_broadcasts(op: Operation, inputs: list[Tensor], state: Rewrite,
@@ -75,7 +75,7 @@ def _without_broadcasts(op: Operation, inputs: list[Tensor], state: Rewrite,
     if op.definition.elementwise is None or not op.outputs[0].shape.known:
         return None
     repeats = [constants.repeats(t) for t in inputs]
-    if not any(repeats) and not any(t.op.type == "broadcast_to" for t in inputs):
+    if not any(repeats) and not any(t.op.kind == "broadcast_to" for t in inputs):
         return None
     shapes = [Shape(()) if repeated else _narrow(t).shape for t, repeated in zip(inputs, repeats)]
     if shapes == [t.shape for t in inputs] or broadcast(shapes) != op.outputs[0].shape:
@@ -84,7 +84,7 @@ def _without_broadcasts(op: Operation, inputs: list[Tensor], state: Rewrite,
 
 
 def _narrow(tensor: Tensor) -> Tensor:
-    return tensor.op.inputs[0] if tensor.op.type == "broadcast_to" and not tensor.op.control_inputs else tensor
+    return tensor.op.inputs[0] if tensor.op.kind == "broadcast_to" and not tensor.op.control_inputs else tensor
 
 
 def _scalar(tensor: Tensor, op: Operation, state: Rewrite) -> Tensor:
@@ -93,14 +93,14 @@ def _scalar(tensor: Tensor, op: Operation, state: Rewrite) -> Tensor:
 
 
 def _simplified(op: Operation, inputs: list[Tensor], constants: Constants) -> Tensor | None:
-    if op.type in _PASS_THROUGH or (op.type == "add_n" and len(inputs) == 1):
+    if op.kind in _PASS_THROUGH or (op.kind == "add_n" and len(inputs) == 1):
         return inputs[0]
-    if op.type == "reduce_to" and inputs[0].shape.known and inputs[0].shape == op.outputs[0].shape:
+    if op.kind == "reduce_to" and inputs[0].shape.known and inputs[0].shape == op.outputs[0].shape:
         return inputs[0]
-    if op.type == "negative" and inputs[0].op.type == "negative":
+    if op.kind == "negative" and inputs[0].op.kind == "negative":
         return inputs[0].op.inputs[0]
-    if op.type in _NEUTRAL:
-        neutral, positions = _NEUTRAL[op.type]
+    if op.kind in _NEUTRAL:
+        neutral, positions = _NEUTRAL[op.kind]
         for position in positions:
             value = constants.value(inputs[position])
             if value is not None and value == neutral:

@@ -19,12 +19,12 @@ def rewrite_bodies(program: Program, change: Callable[[Program], Program]) -> Pr
     A body's arguments are the feeds and its results the fetches; bodies within bodies are up to `change`.
     """
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
-        if op.type not in BODIES:
+        if op.kind not in BODIES:
             return None
-        graphs = {key: changed(op.attrs[key], change) for key in BODIES[op.type]}
+        graphs = {key: changed(op.attrs[key], change) for key in BODIES[op.kind]}
         return state.copy(op, inputs, attrs={**op.attrs, **graphs})
 
-    if not any(op.type in BODIES for op in program.graph.operations):
+    if not any(op.kind in BODIES for op in program.graph.operations):
         return program
     return walked(program, visit)
 

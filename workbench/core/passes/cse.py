@@ -28,16 +28,16 @@ def cse(program: Program) -> Program:
     used: Counter[Tensor] = Counter()      # handle -> operations on it so far that may write
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
-        if op.type == "read_variable":
+        if op.kind == "read_variable":
             return shared(op, inputs, state, used[inputs[0]])
         used.update(t for t in inputs if t.dtype is resource)
-        if op.definition.stateful or op.type in _NEVER or not op.outputs:
+        if op.definition.stateful or op.kind in _NEVER or not op.outputs:
             return None
         return shared(op, inputs, state, 0)
 
     def shared(op: Operation, inputs: list[Tensor], state: Rewrite, time: int) -> list[Tensor] | None:
         read = tuple(sorted(inputs, key=id)) if op.definition.commutative else tuple(inputs)
-        key = (op.type, time, read, _attributes(op.attrs), frozenset(state.controls(op)), op.device, op.colocation)
+        key = (op.kind, time, read, _attributes(op.attrs), frozenset(state.controls(op)), op.device, op.colocation)
         first = seen.setdefault(key, op)
         return None if first is op else state.equal(op, first)
     return rewrite(program, visit)

@@ -17,11 +17,11 @@ def epilogue(program: Program) -> Program:
     The libraries apply bias, ReLU and the update while the product is still in cache.
     """
     single = single_readers(program)
-    if not any(op.type in _FUSED for op in program.graph.operations):
+    if not any(op.kind in _FUSED for op in program.graph.operations):
         return program
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
-        if op.control_inputs and op.type != "apply_gradient_descent":
+        if op.control_inputs and op.kind != "apply_gradient_descent":
             return None
         alone = [new for old, new in zip(op.inputs, inputs) if old in single]
         for rule in (_bias, _relu, _update):
@@ -33,20 +33,20 @@ def epilogue(program: Program) -> Program:
 
 
 def _bias(op: Operation, inputs: list[Tensor], state: Rewrite, alone: list[Tensor]) -> list[Tensor] | None:
-    if op.type not in ("add", "bias_add") or len(inputs) != 2:
+    if op.kind not in ("add", "bias_add") or len(inputs) != 2:
         return None
     product, bias = inputs
-    if op.type == "add" and product.op.type not in _FUSED:
+    if op.kind == "add" and product.op.kind not in _FUSED:
         product, bias = bias, product
     made = product.op
-    if made.type not in _FUSED or made.control_inputs or product not in alone or bias.shape.rank != 1:
+    if made.kind not in _FUSED or made.control_inputs or product not in alone or bias.shape.rank != 1:
         return None
     if not product.shape.known or product.shape != op.outputs[0].shape or product.dtype.name != "float32":
         return None
     if not _last_axis(op, made, product, bias):
         return None
     attrs = {**made.attrs, "activation": "none"}
-    return [state.create(_FUSED[made.type], [*made.inputs, bias], attrs, op.name, op).outputs[0]]
+    return [state.create(_FUSED[made.kind], [*made.inputs, bias], attrs, op.name, op).outputs[0]]
 
 
 def _last_axis(op: Operation, made: Operation, product: Tensor, bias: Tensor) -> bool:
@@ -55,25 +55,25 @@ def _last_axis(op: Operation, made: Operation, product: Tensor, bias: Tensor) ->
     if len(formats) != 1:
         return False
     if formats == {"NCHW"}:
-        return op.type == "bias_add" and bias.shape[0] == product.shape[1]
+        return op.kind == "bias_add" and bias.shape[0] == product.shape[1]
     return bool(bias.shape[0] == product.shape[-1])
 
 
 def _relu(op: Operation, inputs: list[Tensor], state: Rewrite, alone: list[Tensor]) -> list[Tensor] | None:
-    made = inputs[0].op if op.type == "relu" else None
-    if made is None or made.type not in _FUSED.values() or made.attrs["activation"] != "none":
+    made = inputs[0].op if op.kind == "relu" else None
+    if made is None or made.kind not in _FUSED.values() or made.attrs["activation"] != "none":
         return None
     if inputs[0] not in alone:
         return None
-    return [state.create(made.type, made.inputs, {**made.attrs, "activation": "relu"}, op.name, op).outputs[0]]
+    return [state.create(made.kind, made.inputs, {**made.attrs, "activation": "relu"}, op.name, op).outputs[0]]
 
 
 def _update(op: Operation, inputs: list[Tensor], state: Rewrite, alone: list[Tensor]) -> list[Tensor] | None:
-    if op.type != "apply_gradient_descent":
+    if op.kind != "apply_gradient_descent":
         return None
     handle, rate, gradient = inputs
     product = gradient.op
-    if product.type != "matmul" or gradient not in alone or product.control_inputs or (
+    if product.kind != "matmul" or gradient not in alone or product.control_inputs or (
             gradient.dtype.name != "float32" or not gradient.shape.known or gradient.shape.rank != 2):
         return None
     if _is_slim(product):

@@ -24,12 +24,12 @@ def fold(program: Program) -> Program:
     conditional: set[Operation] = set()
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
-        if op.control_inputs or op.type in ("switch", "enter") or any(t.op in conditional for t in op.inputs):
+        if op.control_inputs or op.kind in ("switch", "enter") or any(t.op in conditional for t in op.inputs):
             conditional.add(op)
             return None
-        if op.type == "constant" or op.definition.stateful or not op.inputs:
+        if op.kind == "constant" or op.definition.stateful or not op.inputs:
             return None
-        if op.type not in _BY_SHAPE and any(t.op.type != "constant" for t in inputs):
+        if op.kind not in _BY_SHAPE and any(t.op.kind != "constant" for t in inputs):
             return None      # what follows from constants is one by now
         outputs = state.copy(op, inputs)      # a trial, so that shapes are those of the new graph
         values = [_value(t) for t in outputs]
@@ -44,8 +44,8 @@ def fold(program: Program) -> Program:
 
 def _value(tensor: Tensor) -> np.ndarray[Any, Any] | None:
     """The value that follows from constants, or from a known shape alone (`ones_like`, `zeros_like`)."""
-    if tensor.op.type in ("ones_like", "zeros_like") and tensor.shape.known and tensor.dtype.is_number:
-        return np.full(tensor.shape.static, int(tensor.op.type == "ones_like"), tensor.dtype.numpy)
+    if tensor.op.kind in ("ones_like", "zeros_like") and tensor.shape.known and tensor.dtype.is_number:
+        return np.full(tensor.shape.static, int(tensor.op.kind == "ones_like"), tensor.dtype.numpy)
     return constant_value(tensor)
 
 

@@ -52,7 +52,7 @@ def _build(members: list[Operation], readers: Readers, state: Rewrite) -> None:
     inside = set(members)
     outer = list(dict.fromkeys(t for op in members for t in op.inputs if t.op not in inside))
     number = {op: i for i, op in enumerate(members)}
-    steps = tuple((op.type, tuple(("step", number[t.op]) if t.op in inside else ("input", outer.index(t))
+    steps = tuple((op.kind, tuple(("step", number[t.op]) if t.op in inside else ("input", outer.index(t))
                                   for t in op.inputs), tuple(sorted(op.attrs.items()))) for op in members)
     last = members[-1]
     kept = [op for op in members if not readers.get(op, set()) <= inside] or [last]
@@ -145,7 +145,7 @@ def _obstacle(op: Operation) -> str:
     if len(op.outputs) != 1 or not all(t.shape.known for t in (*op.inputs, *op.outputs)):
         return "a shape is known only in the step"
     dtypes = tuple(t.dtype.name for t in op.inputs)
-    if not translatable(op.type, dtypes, op.outputs[0].dtype.name):
+    if not translatable(op.kind, dtypes, op.outputs[0].dtype.name):
         return f"compiled loops do not compute it for {', '.join(dict.fromkeys(dtypes))}"
     return ""
 
@@ -165,7 +165,7 @@ def _alone(op: Operation, clusters: _Clusters) -> str:
         return (f"joined with {len(members) - 1} more it would save {gain * 1e6:.2g} µs a step, and its compilation costs "
                 f"{cost * 1e6:.2g} µs a step over {_STEPS:,} steps")
     around = [t.op for t in op.inputs] + [r for r in clusters.readers.get(op, ()) if r is not None]
-    near = [n for n in around if n.type == "fused" or (n.definition.elementwise is not None and not _obstacle(n))]
+    near = [n for n in around if n.kind == "fused" or (n.definition.elementwise is not None and not _obstacle(n))]
     if not near:
         return "no neighbour is elementwise"
     same = [n for n in near if n.outputs[0].shape == op.outputs[0].shape]

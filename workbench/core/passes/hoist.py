@@ -117,7 +117,7 @@ class _Forward(_Group):
         whole = state.create("matmul", sides, dict(like.attrs), f"{like.name}/all", like).outputs[0]
         if end is not like:
             bias = state.tensors[end.inputs[1]]
-            whole = state.create(end.type, [whole, bias], dict(end.attrs), f"{end.name}/all", end).outputs[0]
+            whole = state.create(end.kind, [whole, bias], dict(end.attrs), f"{end.name}/all", end).outputs[0]
         self._blocks = self.blocks(whole, state)
 
     def replace(self, op: Operation, state: Rewrite) -> None:
@@ -168,7 +168,7 @@ class _Backward(_Group):
 def _joined(parts: Sequence[Tensor], state: Rewrite, like: Operation) -> Tensor:
     """The rows of `parts`, of the old graph, one below the other."""
     maker = parts[0].op
-    if maker.type == "unstack" and maker.attrs["axis"] == 0 and tuple(parts) == maker.outputs:
+    if maker.kind == "unstack" and maker.attrs["axis"] == 0 and tuple(parts) == maker.outputs:
         return reshaped(state.tensors[maker.inputs[0]], (-1, parts[0].shape.static[1]), state, like)
     return state.create("concat", [state.tensors[t] for t in parts], {"axis": 0}, f"{like.name}/joined", like).outputs[0]
 
@@ -183,13 +183,13 @@ def reshaped(tensor: Tensor, shape: Sequence[int], state: Rewrite, like: Operati
 
 def _restacked(op: Operation, state: Rewrite) -> list[Tensor] | None:
     """The rows of a product stacked or joined again, in order and all of them, are the product."""
-    if op.type not in ("stack", "concat") or op.attrs["axis"] != 0 or op.control_inputs:
+    if op.kind not in ("stack", "concat") or op.attrs["axis"] != 0 or op.control_inputs:
         return None
     rows = [state.tensors[t] for t in op.inputs]
-    source, first = rows[0].op.inputs[0] if rows[0].op.type == "row_block" else None, 0
+    source, first = rows[0].op.inputs[0] if rows[0].op.kind == "row_block" else None, 0
     for tensor in rows:
         made = tensor.op
-        if made.type != "row_block" or made.inputs[0] is not source or made.attrs["first"] != first:
+        if made.kind != "row_block" or made.inputs[0] is not source or made.attrs["first"] != first:
             return None
         first += made.attrs["count"]
     if source is None or first != source.shape.static[0]:
@@ -204,8 +204,8 @@ Key = tuple[Tensor, str, tuple[int, int], object]
 
 def _groups(program: Program) -> list[_Group]:
     """Groups that can all be done at once: none waits for itself, also not through another."""
-    products = [op for op in program.graph.operations if op.type == "matmul"]
-    if len(products) < FEWEST or any(op.type in CONTROL_FLOW for op in program.graph.operations):
+    products = [op for op in program.graph.operations if op.kind == "matmul"]
+    if len(products) < FEWEST or any(op.kind in CONTROL_FLOW for op in program.graph.operations):
         return []
     order = topological(program.graph.operations)
     links = _Links(order, program)
@@ -253,7 +253,7 @@ class _Links:
     def _concat(self, op: Operation) -> tuple[int, int] | None:
         """The columns of the two matrices that a product's left side is joined of."""
         made = op.inputs[0].op
-        if made.type != "concat" or made.attrs["axis"] not in (1, -1) or len(made.inputs) != 2 or made.control_inputs:
+        if made.kind != "concat" or made.attrs["axis"] not in (1, -1) or len(made.inputs) != 2 or made.control_inputs:
             return None
         first, second = (t.shape.static[1] for t in made.inputs)
         return first, second
@@ -263,7 +263,7 @@ class _Links:
         if op.outputs[0] not in self.single:
             return None
         [reader] = self.readers[op.outputs[0]]
-        if reader.type != "split" or reader.attrs["axis"] not in (1, -1) or len(reader.outputs) != 2 or (
+        if reader.kind != "split" or reader.attrs["axis"] not in (1, -1) or len(reader.outputs) != 2 or (
                 reader.control_inputs or reader in self.claimed):
             return None
         first, second = (t.shape.static[1] for t in reader.outputs)
@@ -299,9 +299,9 @@ def _biases(products: Sequence[Operation], links: _Links) -> list[Operation] | N
         return None
     ends = [links.readers[p.outputs[0]][0] for p in products]
     like = ends[0]
-    alike = all(e.type == like.type and e.inputs[0] is p.outputs[0] and e.inputs[1:] == like.inputs[1:] and not e.control_inputs
+    alike = all(e.kind == like.kind and e.inputs[0] is p.outputs[0] and e.inputs[1:] == like.inputs[1:] and not e.control_inputs
                 and e.attrs == like.attrs for e, p in zip(ends, products))
-    flat = like.type in ("add", "bias_add") and like.inputs[1].shape.rank == 1
+    flat = like.kind in ("add", "bias_add") and like.inputs[1].shape.rank == 1
     return ends if alike and flat and not links.behind(products).intersection([like.inputs[1].op]) else None
 
 

@@ -25,7 +25,7 @@ def invariant(program: Program) -> Program:
     without a value is an error then also where the loop does not run at all.
     """
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
-        if op.type != "while":
+        if op.kind != "while":
             return None
         found = {**_reads(op, inputs, state), **_equal_elements(op, inputs)}
         if not found:
@@ -36,7 +36,7 @@ def invariant(program: Program) -> Program:
                   for key in ("cond_graph", "body_graph")}
         return state.copy(op, [*inputs, *outer], {**op.attrs, **graphs})
 
-    if not any(op.type == "while" for op in program.graph.operations):
+    if not any(op.kind == "while" for op in program.graph.operations):
         return program
     return rewrite(program, visit)
 
@@ -76,7 +76,7 @@ def _reads(op: Operation, inputs: list[Tensor], state: Rewrite) -> dict[Tensor, 
     found: dict[Tensor, Tensor] = {}
     before: dict[Tensor, Tensor] = {}
     for node in body.operations:
-        if node.type != "read_variable" or node.control_inputs or node.inputs[0] not in body.arguments[count:]:
+        if node.kind != "read_variable" or node.control_inputs or node.inputs[0] not in body.arguments[count:]:
             continue
         handle = node.inputs[0]
         if handle not in before:
@@ -90,7 +90,7 @@ def _reads(op: Operation, inputs: list[Tensor], state: Rewrite) -> dict[Tensor, 
 
 def _only_reads(graph: Graph) -> bool:
     """Is no variable written there, nor in bodies within it?"""
-    return all(node.type in _READS or (node.type in BODIES and all(map(_only_reads, bodies(node.attrs))))
+    return all(node.kind in _READS or (node.kind in BODIES and all(map(_only_reads, bodies(node.attrs))))
                for node in graph.operations if any(t.dtype is resource for t in node.inputs))
 
 
@@ -100,7 +100,7 @@ def _equal_elements(op: Operation, inputs: list[Tensor]) -> dict[Tensor, Tensor]
     for position, argument in enumerate(body.arguments[:len(op.outputs)]):
         value = _element(inputs[position])
         node = body.results[position].op
-        if value is not None and node.type == "list_pop" and node.inputs[0] is argument and (
+        if value is not None and node.kind == "list_pop" and node.inputs[0] is argument and (
                 body.results[position] is node.outputs[0] and not node.control_inputs):
             found[node.outputs[1]] = value
     return found
@@ -109,11 +109,11 @@ def _equal_elements(op: Operation, inputs: list[Tensor]) -> dict[Tensor, Tensor]
 def _element(listed: Tensor) -> Tensor | None:
     """What every element is of a list that a loop made, where that is one value from outside the loop."""
     loop = listed.op
-    if loop.type != "while" or loop.inputs[listed.index].op.type != "list_new":
+    if loop.kind != "while" or loop.inputs[listed.index].op.kind != "list_new":
         return None
     body, count = loop.attrs["body_graph"], len(loop.outputs)
     node = body.results[listed.index].op
-    if node.type != "list_push" or node.inputs[0] is not body.arguments[listed.index] or node.inputs[1] not in body.arguments:
+    if node.kind != "list_push" or node.inputs[0] is not body.arguments[listed.index] or node.inputs[1] not in body.arguments:
         return None
     position = body.arguments.index(node.inputs[1])
     return loop.inputs[position] if position >= count else None

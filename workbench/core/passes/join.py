@@ -21,13 +21,13 @@ def join(program: Program) -> Program:
     This is the gradient of a weight that is used in every step of an unrolled loop: the sum would store a gradient for
     each step and read them all again. It is done where the rows are less to copy than the gradients to store.
     """
-    if not any(op.type == "add_n" for op in program.graph.operations):
+    if not any(op.kind == "add_n" for op in program.graph.operations):
         return program
     single = single_readers(program)
     rows: dict[tuple[Tensor, ...], Tensor] = {}      # several sums over the same rows share them
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
-        if op.type != "add_n" or op.control_inputs or len(inputs) < FEWEST or not single.issuperset(op.inputs):
+        if op.kind != "add_n" or op.control_inputs or len(inputs) < FEWEST or not single.issuperset(op.inputs):
             return None
 
         def joined(parts: Sequence[Tensor]) -> Tensor:
@@ -46,7 +46,7 @@ def join(program: Program) -> Program:
 
 def _products(op: Operation, makers: Sequence[Operation], state: Rewrite,
               joined: Callable[[Sequence[Tensor]], Tensor]) -> Tensor | None:
-    if not all(m.type == "matmul" and m.attrs["transpose_a"] and not m.attrs["transpose_b"] and _matrices(m)
+    if not all(m.kind == "matmul" and m.attrs["transpose_a"] and not m.attrs["transpose_b"] and _matrices(m)
                for m in makers):
         return None
     sides = [[m.inputs[side] for m in makers] for side in (0, 1)]
@@ -57,7 +57,7 @@ def _products(op: Operation, makers: Sequence[Operation], state: Rewrite,
 
 def _biases(op: Operation, makers: Sequence[Operation], state: Rewrite,
             joined: Callable[[Sequence[Tensor]], Tensor]) -> Tensor | None:
-    if not all(m.type == "bias_add_grad" and m.attrs["data_format"] == "NHWC" and _matrices(m) for m in makers):
+    if not all(m.kind == "bias_add_grad" and m.attrs["data_format"] == "NHWC" and _matrices(m) for m in makers):
         return None
     rows = [m.inputs[0] for m in makers]
     return state.create("bias_add_grad", [joined(rows)], makers[0].attrs, op.name, op).outputs[0]

@@ -32,7 +32,7 @@ def ambient(op: Operation) -> bool:
     """Constants and handles of state are known before a step: they are no tokens, live in every frame and never die."""
     if op.inputs or op.control_inputs:
         return False
-    return op.type == "constant" or (op.definition.context and not op.definition.blocking and len(op.outputs) == 1
+    return op.kind == "constant" or (op.definition.context and not op.definition.blocking and len(op.outputs) == 1
                                      and op.outputs[0].dtype is resource)
 
 
@@ -51,12 +51,12 @@ def lower(program: Program, choose: Choose = must_lower) -> Program:
     reserved = {op.name for op in program.graph.operations}
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
-        if op.type not in BODIES or not choose(op):
+        if op.kind not in BODIES or not choose(op):
             return None
         inliner = _Inliner(state.graph, choose, reserved)
         return inliner.operation(op, inputs, state.controls(op), op.device)
 
-    if not any(op.type in BODIES and choose(op) for op in program.graph.operations):
+    if not any(op.kind in BODIES and choose(op) for op in program.graph.operations):
         return program
     return walked(program, visit)
 
@@ -77,8 +77,8 @@ class _Inliner:
     def operation(self, op: Operation, inputs: Sequence[Tensor], control: Sequence[Operation],
                   device: str) -> list[Tensor]:
         """`op` over `inputs`, taken apart if it is to be."""
-        if op.type in BODIES and self.choose(op):
-            build = _branch if op.type == "if" else _loop
+        if op.kind in BODIES and self.choose(op):
+            build = _branch if op.kind == "if" else _loop
             return build(self, op, list(inputs), tuple(control), device)
         new = self.graph.create(op.definition, inputs, op.attrs, self.name(op.name), control, device=device,
                                 colocation=op.colocation, derived=op.derived, source=op.source)
@@ -93,12 +93,12 @@ class _Inliner:
         producers: dict[Operation, tuple[Operation, ...]] = {}
         late: list[tuple[Tensor, int, Tensor]] = []
         for op in topological(needed(t.op for t in body.results)):
-            if op.type == "argument":
+            if op.kind == "argument":
                 continue
             waits = dict.fromkeys(new for c in op.control_inputs for new in producers.get(c, ()))
             inputs = [tensors[t] if t in tensors else tensors[op.inputs[0]] for t in op.inputs]
             free = ambient(op)
-            apart = op.type in BODIES and self.choose(op)      # some of its parts may see constants alone
+            apart = op.kind in BODIES and self.choose(op)      # some of its parts may see constants alone
             if not free and (apart or (not waits and live.isdisjoint(inputs))):
                 waits[pivot] = None
             outputs = self.operation(op, inputs, tuple(waits), devices.merge(device, op.device))
@@ -151,7 +151,7 @@ def _branch(inliner: _Inliner, op: Operation, inputs: list[Tensor], control: tup
     for side, body in enumerate(sides):
         pivot = make("identity", [choice.outputs[side]])
         arguments = [outputs[side] for outputs in switched]
-        live = {t for t in arguments if t.op.type == "switch"}
+        live = {t for t in arguments if t.op.kind == "switch"}
         results.append(inliner.body(body, arguments, {pivot.outputs[0], *live}, pivot, device))
     merged = []
     for on_false, on_true, out in zip(*results, op.outputs):
@@ -176,7 +176,7 @@ def _loop(inliner: _Inliner, op: Operation, inputs: list[Tensor], control: tuple
         through = i in used and not ambient(tensor.op)
         constants.append(make("enter", [tensor], control, **frame, is_constant=True, shape=None).outputs[0]
                          if through else tensor)
-    entering = {t for t in constants if t.op.type == "enter" and t.op.attrs["frame_name"] == frame["frame_name"]}
+    entering = {t for t in constants if t.op.kind == "enter" and t.op.attrs["frame_name"] == frame["frame_name"]}
     decided, = inliner.body(test, [*values, *constants], {*values, *entering}, merges[0], device)
     goes_on = make("loop_cond", [decided]).outputs[0]
     pivot = make("identity", [make("switch", [goes_on, goes_on]).outputs[1]])

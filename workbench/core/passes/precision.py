@@ -34,7 +34,7 @@ def precision(name: Any) -> Callable[[Program], Program]:
                                           "'float16'; name one of them, or leave it out for float32")
 
     def visit(op: Operation, inputs: list[Tensor], state: Rewrite) -> list[Tensor] | None:
-        if op.type not in _LOWERED or op.outputs[0].dtype is not float32:
+        if op.kind not in _LOWERED or op.outputs[0].dtype is not float32:
             return None
         return [_lowered(op, inputs, state, dtype)]
     return lambda program: rewrite(program, visit)
@@ -42,13 +42,13 @@ def precision(name: Any) -> Callable[[Program], Program]:
 
 def _lowered(op: Operation, inputs: list[Tensor], state: Rewrite, dtype: DType) -> Tensor:
     short = [_cast(t, dtype, op, state) if t.dtype is float32 else t for t in inputs]
-    product = state.create(op.type, short, dict(op.attrs), f"{op.name}/{dtype.name}", op).outputs[0]
+    product = state.create(op.kind, short, dict(op.attrs), f"{op.name}/{dtype.name}", op).outputs[0]
     return state.create("cast", [product], {"dtype": float32}, op.name, op).outputs[0]
 
 
 def _cast(tensor: Tensor, dtype: DType, op: Operation, state: Rewrite) -> Tensor:
     """`tensor` rounded; what was just made from the same type is taken as it was."""
     made = tensor.op
-    if made.type == "cast" and made.inputs[0].dtype is dtype and not made.control_inputs:
+    if made.kind == "cast" and made.inputs[0].dtype is dtype and not made.control_inputs:
         return made.inputs[0]
     return state.create("cast", [tensor], {"dtype": dtype}, f"{op.name}/cast", op).outputs[0]

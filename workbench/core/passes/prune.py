@@ -58,7 +58,7 @@ def _copy(state: Rewrite, order: Sequence[Operation], feeds: Mapping[Tensor, Sha
     for op in order:
         inputs = state.inputs(op)
         if state.graph.has(op.name):      # a fed operation that is also run as a target
-            new = state.create(op.type, inputs, op.attrs, f"{op.name}_run", op)
+            new = state.create(op.kind, inputs, op.attrs, f"{op.name}_run", op)
         else:
             outputs = state.copy(op, inputs)
             new = outputs[0].op if outputs else state.graph.operations[-1]

@@ -17,11 +17,11 @@ Waits = frozenset[tuple[str, int]]
 
 def role(op: Operation, steering: bool) -> str:
     """"compute", or what `op` is instead: "blocking", "receive", "send", "control". `steering`: the graph has loops."""
-    if op.type in CONTROL_FLOW:
+    if op.kind in CONTROL_FLOW:
         return "control"
-    if op.type == "receive":
+    if op.kind == "receive":
         return "receive"
-    if op.type == "send":
+    if op.kind == "send":
         return "send" if steering or op.attrs.get("steered") else "compute"
     return "blocking" if op.definition.blocking else "compute"
 
@@ -32,11 +32,11 @@ def waits(order: Sequence[Operation]) -> dict[Operation, Waits]:
     Operations that wait for the same become ready, and dead, at the same moment: running them together delays nothing
     and cannot deadlock. Constants and handles are bound before the step and arguments fed: nobody waits for them.
     """
-    steering = any(op.type in CONTROL_FLOW for op in order)
+    steering = any(op.kind in CONTROL_FLOW for op in order)
     found: dict[Operation, Waits] = {}
     after: dict[Operation, Waits] = {}      # what a reader takes over; empty behind a boundary
     for op in order:
-        if op.type == "argument" or ambient(op):
+        if op.kind == "argument" or ambient(op):
             continue
         parts: set[tuple[str, int]] = set()
         for tensor in op.inputs:

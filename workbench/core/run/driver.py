@@ -73,7 +73,7 @@ def _node(segment: PlanSegment, inputs: int, feeds: list[tuple[int, int, int]]) 
     if segment.kind == "compute" or op is None:
         return Node(segment.index, segment.name if op else "empty", inputs, len(segment.after), tuple(feeds),
                     outputs=max(1, len(segment.outputs)))
-    role = op.type if segment.kind == "control" else ("send" if segment.kind == "send" else "")
+    role = op.kind if segment.kind == "control" else ("send" if segment.kind == "send" else "")
     backs = tuple(i for i, t in enumerate(op.inputs) if is_back_edge(op, t))
     return Node(segment.index, op.name, inputs, len(segment.after), tuple(feeds), role, max(1, len(op.outputs)),
                 str(op.attrs.get("frame_name", "")), bool(op.attrs.get("is_constant", False)),
@@ -249,7 +249,7 @@ class StepRun:
             self._undo.pop(key, None)
             self.table(action.tag).update(zip(op.outputs, outputs))
             if self._recorded:
-                self._record("queue", segment, op.name, started, detail=op.type)
+                self._record("queue", segment, op.name, started, detail=op.kind)
             self.post(SegmentFinished(segment.index, action.tag))
 
         def fail(error: BaseException) -> None:
@@ -298,16 +298,16 @@ class StepRun:
         op = segment.op
         dead: tuple[bool, ...] = ()
         table = self.table(action.tag)
-        if op.type == "switch":
+        if op.kind == "switch":
             data, pred = self._inputs(op, action.tag)
             table[op.outputs[0]] = table[op.outputs[1]] = data
             chosen = bool(self._device.copy_out(pred))
             dead = (chosen, not chosen)
-        elif op.type == "merge":
+        elif op.kind == "merge":
             taken = op.inputs[action.choice]
             table[op.outputs[0]] = table[taken] if taken in table else self.instance.bound[taken]
             table[op.outputs[1]] = self._device.copy_in(np.asarray(action.choice, np.int32))
-        elif op.type not in _MOVING and op.outputs:
+        elif op.kind not in _MOVING and op.outputs:
             table[op.outputs[0]] = self._inputs(op, action.tag)[0]
         self._post_when_done(SegmentFinished(segment.index, action.tag, dead))
 
@@ -353,9 +353,9 @@ class StepRun:
         if tensor in table:
             value = self._device.copy_out(table[tensor])
             # the caller's own array, or the array of another value
-            passed_on = tensor in self.plan.program.feeds or tensor.op.type in CONTROL_FLOW
+            passed_on = tensor in self.plan.program.feeds or tensor.op.kind in CONTROL_FLOW
             return value.copy() if isinstance(value, np.ndarray) and passed_on else value
-        if tensor.op.type in ("constant",):
+        if tensor.op.kind in ("constant",):
             return tensor.op.attrs["value"].copy()
         raise errors.InvalidArgumentError(f"fetch {tensor.name!r}: it has no value in this step, because it lies on a "
                                           "branch that was not taken; fetch the merge of both branches")
@@ -387,9 +387,9 @@ def run_error(plan: Plan, error: BaseException, segment: PlanSegment | None = No
         text = error.message if explained_operation(error.message) else error.message + place
         made: BaseException = type(error)(text)
     elif isinstance(error, MemoryError):
-        made = errors.ResourceExhaustedError(f"{op.type}: {error}; make the tensor smaller{place}")
+        made = errors.ResourceExhaustedError(f"{op.kind}: {error}; make the tensor smaller{place}")
     else:
-        made = errors.InvalidArgumentError(f"{op.type}: {error}; check the values that reach it{place}")
+        made = errors.InvalidArgumentError(f"{op.kind}: {error}; check the values that reach it{place}")
     if isinstance(made, errors.Error):
         made.op = op
     made.__cause__ = error

@@ -86,5 +86,5 @@ def _in_parts(feed_dict: Mapping[Any, Any]) -> dict[Any, Any]:
             raise errors.InvalidArgumentError(f"feed of {key!r}: {count} values were fed but it has {len(parts)} "
                                               f"parts; feed {'(indices, values, dense_shape)' if sparse else 'one for each'}")
         found.update((part, one) for part, one in _in_parts(dict(zip(parts, value))).items()
-                     if not sparse or (part.op.type != "constant" and one is not None))
+                     if not sparse or (part.op.kind != "constant" and one is not None))
     return found

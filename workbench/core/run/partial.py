@@ -88,7 +88,7 @@ class PartialStep:
         """UnimplementedError where a later call would run an operation again whose effect an earlier one waited for."""
         for op, needs in self._needs.items():
             for before in op.control_inputs:
-                if self._needs[before] < needs and before.definition.stateful and before.type not in _MADE_AGAIN:
+                if self._needs[before] < needs and before.definition.stateful and before.kind not in _MADE_AGAIN:
                     raise errors.UnimplementedError(f"partial_run_setup: {op.name!r} waits for {before.name!r}, which can run "
                                                     "before all feeds are known; let both need the same feeds")
 
@@ -138,4 +138,4 @@ class PartialStep:
 
 
 def _made_again(tensor: Tensor) -> bool:
-    return tensor.op.type in ("constant", "variable") or tensor.dtype.kind == "object"
+    return tensor.op.kind in ("constant", "variable") or tensor.dtype.kind == "object"

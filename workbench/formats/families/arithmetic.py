@@ -162,7 +162,7 @@ def _(writer: Any, op: Operation) -> None:
     attrs = {"Tidx": attr("type", as_dtype("int32")), "keep_dims": attr("b", op.attrs["keepdims"])}
     if op.inputs[0].dtype.kind != "bool":
         attrs["T"] = attr("type", op.inputs[0].dtype)
-    writer.node(op, _REDUCTIONS[op.type], [text, _axes(writer, op, op.inputs[0], text)], attrs)
+    writer.node(op, _REDUCTIONS[op.kind], [text, _axes(writer, op, op.inputs[0], text)], attrs)
 
 
 @imports(*_REDUCTIONS.values())

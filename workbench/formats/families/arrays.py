@@ -223,7 +223,7 @@ _MASKS = ("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_ax
 
 @exports("strided_slice", "strided_slice_grad")
 def _(writer: Any, op: Operation) -> None:
-    grad = op.type == "strided_slice_grad"
+    grad = op.kind == "strided_slice_grad"
     attrs = {"T": attr("type", op.outputs[0].dtype), "Index": attr("type", op.inputs[1].dtype)}
     writer.node(op, "StridedSliceGrad" if grad else "StridedSlice", [writer.ref(t) for t in op.inputs],
                 attrs | {mask: attr("i", op.attrs[mask]) for mask in _MASKS})

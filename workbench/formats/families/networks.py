@@ -35,12 +35,12 @@ rows("""
 @exports("softmax", "log_softmax")
 def _(writer: Any, op: Operation) -> None:
     x, axis, rank = op.inputs[0], op.attrs["axis"], op.inputs[0].shape.rank
-    kind, theirs = {"T": attr("type", x.dtype)}, "Softmax" if op.type == "softmax" else "LogSoftmax"
+    kind, theirs = {"T": attr("type", x.dtype)}, "Softmax" if op.kind == "softmax" else "LogSoftmax"
     if axis == -1 or (rank is not None and axis == rank - 1):
         writer.node(op, theirs, [writer.ref(x)], kind)
         return
     if rank is None:
-        raise errors.UnimplementedError(f"as_graph_def: {op.name!r} takes {op.type} over axis {axis} of a tensor of unknown "
+        raise errors.UnimplementedError(f"as_graph_def: {op.name!r} takes {op.kind} over axis {axis} of a tensor of unknown "
                                         "rank; set its shape")
     swap = np.arange(rank)      # TensorFlow has it over the last axis
     swap[[axis % rank, rank - 1]] = rank - 1, axis % rank
@@ -171,7 +171,7 @@ def _(writer: Any, op: Operation) -> None:
     filter, dy = op.inputs[:2]
     attrs = _window_attrs(op, "strides", "dilations")
     attrs["T"] = attr("type", dy.dtype)
-    given = op.type == "conv2d_backprop_images"
+    given = op.kind == "conv2d_backprop_images"
     sizes = writer.ref(op.inputs[2]) if given else _sizes(writer, op, op.attrs["input_shape"], dy)
     writer.node(op, "Conv2DBackpropInput", [sizes, writer.ref(filter), writer.ref(dy)], attrs)
 
@@ -222,7 +222,7 @@ _POOLS = {"max_pool": "MaxPool", "avg_pool": "AvgPool", "max_pool_grad": "MaxPoo
 
 @exports(*_POOLS)
 def _(writer: Any, op: Operation) -> None:
-    writer.node(op, _POOLS[op.type], [writer.ref(t) for t in op.inputs], _window_attrs(op, "ksize", "strides"))
+    writer.node(op, _POOLS[op.kind], [writer.ref(t) for t in op.inputs], _window_attrs(op, "ksize", "strides"))
 
 
 @imports("MaxPool", "AvgPool", "MaxPoolGrad", "MaxPoolGradGrad")
@@ -234,7 +234,7 @@ def _(node: Node) -> Any:
 @exports("avg_pool_grad", "avg_pool_images")
 def _(writer: Any, op: Operation) -> None:
     dy = op.inputs[0]
-    sizes = writer.ref(op.inputs[1]) if op.type == "avg_pool_images" else _sizes(writer, op, op.attrs["input_shape"], dy)
+    sizes = writer.ref(op.inputs[1]) if op.kind == "avg_pool_images" else _sizes(writer, op, op.attrs["input_shape"], dy)
     attrs = _window_attrs(op, "ksize", "strides")
     attrs["T"] = attr("type", dy.dtype)
     writer.node(op, "AvgPoolGrad", [sizes, writer.ref(dy)], attrs)

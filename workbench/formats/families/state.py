@@ -40,7 +40,7 @@ def _(writer: Any, op: Operation) -> None:
 @imports("Identity", "ReadVariableOp", "RefIdentity", handles=1)
 def _(node: Node) -> Any:
     found = node.inputs[0]
-    if found.op.type != "variable":
+    if found.op.kind != "variable":
         return ops.identity(found, name=node.exact)
     return ops.read_variable(found, dtype=found.op.attrs["dtype"], shape=found.op.attrs["shape"], name=node.exact)
 
@@ -134,7 +134,7 @@ def _(writer: Any, op: Operation) -> None:
     found, shape, dtype = op.attrs, op.inputs[0], op.attrs["dtype"]
     seeds = {key: attr("i", _signed(found[key])) for key in ("seed", "seed2")}
     attrs = {"T": attr("type", shape.dtype), "dtype": attr("type", dtype), **seeds}
-    uniform = op.type == "random_uniform"
+    uniform = op.kind == "random_uniform"
     if uniform and dtype.is_integer:
         bounds = [writer.constant(op, key, dtype.numpy.type(found[key])) for key in ("minval", "maxval")]
         writer.node(op, "RandomUniformInt", [writer.ref(shape), *bounds], {
@@ -142,10 +142,10 @@ def _(writer: Any, op: Operation) -> None:
         return
     start, scale = (found["minval"], found["maxval"] - found["minval"]) if uniform else (found["mean"], found["stddev"])
     if (start, scale) == (0.0, 1.0):
-        writer.node(op, _RANDOM[op.type], [writer.ref(shape)], attrs)
+        writer.node(op, _RANDOM[op.kind], [writer.ref(shape)], attrs)
         return
     kind = {"T": attr("type", dtype)}
-    drawn = writer.aux(op, _RANDOM[op.type], [writer.ref(shape)], attrs)
+    drawn = writer.aux(op, _RANDOM[op.kind], [writer.ref(shape)], attrs)
     scaled = writer.aux(op, "Mul", [drawn, writer.constant(op, "scale", dtype.numpy.type(scale))], kind)
     writer.node(op, "Add", [scaled, writer.constant(op, "start", dtype.numpy.type(start))], kind)
 
@@ -199,9 +199,9 @@ def _(writer: Any, op: Operation) -> None:
     attrs = {"component_types": attr("list(type)", found["component_types"]),
              "shapes": attr("list(shape)", found["shapes"] or []), "capacity": attr("i", found["capacity"]),
              "container": attr("s", found["container"]), "shared_name": attr("s", found["shared_name"])}
-    if op.type == "random_shuffle_queue":
+    if op.kind == "random_shuffle_queue":
         attrs |= {"min_after_dequeue": attr("i", found["min_after_dequeue"]), "seed": attr("i", found["seed"] or 0)}
-    writer.node(op, _QUEUES[op.type], [], attrs)
+    writer.node(op, _QUEUES[op.kind], [], attrs)
 
 
 @imports(*_QUEUES.values(), *(name.removesuffix("V2") for name in _QUEUES.values()))
@@ -218,7 +218,7 @@ def _(node: Node) -> Any:
 
 @exports("queue_enqueue", "queue_enqueue_many")
 def _(writer: Any, op: Operation) -> None:
-    kind = "QueueEnqueueV2" if op.type == "queue_enqueue" else "QueueEnqueueManyV2"
+    kind = "QueueEnqueueV2" if op.kind == "queue_enqueue" else "QueueEnqueueManyV2"
     writer.node(op, kind, [writer.ref(t) for t in op.inputs], {
         "Tcomponents": attr("list(type)", [t.dtype for t in op.inputs[1:]])})
 
@@ -235,7 +235,7 @@ _TAKES = {"queue_dequeue": "QueueDequeueV2", "queue_dequeue_many": "QueueDequeue
 
 @exports(*_TAKES)
 def _(writer: Any, op: Operation) -> None:
-    writer.node(op, _TAKES[op.type], [writer.ref(t) for t in op.inputs], {
+    writer.node(op, _TAKES[op.kind], [writer.ref(t) for t in op.inputs], {
         "component_types": attr("list(type)", op.attrs["component_types"])})
 
 

@@ -81,10 +81,10 @@ def _tag(writer: Any, op: Operation) -> str:
 
 @exports(*_SUMMARIES)
 def _(writer: Any, op: Operation) -> None:
-    attrs = {} if op.type == "audio_summary" else {"T": attr("type", op.inputs[0].dtype)}
-    if op.type in _SEVERAL:
-        attrs["max_images" if op.type == "image_summary" else "max_outputs"] = attr("i", op.attrs["max_outputs"])
-    writer.node(op, _SUMMARIES[op.type], [_tag(writer, op), *(writer.ref(t) for t in op.inputs)], attrs)
+    attrs = {} if op.kind == "audio_summary" else {"T": attr("type", op.inputs[0].dtype)}
+    if op.kind in _SEVERAL:
+        attrs["max_images" if op.kind == "image_summary" else "max_outputs"] = attr("i", op.attrs["max_outputs"])
+    writer.node(op, _SUMMARIES[op.kind], [_tag(writer, op), *(writer.ref(t) for t in op.inputs)], attrs)
 
 
 @imports(*_SUMMARIES.values())

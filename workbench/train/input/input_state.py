@@ -39,7 +39,7 @@ class InputState:
         begun_anew = {handle.op for handle in graph.get_collection(BEGUN_ANEW)}
         counters = {handle.op for handle in graph.get_collection(ELEMENT_COUNTERS)}
         for op in graph.operations:
-            if op in counters or (op.type in (*_QUEUES, *_ACCUMULATORS) and op not in begun_anew):
+            if op in counters or (op.kind in (*_QUEUES, *_ACCUMULATORS) and op not in begun_anew):
                 self._handles.setdefault(op.device, {})[f"input:{op.name}"] = op.outputs[0]
         self._pins: dict[str, Tensor] = {}
         self._impatient: set[QueueRunner] = set()      # those that were waited for once in vain
@@ -113,4 +113,4 @@ def _nodes(runner: QueueRunner) -> set[str]:
         if op not in found:
             found.add(op)
             left += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
-    return {op.name for op in found if op.type.startswith(_WAITS)}
+    return {op.name for op in found if op.kind.startswith(_WAITS)}

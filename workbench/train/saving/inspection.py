@@ -54,7 +54,7 @@ def summarize_tensor(tensor: Any, tag: str | None = None) -> Tensor | None:
 
 def summarize_activation(op: Any) -> Tensor:
     """The distribution of an activation, and how many are at the ends of its range."""
-    name, kind = op.op.name, op.op.type.lower()
+    name, kind = op.op.name, op.op.kind.lower()
     if kind in ("relu", "softplus", "relu6"):
         summary.scalar(f"{name}/zeros", ops.reduce_mean(ops.cast(op.op.inputs[0] < 0, "float32")))
     if kind == "relu6":

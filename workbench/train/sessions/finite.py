@@ -29,8 +29,8 @@ class Origin:
     def words(self) -> str:
         """"'tower/log' (log), built at line.py:3"."""
         within = f" in turn {self.turn} of {self.loop!r}" if self.turn else ""
-        spoilt = ", which an update has made so" if self.op.type in _STATE else ""
-        return f"{self.op.name!r} ({self.op.type}){within}{spoilt}, built at {self.op.source}"
+        spoilt = ", which an update has made so" if self.op.kind in _STATE else ""
+        return f"{self.op.name!r} ({self.op.kind}){within}{spoilt}, built at {self.op.source}"
 
 
 def first_not_finite(session: Session, value: Tensor, feed: Mapping[Any, Any]) -> Origin | None:
@@ -40,11 +40,11 @@ def first_not_finite(session: Session, value: Tensor, feed: Mapping[Any, Any]) -
     first one. An infinity that the program itself wrote down (a mask) is as good as a number: whoever makes NaN of it is
     named. What is fed comes first, then the order of computation.
     """
-    order = sorted(_before(value.op), key=lambda op: op.type != "placeholder")
+    order = sorted(_before(value.op), key=lambda op: op.kind != "placeholder")
     tensors = [tensor for op in order for tensor in op.outputs if tensor.dtype.is_floating]
     values = dict(zip(tensors, session.run(tensors, dict(feed))))
     found = _origin(value, values, order)
-    if found is None or found.type != "while":
+    if found is None or found.kind != "while":
         return None if found is None else Origin(found)
     return _within(found, session.run(list(found.inputs), dict(feed))) or Origin(found)
 
@@ -68,7 +68,7 @@ def _bad(tensor: Tensor, values: Mapping[Tensor, Any]) -> bool:
     found = values.get(tensor)
     if found is None:
         return False
-    return bool(np.isnan(found).any()) if tensor.op.type == "constant" else not np.isfinite(found).all()
+    return bool(np.isnan(found).any()) if tensor.op.kind == "constant" else not np.isfinite(found).all()
 
 
 def _before(last: Operation) -> list[Operation]:
@@ -110,12 +110,12 @@ def _computed(body: Graph, given: Iterable[Any]) -> dict[Tensor, Any] | None:
     """The value of each tensor of a body; None where it holds what has no kernel of its own (state, loops in loops)."""
     values: dict[Tensor, Any] = dict(zip(body.arguments, given))      # type: ignore[attr-defined]
     for op in body.operations:
-        if op.type == "argument":
+        if op.kind == "argument":
             continue
         kind = op.definition
         if kind.stateful or kind.blocking or kind.context or any(isinstance(value, Graph) for value in op.attrs.values()):
             return None
-        if op.type == "constant":
+        if op.kind == "constant":
             values[op.outputs[0]] = op.attrs["value"]
             continue
         try:
