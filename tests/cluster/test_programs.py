@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,21 +15,11 @@ from sklearn.datasets import load_digits
 from tests.cluster.conftest import kill
 from tests.cluster.program import batch
 from tests.eventually import eventually
+from workbench.cluster.chief.server import free_ports
 from workbench.core.state import checkpoint
 from workbench.train import latest_checkpoint
 
 pytestmark = pytest.mark.cluster
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
 
 
 class Job:

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.cluster.test_programs import free_ports
-from workbench.cluster.chief.server import Server
+from workbench.cluster.chief.server import Server, free_ports
 from workbench.core.trace import journal
 from workbench.nn.partitions import fixed_size_partitioner
 from workbench.train.config import RunOptions

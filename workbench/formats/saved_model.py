@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench import errors
+from workbench.core.graph.subgraph import root_graph
 from workbench.formats import bundle
 from workbench.formats.messages import message, parse_text
 from workbench.formats.meta import meta_graph, write_message
@@ -14,12 +15,7 @@ from workbench.formats.reader import as_message
 from workbench.formats.saver import Saver, import_meta_graph
 from workbench.nn.framework import control_dependencies
 from workbench.nn.lookups import local_initializer
-from workbench.nn.variables import (
-    global_variables,
-    global_variables_initializer,
-    group,
-    root_graph,
-)
+from workbench.nn.variables import global_variables, global_variables_initializer, group
 from workbench.train.estimators.signatures import DEFAULT_KEY, predict_signature_def
 
 __all__ = ["Builder", "load", "main_op", "main_op_with_restore", "maybe_saved_model_directory", "simple_save"]

@@ -12,11 +12,12 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.graph import get_default_graph
 from workbench.core.graph.shape import Shape
+from workbench.core.graph.subgraph import root_graph
 from workbench.core.state.manifest import MANIFEST
 from workbench.formats import bundle
 from workbench.formats.messages import message, parse_text
 from workbench.formats.meta import add_saver, meta_graph, read_meta, write_message
-from workbench.nn.variables import Variable, root_graph
+from workbench.nn.variables import Variable
 from workbench.train.saving import saver as native
 
 __all__ = ["NewCheckpointReader", "Saver", "checkpoint_exists", "export_meta_graph", "generate_checkpoint_state_proto",

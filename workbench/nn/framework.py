@@ -9,7 +9,7 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.graph import Operation, Tensor, get_default_graph
-from workbench.nn.variables import root_graph
+from workbench.core.graph.subgraph import root_graph
 
 __all__ = ["colocate_with", "control_dependencies", "convert_to_tensor", "device", "name_scope", "set_random_seed",
            "tuple"]

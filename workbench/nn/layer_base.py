@@ -13,9 +13,10 @@ from workbench.core.graph.build import convert
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Graph, Tensor, get_default_graph
 from workbench.core.graph.shape import Shape
+from workbench.core.graph.subgraph import root_graph
 from workbench.nn import nest
 from workbench.nn.scopes import VariableScope, get_variable, variable_scope
-from workbench.nn.variables import GraphKeys, Variable, get_collection, root_graph
+from workbench.nn.variables import GraphKeys, Variable, get_collection
 
 __all__ = ["InputSpec", "Layer", "snake"]
 

@@ -1,7 +1,7 @@
 """Layers as functions: each makes its variables with get_variable and returns a tensor."""
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,10 +9,11 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.build import constant_value, convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
+from workbench.core.graph.subgraph import root_graph
 from workbench.nn.arguments import refuse
 from workbench.nn.initializers import Ones, Zeros
 from workbench.nn.scopes import get_variable, variable_scope
-from workbench.nn.variables import GraphKeys, Variable, add_to_collection, root_graph
+from workbench.nn.variables import GraphKeys, Variable, add_to_collection
 
 __all__ = ["average_pooling2d", "batch_normalization", "conv2d", "conv2d_transpose", "dense", "dropout", "flatten",
            "l1_regularizer", "l2_regularizer", "max_pooling2d"]
@@ -74,14 +75,18 @@ def _format(data_format: str, where: str) -> str:
     return known[data_format]
 
 
-def _spread(pair: tuple[int, int], data_format: str) -> list[int]:
+def _spread(pair: Sequence[int], data_format: str) -> list[int]:
     return [1, *pair, 1] if data_format == "NHWC" else [1, 1, *pair]
 
 
 def _channels(x: Tensor, data_format: str, where: str) -> int:
     if x.shape.rank != 4:
         raise errors.ShapeError(f"{where}: inputs {x.name} has shape {x.shape}; images have rank 4: reshape it")
-    found = x.shape.as_list()[3 if data_format == "NHWC" else 1]
+    return _depth(x, where, 3 if data_format == "NHWC" else 1)
+
+
+def _depth(x: Tensor, where: str, axis: int = -1) -> int:
+    found = x.shape.as_list()[axis]
     if found is None:
         raise errors.ShapeError(f"{where}: inputs {x.name} has shape {x.shape}. The channel dimension of the inputs should be "
                                 "defined. Found `None`.; set_shape it")
@@ -129,19 +134,21 @@ def conv2d_transpose(inputs: Any, filters: int, kernel_size: Any, strides: Any =
     if second:
         x = ops.transpose(x, [0, 2, 3, 1])
     size, step = _pair(kernel_size, "conv2d_transpose: kernel_size"), _pair(strides, "conv2d_transpose: strides")
-    dynamic, dims = ops.shape(x), x.shape.as_list()
-    output: list[Any] = [dims[0] if dims[0] is not None else dynamic[0]]
-    for axis in (0, 1):
-        known = dims[axis + 1]
-        length = dynamic[axis + 1] if known is None else known
-        grown = length * step[axis]
-        output.append(grown if padding.upper() == "SAME" else grown + max(size[axis] - step[axis], 0))
+    output = enlarged(x, size, step, padding)
     with variable_scope(name, "conv2d_transpose", reuse=reuse):
         kernel = get_variable("kernel", [*size, filters, channels], x.dtype, kernel_initializer, kernel_regularizer,
                               trainable, constraint=kernel_constraint)
         y = ops.conv2d_transpose(x, kernel, [*output, filters], [1, *step, 1], padding.upper())
         y = _bias(y, filters, use_bias, bias_initializer, bias_regularizer, trainable, constraint=bias_constraint)
         return _finish(ops.transpose(y, [0, 3, 1, 2]) if second else y, activation, activity_regularizer)
+
+
+def enlarged(x: Tensor, size: Sequence[int], step: Sequence[int], padding: str) -> list[Any]:
+    """What the transpose of a convolution with filters of `size` and strides `step` makes of x [batch, …, channels]: the batch
+    and the lengths; numbers, or scalars where x has unknown ones."""
+    now, same = ops.shape(x), padding.upper() == "SAME"
+    batch, *lengths = [now[axis] if dim is None else dim for axis, dim in enumerate(x.shape.as_list()[:-1])]
+    return [batch, *(n * s if same else n * s + max(k - s, 0) for n, k, s in zip(lengths, size, step))]
 
 
 def max_pooling2d(inputs: Any, pool_size: Any, strides: Any, padding: str = "valid",

@@ -6,8 +6,7 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
-from workbench.nn.initializers import Zeros
-from workbench.nn.layers import Activation, _finish
+from workbench.nn.layers import Activation, _bias, _depth, _finish
 from workbench.nn.scopes import get_variable, variable_scope
 
 __all__ = ["average_pooling1d", "conv1d", "max_pooling1d"]
@@ -41,19 +40,12 @@ def conv1d(inputs: Any, filters: int, kernel_size: Any, strides: Any = 1, paddin
     """activation(convolution + bias): [batch, steps, channels] to [batch, steps', filters]; variables `kernel` [kernel_size,
     channels, filters] and `bias` [filters]. ShapeError unless the rank is 3 and the channels are known."""
     x, second = _rows(inputs, data_format, "conv1d")
-    channels = x.shape.as_list()[-1]
-    if channels is None:
-        raise errors.ShapeError(f"conv1d: inputs {x.name} has shape {x.shape}. The channel dimension of the inputs should "
-                                "be defined. Found `None`.; set_shape it")
     with variable_scope(name, "conv1d", reuse=reuse):
-        kernel = get_variable("kernel", [_length(kernel_size), channels, filters], x.dtype, kernel_initializer,
+        kernel = get_variable("kernel", [_length(kernel_size), _depth(x, "conv1d"), filters], x.dtype, kernel_initializer,
                               kernel_regularizer, trainable, constraint=kernel_constraint)
         y = ops.conv2d(x, ops.expand_dims(convert(kernel), 0), [1, 1, _length(strides), 1], padding.upper(),
                        dilations=[1, 1, _length(dilation_rate), 1])
-        if use_bias:
-            bias = get_variable("bias", [filters], x.dtype, bias_initializer or Zeros(), bias_regularizer, trainable,
-                                constraint=bias_constraint)
-            y = ops.bias_add(y, bias)
+        y = _bias(y, filters, use_bias, bias_initializer, bias_regularizer, trainable, constraint=bias_constraint)
         return _finish(_back(y, second), activation, activity_regularizer)
 
 

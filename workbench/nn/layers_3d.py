@@ -8,7 +8,7 @@ from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
 from workbench.nn.initializers import Zeros
-from workbench.nn.layers import Activation, _bias, _channels, _finish, _format, _pair, _spread
+from workbench.nn.layers import Activation, _bias, _channels, _depth, _finish, _format, _pair, _spread, enlarged
 from workbench.nn.scopes import get_variable, variable_scope
 
 __all__ = ["average_pooling3d", "conv3d", "conv3d_transpose", "max_pooling3d", "separable_conv2d"]
@@ -31,14 +31,6 @@ def _volumes(inputs: Any, data_format: str, where: str) -> tuple[Tensor, bool]:
 
 def _back(y: Tensor, second: bool) -> Tensor:
     return ops.transpose(y, [0, 4, 1, 2, 3]) if second else y
-
-
-def _depth(x: Tensor, where: str) -> int:
-    found = x.shape.as_list()[-1]
-    if found is None:
-        raise errors.ShapeError(f"{where}: inputs {x.name} has shape {x.shape}. The channel dimension of the inputs should "
-                                "be defined. Found `None`.; set_shape it")
-    return found
 
 
 def _shifted(y: Tensor, filters: int, use: bool, initializer: Any, regularizer: Any, trainable: bool,
@@ -77,13 +69,12 @@ def conv3d_transpose(inputs: Any, filters: int, kernel_size: Any, strides: Any =
     `bias` [filters]. Errors as conv3d."""
     where = "conv3d_transpose"
     x, second = _volumes(inputs, data_format, where)
-    size, step, dynamic = _three(kernel_size, f"{where}: kernel_size"), _three(strides, f"{where}: strides"), ops.shape(x)
-    dims = [dynamic[i] if d is None else d for i, d in enumerate(x.shape.as_list()[:4])]
-    grown = [d * s + (max(k - s, 0) if padding.upper() == "VALID" else 0) for d, s, k in zip(dims[1:], step, size)]
+    size, step = _three(kernel_size, f"{where}: kernel_size"), _three(strides, f"{where}: strides")
+    output = enlarged(x, size, step, padding)
     with variable_scope(name, where, reuse=reuse):
         kernel = get_variable("kernel", [*size, filters, _depth(x, where)], x.dtype, kernel_initializer, kernel_regularizer,
                               trainable, constraint=kernel_constraint)
-        y = ops.conv3d_transpose(x, kernel, ops.stack([dims[0], *grown, filters]), [1, *step, 1], padding.upper())
+        y = ops.conv3d_transpose(x, kernel, ops.stack([*output, filters]), [1, *step, 1], padding.upper())
         y = _shifted(y, filters, use_bias, bias_initializer, bias_regularizer, trainable, bias_constraint)
         return _finish(_back(y, second), activation, activity_regularizer)
 

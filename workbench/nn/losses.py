@@ -7,7 +7,8 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
-from workbench.nn.variables import GraphKeys, get_collection, root_graph
+from workbench.core.graph.subgraph import root_graph
+from workbench.nn.variables import GraphKeys, get_collection
 from workbench.nn.weights import checked_weights
 
 __all__ = ["Reduction", "absolute_difference", "add_loss", "compute_weighted_loss", "cosine_distance", "get_losses",

@@ -9,6 +9,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
+from workbench.core.graph.subgraph import root_graph
 from workbench.nn.metrics_more import (
     counter,
     false_negatives_at_thresholds,
@@ -27,7 +28,6 @@ from workbench.nn.metrics_more import (
     true_positives_at_thresholds,
 )
 from workbench.nn.scopes import variable_scope
-from workbench.nn.variables import root_graph
 from workbench.nn.weights import fitted_weights, squeezed
 
 __all__ = [

@@ -9,9 +9,10 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
+from workbench.core.graph.subgraph import root_graph
 from workbench.nn.scopes import variable_scope
 from workbench.nn.sparse import SparseTensor, SparseTensorValue, sparse_tensor_to_dense
-from workbench.nn.variables import GraphKeys, Variable, root_graph, scatter_add
+from workbench.nn.variables import GraphKeys, Variable, scatter_add
 from workbench.nn.weights import checked_weights, fitted_weights
 
 __all__ = ["by_thresholds", "counter", "listed", "mean_per_class_accuracy", "mean_tensor", "precision_at_thresholds",
@@ -104,13 +105,14 @@ true_negatives_at_thresholds = _counts("tn", "true_negatives")
 false_negatives_at_thresholds = _counts("fn", "false_negatives")
 
 
-def _shares(kinds: str, title: str) -> Callable[..., Metric]:
-    good, bad = kinds.split()
+def share_by_thresholds(kinds: tuple[str, str], title: str) -> Callable[..., Metric]:
+    """The metric `title`_at_thresholds: of the examples of two `kinds` the share of the first."""
+    good, bad = kinds
 
     def metric(labels: Any, predictions: Any, thresholds: Sequence[float], weights: Any = None, metrics_collections: Any = None,
                updates_collections: Any = None, name: str | None = None) -> Metric:
         with variable_scope(name, f"{title}_at_thresholds"):
-            pair = by_thresholds(labels, predictions, thresholds, weights, (good, bad))
+            pair = by_thresholds(labels, predictions, thresholds, weights, kinds)
             value, update = (c[good] / (TINY + c[good] + c[bad]) for c in pair)
             return listed(value, update, metrics_collections, updates_collections)
     metric.__name__ = metric.__qualname__ = f"{title}_at_thresholds"
@@ -118,7 +120,8 @@ def _shares(kinds: str, title: str) -> Callable[..., Metric]:
     return metric
 
 
-precision_at_thresholds, recall_at_thresholds = _shares("tp fp", "precision"), _shares("tp fn", "recall")
+precision_at_thresholds = share_by_thresholds(("tp", "fp"), "precision")
+recall_at_thresholds = share_by_thresholds(("tp", "fn"), "recall")
 
 
 def sensitivity_at_specificity(labels: Any, predictions: Any, specificity: float, weights: Any = None,

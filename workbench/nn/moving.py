@@ -5,9 +5,10 @@ from typing import Any
 
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
+from workbench.core.graph.subgraph import root_graph
 from workbench.nn.initializers import Zeros
 from workbench.nn.scopes import get_variable, variable_scope
-from workbench.nn.variables import Variable, near, root_graph
+from workbench.nn.variables import Variable, near
 
 __all__ = ["assign_moving_average"]
 

@@ -14,9 +14,10 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.dtype import DType, as_dtype
 from workbench.core.graph.graph import Graph, Tensor, get_default_graph
 from workbench.core.graph.shape import Shape, as_shape
+from workbench.core.graph.subgraph import root_graph
 from workbench.nn.initializers import Zeros, glorot_uniform_initializer
 from workbench.nn.partitions import PartInfo, PartitionedVariable, part_initializer
-from workbench.nn.variables import GraphKeys, Variable, add_to_collection, near, root_graph
+from workbench.nn.variables import GraphKeys, Variable, add_to_collection, near
 
 __all__ = ["AUTO_REUSE", "VariableScope", "get_local_variable", "get_variable", "get_variable_scope",
            "variable_scope"]

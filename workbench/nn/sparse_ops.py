@@ -1,7 +1,7 @@
 """Operations on sparse tensors: order, shape, joins, sums, extremes, slices, rows, sets, bytes; values have gradients."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -183,16 +183,18 @@ def sparse_add(a: Any, b: Any, thresh: Any = 0) -> Any:
 
 def sparse_maximum(sp_a: SparseTensor, sp_b: SparseTensor, name: str | None = None) -> SparseTensor:
     """The larger of the two wherever one has a value; the other counts as 0 there."""
-    sp_a, sp_b = sparse_of(sp_a, "sparse_maximum"), sparse_of(sp_b, "sparse_maximum")
-    indices, ours, theirs = _united(sp_a, sp_b, "sparse_maximum")
-    return SparseTensor(indices, ops.maximum(ours, theirs, name=name), sp_a.dense_shape)
+    return _chosen(ops.maximum, sp_a, sp_b, "sparse_maximum", name)
 
 
 def sparse_minimum(sp_a: SparseTensor, sp_b: SparseTensor, name: str | None = None) -> SparseTensor:
     """The smaller of the two wherever one has a value; the other counts as 0 there."""
-    sp_a, sp_b = sparse_of(sp_a, "sparse_minimum"), sparse_of(sp_b, "sparse_minimum")
-    indices, ours, theirs = _united(sp_a, sp_b, "sparse_minimum")
-    return SparseTensor(indices, ops.minimum(ours, theirs, name=name), sp_a.dense_shape)
+    return _chosen(ops.minimum, sp_a, sp_b, "sparse_minimum", name)
+
+
+def _chosen(choose: Callable[..., Tensor], sp_a: Any, sp_b: Any, where: str, name: str | None) -> SparseTensor:
+    a, b = sparse_of(sp_a, where), sparse_of(sp_b, where)
+    indices, ours, theirs = _united(a, b, where)
+    return SparseTensor(indices, choose(ours, theirs, name=name), a.dense_shape)
 
 
 def sparse_softmax(sp_input: SparseTensor, name: str | None = None) -> SparseTensor:

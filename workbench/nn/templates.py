@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from workbench import errors
+from workbench.core.graph.subgraph import root_graph
 from workbench.nn.scopes import VariableScope, variable_scope
-from workbench.nn.variables import GraphKeys, Variable, root_graph
+from workbench.nn.variables import GraphKeys, Variable
 
 __all__ = ["Template", "make_template"]
 

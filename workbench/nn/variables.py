@@ -9,9 +9,9 @@ from workbench import errors
 from workbench.core.graph.build import IndexedSlices, convert, install_operators, ops
 from workbench.core.graph.dtype import DType, as_dtype
 from workbench.core.graph.entered import default_session
-from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
+from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.shape import Shape, as_shape
-from workbench.core.graph.subgraph import Subgraph
+from workbench.core.graph.subgraph import root_graph
 from workbench.nn.arguments import refuse
 
 __all__ = [
@@ -49,14 +49,6 @@ class GraphKeys:
     TABLE_INITIALIZERS = "table_initializer"
     ASSET_FILEPATHS = "asset_filepaths"
     VARIABLES = GLOBAL_VARIABLES
-
-
-def root_graph(graph: Graph | None = None) -> Graph:
-    """The graph around all branch and loop bodies: variables live there, wherever they are asked for."""
-    graph = graph or get_default_graph()
-    while isinstance(graph, Subgraph):
-        graph = graph.outer
-    return graph
 
 
 @contextlib.contextmanager

@@ -37,7 +37,7 @@ from workbench.nn.recurrent import (
 from workbench.tf1 import families, functions
 from workbench.tf1.learning import learn
 from workbench.tf1.missing import Namespace
-from workbench.tf1.spelling import predictions_first, spelled
+from workbench.tf1.spelling import names_of, predictions_first, spelled
 from workbench.train import all_reduce, contrib_training, optimize, placement
 from workbench.train.estimators import contrib_columns, contrib_sums, feeding, heads_made
 from workbench.train.input import buckets, contrib_data, data, prefetch, sampling, staging
@@ -46,10 +46,6 @@ from workbench.train.saving import files, inspection
 from workbench.train.sessions import evaluation
 
 __all__ = ["contrib"]
-
-
-def _names(*modules: Any) -> dict[str, Any]:
-    return {name: getattr(module, name) for module in modules for name in module.__all__}
 
 
 # losses, with the predictions first
@@ -65,7 +61,7 @@ def _from_predictions(name: str, words: str) -> Any:
     return spelled(getattr(losses, name), words)
 
 
-_losses = Namespace(**{**_names(losses), "hinge_loss": _hinge, **{
+_losses = Namespace(**{**names_of(losses), "hinge_loss": _hinge, **{
     name: _from_predictions(name, words) for name, words in {
         "absolute_difference": "predictions labels weights scope", "log_loss": "predictions labels weights epsilon scope",
         "cosine_distance": "predictions labels dim=axis weights scope axis",
@@ -78,7 +74,7 @@ _losses = Namespace(**{**_names(losses), "hinge_loss": _hinge, **{
 # layers
 
 _layers = Namespace(
-    **_names(contrib_layers, contrib_layers_3d, contrib_fields, contrib_more, contrib_columns, contrib_sums, sparse_lookups),
+    **names_of(contrib_layers, contrib_layers_3d, contrib_fields, contrib_more, contrib_columns, contrib_sums, sparse_lookups),
     conv2d=contrib_layers.convolution2d, convolution2d_in_plane=contrib_layers_3d.conv2d_in_plane,
     convolution3d=contrib_layers_3d.conv3d, convolution3d_transpose=contrib_layers_3d.conv3d_transpose,
     conv2d_transpose=contrib_layers.convolution2d_transpose, separable_conv2d=contrib_layers.separable_convolution2d,
@@ -90,8 +86,8 @@ _layers = Namespace(
     xavier_initializer_conv2d=initializers.xavier_initializer,
     **{name: getattr(inspection, name) for name in inspection.__all__ if name.startswith("summar")},
     OPTIMIZER_SUMMARIES=optimize.OPTIMIZER_SUMMARIES,
-    utils=Namespace(**_names(contrib_utils)), feature_column=Namespace(
-        **_names(contrib_columns), real_valued_column=learn.real_valued_column,
+    utils=Namespace(**names_of(contrib_utils)), feature_column=Namespace(
+        **names_of(contrib_columns), real_valued_column=learn.real_valued_column,
         SPARSE_FEATURE_CROSS_DEFAULT_HASH_KEY=contrib_sums.SPARSE_FEATURE_CROSS_DEFAULT_HASH_KEY),
     summaries=Namespace(**{name: getattr(inspection, name) for name in inspection.__all__ if name.startswith("summar")}),
     regularizers=Namespace(**{name: getattr(contrib_more, name) for name in contrib_more.__all__ if "regulariz" in name}),
@@ -101,10 +97,10 @@ _layers = Namespace(
 del vars(_layers)["variable"], vars(_layers)["model_variable"]
 
 _framework = Namespace(
-    **_names(arg_scope, contrib_framework, restoring), list_variables=saver.list_variables,
+    **names_of(arg_scope, contrib_framework, restoring), list_variables=saver.list_variables,
     load_checkpoint=saver.load_checkpoint, load_variable=saver.load_variable,
     assert_global_step=schedules.assert_global_step, assert_or_get_global_step=schedules.assert_or_get_global_step,
-    convert_to_tensor_or_sparse_tensor=functions.convert_to_tensor_or_sparse_tensor, nest=Namespace(**_names(nest)),
+    convert_to_tensor_or_sparse_tensor=functions.convert_to_tensor_or_sparse_tensor, nest=Namespace(**names_of(nest)),
     variable=contrib_layers.variable, model_variable=contrib_layers.model_variable,
     assert_same_float_dtype=wb.assert_same_float_dtype, assert_scalar=wb.assert_scalar,
     create_global_step=train.create_global_step, get_global_step=train.get_global_step,
@@ -113,7 +109,7 @@ _framework = Namespace(
     zero_initializer=lambda ref, use_locking=True, name="zero_initializer": ref.assign(ops.zeros_like(ref.value())))
 
 _metrics = Namespace(
-    **_names(contrib_metrics, contrib_metrics_more), streaming_percentage_less=metrics.percentage_below,
+    **names_of(contrib_metrics, contrib_metrics_more), streaming_percentage_less=metrics.percentage_below,
     streaming_sparse_recall_at_k=predictions_first(metrics.recall_at_k),
     **{name: value for name, value in vars(families.sets).items() if name.startswith("set_")},
     confusion_matrix=metrics.confusion_matrix, streaming_mean=metrics.mean, streaming_mean_tensor=metrics.mean_tensor,
@@ -145,7 +141,7 @@ _slim = Namespace(
         clip_gradient_norms=contrib_training.clip_gradient_norms, create_train_op=contrib_training.slim_create_train_op,
         multiply_gradients=contrib_training.multiply_gradients, train=contrib_training.slim_train))
 
-_lookup = Namespace(**_names(lookups), string_to_index_table_from_file=lookups.index_table_from_file,
+_lookup = Namespace(**names_of(lookups), string_to_index_table_from_file=lookups.index_table_from_file,
                     string_to_index_table_from_tensor=lookups.index_table_from_tensor,
                     tables_initializer=lookups.tables_initializer)
 
@@ -174,14 +170,15 @@ contrib = Namespace(
     learn=learn,
     legacy_seq2seq=seq2seq, lookup=_lookup,
     metrics=_metrics,
-    seq2seq=Namespace(**_names(decoders, attention, attention_monotonic, beam_search),
+    seq2seq=Namespace(**names_of(decoders, attention, attention_monotonic, beam_search),
                       sequence_loss=seq2seq.batch_sequence_loss),
-    staging=Namespace(StagingArea=staging.StagingArea), nccl=Namespace(**_names(all_reduce)),
-    crf=Namespace(**_names(crf)), data=Namespace(**_names(data, contrib_data)), opt=Namespace(**_names(contrib_optimizers)),
-    training=Namespace(**{name: value for name, value in _names(contrib_training, evaluation).items()
-                          if not name.startswith("slim")}, **_names(buckets, sampling, feeding),
+    staging=Namespace(StagingArea=staging.StagingArea), nccl=Namespace(**names_of(all_reduce)),
+    crf=Namespace(**names_of(crf)), data=Namespace(**names_of(data, contrib_data)),
+    opt=Namespace(**names_of(contrib_optimizers)),
+    training=Namespace(**{name: value for name, value in names_of(contrib_training, evaluation).items()
+                          if not name.startswith("slim")}, **names_of(buckets, sampling, feeding),
                        **{name: getattr(placement, name) for name in placement.__all__ if name != "replica_device_setter"}),
-    rnn=Namespace(**_names(rnn_cell, rnn_contrib, rnn_conv, rnn_fused, rnn_grid, rnn_stacks, rnn_wrappers),
+    rnn=Namespace(**names_of(rnn_cell, rnn_contrib, rnn_conv, rnn_fused, rnn_grid, rnn_stacks, rnn_wrappers),
                   static_rnn=nn.static_rnn, static_bidirectional_rnn=nn.static_bidirectional_rnn))
 
 _INNER = {

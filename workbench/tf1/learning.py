@@ -1,11 +1,9 @@
 """tf.contrib.learn: estimators over arrays, their heads, monitors and experiments, on our estimators and hooks."""
 from __future__ import annotations
 
-from typing import Any
-
 from workbench.io import mnist_tutorial, tables, vocabulary
 from workbench.tf1.missing import Namespace
-from workbench.tf1.spelling import overlay, spelled
+from workbench.tf1.spelling import names_of, overlay, spelled
 from workbench.train.estimators import (
     estimator,
     experiment,
@@ -25,22 +23,18 @@ from workbench.train.sessions import hooks, hooks_more
 __all__ = ["learn"]
 
 
-def _names(*modules: Any) -> dict[str, Any]:
-    return {name: getattr(module, name) for module in modules for name in module.__all__}
-
-
-_head = Namespace(**{name: value for name, value in _names(heads_made).items() if name.endswith("_head")}, Head=heads.Head,
+_head = Namespace(**{name: value for name, value in names_of(heads_made).items() if name.endswith("_head")}, Head=heads.Head,
                   no_op_train_fn=heads.no_op_train_fn)
-_more = {name: value for name, value in _names(learn_more).items() if name not in (
+_more = {name: value for name, value in names_of(learn_more).items() if name not in (
     "linear_regression", "logistic_regression", "one_hot_matrix")}
-_actions = Namespace(**_names(learn_actions), NanLossDuringTrainingError=hooks_more.NanLossDuringTrainingError)
+_actions = Namespace(**names_of(learn_actions), NanLossDuringTrainingError=hooks_more.NanLossDuringTrainingError)
 _io = Namespace(
-    **_names(learn_reading), **{name: value for name, value in _more.items() if name.startswith("extract_")},
+    **names_of(learn_reading), **{name: value for name, value in _more.items() if name.startswith("extract_")},
     numpy_input_fn=estimator.numpy_input_fn, pandas_input_fn=estimator.pandas_input_fn)
-_utils = Namespace(**_names(learn_exports))
+_utils = Namespace(**names_of(learn_exports))
 
 learn = overlay(
-    learners, **_names(learn_ready, learn_config), **vars(_head), **_more, **_names(learn_reading),
+    learners, **names_of(learn_ready, learn_config), **vars(_head), **_more, **names_of(learn_reading),
     **{name: value for name, value in vars(_actions).items() if name != "run_feeds_iter"},
     **{name: value for name, value in vars(_utils).items() if name != "build_default_serving_input_fn"},
     datasets=Namespace(base=tables, load_dataset=tables.load_dataset, load_iris=tables.load_iris, mnist=mnist_tutorial),
@@ -51,7 +45,7 @@ learn = overlay(
     ops=Namespace(one_hot_matrix=learn_more.one_hot_matrix),
     Experiment=experiment.Experiment, learn_runner=Namespace(run=experiment.run),
     monitors=Namespace(
-        **_names(monitors), CheckpointSaver=hooks.CheckpointSaverHook, StopAtStep=hooks.StopAtStepHook,
+        **names_of(monitors), CheckpointSaver=hooks.CheckpointSaverHook, StopAtStep=hooks.StopAtStepHook,
         NanLoss=spelled(hooks_more.NanTensorHook, "loss_tensor ?every_n_steps fail_on_nan_loss"),
         SummarySaver=spelled(hooks.SummarySaverHook, "summary_op save_steps output_dir summary_writer scaffold")))
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.tf1.missing import Namespace
 
-__all__ = ["first", "overlay", "predictions_first", "renamed", "spelled"]
+__all__ = ["first", "names_of", "overlay", "predictions_first", "renamed", "spelled"]
 
 _ABSENT: Any = inspect.Parameter.empty
 
@@ -86,8 +86,13 @@ def predictions_first(metric: Any) -> Any:
     return call
 
 
+def names_of(*modules: Any) -> dict[str, Any]:
+    """What modules offer, by name."""
+    return {name: getattr(module, name) for module in modules for name in module.__all__}
+
+
 def overlay(module: Any, **more: Any) -> Any:
     """The names of a module as a namespace, with others added or replaced."""
-    found = Namespace(**{name: getattr(module, name) for name in module.__all__})
+    found = Namespace(**names_of(module))
     vars(found).update(more)
     return found

@@ -8,7 +8,7 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.graph import Tensor
-from workbench.nn.variables import root_graph
+from workbench.core.graph.subgraph import root_graph
 
 __all__ = ["all_max", "all_min", "all_prod", "all_sum"]
 

@@ -9,8 +9,9 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
+from workbench.core.graph.subgraph import root_graph
 from workbench.nn.arguments import refuse
-from workbench.nn.variables import GraphKeys, Variable, get_collection, root_graph, trainable_variables
+from workbench.nn.variables import GraphKeys, Variable, get_collection, trainable_variables
 from workbench.train.optimizers.optimizer import Optimizer
 from workbench.train.optimizers.schedules import clip_by_norm, get_or_create_global_step
 from workbench.train.saving import summary

@@ -9,8 +9,9 @@ from workbench import errors
 from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.dtype import resource
 from workbench.core.graph.graph import Operation, Tensor
+from workbench.core.graph.subgraph import root_graph
 from workbench.nn.scopes import AUTO_REUSE, variable_scope
-from workbench.nn.variables import Variable, group, near, root_graph, trainable_variables
+from workbench.nn.variables import Variable, group, near, trainable_variables
 from workbench.train.input.queues import WorkerClocks, WorkerPushes
 from workbench.train.optimizers.optimizer import Optimizer
 from workbench.train.sessions.coordinator import Coordinator

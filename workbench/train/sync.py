@@ -7,8 +7,9 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, ops
 from workbench.core.graph.graph import Operation
+from workbench.core.graph.subgraph import root_graph
 from workbench.core.names import task_of
-from workbench.nn.variables import GraphKeys, Variable, group, near, root_graph
+from workbench.nn.variables import GraphKeys, Variable, group, near
 from workbench.train.input.accumulators import ConditionalAccumulator, SparseConditionalAccumulator
 from workbench.train.input.input_state import BEGUN_ANEW
 from workbench.train.input.queues import FIFOQueue, StepTokens, WorkerPushes

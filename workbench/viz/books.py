@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-import weakref
 
 import numpy as np
 
 from workbench.core.trace import Journal, Span
 from workbench.viz.accounting import Accounting, Slices, Step
-from workbench.viz.reader import CATCH_UP, Batch, Reader, Shared
+from workbench.viz.reader import CATCH_UP, Batch, Reader, Shared, per_journal
 from workbench.viz.verdict import UNKNOWN, Summary, judging, regular
 
 __all__ = ["Books", "Sample", "books_of"]
@@ -116,14 +115,5 @@ class Books:
             self.version += 1
 
 
-_books: weakref.WeakValueDictionary[int, Books] = weakref.WeakValueDictionary()
-_making = threading.Lock()
-
-
-def books_of(journal: Journal) -> Books:
-    """The books of `journal`, one for all who hold them."""
-    with _making:
-        found = _books.get(id(journal))
-        if found is None or found.journal is not journal:
-            found = _books[id(journal)] = Books(journal)
-        return found
+books_of = per_journal(Books)
+"""The books of a journal, one for all who hold them."""

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from workbench.core.trace import Journal, StatusRecord
 from workbench.viz.books import books_of
-from workbench.viz.reader import Shared
+from workbench.viz.reader import Shared, per_journal
 from workbench.viz.schema import Answer, Update
 from workbench.viz.views import VIEWS, View, parameters
 
@@ -289,14 +289,5 @@ def _run(reference: weakref.ref[Hub], wake: threading.Event) -> None:
         wake.clear()
 
 
-_hubs: weakref.WeakValueDictionary[int, Hub] = weakref.WeakValueDictionary()
-_making = threading.Lock()
-
-
-def hub_of(journal: Journal) -> Hub:
-    """The hub of `journal`, one for all who hold it."""
-    with _making:
-        found = _hubs.get(id(journal))
-        if found is None or found.journal is not journal:
-            found = _hubs[id(journal)] = Hub(journal)
-        return found
+hub_of = per_journal(Hub)
+"""The hub of a journal, one for all who hold it."""

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Callable
 from functools import cached_property
 from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from workbench.core.trace import Span
+from workbench.core.trace import Journal, Span
 
-__all__ = ["CATCH_UP", "Batch", "Reader", "Shared"]
+__all__ = ["CATCH_UP", "Batch", "Reader", "Shared", "per_journal"]
 
 CATCH_UP = 20_000  # spans that are read back when somebody begins to watch
 _FIELD = {name: number for number, name in enumerate(Span._fields)}
 Since = Callable[[int], tuple[int, int, list[Any]]]
+T = TypeVar("T")
 
 
 class Batch:
@@ -95,3 +98,17 @@ class Reader:
     def rest(self) -> None:
         """Nobody watches: what falls out of the journal meanwhile is lost to nobody."""
         self._following = False
+
+
+def per_journal(make: Callable[[Journal], T]) -> Callable[[Journal], T]:
+    """journal -> what `make` makes of it, with its `journal`: one for all who hold it, made when the first one asks."""
+    known: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+    making = threading.Lock()
+
+    def of(journal: Journal) -> T:
+        with making:
+            found = known.get(id(journal))
+            if found is None or found.journal is not journal:
+                found = known[id(journal)] = make(journal)
+            return found
+    return of

@@ -16,10 +16,9 @@ import pytest
 import workbench as wb
 import workbench.tf1 as tf
 from tests.cluster.conftest import our_threads
-from tests.cluster.test_programs import free_ports
 from tests.eventually import eventually
 from workbench import errors
-from workbench.cluster.chief.server import _warn_of_strangers
+from workbench.cluster.chief.server import _warn_of_strangers, free_ports
 from workbench.cluster.link import admission
 from workbench.core.state import checkpoint
 from workbench.settings import settings

@@ -17,7 +17,7 @@ from workbench.nn.arguments import refuse
 from workbench.settings import settings
 from workbench.train.cluster_spec import ClusterSpec
 
-__all__ = ["Server", "create_local_cluster"]
+__all__ = ["Server", "create_local_cluster", "free_ports"]
 
 logger = logging.getLogger("workbench")
 
@@ -109,13 +109,13 @@ def create_local_cluster(num_workers: int, num_ps: int, protocol: str | None = "
     if num_workers < 0 or num_ps < 0:
         raise errors.InvalidArgumentError(f"create_local_cluster: {num_workers} workers and {num_ps} parameter servers; use 0 "
                                           "or more")
-    addresses = [f"localhost:{port}" for port in _free_ports(num_workers + num_ps)]
+    addresses = [f"localhost:{port}" for port in free_ports(num_workers + num_ps)]
     spec = {job: part for job, part in (("worker", addresses[:num_workers]), ("ps", addresses[num_workers:])) if part}
     return ([Server(spec, "worker", index, protocol, worker_config) for index in range(num_workers)],
             [Server(spec, "ps", index, protocol, ps_config) for index in range(num_ps)])
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Ports that nobody listens at now."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]

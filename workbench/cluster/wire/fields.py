@@ -68,6 +68,12 @@ class Codec:
     def accepts(self, value: Any) -> bool:
         raise NotImplementedError
 
+    def unpack_all(self, value: Any, where: str) -> tuple[Any, ...]:
+        """The items of a list, each of which must be acceptable."""
+        if type(value) is not list or not all(self.accepts(item) for item in value):
+            raise _wrong(where, value, f"list of {self.wanted}")
+        return tuple(value)
+
 
 class Text(Codec):
     """A string of at most `limit` characters."""
@@ -112,9 +118,7 @@ class Numbers(Number):
     """A tuple of integers."""
 
     def unpack(self, value: Any, payload: Payload, where: str) -> tuple[int, ...]:
-        if type(value) is not list or not all(self.accepts(item) for item in value):
-            raise _wrong(where, value, f"list of {self.wanted}")
-        return tuple(value)
+        return self.unpack_all(value, where)
 
 
 class Real(Codec):
@@ -139,9 +143,7 @@ class Texts(Text):
     """A tuple of strings."""
 
     def unpack(self, value: Any, payload: Payload, where: str) -> tuple[str, ...]:
-        if type(value) is not list or not all(self.accepts(item) for item in value):
-            raise _wrong(where, value, f"list of {self.wanted}")
-        return tuple(value)
+        return self.unpack_all(value, where)
 
 
 class Table(Text):

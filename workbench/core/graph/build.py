@@ -162,9 +162,8 @@ def _build(definition: OpDef, args: Sequence[Any], options: dict[str, Any], name
         return definition.late[late](*values, **given, name=name)
     attrs = {key: _attribute(key, value) for key, value in given.items()}
     graph = get_default_graph()
-    title = name or graph.language.names.get(definition.name, definition.name)
-    inputs = _convert_inputs(definition, values, attrs, title if graph.language.below else "")
-    node = graph.create(definition, inputs, attrs, title)
+    above = name or graph.language.title(definition.name) if graph.language.below else ""
+    node = graph.create(definition, _convert_inputs(definition, values, attrs, above), attrs, name)
     if not node.outputs:
         return node
     if definition.results is not None:

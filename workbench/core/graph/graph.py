@@ -224,7 +224,7 @@ class Graph(Collections, Scoped, Permissions):
             attrs = dict(attrs or {})
             if self._scopes.container and "container" in definition.attrs:
                 attrs["container"] = attrs.get("container") or self._scopes.container
-            full = self._full_name(name or self.language.names.get(definition.name, definition.name))
+            full = self._full_name(name or self.language.title(definition.name))
             op = Operation(self, definition, full, inputs, attrs, (), "", frozenset(), where)
             op.outputs = self.infer(op)
             op.control_inputs = self._controls(control)

@@ -27,6 +27,10 @@ class Language:
     shape: Callable[[Any, bool], str]
     dtype: Callable[[Any, bool], str]
 
+    def title(self, kind: str) -> str:
+        """What an operation of this kind is called where the program gives no name."""
+        return self.names.get(kind, kind)
+
 
 NATIVE = Language(
     names={}, below=False, type=lambda op: op.kind,

@@ -1,14 +1,14 @@
 """Graphs within graphs: the bodies of branches, loops and functions."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from workbench import errors
 from workbench.core.graph.dtype import DType
-from workbench.core.graph.graph import Graph, Operation, Tensor
+from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
 from workbench.core.graph.shape import Shape
 
-__all__ = ["Subgraph"]
+__all__ = ["Subgraph", "around", "root_graph"]
 
 
 class Subgraph(Graph):
@@ -74,10 +74,21 @@ class Subgraph(Graph):
         return self._arguments.get(tensor)
 
     def _check_outside(self, tensor: Tensor) -> None:
-        around: Graph = self
-        while isinstance(around, Subgraph):
-            around = around.outer
-            if around is tensor.graph:
-                return
+        if any(graph is tensor.graph for graph in around(self)):
+            return
         raise errors.InvalidArgumentError(f"{self.name}: {tensor.name} lives in another body or graph; a value leaves "
                                           "a branch or loop only as its result: return it there")
+
+
+def around(graph: Graph) -> Iterator[Graph]:
+    """`graph`, and if it is a body the graphs around it, from the nearest to the one that is no body."""
+    yield graph
+    while isinstance(graph, Subgraph):
+        graph = graph.outer
+        yield graph
+
+
+def root_graph(graph: Graph | None = None) -> Graph:
+    """The graph around all branch and loop bodies that `graph` (the default one) stands in: variables live there."""
+    *_, root = around(graph or get_default_graph())
+    return root

@@ -185,15 +185,11 @@ def same_or(identity: Interned, wanted: Format | None, spec: Spec) -> Layout | N
     return spec.layout if layout is not None and layout.identity == identity else wanted
 
 
-def _four(*specs: Spec) -> bool:
-    return servable(*specs) and all(len(spec.shape) == 4 for spec in specs)
-
-
 @serve("conv2d")
 def conv2d(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
            free: Sequence[bool]) -> Choice | None:
     """Convolution of an image batch with a filter."""
-    if not _four(*inputs, *outputs):
+    if not servable(*inputs, *outputs, rank=4):
         return None
     return _forward(Convolution(attributes, inputs[0], inputs[1], outputs[0]), (), free[0])
 
@@ -204,7 +200,7 @@ def fused_conv2d(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs:
     """`activation(conv2d(x, filter) + bias)` in one pass; activation "none" or "relu"."""
     x, kernel, bias = inputs
     activation = attributes.get("activation", "none")
-    if not (_four(x, kernel, *outputs) and servable(bias)) or activation not in ("none", "relu"):
+    if not (servable(x, kernel, *outputs, rank=4) and servable(bias)) or activation not in ("none", "relu"):
         return None
     after = (("relu",),) if activation == "relu" else ()
     return _forward(Convolution(attributes, x, kernel, outputs[0], bias), after, free[0])
@@ -244,7 +240,7 @@ def conv2d_backprop_input(attributes: Mapping[str, Any], inputs: Sequence[Spec],
                           free: Sequence[bool]) -> Choice | None:
     """Gradient of `conv2d` with respect to the image, from the filter and `dy`."""
     kernel, dy = inputs
-    if not _four(*inputs, *outputs):
+    if not servable(*inputs, *outputs, rank=4):
         return None
     shape = Convolution(attributes, outputs[0], kernel, dy)
     if not _channels_match(shape):
@@ -269,7 +265,7 @@ def conv2d_backprop_filter(attributes: Mapping[str, Any], inputs: Sequence[Spec]
                            free: Sequence[bool]) -> Choice | None:
     """Gradient of `conv2d` with respect to the filter, from the image and `dy`."""
     x, dy = inputs
-    if not _four(*inputs, *outputs):
+    if not servable(*inputs, *outputs, rank=4):
         return None
     shape = Convolution(attributes, x, outputs[0], dy)
     if not _channels_match(shape):

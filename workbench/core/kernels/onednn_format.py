@@ -112,9 +112,10 @@ def api() -> Api:
     return loaded
 
 
-def servable(*specs: Any) -> bool:
-    """Whether all values are non-empty float32 arrays of a loaded library."""
-    return all(spec.dtype == FLOAT32 and 0 not in spec.shape for spec in specs) and available()
+def servable(*specs: Any, rank: int | None = None) -> bool:
+    """Whether all values are non-empty float32 arrays of a loaded library, and of this rank if it counts."""
+    fit = all(spec.dtype == FLOAT32 and 0 not in spec.shape and rank in (None, len(spec.shape)) for spec in specs)
+    return fit and available()
 
 
 def _intern(found: Pointer) -> Interned:

@@ -68,15 +68,11 @@ class Product:
         return contiguous((self.rows, self.columns), STRAIGHT)
 
 
-def _two_matrices(*specs: Spec) -> bool:
-    return servable(*specs) and all(len(spec.shape) == 2 for spec in specs)
-
-
 @serve("matmul")
 def matmul(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
            free: Sequence[bool]) -> Choice | None:
     """`a @ b` of two float32 matrices, each optionally transposed."""
-    if not _two_matrices(*inputs, *outputs):
+    if not servable(*inputs, *outputs, rank=2):
         return None
     product = Product(attributes, *inputs)
     builder = Builder(2, 1)
@@ -200,7 +196,7 @@ def fused_matmul(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs:
     """`activation(a @ b + bias)` in one pass; activation "none" or "relu"."""
     a, b, bias = inputs
     activation = attributes.get("activation", "none")
-    if not (_two_matrices(a, b, *outputs) and servable(bias)) or activation not in ("none", "relu"):
+    if not (servable(a, b, *outputs, rank=2) and servable(bias)) or activation not in ("none", "relu"):
         return None
     product = Product(attributes, a, b)
     builder = Builder(3, 1)
@@ -217,7 +213,7 @@ def matmul_add(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: S
                free: Sequence[bool]) -> Choice | None:
     """`a @ b + c`, where c is as large as the product."""
     a, b, c = inputs
-    if not _two_matrices(a, b, c, *outputs):
+    if not servable(a, b, c, *outputs, rank=2):
         return None
     product = Product(attributes, a, b)
     builder = Builder(3, 1)
@@ -234,7 +230,7 @@ def matmul_update(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs
                   free: Sequence[bool]) -> Choice | None:
     """`w + sign * scale * (a @ b)`: the gradient of a weight is never stored; in place or into another buffer."""
     weight, a, b, scale = inputs
-    if not _two_matrices(weight, a, b, *outputs) or scale.dtype != np.float32 or scale.shape not in ((), (1,)):
+    if not servable(weight, a, b, *outputs, rank=2) or scale.dtype != np.float32 or scale.shape not in ((), (1,)):
         return None
     product = Product(attributes, a, b)
     sign = float(attributes.get("sign", -1.0))

@@ -76,15 +76,11 @@ class Pooling:
         return Format(shape, self.axes, values, nbytes, "channels last + positions", positions, offset)
 
 
-def _images(*specs: Spec) -> bool:
-    return servable(*specs) and all(len(spec.shape) == 4 for spec in specs)
-
-
 @serve("max_pool")
 def max_pool(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
              free: Sequence[bool]) -> Choice | None:
     """Maximum of each window; padding never wins."""
-    if not _images(*inputs, *outputs):
+    if not servable(*inputs, *outputs, rank=4):
         return None
     pooling = Pooling(attributes, inputs[0].shape, outputs[0].shape, POOLING_MAX)
     training = pooling.forward(FORWARD_TRAINING) if free[0] and kernel_options().keep_positions else None
@@ -120,7 +116,7 @@ def max_pool_grad(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs
                   free: Sequence[bool]) -> Choice | None:
     """Gradient of `max_pool` from (x, y, dy): each `dy` goes to the first maximum of its window."""
     x, y, dy = inputs
-    if not _images(*inputs, *outputs):
+    if not servable(*inputs, *outputs, rank=4):
         return None
     pooling = Pooling(attributes, x.shape, y.shape, POOLING_MAX)
     made, again = pooling.backward(), pooling.forward(FORWARD_TRAINING)
@@ -145,7 +141,7 @@ def max_pool_grad(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs
 def avg_pool(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
              free: Sequence[bool]) -> Choice | None:
     """Mean of each window over the elements inside the image."""
-    if not _images(*inputs, *outputs):
+    if not servable(*inputs, *outputs, rank=4):
         return None
     return _forward(Pooling(attributes, inputs[0].shape, outputs[0].shape, POOLING_AVERAGE), inputs[0], free[0])
 
@@ -154,7 +150,7 @@ def avg_pool(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Seq
 def avg_pool_grad(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec],
                   free: Sequence[bool]) -> Choice | None:
     """Gradient of `avg_pool` from `dy`; attribute `input_shape` is the shape of its input."""
-    if not _images(*inputs, *outputs):
+    if not servable(*inputs, *outputs, rank=4):
         return None
     pooling = Pooling(attributes, outputs[0].shape, inputs[0].shape, POOLING_AVERAGE)
     made = pooling.backward()

@@ -1,7 +1,7 @@
 """tf.Example and tf.SequenceExample messages as operations: features by name become tensors, dense and sparse."""
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,15 +55,8 @@ def parse_example(serialized: Any, names: Any, *, features: Any) -> Any:
                 for number, item in enumerate(np.asarray(serialized, object))]
     found: list[Any] = []
     for row in features:
-        _, kind, dtype, shape, _ = row
         lists = [_values(message, row, title, number) for number, (message, title) in enumerate(zip(messages, titles))]
-        if kind == "fixed":
-            found.append(_dense([_filled(v, row, title, n) for n, (v, title) in enumerate(zip(lists, titles))],
-                                as_dtype(dtype), (len(lists), *shape)))
-        elif kind == "sequence":
-            found.append(_padded(lists, row, titles))
-        else:
-            found += _sparse([values or [] for values in lists], as_dtype(dtype))
+        found += _rows(lists, row, titles)
     return found if len(found) > 1 else found[0]
 
 
@@ -89,11 +82,7 @@ def parse_sequence_example(serialized: Any, example_name: Any, *, context: Any, 
             found.append(_dense([_filled(values, row, title, 0)], as_dtype(row[2]), tuple(row[3])))
     for row in sequences:
         lists = _steps(message.feature_lists.feature_list, row, title)
-        if row[1] == "variable":
-            found += _sparse([values or [] for values in lists], as_dtype(row[2]))
-        else:
-            full = [_filled(values, row, title, n) for n, values in enumerate(lists)]
-            found.append(_dense(full, as_dtype(row[2]), (len(lists), *row[3])))
+        found += _rows(lists, row, [title] * len(lists))
     return found if len(found) > 1 else found[0]
 
 
@@ -111,33 +100,31 @@ def _values(message: Any, row: Row, title: str, number: int) -> list[Any] | None
     name, _, dtype, _, _ = row
     if name not in message:
         return None
-    kind, wanted = message[name].WhichOneof("kind"), _LISTS[as_dtype(dtype).name]
+    return _held(message[name], as_dtype(dtype), lambda kind, wanted: (
+        f"parse_example: Name: {title}, Key: {name}, Index: {number}.  Data types don't match.  Data type: {_WORDS[kind]} but "
+        f"expected type: {_WORDS[wanted]}"))
+
+
+def _held(feature: Any, dtype: DType, mismatch: Callable[[str, str], str]) -> list[Any] | None:
+    """The values that a feature holds, None for none; `mismatch(kind, wanted)` says what is wrong with other ones."""
+    kind, wanted = feature.WhichOneof("kind"), _LISTS[dtype.name]
     if kind not in (None, wanted):
-        raise errors.InvalidArgumentError(f"parse_example: Name: {title}, Key: {name}, Index: {number}.  Data types don't "
-                                          f"match.  Data type: {_WORDS[kind]} but expected type: {_WORDS[wanted]}; ask for "
-                                          "what was written")
-    return None if kind is None else list(getattr(message[name], kind).value)
+        raise errors.InvalidArgumentError(f"{mismatch(kind, wanted)}; ask for what was written")
+    return None if kind is None else list(getattr(feature, kind).value)
 
 
 def _steps(lists: Any, row: Row, title: str) -> list[list[Any] | None]:
     name, kind, dtype, _, default = row
     if name in lists:
-        return [_step(feature, name, as_dtype(dtype), title, n) for n, feature in enumerate(lists[name].feature)]
+        return [_held(feature, as_dtype(dtype), lambda kind, wanted, n=n: (      # type: ignore[misc]
+            f"parse_sequence_example: Name: {title}, Feature list: {name}, Index: {n}.  Data types don't match. Expected type: "
+            f"{_WORDS[wanted]}  Feature is: {kind}")) for n, feature in enumerate(lists[name].feature)]
     if kind == "fixed" and default is None:
         raise errors.InvalidArgumentError(f"parse_sequence_example: Name: {title}, Feature list '{name}' is required but could "
                                           "not be found.  Did you mean to include it in "
                                           "feature_list_dense_missing_assumed_empty or feature_list_dense_defaults? "
                                           "allow_missing=True makes it empty")
     return []
-
-
-def _step(feature: Any, name: str, dtype: DType, title: str, number: int) -> list[Any] | None:
-    kind, wanted = feature.WhichOneof("kind"), _LISTS[dtype.name]
-    if kind not in (None, wanted):
-        raise errors.InvalidArgumentError(f"parse_sequence_example: Name: {title}, Feature list: {name}, Index: {number}.  "
-                                          f"Data types don't match. Expected type: {_WORDS[wanted]}  Feature is: {kind}; ask "
-                                          "for what was written")
-    return None if kind is None else list(getattr(feature, kind).value)
 
 
 def _filled(values: list[Any] | None, row: Row, title: str, number: int) -> list[Any]:
@@ -171,7 +158,18 @@ def _dense(rows: list[list[Any]], dtype: DType, shape: tuple[int, ...]) -> Array
     return _array([value for row in rows for value in row], dtype).reshape(shape)
 
 
-def _padded(lists: list[list[Any] | None], row: Row, titles: list[str]) -> Array:
+def _rows(lists: list[list[Any] | None], row: Row, titles: Sequence[str]) -> list[Array]:
+    """The tensors of one feature that several messages or steps have."""
+    _, kind, dtype, shape, _ = row
+    if kind == "variable":
+        return _sparse([values or [] for values in lists], as_dtype(dtype))
+    if kind == "sequence":
+        return [_padded(lists, row, titles)]
+    full = [_filled(values, row, title, number) for number, (values, title) in enumerate(zip(lists, titles))]
+    return [_dense(full, as_dtype(dtype), (len(lists), *shape))]
+
+
+def _padded(lists: list[list[Any] | None], row: Row, titles: Sequence[str]) -> Array:
     name, _, dtype, shape, default = row
     size = int(np.prod(shape, dtype=np.int64))
     for number, values in enumerate(lists):

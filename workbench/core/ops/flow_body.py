@@ -9,10 +9,11 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.dtype import DType
 from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.opdef import composed
+from workbench.core.graph.program import needed
 from workbench.core.graph.subgraph import Subgraph
 from workbench.core.ops.flow_nest import Structure, analyze
 
-__all__ = ["capture_constant", "claim", "copy_body", "copy_operation", "extend", "finish", "reachable", "trace", "unify",
+__all__ = ["capture_constant", "claim", "copy_body", "copy_operation", "extend", "finish", "trace", "unify",
            "waits"]
 
 
@@ -97,25 +98,12 @@ def set_back_edges(copied: Iterable[Operation], tensors: dict[Tensor, Tensor],
             operations[op].inputs = tuple(tensors[t] for t in op.inputs)
 
 
-def reachable(results: Iterable[Tensor]) -> set[Operation]:
-    """The operations that `results` depend on, by data and control edges."""
-    seen: set[Operation] = set()
-    stack = [t.op for t in results]
-    while stack:
-        op = stack.pop()
-        if op not in seen:
-            seen.add(op)
-            stack += [t.op for t in op.inputs]
-            stack += op.control_inputs
-    return seen
-
-
 def copy_body(body: Subgraph) -> tuple[Subgraph, dict[Tensor, Tensor]]:
     """(copy, its tensor for each tensor of `body`); names stay. What the results do not need stays behind."""
     new = Subgraph(body.outer, body.name)
     tensors: dict[Tensor, Tensor] = {}
     operations: dict[Operation, Operation] = {}
-    keep = reachable(body.results) | {t.op for t in body.arguments}
+    keep = needed(t.op for t in (*body.results, *body.arguments))
     chosen = [op for op in body.operations if op in keep]
     for op in chosen:
         copy_operation(op, new, tensors, operations, op.name)

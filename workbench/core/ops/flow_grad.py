@@ -15,7 +15,7 @@ from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_gra
 from workbench.core.graph.opdef import selective
 from workbench.core.graph.subgraph import Subgraph
 from workbench.core.ops.flow import if_
-from workbench.core.ops.flow_body import claim, copy_body, extend, reachable, unify
+from workbench.core.ops.flow_body import claim, copy_body, extend, unify
 
 __all__ = ["GradientBody", "body_gradients", "carries", "dense_shape_as", "outside", "zero", "zero_as"]
 
@@ -132,7 +132,7 @@ def _if_gradient(node: Operation, *dys: Any, needed: tuple[bool, ...]) -> list[A
     kept = [p for p in range(len(wanted)) if any(grads[p] is not None for grads in found)]
     forms = [_agree(sides, forwards, found, p, wanted[p] - 1) for p in kept]
     for body in sides:
-        used = reachable(body.results)
+        used = needed(t.op for t in body.results)
         body.captures = [(saved.place(tensor), inner) for tensor, inner in body.captures if inner.op in used]
     saved.extend_node()
     for body in sides:

@@ -9,10 +9,11 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.dtype import int32, resource, variant
 from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.opdef import selective
+from workbench.core.graph.program import needed
 from workbench.core.graph.shape import Shape
 from workbench.core.graph.subgraph import Subgraph
 from workbench.core.ops.flow import while_
-from workbench.core.ops.flow_body import claim, copy_body, extend, reachable
+from workbench.core.ops.flow_body import claim, copy_body, extend
 from workbench.core.ops.flow_grad import GradientBody, body_gradients, carries, outside, zero
 from workbench.core.ops.flow_grad_totals import Total, total_of
 from workbench.core.ops.flow_trips import trips
@@ -130,7 +131,7 @@ class _Backward:
 
     def _forget_unused(self) -> None:
         """Gradients that nobody asked for were built too: what only they use is not saved."""
-        used = reachable(self.body.results)
+        used = needed(t.op for t in self.body.results)
         self.stacks = {t: pair for t, pair in self.stacks.items() if pair[0].op in used}
         self.constants = {i: t for i, t in self.constants.items() if t.op in used}
 

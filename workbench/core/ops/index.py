@@ -40,7 +40,7 @@ def _sliced(inputs, attrs):
     return [Shape((None if None in (d, b) else d - b) if s == -1 else s for d, b, s in zip(dims, begin, size))]
 
 
-def _slicestrided_key(x, begin, size):
+def _slice_key(x, begin, size):
     key = tuple(slice(b, d if s == -1 else b + s) for b, s, d in zip(begin.tolist(), size.tolist(), x.shape))
     if any(not 0 <= k.start <= k.stop <= d for k, d in zip(key, x.shape)):
         raise errors.ShapeError(f"slice: begin {begin.tolist()} and size {size.tolist()} leave x of shape "
@@ -49,13 +49,13 @@ def _slicestrided_key(x, begin, size):
 
 
 def _slice_into(x, begin, size, out):
-    np.copyto(out, x[_slicestrided_key(x, begin, size)])
+    np.copyto(out, x[_slice_key(x, begin, size)])
 
 
 @op("x? begin[r] size[r] -> ?", name="slice", types="T I:int I -> T", shape=_sliced, into=_slice_into)
 def slice_(x, begin, size):
     """The block of x that starts at `begin` and has shape `size` (-1 = to the end)."""
-    return x[_slicestrided_key(x, begin, size)].copy()
+    return x[_slice_key(x, begin, size)].copy()
 
 
 @slice_.gradient
@@ -99,7 +99,8 @@ def _strided(inputs, attrs):
     dims, vectors = inputs[0].shape.dims, [_known(t) for t in inputs[1:]]
     if dims is None or None in vectors:
         return [Shape(None)]
-    key, masks = strided_key(*vectors, *_masks(attrs)), _masks(attrs)
+    masks = _masks(attrs)
+    key = strided_key(*vectors, *masks)
     used = sum(k is not None and k is not Ellipsis for k in key)
     if used > len(dims):
         raise errors.ShapeError(f"strided_slice: {used} indices for x of rank {len(dims)} (shape {inputs[0].shape}); "

@@ -34,7 +34,7 @@ def matmul_(a, b, *, transpose_a=False, transpose_b=False):
 def _product_gradient(multiply):
     """The gradients of a product that `multiply(x, y, transpose_x, transpose_y)` computes."""
     def gradient(node, dy):
-        a, b = node.inputs
+        a, b = node.inputs[:2]
         turned_a, turned_b = node.attrs["transpose_a"], node.attrs["transpose_b"]
         da = multiply(b, dy, turned_b, True) if turned_a else multiply(dy, b, False, not turned_b)
         db = multiply(dy, a, True, turned_a) if turned_b else multiply(a, dy, not turned_a, False)
@@ -42,7 +42,8 @@ def _product_gradient(multiply):
     return gradient
 
 
-matmul_.gradient(_product_gradient(lambda *arguments: ops.matmul(*arguments)))
+_matmul_gradient = _product_gradient(lambda *arguments: ops.matmul(*arguments))
+matmul_.gradient(_matmul_gradient)
 
 
 @op(_product("{a} {b} -> {y}", "...,"), types="T:number -> T", into=_matmul_into)
@@ -97,11 +98,7 @@ def fused_matmul(a, b, bias, *, transpose_a=False, transpose_b=False, activation
 def _(node, dy):
     if node.attrs["activation"] == "relu":
         dy = ops.relu_grad(dy, node.outputs[0])
-    a, b, _ = node.inputs
-    turned_a, turned_b = node.attrs["transpose_a"], node.attrs["transpose_b"]
-    da = ops.matmul(b, dy, turned_b, True) if turned_a else ops.matmul(dy, b, False, not turned_b)
-    db = ops.matmul(dy, a, True, turned_a) if turned_b else ops.matmul(a, dy, not turned_a, False)
-    return da, db, ops.bias_add_grad(dy)
+    return *_matmul_gradient(node, dy), ops.bias_add_grad(dy)
 
 
 def _matmul_add_into(a, b, c, out, *, transpose_a, transpose_b):
@@ -117,11 +114,7 @@ def matmul_add(a, b, c, *, transpose_a=False, transpose_b=False):
 
 @matmul_add.gradient
 def _(node, dy):
-    a, b, _ = node.inputs
-    turned_a, turned_b = node.attrs["transpose_a"], node.attrs["transpose_b"]
-    da = ops.matmul(b, dy, turned_b, True) if turned_a else ops.matmul(dy, b, False, not turned_b)
-    db = ops.matmul(dy, a, True, turned_a) if turned_b else ops.matmul(a, dy, not turned_a, False)
-    return da, db, dy
+    return *_matmul_gradient(node, dy), dy
 
 
 def _matmul_update_text(*, transpose_a, transpose_b, **others):

@@ -13,10 +13,10 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.build import convert, ops, returns_list
 from workbench.core.graph.dtype import DType, as_dtype, to_array
-from workbench.core.graph.graph import Tensor, get_default_graph
+from workbench.core.graph.graph import Tensor
 from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
-from workbench.core.graph.subgraph import Subgraph
+from workbench.core.graph.subgraph import root_graph
 
 
 class _Held:
@@ -73,15 +73,14 @@ def py_func(func: Callable[..., Any] | str, inp: Any, Tout: Any, stateful: bool 
 
 def _named(function: Callable[..., Any]) -> str:
     """The function's own name here, with the process in it: another process that is asked says so."""
-    graph = get_default_graph()
-    while isinstance(graph, Subgraph):
-        graph = graph.outer
     with _lock:
         known = next((name for name, other in _functions.items() if other is function), None)
         if known is None:
-            held = graph.held.setdefault(("py_func", id(function)), None) or _Held(function)
-            graph.held["py_func", id(function)] = _held[held.token] = held
-            known = held.token
+            held, key = root_graph().held, ("py_func", id(function))
+            if key not in held:
+                held[key] = _Held(function)
+                _held[held[key].token] = held[key]
+            known = held[key].token
         return known
 
 

@@ -191,47 +191,51 @@ def _(node: Operation, dy: Tensor) -> Any:
     return IndexedSlices(ops.reshape(dy, dims), flat, dense), None
 
 
-def _scatter(where: str, combine: Callable[[Array, Array, Array], None]) -> Callable[..., Array]:
-    def kernel(old: Array, indices: Array, values: Array, out: Array) -> None:
+def changing(name: str, combine: Callable[[Array, Any, Array], None]) -> None:
+    """Registers the update `name`: `combine` changes a copy of the variable, or itself where nobody else has it."""
+    def kernel(old: Array, places: Any, values: Array, out: Array) -> None:
         if out is not old:
             np.copyto(out, old)
-        combine(out, indices, values)
-
-    def run(handle: VariableState, indices: Array, values: Array) -> Array:
-        check_rows(where, indices, handle.dims()[0], f"variable {handle.name!r} has {{}} rows")
-        return handle.update(updates[where], indices, values, rows=indices)
-    updates[where] = kernel
-    return run
+        combine(out, places, values)
+    updates[name] = kernel
 
 
-def _set_rows(out: Array, indices: Array, values: Array) -> None:
-    out[indices] = values
+def by_rows(where: str, handle: VariableState, indices: Array, values: Array) -> Array:
+    """The update `where` of the rows `indices` of a variable, which must be there: the whole new value."""
+    check_rows(where, indices, handle.dims()[0], f"variable {handle.name!r} has {{}} rows")
+    return handle.update(updates[where], indices, np.asarray(values), rows=indices)
 
 
-def _subtract_rows(out: Array, indices: Array, values: Array) -> None:
-    add_rows(out, indices, np.negative(values))
+def set_rows(out: Array, places: Any, values: Array) -> None:
+    """What stands at `places` becomes `values`."""
+    out[places] = values
 
 
-_SCATTERS = {"scatter_add": _scatter("scatter_add", add_rows), "scatter_sub": _scatter("scatter_sub", _subtract_rows),
-             "scatter_update": _scatter("scatter_update", _set_rows)}
+def subtract_rows(out: Array, places: Any, values: Array) -> None:
+    """`values` are subtracted at `places`, at repeated ones repeatedly."""
+    add_rows(out, places, np.negative(values))
+
+
+for _name, _combine in {"scatter_add": add_rows, "scatter_sub": subtract_rows, "scatter_update": set_rows}.items():
+    changing(_name, _combine)
 
 
 @op("handle[] indices? values? -> ?", types="resource int T -> T", shape=_rows("scatter_add", 1, 1, 2), stateful=True,
     differentiable=False)
 def scatter_add(handle: VariableState, indices: Array, values: Array) -> Array:
     """Add values[i] to row indices[i]; repeated indices add up. Gives the whole new value."""
-    return _SCATTERS["scatter_add"](handle, indices, values)
+    return by_rows("scatter_add", handle, indices, values)
 
 
 @op("handle[] indices? values? -> ?", types="resource int T -> T", shape=_rows("scatter_sub", 1, 1, 2), stateful=True,
     differentiable=False)
 def scatter_sub(handle: VariableState, indices: Array, values: Array) -> Array:
     """Subtract values[i] from row indices[i]; repeated indices add up. Gives the whole new value."""
-    return _SCATTERS["scatter_sub"](handle, indices, values)
+    return by_rows("scatter_sub", handle, indices, values)
 
 
 @op("handle[] indices? values? -> ?", types="resource int T -> T", shape=_rows("scatter_update", 1, 1, 2),
     stateful=True, differentiable=False)
 def scatter_update(handle: VariableState, indices: Array, values: Array) -> Array:
     """Set row indices[i] to values[i]; of repeated indices the last wins. Gives the whole new value."""
-    return _SCATTERS["scatter_update"](handle, indices, values)
+    return by_rows("scatter_update", handle, indices, values)

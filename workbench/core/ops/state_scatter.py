@@ -7,30 +7,16 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.arrays import add_rows, check_rows, strided_key
+from workbench.core.graph.arrays import add_rows, strided_key
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape
-from workbench.core.ops.state import _held, _rows
+from workbench.core.ops.state import _held, _rows, by_rows, changing, set_rows, subtract_rows
 from workbench.core.state.variables import VariableState, updates
 
 Array = np.ndarray[Any, Any]
 OPTIONS: dict[str, Any] = {"types": "resource int T:number -> T", "stateful": True, "differentiable": False}
-
-
-def _changing(name: str, combine: Callable[[Array, Any, Array], None]) -> None:
-    """Registers the update `name`: `combine` changes a copy of the variable, or itself where nobody else has it."""
-    def kernel(old: Array, places: Any, values: Array, out: Array) -> None:
-        if out is not old:
-            np.copyto(out, old)
-        combine(out, places, values)
-    updates[name] = kernel
-
-
-def _by_rows(where: str, handle: VariableState, indices: Array, values: Array) -> Array:
-    check_rows(where, indices, handle.dims()[0], f"variable {handle.name!r} has {{}} rows")
-    return handle.update(updates[where], indices, np.asarray(values), rows=indices)
 
 
 def _multiply(out: Array, places: Any, values: Array) -> None:
@@ -55,31 +41,31 @@ def _raise(out: Array, places: Any, values: Array) -> None:
 
 
 for _name, _combine in {"scatter_mul": _multiply, "scatter_div": _divide, "scatter_min": _lower, "scatter_max": _raise}.items():
-    _changing(_name, _combine)
+    changing(_name, _combine)
 
 
 @op("handle[] indices? values? -> ?", shape=_rows("scatter_mul", 1, 1, 2), **OPTIONS)
 def scatter_mul(handle: VariableState, indices: Array, values: Array) -> Array:
     """Multiply row indices[i] by values[i]; repeated indices multiply again. Gives the whole new value."""
-    return _by_rows("scatter_mul", handle, indices, values)
+    return by_rows("scatter_mul", handle, indices, values)
 
 
 @op("handle[] indices? values? -> ?", shape=_rows("scatter_div", 1, 1, 2), **OPTIONS)
 def scatter_div(handle: VariableState, indices: Array, values: Array) -> Array:
     """Divide row indices[i] by values[i]; repeated indices divide again. Gives the whole new value."""
-    return _by_rows("scatter_div", handle, indices, values)
+    return by_rows("scatter_div", handle, indices, values)
 
 
 @op("handle[] indices? values? -> ?", shape=_rows("scatter_min", 1, 1, 2), **OPTIONS)
 def scatter_min(handle: VariableState, indices: Array, values: Array) -> Array:
     """Lower row indices[i] to values[i] where that is less. Gives the whole new value."""
-    return _by_rows("scatter_min", handle, indices, values)
+    return by_rows("scatter_min", handle, indices, values)
 
 
 @op("handle[] indices? values? -> ?", shape=_rows("scatter_max", 1, 1, 2), **OPTIONS)
 def scatter_max(handle: VariableState, indices: Array, values: Array) -> Array:
     """Raise row indices[i] to values[i] where that is more. Gives the whole new value."""
-    return _by_rows("scatter_max", handle, indices, values)
+    return by_rows("scatter_max", handle, indices, values)
 
 
 # by index vectors
@@ -111,16 +97,8 @@ def _by_vectors(where: str, handle: VariableState, indices: Array, values: Array
     return handle.update(updates[where], places, np.asarray(values), rows=places[0] if places else None)
 
 
-def _assign(out: Array, places: Any, values: Array) -> None:
-    out[places] = values
-
-
-def _subtract(out: Array, places: Any, values: Array) -> None:
-    add_rows(out, places, np.negative(values))
-
-
-for _name, _change in {"scatter_nd_add": add_rows, "scatter_nd_sub": _subtract, "scatter_nd_update": _assign}.items():
-    _changing(_name, _change)
+for _name, _change in {"scatter_nd_add": add_rows, "scatter_nd_sub": subtract_rows, "scatter_nd_update": set_rows}.items():
+    changing(_name, _change)
 
 
 @op("handle[] indices[...,d] values? -> ?", shape=_slices("scatter_nd_add"), **OPTIONS)
@@ -144,11 +122,7 @@ def scatter_nd_update(handle: VariableState, indices: Array, values: Array) -> A
 
 # by slices
 
-def _put(out: Array, places: Any, values: Array) -> None:
-    out[places] = values
-
-
-_changing("slice_assign", _put)
+changing("slice_assign", set_rows)
 
 
 @op("handle[] begin[r] end[r] strides[r] value? -> ?", types="resource I:int I I T -> T", stateful=True, differentiable=False,

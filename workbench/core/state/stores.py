@@ -49,17 +49,23 @@ class Store:
         return len(self)
 
 
-class Fifo(Store):
-    """First in, first out."""
+class _Row(Store):
+    """Elements side by side; a new one is the last."""
 
-    def __init__(self) -> None:
-        self._items: deque[Element] = deque()
+    _items: deque[Element] | list[Element]
 
     def __len__(self) -> int:
         return len(self._items)
 
     def put(self, element: Element) -> None:
         self._items.append(element)
+
+
+class Fifo(_Row):
+    """First in, first out."""
+
+    def __init__(self) -> None:
+        self._items: deque[Element] = deque()
 
     def take(self) -> Element:
         return self._items.popleft()
@@ -74,18 +80,12 @@ class Fifo(Store):
         self._items = deque(elements)
 
 
-class Shuffle(Store):
+class Shuffle(_Row):
     """Any element with equal probability; at least `reserve` stay behind until the queue is closed."""
 
     def __init__(self, reserve: int = 0, seed: int | None = None) -> None:
         self._items: list[Element] = []
         self._reserve, self._random = reserve, random.Random(seed)
-
-    def __len__(self) -> int:
-        return len(self._items)
-
-    def put(self, element: Element) -> None:
-        self._items.append(element)
 
     def take(self) -> Element:
         chosen = self._random.randrange(len(self._items))

@@ -2,21 +2,23 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
+from workbench.core.graph.subgraph import root_graph
 from workbench.nn import layers
 from workbench.nn.arg_scope import add_arg_scope
 from workbench.nn.arguments import refuse
 from workbench.nn.composed import weighted_moments
 from workbench.nn.contrib.contrib_utils import collect_named_outputs
 from workbench.nn.initializers import Ones, Zeros, xavier_initializer
+from workbench.nn.layers import _spread
 from workbench.nn.moving import assign_moving_average
 from workbench.nn.scopes import get_variable, get_variable_scope, variable_scope
-from workbench.nn.variables import GraphKeys, Variable, root_graph
+from workbench.nn.variables import GraphKeys, Variable
 
 __all__ = ["avg_pool2d", "batch_norm", "bias_add", "convolution2d", "convolution2d_transpose", "dropout", "flatten",
            "fully_connected", "instance_norm", "layer_norm", "max_pool2d", "model_variable", "separable_convolution2d",
@@ -55,7 +57,7 @@ def model_variable(name: str, shape: Any = None, dtype: Any = None, initializer:
 
 def _parameter(name: str, shape: Any, like: Tensor, initializer: Any, regularizer: Any, trainable: bool,
                collections: Any) -> Variable:
-    made = initializer() if isinstance(initializer, type) else initializer
+    made = initializer() if initializer is xavier_initializer or isinstance(initializer, type) else initializer
     return model_variable(name, shape, like.dtype, made, regularizer, trainable, collections_of(collections, name))
 
 
@@ -106,17 +108,13 @@ def fully_connected(inputs: Any, num_outputs: int, activation_fn: Activation = o
     x = convert(inputs)
     depth = _last(x, "fully_connected")
     with variable_scope(scope, "fully_connected", [inputs], reuse=reuse):
-        weights = _parameter("weights", [depth, num_outputs], x, _initializer(weights_initializer), weights_regularizer,
+        weights = _parameter("weights", [depth, num_outputs], x, weights_initializer, weights_regularizer,
                              trainable, variables_collections)
         rank = x.shape.rank or 2
         y = ops.matmul(x, weights) if rank == 2 else ops.tensordot(x, weights, [[rank - 1], [0]])
         y = _shifted(y, num_outputs, x, normalizer_fn, normalizer_params, biases_initializer, biases_regularizer, trainable,
                      variables_collections)
         return _done(y, activation_fn, outputs_collections)
-
-
-def _initializer(given: Any) -> Any:
-    return given() if given is xavier_initializer or isinstance(given, type) else given
 
 
 def _pair(value: Any) -> list[int]:
@@ -127,10 +125,6 @@ def _layout(data_format: str | None) -> str:
     if data_format not in (None, "NHWC", "NCHW", "channels_first", "channels_last"):
         raise errors.InvalidArgumentError(f"layers: data_format has to be either NCHW or NHWC. It is {data_format!r}")
     return "NCHW" if data_format in ("NCHW", "channels_first") else "NHWC"
-
-
-def _spread(pair: Sequence[int], layout: str) -> list[int]:
-    return [1, 1, *pair] if layout == "NCHW" else [1, *pair, 1]
 
 
 @add_arg_scope
@@ -145,7 +139,7 @@ def convolution2d(inputs: Any, num_outputs: int, kernel_size: Any, stride: Any =
     x, layout = convert(inputs), _layout(data_format)
     depth = _last(x, "convolution2d", -1 if layout == "NHWC" else 1)
     with variable_scope(scope, "Conv", [inputs], reuse=reuse):
-        weights = _parameter("weights", [*_pair(kernel_size), depth, num_outputs], x, _initializer(weights_initializer),
+        weights = _parameter("weights", [*_pair(kernel_size), depth, num_outputs], x, weights_initializer,
                              weights_regularizer, trainable, variables_collections)
         y = ops.conv2d(x, weights, _spread(_pair(stride), layout), padding.upper(), data_format=layout,
                        dilations=_spread(_pair(rate), layout))
@@ -168,10 +162,8 @@ def convolution2d_transpose(inputs: Any, num_outputs: int, kernel_size: Any, str
     with variable_scope(scope, "Conv2d_transpose", [inputs], reuse=reuse):
         size, step = _pair(kernel_size), _pair(stride)
         weights = _parameter("weights", [*size, num_outputs, _last(x, "convolution2d_transpose")], x,
-                             _initializer(weights_initializer), weights_regularizer, trainable, variables_collections)
-        known, now = x.shape.as_list(), ops.shape(x)
-        grow = [max(s - t, 0) if padding.upper() == "VALID" else 0 for s, t in zip(size, step)]
-        output = [known[0] or now[0]] + [(known[a + 1] or now[a + 1]) * step[a] + grow[a] for a in (0, 1)]
+                             weights_initializer, weights_regularizer, trainable, variables_collections)
+        output = layers.enlarged(x, size, step, padding)
         y = ops.conv2d_transpose(x, weights, [*output, num_outputs], [1, *step, 1], padding.upper())
         y = _shifted(y, num_outputs, x, normalizer_fn, normalizer_params, biases_initializer, biases_regularizer, trainable,
                      variables_collections)
@@ -192,7 +184,7 @@ def separable_convolution2d(inputs: Any, num_outputs: int | None, kernel_size: A
     depth = _last(x, "separable_convolution2d", -1 if layout == "NHWC" else 1)
     with variable_scope(scope, "SeparableConv2d", [inputs], reuse=reuse):
         def weights(name: str, shape: list[int]) -> Variable:
-            return _parameter(name, shape, x, _initializer(weights_initializer), weights_regularizer, trainable,
+            return _parameter(name, shape, x, weights_initializer, weights_regularizer, trainable,
                               variables_collections)
         deep = weights("depthwise_weights", [*_pair(kernel_size), depth, depth_multiplier])
         steps, outputs = _spread(_pair(stride), layout), num_outputs or depth * depth_multiplier

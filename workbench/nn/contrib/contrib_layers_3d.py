@@ -8,10 +8,11 @@ from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
 from workbench.nn.arg_scope import add_arg_scope
-from workbench.nn.contrib.contrib_layers import Activation, _done, _initializer, _last, _pair, _parameter, _shifted, collected
+from workbench.nn.contrib.contrib_layers import Activation, _done, _last, _pair, _parameter, _shifted, collected
 from workbench.nn.embedding import embedding_lookup
 from workbench.nn.framework import name_scope
 from workbench.nn.initializers import Zeros, xavier_initializer
+from workbench.nn.layers import enlarged
 from workbench.nn.layers_3d import _back, _three, _volumes
 from workbench.nn.scopes import variable_scope
 
@@ -36,7 +37,7 @@ def conv3d(inputs: Any, num_outputs: int, kernel_size: Any, stride: Any = 1, pad
     x, second = _volumes(inputs, _order(data_format), "conv3d")
     with variable_scope(scope, "Conv", [inputs], reuse=reuse):
         weights = _parameter("weights", [*_three(kernel_size, "conv3d"), _last(x, "conv3d"), num_outputs], x,
-                             _initializer(weights_initializer), weights_regularizer, trainable, variables_collections)
+                             weights_initializer, weights_regularizer, trainable, variables_collections)
         y = ops.conv3d(x, weights, [1, *_three(stride, "conv3d"), 1], padding.upper(),
                        dilations=(1, *_three(rate, "conv3d"), 1))
         y = _biased(y, num_outputs, x, normalizer_fn, normalizer_params, biases_initializer, biases_regularizer, trainable,
@@ -63,13 +64,12 @@ def conv3d_transpose(inputs: Any, num_outputs: int, kernel_size: Any, stride: An
     """Volumes made larger by `stride`: the transpose of conv3d, `weights` [depth, height, width, num_outputs, channels]."""
     where = "conv3d_transpose"
     x, second = _volumes(inputs, _order(data_format), where)
-    size, step, now = _three(kernel_size, where), _three(stride, where), ops.shape(x)
-    dims = [now[i] if d is None else d for i, d in enumerate(x.shape.as_list()[:4])]
-    grown = [d * s + (max(k - s, 0) if padding.upper() == "VALID" else 0) for d, s, k in zip(dims[1:], step, size)]
+    size, step = _three(kernel_size, where), _three(stride, where)
+    output = enlarged(x, size, step, padding)
     with variable_scope(scope, "Conv3d_transpose", [inputs], reuse=reuse):
-        weights = _parameter("weights", [*size, num_outputs, _last(x, where)], x, _initializer(weights_initializer),
+        weights = _parameter("weights", [*size, num_outputs, _last(x, where)], x, weights_initializer,
                              weights_regularizer, trainable, variables_collections)
-        y = ops.conv3d_transpose(x, weights, ops.stack([dims[0], *grown, num_outputs]), [1, *step, 1], padding.upper())
+        y = ops.conv3d_transpose(x, weights, ops.stack([*output, num_outputs]), [1, *step, 1], padding.upper())
         y = _biased(y, num_outputs, x, normalizer_fn, normalizer_params, biases_initializer, biases_regularizer, trainable,
                     variables_collections)
         return _done(_back(y, second), activation_fn, outputs_collections)
@@ -109,7 +109,7 @@ def conv2d_in_plane(inputs: Any, kernel_size: Any, stride: Any = 1, padding: str
     x = convert(inputs)
     depth = _last(x, "conv2d_in_plane")
     with variable_scope(scope, "ConvInPlane", [inputs], reuse=reuse):
-        weights = _parameter("weights", [*_pair(kernel_size), 1, 1], x, _initializer(weights_initializer), weights_regularizer,
+        weights = _parameter("weights", [*_pair(kernel_size), 1, 1], x, weights_initializer, weights_regularizer,
                              trainable, variables_collections)
         y = ops.depthwise_conv2d(x, ops.tile(weights.value(), [1, 1, depth, 1]), [1, *_pair(stride), 1], padding.upper())
         y = _shifted(y, depth, x, normalizer_fn, normalizer_params, biases_initializer, biases_regularizer, trainable,

@@ -8,7 +8,7 @@ from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.nn import metrics
-from workbench.nn.metrics_more import by_thresholds, listed
+from workbench.nn.metrics_more import listed, share_by_thresholds
 from workbench.nn.scopes import variable_scope
 
 __all__ = ["accuracy", "aggregate_metric_map", "aggregate_metrics", "streaming_false_negative_rate",
@@ -73,14 +73,11 @@ def _part(some: Tensor, every: Tensor) -> Tensor:
 
 
 def _rate_by_thresholds(kinds: tuple[str, str], title: str) -> Callable[..., Metric]:
-    wrong, right = kinds
+    rate = share_by_thresholds(kinds, title)
 
     def metric(predictions: Any, labels: Any, thresholds: Sequence[float], weights: Any = None,
                metrics_collections: Any = None, updates_collections: Any = None, name: str | None = None) -> Metric:
-        with variable_scope(name, f"{title}_at_thresholds"):
-            value, update = (c[wrong] / (1e-7 + c[wrong] + c[right]) for c in by_thresholds(
-                labels, predictions, thresholds, weights, kinds))
-            return listed(value, update, metrics_collections, updates_collections)
+        return rate(labels, predictions, thresholds, weights, metrics_collections, updates_collections, name)
     metric.__name__ = metric.__qualname__ = f"streaming_{title}_at_thresholds"
     metric.__doc__ = f"({title.replace('_', ' ')} for each threshold, operation that sees one more batch)."
     return metric

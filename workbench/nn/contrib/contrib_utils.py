@@ -9,7 +9,8 @@ from workbench.core.graph.build import constant_value as _constant_value
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
 from workbench.core.graph.shape import as_shape
-from workbench.nn.variables import add_to_collection, get_collection, get_collection_ref, root_graph
+from workbench.core.graph.subgraph import root_graph
+from workbench.nn.variables import add_to_collection, get_collection, get_collection_ref
 
 __all__ = ["append_tensor_alias", "collect_named_outputs", "constant_value", "convert_collection_to_dict", "first_dimension",
            "gather_tensors_aliases", "get_tensor_aliases", "last_dimension", "n_positive_integers", "smart_cond",

@@ -7,7 +7,7 @@ import numpy as np
 
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
-from workbench.nn.recurrent.rnn_base import RNNCell
+from workbench.nn.recurrent.rnn_base import PlainCell
 from workbench.nn.scopes import get_variable
 
 __all__ = ["CrfDecodeBackwardRnnCell", "CrfDecodeForwardRnnCell", "CrfForwardRnnCell", "crf_binary_score", "crf_decode",
@@ -41,20 +41,13 @@ def crf_sequence_score(inputs: Any, tag_indices: Any, sequence_lengths: Any, tra
             + crf_binary_score(tag_indices, sequence_lengths, transition_params))
 
 
-class CrfForwardRnnCell(RNNCell):
+class CrfForwardRnnCell(PlainCell):
     """A step forwards: from log sums [batch, tags] over sequences so far and scores [batch, tags] to the next log sums."""
 
     def __init__(self, transition_params: Any) -> None:
         super().__init__()
         self._table = ops.expand_dims(convert(transition_params), 0)
-
-    @property
-    def state_size(self) -> int:
-        return int(self._table.shape.as_list()[1] or 0)
-
-    @property
-    def output_size(self) -> int:
-        return self.state_size
+        self._units = int(self._table.shape.as_list()[1] or 0)
 
     def _sums(self, state: Any) -> Tensor:
         """[batch, tags before, tags]: what was so far, and a transition."""
@@ -74,20 +67,12 @@ class CrfDecodeForwardRnnCell(CrfForwardRnnCell):
         return ops.cast(ops.argmax(options, axis=1), "int32"), inputs + ops.reduce_max(options, axis=1)
 
 
-class CrfDecodeBackwardRnnCell(RNNCell):
+class CrfDecodeBackwardRnnCell(PlainCell):
     """A step backwards: of the tags int32 [batch, tags] before each tag that before the state's, int32 [batch, 1]."""
 
     def __init__(self, num_tags: int) -> None:
         super().__init__()
-        self._tags = num_tags
-
-    @property
-    def state_size(self) -> int:
-        return 1
-
-    @property
-    def output_size(self) -> int:
-        return 1
+        self._tags, self._units = num_tags, 1
 
     def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
         chosen = ops.one_hot(ops.squeeze(convert(state), axis=[1]), self._tags, dtype=inputs.dtype)

@@ -209,6 +209,12 @@ class CustomHelper(Helper):
         return self._functions[2](time=time, outputs=outputs, state=state, sample_ids=sample_ids)
 
 
+def _best(outputs: Any) -> Tensor:
+    """The class of each row that has the largest output, int32."""
+    made: Tensor = ops.cast(ops.argmax(outputs, axis=-1), "int32")
+    return made
+
+
 class TrainingHelper(Helper):
     """Reads given inputs [batch, time, ...] (nested; `time_major`: time first) of given lengths; samples are the best."""
 
@@ -228,7 +234,7 @@ class TrainingHelper(Helper):
         return ops.equal(0, self.sequence_length), self._at(0)
 
     def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
-        return ops.cast(ops.argmax(outputs, axis=-1), "int32")
+        return _best(outputs)
 
     def next_inputs(self, time: Any, outputs: Any, state: Any, sample_ids: Any,
                     name: str | None = None) -> tuple[Any, Any, Any]:
@@ -301,7 +307,7 @@ class GreedyEmbeddingHelper(Helper):
         return ops.zeros_like(self._start, dtype="bool"), self._embed(self._start)
 
     def sample(self, time: Any, outputs: Any, state: Any, name: str | None = None) -> Any:
-        return ops.cast(ops.argmax(outputs, axis=-1), "int32")
+        return _best(outputs)
 
     def next_inputs(self, time: Any, outputs: Any, state: Any, sample_ids: Any,
                     name: str | None = None) -> tuple[Any, Any, Any]:

@@ -9,11 +9,12 @@ from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Graph, Tensor
 from workbench.core.graph.shape import Shape
+from workbench.core.graph.subgraph import root_graph
 from workbench.nn.initializers import Zeros
 from workbench.nn.scopes import VariableScope, get_variable, get_variable_scope, variable_scope
-from workbench.nn.variables import Variable, root_graph
+from workbench.nn.variables import Variable
 
-__all__ = ["LSTMStateTuple", "RNNCell", "Wrapper"]
+__all__ = ["LSTMStateTuple", "MemoryCell", "PlainCell", "RNNCell", "Wrapper"]
 
 
 class LSTMStateTuple(NamedTuple):
@@ -96,6 +97,18 @@ def joined(parts: Sequence[Tensor]) -> Tensor:
     return made
 
 
+def parts_of(x: Tensor, count: int) -> Sequence[Tensor]:
+    """[batch, count · n] as `count` tensors [batch, n]."""
+    found: Sequence[Tensor] = ops.split(x, num_or_size_splits=count, axis=1)
+    return found
+
+
+def clipped(x: Tensor, limit: float | None) -> Tensor:
+    """x within ±limit; None is no limit."""
+    made: Tensor = x if limit is None else ops.clip_by_value(x, -limit, limit)
+    return made
+
+
 def _snake(name: str) -> str:
     """BasicLSTMCell -> basic_lstm_cell."""
     apart = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
@@ -120,6 +133,43 @@ def sizes_mapped(size: Any, batch_size: Any) -> list[Any]:
     found: list[Any] = []
     _map_sizes(size, lambda part: found.append(_dims(batch_size, part)))
     return found
+
+
+class PlainCell(RNNCell):
+    """A cell of `_units` numbers whose state is its output."""
+
+    _units: int
+
+    @property
+    def state_size(self) -> int:
+        return self._units
+
+    @property
+    def output_size(self) -> int:
+        return self._units
+
+
+class MemoryCell(RNNCell):
+    """A cell with an LSTM's state: a memory `_units` wide and an output, which `_projection` makes narrower if it is set.
+
+    The state is an LSTMStateTuple, or with `_tuple` false both side by side.
+    """
+
+    _units: int
+    _projection: int | None = None
+    _tuple = True
+
+    @property
+    def state_size(self) -> Any:
+        return LSTMStateTuple(self._units, self.output_size) if self._tuple else self._units + self.output_size
+
+    @property
+    def output_size(self) -> int:
+        return self._projection or self._units
+
+    def _close(self, c: Tensor, h: Tensor) -> Any:
+        """The state of this memory and output."""
+        return LSTMStateTuple(c, h) if self._tuple else ops.concat([c, h], axis=1)
 
 
 class Wrapper(RNNCell):

@@ -9,7 +9,7 @@ from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Tensor
 from workbench.nn.initializers import Constant
 from workbench.nn.partitions import fixed_size_partitioner
-from workbench.nn.recurrent.rnn_base import LSTMStateTuple, RNNCell
+from workbench.nn.recurrent.rnn_base import LSTMStateTuple, MemoryCell, PlainCell, RNNCell, clipped, parts_of
 from workbench.nn.recurrent.rnn_wrappers import (
     DeviceWrapper,
     DropoutWrapper,
@@ -25,7 +25,7 @@ __all__ = ["BasicLSTMCell", "BasicRNNCell", "DeviceWrapper", "DropoutWrapper", "
            "ResidualWrapper"]
 
 
-class BasicRNNCell(RNNCell):
+class BasicRNNCell(PlainCell):
     """activation([inputs, state] · kernel + bias)."""
 
     def __init__(self, num_units: int, activation: Callable[..., Any] | None = None, reuse: Any = None,
@@ -33,20 +33,12 @@ class BasicRNNCell(RNNCell):
         super().__init__(name, reuse)
         self._units, self._activation = num_units, activation or ops.tanh
 
-    @property
-    def state_size(self) -> int:
-        return self._units
-
-    @property
-    def output_size(self) -> int:
-        return self._units
-
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
         output = self._activation(self.linear([inputs, state], self._units))
         return output, output
 
 
-class GRUCell(RNNCell):
+class GRUCell(PlainCell):
     """Gated recurrent unit (Cho et al. 2014): the new state mixes the old one and a candidate."""
 
     def __init__(self, num_units: int, activation: Callable[..., Any] | None = None, reuse: Any = None,
@@ -55,24 +47,16 @@ class GRUCell(RNNCell):
         self._units, self._activation = num_units, activation or ops.tanh
         self._kernel, self._bias = kernel_initializer, bias_initializer
 
-    @property
-    def state_size(self) -> int:
-        return self._units
-
-    @property
-    def output_size(self) -> int:
-        return self._units
-
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
         gates = self.linear([inputs, state], 2 * self._units, "gates/", self._bias or Constant(1.0), self._kernel)
-        reset, update = ops.split(ops.sigmoid(gates), num_or_size_splits=2, axis=1)
+        reset, update = parts_of(ops.sigmoid(gates), 2)
         candidate = self._activation(self.linear([inputs, reset * state], self._units, "candidate/", self._bias,
                                                  self._kernel))
         output = update * state + (1.0 - update) * candidate
         return output, output
 
 
-class BasicLSTMCell(RNNCell):
+class BasicLSTMCell(MemoryCell):
     """Long short-term memory (Zaremba et al. 2014) without peepholes; the forget gate starts open by `forget_bias`."""
 
     def __init__(self, num_units: int, forget_bias: float = 1.0, state_is_tuple: bool = True,
@@ -81,27 +65,16 @@ class BasicLSTMCell(RNNCell):
         self._units, self._forget, self._tuple = num_units, forget_bias, state_is_tuple
         self._activation, self._initializer = activation or ops.tanh, None
 
-    @property
-    def state_size(self) -> Any:
-        return LSTMStateTuple(self._units, self._units) if self._tuple else 2 * self._units
-
-    @property
-    def output_size(self) -> int:
-        return self._units
-
     def _open(self, state: Any) -> tuple[Any, Any]:
         if self._tuple:
             return state[0], state[1]
-        c, h = ops.split(state, num_or_size_splits=2, axis=1)
+        c, h = parts_of(state, 2)
         return c, h
-
-    def _close(self, c: Tensor, h: Tensor) -> Any:
-        return LSTMStateTuple(c, h) if self._tuple else ops.concat([c, h], axis=1)
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
         c, h = self._open(state)
         gates = self.linear([inputs, h], 4 * self._units, kernel=self._initializer)
-        enter, candidate, forget, leave = ops.split(gates, num_or_size_splits=4, axis=1)
+        enter, candidate, forget, leave = parts_of(gates, 4)
         c = c * ops.sigmoid(forget + self._forget) + ops.sigmoid(enter) * self._activation(candidate)
         h = self._activation(c) * ops.sigmoid(leave)
         return h, self._close(c, h)
@@ -127,22 +100,13 @@ class LSTMCell(BasicLSTMCell):
         self._parts, self._projection_parts = (None if n is None else fixed_size_partitioner(n) for n in (
             num_unit_shards, num_proj_shards))
 
-    @property
-    def state_size(self) -> Any:
-        return LSTMStateTuple(self._units, self.output_size) if self._tuple else 2 * self._units
-
-    @property
-    def output_size(self) -> int:
-        return self._projection or self._units
-
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
         before, h = self._open(state)
         gates = self.linear([inputs, h], 4 * self._units, kernel=self._initializer, partitioner=self._parts)
-        enter, candidate, forget, leave = ops.split(gates, num_or_size_splits=4, axis=1)
+        enter, candidate, forget, leave = parts_of(gates, 4)
         c = before * ops.sigmoid(self._peep("w_f_diag", forget + self._forget, before)) + ops.sigmoid(
             self._peep("w_i_diag", enter, before)) * self._activation(candidate)
-        if self._clip is not None:
-            c = ops.clip_by_value(c, -self._clip, self._clip)
+        c = clipped(c, self._clip)
         output = self._activation(c) * ops.sigmoid(self._peep("w_o_diag", leave, c))
         return self._project(output, c)
 
@@ -154,8 +118,7 @@ class LSTMCell(BasicLSTMCell):
     def _project(self, output: Tensor, c: Tensor) -> tuple[Any, Any]:
         if self._projection is not None:
             output = self.product([output], self._projection, "projection/", self._initializer, self._projection_parts)
-            if self._projection_clip is not None:
-                output = ops.clip_by_value(output, -self._projection_clip, self._projection_clip)
+            output = clipped(output, self._projection_clip)
         return output, self._close(c, output)
 
 

@@ -10,25 +10,13 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
 from workbench.nn.arguments import refuse
 from workbench.nn.initializers import Constant, Zeros
-from workbench.nn.recurrent.rnn_base import LSTMStateTuple, RNNCell, joined
+from workbench.nn.recurrent.rnn_base import LSTMStateTuple, MemoryCell, PlainCell, RNNCell, clipped, joined, parts_of
 from workbench.nn.scopes import get_variable_scope, variable_scope
 
 __all__ = ["CoupledInputForgetGateLSTMCell", "GLSTMCell", "IntersectionRNNCell", "LayerNormBasicLSTMCell", "NASCell",
            "PhasedLSTMCell", "UGRNNCell"]
 
 Activation = Callable[[Any], Any]
-
-
-def parts_of(x: Tensor, count: int) -> Sequence[Tensor]:
-    """[batch, count · n] as `count` tensors [batch, n]."""
-    found: Sequence[Tensor] = ops.split(x, num_or_size_splits=count, axis=1)
-    return found
-
-
-def clipped(x: Tensor, limit: float | None) -> Tensor:
-    """x within ±limit; None is no limit."""
-    made: Tensor = x if limit is None else ops.clip_by_value(x, -limit, limit)
-    return made
 
 
 class ShardedCell(RNNCell):
@@ -50,7 +38,7 @@ class ShardedCell(RNNCell):
         return self.variable(name, [units], cell.dtype) * cell
 
 
-class CoupledInputForgetGateLSTMCell(ShardedCell):
+class CoupledInputForgetGateLSTMCell(ShardedCell, MemoryCell):
     """LSTM whose input gate is 1 - its forget gate (Greff et al. 2015), with peepholes and a projection if asked.
 
     Variables: `W_0`… [inputs + outputs, 3 · units] for candidate, forget and output gate, `B`, `W_F_diag`, `W_O_diag`,
@@ -66,14 +54,6 @@ class CoupledInputForgetGateLSTMCell(ShardedCell):
         self._projection, self._clip, self._shards = num_proj, proj_clip, (num_unit_shards, num_proj_shards)
         self._forget, self._tuple, self._activation = forget_bias, state_is_tuple, activation
 
-    @property
-    def state_size(self) -> Any:
-        return LSTMStateTuple(self._units, self.output_size) if self._tuple else self._units + self.output_size
-
-    @property
-    def output_size(self) -> int:
-        return self._projection or self._units
-
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
         before, m = state if self._tuple else ops.split(state, num_or_size_splits=[self._units, self.output_size], axis=1)
         with variable_scope(get_variable_scope(), initializer=self._initializer):
@@ -88,10 +68,10 @@ class CoupledInputForgetGateLSTMCell(ShardedCell):
             m = ops.sigmoid(leave) * self._activation(c)
             if self._projection is not None:
                 m = clipped(self.sharded("W_P", [m], self._projection, self._shards[1]), self._clip)
-        return m, LSTMStateTuple(c, m) if self._tuple else ops.concat([c, m], axis=1)
+        return m, self._close(c, m)
 
 
-class LayerNormBasicLSTMCell(RNNCell):
+class LayerNormBasicLSTMCell(MemoryCell):
     """LSTM with layer normalization of each gate and of the memory (Ba, Kiros, Hinton 2016), and dropout of the candidate
     (Semeniuta, Severyn, Barth 2016).
 
@@ -107,14 +87,6 @@ class LayerNormBasicLSTMCell(RNNCell):
         self._units, self._forget, self._activation = num_units, forget_bias, activation
         self._normalize, self._gain, self._shift = layer_norm, norm_gain, norm_shift
         self._keep, self._seed = dropout_keep_prob, dropout_prob_seed
-
-    @property
-    def state_size(self) -> LSTMStateTuple:
-        return LSTMStateTuple(self._units, self._units)
-
-    @property
-    def output_size(self) -> int:
-        return self._units
 
     def _norm(self, x: Tensor, name: str) -> Tensor:
         if not self._normalize:
@@ -140,7 +112,7 @@ class LayerNormBasicLSTMCell(RNNCell):
         return h, LSTMStateTuple(c, h)
 
 
-class NASCell(RNNCell):
+class NASCell(MemoryCell):
     """The cell that a search found (Zoph, Le 2016), with a projection to `num_proj` if asked.
 
     Variables: `recurrent_kernel` and `kernel` [.., 8 · units], `bias` with `use_biases`, `projection_weights`.
@@ -150,14 +122,6 @@ class NASCell(RNNCell):
                  name: str | None = None) -> None:
         super().__init__(name, reuse)
         self._units, self._projection, self._biased = num_units, num_proj, use_biases
-
-    @property
-    def state_size(self) -> LSTMStateTuple:
-        return LSTMStateTuple(self._units, self.output_size)
-
-    @property
-    def output_size(self) -> int:
-        return self._projection or self._units
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
         before, m = state
@@ -178,21 +142,13 @@ class NASCell(RNNCell):
         return m, LSTMStateTuple(c, m)
 
 
-class UGRNNCell(RNNCell):
+class UGRNNCell(PlainCell):
     """Recurrent cell with an update gate alone (Collins, Sohl-Dickstein, Sussillo 2016): gate first, then candidate."""
 
     def __init__(self, num_units: int, initializer: Any = None, forget_bias: float = 1.0, activation: Activation = ops.tanh,
                  reuse: Any = None, name: str | None = None) -> None:
         super().__init__(name, reuse)
         self._units, self._initializer, self._forget, self._activation = num_units, initializer, forget_bias, activation
-
-    @property
-    def state_size(self) -> int:
-        return self._units
-
-    @property
-    def output_size(self) -> int:
-        return self._units
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
         gate, candidate = parts_of(self.linear([inputs, state], 2 * self._units, kernel=self._initializer), 2)
@@ -201,7 +157,7 @@ class UGRNNCell(RNNCell):
         return new, new
 
 
-class IntersectionRNNCell(RNNCell):
+class IntersectionRNNCell(PlainCell):
     """The +RNN of Collins, Sohl-Dickstein, Sussillo 2016: gates through time and through depth.
 
     Inputs are as wide as the cell, or with `num_in_proj` set (to `num_units`) projected to that; InvalidArgumentError else.
@@ -212,14 +168,6 @@ class IntersectionRNNCell(RNNCell):
         super().__init__(name, reuse)
         self._units, self._project, self._initializer = num_units, num_in_proj, initializer
         self._forget, self._activation = forget_bias, y_activation
-
-    @property
-    def state_size(self) -> int:
-        return self._units
-
-    @property
-    def output_size(self) -> int:
-        return self._units
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
         if self.width([inputs]) != self._units:
@@ -233,7 +181,7 @@ class IntersectionRNNCell(RNNCell):
         return through_depth * inputs + (1.0 - through_depth) * self._activation(y), new
 
 
-class GLSTMCell(RNNCell):
+class GLSTMCell(MemoryCell):
     """LSTM in groups that read their own share of the inputs (Kuchaiev, Ginsburg 2017); with one group an LSTM.
 
     Variables: `group0/kernel`…, `bias_i`, `bias_j`, `bias_f`, `bias_o`, `projection/kernel`. InvalidArgumentError where the
@@ -251,14 +199,6 @@ class GLSTMCell(RNNCell):
         self._units, self._initializer, self._projection = num_units, initializer, num_proj
         self._groups, self._forget, self._activation = number_of_groups, forget_bias, activation
 
-    @property
-    def state_size(self) -> LSTMStateTuple:
-        return LSTMStateTuple(self._units, self.output_size)
-
-    @property
-    def output_size(self) -> int:
-        return self._projection or self._units
-
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
         before, m = state
         taken, width = self.output_size // self._groups, self._units // self._groups
@@ -274,7 +214,7 @@ class GLSTMCell(RNNCell):
         return m, LSTMStateTuple(c, m)
 
 
-class PhasedLSTMCell(RNNCell):
+class PhasedLSTMCell(MemoryCell):
     """LSTM that is open for a share `ratio_on` of each of its periods, and leaks `leak` else (Neil, Pfeiffer, Liu 2016).
 
     Inputs are a tuple (times [batch, 1], features [batch, n]). Periods begin between `period_init_min` and
@@ -289,14 +229,6 @@ class PhasedLSTMCell(RNNCell):
         self._units, self._peepholes, self._leak = num_units, use_peepholes, leak
         self._on, self._trained = ratio_on, trainable_ratio_on
         self._range = period_init_min, period_init_max
-
-    @property
-    def state_size(self) -> LSTMStateTuple:
-        return LSTMStateTuple(self._units, self._units)
-
-    @property
-    def output_size(self) -> int:
-        return self._units
 
     def _openness(self, time: Tensor, dtype: Any) -> Tensor:
         """How far each unit is open at `time` [batch, 1]."""

@@ -9,8 +9,8 @@ from workbench import errors
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Tensor
 from workbench.nn.recurrent.rnn import batch_of
-from workbench.nn.recurrent.rnn_base import joined
-from workbench.nn.recurrent.rnn_contrib import ShardedCell, clipped, parts_of
+from workbench.nn.recurrent.rnn_base import MemoryCell, clipped, joined, parts_of
+from workbench.nn.recurrent.rnn_contrib import ShardedCell
 from workbench.nn.scopes import get_variable_scope, variable_scope
 
 __all__ = ["BidirectionalGridLSTMCell", "GridLSTMCell", "TimeFreqLSTMCell"]
@@ -25,7 +25,7 @@ def _windows(where: str, x: Tensor, width: int, begin: int, end: int, size: int 
     return [x[:, begin + skip * number:begin + skip * number + size] for number in range(count)]
 
 
-class TimeFreqLSTMCell(ShardedCell):
+class TimeFreqLSTMCell(ShardedCell, MemoryCell):
     """LSTM along windows of `feature_size` inputs, `frequency_skip` apart; each also reads the output of the one before it
     (Sainath, Li 2016). The state [batch, 2 · units · windows] holds memory and output of each window in turn.
 
@@ -33,20 +33,14 @@ class TimeFreqLSTMCell(ShardedCell):
     window: for more give an initial state.
     """
 
+    _tuple = False
+
     def __init__(self, num_units: int, use_peepholes: bool = False, cell_clip: float | None = None, initializer: Any = None,
                  num_unit_shards: int = 1, forget_bias: float = 1.0, feature_size: int | None = None,
                  frequency_skip: int | None = 1, reuse: Any = None, name: str | None = None) -> None:
         super().__init__(name, reuse)
         self._units, self._peepholes, self._clip, self._initializer = num_units, use_peepholes, cell_clip, initializer
         self._shards, self._forget, self._size, self._skip = num_unit_shards, forget_bias, feature_size, frequency_skip
-
-    @property
-    def state_size(self) -> int:
-        return 2 * self._units
-
-    @property
-    def output_size(self) -> int:
-        return self._units
 
     def _peep(self, name: str, gate: Tensor, c: Tensor) -> Tensor:
         return gate + self.diagonal(name, c, self._units) if self._peepholes else gate

@@ -60,6 +60,14 @@ def batch_sequence_loss(logits: Any, targets: Any, weights: Any, average_across_
 
 # decoders: (outputs, final state) over a list of inputs, one for each step
 
+def _next_input(given: Any, previous: Any, step: int, loop_function: Loop) -> Any:
+    """What a decoder reads at `step`: what the loop function makes of the output before it, or else what was given."""
+    if loop_function is None or previous is None:
+        return given
+    with variable_scope("loop_function", reuse=True):
+        return loop_function(previous, step)
+
+
 def rnn_decoder(decoder_inputs: Sequence[Any], initial_state: Any, cell: RNNCell, loop_function: Loop = None,
                 scope: Any = None) -> tuple[list[Tensor], Any]:
     """The outputs of `cell` over a list of inputs [batch, n], and its final state.
@@ -69,9 +77,7 @@ def rnn_decoder(decoder_inputs: Sequence[Any], initial_state: Any, cell: RNNCell
     with variable_scope(scope or "rnn_decoder"):
         state, outputs, previous = initial_state, [], None
         for step, x in enumerate(decoder_inputs):
-            if loop_function is not None and previous is not None:
-                with variable_scope("loop_function", reuse=True):
-                    x = loop_function(previous, step)
+            x = _next_input(x, previous, step, loop_function)
             output, state = cell(x, state)
             outputs.append(output)
             previous = output
@@ -262,9 +268,7 @@ def attention_decoder(decoder_inputs: Sequence[Any], initial_state: Any, attenti
         first = convert(decoder_inputs[0])
         seen = attention.read(state, weights) if initial_state_attention else attention.nothing(ops.shape(first)[0])
         for step, x in enumerate(decoder_inputs):
-            if loop_function is not None and previous is not None:
-                with variable_scope("loop_function", reuse=True):
-                    x = loop_function(previous, step)
+            x = _next_input(x, previous, step, loop_function)
             x = convert(x)
             joined = weights("", [x, *seen], x.shape.as_list()[1] or 0)
             output, state = cell(joined, state)

@@ -14,7 +14,7 @@ from workbench.nn.scopes import variable_scope
 from workbench.nn.variables import GraphKeys, get_collection
 from workbench.train.estimators.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig
 from workbench.train.estimators.feature_columns import input_layer, linear_model
-from workbench.train.estimators.feature_kinds import Categorical, Column, Dense, Features, NumericColumn
+from workbench.train.estimators.feature_kinds import Column, Features, NumericColumn, check_dense
 from workbench.train.estimators.signatures import DEFAULT_KEY, ClassificationOutput, PredictOutput, RegressionOutput
 from workbench.train.optimize import OPTIMIZER_CLS_NAMES
 from workbench.train.optimizers.optimizer import Optimizer
@@ -193,10 +193,7 @@ class _Deep(_Canned):
     def __init__(self, hidden_units: Sequence[int], activation_fn: Any, dropout: float | None, *rest: Any, **more: Any) -> None:
         self._units, self._activation, self._dropout = list(hidden_units), activation_fn, dropout
         super().__init__(*rest, **more)
-        bare = [c for c in self._columns if isinstance(c, Categorical) and not isinstance(c, Dense)]
-        if bare:
-            raise errors.InvalidArgumentError(f"{type(self).__name__}: {bare[0]!r} has no dense values; wrap it with an "
-                                              "embedding_column or indicator_column")
+        check_dense(type(self).__name__, self._columns, "indicator_column")
 
     def _outputs(self, features: Mapping[str, Any], mode: str) -> Tensor:
         return _deep_outputs(features, self._columns, self._width, self._units, self._activation, self._dropout, mode)

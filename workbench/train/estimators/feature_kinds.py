@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from workbench import errors
@@ -19,7 +19,8 @@ from workbench.nn.variables import GraphKeys
 from workbench.train.input.examples import FixedLenFeature, VarLenFeature
 
 __all__ = ["COLLECTIONS", "BucketizedColumn", "Categorical", "Column", "CrossedColumn", "Dense", "EmbeddingColumn", "Features",
-           "HashedColumn", "IdentityColumn", "IndicatorColumn", "NumericColumn", "VocabularyColumn", "WeightedColumn"]
+           "HashedColumn", "IdentityColumn", "IndicatorColumn", "NumericColumn", "VocabularyColumn", "WeightedColumn",
+           "check_dense"]
 
 _CROSS_KEY = 0xDECAFCAFFE
 
@@ -110,6 +111,13 @@ class Categorical(Column):
     def identifiers(self, features: Features) -> tuple[SparseTensor, SparseTensor | None]:
         """(identifiers, their weights) as sparse tensors of the same places."""
         raise errors.UnimplementedError(f"{type(self).__name__}: identifiers(features) is missing; define it")
+
+
+def check_dense(where: str, columns: Iterable[Any], other: str) -> None:
+    """InvalidArgumentError for a column without dense values, which `other` or an embedding gives it."""
+    bare = next((c for c in columns if isinstance(c, Categorical) and not isinstance(c, Dense)), None)
+    if bare is not None:
+        raise errors.InvalidArgumentError(f"{where}: {bare!r} has no dense values; wrap it with an embedding_column or {other}")
 
 
 class NumericColumn(Dense):

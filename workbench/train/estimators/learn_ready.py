@@ -14,7 +14,7 @@ from workbench.nn.scopes import variable_scope
 from workbench.nn.variables import GraphKeys, get_collection, group
 from workbench.train.estimators.contrib_columns import input_from_feature_columns
 from workbench.train.estimators.contrib_sums import joint_weighted_sum_from_feature_columns, weighted_sum_from_feature_columns
-from workbench.train.estimators.feature_kinds import Categorical, Dense
+from workbench.train.estimators.feature_kinds import check_dense
 from workbench.train.estimators.heads import Head
 from workbench.train.estimators.heads_made import multi_class_head, regression_head
 from workbench.train.estimators.learn import Estimator, ModeKeys, ModelFnOps, PredictionKey
@@ -57,10 +57,7 @@ class _Deep:
             raise errors.InvalidArgumentError(f"{kind}: dnn_hidden_units must be defined when dnn_feature_columns is "
                                               "specified.")
         self._units = list(units)
-        bare = [c for c in self._columns if isinstance(c, Categorical) and not isinstance(c, Dense)]
-        if bare:
-            raise errors.InvalidArgumentError(f"{kind}: {bare[0]!r} has no dense values; wrap it with an embedding_column or "
-                                              "one_hot_column")
+        check_dense(kind, self._columns, "one_hot_column")
 
     def logits(self, features: dict[str, Any], width: int, mode: str) -> Tensor:
         """[batch, width]."""

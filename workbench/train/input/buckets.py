@@ -9,6 +9,7 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.nn.variables import group
+from workbench.train.input.inputs import check_known
 from workbench.train.input.queues import FIFOQueue, PaddingFIFOQueue, QueueBase
 from workbench.train.sessions.coordinator import QueueRunner, add_queue_runner
 
@@ -49,7 +50,7 @@ def bucket(tensors: Any, which_bucket: Any, batch_size: Any, num_buckets: int, n
     with graph.name_scope(name or "bucket"):
         given = [convert(tensors[key]) for key in keys]
         known = [t.shape for t in given] if shapes is None else [as_shape(s) for s in shapes]
-        _known(given, known, dynamic_pad)
+        check_known("bucket", given, known, dynamic_pad)
         kind = PaddingFIFOQueue if dynamic_pad else FIFOQueue
         dtypes = [t.dtype for t in given]
         inner = [kind(size, dtypes, known, shared_name=None if shared_name is None else f"{shared_name}_{i}",
@@ -64,13 +65,6 @@ def bucket(tensors: Any, which_bucket: Any, batch_size: Any, num_buckets: int, n
         for tensor, shape in zip(found, known):
             tensor.set_shape(Shape([rows if isinstance(rows, int) else None]) + shape)
     return which, dict(zip(keys, found)) if isinstance(tensors, Mapping) else found
-
-
-def _known(given: Sequence[Tensor], shapes: Sequence[Shape], pad: bool) -> None:
-    for tensor, shape in zip(given, shapes):
-        if shape.rank is None or not (pad or shape.known):
-            raise errors.ShapeError(f"bucket: {tensor.name} has shape {shape}, but the shape of an example must be known: "
-                                    "set_shape it, or pass shapes" + ("" if pad else " or dynamic_pad=True"))
 
 
 def _fill(queues: Sequence[QueueBase], given: Sequence[Tensor], which: Tensor, keep: Tensor, threads: int) -> None:

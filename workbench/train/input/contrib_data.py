@@ -165,9 +165,7 @@ def bucket_by_sequence_length(element_length_func: Callable[..., Any], bucket_bo
         return ops.gather(ops.constant(sizes, "int64"), key)
 
     def bucketed(dataset: Dataset) -> Dataset:
-        shapes = padded_shapes
-        if shapes is None:
-            shapes = pack(dataset._parts, [part.shape for part in flatten(dataset._parts)])
+        shapes = dataset.output_shapes if padded_shapes is None else padded_shapes
         return dataset.apply(group_by_window(
             key_of, lambda key, window: window.padded_batch(size_of(key), shapes, padding_values), window_size_func=size_of))
     return bucketed

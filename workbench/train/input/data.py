@@ -15,13 +15,24 @@ from workbench.nn.arguments import refuse
 from workbench.nn.sparse import SparseTensor
 from workbench.train.input.data_generator import generated
 from workbench.train.input.data_iterators import Iterator, resolved
-from workbench.train.input.data_structures import Part, common, components, converted, flatten, leaves, pack, parts_of, tensors
+from workbench.train.input.data_structures import (
+    Elements,
+    Part,
+    common,
+    components,
+    converted,
+    flatten,
+    leaves,
+    pack,
+    parts_of,
+    tensors,
+)
 from workbench.train.input.examples import compression_of
 
 __all__ = ["Dataset", "FixedLengthRecordDataset", "Iterator", "TFRecordDataset", "TextLineDataset"]
 
 
-class Dataset:
+class Dataset(Elements):
     """Elements, each a tensor (dense or sparse) or a nested tuple or dictionary of tensors, described by where they come from.
 
     Make one with from_tensor_slices, from_tensors, from_generator, range or a file dataset; each method returns a new dataset.
@@ -233,21 +244,6 @@ class Dataset:
         return made
 
     # what comes out
-    @property
-    def output_types(self) -> Any:
-        """The dtypes of an element, in its structure."""
-        return pack(self._parts, [part.dtype for part in flatten(self._parts)])
-
-    @property
-    def output_shapes(self) -> Any:
-        """The static shapes of an element, in its structure."""
-        return pack(self._parts, [part.shape for part in flatten(self._parts)])
-
-    @property
-    def output_classes(self) -> Any:
-        """Tensor or SparseTensor for every part of an element."""
-        return pack(self._parts, [SparseTensor if part.sparse else Tensor for part in flatten(self._parts)])
-
     def make_one_shot_iterator(self) -> Iterator:
         """An iterator that needs no initialisation and goes through the data once; the data must not be placeholders."""
         return Iterator.over(self, once=True)

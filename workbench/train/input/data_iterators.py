@@ -8,8 +8,7 @@ from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.subgraph import Subgraph
-from workbench.nn.sparse import SparseTensor
-from workbench.train.input.data_structures import flatten, pack, rebuilt, tensors
+from workbench.train.input.data_structures import Elements, flatten, rebuilt, tensors
 
 __all__ = ["Iterator", "resolved"]
 
@@ -46,7 +45,7 @@ def _described(program: Any) -> dict[str, Any]:
     return {"program": visit(plain), "sources": sources, "functions": tuple(bodies)}
 
 
-class Iterator:
+class Iterator(Elements):
     """A place in a dataset: `get_next()` gives the next element at each run, and OutOfRangeError at the end.
 
     Datasets make them, from_structure and from_string_handle.
@@ -121,21 +120,6 @@ class Iterator:
             found = ops.iterator_next(self._handle, begun["sources"], program=begun.get("program", ()),
                                       functions=begun.get("functions", ()), **announced)
         return tensors(self._parts, _several(found))
-
-    @property
-    def output_types(self) -> Any:
-        """The dtypes of an element, in its structure."""
-        return pack(self._parts, [part.dtype for part in flatten(self._parts)])
-
-    @property
-    def output_shapes(self) -> Any:
-        """The static shapes of an element, in its structure."""
-        return pack(self._parts, [part.shape for part in flatten(self._parts)])
-
-    @property
-    def output_classes(self) -> Any:
-        """Tensor or SparseTensor for every part of an element."""
-        return pack(self._parts, [SparseTensor if part.sparse else Tensor for part in flatten(self._parts)])
 
 
 def _several(found: Any) -> Sequence[Tensor]:

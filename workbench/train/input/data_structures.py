@@ -12,7 +12,8 @@ from workbench.core.graph.shape import Shape, as_shape
 from workbench.nn.sparse import SparseTensor, SparseTensorValue
 from workbench.nn.sparse_ops import deserialize_many_sparse, serialize_sparse
 
-__all__ = ["Part", "common", "components", "converted", "flatten", "leaves", "pack", "parts_of", "rebuilt", "tensors"]
+__all__ = ["Elements", "Part", "common", "components", "converted", "flatten", "leaves", "pack", "parts_of", "rebuilt",
+           "tensors"]
 
 
 class Part(NamedTuple):
@@ -88,6 +89,27 @@ def _tensor(part: Part, value: Tensor) -> Any:
         return deserialize_many_sparse(value, part.dtype, None if rank is None else rank - 1)
     row = deserialize_many_sparse(ops.expand_dims(value, 0), part.dtype, rank)
     return SparseTensor(row.indices[:, 1:], row.values, row.dense_shape[1:])
+
+
+class Elements:
+    """Where elements of one structure come from: `_parts` has a Part for each of their tensors."""
+
+    _parts: Any
+
+    @property
+    def output_types(self) -> Any:
+        """The dtypes of an element, in its structure."""
+        return pack(self._parts, [part.dtype for part in flatten(self._parts)])
+
+    @property
+    def output_shapes(self) -> Any:
+        """The static shapes of an element, in its structure."""
+        return pack(self._parts, [part.shape for part in flatten(self._parts)])
+
+    @property
+    def output_classes(self) -> Any:
+        """Tensor or SparseTensor for every part of an element."""
+        return pack(self._parts, [SparseTensor if part.sparse else Tensor for part in flatten(self._parts)])
 
 
 def rebuilt(dtypes: Any, shapes: Any, classes: Any) -> Any:

@@ -237,6 +237,14 @@ def _batched(sources: Sequence[Any], size: Any, capacity: int, many: bool, shape
     return found
 
 
+def check_known(where: str, tensors: Sequence[Tensor], shapes: Sequence[Shape], pad: bool) -> None:
+    """ShapeError where the shape of an example is not known well enough for a queue that pads, or does not."""
+    for tensor, shape in zip(tensors, shapes):
+        if shape.rank is None or not (pad or shape.known):
+            raise errors.ShapeError(f"{where}: {tensor.name} has shape {tensor.shape}, but the shape of an example must be "
+                                    "known: set_shape it, or pass shapes" + ("" if pad else " or dynamic_pad=True"))
+
+
 def _queue(lists: Sequence[Sequence[Tensor]], capacity: int, many: bool, shapes: Any, shared_name: str | None, pad: bool,
            after: int | None, seed: int | None, name: str) -> QueueBase:
     first = lists[0]
@@ -245,10 +253,7 @@ def _queue(lists: Sequence[Sequence[Tensor]], capacity: int, many: bool, shapes:
             raise errors.DtypeError(f"{name}: one source gives {', '.join(t.dtype.name for t in first)} and another "
                                     f"{', '.join(t.dtype.name for t in other)}; all must give the same")
     wanted = [as_shape(s) for s in shapes] if shapes is not None else _element_shapes(lists, many)
-    for tensor, shape in zip(first, wanted):
-        if shape.rank is None or not (pad or shape.known):
-            raise errors.ShapeError(f"{name}: {tensor.name} has shape {tensor.shape}, but the shape of an example must be "
-                                    "known: set_shape it, or pass shapes" + ("" if pad else " or dynamic_pad=True"))
+    check_known(name, first, wanted, pad)
     dtypes = [t.dtype for t in first]
     if after is not None:
         return RandomShuffleQueue(capacity, after, dtypes, wanted, seed=seed, shared_name=shared_name)

@@ -9,8 +9,9 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Operation, Tensor
+from workbench.core.graph.subgraph import root_graph
 from workbench.nn.moving import assign_moving_average
-from workbench.nn.variables import GraphKeys, Variable, global_variables, group, near, root_graph, trainable_variables
+from workbench.nn.variables import GraphKeys, Variable, global_variables, group, near, trainable_variables
 
 __all__ = ["ExponentialMovingAverage", "assign_moving_average", "weighted_moving_average"]
 

@@ -11,7 +11,8 @@ from workbench.core.grad import gradients
 from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.entered import default_session
 from workbench.core.graph.graph import Operation, Tensor
-from workbench.nn.variables import Variable, global_variables, group, root_graph, scatter_update, trainable_variables
+from workbench.core.graph.subgraph import root_graph
+from workbench.nn.variables import Variable, global_variables, group, scatter_update, trainable_variables
 from workbench.train.optimizers.averages import ExponentialMovingAverage
 from workbench.train.optimizers.optimizer import Optimizer, RuleOptimizer, distinct
 from workbench.train.saving.saver import Saver
@@ -86,7 +87,17 @@ class NadamOptimizer(_Adam):
             return scatter_update(var, rows, first)
 
 
-class MovingAverageOptimizer(Optimizer):
+class _Around(Optimizer):
+    """An optimizer that does more in each step of another."""
+
+    _inner: Optimizer
+
+    def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
+        """As the other optimizer's."""
+        return self._inner.compute_gradients(*args, **kwargs)
+
+
+class MovingAverageOptimizer(_Around):
     """Another optimizer, after each step of which the moving averages of its variables are brought up to date."""
 
     def __init__(self, opt: Optimizer, average_decay: float = 0.9999, num_updates: Any = None,
@@ -95,10 +106,6 @@ class MovingAverageOptimizer(Optimizer):
         self._inner, self._sequential = opt, sequential_update
         self._average = ExponentialMovingAverage(average_decay, num_updates)
         self._averaged: list[Variable] | None = None
-
-    def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
-        """As the other optimizer's."""
-        return self._inner.compute_gradients(*args, **kwargs)
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Operation:
         """The step of the other optimizer, then the averages."""
@@ -127,7 +134,7 @@ class MovingAverageOptimizer(Optimizer):
         return Saver({key: other.get(id(v), v) for key, v in named.items()}, name=name, **kwargs)
 
 
-class VariableClippingOptimizer(Optimizer):
+class VariableClippingOptimizer(_Around):
     """Another optimizer, after each step of which variables are clipped: `vars_to_clip_dims` maps each to the axes over which
     its Euclidean norm is at most `max_norm`."""
 
@@ -136,10 +143,6 @@ class VariableClippingOptimizer(Optimizer):
         super().__init__(use_locking, name)
         self._inner, self._axes, self._most = opt, vars_to_clip_dims, max_norm
         self._near = colocate_clip_ops_with_vars
-
-    def compute_gradients(self, *args: Any, **kwargs: Any) -> Any:
-        """As the other optimizer's."""
-        return self._inner.compute_gradients(*args, **kwargs)
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Operation:
         """The step of the other optimizer, then the clipping."""

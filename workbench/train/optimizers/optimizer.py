@@ -9,7 +9,8 @@ from workbench import errors
 from workbench.core.grad import gradients
 from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.graph import Operation, Tensor
-from workbench.nn.variables import Variable, group, near, root_graph, scatter_update, trainable_variables
+from workbench.core.graph.subgraph import root_graph
+from workbench.nn.variables import Variable, group, near, scatter_update, trainable_variables
 
 __all__ = ["GradientsAndVariables", "Optimizer", "RuleOptimizer", "distinct"]
 

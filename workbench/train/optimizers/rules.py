@@ -7,7 +7,8 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, ops
 from workbench.core.graph.graph import Tensor
-from workbench.nn.variables import Variable, near, root_graph
+from workbench.core.graph.subgraph import root_graph
+from workbench.nn.variables import Variable, near
 from workbench.train.optimizers.optimizer import Optimizer, RuleOptimizer
 
 __all__ = ["AdadeltaOptimizer", "AdagradOptimizer", "AdamOptimizer", "FtrlOptimizer", "GradientDescentOptimizer",

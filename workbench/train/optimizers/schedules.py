@@ -10,7 +10,8 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.graph import Graph, Tensor
-from workbench.nn.variables import GraphKeys, Variable, root_graph
+from workbench.core.graph.subgraph import root_graph
+from workbench.nn.variables import GraphKeys, Variable
 
 __all__ = [
     "assert_global_step", "assert_or_get_global_step", "clip_by_average_norm", "clip_by_global_norm", "clip_by_norm",

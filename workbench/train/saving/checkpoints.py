@@ -10,8 +10,8 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Tensor
+from workbench.core.graph.subgraph import root_graph
 from workbench.core.state import checkpoint
-from workbench.nn.variables import root_graph
 from workbench.train.config import RunOptions
 from workbench.train.input.input_state import InputState
 from workbench.train.input.queues import WorkerPushes

@@ -50,7 +50,7 @@ class GFile:
         try:
             return open(self._name, mode, encoding=None if "b" in mode else "utf-8")
         except FileNotFoundError:
-            raise errors.NotFoundError(f"gfile: {self._name!r} does not exist; check the path") from None
+            raise _missing(self._name) from None
 
     def _for(self, direction: str, modes: str) -> IO[Any]:
         if not any(letter in self._mode for letter in modes):
@@ -132,6 +132,20 @@ class GFile:
 FastGFile = Open = GFile
 
 
+def _missing(path: Any) -> errors.NotFoundError:
+    return errors.NotFoundError(f"gfile: {os.fspath(path)!r} does not exist; check the path")
+
+
+def _existing(path: Any) -> None:
+    if not os.path.exists(path):
+        raise _missing(path)
+
+
+def _free(path: Any, overwrite: bool) -> None:
+    if os.path.exists(path) and not overwrite:
+        raise errors.AlreadyExistsError(f"gfile: {os.fspath(path)!r} exists; pass overwrite=True to replace it")
+
+
 class FileStatistics(NamedTuple):
     """Bytes, when it was changed (nanoseconds since 1970), and whether it is a folder."""
 
@@ -142,8 +156,7 @@ class FileStatistics(NamedTuple):
 
 def Stat(filename: Any) -> FileStatistics:
     """What is known of a file. NotFoundError when it does not exist."""
-    if not os.path.exists(filename):
-        raise errors.NotFoundError(f"gfile: {os.fspath(filename)!r} does not exist; check the path")
+    _existing(filename)
     found = os.stat(filename)
     return FileStatistics(found.st_size, found.st_mtime_ns, os.path.isdir(filename))
 
@@ -183,29 +196,25 @@ def Glob(filename: Any) -> list[str]:
 
 def Remove(filename: Any) -> None:
     """Delete a file."""
-    if not os.path.exists(filename):
-        raise errors.NotFoundError(f"gfile: {os.fspath(filename)!r} does not exist; check the path")
+    _existing(filename)
     os.remove(filename)
 
 
 def DeleteRecursively(dirname: Any) -> None:
     """Delete a folder with all it holds."""
-    if not os.path.exists(dirname):
-        raise errors.NotFoundError(f"gfile: {os.fspath(dirname)!r} does not exist; check the path")
+    _existing(dirname)
     shutil.rmtree(dirname)
 
 
 def Copy(oldpath: Any, newpath: Any, overwrite: bool = False) -> None:
     """Copy a file; AlreadyExistsError unless `overwrite`."""
-    if os.path.exists(newpath) and not overwrite:
-        raise errors.AlreadyExistsError(f"gfile: {os.fspath(newpath)!r} exists; pass overwrite=True to replace it")
+    _free(newpath, overwrite)
     shutil.copyfile(oldpath, newpath)
 
 
 def Rename(oldname: Any, newname: Any, overwrite: bool = False) -> None:
     """Rename a file; AlreadyExistsError unless `overwrite`."""
-    if os.path.exists(newname) and not overwrite:
-        raise errors.AlreadyExistsError(f"gfile: {os.fspath(newname)!r} exists; pass overwrite=True to replace it")
+    _free(newname, overwrite)
     os.replace(oldname, newname)
 
 

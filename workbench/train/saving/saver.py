@@ -15,10 +15,11 @@ from workbench import errors
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Tensor
 from workbench.core.graph.shape import Shape
+from workbench.core.graph.subgraph import root_graph
 from workbench.core.state import checkpoint
 from workbench.nn.arguments import refuse
 from workbench.nn.partitions import PartitionedVariable
-from workbench.nn.variables import Variable, global_variables, near, root_graph
+from workbench.nn.variables import Variable, global_variables, near
 
 __all__ = ["CheckpointState", "Piece", "Saver", "absolute", "checkpoint_exists", "get_checkpoint_state", "latest_checkpoint"]
 

@@ -11,9 +11,10 @@ from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Tensor
+from workbench.core.graph.subgraph import root_graph
 from workbench.formats.messages import message, parse_json
 from workbench.nn.framework import name_scope
-from workbench.nn.variables import GraphKeys, get_collection, root_graph
+from workbench.nn.variables import GraphKeys, get_collection
 from workbench.train.saving.events import FileWriter, FileWriterCache
 from workbench.train.saving.plugin_assets import PluginAsset, get_all_plugin_assets, get_plugin_asset
 
