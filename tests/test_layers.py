@@ -44,6 +44,7 @@ LAYERS = (
     ("device names", "core.graph.device"),
     ("parts of graphs", "core.graph.scopes core.graph.naming core.graph.collecting core.graph.permissions core.graph.readers "
                         "core.graph.arithmetic core.graph.origin"),
+    ("what is in a graph", "core.graph.contents"),
     ("what a thread is inside of", "core.graph.entered"),
     ("graph records", "core.graph.graph"),
     ("rows of tensors", "core.graph.slices"),

@@ -2,21 +2,20 @@
 from __future__ import annotations
 
 import contextlib
-import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from workbench import errors
 from workbench.core.graph.arithmetic import Arithmetic
 from workbench.core.graph.collecting import Collections
+from workbench.core.graph.contents import Contents
 from workbench.core.graph.dtype import DType
 from workbench.core.graph.entered import default_session, entered
 from workbench.core.graph.language import NATIVE, listen
-from workbench.core.graph.naming import Names, checked
+from workbench.core.graph.naming import checked
 from workbench.core.graph.opdef import OpDef, infer_dtypes, infer_shapes, registry
 from workbench.core.graph.origin import caller, explain
 from workbench.core.graph.permissions import Permissions
-from workbench.core.graph.readers import Readers
 from workbench.core.graph.scopes import Scope, Scoped
 from workbench.core.graph.shape import Shape, as_shape
 
@@ -123,7 +122,7 @@ class Operation:
         return self.graph.language.operation(self, False)
 
 
-class Graph(Collections, Scoped, Permissions):
+class Graph(Contents[Operation], Collections, Scoped, Permissions):
     """Operations in construction order, by name; collections; scopes for names, devices, control inputs and colocation.
 
     Safe to extend from several threads; each thread has its own scopes.
@@ -132,32 +131,14 @@ class Graph(Collections, Scoped, Permissions):
     language = NATIVE
 
     def __init__(self) -> None:
+        Contents.__init__(self)
         Collections.__init__(self)
         Scoped.__init__(self)
         Permissions.__init__(self)
-        self.operations: list[Operation] = []
-        self.mutations = 0                # changes of operations that plans may contain; sessions key their plans by it
         self.seed: int | None = None
         self.held: dict[Any, Any] = {}    # what lives as long as the graph: functions that its operations call, by key
-        self._by_name: dict[str, Operation] = {}
-        self._names = Names()
-        self._planned = 0                 # operations with a smaller id may be in plans with the present `mutations`
-        self._readers = Readers()
-        self._lock = threading.RLock()
 
     # lookup
-    def get_operations(self) -> list[Operation]:
-        """All operations, in the order they were made."""
-        return list(self.operations)
-
-    def operation(self, name: str) -> Operation:
-        """The operation called `name`; NotFoundError when there is none."""
-        found = self._by_name.get(name)
-        if found is None:
-            raise errors.NotFoundError(f"graph: no operation {name!r} among {len(self.operations)}; "
-                                       "see [op.name for op in graph.operations]")
-        return found
-
     def tensor(self, name: str) -> Tensor:
         """The tensor called `name`, "operation:output"; NotFoundError when there is none."""
         base, colon, index = name.partition(":")
@@ -169,16 +150,7 @@ class Graph(Collections, Scoped, Permissions):
                                        "write 'name:index'")
         return op.outputs[int(index)]
 
-    def has(self, name: str) -> bool:
-        """Is there an operation called `name`?"""
-        return name in self._by_name
-
-    def readers(self, tensor: Tensor) -> list[Operation]:
-        """The operations that take `tensor` as an input, in the order they were made."""
-        with self._lock:
-            return list(self._readers.of(tensor, self.operations))
-
-    get_operation_by_name, get_tensor_by_name = operation, tensor
+    get_tensor_by_name = tensor
 
     def as_graph_element(self, obj: Any, allow_tensor: bool = True, allow_operation: bool = True,
                          where: str = "fetch") -> Tensor | Operation:
@@ -224,7 +196,7 @@ class Graph(Collections, Scoped, Permissions):
             attrs = dict(attrs or {})
             if self._scopes.container and "container" in definition.attrs:
                 attrs["container"] = attrs.get("container") or self._scopes.container
-            full = self._full_name(name or self.language.title(definition.name))
+            full = self._full_name(name or self.language.title(definition.name), self._scopes.name)
             op = Operation(self, definition, full, inputs, attrs, (), "", frozenset(), where)
             op.outputs = self.infer(op)
             op.control_inputs = self._controls(control)
@@ -241,8 +213,7 @@ class Graph(Collections, Scoped, Permissions):
 
         Nothing is inferred, and scopes do not count: `device` and `colocation` are by default those of `op`.
         """
-        if op.name in self._by_name:
-            raise errors.AlreadyExistsError(f"graph: operation {op.name!r} exists; choose another name")
+        self._new(op.name)
         new = Operation(self, op.definition, op.name, tuple(inputs), op.attrs, control,
                         op.device if device is None else device,
                         op.colocation if colocation is None else colocation, op.source)
@@ -250,51 +221,6 @@ class Graph(Collections, Scoped, Permissions):
         new.outputs = tuple([Tensor(new, t.index, t.dtype, t.shape) for t in op.outputs])
         self._add(new)
         return new
-
-    def _add(self, op: Operation) -> None:
-        op.id = len(self.operations)
-        self.operations.append(op)
-        self._by_name[op.name] = op
-        self._names.use(op.name)
-
-    def retain(self, keep: Collection[Operation]) -> None:
-        """Drop all operations but `keep`, which need no other; their names are free again."""
-        with self._lock:
-            for op in self.operations:
-                if op not in keep:
-                    del self._by_name[op.name]
-                    self._names.free(op.name)
-            self.operations[:] = [op for op in self.operations if op in keep]
-            for position, op in enumerate(self.operations):
-                op.id = position
-            self._readers = Readers()
-
-    def drop_last(self, count: int) -> None:
-        """Take the last `count` operations back, which nobody uses yet; their names are free again."""
-        with self._lock:
-            for op in self.operations[len(self.operations) - count:]:
-                del self._by_name[op.name]
-                self._names.free(op.name)
-            del self.operations[len(self.operations) - count:]
-            self._readers = Readers()
-
-    def planning(self) -> int:
-        """Say that a plan will be made of the operations there are; returns the `mutations` that it is good for."""
-        with self._lock:
-            self._planned = len(self.operations)
-            return self.mutations
-
-    def changing(self, op: Operation) -> None:
-        """Say that `op` is about to change, so that plans which may contain it count no more.
-
-        A new operation is in no plan: adding to a graph, or completing what was just added, leaves all plans valid.
-        Bodies are planned with the operation that has them, which changes when they do.
-        """
-        with self._lock:
-            self._readers = Readers()
-            if op.id < self._planned:
-                self.mutations += 1
-                self._planned = 0
 
     def capture(self, tensor: Tensor) -> Tensor:
         """`tensor` as seen in this graph; the base graph accepts only its own."""
@@ -307,11 +233,9 @@ class Graph(Collections, Scoped, Permissions):
         """Outputs of `op` as the rules of its definition make them from its inputs; the errors of these rules."""
         definition = op.definition
         try:
+            shapes = infer_shapes(definition, [t.shape for t in op.inputs], op.attrs)
             if definition.shape is not None:
-                infer_shapes(definition, [t.shape for t in op.inputs], op.attrs)
                 shapes = list(definition.shape(op.inputs, op.attrs))
-            else:
-                shapes = infer_shapes(definition, [t.shape for t in op.inputs], op.attrs)
             dtypes = infer_dtypes(definition, [t.dtype for t in op.inputs], op.attrs, len(shapes))
         except errors.Error as error:
             raise type(error)(explain(op, error.message)) from None
@@ -325,14 +249,6 @@ class Graph(Collections, Scoped, Permissions):
         """`name` in the current scope, or `name_1` … when taken (case does not count); taken from now on if marked."""
         with self._lock:
             return (self._names.next if mark_as_used else self._names.following)(self.scope + name)
-
-    def _full_name(self, name: str) -> str:
-        if name.endswith("/"):
-            exact = name[:-1]
-            if exact in self._by_name:
-                raise errors.AlreadyExistsError(f"graph: operation {exact!r} exists; choose another name")
-            return exact
-        return self._names.next(self._scopes.name + checked(name))
 
     # scopes
     def name_scope(self, name: str | None) -> Scope:
