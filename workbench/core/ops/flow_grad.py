@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
+from workbench.core.graph import program
 from workbench.core.graph.build import IndexedSlices, constant_value, convert, ops
 from workbench.core.graph.dtype import resource, variant
 from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
@@ -132,7 +133,7 @@ def _if_gradient(node: Operation, *dys: Any, needed: tuple[bool, ...]) -> list[A
     kept = [p for p in range(len(wanted)) if any(grads[p] is not None for grads in found)]
     forms = [_agree(sides, forwards, found, p, wanted[p] - 1) for p in kept]
     for body in sides:
-        used = needed(t.op for t in body.results)
+        used = program.needed(t.op for t in body.results)
         body.captures = [(saved.place(tensor), inner) for tensor, inner in body.captures if inner.op in used]
     saved.extend_node()
     for body in sides:

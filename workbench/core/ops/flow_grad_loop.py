@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from workbench import errors
+from workbench.core.graph import program
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.dtype import int32, resource, variant
 from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.opdef import selective
-from workbench.core.graph.program import needed
 from workbench.core.graph.shape import Shape
 from workbench.core.graph.subgraph import Subgraph
 from workbench.core.ops.flow import while_
@@ -131,7 +131,7 @@ class _Backward:
 
     def _forget_unused(self) -> None:
         """Gradients that nobody asked for were built too: what only they use is not saved."""
-        used = needed(t.op for t in self.body.results)
+        used = program.needed(t.op for t in self.body.results)
         self.stacks = {t: pair for t, pair in self.stacks.items() if pair[0].op in used}
         self.constants = {i: t for i, t in self.constants.items() if t.op in used}
 
