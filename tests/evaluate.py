@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from workbench.core.graph.graph import Operation, Tensor
-from workbench.core.state.variables import Container, Context
+from workbench.core.state.container import Container, Context
 
 
 def evaluate(fetches: Sequence[Tensor], feeds: Mapping[Tensor, Any] | None = None,

@@ -33,6 +33,7 @@ LAYERS = (
     ("state", "core.state.variables core.state.queues core.state.accumulators core.state.tokens core.state.clocks "
               "core.state.pushes core.state.readers core.state.record_buffer core.state.datasets "
               "core.state.lookups"),
+    ("containers", "core.state.container"),
     ("storage", "core.state.storage"),
     ("tensor files", "core.state.tensorfile"),
     ("manifests", "core.state.manifest"),
@@ -127,7 +128,7 @@ OWNERS = (
     ("bokeh", "viz.* cluster.dask.page"),
     ("graphviz pygraphviz", "viz.*"),
     ("PIL", "core.ops.images_files"),
-    ("scipy", "core.ops.special core.ops.factor train.optimizers.contrib_optimizers"),
+    ("scipy", "core.ops.special core.ops.factor train.optimizers.contrib"),
     ("pooch requests sklearn", "io.*"),
     ("safetensors", ""),      # tests read with it what we write
     ("fsspec upath", "core.state.storage"),

@@ -11,7 +11,7 @@ from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.program import Program, is_back_edge, needed, topological
 from workbench.core.graph.shape import Shape
 from workbench.core.passes.lower import ambient, lower
-from workbench.core.state.variables import Container, Context
+from workbench.core.state.container import Container, Context
 
 Values = dict[Tensor, Any]
 

@@ -5,8 +5,7 @@ import pytest
 
 import workbench as wb
 from workbench import errors
-from workbench.nn.contrib import contrib_metrics as metrics
-from workbench.nn.contrib import contrib_utils as utils
+from workbench.nn.contrib import metrics, utils
 from workbench.train.optimizers import schedules
 
 

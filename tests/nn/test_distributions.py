@@ -9,10 +9,7 @@ from scipy import stats
 
 import workbench as wb
 from workbench import errors
-from workbench.nn.probability import distributions as base
-from workbench.nn.probability import distributions_discrete as discrete
-from workbench.nn.probability import distributions_scalar as scalar
-from workbench.nn.probability import distributions_vector as vector
+from workbench.nn.probability import base, discrete, scalar, vector
 
 
 @pytest.fixture(autouse=True)

@@ -9,13 +9,7 @@ from scipy import special, stats
 
 import workbench as wb
 from workbench import errors
-from workbench.nn.probability import bijectors, distributions_scalar, distributions_tools, distributions_vector
-from workbench.nn.probability import distributions as base
-from workbench.nn.probability import distributions_counts as counts
-from workbench.nn.probability import distributions_made as made
-from workbench.nn.probability import distributions_normal as normal
-from workbench.nn.probability import distributions_positive as positive
-from workbench.nn.probability import distributions_relaxed as relaxed
+from workbench.nn.probability import base, bijectors, counts, made, normal, positive, relaxed, scalar, tools, vector
 
 
 @pytest.fixture(autouse=True)
@@ -199,7 +193,7 @@ def test_normal_vectors_of_any_covariance_are_scipys(name: str):
 
 
 def test_divergences_of_normal_vectors():
-    a, b = NORMALS["triangle"](), distributions_vector.MultivariateNormalDiag(MEAN + 0.5, np.array([1.0, 2.0, 1.5]))
+    a, b = NORMALS["triangle"](), vector.MultivariateNormalDiag(MEAN + 0.5, np.array([1.0, 2.0, 1.5]))
     for one, other, p, q in ((a, b, COVARIANCES["triangle"], np.diag([1, 4, 2.25])),
                              (b, a, np.diag([1, 4, 2.25]), COVARIANCES["triangle"]), (a, a, np.eye(3), np.eye(3))):
         apart = np.zeros(3) if one is other else np.full(3, 0.5)
@@ -226,7 +220,7 @@ def test_vectors_of_independent_numbers(make, theirs):
 # made of others
 
 def test_what_is_transformed_has_the_density_of_its_events():
-    ours = made.TransformedDistribution(distributions_scalar.Normal(A, B), bijectors.Exp())
+    ours = made.TransformedDistribution(scalar.Normal(A, B), bijectors.Exp())
     theirs, x = stats.lognorm(B, scale=np.exp(A)), np.array([1.0, 30.0, 90.0])
     for mine, other in zip(run([ours.log_prob(x), ours.cdf(x), ours.survival_function(x), ours.quantile(UNIT)]),
                            [theirs.logpdf(x), theirs.cdf(x), theirs.sf(x), theirs.ppf(UNIT)]):
@@ -236,7 +230,7 @@ def test_what_is_transformed_has_the_density_of_its_events():
 
 
 def test_numbers_become_vectors_by_a_triangle():
-    one = distributions_scalar.Normal(np.float64(0.0), 1.0)
+    one = scalar.Normal(np.float64(0.0), 1.0)
     ours = made.TransformedDistribution(one, bijectors.Affine(MEAN, scale_tril=TRIANGLE), event_shape=[3])
     x = np.array([0.5, 0.7, 1.0])
     np.testing.assert_allclose(run(ours.log_prob(x)), stats.multivariate_normal(MEAN, COVARIANCES["triangle"]).logpdf(x))
@@ -248,7 +242,7 @@ def test_numbers_become_vectors_by_a_triangle():
 
 
 def test_independent_numbers_are_one_event():
-    ours = made.Independent(distributions_scalar.Normal(np.zeros((2, 3)), A))
+    ours = made.Independent(scalar.Normal(np.zeros((2, 3)), A))
     x = UNIT
     theirs = stats.norm(0, A)
     found = run([ours.log_prob(x), ours.entropy(), ours.mean(), ours.variance(), ours.stddev(), ours.mode()])
@@ -256,16 +250,16 @@ def test_independent_numbers_are_one_event():
     np.testing.assert_allclose(found[1], [theirs.entropy().sum()] * 2)
     assert found[2].shape == (2, 3) and ours.batch_shape.as_list() == [2] and ours.event_shape.as_list() == [3]
     assert run(ours.sample(5)).shape == (5, 2, 3) and run(ours.event_shape_tensor()).tolist() == [3]
-    other = made.Independent(distributions_scalar.Normal(np.ones((2, 3)), A))
+    other = made.Independent(scalar.Normal(np.ones((2, 3)), A))
     np.testing.assert_allclose(run(base.kl_divergence(ours, other)), [(0.5 / A ** 2).sum()] * 2)
 
 
 @pytest.mark.parametrize("family", [False, True])
 def test_mixtures(family: bool):
     shares, means, spreads = np.array([0.3, 0.7]), np.array([-1.0, 2.0]), np.array([0.5, 1.5])
-    chosen = distributions_vector.Categorical(probs=shares)
-    ours = made.MixtureSameFamily(chosen, distributions_scalar.Normal(means, spreads)) if family else made.Mixture(
-        chosen, [distributions_scalar.Normal(m, s) for m, s in zip(means, spreads)])
+    chosen = vector.Categorical(probs=shares)
+    ours = made.MixtureSameFamily(chosen, scalar.Normal(means, spreads)) if family else made.Mixture(
+        chosen, [scalar.Normal(m, s) for m, s in zip(means, spreads)])
     x = np.array([-1.0, 0.0, 3.0])
     parts = [stats.norm(m, s) for m, s in zip(means, spreads)]
     mean = (shares * means).sum()
@@ -281,13 +275,13 @@ def test_mixtures(family: bool):
 
 
 def test_mixtures_of_vectors():
-    shares = distributions_vector.Categorical(probs=P[:, :2] / P[:, :2].sum(1, keepdims=True))
-    parts = distributions_vector.MultivariateNormalDiag(np.arange(12.0).reshape(2, 2, 3), np.array([1.0, 2.0, 3.0]))
+    shares = vector.Categorical(probs=P[:, :2] / P[:, :2].sum(1, keepdims=True))
+    parts = vector.MultivariateNormalDiag(np.arange(12.0).reshape(2, 2, 3), np.array([1.0, 2.0, 3.0]))
     ours = made.MixtureSameFamily(shares, parts)
     assert ours.event_shape.as_list() == [3] and ours.batch_shape.as_list() == [2]
     wide = run([ours.mean(), ours.variance(), ours.sample(7, seed=1), ours.log_prob(np.zeros(3))])
     assert [w.shape for w in wide] == [(2, 3), (2, 3), (7, 2, 3), (2,)]
-    two = made.Mixture(shares, [distributions_vector.MultivariateNormalDiag(np.arange(12.0).reshape(2, 2, 3)[:, i],
+    two = made.Mixture(shares, [vector.MultivariateNormalDiag(np.arange(12.0).reshape(2, 2, 3)[:, i],
                                                                            np.array([1.0, 2.0, 3.0])) for i in (0, 1)])
     for mine, other in zip(run([two.mean(), two.variance(), two.log_prob(np.zeros(3))]), [wide[0], wide[1], wide[3]]):
         np.testing.assert_allclose(mine, other)
@@ -295,7 +289,7 @@ def test_mixtures_of_vectors():
 
 
 def test_rounded_numbers():
-    ours = made.QuantizedDistribution(distributions_scalar.Normal(np.float64(1.3), 1.0), low=-1, high=3)
+    ours = made.QuantizedDistribution(scalar.Normal(np.float64(1.3), 1.0), low=-1, high=3)
     edges = stats.norm(1.3, 1).cdf([-np.inf, -1, 0, 1, 2, np.inf])
     np.testing.assert_allclose(run(ours.prob(np.arange(-1.0, 4.0))), np.diff(edges), rtol=1e-9)
     drawn = run(ours.sample(4000, seed=5))
@@ -356,30 +350,30 @@ def test_maps_of_given_functions():
 
 def test_triangles_percentiles_and_sums():
     six = np.arange(1.0, 7.0)
-    assert run(distributions_tools.fill_triangular(six)).tolist() == [[4, 0, 0], [6, 5, 0], [3, 2, 1]]
-    assert run(distributions_tools.fill_triangular(six, upper=True)).tolist() == [[1, 2, 3], [0, 5, 6], [0, 0, 4]]
+    assert run(tools.fill_triangular(six)).tolist() == [[4, 0, 0], [6, 5, 0], [3, 2, 1]]
+    assert run(tools.fill_triangular(six, upper=True)).tolist() == [[1, 2, 3], [0, 5, 6], [0, 0, 4]]
     x = np.random.default_rng(2).normal(size=(4, 7, 3))
     for way in ("lower", "higher", "nearest"):
         for axis in (None, 1, [0, 2]):
-            found = run(distributions_tools.percentile(x, 30.0, axis, way, keep_dims=True))
+            found = run(tools.percentile(x, 30.0, axis, way, keep_dims=True))
             numpys = tuple(axis) if isinstance(axis, list) else axis
             np.testing.assert_array_equal(found, np.percentile(x, 30, numpys, method=way, keepdims=True))
     logs, weights = np.array([[1.0, 2, 1000], [0, -1, 2]]), np.array([[1.0, -2, 3], [1, -5, 0]])
-    found, sign = run(distributions_tools.reduce_weighted_logsumexp(logs, weights, axis=1, return_sign=True))
+    found, sign = run(tools.reduce_weighted_logsumexp(logs, weights, axis=1, return_sign=True))
     np.testing.assert_allclose(found, [1000 + np.log(3), np.log(abs(1 - 5 / np.e))])
     assert sign.tolist() == [1, -1]
-    np.testing.assert_allclose(run(wb.nn.softplus(distributions_tools.softplus_inverse(UNIT * 40))), UNIT * 40)
-    turned = distributions_tools.matrix_diag_transform(TRIANGLE, wb.exp)
+    np.testing.assert_allclose(run(wb.nn.softplus(tools.softplus_inverse(UNIT * 40))), UNIT * 40)
+    turned = tools.matrix_diag_transform(TRIANGLE, wb.exp)
     np.testing.assert_allclose(run(turned), TRIANGLE + np.diag(np.exp(np.diag(TRIANGLE)) - np.diag(TRIANGLE)))
     with pytest.raises(errors.InvalidArgumentError, match=r"percentile: q is outside \[0, 100\]"):
-        run(distributions_tools.percentile(x, wb.placeholder_with_default(101.0, []), validate_args=True))
+        run(tools.percentile(x, wb.placeholder_with_default(101.0, []), validate_args=True))
 
 
 def test_moving_moments():
     x = wb.placeholder(wb.float64, [])
-    mean, variance = distributions_tools.moving_mean_variance(x, 0.9)
+    mean, variance = tools.moving_mean_variance(x, 0.9)
     log_mean = wb.Variable(np.float64(0.0))
-    logs = distributions_tools.assign_log_moving_mean_exp(log_mean, x, 0.9)
+    logs = tools.assign_log_moving_mean_exp(log_mean, x, 0.9)
     wanted_mean, wanted_variance, wanted_log = 0.0, 0.0, 0.0
     with wb.Session() as session:
         session.run(wb.global_variables_initializer())
@@ -393,11 +387,11 @@ def test_moving_moments():
 
 
 def test_what_is_known_of_a_mean():
-    prior = distributions_scalar.Normal(np.float64(1.0), 2.0)
-    known = distributions_tools.normal_conjugates_known_scale_posterior(prior, 0.5, np.float64(12.0), 5)
+    prior = scalar.Normal(np.float64(1.0), 2.0)
+    known = tools.normal_conjugates_known_scale_posterior(prior, 0.5, np.float64(12.0), 5)
     precision = 1 / 4 + 5 / 0.25
     np.testing.assert_allclose(run([known.mean(), known.variance()]), [(1 / 4 + 12 / 0.25) / precision, 1 / precision])
-    ahead = distributions_tools.normal_conjugates_known_scale_predictive(prior, 0.5, np.float64(12.0), 5)
+    ahead = tools.normal_conjugates_known_scale_predictive(prior, 0.5, np.float64(12.0), 5)
     np.testing.assert_allclose(run(ahead.variance()), 1 / precision + 0.25)
 
 
@@ -406,20 +400,20 @@ def test_what_is_known_of_a_mean():
     (lambda: normal.MultivariateNormalTriL(), ValueError, "Must specify one or both of `loc`, `scale_tril`."),
     (lambda: normal.MultivariateNormalDiagPlusLowRank(), ValueError, "must say how long an event is"),
     (lambda: made.Mixture(3, []), TypeError, "cat must be a Categorical distribution, but saw: 3"),
-    (lambda: made.Mixture(distributions_vector.Categorical(probs=P), []), ValueError, "components must be a non-empty list"),
-    (lambda: made.Mixture(distributions_vector.Categorical(probs=P[0]), [distributions_scalar.Normal(0.0, 1.0)]), ValueError,
+    (lambda: made.Mixture(vector.Categorical(probs=P), []), ValueError, "components must be a non-empty list"),
+    (lambda: made.Mixture(vector.Categorical(probs=P[0]), [scalar.Normal(0.0, 1.0)]), ValueError,
      "cat.num_classes is 3 but there are 1 components; give one for each class"),
-    (lambda: made.MixtureSameFamily(distributions_vector.Categorical(probs=P[0]), distributions_scalar.Normal(B[:, 0], 1.0)),
+    (lambda: made.MixtureSameFamily(vector.Categorical(probs=P[0]), scalar.Normal(B[:, 0], 1.0)),
      ValueError, "`mixture_distribution components` (3) does not equal `components_distribution.batch_shape[-1]` (2)"),
-    (lambda: made.Independent(distributions_scalar.Normal(0.0, 1.0)), errors.InvalidArgumentError,
+    (lambda: made.Independent(scalar.Normal(0.0, 1.0)), errors.InvalidArgumentError,
      "Independent: reduce_batch_ndims is 1 but the batch has 0 axes; take as many at most"),
-    (lambda: made.TransformedDistribution(distributions_scalar.Normal(A, 1.0), event_shape=[2]), errors.InvalidArgumentError,
+    (lambda: made.TransformedDistribution(scalar.Normal(A, 1.0), event_shape=[2]), errors.InvalidArgumentError,
      "TransformedDistribution: batch_shape is None and event_shape [2] but the distribution has [3] and []"),
     (lambda: bijectors.PowerTransform(-1.0), errors.InvalidArgumentError, "PowerTransform: power is -1.0; give 0 or more"),
     (lambda: bijectors.Affine(scale_diag=A, event_ndims=0), errors.InvalidArgumentError, "Affine: event_ndims is 0 but"),
-    (lambda: distributions_tools.fill_triangular(A[:2]), errors.ShapeError, "(2) does not correspond to a triangular matrix"),
-    (lambda: distributions_tools.percentile(A, 3, interpolation="linear"), ValueError, "must be in ('lower', 'higher', 'near"),
-    (lambda: distributions_tools.normal_conjugates_known_scale_posterior(3, 1.0, 1.0, 1), TypeError, "Expected prior to be")])
+    (lambda: tools.fill_triangular(A[:2]), errors.ShapeError, "(2) does not correspond to a triangular matrix"),
+    (lambda: tools.percentile(A, 3, interpolation="linear"), ValueError, "must be in ('lower', 'higher', 'near"),
+    (lambda: tools.normal_conjugates_known_scale_posterior(3, 1.0, 1.0, 1), TypeError, "Expected prior to be")])
 def test_what_no_distribution_is(make, kind, text: str):
     with pytest.raises(kind, match=re.escape(text)):
         make()

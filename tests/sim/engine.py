@@ -12,11 +12,12 @@ from workbench.core.graph.dtype import float64, int64
 from workbench.core.graph.shape import Shape
 from workbench.core.state.accumulators import Accumulator
 from workbench.core.state.clocks import Clocks
+from workbench.core.state.container import Container
 from workbench.core.state.datasets import DatasetIterator
 from workbench.core.state.pushes import Pushes
 from workbench.core.state.queues import Queue
 from workbench.core.state.tokens import Tokens
-from workbench.core.state.variables import Container, VariableState
+from workbench.core.state.variables import VariableState
 
 __all__ = ["EPOCH", "Await", "Course", "SimEngine", "kernel", "receive", "take"]
 

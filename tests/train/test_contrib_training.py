@@ -7,7 +7,7 @@ import pytest
 import workbench as wb
 from workbench import train
 from workbench.train import contrib_training as training
-from workbench.train.optimizers import contrib_optimizers as opt
+from workbench.train.optimizers import contrib as opt
 
 
 @pytest.fixture(autouse=True)

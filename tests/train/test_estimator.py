@@ -8,9 +8,11 @@ import pytest
 
 import workbench as wb
 from workbench import errors, train
-from workbench.train.estimators import canned, feature_columns, learn, learn_ready
+from workbench.train.estimators import canned, feature_columns
 from workbench.train.estimators.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig, numpy_input_fn, pandas_input_fn
 from workbench.train.input.data import Dataset
+from workbench.train.learn import estimator as learn
+from workbench.train.learn import ready as learn_ready
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 2)).astype(np.float32)

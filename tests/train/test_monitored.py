@@ -12,7 +12,7 @@ import workbench as wb
 from tests.eventually import eventually
 from workbench import errors, train
 from workbench.core.run.local import LocalBackend
-from workbench.core.state.variables import Container
+from workbench.core.state.container import Container
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,8 @@ import pytest
 import workbench as wb
 from workbench import errors, train
 from workbench.nn import layers
-from workbench.nn.contrib import contrib_layers, contrib_more
+from workbench.nn.contrib import layers as contrib_layers
+from workbench.nn.contrib import more as contrib_more
 from workbench.train.optimize import OPTIMIZER_CLS_NAMES, adaptive_clipping_fn, optimize_loss
 
 

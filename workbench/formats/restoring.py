@@ -11,7 +11,7 @@ from workbench import errors
 from workbench.core.graph.build import ops
 from workbench.core.graph.shape import as_shape
 from workbench.formats.saver import Saver, load_checkpoint
-from workbench.nn.contrib.contrib_framework import assign_from_values
+from workbench.nn.contrib.framework import assign_from_values
 from workbench.nn.partitions import PartitionedVariable
 from workbench.nn.variables import Variable, global_variables
 

@@ -37,6 +37,7 @@ from workbench.tf1.contributed import contrib as contrib
 from workbench.tf1.missing import Namespace as _Namespace
 from workbench.tf1.profiler import profiler as profiler
 from workbench.tf1.spelling import first as _first
+from workbench.tf1.spelling import names_of as _names_of
 from workbench.tf1.spelling import overlay as _overlay
 from workbench.tf1.spelling import renamed as _renamed
 from workbench.tf1.spelling import spelled as _spelled
@@ -164,8 +165,7 @@ Dimension = _Dimension
 NoGradient = _wb.NotDifferentiable
 newaxis = None
 half, double = _wb.float16, _wb.float64
-layers = _overlay(_wb.layers, **{name: getattr(module, name) for module in (_layers_1d, _layers_3d, _layer_classes)
-                                 for name in module.__all__})
+layers = _overlay(_wb.layers, **_names_of(_layers_1d, _layers_3d, _layer_classes))
 reverse_v2 = reverse
 GIT_VERSION, COMPILER_VERSION = __version__, "none: nothing is compiled ahead"
 trace = _ops.trace
@@ -226,7 +226,7 @@ train = _Train(**vars(_overlay(      # type: ignore[assignment]
     SummaryWriter=_wb.summary.FileWriter,
     queue_runner=_Namespace(**{name: getattr(_train, name) for name in (
         "QueueRunner", "add_queue_runner", "start_queue_runners")}),
-    **{name: getattr(module, name) for module in (_hooks, _inputs, _sessions) for name in module.__all__},
+    **_names_of(_hooks, _inputs, _sessions),
     SecondOrStepTimer=_SecondOrStepTimer,
     **_graphs.TRAIN, init_from_checkpoint=_restoring.init_from_checkpoint,
     assert_global_step=_schedules.assert_global_step,

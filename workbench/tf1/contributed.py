@@ -9,16 +9,14 @@ from workbench import nn, train
 from workbench.core.graph.build import ops
 from workbench.formats import messages, restoring, saver
 from workbench.nn import arg_scope, initializers, layers, lookups, losses, metrics, nest, sparse_lookups
-from workbench.nn.contrib import (
-    contrib_fields,
-    contrib_framework,
-    contrib_layers,
-    contrib_layers_3d,
-    contrib_metrics,
-    contrib_metrics_more,
-    contrib_more,
-    contrib_utils,
-)
+from workbench.nn.contrib import fields as contrib_fields
+from workbench.nn.contrib import framework as contrib_framework
+from workbench.nn.contrib import layers as contrib_layers
+from workbench.nn.contrib import layers_3d as contrib_layers_3d
+from workbench.nn.contrib import metrics as contrib_metrics
+from workbench.nn.contrib import metrics_more as contrib_metrics_more
+from workbench.nn.contrib import more as contrib_more
+from workbench.nn.contrib import utils as contrib_utils
 from workbench.nn.recurrent import (
     attention,
     attention_monotonic,
@@ -39,9 +37,11 @@ from workbench.tf1.learning import learn
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import names_of, predictions_first, spelled
 from workbench.train import all_reduce, contrib_training, optimize, placement
-from workbench.train.estimators import contrib_columns, contrib_sums, feeding, heads_made
+from workbench.train.estimators import contrib_columns, contrib_sums, feeding
 from workbench.train.input import buckets, contrib_data, data, prefetch, sampling, staging
-from workbench.train.optimizers import contrib_optimizers, schedules
+from workbench.train.learn import heads_made
+from workbench.train.optimizers import contrib as contrib_optimizers
+from workbench.train.optimizers import schedules
 from workbench.train.saving import files, inspection
 from workbench.train.sessions import evaluation
 

@@ -6,21 +6,22 @@ from typing import Any
 from workbench.core.graph.build import convert, ops
 from workbench.nn import sparse_ops
 from workbench.nn.probability import (
+    arcsinh,
+    base,
     bijectors,
-    distributions_arcsinh,
-    distributions_counts,
-    distributions_discrete,
-    distributions_made,
-    distributions_normal,
-    distributions_positive,
-    distributions_relaxed,
-    distributions_scalar,
-    distributions_tools,
-    distributions_vector,
-    distributions_wishart,
+    counts,
+    discrete,
+    made,
+    normal,
+    positive,
+    relaxed,
+    scalar,
+    tools,
+    vector,
+    wishart,
 )
-from workbench.nn.probability import distributions as _distributions
 from workbench.tf1.missing import Namespace
+from workbench.tf1.spelling import names_of
 
 __all__ = ["bitwise", "distributions", "linalg", "manip", "math", "sets", "spectral", "strings"]
 
@@ -34,11 +35,9 @@ def _adjoint(matrix: Any, name: str | None = None) -> Any:
     return ops.matrix_transpose(ops.conj(convert(matrix)), name=name)
 
 
-distributions = Namespace(**{name: getattr(module, name) for module in (
-    _distributions, distributions_discrete, distributions_scalar, distributions_vector, distributions_counts,
-    distributions_made, distributions_normal, distributions_positive, distributions_relaxed, distributions_tools,
-    distributions_arcsinh, distributions_wishart) for name in module.__all__ if name != "logits_and_probs"},
-    bijectors=Namespace(**{name: getattr(bijectors, name) for name in bijectors.__all__}))
+distributions = Namespace(**{name: value for name, value in names_of(
+    base, discrete, scalar, vector, counts, made, normal, positive, relaxed, tools, arcsinh, wishart).items()
+    if name != "logits_and_probs"}, bijectors=Namespace(**names_of(bijectors)))
 bitwise = _of("bitwise_and bitwise_or bitwise_xor invert left_shift right_shift")
 linalg = _of(
     "cholesky cholesky_solve cross einsum eye logdet matmul matrix_transpose norm qr svd tensordot trace",

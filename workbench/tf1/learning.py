@@ -4,45 +4,33 @@ from __future__ import annotations
 from workbench.io import mnist_tutorial, tables, vocabulary
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import names_of, overlay, spelled
-from workbench.train.estimators import (
-    estimator,
-    experiment,
-    heads,
-    heads_made,
-    learn_actions,
-    learn_config,
-    learn_exports,
-    learn_more,
-    learn_reading,
-    learn_ready,
-    monitors,
-)
-from workbench.train.estimators import learn as learners
+from workbench.train.estimators import estimator
+from workbench.train.learn import actions, config, experiment, exports, heads, heads_made, monitors, more, reading, ready
+from workbench.train.learn import estimator as learners
 from workbench.train.sessions import hooks, hooks_more
 
 __all__ = ["learn"]
 
-
 _head = Namespace(**{name: value for name, value in names_of(heads_made).items() if name.endswith("_head")}, Head=heads.Head,
                   no_op_train_fn=heads.no_op_train_fn)
-_more = {name: value for name, value in names_of(learn_more).items() if name not in (
+_more = {name: value for name, value in names_of(more).items() if name not in (
     "linear_regression", "logistic_regression", "one_hot_matrix")}
-_actions = Namespace(**names_of(learn_actions), NanLossDuringTrainingError=hooks_more.NanLossDuringTrainingError)
+_actions = Namespace(**names_of(actions), NanLossDuringTrainingError=hooks_more.NanLossDuringTrainingError)
 _io = Namespace(
-    **names_of(learn_reading), **{name: value for name, value in _more.items() if name.startswith("extract_")},
+    **names_of(reading), **{name: value for name, value in _more.items() if name.startswith("extract_")},
     numpy_input_fn=estimator.numpy_input_fn, pandas_input_fn=estimator.pandas_input_fn)
-_utils = Namespace(**names_of(learn_exports))
+_utils = Namespace(**names_of(exports))
 
 learn = overlay(
-    learners, **names_of(learn_ready, learn_config), **vars(_head), **_more, **names_of(learn_reading),
+    learners, **names_of(ready, config), **vars(_head), **_more, **names_of(reading),
     **{name: value for name, value in vars(_actions).items() if name != "run_feeds_iter"},
     **{name: value for name, value in vars(_utils).items() if name != "build_default_serving_input_fn"},
     datasets=Namespace(base=tables, load_dataset=tables.load_dataset, load_iris=tables.load_iris, mnist=mnist_tutorial),
     preprocessing=Namespace(ByteProcessor=vocabulary.ByteProcessor, CategoricalVocabulary=vocabulary.CategoricalVocabulary,
                             VocabularyProcessor=vocabulary.VocabularyProcessor, tokenizer=vocabulary.tokenizer),
     metric_spec=Namespace(MetricSpec=learners.MetricSpec), head=_head, graph_actions=_actions, io=_io, utils=_utils,
-    models=Namespace(linear_regression=learn_more.linear_regression, logistic_regression=learn_more.logistic_regression),
-    ops=Namespace(one_hot_matrix=learn_more.one_hot_matrix),
+    models=Namespace(linear_regression=more.linear_regression, logistic_regression=more.logistic_regression),
+    ops=Namespace(one_hot_matrix=more.one_hot_matrix),
     Experiment=experiment.Experiment, learn_runner=Namespace(run=experiment.run),
     monitors=Namespace(
         **names_of(monitors), CheckpointSaver=hooks.CheckpointSaverHook, StopAtStep=hooks.StopAtStepHook,

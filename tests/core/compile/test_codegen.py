@@ -18,7 +18,7 @@ from workbench.core.kernels.choice import Choice, Spec
 from workbench.core.passes.prune import prune
 from workbench.core.run.driver import run_error
 from workbench.core.run.session import Session
-from workbench.core.state.variables import Container
+from workbench.core.state.container import Container
 from workbench.core.trace import Journal
 from workbench.settings import settings
 

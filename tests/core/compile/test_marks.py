@@ -9,7 +9,7 @@ import pytest
 import workbench as wb
 from tests.core.compile.test_plan import plan_of
 from workbench.core.compile.instance import Instance
-from workbench.core.state.variables import Container
+from workbench.core.state.container import Container
 from workbench.core.trace import Journal
 
 CPU = "/job:localhost/task:0/device:CPU:0"

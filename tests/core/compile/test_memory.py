@@ -23,7 +23,7 @@ from workbench.core.graph.shape import Shape
 from workbench.core.passes.pipeline import DEVICE_PASSES, run_passes
 from workbench.core.passes.prune import prune
 from workbench.core.run.session import Session
-from workbench.core.state.variables import Container
+from workbench.core.state.container import Container
 
 CPU = "/job:localhost/task:0/device:CPU:0"
 

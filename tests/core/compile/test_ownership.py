@@ -12,7 +12,7 @@ from workbench import errors
 from workbench.core.graph.build import ops
 from workbench.core.graph.opdef import registry
 from workbench.core.run.session import Session
-from workbench.core.state.variables import Context
+from workbench.core.state.container import Context
 
 X = np.arange(12, dtype=np.float32).reshape(4, 3) - 5.0
 FOLLOWERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {

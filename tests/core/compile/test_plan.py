@@ -12,7 +12,7 @@ from workbench.core.compile.instance import Instance
 from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.passes.prune import prune
 from workbench.core.run.driver import run_error
-from workbench.core.state.variables import Container
+from workbench.core.state.container import Container
 from workbench.core.trace import Journal
 from workbench.settings import settings
 

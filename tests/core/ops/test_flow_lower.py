@@ -16,7 +16,7 @@ from workbench.core.graph.program import Program
 from workbench.core.ops.flow import set_back_edge
 from workbench.core.passes.lower import lower, must_lower
 from workbench.core.passes.pipeline import run_passes
-from workbench.core.state.variables import Container
+from workbench.core.state.container import Container
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from workbench.core.grad import gradients
 from workbench.core.graph.build import IndexedSlices, ops
 from workbench.core.graph.graph import Graph
 from workbench.core.graph.subgraph import Subgraph
-from workbench.core.state.variables import Container
+from workbench.core.state.container import Container
 
 
 def structural(graph, feeds, fetches, container):

@@ -11,7 +11,7 @@ from tests.evaluate import evaluate
 from workbench.core.grad import gradients
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Graph
-from workbench.core.state.variables import Container
+from workbench.core.state.container import Container
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from workbench.core.run.crew import Crew, Hands
 from workbench.core.run.driver import StepRun, nodes_of
 from workbench.core.run.executor import Node
 from workbench.core.run.rendezvous import LocalRendezvous
-from workbench.core.state.variables import Container
+from workbench.core.state.container import Container
 from workbench.core.trace import Journal
 
 CREW = Crew()

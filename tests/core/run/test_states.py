@@ -13,7 +13,7 @@ from tests.core.compile.test_plan import CPU, plan_of
 from workbench import errors
 from workbench.core.compile.instance import Instance
 from workbench.core.run.where import place_of
-from workbench.core.state.variables import Container
+from workbench.core.state.container import Container
 from workbench.core.trace import journal
 from workbench.train.patience import wait_until
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from workbench import errors
+from workbench.core.state.container import Container
 from workbench.core.state.datasets import DatasetIterator
 from workbench.core.state.snapshots import Snapshot, positions, set_positions
-from workbench.core.state.variables import Container
 
 ROWS = [np.arange(10)]
 SHUFFLED = ("repeat", ("shuffle", ("slices", (("source", 0),)), 4, 0, 0, True), -1)      # another order in every session

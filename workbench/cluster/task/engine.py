@@ -24,7 +24,7 @@ from workbench.core.run.executor import Node
 from workbench.core.run.pool import Arenas, InstancePool
 from workbench.core.run.rendezvous import Rendezvous
 from workbench.core.state.accumulators import Accumulator
-from workbench.core.state.variables import Container
+from workbench.core.state.container import Container
 from workbench.core.trace import Span
 
 __all__ = ["GraphEngine"]

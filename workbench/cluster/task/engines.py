@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.run.rendezvous import Rendezvous
-from workbench.core.state.variables import Container
+from workbench.core.state.container import Container
 from workbench.core.trace import Journal
 
 __all__ = ["LONG", "OPERATIONS", "SILENT", "SPANS", "Engine", "Result", "Send", "TaskContext", "define_engine", "make_engine"]

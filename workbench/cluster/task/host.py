@@ -18,7 +18,7 @@ from workbench.cluster.task.engine import GraphEngine
 from workbench.cluster.task.engines import define_engine
 from workbench.cluster.task.task import Task
 from workbench.cluster.task.turns import turns
-from workbench.core.state.variables import Container
+from workbench.core.state.container import Container
 
 __all__ = ["TaskHost", "WorkbenchWorker"]
 

@@ -26,7 +26,7 @@ from workbench.cluster.task.engine import GraphEngine
 from workbench.cluster.task.engines import define_engine
 from workbench.cluster.task.host import TaskHost
 from workbench.cluster.task.task import Task
-from workbench.core.state.variables import Container
+from workbench.core.state.container import Container
 
 __all__ = ["Listener", "ProgramHost"]
 

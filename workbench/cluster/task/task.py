@@ -23,7 +23,7 @@ from workbench.cluster.wire import messages as m
 from workbench.cluster.wire.frames import TENSOR, Frame, decode_tensor, encode_tensor
 from workbench.core.names import split_key, task_of
 from workbench.core.run.rendezvous import LocalRendezvous
-from workbench.core.state.variables import Container
+from workbench.core.state.container import Container
 from workbench.core.trace import Journal, Span
 
 __all__ = ["Task"]

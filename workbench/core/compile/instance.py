@@ -22,7 +22,7 @@ from workbench.core.graph.origin import explain, explained_operation
 from workbench.core.graph.subgraph import Subgraph
 from workbench.core.passes.pipeline import DEVICE_PASSES, run_passes
 from workbench.core.passes.prune import prune
-from workbench.core.state.variables import Container, Context
+from workbench.core.state.container import Container, Context
 from workbench.core.trace import Journal
 
 __all__ = ["Arena", "Instance"]

@@ -6,7 +6,7 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.opdef import op
 from workbench.core.names import join_key
-from workbench.core.state.variables import Context
+from workbench.core.state.container import Context
 
 
 @op("value? ->", types="any ->", stateful=True, context=True, keeps=False)

@@ -11,7 +11,7 @@ from workbench import errors
 from workbench.core.graph.graph import Tensor
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape
-from workbench.core.state.variables import Context
+from workbench.core.state.container import Context
 
 _numbers = itertools.count()
 

@@ -7,8 +7,8 @@ import numpy as np
 
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.opdef import op
+from workbench.core.state.container import Context
 from workbench.core.state.lookups import Table
-from workbench.core.state.variables import Context
 
 Array = np.ndarray[Any, Any]
 TABLE: dict[str, Any] = {"stateful": True, "differentiable": False}

@@ -14,11 +14,11 @@ from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.state.accumulators import Accumulator, SparseAccumulator
 from workbench.core.state.clocks import Clocks
+from workbench.core.state.container import Context
 from workbench.core.state.pushes import Pushes
 from workbench.core.state.queues import PaddingQueue, Queue
 from workbench.core.state.stores import Fifo, Priority, Shuffle
 from workbench.core.state.tokens import Tokens
-from workbench.core.state.variables import Context
 
 Array = np.ndarray[Any, Any]
 R = TypeVar("R")

@@ -13,7 +13,8 @@ from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.graph.subgraph import Subgraph
-from workbench.core.state.variables import Context, VariableState, updates
+from workbench.core.state.container import Context
+from workbench.core.state.variables import VariableState, updates
 
 __all__ = ["updates"]
 

@@ -26,7 +26,7 @@ from workbench.core.run.gate import gate
 from workbench.core.run.interrupts import interruptible
 from workbench.core.run.pool import Arenas, InstancePool
 from workbench.core.run.rendezvous import LocalRendezvous
-from workbench.core.state.variables import Container
+from workbench.core.state.container import Container
 
 __all__ = ["Backend", "Doubtful", "LocalBackend", "Runner", "Told"]
 

@@ -12,7 +12,7 @@ from workbench.core.compile.plan import Plan
 from workbench.core.device.interface import Memory
 from workbench.core.kernels.threads import adopt_threads
 from workbench.core.run.collector import uncollected
-from workbench.core.state.variables import Container
+from workbench.core.state.container import Container
 
 __all__ = ["Arenas", "InstancePool"]
 

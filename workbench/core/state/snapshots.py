@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
+from workbench.core.state.container import Container
 from workbench.core.state.datasets import DatasetIterator
 from workbench.core.state.increments import Increments
 from workbench.core.state.kept import Kept
 from workbench.core.state.passing import generator_state, set_generator_state
 from workbench.core.state.readers import Reader
-from workbench.core.state.variables import Container, VariableState
+from workbench.core.state.variables import VariableState
 
 __all__ = ["Snapshot", "positions", "set_positions", "set_state", "state_of"]
 

@@ -8,7 +8,7 @@ from typing import Any
 from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
-from workbench.nn.contrib.contrib_layers import model_variable
+from workbench.nn.contrib.layers import model_variable
 from workbench.nn.initializers import Zeros
 from workbench.nn.scopes import variable_scope
 from workbench.nn.sparse import SparseTensor, sparse_placeholder

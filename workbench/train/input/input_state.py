@@ -10,7 +10,6 @@ from typing import Any
 
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Graph, Operation, Tensor
-from workbench.core.graph.program import needed
 from workbench.nn.variables import GraphKeys
 from workbench.train.sessions.coordinator import QueueRunner
 
@@ -107,5 +106,11 @@ def _handle(runner: QueueRunner) -> Tensor | None:
 
 def _nodes(runner: QueueRunner) -> set[str]:
     """The operations at which a step of this runner may wait for a queue."""
-    found = needed(getattr(op, "op", op) for op in runner.enqueue_ops)
+    left: list[Any] = [getattr(op, "op", op) for op in runner.enqueue_ops]
+    found: set[Operation] = set()
+    while left:
+        op = left.pop()
+        if op not in found:
+            found.add(op)
+            left += [*(tensor.op for tensor in op.inputs), *op.control_inputs]
     return {op.name for op in found if op.kind.startswith(_WAITS)}

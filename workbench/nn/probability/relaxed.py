@@ -6,17 +6,17 @@ from typing import Any
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
 from workbench.nn.framework import name_scope
+from workbench.nn.probability.base import FULLY_REPARAMETERIZED, NOT_REPARAMETERIZED, RegisterKL, kl_divergence
 from workbench.nn.probability.bijectors import Exp, Sigmoid
-from workbench.nn.probability.distributions import FULLY_REPARAMETERIZED, NOT_REPARAMETERIZED, RegisterKL, kl_divergence
-from workbench.nn.probability.distributions_discrete import logits_and_probs
-from workbench.nn.probability.distributions_made import TransformedDistribution
-from workbench.nn.probability.distributions_positive import Logistic
-from workbench.nn.probability.distributions_vector import Categorical, _classes, _Vectors
+from workbench.nn.probability.discrete import logits_and_probs
+from workbench.nn.probability.made import TransformedDistribution
+from workbench.nn.probability.positive import Logistic
+from workbench.nn.probability.vector import Categorical, _classes, _OfClasses, _Vectors
 
 __all__ = ["ExpRelaxedOneHotCategorical", "OneHotCategorical", "RelaxedBernoulli", "RelaxedOneHotCategorical"]
 
 
-class OneHotCategorical(_Vectors):
+class OneHotCategorical(_OfClasses, _Vectors):
     """A vector with a 1 for one of several classes, 0 for the others; `probs` or `logits` [..., classes] as Categorical's."""
 
     def __init__(self, logits: Any = None, probs: Any = None, dtype: Any = "int32", validate_args: bool = False,
@@ -27,11 +27,6 @@ class OneHotCategorical(_Vectors):
             self._parameter = self.logits
         super().__init__(dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
                          [self.logits, self.probs], name)
-
-    @property
-    def event_size(self) -> Tensor:
-        """How many classes there are."""
-        return ops.shape(self.logits)[-1]
 
     def _draw(self, shape: Tensor, seed: int | None) -> Tensor:
         drawn = _classes(self.logits, shape, (self.logits.shape.rank or 1) - 1, seed)
@@ -62,7 +57,7 @@ def _one_hot(a: OneHotCategorical, b: OneHotCategorical, name: str | None = None
     return kl_divergence(Categorical(a.logits), Categorical(b.logits), name=name)
 
 
-class ExpRelaxedOneHotCategorical(_Vectors):
+class ExpRelaxedOneHotCategorical(_OfClasses, _Vectors):
     """Logarithms of what RelaxedOneHotCategorical draws."""
 
     def __init__(self, temperature: Any, logits: Any = None, probs: Any = None, dtype: Any = "float32",
@@ -74,11 +69,6 @@ class ExpRelaxedOneHotCategorical(_Vectors):
             self._parameter = self.logits + ops.zeros_like(self.temperature)[..., None]
         super().__init__(dtype, FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
                          [self.logits, self.probs, self.temperature], name)
-
-    @property
-    def event_size(self) -> Tensor:
-        """How many classes there are."""
-        return ops.shape(self.logits)[-1]
 
     def _draw(self, shape: Tensor, seed: int | None) -> Tensor:
         full = ops.concat([shape, self.event_shape_tensor()], axis=0)

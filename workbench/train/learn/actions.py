@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.core.graph.graph import Graph
 from workbench.core.run.session import Session
-from workbench.nn.contrib.contrib_framework import get_graph_from_inputs
+from workbench.nn.contrib.framework import get_graph_from_inputs
 from workbench.nn.variables import global_variables_initializer, local_variables_initializer
 from workbench.train.optimizers.schedules import assert_or_get_global_step
 from workbench.train.saving import summary

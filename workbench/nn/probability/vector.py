@@ -9,8 +9,8 @@ from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Tensor
 from workbench.core.graph.shape import Shape
 from workbench.nn.framework import name_scope
-from workbench.nn.probability.distributions import FULLY_REPARAMETERIZED, NOT_REPARAMETERIZED, Distribution, RegisterKL
-from workbench.nn.probability.distributions_discrete import logits_and_probs
+from workbench.nn.probability.base import FULLY_REPARAMETERIZED, NOT_REPARAMETERIZED, Distribution, RegisterKL
+from workbench.nn.probability.discrete import logits_and_probs
 
 __all__ = ["Categorical", "Dirichlet", "Multinomial", "MultivariateNormalDiag"]
 
@@ -26,7 +26,18 @@ def _classes(logits: Tensor, shape: Tensor, batch_rank: int, seed: int | None) -
     return ops.reshape(ops.argmax(rows - ops.log(-ops.log(uniform)), axis=2), shape)
 
 
-class Categorical(Distribution):
+class _OfClasses(Distribution):
+    """A distribution whose parameters `logits` have the classes along their last axis."""
+
+    logits: Tensor
+
+    @property
+    def event_size(self) -> Tensor:
+        """How many classes there are."""
+        return ops.shape(self.logits)[-1]
+
+
+class Categorical(_OfClasses):
     """One of several classes, with the probabilities `probs`, the softmax of `logits`, along the last axis."""
 
     def __init__(self, logits: Any = None, probs: Any = None, dtype: Any = "int32", validate_args: bool = False,
@@ -36,11 +47,6 @@ class Categorical(Distribution):
             self.logits, self.probs = logits_and_probs(self, logits, probs, several=True)
         super().__init__(dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
                          [self.logits, self.probs], name)
-
-    @property
-    def event_size(self) -> Tensor:
-        """How many classes there are."""
-        return ops.shape(self.logits)[-1]
 
     def _batch(self) -> Tensor:
         return ops.reduce_max(self.logits, axis=-1)

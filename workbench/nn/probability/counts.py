@@ -7,10 +7,10 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
 from workbench.core.graph.shape import Shape
 from workbench.nn.framework import name_scope
-from workbench.nn.probability.distributions import FULLY_REPARAMETERIZED, NOT_REPARAMETERIZED, Distribution
-from workbench.nn.probability.distributions_discrete import logits_and_probs
-from workbench.nn.probability.distributions_scalar import _tiny, _TwoParameters
-from workbench.nn.probability.distributions_vector import Dirichlet, _classes, _Vectors
+from workbench.nn.probability.base import FULLY_REPARAMETERIZED, NOT_REPARAMETERIZED, Distribution
+from workbench.nn.probability.discrete import logits_and_probs
+from workbench.nn.probability.scalar import _tiny, _TwoParameters
+from workbench.nn.probability.vector import Dirichlet, _classes, _Vectors
 
 __all__ = ["Binomial", "Deterministic", "DirichletMultinomial", "Geometric", "NegativeBinomial", "Poisson",
            "VectorDeterministic"]

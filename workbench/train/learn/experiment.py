@@ -7,10 +7,10 @@ from typing import Any
 
 from workbench.nn.arguments import refuse
 from workbench.train.estimators.estimator import Estimator
-from workbench.train.estimators.learn import Evaluable, Trainable
-from workbench.train.estimators.learn_exports import ExportStrategy
-from workbench.train.estimators.monitors import ValidationMonitor
 from workbench.train.estimators.specs import Exporter
+from workbench.train.learn.estimator import Evaluable, Trainable
+from workbench.train.learn.exports import ExportStrategy
+from workbench.train.learn.monitors import ValidationMonitor
 
 __all__ = ["Experiment", "run"]
 

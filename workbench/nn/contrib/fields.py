@@ -8,8 +8,8 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.core.graph.shape import Shape
 from workbench.nn.arg_scope import add_arg_scope
-from workbench.nn.contrib.contrib_layers import collections_of, model_variable
-from workbench.nn.contrib.contrib_utils import collect_named_outputs, n_positive_integers
+from workbench.nn.contrib.layers import collections_of, model_variable
+from workbench.nn.contrib.utils import collect_named_outputs, n_positive_integers
 from workbench.nn.derivatives import custom_gradient
 from workbench.nn.initializers import Ones
 from workbench.nn.layer_classes import InputSpec, Layer

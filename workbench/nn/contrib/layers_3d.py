@@ -8,7 +8,7 @@ from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
 from workbench.nn.arg_scope import add_arg_scope
-from workbench.nn.contrib.contrib_layers import Activation, _done, _last, _pair, _parameter, _shifted, collected
+from workbench.nn.contrib.layers import Activation, _done, _last, _pair, _parameter, _shifted, collected
 from workbench.nn.embedding import embedding_lookup
 from workbench.nn.framework import name_scope
 from workbench.nn.initializers import Zeros, xavier_initializer

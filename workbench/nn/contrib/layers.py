@@ -13,7 +13,7 @@ from workbench.nn import layers
 from workbench.nn.arg_scope import add_arg_scope
 from workbench.nn.arguments import refuse
 from workbench.nn.composed import weighted_moments
-from workbench.nn.contrib.contrib_utils import collect_named_outputs
+from workbench.nn.contrib.utils import collect_named_outputs
 from workbench.nn.initializers import Ones, Zeros, xavier_initializer
 from workbench.nn.layers import _spread
 from workbench.nn.moving import assign_moving_average

@@ -8,11 +8,12 @@ from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
 from workbench.core.graph.shape import Shape, as_shape
+from workbench.nn.probability.base import NOT_REPARAMETERIZED, Distribution, RegisterKL, kl_divergence
 from workbench.nn.probability.bijectors import Bijector, Identity
-from workbench.nn.probability.distributions import NOT_REPARAMETERIZED, Distribution, RegisterKL, kl_divergence
-from workbench.nn.probability.distributions_vector import Categorical
+from workbench.nn.probability.vector import Categorical
 
 __all__ = ["Independent", "Mixture", "MixtureSameFamily", "QuantizedDistribution", "TransformedDistribution"]
+
 
 class _Around(Distribution):
     """A distribution around another one, with its shapes."""
@@ -88,19 +89,20 @@ class TransformedDistribution(_Around):
             inner = ops.reduce_sum(inner, axis=list(range(-outside, 0)))
         return inner + self._turned(y)
 
-    def _cdf(self, y: Tensor) -> Tensor:
+    def _scalar(self, what: str) -> None:
         if self._rank():
-            raise NotImplementedError("cdf is not implemented when overriding event_shape or for vectors")
+            raise NotImplementedError(f"{what} is not implemented when overriding event_shape or for vectors")
+
+    def _cdf(self, y: Tensor) -> Tensor:
+        self._scalar("cdf")
         return self.distribution.cdf(self.bijector._inverse(y))
 
     def _survival_function(self, y: Tensor) -> Tensor:
-        if self._rank():
-            raise NotImplementedError("survival_function is not implemented when overriding event_shape or for vectors")
+        self._scalar("survival_function")
         return self.distribution.survival_function(self.bijector._inverse(y))
 
     def _quantile(self, p: Tensor) -> Tensor:
-        if self._rank():
-            raise NotImplementedError("quantile is not implemented when overriding event_shape or for vectors")
+        self._scalar("quantile")
         return self.bijector._forward(self.distribution.quantile(p))
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Tensor
 from workbench.nn.framework import name_scope
-from workbench.nn.probability.distributions_discrete import Bernoulli
-from workbench.nn.probability.distributions_scalar import (
+from workbench.nn.probability.discrete import Bernoulli
+from workbench.nn.probability.scalar import (
     Beta,
     Exponential,
     Gamma,
@@ -19,7 +19,7 @@ from workbench.nn.probability.distributions_scalar import (
     _ShapeRate,
     _tiny,
 )
-from workbench.nn.probability.distributions_vector import MultivariateNormalDiag
+from workbench.nn.probability.vector import MultivariateNormalDiag
 
 __all__ = ["BernoulliWithSigmoidProbs", "BetaWithSoftplusConcentration", "Chi2", "Chi2WithAbsDf", "ExponentialWithSoftplusRate",
            "GammaWithSoftplusConcentrationRate", "InverseGamma", "InverseGammaWithSoftplusConcentrationRate",

@@ -7,11 +7,11 @@ from typing import Any
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Tensor
 from workbench.nn.framework import name_scope
+from workbench.nn.probability.base import FULLY_REPARAMETERIZED, RegisterKL
 from workbench.nn.probability.bijectors import Affine
-from workbench.nn.probability.distributions import FULLY_REPARAMETERIZED, RegisterKL
-from workbench.nn.probability.distributions_made import TransformedDistribution
-from workbench.nn.probability.distributions_scalar import Exponential, Laplace
-from workbench.nn.probability.distributions_vector import MultivariateNormalDiag, _Vectors
+from workbench.nn.probability.made import TransformedDistribution
+from workbench.nn.probability.scalar import Exponential, Laplace
+from workbench.nn.probability.vector import MultivariateNormalDiag, _Vectors
 
 __all__ = ["MultivariateNormalDiagPlusLowRank", "MultivariateNormalFullCovariance", "MultivariateNormalTriL",
            "VectorExponentialDiag", "VectorLaplaceDiag"]

@@ -7,7 +7,7 @@ from typing import Any
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Tensor
 from workbench.nn.framework import name_scope
-from workbench.nn.probability.distributions import FULLY_REPARAMETERIZED, NOT_REPARAMETERIZED, Distribution, RegisterKL
+from workbench.nn.probability.base import FULLY_REPARAMETERIZED, NOT_REPARAMETERIZED, Distribution, RegisterKL
 
 __all__ = ["Beta", "Exponential", "Gamma", "Laplace", "Normal", "StudentT", "Uniform"]
 

@@ -7,10 +7,10 @@ from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Tensor
 from workbench.nn.framework import name_scope
 from workbench.nn.probability import bijectors
-from workbench.nn.probability.distributions import Distribution
-from workbench.nn.probability.distributions_made import TransformedDistribution
-from workbench.nn.probability.distributions_scalar import Normal
-from workbench.nn.probability.distributions_vector import MultivariateNormalDiag
+from workbench.nn.probability.base import Distribution
+from workbench.nn.probability.made import TransformedDistribution
+from workbench.nn.probability.scalar import Normal
+from workbench.nn.probability.vector import MultivariateNormalDiag
 
 __all__ = ["ConditionalDistribution", "SinhArcsinh", "VectorSinhArcsinhDiag"]
 

@@ -10,8 +10,8 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.nn import layers
 from workbench.nn.arg_scope import add_arg_scope
-from workbench.nn.contrib.contrib_layers import collected, fully_connected, model_variable
-from workbench.nn.contrib.contrib_utils import last_dimension
+from workbench.nn.contrib.layers import collected, fully_connected, model_variable
+from workbench.nn.contrib.utils import last_dimension
 from workbench.nn.derivatives import custom_gradient
 from workbench.nn.initializers import Zeros, xavier_initializer
 from workbench.nn.scopes import variable_scope

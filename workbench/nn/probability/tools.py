@@ -9,7 +9,7 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
 from workbench.nn.framework import name_scope
 from workbench.nn.initializers import Zeros
-from workbench.nn.probability.distributions_scalar import Normal
+from workbench.nn.probability.scalar import Normal
 from workbench.nn.scopes import get_variable, variable_scope
 from workbench.nn.variables import GraphKeys
 

@@ -9,15 +9,15 @@ from workbench import errors
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Tensor
 from workbench.nn.arguments import refuse
-from workbench.nn.contrib import contrib_layers
+from workbench.nn.contrib import layers
 from workbench.nn.scopes import variable_scope
 from workbench.nn.variables import GraphKeys, get_collection, group
 from workbench.train.estimators.contrib_columns import input_from_feature_columns
 from workbench.train.estimators.contrib_sums import joint_weighted_sum_from_feature_columns, weighted_sum_from_feature_columns
 from workbench.train.estimators.feature_kinds import check_dense
-from workbench.train.estimators.heads import Head
-from workbench.train.estimators.heads_made import multi_class_head, regression_head
-from workbench.train.estimators.learn import Estimator, ModeKeys, ModelFnOps, PredictionKey
+from workbench.train.learn.estimator import Estimator, ModeKeys, ModelFnOps, PredictionKey
+from workbench.train.learn.heads import Head
+from workbench.train.learn.heads_made import multi_class_head, regression_head
 from workbench.train.optimize import OPTIMIZER_CLS_NAMES, optimize_loss
 from workbench.train.optimizers.optimizer import Optimizer
 from workbench.train.optimizers.schedules import clip_by_global_norm, get_global_step
@@ -65,10 +65,10 @@ class _Deep:
             with variable_scope("input_from_feature_columns") as scope:
                 x = input_from_feature_columns(features, self._columns, scope=scope)
             for number, count in enumerate(self._units):
-                x = contrib_layers.fully_connected(x, count, self._activation, scope=f"hiddenlayer_{number}")
+                x = layers.fully_connected(x, count, self._activation, scope=f"hiddenlayer_{number}")
                 if self._dropout is not None and mode == ModeKeys.TRAIN:
-                    x = contrib_layers.dropout(x, 1.0 - self._dropout)
-            return contrib_layers.fully_connected(x, width, None, scope="logits")
+                    x = layers.dropout(x, 1.0 - self._dropout)
+            return layers.fully_connected(x, width, None, scope="logits")
 
     def minimized(self, loss: Tensor, clip: float | None, counts: bool) -> Any:
         """A step of its variables."""

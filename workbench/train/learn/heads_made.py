@@ -9,9 +9,9 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.nn.scopes import variable_scope
 from workbench.nn.variables import group
-from workbench.train.estimators import heads, heads_kinds
-from workbench.train.estimators.heads import Head, MetricKey, no_op_train_fn
-from workbench.train.estimators.learn import ModeKeys, ModelFnOps
+from workbench.train.learn import heads, heads_kinds
+from workbench.train.learn.estimator import ModeKeys, ModelFnOps
+from workbench.train.learn.heads import Head, MetricKey, no_op_train_fn
 from workbench.train.saving import summary
 
 __all__ = ["binary_svm_head", "estimator_head_distribution_regression", "loss_only_head", "multi_class_head",

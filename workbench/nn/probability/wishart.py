@@ -10,7 +10,7 @@ from workbench.core.graph.graph import Tensor
 from workbench.core.graph.shape import Shape
 from workbench.nn.checks import assert_greater_equal, assert_positive
 from workbench.nn.framework import control_dependencies, name_scope
-from workbench.nn.probability.distributions import FULLY_REPARAMETERIZED, Distribution
+from workbench.nn.probability.base import FULLY_REPARAMETERIZED, Distribution
 
 __all__ = ["WishartCholesky", "WishartFull"]
 

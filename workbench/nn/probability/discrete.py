@@ -7,7 +7,7 @@ from workbench.core.graph.build import ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Tensor
 from workbench.nn.framework import name_scope
-from workbench.nn.probability.distributions import NOT_REPARAMETERIZED, Distribution, RegisterKL
+from workbench.nn.probability.base import NOT_REPARAMETERIZED, Distribution, RegisterKL
 
 __all__ = ["Bernoulli", "logits_and_probs"]
 

@@ -12,8 +12,7 @@ from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.nn import losses, metrics
 from workbench.nn.scopes import get_variable, variable_scope
 from workbench.train.estimators.feature_kinds import NumericColumn
-from workbench.train.estimators.heads import MetricKey
-from workbench.train.estimators.learn import (
+from workbench.train.learn.estimator import (
     BaseEstimator,
     Estimator,
     ModeKeys,
@@ -21,6 +20,7 @@ from workbench.train.estimators.learn import (
     ProblemType,
     real_valued_column,
 )
+from workbench.train.learn.heads import MetricKey
 
 __all__ = ["LogisticRegressor", "NotFittedError", "SKCompat", "TaskType", "extract_dask_data", "extract_dask_labels",
            "extract_pandas_data", "extract_pandas_labels", "extract_pandas_matrix", "infer_real_valued_columns_from_input_fn",

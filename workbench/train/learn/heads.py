@@ -9,12 +9,12 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.nn import metrics
 from workbench.nn.composed import log_poisson_loss
-from workbench.nn.contrib.contrib_more import linear
+from workbench.nn.contrib.more import linear
 from workbench.nn.initializers import Zeros
 from workbench.nn.scopes import get_variable, variable_scope
 from workbench.nn.sparse import SparseTensor
 from workbench.nn.variables import group
-from workbench.train.estimators.learn import ModeKeys, ModelFnOps, ProblemType
+from workbench.train.learn.estimator import ModeKeys, ModelFnOps, ProblemType
 from workbench.train.optimizers.rules import AdagradOptimizer
 from workbench.train.saving import summary
 
