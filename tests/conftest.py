@@ -10,6 +10,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
+from typing import Any
 
 import hypothesis
 import pytest
@@ -112,6 +113,16 @@ def native() -> None:
 
     if len(default_graphs()) == 1 and type(default_graphs()[0]) is not Graph:
         reset_default_graph()
+
+
+@pytest.fixture
+def graph(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """A graph of the test's own, in which it builds. Its module may say of which kind (`GRAPH`) and with which `SEED`."""
+    from workbench.core.graph.graph import Graph
+
+    with getattr(request.module, "GRAPH", Graph)().as_default() as made:
+        made.seed = getattr(request.module, "SEED", None)
+        yield made
 
 
 @pytest.fixture(autouse=True)

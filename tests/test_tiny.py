@@ -1,8 +1,6 @@
 """The whole story, small: build, differentiate, rewrite, run, train, and one error (`make tiny` before each commit)."""
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -12,13 +10,7 @@ from workbench.core.graph.text import to_text
 from workbench.core.passes.pipeline import DEVICE_PASSES, run_passes
 from workbench.core.passes.prune import prune
 
-pytestmark = pytest.mark.tiny
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[wb.Graph]:
-    with wb.Graph().as_default() as graph:
-        yield graph
+pytestmark = [pytest.mark.tiny, pytest.mark.usefixtures("graph")]
 
 
 def test_build():

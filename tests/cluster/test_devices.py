@@ -13,7 +13,7 @@ from workbench.cluster.chief.cluster import Cluster
 from workbench.core.device.interface import device_types
 from workbench.core.graph.opdef import registry
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("graph")]
 
 STRICT = "/job:worker/task:0"
 
@@ -28,12 +28,6 @@ def cluster(client) -> Iterator[Cluster]:
     device_types.pop(strict.TYPE, None)
     for definition in registry.values():
         definition.kernels.pop(strict.TYPE, None)
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[wb.Graph]:
-    with wb.Graph().as_default() as made:
-        yield made
 
 
 def test_each_task_has_its_kind_of_device(cluster):

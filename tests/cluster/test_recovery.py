@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +16,10 @@ from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
 from workbench.core.trace import journal
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("graph")]
 
 SERVER, WORKER = "/job:ps/task:0", "/job:worker/task:0"
 TARGET = np.float32([3, -1])
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[wb.Graph]:
-    with wb.Graph().as_default() as made:
-        yield made
 
 
 def model() -> tuple[Any, Any]:

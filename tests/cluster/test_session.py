@@ -19,7 +19,7 @@ from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
 from workbench.train.config import ConfigProto, GraphOptions
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("graph")]
 
 SERVERS = ["/job:ps/task:0", "/job:ps/task:1"]
 WORKERS = ["/job:worker/task:0", "/job:worker/task:1"]
@@ -28,12 +28,6 @@ WORKERS = ["/job:worker/task:0", "/job:worker/task:1"]
 @pytest.fixture(scope="module")
 def cluster(client) -> Iterator[Cluster]:
     with Cluster(client, 2, 2) as made:
-        yield made
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[wb.Graph]:
-    with wb.Graph().as_default() as made:
         yield made
 
 

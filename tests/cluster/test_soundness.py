@@ -23,15 +23,9 @@ from workbench.cluster.link import upgrade
 from workbench.cluster.link.buffers import BufferPool
 from workbench.core.graph.build import ops
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("graph")]
 
 SERVER, WORKER = "/job:ps/task:0", "/job:worker/task:0"
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[wb.Graph]:
-    with wb.Graph().as_default() as made:
-        yield made
 
 
 def test_an_aborted_step_writes_nothing_after_the_user_heard_of_it(client):

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -12,15 +11,9 @@ from tests.cluster.conftest import kill, start
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("graph")]
 
 SERVER = "/job:ps/task:0"
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[wb.Graph]:
-    with wb.Graph().as_default() as made:
-        yield made
 
 
 @pytest.mark.parametrize("aggregate", [3, 2], ids=["all", "with a backup"])

@@ -10,18 +10,14 @@ import pytest
 
 import workbench.tf1 as tf
 
+pytestmark = pytest.mark.usefixtures("graph")
+GRAPH = tf.Graph
 EXPORT = tf.estimator.export
 RNG = np.random.default_rng(4)
 X = RNG.normal(size=(60, 2)).astype(np.float32)
 LABELS = (X[:, 0] > X[:, 1]).astype(np.int64)
 SPEC = {"x": tf.FixedLenFeature([2], tf.float32)}
 COLUMNS = [tf.feature_column.numeric_column("x", 2)]
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as graph:
-        yield graph
 
 
 def inputs(epochs=1):

@@ -9,6 +9,8 @@ from workbench import errors
 from workbench.formats import restoring
 from workbench.formats.saver import Saver
 
+pytestmark = pytest.mark.usefixtures("graph")
+
 
 @pytest.fixture(params=[None, 2])
 def path(request, tmp_path):
@@ -17,12 +19,6 @@ def path(request, tmp_path):
             wb.Variable(np.float32(value), name=name)
         session.run(wb.global_variables_initializer())
         return Saver(write_version=request.param).save(session, tmp_path / "model")
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
 
 
 def variable(name, shape):

@@ -11,11 +11,7 @@ from workbench.nn import layers
 from workbench.nn.recurrent import rnn_cell
 from workbench.nn.variables import GraphKeys, get_collection
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def value(fetches, feeds=None):

@@ -7,23 +7,14 @@ import numpy as np
 import pytest
 
 import workbench.tf1 as tf
+from tests.running import run
 from workbench import errors
 
+pytestmark = pytest.mark.usefixtures("graph")
+GRAPH = tf.Graph
+SEED = 5
 seq2seq = tf.contrib.seq2seq
 RNG = np.random.default_rng(21)
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as graph:
-        tf.set_random_seed(5)
-        yield graph
-
-
-def run(fetches):
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        return session.run(fetches)
 
 
 def numbers(*shape):

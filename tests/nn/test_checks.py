@@ -7,18 +7,10 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.running import run
 from workbench import errors
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
-
-
-def run(fetch, feeds=None):
-    with wb.Session() as session:
-        return session.run(fetch, feeds)
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 PAIRS = [      # function, x, y that hold, y that does not

@@ -8,14 +8,9 @@ import workbench as wb
 from tests.evaluate import evaluate
 from workbench import errors, nn
 
+pytestmark = pytest.mark.usefixtures("graph")
 RNG = np.random.default_rng(2)
 X, Z = RNG.normal(size=(3, 4)), RNG.uniform(size=(3, 4))
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
 
 
 def check(build, value, *inputs, rtol=1e-8):

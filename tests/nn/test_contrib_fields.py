@@ -5,23 +5,13 @@ import numpy as np
 import pytest
 
 import workbench.tf1 as tf
+from tests.running import value
 
+pytestmark = pytest.mark.usefixtures("graph")
+GRAPH = tf.Graph
+SEED = 1
 LAYERS = tf.contrib.layers
 RNG = np.random.default_rng(4)
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as graph:
-        tf.set_random_seed(1)
-        yield graph
-
-
-def value(*tensors):
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        found = session.run(list(tensors))
-    return found[0] if len(found) == 1 else found
 
 
 def test_pools_of_any_rank_are_collected_by_name():

@@ -5,24 +5,15 @@ import numpy as np
 import pytest
 
 import workbench.tf1 as tf
+from tests.running import run
 from workbench import errors
 
+pytestmark = pytest.mark.usefixtures("graph")
+GRAPH = tf.Graph
+SEED = 3
 LAYERS = tf.contrib.layers
 RNG = np.random.default_rng(6)
 X = RNG.normal(size=(2, 4, 5, 6, 3)).astype(np.float32)
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as graph:
-        tf.set_random_seed(3)
-        yield graph
-
-
-def run(fetches):
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        return session.run(fetches)
 
 
 def filtered(x, w):

@@ -7,14 +7,10 @@ import pytest
 import workbench.tf1 as tf
 from workbench import errors
 
+pytestmark = pytest.mark.usefixtures("graph")
+GRAPH = tf.Graph
 METRICS = tf.contrib.metrics
 RNG = np.random.default_rng(8)
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as graph:
-        yield graph
 
 
 def fed(metric, *columns):

@@ -4,20 +4,12 @@ from __future__ import annotations
 import pytest
 
 import workbench as wb
+from tests.running import run
 from workbench import errors
 from workbench.nn.contrib import metrics, utils
 from workbench.train.optimizers import schedules
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
-
-
-def run(fetches):
-    with wb.Session() as session:
-        return session.run(fetches)
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def test_results_are_found_by_name_in_collections():

@@ -7,27 +7,17 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.running import run
 from workbench.nn.recurrent import crf
 
+pytestmark = pytest.mark.usefixtures("graph")
 RNG = np.random.default_rng(5)
 X, TABLE = RNG.normal(size=(3, 4, 3)).astype(np.float32), RNG.normal(size=(3, 3)).astype(np.float32)
 LENGTHS, TAGS = np.array([4, 2, 1], np.int32), RNG.integers(0, 3, (3, 4)).astype(np.int32)
 
 
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
-
-
 def score(row, tags):
     return sum(X[row, i, t] for i, t in enumerate(tags)) + sum(TABLE[a, b] for a, b in itertools.pairwise(tags))
-
-
-def run(fetches):
-    with wb.Session() as session:
-        session.run(wb.global_variables_initializer())
-        return session.run(fetches)
 
 
 def every(row):

@@ -5,26 +5,16 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.running import run
 from workbench import train
 from workbench.nn import nest
 from workbench.nn.recurrent import decoders
 from workbench.nn.recurrent.attention import AttentionWrapper, BahdanauAttention, LuongAttention
 from workbench.nn.recurrent.rnn_cell import BasicLSTMCell, GRUCell, RNNCell
 
+pytestmark = pytest.mark.usefixtures("graph")
+SEED = 2
 RNG = np.random.default_rng(0)
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        graph.seed = 2
-        yield graph
-
-
-def run(fetches, feeds=None):
-    with wb.Session() as session:
-        session.run(wb.global_variables_initializer())
-        return session.run(fetches, feeds)
 
 
 def test_training_equals_dynamic_rnn():

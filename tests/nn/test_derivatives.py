@@ -7,20 +7,11 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.running import run
 from workbench import errors
 
+pytestmark = pytest.mark.usefixtures("graph")
 NUMBER = itertools.count()
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
-
-
-def run(fetches):
-    with wb.Session() as session:
-        return session.run(fetches)
 
 
 def registered(function):

@@ -8,20 +8,12 @@ import pytest
 from scipy import stats
 
 import workbench as wb
+from tests.running import run
 from workbench import errors
 from workbench.nn.probability import base, discrete, scalar, vector
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        wb.set_random_seed(5)
-        yield graph
-
-
-def run(fetches, feeds=None):
-    with wb.Session() as session:
-        return session.run(fetches, feeds)
+pytestmark = pytest.mark.usefixtures("graph")
+SEED = 5
 
 
 A, B = np.array([0.7, 2.5, 3.0]), np.array([[0.5], [2.0]])

@@ -8,20 +8,12 @@ import pytest
 from scipy import special, stats
 
 import workbench as wb
+from tests.running import run
 from workbench import errors
 from workbench.nn.probability import base, bijectors, counts, made, normal, positive, relaxed, scalar, tools, vector
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        wb.set_random_seed(5)
-        yield graph
-
-
-def run(fetches, feeds=None):
-    with wb.Session() as session:
-        return session.run(fetches, feeds)
+pytestmark = pytest.mark.usefixtures("graph")
+SEED = 5
 
 
 A, B, UNIT = np.array([2.7, 3.5, 4.0]), np.array([[0.5], [2.0]]), np.array([0.2, 0.5, 0.9])

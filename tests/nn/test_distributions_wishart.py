@@ -8,16 +8,12 @@ import pytest
 
 import workbench.tf1 as tf
 
+pytestmark = pytest.mark.usefixtures("graph")
+GRAPH = tf.Graph
+SEED = 11
 DS = tf.contrib.distributions
 SCALE = np.array([[2.0, 0.5], [0.5, 1.0]])
 X = np.array([[3.0, 1.0], [1.0, 4.0]])
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as graph:
-        tf.set_random_seed(11)
-        yield graph
 
 
 def value(*tensors):

@@ -8,14 +8,9 @@ import pytest
 import workbench as wb
 from workbench import errors
 from workbench.core.graph.build import ops
-from workbench.core.graph.graph import Graph
 from workbench.nn.functions import Declare, Defun
 
-
-@pytest.fixture(autouse=True)
-def graph() -> Any:
-    with Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def test_calls_give_results_and_gradients_under_names_of_their_own() -> None:

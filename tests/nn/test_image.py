@@ -10,23 +10,14 @@ import pytest
 from PIL import Image
 
 import workbench as wb
+from tests.running import run
 from workbench import errors, image
 
+pytestmark = pytest.mark.usefixtures("graph")
+SEED = 4
 RNG = np.random.default_rng(6)
 FLOATS = RNG.uniform(size=(5, 7, 3)).astype(np.float32)
 BYTES = RNG.integers(0, 256, (6, 5, 3)).astype(np.uint8)
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        graph.seed = 4
-        yield graph
-
-
-def run(fetches, feeds=None):
-    with wb.Session() as session:
-        return session.run(fetches, feeds)
 
 
 def everywhere(function, x):

@@ -7,25 +7,15 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.running import run
 from workbench import errors
 from workbench.core.graph.build import ops
 from workbench.nn import layer_classes, layers, layers_1d, layers_3d
 
+pytestmark = pytest.mark.usefixtures("graph")
+SEED = 5
 X = np.random.default_rng(3).normal(size=(2, 5, 6, 3)).astype(np.float32)
 V = np.random.default_rng(4).normal(size=(1, 4, 4, 4, 2)).astype(np.float32)
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        wb.set_random_seed(5)
-        yield graph
-
-
-def run(fetches):
-    with wb.Session() as session:
-        session.run(wb.global_variables_initializer())
-        return session.run(fetches)
 
 
 def names(variables):

@@ -9,14 +9,9 @@ from workbench import errors
 from workbench.nn import layers, losses, metrics
 from workbench.nn.variables import GraphKeys
 
+pytestmark = pytest.mark.usefixtures("graph")
+SEED = 3
 RNG = np.random.default_rng(5)
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        graph.seed = 3
-        yield graph
 
 
 def run(fetches, feeds=None):

@@ -5,21 +5,11 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.running import run
 from workbench.nn import layers_1d
 
+pytestmark = pytest.mark.usefixtures("graph")
 X = np.random.default_rng(1).normal(size=(2, 6, 3)).astype(np.float32)
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
-
-
-def run(fetches):
-    with wb.Session() as session:
-        session.run(wb.global_variables_initializer())
-        return session.run(fetches)
 
 
 @pytest.mark.parametrize(("stride", "dilation"), [(1, 1), (2, 1), (1, 2)])

@@ -8,14 +8,9 @@ import workbench as wb
 import workbench.tf1 as tf
 from workbench import errors
 
+pytestmark = pytest.mark.usefixtures("graph")
 lookup = tf.contrib.lookup
 WORDS = ["red", "green", "blue"]
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
 
 
 @pytest.fixture

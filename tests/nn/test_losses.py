@@ -5,20 +5,11 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.running import run
 from workbench import errors, losses
 
+pytestmark = pytest.mark.usefixtures("graph")
 Reduction = losses.Reduction
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
-
-
-def run(fetch, feeds=None):
-    with wb.Session() as session:
-        return session.run(fetch, feeds)
 
 
 VALUES = np.array([[1.0, 2.0, 4.0], [3.0, 5.0, 6.0]], np.float32)

@@ -8,17 +8,12 @@ from sklearn import metrics as reference
 import workbench as wb
 from workbench import errors, metrics
 
+pytestmark = pytest.mark.usefixtures("graph")
 RNG = np.random.default_rng(8)
 BATCHES = [(RNG.integers(0, 2, n), np.round(RNG.uniform(size=n), 2).astype(np.float32),
             RNG.uniform(0.1, 1, n).astype(np.float32)) for n in (6, 1, 9)]
 Y, P, WEIGHTS = (np.concatenate(column) for column in zip(*BATCHES))
 Q = P > 0.5
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
 
 
 def result(build):

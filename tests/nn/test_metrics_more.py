@@ -8,17 +8,12 @@ import workbench as wb
 from workbench import metrics
 from workbench.core.graph.build import ops
 
+pytestmark = pytest.mark.usefixtures("graph")
 RNG = np.random.default_rng(3)
 BATCHES = [(RNG.integers(0, 2, n), np.round(RNG.uniform(size=n), 2).astype(np.float32),
             RNG.uniform(0.1, 1, n).astype(np.float32)) for n in (6, 2, 9)]
 Y, P, W = (np.concatenate(column) for column in zip(*BATCHES))
 AT = [0.2, 0.5, 0.8]
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
 
 
 def after(build, batches):

@@ -1,8 +1,6 @@
 """Variables in slices: how many, where, initialised one by one; and what uses them slice by slice."""
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -15,13 +13,7 @@ from workbench.nn.partitions import (
     variable_axis_size_partitioner,
 )
 
-pytestmark = pytest.mark.filterwarnings("error")
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[wb.Graph]:
-    with wb.Graph().as_default() as made:
-        yield made
+pytestmark = [pytest.mark.filterwarnings('error'), pytest.mark.usefixtures("graph")]
 
 
 @pytest.mark.parametrize(("partitioner", "shape", "dtype", "expected"), [

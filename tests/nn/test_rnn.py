@@ -5,23 +5,13 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.running import run
 from workbench import errors
 from workbench.nn.recurrent import rnn_cell
 
+pytestmark = pytest.mark.usefixtures("graph")
+SEED = 4
 RNG = np.random.default_rng(9)
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        graph.seed = 4
-        yield graph
-
-
-def run(fetches, feeds=None):
-    with wb.Session() as session:
-        session.run(wb.global_variables_initializer())
-        return session.run(fetches, feeds)
 
 
 def sigmoid(x):

@@ -7,15 +7,11 @@ import pytest
 import workbench.tf1 as tf
 from workbench import errors
 
+pytestmark = pytest.mark.usefixtures("graph")
+GRAPH = tf.Graph
+SEED = 3
 rnn = tf.contrib.rnn
 RNG = np.random.default_rng(12)
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as graph:
-        tf.set_random_seed(3)
-        yield graph
 
 
 def numbers(*shape):

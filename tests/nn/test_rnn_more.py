@@ -8,14 +8,10 @@ import workbench.tf1 as tf
 from tests.nn.test_rnn_contrib import close, numbers, run, sigmoid, stepped
 from workbench import errors
 
+pytestmark = pytest.mark.usefixtures("graph")
+GRAPH = tf.Graph
+SEED = 3
 rnn = tf.contrib.rnn
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as graph:
-        tf.set_random_seed(3)
-        yield graph
 
 
 # images

@@ -7,25 +7,15 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.running import run
 from workbench import errors
 
+pytestmark = pytest.mark.usefixtures("graph")
+SEED = 5
 RNG = np.random.default_rng(3)
 W, B = RNG.normal(size=(10, 4)).astype(np.float32), RNG.normal(size=10).astype(np.float32)
 X, LABELS = RNG.normal(size=(3, 4)).astype(np.float32), np.int64([[1, 2], [3, 4], [7, 0]])
 DRAWN = (np.int64([1, 5, 7]), np.float32([[0.5, 0.4], [0.3, 0.3], [0.1, 0.9]]), np.float32([0.5, 0.2, 0.1]))
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        graph.seed = 5
-        yield graph
-
-
-def run(fetches):
-    with wb.Session() as session:
-        session.run(wb.global_variables_initializer())
-        return session.run(fetches)
 
 
 def logits(remove: bool):

@@ -8,11 +8,7 @@ import workbench as wb
 from workbench import errors
 from workbench.nn.layers import l2_regularizer
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def names() -> list[str]:

@@ -7,23 +7,13 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.running import run
 from workbench import errors
 
+pytestmark = pytest.mark.usefixtures("graph")
 INDICES, VALUES, SHAPE = np.int64([[0, 1], [2, 0], [2, 3]]), np.float32([5, 6, 7]), np.int64([3, 4])
 DENSE = np.zeros((3, 4), np.float32)
 DENSE[tuple(INDICES.T)] = VALUES
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
-
-
-def run(fetches, feeds=None):
-    with wb.Session() as session:
-        session.run(wb.global_variables_initializer())
-        return session.run(fetches, feeds)
 
 
 @pytest.fixture

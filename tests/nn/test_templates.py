@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.running import run
 from workbench import errors, train
 from workbench.nn.partitions import (
     PartitionedVariable,
@@ -14,18 +15,8 @@ from workbench.nn.partitions import (
 )
 from workbench.nn.templates import make_template
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        graph.seed = 1
-        yield graph
-
-
-def run(fetches):
-    with wb.Session() as session:
-        session.run(wb.global_variables_initializer())
-        return session.run(fetches)
+pytestmark = pytest.mark.usefixtures("graph")
+SEED = 1
 
 
 def test_a_getter_is_asked_with_the_full_name_and_may_change_what_is_made():

@@ -5,18 +5,10 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.running import run
 from workbench import errors
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
-
-
-def run(fetches, feeds=None):
-    with wb.Session() as session:
-        return session.run(fetches, feeds)
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 ROWS = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], np.float32)

@@ -9,17 +9,12 @@ import pytest
 import workbench as wb
 from workbench.nn import zoo
 
+pytestmark = pytest.mark.usefixtures("graph")
 IMAGES = {      # network -> (height and width, channels, million parameters, billion multiplications of one image)
     "lenet": (28, 1, 3.27, 0.0139), "alexnet": (224, 3, 61.1, 0.71), "overfeat": (231, 3, 145.9, 2.80),
     "vgg_a": (224, 3, 132.9, 7.61), "googlenet": (224, 3, 7.0, 1.58), "inception_v3": (299, 3, 23.8, 5.72)}
 RATES = {"inception_v3": 1e-2}      # normalised; the others' signals, and so their gradients, are a hundred times larger
 SMALL = {"lenet": 28, "alexnet": 67, "overfeat": 71, "vgg_a": 32, "googlenet": 64, "inception_v3": 75}
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
 
 
 def multiplications(graph):

@@ -9,11 +9,8 @@ import pytest
 import workbench.tf1 as tf
 from workbench import errors
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
+GRAPH = tf.Graph
 
 
 def run(fetches, feeds=None):

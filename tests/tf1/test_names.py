@@ -7,11 +7,7 @@ import workbench as wb
 import workbench.tf1 as tf
 from workbench.tf1.names import DEFAULTS, NN_DEFAULTS
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def test_a_classifier_has_the_names_its_program_looks_for(graph):

@@ -10,13 +10,9 @@ import pytest
 
 import workbench.tf1 as tf
 
-
-@pytest.fixture(autouse=True)
-def fresh():
-    with tf.Graph().as_default():
-        tf.set_random_seed(11)
-        yield
-
+pytestmark = pytest.mark.usefixtures("graph")
+GRAPH = tf.Graph
+SEED = 11
 
 # a recurrent net over the characters of a text, by tf.contrib.legacy_seq2seq
 
@@ -112,7 +108,7 @@ def test_a_text_is_learned_by_characters_and_written_on(tmp_path):
 
 # images by a generator and a discriminator
 
-SEED = 0      # which numbers weights begin with is fixed here, however many operations a layer has
+FIRST = 0      # which numbers weights begin with is fixed here, however many operations a layer has
 
 def batch_norm(x, name, train=True):
     return tf.contrib.layers.batch_norm(x, decay=0.9, updates_collections=None, epsilon=1e-5, scale=True, is_training=train,
@@ -127,7 +123,7 @@ def linear(input_, output_size, scope):
     shape = input_.get_shape().as_list()
     with tf.variable_scope(scope):
         matrix = tf.get_variable("Matrix", [shape[1], output_size], tf.float32,
-                                 tf.random_normal_initializer(stddev=0.1, seed=SEED + len(scope)))
+                                 tf.random_normal_initializer(stddev=0.1, seed=FIRST + len(scope)))
         bias = tf.get_variable("bias", [output_size], initializer=tf.constant_initializer(0.0))
         return tf.matmul(input_, matrix) + bias
 
@@ -135,7 +131,7 @@ def linear(input_, output_size, scope):
 def conv2d(input_, output_dim, name, k=3, d=2):
     with tf.variable_scope(name):
         w = tf.get_variable("w", [k, k, input_.get_shape()[-1], output_dim],
-                            initializer=tf.truncated_normal_initializer(stddev=0.1, seed=SEED + len(name)))
+                            initializer=tf.truncated_normal_initializer(stddev=0.1, seed=FIRST + len(name)))
         conv = tf.nn.conv2d(input_, w, strides=[1, d, d, 1], padding="SAME")
         biases = tf.get_variable("biases", [output_dim], initializer=tf.constant_initializer(0.0))
         return tf.reshape(tf.nn.bias_add(conv, biases), conv.get_shape())
@@ -144,7 +140,7 @@ def conv2d(input_, output_dim, name, k=3, d=2):
 def deconv2d(input_, output_shape, name, k=3, d=2):
     with tf.variable_scope(name):
         w = tf.get_variable("w", [k, k, output_shape[-1], input_.get_shape()[-1]],
-                            initializer=tf.random_normal_initializer(stddev=0.1, seed=SEED + len(name)))
+                            initializer=tf.random_normal_initializer(stddev=0.1, seed=FIRST + len(name)))
         deconv = tf.nn.conv2d_transpose(input_, w, output_shape=output_shape, strides=[1, d, d, 1])
         biases = tf.get_variable("biases", [output_shape[-1]], initializer=tf.constant_initializer(0.0))
         return tf.nn.bias_add(deconv, biases)

@@ -15,6 +15,8 @@ from workbench import errors
 from workbench.core.graph.build import ops
 from workbench.tf1.spelling import spelled
 
+pytestmark = pytest.mark.usefixtures("graph")
+GRAPH = tf.Graph
 NAMES = """
 AUTO_REUSE ConfigProto FIFOQueue FixedLenFeature FixedLengthRecordReader GPUOptions Graph GraphKeys
 InteractiveSession PaddingFIFOQueue PriorityQueue RandomShuffleQueue RunMetadata RunOptions Session SparseTensor
@@ -82,12 +84,6 @@ train.start_queue_runners train.string_input_producer trainable_variables transp
 truncated_normal_initializer uint8 unique unpack unsorted_segment_sum unstack variable_scope where zeros
 zeros_initializer zeros_like
 """.split()  # noqa: SIM905
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as graph:
-        yield graph
 
 
 def run(fetches, feeds=None):

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,7 @@ from workbench.core.compile.place import place
 from workbench.core.passes.prune import prune
 from workbench.train.all_reduce import all_max, all_min, all_prod, all_sum
 
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[wb.Graph]:
-    with wb.Graph().as_default() as made:
-        yield made
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def spread(values: Any) -> list[wb.Tensor]:

@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -15,11 +14,7 @@ from workbench.train.replicas import Tower, replicate
 from workbench.train.saving import checkpoints
 from workbench.train.saving.checkpoints import Checkpointer
 
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[wb.Graph]:
-    with wb.Graph().as_default() as made:
-        yield made
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def test_a_checkpoint_waits_for_the_push_under_way(tmp_path):

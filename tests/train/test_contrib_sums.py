@@ -7,21 +7,11 @@ import numpy as np
 import pytest
 
 import workbench.tf1 as tf
+from tests.running import value
 
+pytestmark = pytest.mark.usefixtures("graph")
+GRAPH = tf.Graph
 LAYERS = tf.contrib.layers
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as graph:
-        yield graph
-
-
-def value(*tensors):
-    with tf.Session() as session:
-        session.run(tf.global_variables_initializer())
-        found = session.run(list(tensors))
-    return found[0] if len(found) == 1 else found
 
 
 def words(values, shape=None, places=None):

@@ -9,11 +9,7 @@ from workbench import train
 from workbench.train import contrib_training as training
 from workbench.train.optimizers import contrib as opt
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def adam(steps, nesterov=False):

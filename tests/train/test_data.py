@@ -11,14 +11,9 @@ from workbench import errors
 from workbench.train.input.data import Dataset, FixedLengthRecordDataset, Iterator, TextLineDataset, TFRecordDataset
 from workbench.train.input.examples import TFRecordWriter
 
+pytestmark = pytest.mark.usefixtures("graph")
+SEED = 2
 X, Y = np.arange(10, dtype=np.float32).reshape(5, 2), np.arange(5)
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        graph.seed = 2
-        yield graph
 
 
 def drain(dataset, most=100):

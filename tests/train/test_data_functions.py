@@ -12,12 +12,8 @@ from workbench import errors
 from workbench.train.input import contrib_data
 from workbench.train.input.data import Dataset, Iterator
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        graph.seed = 2
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
+SEED = 2
 
 
 def test_elements_are_chosen_and_opened():

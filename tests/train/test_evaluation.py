@@ -14,11 +14,7 @@ from workbench.train.sessions import evaluation
 from workbench.train.sessions.hooks_more import ProfilerHook
 from workbench.train.sessions.managers import ChiefSessionCreator, SessionManager, SingularMonitoredSession
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def saved(folder, value, step):

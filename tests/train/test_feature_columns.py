@@ -15,11 +15,7 @@ from workbench.train.estimators import contrib_columns as elder
 from workbench.train.estimators import feature_columns as fc
 from workbench.train.input.examples import FixedLenFeature, VarLenFeature
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def batch():

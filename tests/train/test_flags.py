@@ -11,12 +11,7 @@ from workbench import errors
 from workbench.train import app
 from workbench.train.saving import files
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
-
+pytestmark = pytest.mark.usefixtures("graph")
 
 # monitored sessions
 

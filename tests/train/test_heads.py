@@ -8,15 +8,11 @@ import pytest
 
 import workbench.tf1 as tf
 
+pytestmark = pytest.mark.usefixtures("graph")
+GRAPH = tf.Graph
+SEED = 5
 LEARN = tf.contrib.learn
 TRAIN, EVAL, INFER = LEARN.ModeKeys.TRAIN, LEARN.ModeKeys.EVAL, LEARN.ModeKeys.INFER
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as graph:
-        tf.set_random_seed(5)
-        yield graph
 
 
 def sigmoid(x):

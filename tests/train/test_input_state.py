@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,8 @@ from workbench.core.state import checkpoint
 from workbench.train.input import input_state
 from workbench.train.saving.checkpoints import Checkpointer
 
+pytestmark = pytest.mark.usefixtures("graph")
 ROWS = 7
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[wb.Graph]:
-    with wb.Graph().as_default() as made:
-        yield made
 
 
 def of_dataset(folder: Path) -> Any:

@@ -10,12 +10,8 @@ import workbench as wb
 from workbench import errors, train
 from workbench.train.input import inputs
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        graph.seed = 3
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
+SEED = 3
 
 
 def drain(fetches, most=1000):

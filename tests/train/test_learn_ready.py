@@ -9,18 +9,14 @@ import pytest
 
 import workbench.tf1 as tf
 
+pytestmark = pytest.mark.usefixtures("graph")
+GRAPH = tf.Graph
+SEED = 3
 LEARN = tf.contrib.learn
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(80, 2)).astype(np.float32)
 LABELS = (X[:, 0] > X[:, 1]).astype(np.int64)
 COLUMNS = [tf.contrib.layers.real_valued_column("x", 2)]
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as graph:
-        tf.set_random_seed(3)
-        yield graph
 
 
 def config(**more):

@@ -13,12 +13,8 @@ from workbench.nn.contrib import layers as contrib_layers
 from workbench.nn.contrib import more as contrib_more
 from workbench.train.optimize import OPTIMIZER_CLS_NAMES, adaptive_clipping_fn, optimize_loss
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        graph.seed = 1
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
+SEED = 1
 
 
 def after(step, fetches, times=1):

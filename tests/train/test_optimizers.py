@@ -11,15 +11,10 @@ import workbench as wb
 from workbench import errors
 from workbench.train.optimizers.optimizer import Optimizer
 
+pytestmark = pytest.mark.usefixtures("graph")
 RNG = np.random.default_rng(11)
 START = RNG.normal(size=(3, 2))
 SCALES = RNG.uniform(0.5, 2, size=(3, 2))
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
 
 
 def adadelta(value: Any, grad: Callable[[Any], Any], count: int) -> Any:

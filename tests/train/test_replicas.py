@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,9 @@ from workbench.core.state.accumulators import Accumulator
 from workbench.train.config import RunOptions
 from workbench.train.replicas import Replicas, Tower, replicate
 
+pytestmark = pytest.mark.usefixtures("graph")
 WORKERS = ["/job:localhost/task:0"] * 3
 SOON, LATE = RunOptions(timeout_in_ms=300), RunOptions(timeout_in_ms=60_000)
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[wb.Graph]:
-    with wb.Graph().as_default() as made:
-        yield made
 
 
 def model() -> Tower:

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,7 @@ from workbench.core.state import checkpoint
 from workbench.train.saving.checkpoints import Checkpointer
 from workbench.train.saving.saver import Saver
 
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[wb.Graph]:
-    with wb.Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def model(initializable: bool = False) -> tuple[Any, Any, list[Any]]:

@@ -9,14 +9,10 @@ import pytest
 import workbench.tf1 as tf
 from workbench import errors
 
+pytestmark = pytest.mark.usefixtures("graph")
+GRAPH = tf.Graph
+SEED = 3
 TRAINING = tf.contrib.training
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as graph:
-        tf.set_random_seed(3)
-        yield graph
 
 
 def drained(fetches, most=10_000):
@@ -35,7 +31,6 @@ def drained(fetches, most=10_000):
             coord.request_stop()
             coord.join(threads, stop_grace_period_secs=30)
     return found
-
 
 
 @pytest.mark.parametrize("rest", [False, True])

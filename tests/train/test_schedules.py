@@ -7,19 +7,10 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.running import run
 from workbench import errors
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
-
-
-def run(fetches, feeds=None):
-    with wb.Session() as session:
-        session.run(wb.global_variables_initializer())
-        return session.run(fetches, feeds)
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def test_there_is_one_global_step():

@@ -25,11 +25,7 @@ from workbench.train.sessions.managers import (
 )
 from workbench.train.sessions.timer import SecondOrStepTimer
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def counting():

@@ -14,11 +14,7 @@ from workbench.core.trace import journal
 from workbench.formats.messages import message
 from workbench.train.saving import summary
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def values_of(tensor, feeds=None):

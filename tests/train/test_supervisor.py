@@ -10,6 +10,8 @@ import workbench as wb
 from workbench import errors, train
 from workbench.train import ClusterSpec, LooperThread, Supervisor
 
+pytestmark = pytest.mark.usefixtures("graph")
+
 
 def model():
     """(training operation, variable, global step) of something that grows."""
@@ -18,12 +20,6 @@ def model():
     grow = wb.group(value.assign_add(1.0), step.assign_add(1))
     wb.summary.scalar("value", value)
     return grow, value, step
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
 
 
 def test_training_is_initialised_saved_and_restored(tmp_path):

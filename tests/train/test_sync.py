@@ -10,11 +10,7 @@ import workbench as wb
 from tests.eventually import eventually
 from workbench import errors
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 class Model:

@@ -4,7 +4,6 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -24,13 +23,8 @@ from workbench.core.state.accumulators import Accumulator
 from workbench.core.state.variables import VariableState
 from workbench.core.trace import Journal
 
+pytestmark = pytest.mark.usefixtures("graph")
 TASK = "/job:worker/task:0"
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[wb.Graph]:
-    with wb.Graph().as_default() as graph:
-        yield graph
 
 
 class Registered:

@@ -1,40 +1,26 @@
 """Generated text: long segments in parts, buffers written over, constants packed once, values that lone operations read."""
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 
 import workbench as wb
+from tests.core.compile.test_plan import CPU, plan_of, updated_in_place
 from workbench import errors
 from workbench.core.compile import codegen
 from workbench.core.compile.instance import Instance
-from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.compile.values import Packed
 from workbench.core.kernels import choice as choices
 from workbench.core.kernels.choice import Choice, Spec
-from workbench.core.passes.prune import prune
 from workbench.core.run.driver import run_error
 from workbench.core.run.session import Session
 from workbench.core.state.container import Container
 from workbench.core.trace import Journal
 from workbench.settings import settings
 
-CPU = "/job:localhost/task:0/device:CPU:0"
-
-
-@pytest.fixture(autouse=True)
-def graph(monkeypatch) -> Iterator[wb.Graph]:
-    monkeypatch.setattr(settings, "libraries", ())
-    with wb.Graph().as_default() as graph:
-        yield graph
-
-
-def plan_of(*fetches: Any, feeds: Any = (), targets: Any = ()) -> Plan:
-    return compile_plan(prune((*fetches, *targets)[0].graph, fetches, targets, {t: t.shape for t in feeds}), "p")
-
+pytestmark = pytest.mark.usefixtures("graph", "numpy_alone")
 
 # long segments
 
@@ -92,16 +78,7 @@ def test_the_operation_that_raised_is_found_in_any_part(traced, monkeypatch):
 def test_parts_hold_no_value_longer_than_it_is_needed(monkeypatch):
     """A variable is updated in place only when nothing refers to its buffer any more."""
     monkeypatch.setattr(codegen, "LONGEST", 1)
-    v = wb.Variable(np.zeros(1000, np.float32), name="v")
-    container = Container()
-    Instance(plan_of(targets=[v.initializer]), container, CPU).run()
-    state = container.variables()["v"]
-    update = Instance(plan_of(targets=[wb.assign_add(v, wb.tanh(v.read_value()) + 1.0).op]), container, CPU)
-    places = set()
-    for _ in range(4):
-        update.run()
-        places.add(state.read().ctypes.data)
-    assert len(places) == 1
+    updated_in_place()
 
 
 # buffers written over

@@ -1,8 +1,6 @@
 """Time stamps of traced steps: loops leave one record per line and one for themselves."""
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -12,13 +10,8 @@ from workbench.core.compile.instance import Instance
 from workbench.core.state.container import Container
 from workbench.core.trace import Journal
 
+pytestmark = pytest.mark.usefixtures("graph")
 CPU = "/job:localhost/task:0/device:CPU:0"
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[wb.Graph]:
-    with wb.Graph().as_default() as graph:
-        yield graph
 
 
 def spans_of(fetch, feeds=(), values=()):

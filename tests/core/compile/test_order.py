@@ -20,11 +20,7 @@ from workbench.core.graph.shape import Shape
 from workbench.core.passes.pipeline import DEVICE_PASSES, run_passes
 from workbench.core.passes.prune import prune
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def ordered(*fetches: Any, targets: Any = ()) -> list[Operation]:

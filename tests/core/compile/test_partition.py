@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -15,13 +14,8 @@ from workbench.core.compile.place import place
 from workbench.core.graph.check import verify
 from workbench.core.passes.prune import prune
 
+pytestmark = pytest.mark.usefixtures("graph")
 DEVICES = [f"/job:localhost/task:0/device:CPU:{i}" for i in range(3)]
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[wb.Graph]:
-    with wb.Graph().as_default() as graph:
-        yield graph
 
 
 def parts_of(fetches, targets=(), feeds=None) -> list[Part]:

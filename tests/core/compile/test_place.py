@@ -1,8 +1,6 @@
 """Which operation goes where: requests, state, colocation, and what is said when they cannot all be had."""
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 import workbench as wb
@@ -12,15 +10,10 @@ from workbench.core.graph.opdef import registry
 from workbench.core.passes.prune import prune
 from workbench.train.config import ConfigProto
 
+pytestmark = pytest.mark.usefixtures("graph")
 DEVICES = ("/job:ps/task:0/device:CPU:0", "/job:ps/task:1/device:CPU:0", "/job:worker/task:0/device:CPU:0",
            "/job:worker/task:0/device:CPU:1", "/job:worker/task:1/device:CPU:0")
 HOME = DEVICES[2]
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[wb.Graph]:
-    with wb.Graph().as_default() as graph:
-        yield graph
 
 
 def placed(*fetches, home=HOME, devices=DEVICES) -> dict[str, str]:

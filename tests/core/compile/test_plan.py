@@ -1,8 +1,6 @@
 """Compiled plans: the generated text, whose line raised, spans of a traced step, and instances of one plan."""
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
@@ -13,17 +11,11 @@ from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.passes.prune import prune
 from workbench.core.run.driver import run_error
 from workbench.core.state.container import Container
+from workbench.core.state.variables import VariableState
 from workbench.core.trace import Journal
-from workbench.settings import settings
 
+pytestmark = pytest.mark.usefixtures("graph", "numpy_alone")
 CPU = "/job:localhost/task:0/device:CPU:0"
-
-
-@pytest.fixture(autouse=True)
-def graph(monkeypatch) -> Iterator[wb.Graph]:
-    monkeypatch.setattr(settings, "libraries", ())      # NumPy alone: the text is the same on every machine
-    with wb.Graph().as_default() as graph:
-        yield graph
 
 
 def plan_of(*fetches, feeds=(), targets=()) -> Plan:
@@ -119,7 +111,8 @@ def test_state_is_bound_to_the_container_of_the_instance():
     assert float(Instance(plan, second, CPU).run()[0]) == 2.0
 
 
-def test_a_variable_is_updated_in_place_once_nobody_reads_it():
+def updated_in_place() -> tuple[VariableState, Instance]:
+    """A variable, and what adds to it: after four times in one place."""
     v = wb.Variable(np.zeros(1000, np.float32), name="v")
     container = Container()
     Instance(plan_of(targets=[v.initializer]), container, CPU).run()
@@ -130,6 +123,11 @@ def test_a_variable_is_updated_in_place_once_nobody_reads_it():
         update.run()
         places.add(state.read().ctypes.data)
     assert len(places) == 1
+    return state, update
+
+
+def test_a_variable_is_updated_in_place_once_nobody_reads_it():
+    state, update = updated_in_place()
     held = state.read()
     update.run()
     assert not np.shares_memory(held, state.read())

@@ -1,8 +1,6 @@
 """Where plans are cut: what may block or steers stands alone, everything else that starts together runs together."""
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 import workbench as wb
@@ -13,11 +11,7 @@ from workbench.core.graph.shape import Shape
 from workbench.core.passes.lower import lower
 from workbench.core.passes.prune import prune
 
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[wb.Graph]:
-    with wb.Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def program(*fetches, feeds=(), targets=()) -> Program:

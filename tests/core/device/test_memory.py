@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -13,13 +12,8 @@ from workbench.core.device.interface import Event, Memory, make_device, type_of
 from workbench.core.run.session import Session
 from workbench.train.config import ConfigProto
 
+pytestmark = pytest.mark.usefixtures("graph")
 CPU = "/job:localhost/task:0/device:CPU:0"
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[wb.Graph]:
-    with wb.Graph().as_default() as graph:
-        yield graph
 
 
 def limited(nbytes: int) -> Session:

@@ -10,14 +10,10 @@ import workbench.core.ops  # noqa: F401
 from tests.evaluate import evaluate
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, constant_shape, constant_value, convert, ops
-from workbench.core.graph.graph import Graph, Tensor
+from workbench.core.graph.graph import Tensor
 from workbench.core.graph.shape import Shape
 
-
-@pytest.fixture(autouse=True)
-def graph() -> Any:
-    with Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def x(*shape: Any, dtype: str = "float32") -> Tensor:

@@ -7,11 +7,7 @@ import workbench as wb
 from workbench.core.graph.text import to_text
 from workbench.core.passes.prune import prune
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def test_a_line_per_operation_in_execution_order(graph):

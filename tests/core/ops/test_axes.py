@@ -11,8 +11,9 @@ import workbench.core.ops  # noqa: F401
 from tests.evaluate import evaluate
 from workbench.core.grad import gradients
 from workbench.core.graph.build import convert, ops
-from workbench.core.graph.graph import Graph, Tensor
+from workbench.core.graph.graph import Tensor
 
+pytestmark = pytest.mark.usefixtures("graph")
 X = np.random.default_rng(1).uniform(0.5, 2.0, (2, 3, 4))
 Build = Callable[[Tensor, Any], Any]
 ONE: dict[str, Build] = {
@@ -27,12 +28,6 @@ ONE: dict[str, Build] = {
     "gather": lambda x, a: ops.gather(x, [[1, 0], [0, 0]], axis=a),
 }
 MANY = {name: ONE[name] for name in ("reduce_sum", "reduce_mean", "reduce_max", "reduce_prod", "kept", "reverse", "reduce_any")}
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Any:
-    with Graph().as_default() as graph:
-        yield graph
 
 
 def slopes(y: Any, x: Tensor) -> Tensor | None:

@@ -9,15 +9,11 @@ import pytest
 import workbench.tf1 as tf
 from workbench import errors
 
+pytestmark = pytest.mark.usefixtures("graph")
+GRAPH = tf.Graph
+SEED = 6
 RNG = np.random.default_rng(31)
 X = RNG.normal(size=(2, 9, 7, 3)).astype(np.float32)
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with tf.Graph().as_default() as graph:
-        tf.set_random_seed(6)
-        yield graph
 
 
 def run(fetches):

@@ -8,14 +8,9 @@ from tests.core.flow_evaluator import evaluate
 from workbench import errors
 from workbench.core.grad import gradients
 from workbench.core.graph.build import ops
-from workbench.core.graph.graph import Graph
 from workbench.core.ops.flow import set_back_edge
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def number(shape=(), dtype="float32"):

@@ -6,15 +6,9 @@ import pytest
 from workbench.core.grad import gradients
 from workbench.core.graph.build import ops
 from workbench.core.graph.dtype import variant
-from workbench.core.graph.graph import Graph
 
+pytestmark = pytest.mark.usefixtures("graph")
 UNITS = 8
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with Graph().as_default() as graph:
-        yield graph
 
 
 def weight_gradient(rows, stop=5, turn=False, shared=False, invariants=None):

@@ -10,7 +10,7 @@ from workbench.core.grad import gradients
 from workbench.core.graph import serial
 from workbench.core.graph.build import ops
 from workbench.core.graph.check import verify
-from workbench.core.graph.graph import Graph, get_default_graph
+from workbench.core.graph.graph import get_default_graph
 from workbench.core.graph.opdef import op, registry
 from workbench.core.graph.program import Program
 from workbench.core.ops.flow import set_back_edge
@@ -18,11 +18,7 @@ from workbench.core.passes.lower import lower, must_lower
 from workbench.core.passes.pipeline import run_passes
 from workbench.core.state.container import Container
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def number(shape=(), dtype="float32"):

@@ -4,14 +4,9 @@ from __future__ import annotations
 import pytest
 
 from workbench.core.graph.build import ops
-from workbench.core.graph.graph import Graph
 from workbench.core.ops.flow_trips import trips
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def loop(start=0, stop=5, test=None, step=None):

@@ -19,14 +19,8 @@ from workbench.core.graph.opdef import OpDef, registry
 from workbench.core.graph.shape import Shape
 
 # a gradient of a gather whose size is unknown may become dense here; test_densify_warns looks at that warning
-pytestmark = pytest.mark.filterwarnings("ignore:densify")
+pytestmark = [pytest.mark.filterwarnings('ignore:densify'), pytest.mark.usefixtures("graph")]
 ROWS = pytest.mark.parametrize("row", CASES, ids=str)
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Any:
-    with Graph().as_default() as graph:
-        yield graph
 
 
 def inputs_of(row: Case, dtype: Any = None, shapes: str = "known") -> tuple[list[Tensor], dict[Tensor, Any]]:

@@ -19,11 +19,7 @@ from workbench.core.graph.build import ops
 from workbench.core.state import checkpoint
 from workbench.core.state.shards import write_shard
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def handle(value, name):

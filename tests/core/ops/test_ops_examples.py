@@ -7,21 +7,12 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.running import run
 from workbench import errors
 from workbench.train.input.examples import compression_of
 
+pytestmark = pytest.mark.usefixtures("graph")
 PROTO = {"float": "float_list", "int64": "int64_list", "bytes": "bytes_list"}
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
-
-
-def run(fetches):
-    with wb.Session() as session:
-        return session.run(fetches)
 
 
 def feature(kind: str, values):

@@ -9,21 +9,13 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.running import run
 from workbench import errors
 from workbench.core.graph.build import ops
 from workbench.core.state import tfrecord as records
 from workbench.core.state.readers import KINDS, Reader
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
-
-
-def run(fetches, feeds=None):
-    with wb.Session() as session:
-        return session.run(fetches, feeds)
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def fails(kind, text, fetches):

@@ -8,11 +8,7 @@ import workbench as wb
 from tests.evaluate import evaluate
 from workbench import errors
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def zeros(*shape):

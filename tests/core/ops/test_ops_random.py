@@ -1,8 +1,6 @@
 """Random operations: repeatable from their seeds, independent of each other, distributed as they say."""
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -13,11 +11,7 @@ from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Graph
 from workbench.core.state.container import Container
 
-
-@pytest.fixture(autouse=True)
-def graph() -> Any:
-    with Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def test_same_seeds_give_the_same_sequence_in_a_new_session() -> None:

@@ -6,11 +6,7 @@ import pytest
 import workbench as wb
 from workbench import errors, nn
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def test_results_have_names():

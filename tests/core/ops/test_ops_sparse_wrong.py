@@ -11,14 +11,9 @@ import workbench as wb
 from tests.evaluate import evaluate
 from workbench import errors
 from workbench.core.graph.build import ops
-from workbench.core.graph.graph import Graph
 from workbench.nn import sparse_ops
 
-
-@pytest.fixture(autouse=True)
-def graph() -> Any:
-    with Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def sparse(shape: Any = (2, 3), places: Any = ((0, 1), (1, 0)), values: Any = (1.0, 2.0)) -> Any:

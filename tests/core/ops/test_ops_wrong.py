@@ -11,13 +11,8 @@ import workbench as wb
 from tests.evaluate import evaluate
 from workbench import errors
 from workbench.core.graph.build import ops
-from workbench.core.graph.graph import Graph
 
-
-@pytest.fixture(autouse=True)
-def graph() -> Any:
-    with Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def blank(*shape: Any, dtype: str = "float32") -> Any:

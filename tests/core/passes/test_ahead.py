@@ -13,15 +13,10 @@ from workbench.core.passes.hoist import FEWEST
 from workbench.core.passes.pipeline import run_passes
 from workbench.core.run.session import Session
 
+pytestmark = pytest.mark.usefixtures("graph")
+SEED = 1
 STEPS, ROWS, WIDTH, UNITS = FEWEST + 1, 3, 72, 104
 CELLS = {"lstm": wb.nn.rnn_cell.BasicLSTMCell, "gru": wb.nn.rnn_cell.GRUCell, "plain": wb.nn.rnn_cell.BasicRNNCell}
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        wb.set_random_seed(1)
-        yield graph
 
 
 def program(*fetches, feeds):

@@ -11,14 +11,9 @@ from workbench.core.passes.hoist import FEWEST, hoist
 from workbench.core.passes.pipeline import run_passes
 from workbench.core.run.session import Session
 
+pytestmark = pytest.mark.usefixtures("graph")
+SEED = 1
 STEPS, ROWS, WIDTH, UNITS = FEWEST + 1, 3, 72, 96      # the gradient of a first state may not be asked for
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        wb.set_random_seed(1)
-        yield graph
 
 
 def program(*fetches, feeds):

@@ -10,14 +10,9 @@ from workbench.core.passes.invariant import invariant
 from workbench.core.passes.pipeline import run_passes
 from workbench.core.run.session import Session
 
+pytestmark = pytest.mark.usefixtures("graph")
+SEED = 1
 TURNS, ROWS, UNITS = 9, 20, 264
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        wb.set_random_seed(1)
-        yield graph
 
 
 def inside(found):

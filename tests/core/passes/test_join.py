@@ -10,6 +10,7 @@ from workbench.core.graph.build import ops
 from workbench.core.passes.join import FEWEST, join
 from workbench.core.run.session import Session
 
+pytestmark = pytest.mark.usefixtures("graph")
 STEPS, ROWS, WIDTH, UNITS = FEWEST, 3, 8, 16
 
 
@@ -22,12 +23,6 @@ def chain(rows=ROWS, steps=STEPS):
     for _ in range(steps):
         h = wb.tanh(wb.nn.bias_add(wb.matmul(h, w), b))
     return wb.reduce_sum(h), w, b, {x: rng.standard_normal((rows, WIDTH)).astype(np.float32)}
-
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
 
 
 def gradients(rows=ROWS, steps=STEPS):

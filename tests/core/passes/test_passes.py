@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -27,14 +27,9 @@ from workbench.core.passes.pipeline import DEVICE_PASSES, PASSES, run_passes
 from workbench.core.passes.prune import prune
 from workbench.core.run.session import Session
 
+pytestmark = pytest.mark.usefixtures("graph")
 EVERY = pytest.mark.parametrize("step", [f for _, f, _ in PASSES + DEVICE_PASSES], ids=lambda f: f.__name__)
 Step = Callable[[Program], Program]
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[wb.Graph]:
-    with wb.Graph().as_default() as graph:
-        yield graph
 
 
 def program(*fetches: Any, feeds: Any = (), targets: Any = ()) -> Program:

@@ -1,19 +1,13 @@
 """Ctrl-C at every place of a compile and of a step: the session works as before, and no attempt is left behind."""
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
 import workbench as wb
 from tests.interrupts import every_interrupt
 
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[wb.Graph]:
-    with wb.Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def test_a_compile_may_be_interrupted_anywhere():

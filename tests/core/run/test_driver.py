@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,14 +22,9 @@ from workbench.core.run.rendezvous import LocalRendezvous
 from workbench.core.state.container import Container
 from workbench.core.trace import Journal
 
+pytestmark = pytest.mark.usefixtures("graph")
 CREW = Crew()
 CPUS = [f"/job:localhost/task:0/device:CPU:{i}" for i in range(2)]
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[wb.Graph]:
-    with wb.Graph().as_default() as graph:
-        yield graph
 
 
 class Step:

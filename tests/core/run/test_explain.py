@@ -10,11 +10,7 @@ import workbench as wb
 from workbench import errors
 from workbench.core.kernels.options import KernelOptions
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def network():

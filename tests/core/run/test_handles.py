@@ -13,11 +13,7 @@ from workbench.core.graph.graph import Graph
 from workbench.core.run.handles import delete_session_tensor, get_session_handle, get_session_tensor
 from workbench.train.input.queues import FIFOQueue
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def test_a_value_is_kept_read_and_deleted():

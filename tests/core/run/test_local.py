@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -13,11 +12,7 @@ from workbench import errors
 from workbench.core.run.driver import StepRun
 from workbench.core.run.local import _Direct, _Threads
 
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[wb.Graph]:
-    with wb.Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def runner(session: wb.Session):

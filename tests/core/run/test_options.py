@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -21,12 +20,7 @@ from workbench.core.run.crew import core_count
 from workbench.core.trace import journal
 from workbench.train.config import ConfigProto, RunMetadata, RunOptions
 
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[wb.Graph]:
-    with wb.Graph().as_default() as graph:
-        yield graph
-
+pytestmark = pytest.mark.usefixtures("graph")
 
 # time limits
 

@@ -5,7 +5,7 @@ import contextlib
 import gc
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -19,13 +19,8 @@ from workbench.core.kernels.threads import set_threads
 from workbench.core.run.crew import Crew, Hands
 from workbench.train.config import RunOptions
 
+pytestmark = pytest.mark.usefixtures("graph")
 PATIENCE = 60.0     # seconds until a meeting that never happens fails the test
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[wb.Graph]:
-    with wb.Graph().as_default() as graph:
-        yield graph
 
 
 class Meeting:

@@ -8,11 +8,7 @@ from workbench import errors
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Graph
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 def three():

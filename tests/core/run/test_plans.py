@@ -18,11 +18,7 @@ from workbench.core.run.plans import _OFTEN, _SPECIAL
 from workbench.core.trace import journal
 from workbench.settings import settings
 
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[wb.Graph]:
-    with wb.Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 @pytest.fixture

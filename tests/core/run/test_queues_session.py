@@ -13,11 +13,7 @@ import workbench as wb
 from workbench import errors
 from workbench.core.state.queues import Queue
 
-
-@pytest.fixture(autouse=True)
-def graph():
-    with wb.Graph().as_default() as graph:
-        yield graph
+pytestmark = pytest.mark.usefixtures("graph")
 
 
 class Thread(threading.Thread):

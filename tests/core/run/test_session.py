@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import threading
 from collections import namedtuple
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -14,13 +13,8 @@ from workbench import errors
 from workbench.core.run.plans import _SPECIAL
 from workbench.core.run.session import InteractiveSession, Session
 
+pytestmark = pytest.mark.usefixtures("graph")
 Pair = namedtuple("Pair", ["left", "right"])
-
-
-@pytest.fixture(autouse=True)
-def graph() -> Iterator[wb.Graph]:
-    with wb.Graph().as_default() as graph:
-        yield graph
 
 
 def started(**options) -> Session:

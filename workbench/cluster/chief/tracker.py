@@ -188,7 +188,7 @@ class Tracker:
                 pending.over_at(task)                           # it never began there, or nothing is left of it
 
     def _give_up(self, pending: PendingStep, members: Mapping[str, Member]) -> None:
-        """What does not end a step cannot be told apart from one that will write into the state of later ones."""
+        """Tasks that do not end an aborted step count as lost: what still runs there could write into the state of later steps."""
         for task in list(pending.missing):
             self.on_lost(members[task], errors.DeadlineExceededError(
                 f"step {pending.step} was aborted and still runs there after {self.heartbeat:g} s"))
@@ -261,7 +261,7 @@ class Tracker:
 
 
 def _tell(pending: PendingStep, members: Mapping[str, Member]) -> tuple[str, str]:
-    """What a step in flight does: in what a task computes, else for whom they wait: the one that does not answer first."""
+    """What a step in flight does: it waits for a task that does not answer, computes in an operation, or waits for a task."""
     late = [task for task in list(pending.missing) if task in members]
     silent = [task for task in late if members[task].unanswered > _SILENT]
     if silent:

@@ -114,8 +114,8 @@ class WorkbenchScheduler(SchedulerPlugin):
 
 def summarise(rows: Iterable[dict[str, Any]], lost: Mapping[str, Mapping[str, str]] = MappingProxyType({})
               ) -> dict[str, list[Any]]:
-    """One line per task that stepped in the last minute, the newest one, and per task that is `lost` (session -> task ->
-    why), which is said; in each task's own colour."""
+    """One line, in its own colour, for each task: the newest row of the last minute, and that it is lost where `lost` (session
+    -> task -> why) says so."""
     kept = list(rows)
     columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
     since = max((one["time"] for one in kept), default=0.0) - _WINDOW

@@ -85,7 +85,7 @@ def detach(comm: Any) -> tuple[socket.socket, bytes]:
 
 
 def _be_patient(sock: socket.socket) -> None:
-    """A peer that does not read is behind, not dead; who is dead, heartbeats and the kernel's own probes find out."""
+    """Keep the connection to a peer that does not read: it is slow. A dead one is noticed by heartbeats and TCP's keepalive."""
     if sock.family in (socket.AF_INET, socket.AF_INET6):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if hasattr(socket, "TCP_USER_TIMEOUT"):              # Dask's 30 s would end the connection meanwhile
