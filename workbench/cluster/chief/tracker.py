@@ -188,7 +188,7 @@ class Tracker:
                 pending.over_at(task)                           # it never began there, or nothing is left of it
 
     def _give_up(self, pending: PendingStep, members: Mapping[str, Member]) -> None:
-        """Tasks that do not end an aborted step count as lost: what still runs there could write into the state of later steps."""
+        """Tasks that do not end an aborted step count as lost: what runs there could write into the state of later steps."""
         for task in list(pending.missing):
             self.on_lost(members[task], errors.DeadlineExceededError(
                 f"step {pending.step} was aborted and still runs there after {self.heartbeat:g} s"))
