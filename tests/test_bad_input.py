@@ -23,21 +23,27 @@ Action = Callable[[SimpleNamespace], Any]
 PLACES = "\n  operation: {op}\n  inputs: {inputs}\n  built at: HERE"
 
 
+def furnished(session: Callable[[], wb.Session]) -> SimpleNamespace:
+    """Placeholders x [?,3], n, any and a variable v [3,2] in the default graph; a session in which v is all ones."""
+    w = SimpleNamespace()
+    w.x, w.n = wb.placeholder("float32", [None, 3], name="x"), wb.placeholder("int32", [], name="n")
+    w.any = wb.placeholder("float32", None, name="any")
+    w.v = wb.Variable(np.ones((3, 2), np.float32), name="v")
+    w.add = wb.assign_add(w.v, np.ones((3, 2), np.float32))
+    w.blank = wb.Variable(np.zeros(2, np.float32), name="blank")
+    with wb.Graph().as_default():
+        w.foreign = wb.constant(1.0, name="foreign")
+    w.session = session()
+    w.run = w.session.run
+    w.run(w.v.initializer)
+    return w
+
+
 @pytest.fixture(params=[1, 2], ids=["one device", "two devices"])
 def world(request) -> Iterator[SimpleNamespace]:
-    """A graph with placeholders x [?,3], n, any, and a variable v [3,2]; a session in which v is all ones."""
     with wb.Graph().as_default():
-        w = SimpleNamespace(devices=request.param)
-        w.x, w.n = wb.placeholder("float32", [None, 3], name="x"), wb.placeholder("int32", [], name="n")
-        w.any = wb.placeholder("float32", None, name="any")
-        w.v = wb.Variable(np.ones((3, 2), np.float32), name="v")
-        w.add = wb.assign_add(w.v, np.ones((3, 2), np.float32))
-        w.blank = wb.Variable(np.zeros(2, np.float32), name="blank")
-        with wb.Graph().as_default():
-            w.foreign = wb.constant(1.0, name="foreign")
-        w.session = wb.Session(devices=request.param)
-        w.run = w.session.run
-        w.run(w.v.initializer)
+        w = furnished(lambda: wb.Session(devices=request.param))
+        w.devices = request.param
         yield w
         w.session.close()
 

@@ -5,7 +5,6 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import pytest
 import workbench as wb
 from tests.cluster.conftest import quiet
 from tests.eventually import eventually
-from tests.test_bad_input import TABLE
+from tests.test_bad_input import TABLE, furnished
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
 from workbench.train.config import ConfigProto, GraphOptions
@@ -196,29 +195,13 @@ SAME = ("unfed placeholder", "feed of a wrong shape", "feed of a wrong dtype", "
         "NaN where none is allowed", "more memory than there is")
 
 
-def world(target: Any, name: str) -> SimpleNamespace:
-    """What the actions of the table need, as tests/test_bad_input.py builds it."""
-    w = SimpleNamespace()
-    w.x, w.n = wb.placeholder("float32", [None, 3], name="x"), wb.placeholder("int32", [], name="n")
-    w.any = wb.placeholder("float32", None, name="any")
-    w.v = wb.Variable(np.ones((3, 2), np.float32), name="v")
-    w.add = wb.assign_add(w.v, np.ones((3, 2), np.float32))
-    w.blank = wb.Variable(np.zeros(2, np.float32), name="blank")
-    with wb.Graph().as_default():
-        w.foreign = wb.constant(1.0, name="foreign")
-    w.session = wb.Session(target)
-    w.run = w.session.run
-    w.run(w.v.initializer)
-    return w
-
-
 @pytest.mark.parametrize("name", SAME)
 def test_errors_are_those_of_a_local_session(cluster, name):
     action, kind, _ = TABLE[name]
     texts = []
     for target in (None, cluster):
         with wb.Graph().as_default():
-            w = world(target, name)
+            w = furnished(lambda target=target: wb.Session(target))
             with w.session:
                 with pytest.raises(kind) as caught:
                     action(w)

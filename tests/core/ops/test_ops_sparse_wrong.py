@@ -1,6 +1,7 @@
 """Bad input to sparse tensors, strings, volumes, sequences and boxes: the error and its text."""
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -71,9 +72,8 @@ def graph_input() -> Any:
 @pytest.mark.parametrize("number", range(len(BUILDING)))
 def test_while_building(number: int) -> None:
     build, text = BUILDING[number]
-    with pytest.raises(errors.Error) as caught:
+    with pytest.raises(errors.Error, match=re.escape(text)):
         build()
-    assert text in str(caught.value)
 
 
 RUNNING: list[tuple[Callable[[], list[Any]], str]] = [
@@ -104,9 +104,8 @@ RUNNING: list[tuple[Callable[[], list[Any]], str]] = [
 @pytest.mark.parametrize("number", range(len(RUNNING)))
 def test_while_running(number: int) -> None:
     build, text = RUNNING[number]
-    with wb.Session() as session, pytest.raises(errors.Error) as caught:
+    with wb.Session() as session, pytest.raises(errors.Error, match=re.escape(text)):
         session.run(build())
-    assert text in str(caught.value)
 
 
 def test_damaged_compression_is_named() -> None:

@@ -1,6 +1,7 @@
 """What sessions say of themselves: every state from building to failed, and where a long step is."""
 from __future__ import annotations
 
+import contextlib
 import re
 import threading
 
@@ -48,21 +49,29 @@ def test_the_end_of_the_data_is_no_failure():
         assert "failed" not in states(session.name)
 
 
+@contextlib.contextmanager
+def endless(instance):
+    """The number of a thread in which `instance` runs until the block ends."""
+    def run():
+        with pytest.raises(errors.CancelledError):
+            instance.run()
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield thread.ident
+    finally:
+        instance.cancelled.set()
+        thread.join()
+
+
 def test_a_thread_in_a_long_step_says_which_operation_it_is_in():
     with wb.Graph().as_default():
         loop = wb.while_loop(lambda i: wb.less(i, 1.0), lambda i: wb.multiply(i, 0.5), [0.5], name="endless")
         instance = Instance(plan_of(loop), Container(), CPU)
-
-    def endless():
-        with pytest.raises(errors.CancelledError):
-            instance.run()
-    thread = threading.Thread(target=endless)
-    thread.start()
     found = set()
-    while not any(re.fullmatch(r"endless/.*, iteration [\d,]{4,} of endless", name) for name in found):
-        found.add(place_of(thread.ident))
-    instance.cancelled.set()
-    thread.join()
+    with endless(instance) as thread:
+        while not any(re.fullmatch(r"endless/.*, iteration [\d,]{4,} of endless", name) for name in found):
+            found.add(place_of(thread))
     assert place_of(threading.get_ident()) == ""
 
 
@@ -72,17 +81,10 @@ def test_the_loops_around_a_long_step_are_counted_from_the_outermost():
             return [wb.while_loop(lambda j: wb.less(j, 1.0), lambda j: wb.multiply(j, 0.5), [0.5], name="columns")]
         loop = wb.while_loop(lambda i: wb.less(i, 1.0), rows, [0.5], name="rows")
         instance = Instance(plan_of(loop), Container(), CPU)
-
-    def endless():
-        with pytest.raises(errors.CancelledError):
-            instance.run()
-    thread = threading.Thread(target=endless)
-    thread.start()
     found = ""
-    while "columns" not in found.partition(",")[2]:
-        found = place_of(thread.ident)
-    instance.cancelled.set()
-    thread.join()
+    with endless(instance) as thread:
+        while "columns" not in found.partition(",")[2]:
+            found = place_of(thread)
     assert re.search(r", iteration 1 of rows, iteration [\d,]+ of rows/body/columns$", found), found
 
 
