@@ -25,7 +25,7 @@ class NullEngine:
         self.mine = np.ones(int(program), np.float32)
 
     def run(self, handle: str, step: int, feeds: Any, send: Any, rendezvous: Any, done: Any,
-            trace: int) -> None:
+            trace: int, of: Any = None) -> None:
         peers = [t for t in self.tasks if t.split("/")[1] != self.task.split("/")[1]]
         left = [len(peers)]
         serving = self.task.startswith("/job:ps")

@@ -24,7 +24,7 @@ class EchoEngine:
         self.programs[handle] = program.decode()
 
     def run(self, handle: str, step: int, feeds: dict[str, Any], send: Any, rendezvous: Any, done: Any,
-            trace: int) -> None:
+            trace: int, of: Any = None) -> None:
         task, tasks, what = self.context.task, self.context.tasks, self.programs[handle]
         if what == "echo":                       # fetch what was fed
             done([feeds[name] for name in sorted(feeds)])

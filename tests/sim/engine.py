@@ -16,6 +16,7 @@ from workbench.core.state.container import Container
 from workbench.core.state.datasets import DatasetIterator
 from workbench.core.state.pushes import Pushes
 from workbench.core.state.queues import Queue
+from workbench.core.state.retries import Ledger, TryOf
 from workbench.core.state.tokens import Tokens
 from workbench.core.state.variables import VariableState
 
@@ -28,8 +29,12 @@ Program = Callable[["SimEngine", "Course"], Generator[Await, Any, list[Any]]]
 class Course:
     """One step of one program. It ends once, and not while a kernel runs, which nothing can interrupt."""
 
-    def __init__(self, engine: SimEngine, step: int, feeds: Any, send: Any, rendezvous: Any, done: Any) -> None:
+    def __init__(self, engine: SimEngine, step: int, feeds: Any, send: Any, rendezvous: Any, done: Any,
+                 of: TryOf | None) -> None:
         self.engine, self.step, self.feeds = engine, step, feeds
+        self.sequence = of.sequence if of else step
+        self.tried = of and engine.container.get("tries", Ledger, Ledger).begin(
+            of, step, lambda: self.cancel(errors.AbortedError(f"step {step}: it is being tried again")))
         self.send, self.rendezvous, self._done = send, rendezvous, done
         self.undo: Callable[[], None] = lambda: None
         self.ends: list[Callable[[], None]] = []      # what wants to hear of the end
@@ -58,6 +63,20 @@ class Course:
         else:
             awaited(self)
 
+    def once(self, name: str, work: Callable[[], Any]) -> Any:
+        """What a kernel does to state, unless an earlier try of the step has done it."""
+        return work() if self.tried is None else self.tried.once(name, work, (), False)
+
+    def once_there(self, name: str, attempt: Callable[..., Callable[[], None]]) -> Await:
+        """As `take`, unless an earlier try was served."""
+        def tried(done: Any, fail: Any) -> Callable[[], None]:
+            undone: list[Callable[[], None]] = [lambda: None]
+            if self.tried is None:
+                return attempt(done, fail)
+            self.tried.waits(name, lambda first: undone.append(attempt(first, fail)), done)
+            return undone[-1]
+        return take(tried)
+
     def cancel(self, error: errors.Error) -> None:
         self.cancelled = error
         if not self.computing and not self.over:
@@ -82,7 +101,8 @@ class SimEngine:
     def __init__(self, world: World, process: Process, context: Any, programs: dict[str, Program], log: Callable[..., None],
                  ) -> None:
         self.world, self.process, self.task, self.log, self._programs = world, process, context.task, log, programs
-        self.container = Container(context.task)
+        self.context = context
+        self.container = context.container or Container(context.task)
         self.courses: dict[int, Course] = {}
         self._registered: dict[str, Program] = {}
         self.session = context.session
@@ -107,11 +127,12 @@ class SimEngine:
     def reset(self, containers: Any) -> None:
         self.container.clear(containers)
 
-    def run(self, handle: str, step: int, feeds: Any, send: Any, rendezvous: Any, done: Any, trace: int) -> None:
+    def run(self, handle: str, step: int, feeds: Any, send: Any, rendezvous: Any, done: Any, trace: int,
+            of: TryOf | None = None) -> None:
         if handle not in self._registered:
             done(errors.NotFoundError(f"{self.task}: program {handle!r} was never registered here"))
             return
-        self.courses[step] = course = Course(self, step, feeds, send, rendezvous, done)
+        self.courses[step] = course = Course(self, step, feeds, send, rendezvous, done, of)
         course.begin(self._registered[handle])
 
     def abort(self, step: int, error: errors.Error) -> None:
@@ -122,12 +143,19 @@ class SimEngine:
     def close(self) -> None:
         for step in list(self.courses):
             self.abort(step, errors.CancelledError(f"{self.task}: the session was closed"))
-        self.container.close()
+        if self.context.container is None:
+            self.container.close()
 
     def add(self, step: int, delta: np.ndarray, what: str) -> None:
         """Update the variable, and say so."""
         self.v.update(lambda old, new, out: np.add(old, new, out=out), delta)
         self.log("applied", self.session, self.task, step, what, self.v.version, float(self.v.read()[0]))
+
+    def count(self, course: Course) -> tuple[()]:
+        """Update the variable in a step that may be tried again, and say so."""
+        self.v.update(lambda old, out: np.add(old, 1, out=out))
+        self.log("counted", self.task, course.sequence, self.v.version)
+        return ()
 
 
 def receive(key: str) -> Await:
@@ -141,7 +169,10 @@ def kernel(seconds: float, work: Callable[[], Any] = lambda: None) -> Await:
     """Computing, which ends with `work()` whatever has become of the step."""
     def begin(course: Course) -> None:
         def finish() -> None:
-            value = work()
+            try:
+                value = work()
+            except errors.Error as error:
+                value = error
             course.computing = False
             course.go_on(value)
         course.computing = True

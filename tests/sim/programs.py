@@ -248,6 +248,20 @@ def read(engine: SimEngine, course: Course) -> Steps:
     return [np.float64(version), np.array(value), np.float64(position["taken"]), waiting]
 
 
+def count(engine: SimEngine, course: Course) -> Steps:
+    """A parameter server in a step that is tried again until it succeeds, without anything being restored: the variable
+    counts, a number goes into a queue and the next that is in it comes out."""
+    worker = _worker(course)
+    _send(engine, course, "v", worker, engine.v.read())
+    yield receive(_key(course, "d", worker, engine.task))
+    yield kernel(_seconds(engine), lambda: course.once("v", lambda: engine.count(course)))
+    yield course.once_there("put", lambda done, fail: engine.q.enqueue(
+        [np.int64(course.sequence)], lambda: done(None), fail))
+    (element,) = yield course.once_there("get", lambda done, fail: engine.q.dequeue(lambda one: done((one,)), fail))
+    yield kernel(_seconds(engine), lambda: course.once("taken", lambda: engine.log("taken", engine.task, int(element))))
+    return []
+
+
 def tell(engine: SimEngine, course: Course) -> Steps:
     """One that sends and is through, perhaps before the receiver has begun."""
     _send(engine, course, "v", FIRST, engine.v.version)
@@ -261,5 +275,5 @@ def hear(engine: SimEngine, course: Course) -> Steps:
 
 
 PROGRAMS = {made.__name__: made for made in (
-    serve, push, lead, follow, retire, evaluate, admit, hold, release, first, second, work, update, fill, shut, leave, restore,
-    start, read, tell, hear)}
+    serve, push, count, lead, follow, retire, evaluate, admit, hold, release, first, second, work, update, fill, shut, leave,
+    restore, start, read, tell, hear)}

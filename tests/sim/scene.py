@@ -17,6 +17,7 @@ from workbench.cluster.chief.tracker import EPOCH, Tracker
 from workbench.cluster.task.engines import TaskContext, define_engine
 from workbench.cluster.task.task import Task
 from workbench.cluster.wire import messages as m
+from workbench.core.state.variables import Container
 from workbench.core.trace import Journal
 
 __all__ = ["HEARTBEAT", "Scene"]
@@ -38,8 +39,11 @@ class _Task(Task):
 class Scene:
     """`faults` is how many things go wrong, at moments and places chosen by the seed."""
 
+    keeps_state = False      # what tasks hold outlives a session, as that of a Server does: nobody restores it
+
     def __init__(self, seed: object, faults: int) -> None:
         self.world, self.seed, self.faults = World(seed), seed, faults
+        self.containers: dict[str, Container] = {}
         self.history: list[tuple[Any, ...]] = []
         self.session, self.recovering = 1, False
         self.chief = Process("chief")
@@ -105,10 +109,14 @@ class Scene:
     def open(self) -> None:
         """On a client: all tasks, on processes of their own, with all that is registered."""
         for name in TASKS:
-            process = Process(f"{name} of session {self.session}")
-            self.processes[name] = self.homes[self.session, name] = process
+            if not self.keeps_state or name not in self.processes:
+                self.processes[name] = Process(f"{name} of session {self.session}")
+            process = self.homes[self.session, name] = self.processes[name]
+            if process.stopped:
+                self._excuse(name)
             here, there = self.world.link(self.chief, process, (name, "chief"), self.session, True)
-            task = _Task(name, self.session, there, self._dial(process), self._forget)
+            container = self.containers.setdefault(name, Container(name)) if self.keeps_state else None
+            task = _Task(name, self.session, there, self._dial(process), self._forget, container=container)
             self.tasks[self.session, name] = task
             task.start()
             self._tick(task, process)
@@ -196,7 +204,7 @@ class Scene:
                 member.connection.close()
             try:
                 self.open()
-                if self.restore():
+                if self.keeps_state or self.restore():
                     break
             except errors.Error:
                 """Somebody was lost again."""
@@ -226,8 +234,9 @@ class Scene:
 
     # faults
     def plan_faults(self, until: float) -> None:
-        kinds = self.world.random.choice(((self._cut,), (self._cut, self._stop), (
-            self._crash, self._stop, self._freeze, self._cut, self._cut_control)))
+        rough = (self._stop, self._freeze, self._cut, self._cut_control)
+        kinds = self.world.random.choice(((self._cut,), (self._cut, self._stop),
+                                          rough if self.keeps_state else (self._crash, *rough)))
         until *= self.world.random.choice((0.1, 1))
         for _ in range(self.faults):
             kind = self.world.random.choice(kinds)
@@ -302,6 +311,7 @@ class Scene:
         found = {"restore": dict.fromkeys(SERVERS, "restore"), "read": dict.fromkeys(SERVERS, "read"),
                  "start": {SERVERS[0]: "start"}, "compare": {SERVERS[0]: "hear", SERVERS[1]: "tell"}}
         for number, worker in enumerate(WORKERS):
+            found[f"count_{number}"] = {**dict.fromkeys(SERVERS, "count"), worker: "push"}
             found[f"push_{number}"] = {**dict.fromkeys(SERVERS, "serve"), worker: "push"}
             found[f"work_{number}"] = {SERVERS[0]: "first", SERVERS[1]: "second", worker: "work"}
             found[f"bounded_{number}"] = {SERVERS[0]: "lead", SERVERS[1]: "follow", worker: "push"}

@@ -19,6 +19,7 @@ from workbench.core.state.clocks import Clocks
 from workbench.core.state.datasets import DatasetIterator
 from workbench.core.state.pushes import Pushes
 from workbench.core.state.queues import Queue
+from workbench.core.state.retries import Ledger, Try
 from workbench.core.state.tokens import Tokens
 
 SEEDS, FAULTS = 200, 8
@@ -148,12 +149,31 @@ def guests_stay(patch: Patch) -> None:
     patch(Clocks, "end", lambda self, worker: None)
 
 
+def mistaken_lives(patch: Patch) -> None:
+    """A driver that connects again is taken for one that was started again, whose earlier steps nobody tries again."""
+    begin = Ledger.begin
+    patch(Ledger, "begin", lambda self, of, step, cancel: begin(self, of._replace(incarnation=step), step, cancel))
+
+
+def forgotten_tries(patch: Patch) -> None:
+    """What a step did is forgotten when another begins, though it may be tried again."""
+    begin = Ledger.begin
+    patch(Ledger, "begin", lambda self, of, step, cancel: begin(self, of._replace(live=()), step, cancel))
+
+
+def unkept_results(patch: Patch) -> None:
+    """An element that a step took before it was cut off is lost to its next try."""
+    waits = Try.waits
+    patch(Try, "waits", lambda self, name, begin, done: begin(done) if name == "get" else waits(self, name, begin, done))
+
+
 PLANTED = {
     "async": {not_awaited: 0, no_fence: 75, no_abort: 0, links_lost_in_silence: 65, losses_of_the_replaced: 1,
               forgotten_steps: 0, late_answers: 0, doubled_orders: 0, no_silence: 1},
     "sync": {stale_gradients: 0, no_dedupe: 12, stale_tokens: 0, unready_handles: 0, forgotten_positions: 0,
              forgotten_elements: 0},
-    "bounded": {no_marker_wait: 0, unheld_pushes: 0, no_bound: 0, guests_stay: 0}}
+    "bounded": {no_marker_wait: 0, unheld_pushes: 0, no_bound: 0, guests_stay: 0},
+    "alone": {mistaken_lives: 0, forgotten_tries: 0, unkept_results: 0}}
 """Mode -> defect -> the seed to begin with: it was the first to find it when this was written."""
 
 

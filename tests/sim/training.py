@@ -139,7 +139,26 @@ def _bounded(scene: Scene) -> None:
     scene.play({**clients, "saver": saver}, SECONDS)
 
 
-MODES = {"async": _asynchronous, "sync": _synchronous, "bounded": _bounded}
+def _alone(scene: Scene) -> None:
+    """A driver of servers that keep their state, cut off while the others train on: it connects again and tries its step
+    again, on two threads."""
+    scene.keeps_state = True
+    scene.tracker.driver, scene.tracker.incarnation = "driver", 1
+
+    def driver(number: int) -> None:
+        for _ in range(STEPS):
+            tries = scene.tracker.tries()
+
+            def one(tries: Any = tries) -> Any:
+                with tries:
+                    return scene.run(f"driver {number}", f"count_{number}", dict.fromkeys(SERVERS, (number,)))
+            _again(scene, one)
+            tries.over()
+            scene.log("did", tries.sequence)
+    scene.play({f"driver {n}": lambda n=n: driver(n) for n in range(2)}, SECONDS)      # type: ignore[misc]
+
+
+MODES = {"async": _asynchronous, "sync": _synchronous, "bounded": _bounded, "alone": _alone}
 
 
 def check(scene: Scene) -> None:
@@ -149,6 +168,7 @@ def check(scene: Scene) -> None:
     _rounds(scene)            # I5
     _checkpoints(scene)       # I1, I3, I7, I8, I9
     _staleness(scene)         # I6
+    _tries(scene)             # I2
     _losses(scene)
 
 
@@ -268,6 +288,15 @@ def _staleness(scene: Scene) -> None:
             done.setdefault((session, worker), clock)
             slowest = min(count for (one, _), count in done.items() if one == session)
             assert clock - slowest <= SLACK, f"{worker} began step {step} at {clock} while another was at {slowest}"
+
+
+def _tries(scene: Scene) -> None:
+    """What was tried until it succeeded was done once on every server, whatever was cut off in between."""
+    did = Counter(what[0] for kind, *what in scene.history if kind == "did")
+    for server in SERVERS if did else ():
+        for name, place in (("counted", 1), ("taken", 1)):
+            times = Counter(what[place] for kind, *what in scene.history if kind == name and what[0] == server)
+            assert times == did, f"{server} has {name} {dict(times - did)} too often and {dict(did - times)} too rarely"
 
 
 def _losses(scene: Scene) -> None:

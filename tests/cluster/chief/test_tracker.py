@@ -1,6 +1,7 @@
 """Steps as the chief tracks them, over scripted wires: when one fails it is over everywhere before anybody hears of it."""
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import Any
 
@@ -218,3 +219,26 @@ def test_a_step_that_takes_long_says_what_computes_else_for_whom_it_waits():
         scene.wires[task].arrive(m.Done(0.1, []), 1)
     thread.join(60)
     assert not scene.tracker._journal.tellers
+
+
+def test_a_step_that_is_tried_again_says_so():
+    """It is a new step, of the number of its first try; that one is live as long as somebody tries."""
+    scene = Scene()
+    scene.tracker.driver, scene.tracker.incarnation = "worker 1", 5
+    wire = scene.wires[A]
+
+    def answer(message: m.Message) -> None:
+        if type(message) is m.RunStep:
+            orders.append(message)
+            for member in scene.members.values():
+                scene.tracker.on_step(member, len(orders), m.Done(0.0, []))
+    orders: list[m.RunStep] = []
+    wire._on_send = answer
+    tries = scene.tracker.tries()
+    for counted in (True, False, True):
+        with tries if counted else contextlib.nullcontext():
+            scene.tracker.run("h", None, {}, 60, False)
+    tries.over()
+    scene.tracker.run("h", None, {}, 60, False)
+    assert [(order.driver, order.incarnation, order.sequence, order.live) for order in orders] == [
+        ("worker 1", 5, 1, ()), ("", 0, 0, (1,)), ("worker 1", 5, 1, (1,)), ("", 0, 0, ())]

@@ -1,6 +1,7 @@
 """Connections over socket pairs: what is sent arrives whole, what ends ends once, and no descriptor is too large."""
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import threading
@@ -13,6 +14,7 @@ import pytest
 from tests.cluster.wires import Told
 from tests.eventually import eventually
 from tests.interrupts import every_interrupt
+from workbench import errors
 from workbench.cluster.chief.member import Member
 from workbench.cluster.link import connection as connections
 from workbench.cluster.link import sender
@@ -103,6 +105,27 @@ def test_an_owner_that_lets_others_receive_hears_of_the_end_once(one_way, crashe
     for thread in set(threading.enumerate()) - before:
         thread.join(60)
     assert [type(error) for error in pair.closed] == [EOFError] and crashes == []
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_what_a_peer_said_before_it_went_is_read_though_it_hears_no_answer(grouped):
+    """A chief that ends does not wait long for a busy task, whose answers to its last questions reach nobody then; the
+    goodbye that stands behind them counts."""
+    pair, group = Pair(), ReceiverGroup("test") if grouped else None
+    heard: list[Any] = []
+
+    def answer(connection: Any, frame: Any) -> None:
+        heard.append(m.decode(frame))
+        with contextlib.suppress(errors.UnavailableError):
+            connection.send([raw(m.WasReset())])
+    pair.other.sendall(raw(m.StatusRequest(True)) * 2 + raw(m.Close()))
+    pair.other.close()
+    pair.connection.start(answer, lambda connection, error: pair.closed.append(error), group)
+    pair.connection.join(60)
+    assert heard == [m.StatusRequest(True), m.StatusRequest(True), m.Close()] and len(pair.closed) == 1
+    assert isinstance(pair.closed[0], EOFError)
+    if group is not None:
+        group.close()
 
 
 @pytest.mark.parametrize("wait", [True, False])

@@ -20,7 +20,8 @@ from workbench.core.compile.instance import Instance
 from workbench.core.graph.build import ops
 from workbench.core.run.rendezvous import LocalRendezvous
 from workbench.core.state.accumulators import Accumulator
-from workbench.core.state.variables import VariableState
+from workbench.core.state.retries import TryOf
+from workbench.core.state.variables import Container, VariableState
 from workbench.core.trace import Journal
 
 pytestmark = pytest.mark.usefixtures("graph")
@@ -49,18 +50,19 @@ class Registered:
 class Steps:
     """An engine with one program, and what its steps answered."""
 
-    def __init__(self, fetch: Any) -> None:
+    def __init__(self, fetch: Any, container: Container | None = None) -> None:
         registered = Registered()
         with wb.Session(registered) as session:
             session.run(fetch)
-        self.engine = GraphEngine(TaskContext(TASK, (TASK,), 7, Journal()))
+        self.engine = GraphEngine(TaskContext(TASK, (TASK,), 7, Journal(), container))
         self.engine.register("h", registered.program)
         self.pool = self.engine._prepared["h"].pool
         self.answers: dict[int, Any] = {}
 
-    def run(self, step: int) -> None:
+    def run(self, step: int, sequence: int = 0) -> None:
+        of = TryOf("worker 1", 77, sequence, ()) if sequence else None
         self.engine.run("h", step, {}, lambda *sent: None, LocalRendezvous(),
-                        lambda result: self.answers.__setitem__(step, result), SILENT)
+                        lambda result: self.answers.__setitem__(step, result), SILENT, of)
 
     def abort(self, step: int) -> None:
         self.engine.abort(step, errors.CancelledError("stopped; run again"))
@@ -231,3 +233,58 @@ def test_closing_ends_what_runs():
     steps.run(1)
     steps.engine.close()
     assert isinstance(steps.answers[1], errors.CancelledError) and steps.engine._running == {}
+
+
+def counted() -> tuple[Any, Any]:
+    """The state of a task that keeps it, and a step: v counts, an element is taken of a queue, and another; w counts both."""
+    v, w = wb.Variable(0.0, name="v"), wb.Variable(0.0, name="w")
+    queue = wb.FIFOQueue(4, ["float32"], shapes=[[1]], name="queue")
+    with wb.control_dependencies([v.assign_add(1.0)]):
+        first = queue.dequeue()
+    with wb.control_dependencies([first]):
+        second = queue.dequeue()
+    container = Container(TASK, retried=True)
+    Steps(wb.global_variables_initializer(), container).run(1)
+    return container, w.assign_add(wb.reduce_sum(first + second))
+
+
+def test_what_a_step_did_before_it_was_cut_off_counts_once_when_it_is_tried_again():
+    """An element that it took is the same again, what waited is taken back, an update of a variable is made by one try."""
+    container, step = counted()
+    steps = Steps(step, container)
+
+    def values() -> list[float]:
+        return [float(container.variables()[name].read()) for name in ("v", "w")]
+    steps.run(1, sequence=1)
+    put(steps, 1, 5.0)                        # the first try has this one, and waits for another
+    steps.run(4, sequence=1)                  # its session broke: nobody heard of an end; the second try ends it
+    assert isinstance(steps.answers[1], errors.AbortedError) and 4 not in steps.answers and values() == [1, 0]
+    put(steps, 1, 6.0)
+    assert steps.answers[4] == [11] and values() == [1, 11]
+    steps.run(6, sequence=1)                  # the answer was lost, too
+    assert steps.answers[6] == [11] and values() == [1, 11]
+    steps.run(7, sequence=7)
+    put(steps, 1, 1.0)
+    put(steps, 1, 2.0)
+    assert steps.answers[7] == [14] and values() == [2, 14]
+    steps.run(8)                              # one that nobody tries again
+    put(steps, 1, 1.0)
+    put(steps, 1, 2.0)
+    assert values() == [3, 17]
+
+
+@pytest.mark.parametrize("optimizer", [wb.train.GradientDescentOptimizer(0.5), wb.train.AdamOptimizer(0.5)],
+                         ids=["descent", "adam"])
+def test_an_update_of_a_model_counts_once(optimizer):
+    w = wb.Variable(np.ones((4, 3), np.float32), name="w")
+    train = optimizer.minimize(wb.reduce_sum(wb.square(wb.matmul(wb.constant(np.ones((2, 4), np.float32)), w))))
+    found = []
+    for tries in ((1, 1, 3), (1, 3)):
+        container = Container(TASK, retried=True)
+        Steps(wb.global_variables_initializer(), container).run(1)
+        steps = Steps(train, container)
+        for number, sequence in enumerate(tries, 10):
+            steps.run(number, sequence)
+        assert all(isinstance(answer, list) for answer in steps.answers.values())
+        found.append(container.variables()["w"].read())
+    np.testing.assert_array_equal(*found)

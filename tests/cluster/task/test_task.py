@@ -44,7 +44,8 @@ class Scripted:
     def unregister(self, handle: str) -> None:
         self.handles.discard(handle)
 
-    def run(self, handle: str, step: int, feeds: Any, send: Any, rendezvous: Any, done: Any, trace: int) -> None:
+    def run(self, handle: str, step: int, feeds: Any, send: Any, rendezvous: Any, done: Any, trace: int,
+            of: Any = None) -> None:
         getattr(self, handle)(step, send, rendezvous, done)
 
     def answer(self, step: int, send: Any, rendezvous: Any, done: Any) -> None:

@@ -17,7 +17,7 @@ from workbench import errors
 from workbench.cluster.chief.backend import ClusterBackend
 from workbench.cluster.chief.member import Member
 from workbench.cluster.chief.places import DaskWorkers, Place
-from workbench.cluster.chief.steps import deferred_interrupt
+from workbench.cluster.chief.steps import Tries, deferred_interrupt
 from workbench.cluster.chief.tracker import EPOCH, Tracker
 from workbench.cluster.link.admission import KEY_BYTES
 from workbench.cluster.link.buffers import BufferPool
@@ -165,14 +165,15 @@ class Cluster:
         if empty:
             self._ask_all(self._members.values(), m.BeginAnew())
 
-    def _dismiss(self, members: Iterable[Member], for_good: bool = True) -> None:
+    def _dismiss(self, members: Sequence[Member], for_good: bool = True) -> None:
         """Tell tasks that the session is over and wait for their end, in vain for those that hang."""
         for member in members:
             member.tell("closed")
-            with contextlib.suppress(errors.UnavailableError):           # gone already
-                if not member.post(m.Close(for_good), wait=False):
-                    member.connection.close()                            # stuck: the end of the stream says the same
+            member.post_soon(m.Close(for_good), -1)
         until = time.monotonic() + _GOODBYE_SECONDS
+        for member in members:
+            if not member.deliver(until):
+                member.connection.close()                                # gone or stuck: the end of the stream says the same
         for member in members:                                           # a task closes its end last
             if not member.connection.closed:
                 member.connection.join(max(0.0, until - time.monotonic()))
@@ -314,6 +315,10 @@ class Cluster:
         """
         limit = self.step_deadline if deadline is None else deadline
         return self._tracker.run(handle, step, feeds_by_task or {}, limit, timed)
+
+    def tries(self) -> Tries:
+        """For a step that is tried again after a loss, on tasks that keep their state: it counts once there."""
+        return self._tracker.tries()
 
     # watching
     def _watch(self) -> None:

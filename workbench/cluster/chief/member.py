@@ -17,6 +17,8 @@ from workbench.core.trace import Journal
 
 __all__ = ["Member"]
 
+_AGAIN_SECONDS = 0.005    # between two looks whether a connection has room
+
 
 class Listener(Protocol):
     """Who hears what tasks say of steps, and of losses."""
@@ -88,6 +90,18 @@ class Member:
         with self._lock:
             while self._backlog and self.post(*self._backlog[0], wait=False):
                 self._backlog.popleft()
+
+    def deliver(self, until: float) -> bool:
+        """Send what `post_soon` left behind: is all of it out by `until`, a time of the monotonic clock?"""
+        pause = threading.Event()
+        try:
+            while self._backlog and time.monotonic() < until:
+                self.post_backlog()                             # another thread may be sending: a probe, a step's message
+                if self._backlog:
+                    pause.wait(_AGAIN_SECONDS)
+        except errors.UnavailableError:
+            pass
+        return not self._backlog
 
     def ask(self, message: m.Message, timeout: float) -> m.Message:
         """Send a request and wait for its answer; what the task refuses is raised as its own error."""

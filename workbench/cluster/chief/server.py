@@ -4,6 +4,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import logging
+import secrets
 import socket
 import threading
 from typing import Any
@@ -135,6 +136,7 @@ class _ProgramCluster(Cluster):
         addresses = {**{task: f"{scheme}://{address}" for task, address in named.items()}, name: listener.address}
         self._prepare(tasks, name, "graph", _HEARTBEAT, None, 10.0, True, {}, journal)
         self._patience = patience
+        self._tracker.driver, self._tracker.incarnation = name, secrets.randbits(63)
         self._place = Addresses(listener, addresses, name, named, settings.cluster_key)
         self._begin(())
 

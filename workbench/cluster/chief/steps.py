@@ -4,21 +4,23 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from workbench import errors
 
-__all__ = ["PendingStep", "deferred_interrupt"]
+__all__ = ["PendingStep", "Tries", "deferred_interrupt"]
 
 
 class PendingStep:
     """One step: counts answers, keeps the first failure, wakes its caller once. Thread-safe."""
 
-    __slots__ = ("_latch", "_lock", "_over", "_primary", "error", "handle", "missing", "results", "secondary", "step", "trace")
+    __slots__ = ("_latch", "_lock", "_over", "_primary", "error", "handle", "missing", "results", "secondary", "sequence",
+                 "step", "trace")
 
     def __init__(self, step: int, handle: str, tasks: tuple[str, ...], trace: int = 0) -> None:
         self.step, self.handle, self.trace = step, handle, trace
+        self.sequence = 0                    # of a step that may be tried again: the number of its first try
         self.missing = dict.fromkeys(tasks)  # that have not said their last word of this step
         self.results: dict[str, list[Any]] = {}
         self.error: errors.Error | None = None
@@ -77,6 +79,27 @@ class PendingStep:
             with self._lock:
                 self._primary = threading.Condition(self._lock)
                 self._primary.wait_for(lambda: not self.secondary, timeout)
+
+
+class Tries:
+    """A step that is tried until it succeeds: what a try does to state that outlives it no later try does again.
+
+    Use it with `with` around each try, one step on this thread; `over()` when nobody tries any more.
+    """
+
+    def __init__(self, trying: threading.local, forget: Callable[[int], object]) -> None:
+        self.sequence = 0                    # the number of the first try, once there was one
+        self._trying, self._forget = trying, forget
+
+    def __enter__(self) -> None:
+        self._trying.tries = self
+
+    def __exit__(self, *raised: object) -> None:
+        self._trying.tries = None
+
+    def over(self) -> None:
+        """It succeeded, or was given up."""
+        self._forget(self.sequence)
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 
 from workbench import errors
 from workbench.cluster.chief.member import Member
-from workbench.cluster.chief.steps import PendingStep, deferred_interrupt
+from workbench.cluster.chief.steps import PendingStep, Tries, deferred_interrupt
 from workbench.cluster.task.engines import LONG, OPERATIONS, SILENT, SPANS
 from workbench.cluster.wire import messages as m
 from workbench.core.trace import Journal
@@ -44,6 +44,9 @@ class Tracker:
         self._unready: set[str] = set()                         # handles that the tasks opened last do not have yet
         self.pending: dict[int, PendingStep] = {}
         self.session = session
+        self.driver, self.incarnation = "", 0                   # whose steps these are, in which life of its process
+        self._retried: dict[int, None] = {}                     # steps that may be tried again, by their first number
+        self._trying = threading.local()
         self.mourners: list[Callable[[str], None]] = []         # who wants to hear of lost tasks
         self._journal = journal
         self._recorded: dict[str, float] = {}                   # handle -> when its newest recorded step began
@@ -98,14 +101,21 @@ class Tracker:
         return next(self._numbers)
 
     # one step
+    def tries(self) -> Tries:
+        """For a step that is tried until it succeeds: `with` it around each try, and `over()` at the end."""
+        return Tries(self._trying, lambda number: self._retried.pop(number, None))
+
     def run(self, handle: str, step: int | None, feeds: Feeds, limit: float | None, timed: bool) -> dict[str, list[Any]]:
         """One step of `handle`, to its end: the fetches by task. See `Cluster.run_step`."""
         pending, members, number, level = None, {}, 0, self.trace_level(handle, timed)
-        teller = object()
+        teller, tries = object(), getattr(self._trying, "tries", None)
         try:
             with self._numbering:      # no later step may count this one as over before it counts as pending
                 number = next(self._numbers) if step is None else step
                 pending = self.pending[number] = self.step_type(number, handle, tuple(self.handles.get(handle, ())), level)
+                if tries is not None:
+                    pending.sequence = tries.sequence = tries.sequence or number
+                    self._retried[tries.sequence] = None
             members = self.members_of(handle)       # NOTE: only now, so that what is lost or closed from here on fails it
             self._journal.tellers[teller] = time.perf_counter(), functools.partial(_tell, pending, members)
             if feeds:
@@ -155,18 +165,20 @@ class Tracker:
     def post(self, pending: PendingStep, members: Mapping[str, Member], feeds: Feeds) -> None:
         """Send the step to its tasks."""
         with self._numbering:
-            live = tuple(number for number in list(self.pending) if number < pending.step)
+            live = tuple(number for number in {**self.pending, **self._retried} if number < pending.step)
         for task in feeds:
             if task not in members:
                 raise errors.InvalidArgumentError(f"run_step: feeds name {task} but {pending.handle!r} runs on "
                                                   f"{', '.join(members)}; feed one of these")
-        common = (pending.handle, live, pending.trace)
-        plain = m.encode(m.RunStep(*common, {}), self.session, EPOCH, pending.step)
+        order = functools.partial(m.RunStep, pending.handle, live, pending.trace)
+        if pending.sequence:
+            order = functools.partial(order, driver=self.driver, incarnation=self.incarnation, sequence=pending.sequence)
+        plain = m.encode(order({}), self.session, EPOCH, pending.step)
         for task, member in members.items():
             fed = feeds.get(task)
             try:
                 member.connection.send(plain if not fed else m.encode(
-                    m.RunStep(*common, fed), self.session, EPOCH, pending.step))      # type: ignore[arg-type]
+                    order(fed), self.session, EPOCH, pending.step))
             except errors.UnavailableError as error:
                 self.on_lost(member, error)
                 pending.fail(member.lost or error)              # it may be lost since before this step began

@@ -125,6 +125,14 @@ class SocketConnection(Connection):
         elif self._handler != threading.get_ident() or not receiving():
             self._shut_down()                            # else the receiver, which is us, ends it after this handler
 
+    def send_no_more(self) -> None:
+        """A send failed. What the peer sent before it went is read to its end, perhaps a goodbye; then this ends too."""
+        if self._reader is None:
+            self.close()
+            return
+        with contextlib.suppress(OSError):
+            socket.socket.shutdown(self._sockets[-1], socket.SHUT_WR)
+
     @property
     def watched(self) -> socket.socket:
         """The socket a group waits on."""

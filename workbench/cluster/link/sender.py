@@ -29,10 +29,11 @@ class Owner(Protocol):
     pieces: int
 
     def close(self) -> None: ...
+    def send_no_more(self) -> None: ...
 
 
 class Sender:
-    """Thread-safe. See `Connection.send` and `Connection.post`; what fails closes the connection."""
+    """Thread-safe. See `Connection.send` and `Connection.post`; what fails ends the connection."""
 
     def __init__(self, owner: Owner, writer: socket.socket, plain: bool, pool: BufferPool, label: str) -> None:
         self._owner, self._writer, self._plain, self._pool = owner, writer, plain, pool
@@ -66,7 +67,7 @@ class Sender:
                 self._transmit(buffer)
             return True
         except OSError as broken:
-            self._owner.close()
+            self._owner.send_no_more()
             if isinstance(broken, errors.Error):
                 raise
             raise errors.UnavailableError(f"{self._owner.peer}: the connection broke while sending ({broken}); "

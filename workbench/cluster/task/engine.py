@@ -25,11 +25,13 @@ from workbench.core.run.pool import Arenas, InstancePool
 from workbench.core.run.rendezvous import Rendezvous
 from workbench.core.state.accumulators import Accumulator
 from workbench.core.state.container import Container
+from workbench.core.state.retries import Ledger, Try, TryOf
 from workbench.core.trace import Span
 
 __all__ = ["GraphEngine"]
 
 _COPIED = 1 << 16      # bytes that are copied sooner than their owner is looked for
+_LEDGER = "workbench/steps that may be tried again"
 Done = Callable[["list[Any] | BaseException"], None]
 Cancel = Callable[[errors.Error], None]
 
@@ -65,7 +67,7 @@ class GraphEngine:
                                            light, plan.contextual)
 
     def run(self, handle: str, step: int, feeds: dict[str, np.ndarray[Any, Any]], send: Send, rendezvous: Rendezvous,
-            done: Done, trace: int) -> None:
+            done: Done, trace: int, of: TryOf | None = None) -> None:
         prepared = self._prepared.get(handle)
         if prepared is None:
             done(errors.NotFoundError(f"{self.context.task}: program {handle!r} was never registered here; the chief "
@@ -75,17 +77,24 @@ class GraphEngine:
             self._bind_anew()
         values = [feeds[str(i)] for i in range(len(feeds))]
         send = functools.partial(self._send, send)
+        tried = self._begin_try(of, step)
         if not prepared.light:
             self._running[step] = _announced
             release_receiver()                         # from here on an abort may come, on another thread
         try:
             if prepared.plan.single and type_of(prepared.pool.device) == "CPU":
-                self._direct(prepared, step, values, send, done, trace)
+                self._direct(prepared, step, values, send, done, trace, tried)
             else:
-                self._segments(prepared, step, values, send, rendezvous, done, trace)
+                self._segments(prepared, step, values, send, rendezvous, done, trace, tried)
         except BaseException:
             self._over(step)
             raise
+
+    def _begin_try(self, of: TryOf | None, step: int) -> Try | None:
+        if of is None:
+            return None
+        over = errors.AbortedError(f"step {step}: it is being tried again")
+        return self.container.get(_LEDGER, Ledger, Ledger).begin(of, step, functools.partial(self.abort, step, over))
 
     def _send(self, send: Send, key: str, value: Any, dead: bool = False) -> None:
         send(key, value, dead, getattr(value, "nbytes", 0) > _COPIED and not self._arenas.hold(value))
@@ -103,8 +112,10 @@ class GraphEngine:
         with self._lock:
             return self._running.pop(step, None) is not None
 
-    def _direct(self, prepared: _Prepared, step: int, values: list[Any], send: Send, done: Done, trace: int) -> None:
+    def _direct(self, prepared: _Prepared, step: int, values: list[Any], send: Send, done: Done, trace: int,
+                tried: Try | None) -> None:
         instance = prepared.pool.take(trace >= OPERATIONS)
+        instance.tried = tried
         if not prepared.light and not self._began(prepared, step, lambda error: instance.cancelled.set()):
             prepared.pool.abandon(instance)
             done(_aborted(step))
@@ -134,8 +145,9 @@ class GraphEngine:
         done(results)
 
     def _segments(self, prepared: _Prepared, step: int, values: list[Any], send: Send, rendezvous: Rendezvous,
-                  done: Done, trace: int) -> None:
+                  done: Done, trace: int, tried: Try | None) -> None:
         instance = prepared.pool.take(trace >= OPERATIONS)
+        instance.tried = tried
 
         def ended(results: list[Any] | None, error: BaseException | None) -> None:
             self._over(step)

@@ -10,6 +10,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.run.rendezvous import Rendezvous
 from workbench.core.state.container import Container
+from workbench.core.state.retries import TryOf
 from workbench.core.trace import Journal
 
 __all__ = ["LONG", "OPERATIONS", "SILENT", "SPANS", "Engine", "Result", "Send", "TaskContext", "define_engine", "make_engine"]
@@ -30,9 +31,9 @@ class Engine(Protocol):
         """Prepare `program` (the text of one device graph per device of this task) under `handle`."""
 
     def run(self, handle: str, step: int, feeds: dict[str, np.ndarray[Any, Any]], send: Send, rendezvous: Rendezvous,
-            done: Callable[[Result], None], trace: int) -> None:
+            done: Callable[[Result], None], trace: int, of: TryOf | None = None) -> None:
         """Start a step; `done` is called once with the fetches or an error, from any thread, now or later, when
-        the last kernel of the step has returned, also after `abort`.
+        the last kernel of the step has returned, also after `abort`. `of` says what it is a try of, if it may be tried again.
 
         From `trace` SPANS on, what the step does goes to the journal; the task itself records steps and sends.
 

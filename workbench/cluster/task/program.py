@@ -134,7 +134,7 @@ class ProgramHost(TaskHost):
         define_engine("graph", GraphEngine)
         super().__init__(listener)
         self.name, self._all, self._chief, self._secret = name, dict(tasks), chief, secret
-        self.container = self._state = Container(name)
+        self.container = self._state = Container(name, retried=True)
         self._callers: dict[int, str] = {}        # session -> the process that it belongs to
         self._left: set[str] = set()              # processes that said goodbye
         self.over = threading.Event()

@@ -24,6 +24,7 @@ from workbench.cluster.wire.frames import TENSOR, Frame, decode_tensor, encode_t
 from workbench.core.names import split_key, task_of
 from workbench.core.run.rendezvous import LocalRendezvous
 from workbench.core.state.container import Container
+from workbench.core.state.retries import TryOf
 from workbench.core.trace import Journal, Span
 
 __all__ = ["Task"]
@@ -194,7 +195,8 @@ class Task:
         done = functools.partial(self._done, step)
         try:
             send = functools.partial(self._send, step, table, message.trace >= SPANS)
-            engine.run(message.handle, step, message.feeds, send, table, done, message.trace)
+            of = TryOf(message.driver, message.incarnation, message.sequence, message.live) if message.sequence else None
+            engine.run(message.handle, step, message.feeds, send, table, done, message.trace, of)
         except Exception as error:
             if not isinstance(error, errors.Error):
                 logger.exception("workbench: %s failed in step %d", self.name, step)
@@ -354,10 +356,8 @@ class Task:
                 self._reply(failed(aborted, peer, over=False), step)
 
     def tick(self, seconds: float) -> bool:
-        """So many seconds passed for this process; False when the chief was silent for too long.
-
-        Counted in ticks, not by the clock, so that a computer that slept has not waited.
-        """
+        """So many seconds passed for this process, by its ticks, since a computer that slept has not waited; False when the
+        chief was silent for too long."""
         if self.control.pieces != self._pieces:                # a long tensor is on its way
             self._pieces, self._unheard = self.control.pieces, 0.0
         self._unheard += seconds

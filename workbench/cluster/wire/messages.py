@@ -113,6 +113,7 @@ class RunStep(Message):
     """Chief -> task: run `handle` as the header's step. Earlier steps are over everywhere, except those in `live`.
 
     `trace` says what of it is recorded (`engines.SILENT` and so on), the same on all tasks, so that sends meet receives.
+    One that may be tried again says whose it is: of a driver in one life of its process, by the number of its first try.
     """
 
     kind = 6
@@ -120,6 +121,9 @@ class RunStep(Message):
     live: Annotated[tuple[int, ...], Numbers()]
     trace: Level
     feeds: NamedArrays
+    driver: Name = ""
+    incarnation: Count = 0
+    sequence: Count = 0
 
 
 @dataclass(frozen=True)

@@ -182,7 +182,7 @@ class Reference(Instruction):
     def bind(self, home: Home) -> Any:
         d, attrs = self.op.definition, self.op.attrs
         kernel = ownership.guarded(d.reference)
-        return functools.partial(kernel, **attrs) if attrs else kernel
+        return home.once(self.op, functools.partial(kernel, **attrs) if attrs else kernel)
 
 
 def checked(names: Names, value: Value, tensor: Tensor) -> str:
@@ -201,7 +201,7 @@ class ContextCall(Reference):
 
     def bind(self, home: Home) -> Any:
         d = self.op.definition
-        return functools.partial(ownership.guarded(d.reference), home.stepping(self.op), **self.op.attrs)
+        return home.once(self.op, functools.partial(ownership.guarded(d.reference), home.stepping(self.op), **self.op.attrs))
 
 
 class DeviceCall(Reference):
@@ -220,7 +220,7 @@ class DeviceCall(Reference):
                                             f"{', '.join(d.name for d in op.dtypes)}; register one with "
                                             f".kernel({home.device.type.lower()!r}), or place it elsewhere")
         context = [home.stepping(op)] if op.definition.context else []
-        return functools.partial(home.device.issue, functools.partial(kernel, *context, **op.attrs))
+        return home.once(op, functools.partial(home.device.issue, functools.partial(kernel, *context, **op.attrs)))
 
     @property
     def contextual(self) -> bool:      # type: ignore[override]
@@ -255,7 +255,8 @@ class UpdateVariable(Instruction):
         run = self.choice.make(tuple(flags))
         if self.scratch:      # VariableState.update puts the output last, libraries their scratch
             run = functools.partial(_scratch_last, run)
-        return functools.partial(home.value(self.inputs[0]).update, run)
+        state = home.value(self.inputs[0])
+        return functools.partial(home.once(self.op, type(state).update), state, run)
 
 
 def _scratch_last(kernel: Callable[..., None], *arguments: Any) -> None:

@@ -6,7 +6,7 @@ import itertools
 import threading
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from workbench.core.graph.subgraph import Subgraph
 from workbench.core.passes.pipeline import DEVICE_PASSES, run_passes
 from workbench.core.passes.prune import prune
 from workbench.core.state.container import Container, Context
+from workbench.core.state.retries import Try, counts, gives_value
 from workbench.core.trace import Journal
 
 __all__ = ["Arena", "Instance"]
@@ -54,6 +55,7 @@ class Instance:
         self.device: Device = container.device(device)
         self.cancelled = threading.Event()
         self.contexts: list[Context] = []
+        self.tried: Try | None = None                          # set for a step that may be tried again
         self._send: Callable[..., None] | None = None
         self._resources: dict[int, Any] = {}
         self._values: dict[int, Any] = {}
@@ -113,6 +115,26 @@ class Instance:
         made = self.context(op)
         self.contexts.append(made)
         return made
+
+    def once(self, op: Operation, kernel: Callable[..., Any]) -> Callable[..., Any]:
+        """`kernel`; a step that is tried again does not call it again, if it counts how often the state was changed."""
+        if not self.container.retried or not counts(op.definition, op.attrs):
+            return kernel
+        value = gives_value(op.definition)
+
+        def run(*arguments: Any) -> Any:
+            return kernel(*arguments) if self.tried is None else self.tried.once(op.name, kernel, arguments, value)
+        return run
+
+    def attempt(self, op: Operation, context: Context, inputs: Sequence[Any]) -> None:
+        """Call the kernel of `op`, which may wait; what it gave to an earlier try of the step comes back at once."""
+        def begin(done: Callable[..., None]) -> None:
+            context.done = done
+            op.definition.reference(context, *inputs, **op.attrs)
+        if self.tried is None or not counts(op.definition, op.attrs):
+            begin(context.done)
+        else:
+            self.tried.waits(op.name, begin, context.done)
 
     def _bind(self, compiled: dict[str, types.CodeType]) -> tuple[Run, ...]:
         made: dict[str, Run] = {}

@@ -260,7 +260,7 @@ class StepRun:
         inputs = self._inputs(op, action.tag)
         if op.definition.keeps_inputs:
             inputs = [ownership.own(value) for value in inputs]
-        op.definition.reference(context, *inputs, **op.attrs)
+        self.instance.attempt(op, context, inputs)
 
     def _inputs(self, op: Operation, tag: Tag) -> list[Any]:
         table = self.table(tag)

@@ -17,10 +17,11 @@ R = TypeVar("R")
 
 class Container:
     """Named state of one task: variables, queues, accumulators, generators; shared by all its steps. It also has the
-    task's devices, on which `limits` (device type -> bytes) of memory may be used."""
+    task's devices, on which `limits` (device type -> bytes) of memory may be used. `retried`: steps that are tried again
+    count once in it, see core/state/retries.py."""
 
-    def __init__(self, name: str = "", limits: Mapping[str, int] | None = None) -> None:
-        self.name = name
+    def __init__(self, name: str = "", limits: Mapping[str, int] | None = None, retried: bool = False) -> None:
+        self.name, self.retried = name, retried
         self._limits = dict(limits or {})                 # device type -> bytes
         self._devices: dict[str, Device] = {}
         self._items: dict[str, Any] = {}

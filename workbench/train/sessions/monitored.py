@@ -1,9 +1,10 @@
 """A session that initialises, restores or waits, calls hooks around each step, recovers from lost tasks, and stops."""
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import PurePath
 from typing import Any
 
@@ -194,23 +195,37 @@ class MonitoredTrainingSession:
         `feed_dict` may be a function of the global step that the step begins with: after a loss that is an earlier one, and
         the step gets the input of then. It is for programs of which one thread counts steps.
         """
-        while True:
-            with self._lock:                                     # not while another thread brings the state back
-                generation = self._generation()
-            try:
-                self._check_threads()
-                values = self._run(SessionRunArgs(fetches, self._fed(feed_dict)), options, run_metadata)
-                self._recovery.handle(Progress())
-                self._tell_of_input(over=False)
-                return values
-            except errors.OutOfRangeError:
-                lost = self._lost_in_a_thread()      # then a queue was closed because nobody fills it any more
-                if lost is None:
-                    self._tell_of_input(over=True)
-                    raise
-                self._recover(generation, lost)
-            except _LOSSES as loss:
-                self._recover(generation, loss)
+        with self._tries() as tries:
+            while True:
+                with self._lock:                                 # not while another thread brings the state back
+                    generation = self._generation()
+                try:
+                    self._check_threads()
+                    values = self._run(SessionRunArgs(fetches, self._fed(feed_dict)), options, run_metadata, tries)
+                    self._recovery.handle(Progress())
+                    self._tell_of_input(over=False)
+                    return values
+                except errors.OutOfRangeError:
+                    lost = self._lost_in_a_thread()      # then a queue was closed because nobody fills it any more
+                    if lost is None:
+                        self._tell_of_input(over=True)
+                        raise
+                    self._recover(generation, lost)
+                except _LOSSES as loss:
+                    self._recover(generation, loss)
+
+    @contextlib.contextmanager
+    def _tries(self) -> Iterator[contextlib.AbstractContextManager[Any]]:
+        """What each try of a step stands in: where the chief restores nothing, the parameter servers count it once."""
+        if self._chief or not self._can_recover():
+            yield contextlib.nullcontext()
+            return
+        backend: Any = self._session.backend
+        tries = backend.cluster.tries()
+        try:
+            yield tries
+        finally:
+            tries.over()
 
     def _tell_of_input(self, over: bool) -> None:
         if self._checkpoints is not None:
@@ -226,7 +241,8 @@ class MonitoredTrainingSession:
             self._number = int(self._session.run(self._counter))
         return feed_dict(self._number)
 
-    def _run(self, asked: SessionRunArgs, options: Any, run_metadata: Any) -> Any:
+    def _run(self, asked: SessionRunArgs, options: Any, run_metadata: Any,
+             tries: contextlib.AbstractContextManager[Any]) -> Any:
         context = SessionRunContext(asked, self._session)
         wanted = {number: args for number, hook in enumerate(self._hooks)
                   if (args := _checked(hook, hook.before_run(context))) is not None}
@@ -235,7 +251,8 @@ class MonitoredTrainingSession:
             _add_feeds(feeds, args.feed_dict or {}, self._hooks[number])
         extra = {number: [] if args.fetches is None else args.fetches for number, args in wanted.items()}
         options, run_metadata = _traced([args.options for args in wanted.values()], options, run_metadata)
-        values, more = self._session.run([asked.fetches, extra], feeds, options, run_metadata)
+        with tries:
+            values, more = self._session.run([asked.fetches, extra], feeds, options, run_metadata)
         if self._number is not None:
             self._number += 1
         for number, hook in enumerate(self._hooks):
