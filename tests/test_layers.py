@@ -32,7 +32,7 @@ LAYERS = (
     ("what checkpoints keep", "core.state.kept core.state.stores"),
     ("state", "core.state.variables core.state.queues core.state.accumulators core.state.tokens core.state.clocks "
               "core.state.pushes core.state.readers core.state.record_buffer core.state.datasets "
-              "core.state.lookups"),
+              "core.state.lookups core.state.retries"),
     ("containers", "core.state.container"),
     ("storage", "core.state.storage"),
     ("tensor files", "core.state.tensorfile"),
@@ -73,7 +73,7 @@ LAYERS = (
     ("liveness", "core.compile.liveness"),
     ("time stamps", "core.compile.marks"),
     ("code generation", "core.compile.codegen"),
-    ("weights", "core.compile.weight"),
+    ("weights", "core.compile.weight core.compile.counting"),
     ("plan", "core.compile.plan"),
     ("explanations", "core.compile.explain"),
     ("instances", "core.compile.instance"),

@@ -5,8 +5,9 @@ import pytest
 
 import workbench.core.ops  # noqa: F401  # fills the registry
 from workbench import errors
+from workbench.core.compile.counting import counts, gives_value
 from workbench.core.graph.opdef import registry
-from workbench.core.state.retries import Ledger, TryOf, counts, gives_value
+from workbench.core.state.retries import Ledger, TryOf
 
 
 def of(sequence: int, live: tuple[int, ...] = (), incarnation: int = 1, driver: str = "worker 0") -> TryOf:

@@ -178,7 +178,7 @@ class Tracker:
             fed = feeds.get(task)
             try:
                 member.connection.send(plain if not fed else m.encode(
-                    order(fed), self.session, EPOCH, pending.step))
+                    order(dict(fed)), self.session, EPOCH, pending.step))
             except errors.UnavailableError as error:
                 self.on_lost(member, error)
                 pending.fail(member.lost or error)              # it may be lost since before this step began

@@ -13,6 +13,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.compile.codegen import Function
+from workbench.core.compile.counting import counts, gives_value
 from workbench.core.compile.marks import Marks
 from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.compile.values import Value, aligned
@@ -23,7 +24,7 @@ from workbench.core.graph.subgraph import Subgraph
 from workbench.core.passes.pipeline import DEVICE_PASSES, run_passes
 from workbench.core.passes.prune import prune
 from workbench.core.state.container import Container, Context
-from workbench.core.state.retries import Try, counts, gives_value
+from workbench.core.state.retries import Try
 from workbench.core.trace import Journal
 
 __all__ = ["Arena", "Instance"]

@@ -3,35 +3,14 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.opdef import OpDef
 
-__all__ = ["Ledger", "Try", "TryOf", "counts"]
-
-_TAKING = frozenset({"accumulator_apply_gradient", "accumulator_take_gradient", "count_up_to", "iterator_next", "queue_dequeue",
-                     "queue_dequeue_many", "queue_dequeue_up_to", "queue_enqueue", "queue_enqueue_many", "reader_read",
-                     "reader_read_up_to", "sparse_accumulator_take_gradient"})
-
-
-def counts(definition: OpDef, attrs: Mapping[str, Any]) -> bool:
-    """Does it make a difference to state whether the operation is done once or twice?
-
-    Updates of variables do, and whatever adds elements or takes some. What has a worker's name and a step says itself what
-    it counts for (`SyncReplicasOptimizer`), and so do tokens, clocks and pushes.
-    """
-    return gives_value(definition) or (definition.name in _TAKING and not attrs.get("worker"))
-
-
-def gives_value(definition: OpDef) -> bool:
-    """Does it change a variable, its first input, and give what that is now?"""
-    types = definition.types if isinstance(definition.types, str) else ""
-    return definition.stateful and types.startswith("resource ") and types.endswith("-> T")
-
+__all__ = ["Ledger", "Try", "TryOf"]
 
 class TryOf(NamedTuple):
     """Whose step is tried: number `sequence`, that of its first try, of a driver in one life of its process.

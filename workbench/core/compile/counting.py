@@ -1,0 +1,28 @@
+"""Which operations count: to state it makes a difference whether they are done once or twice."""
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from workbench.core.graph.opdef import OpDef
+
+__all__ = ["counts", "gives_value"]
+
+_TAKING = frozenset({"accumulator_apply_gradient", "accumulator_take_gradient", "count_up_to", "iterator_next", "queue_dequeue",
+                     "queue_dequeue_many", "queue_dequeue_up_to", "queue_enqueue", "queue_enqueue_many", "reader_read",
+                     "reader_read_up_to", "sparse_accumulator_take_gradient"})
+
+
+def counts(definition: OpDef, attrs: Mapping[str, Any]) -> bool:
+    """Must a step that is tried again not do it again?
+
+    Updates of variables do, and whatever adds elements or takes some. What has a worker's name and a step says itself what
+    it counts for (`SyncReplicasOptimizer`), and so do tokens, clocks and pushes.
+    """
+    return gives_value(definition) or (definition.name in _TAKING and not attrs.get("worker"))
+
+
+def gives_value(definition: OpDef) -> bool:
+    """Does it change a variable, its first input, and give what that is now?"""
+    types = definition.types if isinstance(definition.types, str) else ""
+    return definition.stateful and types.startswith("resource ") and types.endswith("-> T")
