@@ -17,7 +17,7 @@ from workbench.cluster.chief.tracker import EPOCH, Tracker
 from workbench.cluster.task.engines import TaskContext, define_engine
 from workbench.cluster.task.task import Task
 from workbench.cluster.wire import messages as m
-from workbench.core.state.variables import Container
+from workbench.core.state.container import Container
 from workbench.core.trace import Journal
 
 __all__ = ["HEARTBEAT", "Scene"]

@@ -20,8 +20,9 @@ from workbench.core.compile.instance import Instance
 from workbench.core.graph.build import ops
 from workbench.core.run.rendezvous import LocalRendezvous
 from workbench.core.state.accumulators import Accumulator
+from workbench.core.state.container import Container
 from workbench.core.state.retries import TryOf
-from workbench.core.state.variables import Container, VariableState
+from workbench.core.state.variables import VariableState
 from workbench.core.trace import Journal
 
 pytestmark = pytest.mark.usefixtures("graph")
