@@ -1,8 +1,10 @@
-"""Updates alone, their gradients given: Adam on 10 million parameters, descent and Adagrad on 4,096 rows of a large table.
+"""Updates alone, their gradients given: Adam on 10 million parameters and on many small variables, descent and Adagrad on
+4,096 rows of a large table.
 
-    python -m benchmarks.optimizer_updates [adam] [rows] [adagrad_rows] [--rounds N] [--seconds S] [--processor]
+    python -m benchmarks.optimizer_updates [adam] [adam_small] [rows] [adagrad_rows] [--rounds N] [--seconds S] [--processor]
 
-Twenty variables of half a million float32 parameters; a table of a million rows of 128, of which some are named twice.
+Twenty variables of half a million float32 parameters; two hundred of a thousand; a table of a million rows of 128, of which
+some are named twice.
 Every framework in a process of its own, in turn; torch by its fused form where it has one, JAX with its arrays donated.
 `--processor` compares processor time instead of what went by; then give every process one core (`taskset -c 1`).
 """
@@ -16,7 +18,7 @@ import numpy as np
 
 from benchmarks.neighbour import compare, framework
 
-VARIABLES, SIZE = 20, 500_000
+LARGE, SMALL = (20, 500_000), (200, 1_000)      # variables, and elements of each
 ROWS, WIDTH, NAMED = 1_000_000, 128, 4096
 RATE, START = 0.01, 0.1
 COMPARED = 512
@@ -25,10 +27,10 @@ Step = Callable[[], Any]
 Made = tuple[Step, Callable[[], Any]]
 
 
-def dense() -> tuple[list[Any], list[Any]]:
+def dense(sizes: tuple[int, int]) -> tuple[list[Any], list[Any]]:
     """(values, gradients) of the variables."""
     rng = np.random.default_rng(0)
-    values, grads = (rng.standard_normal((2, VARIABLES, SIZE), np.float32) * np.float32(0.1))
+    values, grads = (rng.standard_normal((2, *sizes), np.float32) * np.float32(0.1))
     return list(values), list(grads)
 
 
@@ -39,8 +41,12 @@ def table() -> tuple[Any, Any, Any]:
     return values, rng.standard_normal((NAMED, WIDTH), np.float32), rng.integers(0, ROWS, NAMED).astype(np.int64)
 
 
-def adam(name: str) -> Made:
-    values, grads = dense()
+def adam_small(name: str) -> Made:
+    return adam(name, SMALL)
+
+
+def adam(name: str, sizes: tuple[int, int] = LARGE) -> Made:
+    values, grads = dense(sizes)
     if name == "torch":
         torch = framework(name)
         learned = [torch.nn.Parameter(torch.from_numpy(v).clone()) for v in values]
@@ -66,7 +72,7 @@ def jax_adam(jax: Any, values: list[Any], grads: list[Any]) -> Made:
         return [one(p, m, v, g, rate) for (p, m, v), g in zip(state, grads)], time + 1
     update = jax.jit(all_of, donate_argnums=0)
     given = [jnp.asarray(g) for g in grads]
-    now = [([(jnp.asarray(v), jnp.zeros(SIZE), jnp.zeros(SIZE)) for v in values], jnp.float32(1.0))]
+    now = [([(jnp.asarray(v), jnp.zeros(v.size), jnp.zeros(v.size)) for v in values], jnp.float32(1.0))]
 
     def step() -> None:
         now[0] = update(*now[0], given)
@@ -141,7 +147,8 @@ def jax_rows(jax: Any, values: Any, grads: Any, named: Any, title: str) -> Made:
     return step, lambda: np.asarray(now[0][0][places[:COMPARED]])
 
 
-WORK = {"adam": ("Adam, 10 million parameters", adam), "rows": ("Descent, 4096 rows of a table", rows),
+WORK = {"adam": ("Adam, 10 million parameters", adam), "adam_small": ("Adam, 200 small variables", adam_small),
+        "rows": ("Descent, 4096 rows of a table", rows),
         "adagrad_rows": ("Adagrad, 4096 rows of a table", adagrad_rows)}
 
 

@@ -34,6 +34,7 @@ LAYERS = (
               "core.state.pushes core.state.readers core.state.record_buffer core.state.datasets "
               "core.state.lookups core.state.retries"),
     ("containers", "core.state.container"),
+    ("updates of several variables", "core.state.together"),
     ("storage", "core.state.storage"),
     ("tensor files", "core.state.tensorfile"),
     ("manifests", "core.state.manifest"),

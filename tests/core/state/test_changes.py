@@ -7,7 +7,8 @@ import pytest
 from workbench.core.graph.dtype import float32
 from workbench.core.graph.shape import Shape
 from workbench.core.state import changes
-from workbench.core.state.variables import VariableState, snapshot_together, update_together
+from workbench.core.state.together import update_together
+from workbench.core.state.variables import VariableState, snapshot_together
 
 
 @pytest.fixture(autouse=True)

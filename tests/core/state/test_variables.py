@@ -14,7 +14,8 @@ from workbench.core.graph.dtype import float32
 from workbench.core.graph.shape import Shape
 from workbench.core.state import variables
 from workbench.core.state.container import Container
-from workbench.core.state.variables import VariableState, update_together
+from workbench.core.state.together import update_together
+from workbench.core.state.variables import VariableState
 
 
 def variable(value, name="v") -> VariableState:

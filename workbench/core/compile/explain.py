@@ -138,8 +138,8 @@ def _kernel(line: Instruction, device: str) -> tuple[str, str]:
 
 def _row(op: Operation, device: str, library: str, kernel: str, why: dict[Operation, str], inside: str = "",
          reorders: int = 0, scratch: int = 0, source: str = "") -> Row:
-    return Row(op.name, op.kind, device, library, kernel, inside, op.attrs.get("names", ()) if op.kind == "fused" else (),
-               why.get(op, ""), cost(op), reorders, scratch, source)
+    members = op.attrs["names"] if op.kind in ("fused", "apply_together") else ()
+    return Row(op.name, op.kind, device, library, kernel, inside, members, why.get(op, ""), cost(op), reorders, scratch, source)
 
 
 # memory

@@ -7,12 +7,11 @@ from collections.abc import Collection, Iterable, Sequence
 
 from workbench.core.graph.dtype import resource
 from workbench.core.graph.graph import Operation, Tensor
-from workbench.core.graph.program import is_back_edge
+from workbench.core.graph.program import has_effect, is_back_edge, state_names
 
 __all__ = ["order", "peak"]
 
 _SMALL = 64      # bytes
-_MAY_REFUSE = ("check_numerics",)      # raises on purpose, so that what comes after it does not happen
 
 Edges = dict[Operation, dict[Operation, None]]
 
@@ -178,7 +177,7 @@ def _keep_state(given: Iterable[Operation], memory: _Memory, before: Edges) -> N
     writes: list[Operation] = []                # since the last effect
     effect: list[Operation] = []                # the last operation with an effect elsewhere
     for op in given:
-        names = [_state_name(t) for t in op.inputs if t.dtype is resource]
+        names = state_names(op)
         for name in names:
             before[op].update(dict.fromkeys([written[name]] if name in written else ()))
             users.setdefault(name, []).append(op)
@@ -193,13 +192,7 @@ def _keep_state(given: Iterable[Operation], memory: _Memory, before: Edges) -> N
             for name in names:
                 before[op].update(dict.fromkeys(users[name]))
                 written[name], users[name] = op, []
-        elif not names and (op.definition.stateful or op.kind in _MAY_REFUSE):
+        elif not names and has_effect(op):
             before[op].update(dict.fromkeys([*writes, *effect]))
             writes, effect = [], [op]
         before[op].pop(op, None)
-
-
-def _state_name(handle: Tensor) -> str:
-    """Handles of one name in one container are the same state."""
-    attrs = handle.op.attrs
-    return f"{attrs.get('container', '')}/{attrs.get('shared_name') or handle.op.name}"

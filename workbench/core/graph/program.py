@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass
 
 from workbench import errors
+from workbench.core.graph.dtype import resource
 from workbench.core.graph.graph import Graph, Operation, Tensor
 
-__all__ = ["Program", "is_back_edge", "needed", "topological"]
+__all__ = ["Program", "has_effect", "is_back_edge", "needed", "state_names", "topological"]
+
+_MAY_REFUSE = ("check_numerics",)      # raises on purpose, so that what comes after it does not happen
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,17 @@ class Program:
 
 def is_back_edge(consumer: Operation, tensor: Tensor) -> bool:
     return consumer.kind == "merge" and tensor.op.kind == "next_iteration"
+
+
+def has_effect(op: Operation) -> bool:
+    """Does it do more than compute its outputs? What uses named state is asked for that instead."""
+    return op.definition.stateful or op.kind in _MAY_REFUSE
+
+
+def state_names(op: Operation) -> list[str]:
+    """The state behind the handles it takes; handles of one name in one container are the same state."""
+    made = [t.op for t in op.inputs if t.dtype is resource]
+    return [f"{m.attrs.get('container', '')}/{m.attrs.get('shared_name') or m.name}" for m in made]
 
 
 def needed(roots: Iterable[Operation], stop: Callable[[Tensor], bool] | None = None) -> set[Operation]:

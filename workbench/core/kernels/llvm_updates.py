@@ -11,7 +11,8 @@ import numpy as np
 from workbench.core.kernels.choice import Kernel
 from workbench.core.kernels.fallback import announce
 from workbench.core.kernels.llvm import HEAVY, Program, bind, library_source, usable
-from workbench.core.state.variables import updates
+from workbench.core.ops.updates import Parts
+from workbench.core.state.variables import at_once, updates
 from workbench.settings import settings
 
 __all__ = ["FEWEST"]
@@ -51,8 +52,11 @@ def _adam(beta1_power: Array, beta2_power: Array, lr: Array, beta1: Array, beta2
 
 def _serves(grad: Array, *states: Array) -> bool:
     """float32 arrays that are worth a kernel, and that it can take."""
-    return grad.size >= FEWEST and grad.flags.c_contiguous and grad.dtype == np.float32 and "llvm" in settings.libraries and (
-        all([a.flags.c_contiguous and a.dtype == np.float32 for a in states])) and usable()
+    return grad.size >= FEWEST and _taken(grad, *states)
+
+
+def _taken(*arrays: Array) -> bool:
+    return "llvm" in settings.libraries and all([a.flags.c_contiguous and a.dtype == np.float32 for a in arrays]) and usable()
 
 
 @functools.lru_cache(maxsize=256)
@@ -148,6 +152,29 @@ def _descend_rows(numpy_rule: Update) -> Update:
     return update
 
 
+_READ: dict[str, Callable[..., _Rule]] = {
+    "apply_gradient_descent": lambda lr, grad: _Rule("descend", grad, (lr,)), "apply_momentum": _momentum,
+    "apply_adagrad": _adagrad, "apply_rms_prop": _rms_prop, "apply_adam": _adam}
+
+
+def _together(numpy_rule: Update) -> Update:
+    """One call of C runs the kernels of all variables, also of those so small that alone NumPy would serve them."""
+    def update(rule: str, count: int, *given: Any) -> None:
+        found = Parts.of(rule, count, given)
+        program, _, numbers = _READ[rule](*found.before, found.grads[0], *found.after)
+        kernels = [_kernel(program, grad.size) for grad in found.grads] if _taken(*found.grads, *found.outs) else [None]
+        if None in kernels:
+            numpy_rule(rule, count, *given)
+            return
+        outs, shared, states = _moved(found.olds, found.outs), np.array(numbers, np.float32), len(found.outs) // count
+        calls = ([(kernel, out, shared, grad, out) for kernel, grad, out in zip(kernels, found.grads, outs)]
+                 if program == "descend" else
+                 [(kernel, *outs[at:at + states], grad, shared)
+                  for kernel, grad, at in zip(kernels, found.grads, range(0, len(outs), states))])
+        at_once(*calls)
+    return update
+
+
 _RULES: dict[str, Callable[[Update], Update]] = {
     "apply_gradient_descent": _descend,
     "descend_rows": _descend_rows,
@@ -159,6 +186,7 @@ _RULES: dict[str, Callable[[Update], Update]] = {
     "apply_rms_prop_rows": lambda rule: _rows(rule, 3, _rms_prop),
     "apply_adam": lambda rule: _dense(rule, 3, _adam),
     "adam_table": _table,
+    "apply_together": _together,
 }
 for _name, _compiled in _RULES.items():
     if _name in updates:

@@ -1,9 +1,10 @@
 """The update rules of optimizers, each one atomic operation on a variable and its slots, dense or by rows."""
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,7 +12,8 @@ from workbench import errors
 from workbench.core.graph.arrays import add_rows, check_rows, multiplied
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape
-from workbench.core.state.variables import VariableState, at_once, update_together, updates
+from workbench.core.state.together import update_together
+from workbench.core.state.variables import VariableState, at_once, updates
 
 Array = np.ndarray[Any, Any]
 
@@ -43,8 +45,12 @@ def _kernel(function: Callable[..., None]) -> Callable[..., None]:
 def _same_shape(where: str, state: VariableState, grad: Array) -> None:
     held = state.dims()
     if grad.shape != held:
-        raise errors.ShapeError(f"{where}: variable {state.name!r} has shape {list(held)} but its gradient has "
-                                f"{list(grad.shape)}; reshape the gradient")
+        raise _misfit(where, state, held, grad)
+
+
+def _misfit(where: str, state: VariableState, held: tuple[int, ...], grad: Array) -> errors.ShapeError:
+    return errors.ShapeError(f"{where}: variable {state.name!r} has shape {list(held)} but its gradient has "
+                             f"{list(grad.shape)}; reshape the gradient")
 
 
 def _check_rows(where: str, state: VariableState, indices: Array) -> None:
@@ -266,3 +272,56 @@ def sparse_apply_rms_prop(handle: VariableState, ms: VariableState, mom: Variabl
     _check_rows("sparse_apply_rms_prop", handle, indices)
     return update_together((handle, ms, mom), updates["apply_rms_prop_rows"], indices, lr, rho, momentum, epsilon,
                            grad, rows=indices)
+
+
+# many variables by one rule
+
+DENSE = {"apply_gradient_descent": (1, 2), "apply_momentum": (2, 3), "apply_adagrad": (2, 3), "apply_rms_prop": (3, 7),
+         "apply_adam": (3, 9)}
+"""Rule for whole variables -> how many states it has, and which of its inputs is the gradient."""
+
+
+class Parts(NamedTuple):
+    """What several updates by one rule are given: states of all, one after the other, and what they share beside gradients."""
+
+    olds: Sequence[Array]
+    before: Sequence[Any]      # inputs of the rule between its states and the gradient
+    grads: Sequence[Array]
+    after: Sequence[Any]
+    outs: Sequence[Array]
+
+    @classmethod
+    def of(cls, rule: str, count: int, given: Sequence[Any]) -> Parts:
+        """`given` are (*olds, *other inputs, *outs)."""
+        states, grad = DENSE[rule]
+        end, first = states * count, states * count + grad - states
+        return cls(given[:end], given[end:first], given[first:first + count], given[first + count:-end], given[-end:])
+
+
+@_kernel
+def _apply_together(rule: str, count: int, *given: Any) -> None:
+    found, states = Parts.of(rule, count, given), DENSE[rule][0]
+    news = [np.empty_like(old) for old in found.olds]
+    for at, grad in zip(range(0, len(news), states), found.grads):
+        updates[rule](*found.olds[at:at + states], *found.before, grad, *found.after, *news[at:at + states])
+    at_once(*((np.copyto, out, new) for out, new in zip(found.outs, news)))
+
+
+@op("*inputs? ->", types="any ->", stateful=True, differentiable=False)
+def apply_together(*inputs: Any, rule: str, count: int, options: tuple[Any, ...] = (), names: tuple[str, ...] = ()) -> None:
+    """`count` updates by the operation `rule`, `names`, made of them by passes/together.py: all variables change, or none.
+
+    The inputs are those of `rule`, with the handles of all variables and their slots, one variable after the other, in the
+    place of its handles and all gradients in the place of its gradient; `options` are the values of its attributes.
+    """
+    states, grad = DENSE[rule]
+    handles, others = inputs[:states * count], inputs[states * count:]
+
+    def kernel(*given: Any) -> None:
+        slopes = others[grad - states:grad - states + count]
+        wrong = [i for i in range(count) if given[states * i].shape != slopes[i].shape]
+        if wrong:
+            raise _misfit(rule, handles[states * wrong[0]], given[states * wrong[0]].shape, slopes[wrong[0]])
+        run(*given)
+    run = functools.partial(updates["apply_together"], rule, count)
+    update_together(handles, kernel, *others, *options)

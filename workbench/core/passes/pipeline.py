@@ -17,6 +17,7 @@ from workbench.core.passes.invariant import invariant
 from workbench.core.passes.join import join
 from workbench.core.passes.precision import SENTENCE, precision
 from workbench.core.passes.stable import stable
+from workbench.core.passes.together import together
 from workbench.settings import settings
 
 __all__ = ["DEVICE_PASSES", "PASSES", "Passes", "passes_with", "run_passes"]
@@ -39,6 +40,7 @@ DEVICE_PASSES: Passes = (
     ("join", join, "Sums of products over rows become one product over all rows."),
     ("epilogue", epilogue, "Bias, ReLU and weight updates are folded into the products they follow."),
     ("fuse", fuse, "Elementwise chains become one kernel that passes over memory once."),
+    ("together", together, "Updates of small variables by one rule take their locks and read their settings once."),
 )
 """Run on each device's graph after partition, so that no kernel spans devices."""
 

@@ -1,4 +1,4 @@
-"""Variables: state that outlives a step, with versions, and updates of several at once."""
+"""Variables: state that outlives a step, with versions."""
 from __future__ import annotations
 
 import collections
@@ -8,7 +8,7 @@ import operator
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,10 +19,9 @@ from workbench.core.graph.dtype import DType, float32
 from workbench.core.graph.shape import Shape
 from workbench.core.state.changes import Changes
 
-__all__ = ["Pinned", "VariableState", "at_once", "snapshot_together", "update_together", "updates"]
+__all__ = ["Pinned", "VariableState", "at_once", "snapshot_together", "updates"]
 
 Array = np.ndarray[Any, Any]
-R = TypeVar("R")
 
 _KEPT_SPARE = 64 << 20      # bytes; a larger spare buffer would double what a server holds, so it is freed after use
 
@@ -187,75 +186,6 @@ def snapshot_together(states: Sequence[VariableState]) -> list[Pinned]:
             held.enter_context(state._pointer)
         pinned = [(state, *state.snapshot()) for state in states]
         return [Pinned(version, value, state.changes.blocks(value.shape), state.changes) for state, version, value in pinned]
-
-
-def update_together(states: Sequence[VariableState], kernel: Callable[..., None], *arguments: Any,
-                    rows: Array | None = None) -> Array:
-    """`kernel(*olds, *arguments, *outs)` while no other writer has any of `states`; returns the first new value.
-
-    As VariableState.update; a kernel writes the new values `at_once`.
-    """
-    if len(states) == 1:
-        return states[0].update(kernel, *arguments, rows=rows)
-    order = sorted(states, key=id)      # everybody takes locks in one order, so that no two wait for each other
-    return _locked([state.lock for state in order], 0, lambda: _update(states, order, kernel, arguments, rows))
-
-
-def _locked(locks: Sequence[Any], held: int, action: Callable[[], R]) -> R:
-    """`action()` with the locks from number `held` on; each by a `with`, which Ctrl-C cannot separate from its lock."""
-    if held == len(locks):
-        return action()
-    with locks[held]:
-        return _locked(locks, held + 1, action)
-
-
-def _update(states: Sequence[VariableState], order: Sequence[VariableState], kernel: Callable[..., None],
-            arguments: Sequence[Any], rows: Array | None) -> Array:
-    outs = _locked([state._pointer for state in order], 0, lambda: _in_place(states, kernel, arguments, rows))
-    if any([out is state._buffer for state, out in zip(states, outs)]):      # a list: Ctrl-C is lost where a generator ends
-        return outs[0]      # done
-    kernel(*(state.read() for state in states), *arguments, *outs)
-    calls = [call for state, out in zip(states, outs) for call in state._publishing(out)]
-    _locked([state._pointer for state in order], 0, lambda: at_once(*calls))
-    return outs[0]
-
-
-def _in_place(states: Sequence[VariableState], kernel: Callable[..., None], arguments: Sequence[Any],
-              rows: Array | None) -> list[Array]:
-    """The buffers to write. If some are current values the update is done, and readers wait; else it is not.
-
-    NOTE: the main thread may be interrupted between the kernel's last write and the exchange of buffers, so there
-    all variables are written in place or none, lest they be of different steps.
-    """
-    fresh = rows is None and any([state._awaited for state in states])
-    for state in states:
-        state.changes.note(state.version + 1, state._buffer, rows)
-    outs = [state._target(state._held().shape, state.dtype.numpy, fresh) for state in states]
-    within = [out is state._buffer for state, out in zip(states, outs)]
-    if not all(within) and threading.get_ident() == threading.main_thread().ident:
-        outs = [state._target(out.shape, out.dtype, True) if out is state._buffer else out
-                for state, out in zip(states, outs)]
-        within = [False]
-    at_once(*((setattr, state, "_awaited", False) for state in states))
-    if any(within):
-        _overwrite(states, kernel, arguments, outs)
-    return outs
-
-
-def _overwrite(states: Sequence[VariableState], kernel: Callable[..., None], arguments: Sequence[Any],
-               outs: Sequence[Array]) -> None:
-    before = [state.version for state in states]
-    at_once(*((setattr, state, name, value) for state, version in zip(states, before)
-              for name, value in (("version", version + 1), ("_overwritten", True))))
-    try:
-        kernel(*(state._held() for state in states), *arguments, *outs)
-    except Exception:      # a kernel that fails has not written yet; an interrupted one may have, so its version counts
-        at_once(*((setattr, state, "version", version) for state, version in zip(states, before)))
-        raise
-    finally:
-        at_once(*((setattr, state, "_overwritten", False) for state in states))
-    at_once(*(call for state, out in zip(states, outs) if out is not state._buffer
-              for call in state._publishing(out)[1:]))
 
 
 updates: dict[str, Callable[..., None]] = {}
