@@ -7,6 +7,7 @@ import pytest
 import workbench as wb
 from workbench import train
 from workbench.train import contrib_training as training
+from workbench.train.hyperparameters import HParams
 from workbench.train.optimizers import contrib as opt
 
 pytestmark = pytest.mark.usefixtures("graph")
@@ -125,7 +126,7 @@ def test_gradients_are_cut_and_loops_stop(tmp_path):
 
 
 def test_hyperparameters():
-    found = training.HParams(rate=0.1, layers=[1, 2], name="a", fast=False)
+    found = HParams(rate=0.1, layers=[1, 2], name="a", fast=False)
     assert found.parse("rate=0.5,layers=[3,4,5],fast=true,name=b") is found
     assert found.values() == {"rate": 0.5, "layers": [3, 4, 5], "name": "b", "fast": True} and "rate" in found
     found.parse("layers[1]=9").parse_json('{"rate": 2}')

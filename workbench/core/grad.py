@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from workbench import errors
-from workbench.core.graph.build import IndexedSlices, convert, ops
+from workbench.core.graph.build import IndexedSlices, convert, on_values, ops
 from workbench.core.graph.dtype import variant
 from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
 from workbench.core.graph.opdef import OpDef, composed, registry
@@ -254,9 +254,7 @@ def _same(grad: Any) -> Any:
 
 
 def _conjugate(grad: Any) -> Any:
-    if isinstance(grad, IndexedSlices):
-        return IndexedSlices(_conjugate(grad.values), grad.indices, grad.dense_shape)
-    return ops.conj(grad) if grad is not None and convert(grad).dtype.is_complex else grad
+    return None if grad is None else on_values(lambda x: ops.conj(x) if convert(x).dtype.is_complex else x, grad)
 
 
 def _gated(grads: list[Any]) -> list[Any]:

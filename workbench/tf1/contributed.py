@@ -36,7 +36,7 @@ from workbench.tf1 import families, functions
 from workbench.tf1.learning import learn
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import names_of, predictions_first, spelled
-from workbench.train import all_reduce, contrib_training, optimize, placement
+from workbench.train import all_reduce, contrib_training, hyperparameters, optimize, placement
 from workbench.train.estimators import contrib_columns, contrib_sums, feeding
 from workbench.train.input import buckets, contrib_data, data, prefetch, sampling, staging
 from workbench.train.learn import heads_made
@@ -175,7 +175,7 @@ contrib = Namespace(
     staging=Namespace(StagingArea=staging.StagingArea), nccl=Namespace(**names_of(all_reduce)),
     crf=Namespace(**names_of(crf)), data=Namespace(**names_of(data, contrib_data)),
     opt=Namespace(**names_of(contrib_optimizers)),
-    training=Namespace(**{name: value for name, value in names_of(contrib_training, evaluation).items()
+    training=Namespace(**{name: value for name, value in names_of(contrib_training, hyperparameters, evaluation).items()
                           if not name.startswith("slim")}, **names_of(buckets, sampling, feeding),
                        **{name: getattr(placement, name) for name in placement.__all__ if name != "replica_device_setter"}),
     rnn=Namespace(**names_of(rnn_cell, rnn_contrib, rnn_conv, rnn_fused, rnn_grid, rnn_stacks, rnn_wrappers),

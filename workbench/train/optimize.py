@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from workbench import errors
-from workbench.core.graph.build import IndexedSlices, convert, ops
+from workbench.core.graph.build import IndexedSlices, convert, on_values, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.nn.initializers import Zeros
 from workbench.nn.moving import assign_moving_average
@@ -124,9 +124,7 @@ def _changed(pairs: list[tuple[Any, Variable]], noise: float | None, factors: Ma
 
 
 def _times(gradient: Any, factor: Any) -> Any:
-    if isinstance(gradient, IndexedSlices):
-        return IndexedSlices(gradient.values * factor, gradient.indices, gradient.dense_shape)
-    return gradient * factor
+    return on_values(lambda x: x * factor, gradient)
 
 
 def _clipped(pairs: list[Any], clip: Any) -> list[Any]:

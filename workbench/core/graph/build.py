@@ -15,10 +15,10 @@ from workbench.core.graph.dtype import DType, as_dtype, to_array
 from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
 from workbench.core.graph.opdef import OpDef, compositions, input_names, registry, type_terms
 from workbench.core.graph.shape import Shape
-from workbench.core.graph.slices import IndexedSlices
+from workbench.core.graph.slices import IndexedSlices, on_values
 
 __all__ = ["IndexedSlices", "check_fronts", "constant", "constant_shape", "constant_value", "convert",
-           "front", "ops", "raw"]
+           "front", "on_values", "ops", "raw"]
 
 
 def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None = None) -> Tensor:

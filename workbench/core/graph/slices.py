@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from workbench.core.graph.dtype import DType
 from workbench.core.graph.graph import Graph, Operation, Tensor
 
-__all__ = ["IndexedSlices", "IndexedSlicesValue"]
+__all__ = ["IndexedSlices", "IndexedSlicesValue", "on_values"]
 
 
 class IndexedSlicesValue(NamedTuple):
@@ -52,7 +52,12 @@ class IndexedSlices:
         return [p for p in parts if p is not None], IndexedSlicesValue
 
     def __neg__(self) -> IndexedSlices:
-        return IndexedSlices(-self.values, self.indices, self.dense_shape)
+        return on_values(lambda values: -values, self)      # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return f"<IndexedSlices values={self.values!r} indices={self.indices!r}>"
+
+
+def on_values(change: Callable[[Any], Any], x: Any) -> Any:
+    """What `change` makes of a tensor; of IndexedSlices it is given the rows, which stay at their places."""
+    return IndexedSlices(change(x.values), x.indices, x.dense_shape) if isinstance(x, IndexedSlices) else change(x)

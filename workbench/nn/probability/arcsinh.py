@@ -36,7 +36,21 @@ class _Tailed(bijectors.Bijector):
         return self._inner._forward_log_det_jacobian(x) + ops.log(ops.abs(self._factor))
 
 
-class SinhArcsinh(TransformedDistribution):
+class _Skewed(TransformedDistribution):
+    """Numbers of a distribution, by default the standard normal one, through _Tailed."""
+
+    def _made(self, loc: Tensor, scale: Tensor, skewness: Any, tailweight: Any, distribution: Distribution | None,
+              event_shape: Any, validate_args: bool, allow_nan_stats: bool, name: str) -> None:
+        """Events are numbers, or vectors of `event_shape`."""
+        self.loc = loc
+        self.skewness = self._float(0.0 if skewness is None else skewness, "skewness", loc)
+        self.tailweight = self._float(1.0 if tailweight is None else tailweight, "tailweight", loc)
+        base = distribution or Normal(ops.zeros([], loc.dtype), ops.ones([], loc.dtype), allow_nan_stats=allow_nan_stats)
+        tailed = _Tailed(loc, scale, self.skewness, self.tailweight, 0 if event_shape is None else 1, validate_args)
+        super().__init__(base, tailed, None, event_shape, validate_args, name)
+
+
+class SinhArcsinh(_Skewed):
     """`loc` + `scale` · F(z) · 2 / F₀(2) of numbers z of `distribution` (default: standard normal), with
     F(z) = sinh((arcsinh(z) + `skewness`) · `tailweight`) and F₀ that without skewness (Jones and Pewsey 2009).
 
@@ -48,22 +62,17 @@ class SinhArcsinh(TransformedDistribution):
                  name: str = "SinhArcsinh") -> None:
         parameters = locals()
         with name_scope(name):
-            self.loc = self._float(loc, "loc")
-            self.scale = self._float(scale, "scale", self.loc)
-            self.skewness = self._float(0.0 if skewness is None else skewness, "skewness", self.loc)
-            self.tailweight = self._float(1.0 if tailweight is None else tailweight, "tailweight", self.loc)
+            given = self._float(loc, "loc")
+            self.scale = self._float(scale, "scale", given)
+            self._made(given, self.scale, skewness, tailweight, distribution, None, validate_args, allow_nan_stats, name)
             self._whole = ops.zeros_like(self.loc + self.scale + self.skewness + self.tailweight)
-            base = distribution or Normal(ops.zeros([], self.loc.dtype), ops.ones([], self.loc.dtype),
-                                          allow_nan_stats=allow_nan_stats)
-            super().__init__(base, _Tailed(self.loc, self.scale, self.skewness, self.tailweight, 0, validate_args),
-                             validate_args=validate_args, name=name)
         self._given(parameters)
 
     def _batch(self) -> Tensor:
         return self._whole
 
 
-class VectorSinhArcsinhDiag(TransformedDistribution):
+class VectorSinhArcsinhDiag(_Skewed):
     """Vectors of independent numbers of SinhArcsinh: `loc` [..., n], scales `scale_diag` + `scale_identity_multiplier`,
     `skewness` and `tailweight` of a number or a vector. ValueError where nothing tells n."""
 
@@ -73,13 +82,9 @@ class VectorSinhArcsinhDiag(TransformedDistribution):
         parameters = locals()
         with name_scope(name):
             shaped = MultivariateNormalDiag(loc, scale_diag, scale_identity_multiplier)      # it knows what is given
-            self.loc, self.scale_diag = shaped.loc, shaped._scale
-            self.skewness = self._float(0.0 if skewness is None else skewness, "skewness", self.loc)
-            self.tailweight = self._float(1.0 if tailweight is None else tailweight, "tailweight", self.loc)
-            base = distribution or Normal(ops.zeros([], self.loc.dtype), ops.ones([], self.loc.dtype),
-                                          allow_nan_stats=allow_nan_stats)
-            super().__init__(base, _Tailed(self.loc, self.scale_diag, self.skewness, self.tailweight, 1, validate_args), None,
-                             shaped.event_shape, validate_args, name)
+            self.scale_diag = shaped._scale
+            self._made(shaped.loc, self.scale_diag, skewness, tailweight, distribution, shaped.event_shape, validate_args,
+                       allow_nan_stats, name)
         self._given(parameters)
 
     def _batch(self) -> Tensor:

@@ -5,7 +5,6 @@ from typing import Any
 
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
-from workbench.core.graph.shape import Shape
 from workbench.nn.framework import name_scope
 from workbench.nn.probability.base import FULLY_REPARAMETERIZED, NOT_REPARAMETERIZED, Distribution
 from workbench.nn.probability.discrete import logits_and_probs
@@ -265,26 +264,15 @@ class Deterministic(Distribution):
     _mode = _mean
 
 
-class VectorDeterministic(Deterministic):
+class VectorDeterministic(_Vectors, Deterministic):
     """The vector `loc` [..., n] alone; otherwise as Deterministic."""
 
     def __init__(self, loc: Any, atol: Any = None, rtol: Any = None, validate_args: bool = False, allow_nan_stats: bool = True,
                  name: str = "VectorDeterministic") -> None:
         parameters = locals()
         super().__init__(loc, atol, rtol, validate_args, allow_nan_stats, name)
+        self._parameter = self.loc
         self._given(parameters)
-
-    def _batch(self) -> Tensor:
-        return ops.reduce_sum(self.loc, axis=-1)
-
-    @property
-    def event_shape(self) -> Shape:
-        """The static shape of one event."""
-        return self.loc.shape[-1:]
-
-    def event_shape_tensor(self, name: str = "event_shape_tensor") -> Tensor:
-        """The shape of one event: int32 [1]."""
-        return ops.identity(ops.shape(self.loc)[-1:], name=name)
 
     def _draw(self, shape: Tensor, seed: int | None) -> Tensor:
         return super()._draw(ops.concat([shape, self.event_shape_tensor()], axis=0), seed)

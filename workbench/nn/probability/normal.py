@@ -199,11 +199,11 @@ class VectorLaplaceDiag(_Stretched):
 
     def __init__(self, loc: Any = None, scale_diag: Any = None, scale_identity_multiplier: Any = None,
                  validate_args: bool = False, allow_nan_stats: bool = True, name: str = "VectorLaplaceDiag") -> None:
+        parameters = locals()
+
         def base(dtype: Any) -> Laplace:
             return Laplace(ops.zeros([], dtype), ops.ones([], dtype), validate_args, allow_nan_stats)
-        super().__init__(base, loc, scale_diag, scale_identity_multiplier, validate_args, name, {
-            "loc": loc, "scale_diag": scale_diag, "scale_identity_multiplier": scale_identity_multiplier,
-            "validate_args": validate_args, "allow_nan_stats": allow_nan_stats, "name": name})
+        super().__init__(base, loc, scale_diag, scale_identity_multiplier, validate_args, name, parameters)
 
 
 class VectorExponentialDiag(_Stretched):
@@ -211,8 +211,8 @@ class VectorExponentialDiag(_Stretched):
 
     def __init__(self, loc: Any = None, scale_diag: Any = None, scale_identity_multiplier: Any = None,
                  validate_args: bool = False, allow_nan_stats: bool = True, name: str = "VectorExponentialDiag") -> None:
+        parameters = locals()
+
         def base(dtype: Any) -> Exponential:
             return Exponential(ops.ones([], dtype), validate_args, allow_nan_stats)
-        super().__init__(base, loc, scale_diag, scale_identity_multiplier, validate_args, name, {
-            "loc": loc, "scale_diag": scale_diag, "scale_identity_multiplier": scale_identity_multiplier,
-            "validate_args": validate_args, "allow_nan_stats": allow_nan_stats, "name": name})
+        super().__init__(base, loc, scale_diag, scale_identity_multiplier, validate_args, name, parameters)

@@ -1,12 +1,11 @@
 """Estimators ready to use: linear and deep classifiers and regressors over feature columns, and both together."""
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from workbench import errors
-from workbench.core.graph.build import convert, ops
+from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Tensor
 from workbench.nn import layers, metrics
 from workbench.nn.initializers import glorot_uniform_initializer
@@ -15,32 +14,15 @@ from workbench.nn.variables import GraphKeys, get_collection
 from workbench.train.estimators.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig
 from workbench.train.estimators.feature_columns import input_layer, linear_model
 from workbench.train.estimators.feature_kinds import Column, Features, NumericColumn, check_dense
+from workbench.train.estimators.shared import linear_rate, optimizer_of, two_ranks
 from workbench.train.estimators.signatures import DEFAULT_KEY, ClassificationOutput, PredictOutput, RegressionOutput
-from workbench.train.optimize import OPTIMIZER_CLS_NAMES
-from workbench.train.optimizers.optimizer import Optimizer
 from workbench.train.optimizers.schedules import get_global_step, get_or_create_global_step
 
 __all__ = ["DNNClassifier", "DNNLinearCombinedClassifier", "DNNLinearCombinedRegressor", "DNNRegressor", "LinearClassifier",
            "LinearRegressor"]
 
 
-def _optimizer(given: Any, rate: float) -> Optimizer:
-    if isinstance(given, Optimizer):
-        return given
-    if isinstance(given, str) and given in OPTIMIZER_CLS_NAMES:
-        return OPTIMIZER_CLS_NAMES[given](rate)
-    if callable(given):
-        return given()
-    raise errors.InvalidArgumentError(f"estimator: optimizer {given!r} is unknown; use an Optimizer or one of "
-                                      f"{', '.join(OPTIMIZER_CLS_NAMES)}")
-
-
 # from outputs to losses, predictions and metrics
-
-def _rows(labels: Any) -> Tensor:
-    x = convert(labels)
-    return ops.expand_dims(x, 1) if x.shape.rank == 1 else x
-
 
 def _finish(mode: str, predictions: dict[str, Any], losses: Tensor | None, found: Any, train: Any,
             total: Callable[[Tensor], Tensor] = ops.reduce_sum, weights: Tensor | None = None,
@@ -60,7 +42,7 @@ def _regression(mode: str, outputs: Tensor, labels: Any, train: Any, total: Any,
         value = RegressionOutput(outputs)
         return _finish(mode, {"predictions": outputs}, None, None, None, exported={
             DEFAULT_KEY: value, "regression": value, "predict": PredictOutput({"predictions": outputs})})
-    target = ops.cast(_rows(labels), "float32")
+    target = ops.cast(two_ranks(labels), "float32")
     return _finish(mode, {"predictions": outputs}, ops.squared_difference(outputs, target), lambda: {
         "label/mean": metrics.mean(target, weights, name="label_mean"),
         "prediction/mean": metrics.mean(outputs, weights, name="prediction_mean")}, train, total, weights)
@@ -68,7 +50,7 @@ def _regression(mode: str, outputs: Tensor, labels: Any, train: Any, total: Any,
 
 def _numbers(labels: Any, vocabulary: Sequence[Any] | None) -> Tensor:
     """The class of each label: the number itself, or its place in the vocabulary."""
-    given = _rows(labels)
+    given = two_ranks(labels)
     if vocabulary is None:
         return ops.cast(given, "int64")
     words = tuple(w.encode() if isinstance(w, str) else w for w in vocabulary)
@@ -146,7 +128,7 @@ class _Canned(Estimator):
         raise errors.UnimplementedError(f"{type(self).__name__}: _outputs(features, mode) is missing; define it")
 
     def _minimized(self, loss: Tensor) -> Any:
-        return _optimizer(self._chosen, self._learning_rate).minimize(loss, global_step=get_global_step())
+        return optimizer_of(self._chosen, self._learning_rate).minimize(loss, global_step=get_global_step())
 
     def _weights(self, features: Mapping[str, Any]) -> Tensor | None:
         if self._weight is None:
@@ -178,10 +160,6 @@ def _deep_outputs(features: Mapping[str, Any], columns: Sequence[Any], width: in
             if dropout is not None and mode == ModeKeys.TRAIN:
                 x = layers.dropout(x, dropout, training=True)
         return layers.dense(x, width, kernel_initializer=glorot_uniform_initializer(), name="logits")
-
-
-def _linear_rate(columns: Sequence[Any]) -> float:
-    return min(0.2, 1.0 / math.sqrt(max(len(columns), 1)))
 
 
 class _Linear(_Canned):
@@ -223,9 +201,9 @@ class _Both(_Canned):
     def _minimized(self, loss: Tensor) -> Any:
         step, made = get_or_create_global_step(), list[Any]()
         for scope, columns, chosen, rate in (("dnn/", self._columns_deep, self._deep_optimizer, 0.05),
-                                             ("linear/", self._flat, self._flat_optimizer, _linear_rate(self._flat))):
+                                             ("linear/", self._flat, self._flat_optimizer, linear_rate(self._flat))):
             if columns:
-                made.append(_optimizer(chosen, rate).minimize(
+                made.append(optimizer_of(chosen, rate).minimize(
                     loss, var_list=get_collection(GraphKeys.TRAINABLE_VARIABLES, scope)))
         with step.graph.control_dependencies(made):
             return step.assign_add(1)
@@ -241,7 +219,7 @@ class LinearClassifier(_Linear):
     def __init__(self, feature_columns: Sequence[Any], model_dir: Any = None, n_classes: int = 2, weight_column: Any = None,
                  label_vocabulary: Sequence[Any] | None = None, optimizer: Any = "Ftrl",
                  config: RunConfig | None = None) -> None:
-        super().__init__(feature_columns, n_classes, optimizer, _linear_rate(feature_columns), model_dir, config,
+        super().__init__(feature_columns, n_classes, optimizer, linear_rate(feature_columns), model_dir, config,
                          weight_column=weight_column, label_vocabulary=label_vocabulary)
 
 
@@ -251,7 +229,7 @@ class LinearRegressor(_Linear):
 
     def __init__(self, feature_columns: Sequence[Any], model_dir: Any = None, label_dimension: int = 1,
                  weight_column: Any = None, optimizer: Any = "Ftrl", config: RunConfig | None = None) -> None:
-        super().__init__(feature_columns, None, optimizer, _linear_rate(feature_columns), model_dir, config,
+        super().__init__(feature_columns, None, optimizer, linear_rate(feature_columns), model_dir, config,
                          weight_column=weight_column, label_dimension=label_dimension)
 
 

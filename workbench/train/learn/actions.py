@@ -1,6 +1,7 @@
 """Training, evaluation and single runs of a graph that the program built, by the names of tf.contrib.learn.graph_actions."""
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -75,8 +76,6 @@ def evaluate(graph: Graph, output_dir: Any, checkpoint_path: Any, eval_dict: Map
     with graph.as_default():
         step = assert_or_get_global_step(graph, global_step_tensor)
         with _started(checkpoint_path, supervisor_master) as session:
-            coordinator = Coordinator()
-            threads = start_queue_runners(session, coordinator)
             number = int(session.run(step))
             try:
                 while max_steps is None or count < max_steps:
@@ -89,20 +88,26 @@ def evaluate(graph: Graph, output_dir: Any, checkpoint_path: Any, eval_dict: Map
                     count += 1
             except (StopIteration, IndexError) as ended:      # the end of the input, as generators and queues tell it
                 logger.info("evaluation ended after %d runs: %s", count, ended)
-            coordinator.request_stop()
-            coordinator.join(threads)
     with summary.FileWriter(folder) as writer:
         writer.add_summary(summary.Summary(value=[summary.Summary.Value(tag=key, simple_value=float(value)) for key, value in (
             values or {}).items() if getattr(value, "ndim", 0) == 0]), number)
     return values, number
 
 
-def _started(checkpoint_path: Any, master: str) -> Session:
-    session = Session(master)
-    session.run([global_variables_initializer(), local_variables_initializer()])
-    if checkpoint_path:
-        Saver().restore(session, latest_checkpoint(str(checkpoint_path)) or str(checkpoint_path))
-    return session
+@contextlib.contextmanager
+def _started(checkpoint_path: Any, master: str) -> Iterator[Session]:
+    """A session in which variables are initialized, or as the checkpoint says, and queues are filled until the block ends."""
+    with Session(master) as session:
+        session.run([global_variables_initializer(), local_variables_initializer()])
+        if checkpoint_path:
+            Saver().restore(session, latest_checkpoint(str(checkpoint_path)) or str(checkpoint_path))
+        coordinator = Coordinator()
+        threads = start_queue_runners(session, coordinator)
+        try:
+            yield session
+        finally:
+            coordinator.request_stop()
+            coordinator.join(threads)
 
 
 def run_feeds_iter(output_dict: Mapping[str, Any], feed_dicts: Iterable[Any],
@@ -117,14 +122,8 @@ def run_feeds_iter(output_dict: Mapping[str, Any], feed_dicts: Iterable[Any],
         raise ValueError(f"run_feeds: feed_dicts is invalid: {feed_dicts}.; give a dictionary, or None, for each run")
     graph = get_graph_from_inputs(list(output_dict.values()))
     with graph.as_default(), _started(restore_checkpoint_path, "") as session:
-        coordinator = Coordinator()
-        threads = start_queue_runners(session, coordinator)
-        try:
-            for feeds in feed_dicts:
-                yield session.run(dict(output_dict), feeds)
-        finally:
-            coordinator.request_stop()
-            coordinator.join(threads)
+        for feeds in feed_dicts:
+            yield session.run(dict(output_dict), feeds)
 
 
 def run_feeds(output_dict: Mapping[str, Any], feed_dicts: Iterable[Any], restore_checkpoint_path: Any = None) -> list[Any]:

@@ -14,12 +14,13 @@ from workbench.nn.initializers import Zeros
 from workbench.nn.scopes import get_variable, variable_scope
 from workbench.nn.sparse import SparseTensor
 from workbench.nn.variables import group
+from workbench.train.estimators.shared import two_ranks
 from workbench.train.learn.estimator import ModeKeys, ModelFnOps, ProblemType
 from workbench.train.optimizers.rules import AdagradOptimizer
 from workbench.train.saving import summary
 
 __all__ = ["Head", "MetricKey", "Single", "check_mode", "hinge", "logistic", "no_op_train_fn", "own_loss", "poisson",
-           "required", "softmax", "spread", "squares", "two_ranks"]
+           "required", "softmax", "spread", "squares"]
 
 
 class MetricKey:
@@ -88,12 +89,6 @@ def _total(losses: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
     every = spread(weights, losses)
     weighted = losses * every
     return ops.reduce_mean(weighted), ops.reduce_sum(weighted) / ops.reduce_sum(every)
-
-
-def two_ranks(value: Any) -> Tensor:
-    """A column of numbers, where there is one an example."""
-    x = convert(value)
-    return ops.expand_dims(x, 1) if x.shape.rank == 1 else x
 
 
 def squares(labels: Tensor, logits: Tensor) -> Tensor:

@@ -9,8 +9,9 @@ from workbench.core.graph.graph import Tensor
 from workbench.nn import metrics, metrics_more
 from workbench.nn.sparse import SparseTensor
 from workbench.nn.sparse_ops import sparse_to_indicator
+from workbench.train.estimators.shared import two_ranks
 from workbench.train.learn.estimator import PredictionKey, ProblemType
-from workbench.train.learn.heads import MetricKey, Single, hinge, logistic, softmax, spread, two_ranks
+from workbench.train.learn.heads import MetricKey, Single, hinge, logistic, softmax, spread
 
 __all__ = ["Binary", "Labels", "Margin", "Regression", "Several"]
 

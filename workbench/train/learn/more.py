@@ -18,7 +18,7 @@ from workbench.train.learn.estimator import (
     ModeKeys,
     ModelFnOps,
     ProblemType,
-    real_valued_column,
+    infer_real_valued_columns_from_input,
 )
 from workbench.train.learn.heads import MetricKey
 
@@ -99,10 +99,7 @@ def infer_real_valued_columns_from_input_fn(input_fn: Callable[[], Any]) -> list
     """Columns for the features that an input function builds: a tensor [n, d], or tensors by name."""
     with get_default_graph().fresh().as_default():
         features = input_fn()
-        features = features[0] if isinstance(features, tuple) else features
-        named = features if isinstance(features, dict) else {"": features}
-        return [real_valued_column(key, int(np.prod(named[key].shape.as_list()[1:])), dtype=named[key].dtype)
-                for key in sorted(named)]
+        return infer_real_valued_columns_from_input(features[0] if isinstance(features, tuple) else features)
 
 
 def _gathered(data: Any) -> Any:

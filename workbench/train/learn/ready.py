@@ -1,7 +1,6 @@
 """Estimators of tf.contrib.learn ready to use: linear and deep models over feature columns, and both together."""
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,11 +14,11 @@ from workbench.nn.variables import GraphKeys, get_collection, group
 from workbench.train.estimators.contrib_columns import input_from_feature_columns
 from workbench.train.estimators.contrib_sums import joint_weighted_sum_from_feature_columns, weighted_sum_from_feature_columns
 from workbench.train.estimators.feature_kinds import check_dense
+from workbench.train.estimators.shared import linear_rate, optimizer_of
 from workbench.train.learn.estimator import Estimator, ModeKeys, ModelFnOps, PredictionKey
 from workbench.train.learn.heads import Head
 from workbench.train.learn.heads_made import multi_class_head, regression_head
-from workbench.train.optimize import OPTIMIZER_CLS_NAMES, optimize_loss
-from workbench.train.optimizers.optimizer import Optimizer
+from workbench.train.optimize import optimize_loss
 from workbench.train.optimizers.schedules import clip_by_global_norm, get_global_step
 
 __all__ = ["DNNClassifier", "DNNEstimator", "DNNLinearCombinedClassifier", "DNNLinearCombinedEstimator",
@@ -28,14 +27,6 @@ __all__ = ["DNNClassifier", "DNNEstimator", "DNNLinearCombinedClassifier", "DNNL
 
 def _named(features: Any) -> dict[str, Any]:
     return dict(features) if isinstance(features, Mapping) else {"": features}
-
-
-def _optimizer(given: Any, rate: float) -> Optimizer:
-    if isinstance(given, str) and given not in OPTIMIZER_CLS_NAMES:
-        raise errors.InvalidArgumentError(f"estimator: optimizer {given!r} is unknown; use an Optimizer or one of "
-                                          f"{', '.join(OPTIMIZER_CLS_NAMES)}")
-    made = OPTIMIZER_CLS_NAMES[given](rate) if isinstance(given, str) else given
-    return made if isinstance(made, Optimizer) or not callable(made) else made()
 
 
 def _checked(kind: str, columns: Sequence[Any] | None) -> list[Any]:
@@ -74,7 +65,7 @@ class _Deep:
         """A step of its variables."""
         factors = {variable: factor for column, factor in self._factors.items() for variable in get_collection(
             GraphKeys.TRAINABLE_VARIABLES, f"dnn/input_from_feature_columns/.*{column.name}/")}
-        return optimize_loss(loss, get_global_step(), self.rate, _optimizer(self.optimizer, self.rate), None, factors, clip,
+        return optimize_loss(loss, get_global_step(), self.rate, optimizer_of(self.optimizer, self.rate), None, factors, clip,
                              variables=get_collection(GraphKeys.TRAINABLE_VARIABLES, "dnn/"), name="dnn", summaries=[],
                              increment_global_step=counts)
 
@@ -84,7 +75,7 @@ class _Linear:
 
     def __init__(self, kind: str, columns: Sequence[Any] | None, joint: bool, optimizer: Any) -> None:
         self._columns, self._joint = _checked(kind, columns), joint
-        self.rate = min(0.2, 1.0 / math.sqrt(len(self._columns)))
+        self.rate = linear_rate(self._columns)
         self.optimizer = optimizer or "Ftrl"
 
     def logits(self, features: dict[str, Any], width: int, mode: str) -> Tensor:
@@ -96,7 +87,7 @@ class _Linear:
 
     def minimized(self, loss: Tensor, clip: float | None, counts: bool) -> Any:
         """A step of its variables."""
-        chosen = _optimizer(self.optimizer, self.rate)
+        chosen = optimizer_of(self.optimizer, self.rate)
         pairs = chosen.compute_gradients(loss, get_collection(GraphKeys.TRAINABLE_VARIABLES, "linear/"))
         if clip:
             clipped = clip_by_global_norm([gradient for gradient, _ in pairs], clip)[0]

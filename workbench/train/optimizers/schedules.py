@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.build import IndexedSlices, convert, ops
+from workbench.core.graph.build import IndexedSlices, convert, on_values, ops
 from workbench.core.graph.graph import Graph, Tensor
 from workbench.core.graph.subgraph import root_graph
 from workbench.nn.variables import GraphKeys, Variable
@@ -170,11 +170,7 @@ def clip_by_global_norm(t_list: Sequence[Any], clip_norm: Any, use_norm: Any = N
 
 
 def _scaled(t: Any, scale: Tensor, name: str | None = None) -> Any:
-    if t is None:
-        return None
-    if isinstance(t, IndexedSlices):
-        return IndexedSlices(ops.multiply(t.values, scale, name=name), t.indices, t.dense_shape)
-    return ops.multiply(convert(t), scale, name=name)
+    return None if t is None else on_values(lambda x: ops.multiply(convert(x), scale, name=name), t)
 
 
 def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str = "clip_by_norm") -> Any:

@@ -125,14 +125,19 @@ def evaluate_repeatedly(checkpoint_dir: Any, master: Any = "", scaffold: Scaffol
     return found
 
 
+def _slim_hooks(count: int | None, more: Sequence[SessionRunHook], folder: Any, summaries: Any,
+                feeds: Any) -> list[SessionRunHook]:
+    """What ends an evaluation after `count` batches, `more`, and what writes summaries (None: none) at its end."""
+    own = [] if summaries is None else [SummaryAtEndHook(folder, None, None if summaries is _ALL else summaries, feeds)]
+    return [StopAfterNEvalsHook(count), *more, *own]
+
+
 def slim_evaluate_once(master: Any, checkpoint_path: str, logdir: Any, num_evals: int | None = 1, initial_op: Any = None,
                        initial_op_feed_dict: Any = None, eval_op: Any = None, eval_op_feed_dict: Any = None,
                        final_op: Any = None, final_op_feed_dict: Any = None, summary_op: Any = _ALL,
                        summary_op_feed_dict: Any = None, variables_to_restore: Any = None, session_config: Any = None) -> Any:
     """evaluate_once of `num_evals` batches after `initial_op`, with summaries in `logdir`."""
-    hooks: list[SessionRunHook] = [StopAfterNEvalsHook(num_evals)]
-    if summary_op is not None:
-        hooks.append(SummaryAtEndHook(logdir, None, None if summary_op is _ALL else summary_op, summary_op_feed_dict))
+    hooks = _slim_hooks(num_evals, (), logdir, summary_op, summary_op_feed_dict)
     saver = None if variables_to_restore is None else Saver(variables_to_restore)
     scaffold = Scaffold(init_op=initial_op, init_feed_dict=initial_op_feed_dict, saver=saver)
     return evaluate_once(checkpoint_path, master, scaffold, ops.no_op() if eval_op is None else eval_op, eval_op_feed_dict,
@@ -146,9 +151,7 @@ def slim_evaluation_loop(master: Any, checkpoint_dir: Any, logdir: Any, num_eval
                          eval_interval_secs: float = 60, max_number_of_evaluations: int | None = None,
                          session_config: Any = None, timeout: float | None = None, hooks: Any = None) -> Any:
     """slim_evaluate_once of each new checkpoint, `max_number_of_evaluations` at most; what the last one gave."""
-    every: list[SessionRunHook] = [StopAfterNEvalsHook(num_evals), *(hooks or ())]
-    if summary_op is not None:
-        every.append(SummaryAtEndHook(logdir, None, None if summary_op is _ALL else summary_op, summary_op_feed_dict))
+    every = _slim_hooks(num_evals, hooks or (), logdir, summary_op, summary_op_feed_dict)
     saver = None if variables_to_restore is None else Saver(variables_to_restore)
     scaffold = Scaffold(initial_op, initial_op_feed_dict, init_fn and (lambda _, session: init_fn(session)), saver=saver)
     return evaluate_repeatedly(checkpoint_dir, master, scaffold, ops.no_op() if eval_op is None else eval_op,

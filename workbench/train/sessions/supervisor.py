@@ -20,6 +20,7 @@ from workbench.nn.variables import (
     report_uninitialized_variables,
 )
 from workbench.train.optimizers.schedules import get_global_step
+from workbench.train.patience import wait_until
 from workbench.train.saving import summary
 from workbench.train.saving.saver import Saver, latest_checkpoint
 from workbench.train.sessions.coordinator import Coordinator
@@ -124,12 +125,11 @@ class Supervisor:
         return session
 
     def _await_checkpoint(self, most: float) -> None:
-        deadline = time.monotonic() + most
-        while self._logdir is None or latest_checkpoint(self._logdir) is None:
-            if time.monotonic() > deadline or self._logdir is None:
-                raise errors.DeadlineExceededError(f"Supervisor: there was no checkpoint in {self._logdir!r} within {most} s; "
-                                                   "leave wait_for_checkpoint out, or give the folder of one")
-            self.coord.wait_for_stop(min(self._wait, max(0.0, deadline - time.monotonic())))
+        folder = self._logdir
+        if folder is None or not wait_until(lambda: latest_checkpoint(folder), most, self._wait, self.coord.wait_for_stop,
+                                            f"for a checkpoint in {folder}"):
+            raise errors.DeadlineExceededError(f"Supervisor: there was no checkpoint in {folder!r} within {most} s; leave "
+                                               "wait_for_checkpoint out, or give the folder of one")
 
     def _prepare(self, session: Session) -> None:
         newest = latest_checkpoint(self._logdir) if self._logdir is not None else None
@@ -154,13 +154,11 @@ class Supervisor:
                                                  "make init_op cover them")
 
     def _await_model(self, session: Session, most: float) -> None:
-        deadline = time.monotonic() + most
         if self.local_init_op is not None:
             session.run(self.local_init_op)
-        while len(session.run(self._missing)):
-            if time.monotonic() > deadline:
-                raise errors.DeadlineExceededError(f"Supervisor: the model was not ready after {most} s; start the chief")
-            self.coord.wait_for_stop(min(self._wait, max(0.0, deadline - time.monotonic())))
+        if not wait_until(lambda: not len(session.run(self._missing)), most, self._wait, self.coord.wait_for_stop,
+                          "for the chief, which gives the variables their values"):
+            raise errors.DeadlineExceededError(f"Supervisor: the model was not ready after {most} s; start the chief")
 
     @contextlib.contextmanager
     def managed_session(self, master: Any = "", config: Any = None, start_standard_services: bool = True,
