@@ -6,12 +6,8 @@ import pytest
 
 import workbench.tf1 as tf
 
-
-@pytest.fixture(autouse=True)
-def fresh():
-    with tf.Graph().as_default():
-        tf.set_random_seed(7)
-        yield
+pytestmark = pytest.mark.usefixtures("graph")
+GRAPH, SEED = tf.Graph, 7
 
 
 def test_linear_regression_with_placeholders():

@@ -7,12 +7,8 @@ from workbench.tf1.contrib import slim
 
 import workbench.tf1 as tf
 
-
-@pytest.fixture(autouse=True)
-def fresh():
-    with tf.Graph().as_default():
-        tf.set_random_seed(7)
-        yield
+pytestmark = pytest.mark.usefixtures("graph")
+GRAPH, SEED = tf.Graph, 7
 
 
 def vgg_arg_scope(weight_decay=0.0005):

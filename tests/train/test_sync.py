@@ -1,7 +1,9 @@
 """Synchronous replicas, backup workers, threads that feed queues: the whole protocol in one process."""
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -28,6 +30,14 @@ class Model:
         self.chief = self.optimizer.chief_init_op
         self.apply, = self.optimizer.get_chief_queue_runner().enqueue_ops
 
+    @contextlib.contextmanager
+    def session(self) -> Iterator[wb.Session]:
+        """A session in which the chief has begun."""
+        with wb.Session() as session:
+            session.run(self.start)
+            session.run(self.chief)
+            yield session
+
     def send(self, session: wb.Session, worker: int, grad: list[float]) -> threading.Thread:
         feeds = {self.feeds[worker]: grad}
         thread = threading.Thread(target=lambda: session.run(self.steps[worker], feeds), daemon=True)
@@ -35,46 +45,42 @@ class Model:
         return thread
 
 
+def joined(*workers: threading.Thread) -> None:
+    """These workers got their token."""
+    for worker in workers:
+        worker.join(30)
+        assert not worker.is_alive()
+
+
 def test_one_update_takes_the_mean_of_all_workers_and_lets_them_go_on():
     model = Model(2, 2)
-    with wb.Session() as session:
-        session.run(model.start)
-        session.run(model.chief)
+    with model.session() as session:
         workers = [model.send(session, 0, [1, 0]), model.send(session, 1, [3, 0])]
         session.run(model.apply)      # waits for both gradients
-        for worker in workers:
-            worker.join(30)
-            assert not worker.is_alive()
+        joined(*workers)
         assert session.run(model.w).tolist() == [-2, 0] and int(session.run(model.step)) == 1
         assert [int(s) for s in session.run(wb.local_variables())] == [1, 1]
 
 
 def test_backup_workers_late_gradients_are_dropped():
     model = Model(2, 3)
-    with wb.Session() as session:
-        session.run(model.start)
-        session.run(model.chief)
+    with model.session() as session:
         early = [model.send(session, n, [1, 1]) for n in range(2)]
         session.run(model.apply)
-        for worker in early:
-            worker.join(30)
+        joined(*early)
         assert session.run(model.w).tolist() == [-1, -1]
         late = model.send(session, 2, [100, 100])      # of step 0, which is over: dropped, yet it gets a token
-        late.join(30)
-        assert not late.is_alive()
+        joined(late)
         second = [model.send(session, n, [2, 2]) for n in range(2)]
         session.run(model.apply)
-        for worker in second:
-            worker.join(30)
+        joined(*second)
         assert session.run(model.w).tolist() == [-3, -3] and int(session.run(model.step)) == 2
 
 
 def test_a_token_that_another_worker_left_behind_is_dropped():
     """With it a worker would compute a gradient of a step that is over, for the bin."""
     model = Model(2, 3)
-    with wb.Session() as session:
-        session.run(model.start)
-        session.run(model.chief)
+    with model.session() as session:
         for _ in range(4):                             # worker 2 is dead: one token of each step stays
             workers = [model.send(session, n, [1, 1]) for n in range(2)]
             session.run(model.apply)
@@ -87,51 +93,40 @@ def test_a_token_that_another_worker_left_behind_is_dropped():
 
 def test_a_worker_that_is_quick_takes_no_token_from_one_that_is_slow():
     model = Model(2, 2)
-    with wb.Session() as session:
-        session.run(model.start)
-        session.run(model.chief)
+    with model.session() as session:
         slow, quick = model.send(session, 0, [1, 1]), model.send(session, 1, [1, 1])
         session.run(model.apply)
         quick.join(30)
         again = model.send(session, 1, [1, 1])         # of step 1, before the other one has begun it
         eventually(lambda: int(session.run(model.count)) == 1)
-        slow.join(30)
-        assert not slow.is_alive() and again.is_alive()
+        joined(slow)
+        assert again.is_alive()
         slow = model.send(session, 0, [1, 1])
         session.run(model.apply)
-        for worker in (slow, again):
-            worker.join(30)
-            assert not worker.is_alive()
+        joined(slow, again)
         assert session.run(model.w).tolist() == [-2, -2]
 
 
 def test_tokens_as_tensorflow_takes_them_on_request():
     model = Model(2, 3, keep_stale_tokens=True)
-    with wb.Session() as session:
-        session.run(model.start)
-        session.run(model.chief)
+    with model.session() as session:
         workers = [model.send(session, n, [1, 1]) for n in range(2)]
         session.run(model.apply)
-        for worker in workers:
-            worker.join(30)
+        joined(*workers)
         late = model.send(session, 0, [1, 1])          # takes the token that worker 2 left: its step is over
-        late.join(30)
-        assert not late.is_alive() and int(session.run(model.optimizer.dropped_gradients)) == 0
+        joined(late)
+        assert int(session.run(model.optimizer.dropped_gradients)) == 0
 
 
 def test_a_round_that_waits_for_a_dead_worker_goes_on_without_it():
     model = Model(3, 3)
-    with wb.Session() as session:
-        session.run(model.start)
-        session.run(model.chief)
+    with model.session() as session:
         workers = [model.send(session, n, [3, 3]) for n in range(2)]
         applying = threading.Thread(target=lambda: session.run(model.apply), daemon=True)
         applying.start()
         model.optimizer.lose_workers(session, 1)
         applying.join(30)
-        for worker in workers:
-            worker.join(30)
-            assert not worker.is_alive()
+        joined(*workers)
         assert session.run(model.w).tolist() == [-3, -3]
         with pytest.raises(errors.FailedPreconditionError, match="3 of 3 workers are gone; restore the newest checkpoint"):
             model.optimizer.lose_workers(session, 3)
@@ -142,9 +137,7 @@ def test_a_round_that_waits_for_a_dead_worker_goes_on_without_it():
 def test_a_step_that_is_tried_again_counts_once():
     """It was aborted after its gradient had arrived and before it had its token."""
     model = Model(2, 2)
-    with wb.Session() as session:
-        session.run(model.start)
-        session.run(model.chief)
+    with model.session() as session:
         first = model.send(session, 0, [1, 1])
         eventually(lambda: int(session.run(model.count)) == 1)
         retried = model.send(session, 0, [1, 1])
@@ -155,8 +148,7 @@ def test_a_step_that_is_tried_again_counts_once():
         for thread in (first, other):
             thread.join(30)
         assert session.run(model.w).tolist() == [-2, -2]
-        retried.join(30)
-        assert not retried.is_alive()
+        joined(retried)
 
 
 def test_workers_and_chief_run_by_themselves_and_equal_plain_descent():
