@@ -43,6 +43,7 @@ LAYERS = (
     ("snapshots", "core.state.snapshots"),
     ("checkpoints", "core.state.checkpoint"),
     ("operation definitions", "core.graph.opdef"),
+    ("rules of shapes and dtypes", "core.graph.rules"),
     ("device names", "core.graph.device"),
     ("parts of graphs", "core.graph.scopes core.graph.naming core.graph.collecting core.graph.permissions core.graph.readers "
                         "core.graph.arithmetic core.graph.origin"),

@@ -8,7 +8,8 @@ import pytest
 import workbench.core.ops  # noqa: F401
 from workbench import errors
 from workbench.core.graph import dtype as types
-from workbench.core.graph.opdef import REQUIRED, OpDef, infer_dtypes, infer_shapes, op, parse, registry
+from workbench.core.graph.opdef import REQUIRED, OpDef, op, registry
+from workbench.core.graph.rules import infer_dtypes, infer_shapes, parse
 from workbench.core.graph.shape import Shape, as_shape
 
 

@@ -12,7 +12,8 @@ import workbench.core.ops  # noqa: F401
 from workbench.core.graph.build import ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Graph, Operation
-from workbench.core.graph.opdef import infer_dtypes, registry
+from workbench.core.graph.opdef import registry
+from workbench.core.graph.rules import infer_dtypes
 from workbench.core.kernels import llvm, load_libraries
 from workbench.core.kernels.choice import Spec, selectors
 from workbench.core.kernels.llvm_fused import kernel_source, make_kernel, translatable

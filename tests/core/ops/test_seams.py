@@ -18,7 +18,8 @@ from workbench import errors
 from workbench.core import kernels
 from workbench.core.graph.build import ops
 from workbench.core.graph.graph import Graph, Operation, Tensor
-from workbench.core.graph.opdef import parse, registry
+from workbench.core.graph.opdef import registry
+from workbench.core.graph.rules import parse
 from workbench.core.graph.shape import Shape
 from workbench.core.kernels.choice import Select, Spec, selectors
 from workbench.core.run.session import Session

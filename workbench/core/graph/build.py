@@ -13,7 +13,8 @@ from workbench.core.graph.calling import arguments, below, call_signature, docum
 from workbench.core.graph.dimension import Length
 from workbench.core.graph.dtype import DType, as_dtype, to_array
 from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
-from workbench.core.graph.opdef import OpDef, compositions, input_names, registry, type_terms
+from workbench.core.graph.opdef import OpDef, compositions, registry
+from workbench.core.graph.rules import input_names, type_terms
 from workbench.core.graph.shape import Shape
 from workbench.core.graph.slices import IndexedSlices, on_values
 

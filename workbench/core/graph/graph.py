@@ -13,9 +13,10 @@ from workbench.core.graph.dtype import DType
 from workbench.core.graph.entered import default_session, entered
 from workbench.core.graph.language import NATIVE, listen
 from workbench.core.graph.naming import checked
-from workbench.core.graph.opdef import OpDef, infer_dtypes, infer_shapes, registry
+from workbench.core.graph.opdef import OpDef, registry
 from workbench.core.graph.origin import caller, explain
 from workbench.core.graph.permissions import Permissions
+from workbench.core.graph.rules import infer_dtypes, infer_shapes
 from workbench.core.graph.scopes import Scope, Scoped
 from workbench.core.graph.shape import Shape, as_shape
 

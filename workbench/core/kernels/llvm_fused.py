@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from workbench.core.graph.dtype import as_dtype
-from workbench.core.graph.opdef import infer_dtypes, registry
+from workbench.core.graph.opdef import registry
+from workbench.core.graph.rules import infer_dtypes
 from workbench.core.kernels.choice import Choice, Kernel, Select, Spec, register
 from workbench.core.kernels.expressions import MEMORY, LanguageError
 from workbench.core.kernels.language import translate
