@@ -9,13 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from workbench import errors
-from workbench.core.run.executor import (
+from workbench.core.run.events import (
     Action,
-    Executor,
     Finish,
     Forget,
     Move,
-    Node,
     RunSegment,
     SegmentFailed,
     SegmentFinished,
@@ -23,6 +21,7 @@ from workbench.core.run.executor import (
     StepStarted,
     Tag,
 )
+from workbench.core.run.executor import Executor, Node
 
 ROOT = Tag()
 

@@ -21,15 +21,13 @@ from workbench.core.graph.program import is_back_edge
 from workbench.core.kernels.threads import adopt_threads
 from workbench.core.names import join_key, task_of
 from workbench.core.run.crew import Hands
-from workbench.core.run.executor import (
+from workbench.core.run.events import (
     ROOT,
     Action,
     Event,
-    Executor,
     Finish,
     Forget,
     Move,
-    Node,
     RunSegment,
     SegmentFailed,
     SegmentFinished,
@@ -37,6 +35,7 @@ from workbench.core.run.executor import (
     StepStarted,
     Tag,
 )
+from workbench.core.run.executor import Executor, Node
 from workbench.core.run.rendezvous import Rendezvous
 from workbench.core.run.tally import Tally
 from workbench.core.run.where import turns_of

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from workbench import errors
 from workbench.core.names import OUTSIDE
+from workbench.core.run.events import ROOT, Action, Event, Finish, Forget, Move, RunSegment, SegmentFinished, StepStarted, Tag
 
-__all__ = ["ROOT", "Action", "Executor", "Finish", "Forget", "Move", "Node", "RunSegment", "SegmentFailed", "SegmentFinished",
-           "StepCancelled", "StepStarted", "Tag"]
+__all__ = ["Executor", "Node"]
 
 
 @dataclass(frozen=True)
@@ -36,76 +35,6 @@ class Node:
     constant: bool = False                             # enter: replayed into every iteration
     parallel: int = 10                                 # enter: iterations that may be in flight
     back_edges: tuple[int, ...] = ()                   # merge: input ports fed by next_iteration
-
-
-class Tag(NamedTuple):
-    """Where a token is: an instance of a frame and an iteration of it. The root is Tag(0, 0)."""
-
-    frame: int = 0
-    iteration: int = 0
-
-
-ROOT = Tag()
-
-# events
-
-class StepStarted(NamedTuple):
-    pass
-
-
-class SegmentFinished(NamedTuple):
-    """`dead` says for each output port whether its token is dead; () = all alive (a Switch kills one side)."""
-
-    segment: int
-    tag: Tag
-    dead: tuple[bool, ...] = ()
-
-
-class SegmentFailed(NamedTuple):
-    segment: int
-    tag: Tag
-    error: BaseException
-
-
-class StepCancelled(NamedTuple):
-    error: BaseException
-
-
-Event = StepStarted | SegmentFinished | SegmentFailed | StepCancelled
-
-
-# actions
-
-class RunSegment(NamedTuple):
-    """Run a segment in a tag. `choice` is the input a Merge takes; `dead` asks a Send to transmit death."""
-
-    segment: int
-    tag: Tag
-    choice: int = -1
-    dead: bool = False
-
-
-class Move(NamedTuple):
-    """Make the input of `segment` in `source` its output in `target` (Enter, Exit, NextIteration)."""
-
-    segment: int
-    source: Tag
-    target: Tag
-
-
-class Finish(NamedTuple):
-    """The step is over; `error` is None when every root finished."""
-
-    error: BaseException | None = None
-
-
-class Forget(NamedTuple):
-    """No token can reach `tag` any more: its values may be dropped."""
-
-    tag: Tag
-
-
-Action = RunSegment | Move | Finish | Forget
 
 
 @dataclass(slots=True)
