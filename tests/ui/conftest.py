@@ -19,6 +19,8 @@ from tests.data_fixture import use_data_beside_the_checkout
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
          "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"]
 PATIENCE = 60_000        # milliseconds
+RESTARTED_MEANWHILE = "Could not restore the debugger state: Canceled future"
+"""What JupyterLab's debugger says when the kernel that it asks is restarted before it has answered, as a busy one is."""
 SETTINGS = {"fetchNews": "false", "checkForUpdates": False}
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -125,9 +127,13 @@ class Lab:
         self.page = page
         self.server = server
         self.errors: list[str] = []
-        page.on("console", lambda message: self.errors.append(message.text) if message.type == "error" else None)
+        page.on("console", self._check_console)
         page.on("request", lambda request: self._check_host(request.url))
         page.on("pageerror", lambda error: self.errors.append(str(error)))
+
+    def _check_console(self, message: object) -> None:
+        if message.type == "error" and not message.text.startswith(RESTARTED_MEANWHILE):
+            self.errors.append(message.text)
 
     def _check_host(self, url: str) -> None:
         """Everything comes from our own server: the panel must work without internet."""
