@@ -1,6 +1,7 @@
 """Estimators: a model function of one's own, canned ones, the elders of contrib.learn; input functions; errors."""
 from __future__ import annotations
 
+import functools
 import re
 
 import numpy as np
@@ -13,6 +14,7 @@ from workbench.train.estimators.estimator import Estimator, EstimatorSpec, ModeK
 from workbench.train.input.data import Dataset
 from workbench.train.learn import estimator as learn
 from workbench.train.learn import ready as learn_ready
+from workbench.train.sessions.hooks_more import NanLossDuringTrainingError
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 2)).astype(np.float32)
@@ -37,7 +39,7 @@ def batches(epochs=None, shuffle=True, size=30):
 
 def test_a_model_of_ones_own_is_trained_evaluated_and_asked(tmp_path):
     estimator = Estimator(linear, tmp_path, RunConfig(save_checkpoints_steps=20, save_summary_steps=10), {"rate": 0.1})
-    with pytest.raises(errors.NotFoundError, match=r"there is no checkpoint in .*; train first"):
+    with pytest.raises(errors.InvalidArgumentError, match=r"Could not find trained model in model_dir: .*; train first"):
         estimator.evaluate(batches(1))
     assert estimator.train(batches(), steps=30) is estimator
     estimator.train(batches(), max_steps=60)
@@ -72,8 +74,47 @@ def test_batches_run_on_across_epochs():
 
 
 def test_a_loss_that_is_no_number_stops_training(tmp_path):
-    with pytest.raises(errors.InvalidArgumentError, match=r"the loss is (inf|nan) after \d+ steps; lower the learning rate"):
+    with pytest.raises(NanLossDuringTrainingError, match="NaN loss during training"):
         Estimator(linear, tmp_path, params={"rate": 1e9}).train(batches(), steps=50)
+
+
+def test_functions_take_what_they_name_and_partial_ones_know_the_rest(tmp_path):
+    def model(features, labels, mode, params, config, width):
+        assert width == 3 and config.model_dir == str(tmp_path) and params == {"rate": 0.1}
+        return linear(features, labels, mode, params)
+
+    class Input:
+        def __call__(self, params, config):
+            assert params == {"rate": 0.1} and config.save_checkpoints_steps == 2
+            return batches(1, False)()
+    estimator = Estimator(functools.partial(model, width=3), tmp_path, RunConfig(save_checkpoints_steps=2), {"rate": 0.1})
+    found = estimator.train(Input(), steps=2).evaluate(Input())
+    assert found["global_step"] == 2
+    with pytest.raises(errors.InvalidArgumentError, match=r"Expected to run at least one output from \['y', 'twice'\]"):
+        next(estimator.predict(Input(), predict_keys=["none"]))
+
+    def uneven(features, labels, mode):
+        train.get_global_step()
+        return EstimatorSpec(mode, {"a": features["x"][:2], "b": wb.Variable(1.0) + features["x"][:3]})
+    with pytest.raises(errors.InvalidArgumentError, match=r"Batch length of predictions should be same\. They are .*2.*3"):
+        with wb.Graph().as_default():
+            wb.Variable(1.0, name="Variable"), train.create_global_step()
+            with wb.Session() as session:
+                session.run(wb.global_variables_initializer())
+                path = train.Saver().save(session, str(tmp_path / "uneven"))
+        next(Estimator(uneven, tmp_path / "more").predict(batches(1, False), checkpoint_path=path))
+
+
+def test_places_of_operations_bend_to_the_machine_and_taken_names_are_refused(tmp_path):
+    def model(features, labels, mode, params):
+        with wb.device("/gpu:7"):
+            spec = linear(features, labels, mode, params)
+        if params["taken"] and mode == ModeKeys.EVAL:
+            spec.eval_metric_ops["loss"] = wb.metrics.mean(spec.loss)
+        return spec
+    Estimator(model, tmp_path, params={"rate": 0.1, "taken": False}).train(batches(), steps=1)
+    with pytest.raises(errors.InvalidArgumentError, match="Metric with name `loss` is not allowed, because Estimator already"):
+        Estimator(model, tmp_path, params={"rate": 0.1, "taken": True}).evaluate(batches(1))
 
 
 # canned
@@ -158,10 +199,21 @@ def test_model_functions_of_contrib(operations: bool):
     (lambda: numpy_input_fn(X), errors.InvalidArgumentError, "numpy_input_fn: shuffle is missing; pass True to train"),
     (lambda: numpy_input_fn({"x": X}, LINE[:3], shuffle=True), errors.InvalidArgumentError, "the arrays have 3, 120 rows"),
     (lambda: Estimator(lambda x: x), errors.InvalidArgumentError, "model_fn takes x; it may take features, labels, mode"),
-    (lambda: Estimator(linear).train(batches(), steps=1, max_steps=1), errors.InvalidArgumentError, "give one that is 1 or"),
-    (lambda: Estimator(lambda features: 3).train(batches()), errors.InvalidArgumentError, "returned a int; return an Estimat"),
-    (lambda: Estimator(lambda features, mode: EstimatorSpec(mode)).train(batches()), errors.InvalidArgumentError,
-     "the spec for mode 'train' lacks loss and train_op; return them"),
+    (lambda: Estimator(linear).train(batches(), steps=1, max_steps=1), errors.InvalidArgumentError, "Can not provide both"),
+    (lambda: Estimator(linear, params={}).train(batches(), steps=0), errors.InvalidArgumentError, "Must specify steps > 0"),
+    (lambda: Estimator(linear, config="x"), errors.InvalidArgumentError, "config must be an instance of RunConfig, but provid"),
+    (lambda: Estimator(linear, "a", RunConfig("b")), errors.InvalidArgumentError, "with different values: a and b; give one"),
+    (lambda: Estimator(None), errors.InvalidArgumentError, "model_fn must be provided to Estimator"),
+    (lambda: Estimator(lambda features: 3, params={}), errors.InvalidArgumentError, "does not include params argument, but"),
+    (lambda: Estimator(lambda features: 3).train(batches()), errors.InvalidArgumentError, "does not take labels, but input_fn"),
+    (lambda: Estimator(linear).train(lambda: (1, 2, 3)), errors.InvalidArgumentError, "as a len 2 tuple.; it returned 3 parts"),
+    (lambda: Estimator(linear).train(batches(), ["x"]), TypeError, "Hooks must be a SessionRunHook, given: x"),
+    (lambda: Estimator(linear).train(batches(), saving_listeners=["x"]), TypeError, "a list of CheckpointSaverListener, given"),
+    (lambda: Estimator(linear, params={"rate": 0.1}, config=RunConfig(save_checkpoints_secs=None)).train(
+        batches(), saving_listeners=[train.CheckpointSaverListener()]), errors.InvalidArgumentError,
+     "There should be a CheckpointSaverHook to use saving_listeners"),
+    (lambda: Estimator(lambda features, labels: 3).train(batches()), errors.InvalidArgumentError,
+     "model_fn should return an EstimatorSpec. It returned a int"),
     (lambda: RunConfig(save_checkpoints_steps=1, save_checkpoints_secs=1), errors.InvalidArgumentError, "give one"),
     (lambda: feature_columns.numeric_column("x", 0),
      errors.InvalidArgumentError, "numeric_column 'x': shape is [0] and dtype float32"),

@@ -120,7 +120,7 @@ def test_fullness_is_summarised():
     (lambda: drain(train.string_input_producer(wb.matching_files("/no/such*")).dequeue()), errors.InvalidArgumentError,
      "string_input_producer: there are 0 strings"),
     (lambda: train.input_producer(wb.placeholder("float32", [None, None])), errors.ShapeError,
-     "has shape [?,?]; the shape of a row must be known: set_shape it, or pass element_shape"),
+     "has shape [?,?], but a row must have a fully defined shape: set_shape it, or pass element_shape"),
     (lambda: train.slice_input_producer([]), errors.InvalidArgumentError, "there are 0 tensors; pass at least one"),
     (lambda: train.limit_epochs([1], 0), errors.InvalidArgumentError, "num_epochs is 0; use 1 or more, or None"),
     (lambda: train.batch([wb.placeholder("float32", [None])], 2), errors.ShapeError,
@@ -128,11 +128,40 @@ def test_fullness_is_summarised():
      "dynamic_pad=True"),
     (lambda: train.batch([], 2), errors.InvalidArgumentError, "batch: there are 0 tensors; pass at least one"),
     (lambda: train.batch([1], 2, num_threads=0), errors.InvalidArgumentError, "there are 0 sources; use num_threads of 1"),
-    (lambda: train.batch([wb.SparseTensor([[0]], [1.0], [1])], 2), errors.UnimplementedError, "sparse tensors cannot wait"),
+    (lambda: train.batch_join([[wb.SparseTensor([[0]], [1.0], [1])], [1.0]], 2), errors.DtypeError,
+     "batch_join: one source gives float32 sparse and another float32; all must give the same"),
+    (lambda: train.batch_join([{"a": 1}, {"b": 1}], 2), errors.InvalidArgumentError,
+     "one source has the keys ['a'] and another ['b']; all must have the same keys"),
     (lambda: train.batch_join([[1], [1.0]], 2), errors.DtypeError, "one source gives int32 and another float32; all must")])
 def test_what_cannot_be(action, kind, text: str):
     with pytest.raises(kind, match=re.escape(text)):
         action()
+
+
+def _counted(number):
+    """A row of as many values as its number."""
+    at = wb.expand_dims(wb.cast(wb.range(number), "int64"), 1)
+    return wb.SparseTensor(at, wb.fill([number], number), wb.cast(wb.stack([number]), "int64"))
+
+
+@pytest.mark.parametrize("make", [train.batch, lambda parts, size, **more: train.shuffle_batch(parts, size, 8, 2, **more)])
+def test_sparse_examples_wait_and_come_as_one_sparse_tensor(make):
+    number = train.range_input_producer(5, num_epochs=1, shuffle=False).dequeue()
+    rows, numbers = make([_counted(number), number], 2, allow_smaller_final_batch=True)
+    assert rows.dense_shape.shape.as_list() == [2] and rows.indices.shape.as_list() == [None, 2]
+    found = drain([rows, numbers])
+    assert sorted(int(n) for _, numbers in found for n in numbers) == [0, 1, 2, 3, 4]
+    for sparse, numbers in found:
+        assert sparse.dense_shape.tolist() == [len(numbers), max(numbers)]
+        assert sparse.values.tolist() == [n for n in numbers for _ in range(n)]
+
+
+def test_sparse_rows_wait_each_for_itself_where_they_are_wanted():
+    table = wb.SparseTensor([[0, 0], [1, 1], [3, 0]], ["a", "b", "c"], [4, 2])
+    batch = inputs.maybe_batch({"rows": table}, [False, True, True, True], 3, enqueue_many=True)
+    [found, *_] = drain(batch, most=1)
+    assert found["rows"].indices.tolist() == [[0, 1], [2, 0]] and found["rows"].values.tolist() == [b"b", b"c"]
+    assert found["rows"].dense_shape.tolist() == [3, 2] and batch["rows"].dense_shape.shape.as_list() == [2]
 
 
 def _every_second(make, steps=2):

@@ -9,6 +9,7 @@ import pytest
 import workbench as wb
 from workbench import errors, train
 from workbench.train import ClusterSpec, LooperThread, Supervisor
+from workbench.train.sessions.managers import SessionManager
 
 pytestmark = pytest.mark.usefixtures("graph")
 
@@ -61,7 +62,7 @@ def test_without_a_folder_nothing_is_written_and_init_fn_runs():
     supervisor = Supervisor(init_fn=lambda session: session.run(set_value))
     with supervisor.managed_session() as session:
         assert session.run(value) == 5 and supervisor.start_standard_services(session) == []
-        with pytest.raises(errors.FailedPreconditionError, match="there is no summary writer; give logdir or"):
+        with pytest.raises(errors.FailedPreconditionError, match="summary_computed requires a summary writer; give logdir or"):
             supervisor.summary_computed(session, b"")
 
 
@@ -89,7 +90,7 @@ def test_other_workers_wait_for_the_chief():
     _, value, _ = model()
     with wb.Session() as alone:
         supervisor = Supervisor(is_chief=False, recovery_wait_secs=0.01)
-        with pytest.raises(errors.DeadlineExceededError, match=r"the model was not ready after 0.05 s; start the chief"):
+        with pytest.raises(errors.DeadlineExceededError, match=r"Session was not ready after waiting 0.05 secs"):
             supervisor.prepare_or_wait_for_session(max_wait_secs=0.05)
         with pytest.raises(errors.FailedPreconditionError, match="only the chief starts the standard services"):
             supervisor.start_standard_services(alone)
@@ -98,17 +99,37 @@ def test_other_workers_wait_for_the_chief():
 
 def test_what_cannot_be(tmp_path):
     model()
-    with pytest.raises(errors.UnimplementedError, match="ready_op and session_manager are not supported; use init_op"):
-        Supervisor(ready_op=wb.constant(1))
-    supervisor = Supervisor(init_op=None, logdir=tmp_path)
-    with pytest.raises(errors.FailedPreconditionError, match=r"there is no checkpoint in .* and no init_op; give one"), \
+    supervisor = Supervisor(init_op=None, local_init_op=None, logdir=tmp_path)
+    with pytest.raises(RuntimeError, match=r"Model is not initialized and no init_op or init_fn or local_init_op was given"), \
             supervisor.managed_session():
         raise AssertionError("the body must not be reached")
     with wb.Graph().as_default():
         model()
         half = Supervisor(init_op=wb.no_op())
-        with pytest.raises(errors.FailedPreconditionError, match="value, global_step have no value after initialisation; make"):
+        with pytest.raises(RuntimeError, match=r"did not make model ready.*not initialized: value, global_step"):
             half.prepare_or_wait_for_session()
+
+
+def test_local_variables_wait_for_what_they_are_made_of(tmp_path):
+    first = wb.Variable(3, name="first")
+    local = wb.Variable(first, trainable=False, collections=[wb.GraphKeys.LOCAL_VARIABLES], name="local")
+    ready = wb.report_uninitialized_variables(wb.global_variables())
+    supervisor = Supervisor(logdir=tmp_path, init_op=first.initializer, ready_for_local_init_op=ready, save_model_secs=0)
+    assert supervisor.ready_for_local_init_op is ready and wb.get_collection(wb.GraphKeys.INIT_OP) == []
+    assert wb.get_collection(wb.GraphKeys.READY_OP) == [supervisor.ready_op]
+    with supervisor.managed_session() as session:
+        assert session.run(local) == 3
+
+
+@pytest.mark.parametrize("managed", [False, True])
+def test_a_model_is_ready_when_the_program_says_so(managed):
+    step, _late = wb.Variable(0, name="step"), wb.Variable(1, name="late")
+    own = wb.report_uninitialized_variables([step])
+    chosen = {"session_manager": SessionManager(ready_op=own)} if managed else {"ready_op": own}
+    supervisor = Supervisor(init_op=step.initializer, local_init_op=None, saver=None, **chosen)
+    assert not managed or supervisor.session_manager is chosen["session_manager"]
+    with supervisor.managed_session() as session:
+        assert session.run(step) == 0
 
 
 def test_loops_run_until_told_to_stop():

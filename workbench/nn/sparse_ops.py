@@ -36,7 +36,7 @@ def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None, name: str 
         if dtype is not None and value.dtype is not as_dtype(dtype):
             raise RuntimeError(f"convert: the sparse tensor is {value.dtype.name} but {as_dtype(dtype).name} is asked; cast it")
         return value
-    return SparseTensor(*value) if hasattr(value, "dense_shape") else convert(value, dtype, name or "constant")
+    return SparseTensor(*value) if hasattr(value, "dense_shape") else convert(value, dtype, name)
 
 
 # order and shape

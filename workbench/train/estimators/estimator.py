@@ -3,11 +3,10 @@ from __future__ import annotations
 
 import copy
 import inspect
-import math
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,9 @@ from workbench.nn.variables import (
     get_collection,
     global_variables_initializer,
 )
-from workbench.train.cluster_spec import ClusterSpec
+from workbench.train.config import ConfigProto
+from workbench.train.estimators.estimator_spec import EstimatorSpec, ModeKeys
+from workbench.train.estimators.run_config import RunConfig
 from workbench.train.input.data import Dataset
 from workbench.train.optimizers.schedules import create_global_step
 from workbench.train.saving import summary
@@ -31,111 +32,15 @@ from workbench.train.saving.saver import Saver, latest_checkpoint
 from workbench.train.sessions.evaluation import StopAfterNEvalsHook, evaluate_once
 from workbench.train.sessions.hooks import (
     CheckpointSaverHook,
-    SessionRunArgs,
-    SessionRunContext,
+    CheckpointSaverListener,
     SessionRunHook,
-    SessionRunValues,
     StopAtStepHook,
 )
-from workbench.train.sessions.hooks_more import StepCounterHook
+from workbench.train.sessions.hooks_more import NanTensorHook
 from workbench.train.sessions.managers import ChiefSessionCreator, MonitoredSession
 from workbench.train.sessions.monitored import MonitoredTrainingSession
 
 __all__ = ["Estimator", "EstimatorSpec", "ModeKeys", "RunConfig", "numpy_input_fn", "pandas_input_fn"]
-
-
-class ModeKeys:
-    """What a model function is called for."""
-
-    TRAIN, EVAL, PREDICT, INFER = "train", "eval", "infer", "infer"
-
-
-class EstimatorSpec(NamedTuple):
-    """What a model function returns: `loss` and `train_op` to train, `loss` and `eval_metric_ops` (name -> (value,
-    update)) to evaluate, `predictions` (a tensor [n, ...] or a dictionary of such) to predict."""
-
-    mode: str
-    predictions: Any = None
-    loss: Any = None
-    train_op: Any = None
-    eval_metric_ops: Mapping[str, Any] | None = None
-    export_outputs: Any = None
-    training_chief_hooks: Sequence[SessionRunHook] = ()
-    training_hooks: Sequence[SessionRunHook] = ()
-    scaffold: Any = None
-    evaluation_hooks: Sequence[SessionRunHook] = ()
-    prediction_hooks: Sequence[SessionRunHook] = ()
-
-
-class RunConfig:
-    """Where and how often an estimator saves and summarises; give at most one of the two intervals for checkpoints.
-
-    It is the configuration of the one task that trains: a worker, the chief.
-    """
-
-    task_type, task_id, is_chief, master, evaluation_master = "worker", 0, True, "", ""
-    num_ps_replicas, num_worker_replicas = 0, 1
-
-    def __init__(self, model_dir: Any = None, tf_random_seed: int | None = 1, save_summary_steps: int = 100,
-                 save_checkpoints_steps: int | None = None, save_checkpoints_secs: float | None = None,
-                 session_config: Any = None, keep_checkpoint_max: int = 5,
-                 keep_checkpoint_every_n_hours: float = 10000, log_step_count_steps: int = 100) -> None:
-        if save_checkpoints_steps is not None and save_checkpoints_secs is not None:
-            raise errors.InvalidArgumentError(f"RunConfig: save_checkpoints_steps is {save_checkpoints_steps} and "
-                                              f"save_checkpoints_secs {save_checkpoints_secs}; give one")
-        self.model_dir, self.tf_random_seed, self.session_config = model_dir, tf_random_seed, session_config
-        self.save_summary_steps, self.save_checkpoints_steps = save_summary_steps, save_checkpoints_steps
-        self.save_checkpoints_secs = 600 if save_checkpoints_steps is None and save_checkpoints_secs is None else (
-            save_checkpoints_secs)
-        self.keep_checkpoint_max, self.log_step_count_steps = keep_checkpoint_max, log_step_count_steps
-        self.keep_checkpoint_every_n_hours = keep_checkpoint_every_n_hours
-        if self.save_checkpoints_steps is not None:
-            self.save_checkpoints_secs = None
-
-    @property
-    def cluster_spec(self) -> ClusterSpec:
-        """The tasks beside this one: none."""
-        return ClusterSpec({})
-
-    def replace(self, **kwargs: Any) -> RunConfig:
-        """A copy with other values. InvalidArgumentError for a name that there is not."""
-        unknown = set(kwargs) - set(inspect.signature(RunConfig).parameters)
-        if unknown:
-            raise errors.InvalidArgumentError(f"RunConfig.replace: Replacing {', '.join(sorted(unknown))} is not supported; "
-                                              f"use {', '.join(inspect.signature(RunConfig).parameters)}")
-        made = copy.copy(self)
-        if kwargs.get("save_checkpoints_steps") is not None and "save_checkpoints_secs" not in kwargs:
-            kwargs["save_checkpoints_secs"] = None
-        elif kwargs.get("save_checkpoints_secs") is not None and "save_checkpoints_steps" not in kwargs:
-            kwargs["save_checkpoints_steps"] = None
-        vars(made).update(kwargs)
-        if made.save_checkpoints_steps is not None and made.save_checkpoints_secs is not None:
-            raise errors.InvalidArgumentError(f"RunConfig.replace: save_checkpoints_steps is {made.save_checkpoints_steps} and "
-                                              f"save_checkpoints_secs {made.save_checkpoints_secs}; give one")
-        return made
-
-
-class _Watch(SessionRunHook):
-    """Stops with an error when the loss is no number any more, and writes summaries now and then."""
-
-    def __init__(self, loss: Any, writer: summary.FileWriter, every: int) -> None:
-        self._loss, self._writer, self._every, self._count = loss, writer, every, 0
-
-    def begin(self) -> None:
-        self._summaries = summary.merge_all()
-
-    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
-        due = self._every and self._count % self._every == 0
-        return SessionRunArgs([self._loss, self._summaries] if due and self._summaries is not None else [self._loss])
-
-    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
-        loss, *summaries = run_values.results
-        if not math.isfinite(float(loss)):
-            raise errors.InvalidArgumentError(f"Estimator: the loss is {float(loss)} after {self._count} steps; lower "
-                                              "the learning rate or check the input")
-        for line in summaries:
-            self._writer.add_summary(line, self._count)
-        self._count += 1
 
 
 class Estimator:
@@ -145,30 +50,57 @@ class Estimator:
     temporary folder), where training goes on and evaluation and prediction begin.
     """
 
+    _taken = frozenset({"loss", "global_step"})      # names of what evaluation measures by itself
+
     def __init__(self, model_fn: Callable[..., Any], model_dir: Any = None, config: RunConfig | None = None,
                  params: Mapping[str, Any] | None = None) -> None:
-        self.config = config or RunConfig()
-        self.model_dir = str(model_dir or self.config.model_dir or tempfile.mkdtemp())
-        self.params = dict(params or {})
+        if config is not None and not isinstance(config, RunConfig):
+            raise errors.InvalidArgumentError(f"Estimator: config must be an instance of RunConfig, but provided {config!r}")
+        config = config or RunConfig()
+        if None not in (model_dir, config.model_dir) and str(model_dir) != str(config.model_dir):
+            raise errors.InvalidArgumentError("Estimator: model_dir are set both in constructor and RunConfig, but with "
+                                              f"different values: {model_dir} and {config.model_dir}; give one")
+        self.model_dir = str(model_dir or config.model_dir or tempfile.mkdtemp())
+        self.config = config if config.model_dir is not None else config.replace(model_dir=self.model_dir)
+        self._session_config = config.session_config or ConfigProto(allow_soft_placement=True)
+        self.params = copy.deepcopy(dict(params or {}))
+        if model_fn is None:
+            raise errors.InvalidArgumentError("Estimator: model_fn must be provided to Estimator.; give one")
         self._model_fn = model_fn
-        unknown = set(inspect.signature(model_fn).parameters) - {"features", "labels", "mode", "params", "config"}
+        taken = arguments(model_fn)
+        unknown = taken - {"features", "labels", "mode", "params", "config"}
         if unknown:
             raise errors.InvalidArgumentError(f"Estimator: model_fn takes {', '.join(sorted(unknown))}; it may take features, "
                                               "labels, mode, params and config")
+        if params is not None and "params" not in taken:
+            raise errors.InvalidArgumentError(f"Estimator: model_fn {model_fn} does not include params argument, but params "
+                                              f"{params} is passed to Estimator; let it take params")
 
     # building
     def _spec(self, features: Any, labels: Any, mode: str) -> EstimatorSpec:
         known = {"labels": labels, "mode": mode, "params": self.params, "config": self.config}
-        taken = {k: v for k, v in known.items() if k in inspect.signature(self._model_fn).parameters}
-        spec = self._model_fn(features=features, **taken)
+        wanted = arguments(self._model_fn)
+        if labels is not None and "labels" not in wanted:
+            raise errors.InvalidArgumentError("Estimator: model_fn does not take labels, but input_fn returns labels.; let it "
+                                              "take labels")
+        spec = self._model_fn(features=features, **{key: value for key, value in known.items() if key in wanted})
         if not isinstance(spec, EstimatorSpec):
-            raise errors.InvalidArgumentError(f"Estimator: model_fn returned a {type(spec).__name__}; return an EstimatorSpec")
-        needed = {ModeKeys.TRAIN: ("loss", "train_op"), ModeKeys.EVAL: ("loss",), ModeKeys.PREDICT: ("predictions",)}[mode]
-        missing = [name for name in needed if getattr(spec, name) is None]
-        if missing:
-            raise errors.InvalidArgumentError(f"Estimator: the spec for mode {mode!r} lacks {' and '.join(missing)}; return "
-                                              "them")
+            raise errors.InvalidArgumentError(f"Estimator: model_fn should return an EstimatorSpec. It returned a "
+                                              f"{type(spec).__name__}")
         return spec
+
+    def _inputs(self, input_fn: Callable[..., Any]) -> tuple[Any, Any]:
+        """(features, labels) that an input function built; labels may be left out."""
+        known = {"params": self.params, "config": self.config}
+        found = input_fn(**{key: known[key] for key in arguments(input_fn) & set(known)})
+        if isinstance(found, Dataset):
+            found = found.make_one_shot_iterator().get_next()
+        if not isinstance(found, (list, tuple)):
+            return found, None
+        if len(found) != 2:
+            raise errors.InvalidArgumentError("Estimator: input_fn should return (features, labels) as a len 2 tuple.; it "
+                                              f"returned {len(found)} parts")
+        return found[0], found[1]
 
     def _begin(self) -> Any:
         set_random_seed(self.config.tf_random_seed)
@@ -180,40 +112,54 @@ class Estimator:
         """Go on for `steps` steps, or until `max_steps` in all, or to the end of the input, and save.
 
         `input_fn()` builds the input: (features, labels) tensors, or a Dataset of such pairs. `saving_listeners` are told of
-        every checkpoint. InvalidArgumentError when the loss is no longer finite, or both numbers are given or one is not
-        positive.
+        every checkpoint. NanLossDuringTrainingError when the loss is no number any more; InvalidArgumentErrors where both
+        numbers are given or one is not positive, and for listeners where nothing saves.
         """
-        if (steps is not None and max_steps is not None) or any(n is not None and n <= 0 for n in (steps, max_steps)):
-            raise errors.InvalidArgumentError(f"Estimator.train: steps is {steps} and max_steps {max_steps}; give one that is "
-                                              "1 or more, or none")
+        if steps is not None and max_steps is not None:
+            raise errors.InvalidArgumentError("Estimator.train: Can not provide both steps and max_steps. They are "
+                                              f"{steps} and {max_steps}; give one")
+        for name, number in (("steps", steps), ("max_steps", max_steps)):
+            if number is not None and number <= 0:
+                raise errors.InvalidArgumentError(f"Estimator.train: Must specify {name} > 0, given: {number}")
+        own = _hooks(hooks)
+        for listener in saving_listeners or ():
+            if not isinstance(listener, CheckpointSaverListener):
+                raise TypeError(f"saving_listeners must be a list of CheckpointSaverListener, given: {listener}")
         if max_steps is not None and self._steps_done() >= max_steps:
             return self
         with get_default_graph().fresh().as_default():
             self._begin()
-            spec = self._spec(*_inputs(input_fn), ModeKeys.TRAIN)
+            spec = self._spec(*self._inputs(input_fn), ModeKeys.TRAIN)
             if all(t.op.attrs.get("tag") != "loss" for t in get_collection(GraphKeys.SUMMARIES)):
                 summary.scalar("loss", spec.loss)
-            chosen = [*(hooks or ()), *(spec.training_hooks or ()), *(spec.training_chief_hooks or ())]
+            chosen = [*own, NanTensorHook(spec.loss), *spec.training_hooks]
             if steps is not None or max_steps is not None:
                 chosen.append(StopAtStepHook(num_steps=steps, last_step=max_steps))
-            with summary.FileWriter(self.model_dir) as writer:
-                chosen.append(_Watch(spec.loss, writer, self.config.save_summary_steps))
-                chosen.append(CheckpointSaverHook(
-                    self.model_dir, self.config.save_checkpoints_secs, self.config.save_checkpoints_steps,
-                    self._saver(spec), listeners=saving_listeners))
-                if self.config.log_step_count_steps:
-                    chosen.append(StepCounterHook(self.config.log_step_count_steps, summary_writer=writer))
-                self._loop(spec, chosen)
+            self._loop(spec, chosen, [*spec.training_chief_hooks, *self._saving(spec, chosen, saving_listeners)])
         return self
 
-    def _saver(self, spec: EstimatorSpec) -> Saver:
-        own = None if spec.scaffold is None else spec.scaffold.saver
-        return own or Saver(max_to_keep=self.config.keep_checkpoint_max,
-                            keep_checkpoint_every_n_hours=self.config.keep_checkpoint_every_n_hours)
+    def _saving(self, spec: EstimatorSpec, hooks: Sequence[SessionRunHook], listeners: Any) -> list[CheckpointSaverHook]:
+        """What saves, unless a hook of the program does; the first to save tells the listeners."""
+        found = [hook for hook in (*hooks, *spec.training_chief_hooks) if isinstance(hook, CheckpointSaverHook)]
+        every, made = self.config, list[CheckpointSaverHook]()
+        if not found and (every.save_checkpoints_secs or every.save_checkpoints_steps):
+            saver = spec.scaffold.saver or Saver(max_to_keep=every.keep_checkpoint_max,
+                                                 keep_checkpoint_every_n_hours=every.keep_checkpoint_every_n_hours or 10000)
+            made = [CheckpointSaverHook(self.model_dir, every.save_checkpoints_secs, every.save_checkpoints_steps, saver)]
+        if listeners and not (found or made):
+            raise errors.InvalidArgumentError("Estimator.train: There should be a CheckpointSaverHook to use saving_listeners. "
+                                              "Please set one of the RunConfig.save_checkpoints_steps or "
+                                              "RunConfig.save_checkpoints_secs.")
+        for hook in (found or made)[:1]:
+            hook.listeners.extend(listeners or ())
+        return made
 
-    def _loop(self, spec: EstimatorSpec, hooks: Sequence[SessionRunHook]) -> None:
-        with MonitoredTrainingSession(self.config.master, self.config.is_chief, self.model_dir, spec.scaffold, hooks,
-                                      save_checkpoint_secs=None, config=self.config.session_config) as session:
+    def _loop(self, spec: EstimatorSpec, hooks: Sequence[SessionRunHook], of_chief: Sequence[SessionRunHook]) -> None:
+        config = self.config
+        with MonitoredTrainingSession(
+                config.master, config.is_chief, self.model_dir, spec.scaffold, hooks, of_chief, save_checkpoint_secs=None,
+                save_summaries_steps=config.save_summary_steps, log_step_count_steps=config.log_step_count_steps,
+                config=self._session_config) as session:
             while not session.should_stop():
                 session.run(spec.train_op)
 
@@ -226,19 +172,22 @@ class Estimator:
         """Mean loss, metrics and global step over `steps` batches, or to the end of the input.
 
         The numbers are also written as summaries to the folder `eval` (`eval_<name>` with a name) of model_dir.
-        InvalidArgumentError where `steps` is not positive.
+        InvalidArgumentErrors where `steps` is not positive, where nothing was trained, and for a metric by a taken name.
         """
         if steps is not None and steps <= 0:
             raise errors.InvalidArgumentError(f"Estimator.evaluate: Must specify steps > 0, given: {steps}")
-        path = self._checkpoint(checkpoint_path)
+        own, path = _hooks(hooks), self._checkpoint(checkpoint_path)
         with get_default_graph().fresh().as_default():
             step = self._begin()
-            spec = self._spec(*_inputs(input_fn), ModeKeys.EVAL)
-            found = {"loss": metrics.mean(spec.loss, name="mean_loss"), **(spec.eval_metric_ops or {})}
-            every = [StopAfterNEvalsHook(steps), *(hooks or ()), *(spec.evaluation_hooks or ())]
+            spec = self._spec(*self._inputs(input_fn), ModeKeys.EVAL)
+            for taken in spec.eval_metric_ops.keys() & self._taken:
+                raise errors.InvalidArgumentError(f"Estimator.evaluate: Metric with name `{taken}` is not allowed, because "
+                                                  "Estimator already defines a default metric with the same name.; rename it")
+            found = {"loss": metrics.mean(spec.loss, name="mean_loss"), **spec.eval_metric_ops}
+            every = [StopAfterNEvalsHook(steps), *own, *spec.evaluation_hooks]
             values = evaluate_once(path, None, spec.scaffold, [update for _, update in found.values()], hooks=every,
                                    final_ops={"global_step": step, **{key: value for key, (value, _) in found.items()}},
-                                   config=self.config.session_config)
+                                   config=self._session_config)
         result = {key: value.item() if np.ndim(value) == 0 else value for key, value in values.items()}
         self._summarise(result, f"eval_{name}" if name else "eval")
         return result
@@ -253,30 +202,29 @@ class Estimator:
                 yield_single_examples: bool = True) -> Iterator[Any]:
         """The predictions for each example to the end of the input, one after the other: arrays, or dictionaries.
 
-        With `yield_single_examples=False` a batch at a time. `predict_keys` names the wanted entries.
+        With `yield_single_examples=False` a batch at a time. `predict_keys` names the wanted entries. InvalidArgumentErrors
+        where nothing was trained, for keys that there are not, and for predictions of different numbers of examples.
         """
+        own, path = _hooks(hooks), self._checkpoint(checkpoint_path)
         with get_default_graph().fresh().as_default() as graph:
             self._begin()
-            spec = self._spec(_inputs(input_fn)[0], None, ModeKeys.PREDICT)
-        predictions, every = spec.predictions, [*(hooks or ()), *(spec.prediction_hooks or ())]
-        if predict_keys is not None and isinstance(predictions, Mapping):
-            keys = [predict_keys] if isinstance(predict_keys, str) else list(predict_keys)
-            predictions = {key: value for key, value in predictions.items() if key in keys}
-        path = self._checkpoint(checkpoint_path)
-        creator = ChiefSessionCreator(spec.scaffold, None, self.config.session_config, checkpoint_filename_with_path=path)
+            spec = self._spec(self._inputs(input_fn)[0], None, ModeKeys.PREDICT)
+        predictions, every = _chosen(spec.predictions, predict_keys), [*own, *spec.prediction_hooks]
+        creator = ChiefSessionCreator(spec.scaffold, None, self._session_config, checkpoint_filename_with_path=path)
         return _predicted(graph, creator, every, predictions, yield_single_examples)
 
     def _checkpoint(self, path: Any) -> str:
-        """The given checkpoint, or the newest; NotFoundError when there is none."""
+        """The given checkpoint, or the newest; InvalidArgumentError when there is none."""
         path = path or self.latest_checkpoint()
         if path is None:
-            raise errors.NotFoundError(f"Estimator: there is no checkpoint in {self.model_dir!r}; train first")
+            raise errors.InvalidArgumentError(f"Estimator: Could not find trained model in model_dir: {self.model_dir}.; train "
+                                              "first")
         return str(path)
 
     def _restored(self, path: Any, graph: Graph) -> Session:
-        """A session with the newest (or the given) checkpoint; NotFoundError when there is none."""
+        """A session with the newest (or the given) checkpoint; InvalidArgumentError when there is none."""
         path = self._checkpoint(path)
-        session = Session(graph=graph, config=self.config.session_config)
+        session = Session(graph=graph, config=self._session_config)
         with graph.as_default():
             saver, starts = Saver(), [global_variables_initializer(), local_initializer()]
         session.run(starts)
@@ -294,25 +242,43 @@ class Estimator:
         return self._model_fn
 
     def get_variable_names(self) -> list[str]:
-        """The names of the variables in the newest checkpoint. NotFoundError when there is none."""
+        """The names of the variables in the newest checkpoint. InvalidArgumentError when there is none."""
         return sorted(checkpoint.contents(self._checkpoint(None)).tensors)
 
     def get_variable_value(self, name: str) -> Any:
-        """The value of a variable in the newest checkpoint. NotFoundError when there is none, or it has no such variable."""
+        """The value of a variable in the newest checkpoint. InvalidArgumentError when there is none, NotFoundError
+        when it has no such variable."""
         return checkpoint.read(self._checkpoint(None), [name.removesuffix(":0")]).tensors[name.removesuffix(":0")]
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.model_dir}>"
 
 
-def _inputs(input_fn: Callable[[], Any]) -> tuple[Any, Any]:
-    """(features, labels) that an input function built; labels may be left out."""
-    found = input_fn()
-    if isinstance(found, Dataset):
-        found = found.make_one_shot_iterator().get_next()
-    if isinstance(found, tuple) and len(found) == 2:
-        return found
-    return found, None
+def arguments(function: Callable[..., Any]) -> set[str]:
+    """The names of what a function may be given, beside what a partial one has been given by name."""
+    return set(inspect.signature(function).parameters) - set(getattr(function, "keywords", ()))
+
+
+def _hooks(given: Any) -> list[SessionRunHook]:
+    found = list(given or ())
+    for hook in found:
+        if not isinstance(hook, SessionRunHook):
+            raise TypeError(f"Hooks must be a SessionRunHook, given: {hook}")
+    return found
+
+
+def _chosen(predictions: Any, keys: Any) -> Any:
+    """The predictions of these keys, or all."""
+    if not keys:
+        return predictions
+    if not isinstance(predictions, Mapping):
+        raise errors.InvalidArgumentError("Estimator.predict: predict_keys argument is not valid in case of non-dict "
+                                          "predictions.; leave it out")
+    chosen = {key: value for key, value in predictions.items() if key in ([keys] if isinstance(keys, str) else keys)}
+    if not chosen:
+        raise errors.InvalidArgumentError(f"Estimator.predict: Expected to run at least one output from {list(predictions)}, "
+                                          f"provided {keys}.")
+    return chosen
 
 
 def _predicted(graph: Graph, creator: ChiefSessionCreator, hooks: Sequence[SessionRunHook], predictions: Any,
@@ -326,7 +292,11 @@ def _predicted(graph: Graph, creator: ChiefSessionCreator, hooks: Sequence[Sessi
             if not singly:
                 yield batch
             elif isinstance(batch, dict):
-                for row in range(len(next(iter(batch.values()), ()))):
+                lengths = {key: len(value) for key, value in batch.items()}
+                if len(set(lengths.values())) > 1:
+                    raise errors.InvalidArgumentError("Estimator.predict: Batch length of predictions should be same. They are "
+                                                      f"{lengths}")
+                for row in range(max(lengths.values(), default=0)):
                     yield {key: value[row] for key, value in batch.items()}
             else:
                 yield from batch

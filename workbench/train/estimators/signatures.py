@@ -11,7 +11,7 @@ from workbench.formats.values import dtype_number, shape_proto
 
 __all__ = ["CLASSIFY", "DEFAULT_KEY", "PREDICT", "REGRESS", "ClassificationOutput", "ExportOutput", "PredictOutput",
            "RegressionOutput", "build_signature_def", "build_tensor_info", "classification_signature_def",
-           "predict_signature_def", "regression_signature_def", "signatures"]
+           "predict_signature_def", "regression_signature_def", "signatures", "with_default"]
 
 CLASSIFY, PREDICT, REGRESS = ("tensorflow/serving/classify", "tensorflow/serving/predict", "tensorflow/serving/regress")
 DEFAULT_KEY = "serving_default"
@@ -138,6 +138,17 @@ class PredictOutput(ExportOutput):
         return predict_signature_def(receiver_tensors, self.outputs)
 
 
+def with_default(outputs: Mapping[Any, ExportOutput]) -> dict[str, ExportOutput]:
+    """The outputs, of which an only one is the default too. ValueError where several are given and none is the default."""
+    if len(outputs) > 1 and not {DEFAULT_KEY, None} & set(outputs):
+        raise ValueError("Multiple export_outputs were provided, but none of them is specified as the default. Do this by "
+                         f"naming one of them with signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY ({DEFAULT_KEY!r}).")
+    named = {key or DEFAULT_KEY: value for key, value in outputs.items()}
+    if len(named) == 1:
+        named.setdefault(DEFAULT_KEY, *named.values())
+    return named
+
+
 def signatures(receivers: Any, outputs: Mapping[Any, ExportOutput],
                more: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The signature of each output over what is received (tensors by name, or one, called "input"), and, as "name:output",
@@ -146,13 +157,7 @@ def signatures(receivers: Any, outputs: Mapping[Any, ExportOutput],
 
     ValueError where several outputs are given and none of them is the default.
     """
-    if len(outputs) > 1 and not {DEFAULT_KEY, None} & set(outputs):
-        raise ValueError("Multiple export_outputs were provided, but none of them is specified as the default. Do this by "
-                         f"naming one of them with signature_constants.DEFAULT_SERVING_SIGNATURE_DEF_KEY ({DEFAULT_KEY!r}).")
-    named = {key or DEFAULT_KEY: value for key, value in outputs.items()}
-    if len(named) == 1 and DEFAULT_KEY not in named:
-        named[DEFAULT_KEY] = next(iter(named.values()))
-    found = {}
+    named, found = with_default(outputs), {}
     for way, given in (("", receivers), *(more or {}).items()):
         tensors = given if isinstance(given, Mapping) else {"input": given}
         for key, output in named.items():

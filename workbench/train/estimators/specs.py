@@ -109,11 +109,16 @@ class _StopAfter(SessionRunHook):
 def train_and_evaluate(estimator: Estimator, train_spec: TrainSpec, eval_spec: EvalSpec) -> tuple[dict[str, Any], list[Any]]:
     """Train for `throttle_secs`, evaluate and export, and so on until `max_steps` or the end of the input.
 
-    The metrics of the last evaluation and the paths of the last exports. TypeError for other arguments.
+    The metrics of the last evaluation and the paths of the last exports. TypeError for other arguments,
+    UnimplementedError for a task of a cluster.
     """
     for given, kind in ((estimator, Estimator), (train_spec, TrainSpec), (eval_spec, EvalSpec)):
         if not isinstance(given, kind):
             raise TypeError(f"train_and_evaluate: expected {kind.__name__}, given {type(given).__name__}")
+    if estimator.config.cluster_spec or estimator.config.num_worker_replicas == 0:
+        raise errors.UnimplementedError("train_and_evaluate: TF_CONFIG names a cluster, and here training and evaluation take "
+                                        "turns in one process; start a tf.train.Server in each task and call train there, and "
+                                        "evaluate in the evaluator")
     while True:
         pause = _StopAfter(eval_spec.throttle_secs)
         estimator.train(train_spec.input_fn, [*train_spec.hooks, pause], max_steps=train_spec.max_steps)

@@ -9,6 +9,13 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.dtype import bool_
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.core.graph.shape import Shape, as_shape
+from workbench.nn.sparse import SparseTensor
+from workbench.nn.sparse_ops import (
+    convert_to_tensor_or_sparse_tensor,
+    deserialize_many_sparse,
+    serialize_many_sparse,
+    serialize_sparse,
+)
 from workbench.nn.variables import GraphKeys, Variable
 from workbench.train.input.input_state import ELEMENT_COUNTERS
 from workbench.train.input.queues import FIFOQueue, PaddingFIFOQueue, QueueBase, RandomShuffleQueue
@@ -57,8 +64,8 @@ def input_producer(input_tensor: Any, element_shape: Any = None, num_epochs: int
         rows = convert(input_tensor)
         shape = rows.shape[1:].merge(as_shape(element_shape), "input_producer: rows and element_shape")
         if not shape.known:
-            raise errors.ShapeError(f"input_producer: {rows.name} has shape {rows.shape}; the shape of a row must be "
-                                    "known: set_shape it, or pass element_shape")
+            raise errors.ShapeError(f"input_producer: {rows.name} has shape {rows.shape}, but a row must have a fully defined "
+                                    "shape: set_shape it, or pass element_shape")
         if shuffle:
             rows = ops.random_shuffle(rows, seed=seed)
         rows = limit_epochs(rows, num_epochs)
@@ -117,7 +124,7 @@ def slice_input_producer(tensor_list: Sequence[Any], num_epochs: int | None = No
 def batch(tensors: Any, batch_size: Any, num_threads: int = 1, capacity: int = 32, enqueue_many: bool = False,
           shapes: Any = None, dynamic_pad: bool = False, allow_smaller_final_batch: bool = False,
           shared_name: str | None = None, name: str | None = None) -> Any:
-    """`batch_size` examples stacked, in order; `tensors` is one tensor, a list or a dictionary of them.
+    """`batch_size` examples stacked, in order; `tensors` is one tensor, a list or a dictionary of them, also sparse ones.
 
     With `enqueue_many` their first dimension counts examples. `dynamic_pad` pads unknown dimensions with zeros;
     `allow_smaller_final_batch` gives the rest at the end instead of dropping it. OutOfRangeError after the last one.
@@ -195,7 +202,10 @@ def _kept(queue: QueueBase, tensors: Sequence[Tensor], keep: Any, many: bool) ->
     wanted = convert(keep)
     if wanted.dtype is not bool_:
         raise errors.DtypeError(f"maybe_batch: keep_input is {wanted.dtype.name}; give bool")
-    if wanted.shape.rank not in ((0, 1) if many else (0,)):
+    if wanted.shape.rank not in (0, 1):
+        raise errors.ShapeError(f"maybe_batch: keep_input has shape {wanted.shape}, but it must be 0 or 1 dimensions; give a "
+                                "scalar, or with enqueue_many a vector")
+    if wanted.shape.rank == 1 and not many:
         raise errors.ShapeError(f"maybe_batch: keep_input has shape {wanted.shape}, but `keep_input` cannot be a vector when "
                                 "`enqueue_many=False`; give a scalar")
     if wanted.shape.rank == 1:
@@ -204,15 +214,41 @@ def _kept(queue: QueueBase, tensors: Sequence[Tensor], keep: Any, many: bool) ->
     return ops.cond(wanted, lambda: put(list(tensors)), lambda: get_default_graph().create("no_op", (), {}, "leave"))
 
 
-def _listed(tensors: Any) -> list[Tensor]:
+def _components(tensors: Any) -> list[Tensor | SparseTensor]:
     if isinstance(tensors, Mapping):
         tensors = [tensors[key] for key in sorted(tensors)]
     found = list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
     if not found:
         raise errors.InvalidArgumentError("batch: there are 0 tensors; pass at least one")
-    if any(hasattr(t, "__graph_parts__") for t in found):
-        raise errors.UnimplementedError("batch: sparse tensors cannot wait in a queue here; batch what they are made from")
-    return [convert(t) for t in found]
+    return [convert_to_tensor_or_sparse_tensor(t) for t in found]
+
+
+def _stored(component: Tensor | SparseTensor, many: bool) -> Tensor:
+    """What waits in the queue: a sparse tensor, or each row of it, as three strings."""
+    if not isinstance(component, SparseTensor):
+        return component
+    return serialize_many_sparse(component) if many else serialize_sparse(component)
+
+
+def _taken(found: Tensor, component: Tensor | SparseTensor, many: bool) -> Tensor | SparseTensor:
+    """What left the queue, as it was before it was stored."""
+    if not isinstance(component, SparseTensor):
+        return found
+    rank = component.dense_shape.shape.with_rank(1).as_list()[0]
+    return deserialize_many_sparse(found, component.dtype, rank - 1 if many and rank is not None else rank)
+
+
+def _check_sources(sources: Sequence[Any], parts: Sequence[Sequence[Tensor | SparseTensor]], name: str) -> None:
+    keys = [sorted(source) if isinstance(source, Mapping) else None for source in sources]
+    for other, key in zip(parts[1:], keys[1:]):
+        if key != keys[0]:
+            raise errors.InvalidArgumentError(f"{name}: one source has the keys {keys[0]} and another {key}; all must have "
+                                              "the same keys")
+        ours, theirs = ([f"{t.dtype.name}{' sparse' if isinstance(t, SparseTensor) else ''}" for t in each]
+                        for each in (parts[0], other))
+        if ours != theirs:
+            raise errors.DtypeError(f"{name}: one source gives {', '.join(ours)} and another {', '.join(theirs)}; all must "
+                                    "give the same")
 
 
 def _batched(sources: Sequence[Any], size: Any, capacity: int, many: bool, shapes: Any, partial: bool,
@@ -221,7 +257,9 @@ def _batched(sources: Sequence[Any], size: Any, capacity: int, many: bool, shape
     if not sources:
         raise errors.InvalidArgumentError(f"{name}: there are 0 sources; use num_threads of 1 or more")
     with get_default_graph().name_scope(name):
-        lists = [_listed(sources[0])] * len(sources) if once else [_listed(source) for source in sources]
+        parts = [_components(source) for source in (sources[:1] if once else sources)]
+        _check_sources(sources, parts, name)
+        lists = [[_stored(part, many) for part in each] for each in parts] * (len(sources) if once else 1)
         queue = _queue(lists, capacity, many, shapes, shared_name, pad, after, seed, name)
         put = queue.enqueue_many if many else queue.enqueue
         adding = [put(tensors) if keep is None else _kept(queue, tensors, keep[i], many) for i, tensors in enumerate(lists)]
@@ -231,27 +269,25 @@ def _batched(sources: Sequence[Any], size: Any, capacity: int, many: bool, shape
         else:
             _fullness(queue, f"fraction_over_{after}_of_{capacity - after}_full", capacity - after, after)
         found = queue.dequeue_up_to(size) if partial else queue.dequeue_many(size)
-    if isinstance(sources[0], Mapping):
         listed = found if isinstance(found, list) else [found]
-        return dict(zip(sorted(sources[0]), listed))
-    return found
+        taken = [_taken(tensor, part, many) for tensor, part in zip(listed, parts[0])]
+    if isinstance(sources[0], Mapping):
+        return dict(zip(sorted(sources[0]), taken))
+    return taken if len(taken) > 1 else taken[0]
 
 
 def check_known(where: str, tensors: Sequence[Tensor], shapes: Sequence[Shape], pad: bool) -> None:
     """ShapeError where the shape of an example is not known well enough for a queue that pads, or does not."""
     for tensor, shape in zip(tensors, shapes):
         if shape.rank is None or not (pad or shape.known):
+            unknown = "" if shape.rank is not None else ". Cannot infer Tensor's rank"
             raise errors.ShapeError(f"{where}: {tensor.name} has shape {tensor.shape}, but the shape of an example must be "
-                                    "known: set_shape it, or pass shapes" + ("" if pad else " or dynamic_pad=True"))
+                                    f"known{unknown}: set_shape it, or pass shapes" + ("" if pad else " or dynamic_pad=True"))
 
 
 def _queue(lists: Sequence[Sequence[Tensor]], capacity: int, many: bool, shapes: Any, shared_name: str | None, pad: bool,
            after: int | None, seed: int | None, name: str) -> QueueBase:
     first = lists[0]
-    for other in lists[1:]:
-        if [t.dtype for t in other] != [t.dtype for t in first]:
-            raise errors.DtypeError(f"{name}: one source gives {', '.join(t.dtype.name for t in first)} and another "
-                                    f"{', '.join(t.dtype.name for t in other)}; all must give the same")
     wanted = [as_shape(s) for s in shapes] if shapes is not None else _element_shapes(lists, many)
     check_known(name, first, wanted, pad)
     dtypes = [t.dtype for t in first]

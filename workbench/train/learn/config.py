@@ -3,19 +3,21 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from workbench import errors
 from workbench.train.cluster_spec import ClusterSpec
 from workbench.train.config import ConfigProto, GPUOptions
-from workbench.train.estimators import estimator
+from workbench.train.estimators import run_config
+from workbench.train.estimators.run_config import address_of
 
 __all__ = ["RunConfig"]
 
 _DEFAULT = 0
 
 
-class RunConfig(estimator.RunConfig):
+class RunConfig(run_config.RunConfig):
     """Where and how often an estimator saves and summarises, and its task.
 
     The environment variable TF_CONFIG, {"cluster": {job: addresses}, "task": {"type": job, "index": number}}, tells
@@ -31,46 +33,34 @@ class RunConfig(estimator.RunConfig):
                  keep_checkpoint_max: int = 5, keep_checkpoint_every_n_hours: float = 10000, log_step_count_steps: int = 100,
                  evaluation_master: str = "", model_dir: Any = None, session_config: Any = None) -> None:
         told = json.loads(os.environ.get("TF_CONFIG") or "{}")
+        every = {} if save_checkpoints_secs == _DEFAULT else {"save_checkpoints_secs": save_checkpoints_secs}
         super().__init__(_folder(model_dir, told.get("model_dir")), tf_random_seed, save_summary_steps, save_checkpoints_steps,
-                         None if save_checkpoints_secs == _DEFAULT else save_checkpoints_secs, session_config,
-                         keep_checkpoint_max, keep_checkpoint_every_n_hours, log_step_count_steps)
-        task = told.get("task", {})
-        self.task_type, self.task_id = task.get("type"), int(task.get("index") or 0)
-        self._cluster, self.evaluation_master = ClusterSpec(told.get("cluster", {})), evaluation_master or ""
-        known = self._cluster.as_dict()
-        self.num_ps_replicas = len(known.get("ps", ()))
-        self.num_worker_replicas = len(known.get("worker", ())) + len(known.get("master", ()))
-        self.environment = told.get("environment", "local")
-        chief = {None: self.task_type, "cloud": "master"}.get(self.task_type and self.environment, "worker")
-        self.is_chief = self.task_type == chief and self.task_id == 0
-        self.master = self._address(known) if master is None else master
+                         session_config=session_config, keep_checkpoint_max=keep_checkpoint_max,
+                         keep_checkpoint_every_n_hours=keep_checkpoint_every_n_hours,
+                         log_step_count_steps=log_step_count_steps, **every)
+        self.master, self.evaluation_master = self.master if master is None else master, evaluation_master or ""
         self.tf_config = ConfigProto(
             log_device_placement=log_device_placement, inter_op_parallelism_threads=num_cores,
             intra_op_parallelism_threads=num_cores,
             gpu_options=GPUOptions(per_process_gpu_memory_fraction=gpu_memory_fraction))
 
-    @property
-    def cluster_spec(self) -> ClusterSpec:
-        """The tasks of the cluster."""
-        return self._cluster
+    def _take_place(self, told: Mapping[str, Any]) -> None:
+        task = told.get("task", {})
+        self.task_type, self.task_id = task.get("type"), int(task.get("index") or 0)
+        self.cluster_spec = ClusterSpec(told.get("cluster", {}))
+        known = self.cluster_spec.as_dict()
+        self.num_ps_replicas = len(known.get("ps", ()))
+        self.num_worker_replicas = len(known.get("worker", ())) + len(known.get("master", ()))
+        self.environment = told.get("environment", "local")
+        chief = {None: self.task_type, "cloud": "master"}.get(self.task_type and self.environment, "worker")
+        self.is_chief = self.task_type == chief and self.task_id == 0
+        alone = self.task_type is None or sum(map(len, known.values())) < 2
+        self.master = "" if alone else address_of(known, self.task_type, self.task_id)
 
     @staticmethod
     def get_task_id() -> int:
         """The number of this task, 0 where nothing tells it."""
         return int(json.loads(os.environ.get("TF_CONFIG") or "{}").get("task", {}).get("index") or 0)
-
-    def _address(self, known: dict[str, Any]) -> str:
-        if self.task_type is None or sum(map(len, known.values())) < 2:
-            return ""
-        if self.task_type not in known:
-            raise errors.InvalidArgumentError(f"RunConfig: {self.task_type} is not a valid task_type in the cluster_spec: "
-                                              f"{known}; look at the environment variable TF_CONFIG")
-        tasks = known[self.task_type]
-        if not 0 <= self.task_id < len(tasks):
-            raise errors.InvalidArgumentError(f"RunConfig: {self.task_id} is not a valid task_id for task_type "
-                                              f"{self.task_type} in the cluster_spec: {known}; look at the environment "
-                                              "variable TF_CONFIG")
-        return f"grpc://{tasks[self.task_id]}"
 
 
 def _folder(given: Any, told: Any) -> Any:

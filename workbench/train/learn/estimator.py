@@ -180,6 +180,7 @@ class BaseEstimator(modern.Estimator, Evaluable, Trainable):
         return spec._replace(eval_metric_ops={**(spec.eval_metric_ops or {}), **more})
 
     _metrics: Any = None
+    _taken = frozenset()      # heads measure the loss themselves
 
     def predict(self, x: Any = None, input_fn: Any = None, batch_size: int | None = None, outputs: Any = None,      # type: ignore[override]
                 as_iterable: bool = True, iterate_batches: bool = False) -> Any:

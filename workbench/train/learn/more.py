@@ -12,6 +12,7 @@ from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.nn import losses, metrics
 from workbench.nn.scopes import get_variable, variable_scope
 from workbench.train.estimators.feature_kinds import NumericColumn
+from workbench.train.estimators.run_config import TaskType
 from workbench.train.learn.estimator import (
     BaseEstimator,
     Estimator,
@@ -29,12 +30,6 @@ __all__ = ["LogisticRegressor", "NotFittedError", "SKCompat", "TaskType", "extra
 
 class NotFittedError(ValueError, AttributeError):
     """An estimator was asked before it was trained."""
-
-
-class TaskType:
-    """What a task of a cluster is for."""
-
-    MASTER, PS, WORKER = "master", "ps", "worker"
 
 
 class SKCompat:

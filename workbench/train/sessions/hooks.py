@@ -143,7 +143,7 @@ class CheckpointSaverHook(_StepHook):
                  listeners: Sequence[CheckpointSaverListener] | None = None) -> None:
         if saver is not None and scaffold is not None:
             raise errors.InvalidArgumentError("CheckpointSaverHook: You cannot provide both saver and scaffold.; leave one out")
-        self._folder, self._name, self._listeners = str(checkpoint_dir), checkpoint_basename, list(listeners or ())
+        self._folder, self._name, self.listeners = str(checkpoint_dir), checkpoint_basename, list(listeners or ())
         self._seconds, self._steps, self._saver, self._scaffold = save_secs, save_steps, saver, scaffold
         self._when, self._saved, self._began = time.monotonic(), -1, time.perf_counter()
 
@@ -152,7 +152,7 @@ class CheckpointSaverHook(_StepHook):
         interval = Interval(None if self._seconds == "auto" else self._seconds)
         saver = self._saver if self._scaffold is None else self._scaffold.saver
         self.checkpoints = Checkpointer(f"{self._folder}/{self._name}", saver, interval)
-        for listener in self._listeners:
+        for listener in self.listeners:
             listener.begin()
 
     def after_create_session(self, session: Any, coord: Coordinator | None) -> None:
@@ -182,19 +182,19 @@ class CheckpointSaverHook(_StepHook):
             self._saved = -1
         self._save(session, step)
         self.checkpoints.wait()
-        for listener in self._listeners:
+        for listener in self.listeners:
             listener.end(session, step)
 
     def _save(self, session: Any, step: int) -> None:
         if step == self._saved:
             return
-        for listener in self._listeners:
+        for listener in self.listeners:
             listener.before_save(session, step)
         self.checkpoints.save(session, step)
         self._when, self._saved = time.monotonic(), step
-        if self._listeners:      # who is told of a checkpoint finds it
+        if self.listeners:      # who is told of a checkpoint finds it
             self.checkpoints.wait()
-        for listener in self._listeners:
+        for listener in self.listeners:
             listener.after_save(session, step)
 
 

@@ -66,6 +66,7 @@ class MonitoredTrainingSession:
     the step again; without a `checkpoint_dir` there is nothing to go on from and the error is raised. DeadlineExceededError
     when the chief's variables have no values within `max_wait_secs`.
     """
+    _writer: summary.FileWriter | None = None
 
     def __init__(self, master: Any = None, is_chief: bool = True, checkpoint_dir: Any = None,
                  scaffold: Scaffold | None = None, hooks: Sequence[SessionRunHook] | None = (),
@@ -105,7 +106,7 @@ class MonitoredTrainingSession:
         try:
             self._begin()
         except BaseException:
-            self._session.close()
+            self.close()
             raise
 
     def _services(self, seconds: Any, steps: int | None) -> list[SessionRunHook]:
@@ -121,14 +122,15 @@ class MonitoredTrainingSession:
 
     def _reports(self, steps: int | None, seconds: float | None, count: int | None) -> list[SessionRunHook]:
         """What the chief writes besides: summaries, and how fast steps are."""
-        reports: list[SessionRunHook] = []
-        merged = kept(self._scaffold.summary_op, "summary_op", GraphKeys.SUMMARY_OP)
-        merged = summary.merge_all() if merged is None else merged
-        if (steps or seconds) and merged is not None:
-            reports.append(SummarySaverHook(steps or None, seconds or None, self._folder, summary_op=merged))
-        if count:
-            reports.append(StepCounterHook(count, output_dir=self._folder))
-        return reports
+        merged = None
+        if steps or seconds:
+            merged = kept(self._scaffold.summary_op, "summary_op", GraphKeys.SUMMARY_OP)
+            merged = summary.merge_all() if merged is None else merged
+        if merged is not None or count:
+            self._writer = summary.FileWriter(self._folder)
+        reports: list[SessionRunHook] = [] if merged is None else [
+            SummarySaverHook(steps or None, seconds or None, summary_writer=self._writer, summary_op=merged)]
+        return [*reports, StepCounterHook(count, summary_writer=self._writer)] if count else reports
 
     # the model
     def _prepare(self, path: str | None) -> None:
@@ -348,6 +350,8 @@ class MonitoredTrainingSession:
         self._coord.request_stop()
         self._coord.join(self._threads, self._grace, ignore_live_threads=True)
         self._session.close()
+        if self._writer is not None:
+            self._writer.close()
 
     def __enter__(self) -> MonitoredTrainingSession:
         return self

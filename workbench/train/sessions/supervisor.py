@@ -14,6 +14,7 @@ from workbench.core.run.session import Session
 from workbench.nn.lookups import local_initializer
 from workbench.nn.variables import (
     GraphKeys,
+    add_to_collection,
     get_collection,
     global_variables,
     global_variables_initializer,
@@ -24,10 +25,21 @@ from workbench.train.patience import wait_until
 from workbench.train.saving import summary
 from workbench.train.saving.saver import Saver, latest_checkpoint
 from workbench.train.sessions.coordinator import Coordinator
+from workbench.train.sessions.managers import SessionManager
 
 __all__ = ["LooperThread", "Supervisor"]
 
 _DEFAULT: Any = object()      # what is made from the graph; None leaves it out
+
+
+def _first(given: Any, key: str, make: Callable[[], Any]) -> Any:
+    """What was given, or the first that a collection has, or what is made then and kept there."""
+    if given is not _DEFAULT:
+        return given
+    found = get_collection(key) or [make()]
+    if found[0] is not None and not get_collection(key):
+        add_to_collection(key, found[0])
+    return found[0]
 
 
 class LooperThread(threading.Thread):
@@ -65,34 +77,37 @@ class Supervisor:
     """Looks after a training program: initialises the model or restores it from `logdir`, saves it every
     `save_model_secs` and writes summaries every `save_summaries_secs` (0: never), both from the start on.
 
-    `init_op`, `local_init_op`, `saver`, `summary_op` and `global_step` default to what the graph has; None leaves one
-    out. The graph is finalized: build everything before. Only the chief initialises, saves and summarises; other
-    workers wait until the model is ready. `init_fn(session)` runs after `init_op`.
+    `ready_op`, `ready_for_local_init_op`, `init_op`, `local_init_op`, `saver`, `summary_op` and `global_step` default to what
+    the graph's collections have, or else to what is made of the graph; None leaves one out. The model is ready when
+    `ready_op` lists no variable; local variables are initialised once `ready_for_local_init_op` lists none. The graph is
+    finalized: build everything before. Only the chief initialises, saves and summarises; other workers wait until the model
+    is ready. `init_fn(session)` runs after `init_op`. Sessions are made by `session_manager`.
     """
 
-    def __init__(self, graph: Graph | None = None, ready_op: Any = None, is_chief: bool = True, init_op: Any = _DEFAULT,
-                 init_feed_dict: Any = None, local_init_op: Any = _DEFAULT, logdir: Any = None,
-                 summary_op: Any = _DEFAULT, saver: Any = _DEFAULT, global_step: Any = _DEFAULT,
+    def __init__(self, graph: Graph | None = None, ready_op: Any = _DEFAULT, ready_for_local_init_op: Any = _DEFAULT,
+                 is_chief: bool = True, init_op: Any = _DEFAULT, init_feed_dict: Any = None, local_init_op: Any = _DEFAULT,
+                 logdir: Any = None, summary_op: Any = _DEFAULT, saver: Any = _DEFAULT, global_step: Any = _DEFAULT,
                  save_summaries_secs: float = 120, save_model_secs: float = 600, recovery_wait_secs: float = 30,
-                 stop_grace_secs: float = 120, checkpoint_basename: str = "model.ckpt", session_manager: Any = None,
-                 summary_writer: Any = _DEFAULT, init_fn: Callable[[Any], None] | None = None) -> None:
-        if session_manager is not None or ready_op is not None:
-            raise errors.UnimplementedError("Supervisor: ready_op and session_manager are not supported; use init_op and "
-                                            "init_fn")
+                 stop_grace_secs: float = 120, checkpoint_basename: str = "model.ckpt",
+                 session_manager: SessionManager | None = None, summary_writer: Any = _DEFAULT,
+                 init_fn: Callable[[Any], None] | None = None) -> None:
         self.graph, self.is_chief, self.coord = graph or get_default_graph(), is_chief, Coordinator()
-        self._logdir = None if logdir is None else os.fspath(logdir)
-        self._feeds, self._init_fn = init_feed_dict, init_fn
+        self._logdir = os.fspath(logdir) if logdir else None
+        self.init_feed_dict, self._init_fn = init_feed_dict, init_fn
         self._wait, self._grace = recovery_wait_secs, stop_grace_secs
         self.save_model_secs, self.save_summaries_secs = save_model_secs, save_summaries_secs
         self.save_path = None if self._logdir is None else os.path.join(self._logdir, checkpoint_basename)
         with self.graph.as_default():
-            self.init_op = global_variables_initializer() if init_op is _DEFAULT else init_op
-            self.local_init_op = local_initializer() if local_init_op is _DEFAULT else local_init_op
-            self.saver: Any = (Saver() if global_variables() else None) if saver is _DEFAULT else saver
-            self.summary_op = summary.merge_all() if summary_op is _DEFAULT else summary_op
+            self.ready_op = _first(ready_op, GraphKeys.READY_OP, report_uninitialized_variables)
+            self.ready_for_local_init_op = _first(ready_for_local_init_op, GraphKeys.READY_FOR_LOCAL_INIT_OP, lambda: None)
+            self.init_op = _first(init_op, GraphKeys.INIT_OP, global_variables_initializer)
+            self.local_init_op = _first(local_init_op, GraphKeys.LOCAL_INIT_OP, local_initializer)
+            self.saver: Any = _first(saver, GraphKeys.SAVERS, lambda: Saver() if global_variables() else None)
+            self.summary_op = _first(summary_op, GraphKeys.SUMMARY_OP, summary.merge_all)
             self.global_step = get_global_step() if global_step is _DEFAULT else global_step
-            self._missing = report_uninitialized_variables()
             self._runners = get_collection(GraphKeys.QUEUE_RUNNERS)
+            self.session_manager = session_manager or SessionManager(
+                self.local_init_op, self.ready_op, self.ready_for_local_init_op, self.graph, recovery_wait_secs)
         if summary_writer is _DEFAULT:
             summary_writer = summary.FileWriter(self._logdir) if self._logdir is not None and is_chief else None
         self.summary_writer = summary_writer
@@ -104,19 +119,17 @@ class Supervisor:
                                     max_wait_secs: float = 7200, start_standard_services: bool = True) -> Session:
         """A session with a model that is ready, restored when `logdir` holds a checkpoint. Starts queue runners and, for
         the chief, the threads that save. With `wait_for_checkpoint` the chief begins once `logdir` holds one.
-        DeadlineExceededError when it, or others, are not ready after `max_wait_secs`."""
+        RuntimeErrors when the chief has nothing to begin with, or that leaves variables without values;
+        DeadlineExceededError when there is no such checkpoint, or the chief is not ready, after `max_wait_secs`."""
         self.coord.clear_stop()
-        session = Session(master, graph=self.graph, config=config)
-        try:
-            if self.is_chief:
-                if wait_for_checkpoint:
-                    self._await_checkpoint(max_wait_secs)
-                self._prepare(session)
-            else:
-                self._await_model(session, max_wait_secs)
-        except BaseException:
-            session.close()
-            raise
+        if self.is_chief:
+            if wait_for_checkpoint:
+                self._await_checkpoint(max_wait_secs)
+            session = self.session_manager.prepare_session(
+                master, self.init_op, self.saver, self._logdir, config=config, init_feed_dict=self.init_feed_dict,
+                init_fn=self._init_fn)
+        else:
+            session = self.session_manager.wait_for_session(master, config, max_wait_secs)
         if start_standard_services and self.is_chief:
             self.start_standard_services(session)
             self.start_queue_runners(session)
@@ -130,35 +143,6 @@ class Supervisor:
                                             f"for a checkpoint in {folder}"):
             raise errors.DeadlineExceededError(f"Supervisor: there was no checkpoint in {folder!r} within {most} s; leave "
                                                "wait_for_checkpoint out, or give the folder of one")
-
-    def _prepare(self, session: Session) -> None:
-        newest = latest_checkpoint(self._logdir) if self._logdir is not None else None
-        if newest is not None and self.saver is not None:
-            self.saver.restore(session, newest)
-        else:
-            if self.init_op is None and self._init_fn is None:
-                raise errors.FailedPreconditionError(f"Supervisor: there is no checkpoint in {self._logdir!r} and no "
-                                                     "init_op; give one")
-            if self.init_op is not None:
-                session.run(self.init_op, self._feeds)
-            if self._init_fn is not None:
-                self._init_fn(session)
-        if self.local_init_op is not None:
-            session.run(self.local_init_op)
-        self._check_ready(session)
-
-    def _check_ready(self, session: Session) -> None:
-        missing = [name.decode() for name in session.run(self._missing)]
-        if missing:
-            raise errors.FailedPreconditionError(f"Supervisor: {', '.join(missing)} have no value after initialisation; "
-                                                 "make init_op cover them")
-
-    def _await_model(self, session: Session, most: float) -> None:
-        if self.local_init_op is not None:
-            session.run(self.local_init_op)
-        if not wait_until(lambda: not len(session.run(self._missing)), most, self._wait, self.coord.wait_for_stop,
-                          "for the chief, which gives the variables their values"):
-            raise errors.DeadlineExceededError(f"Supervisor: the model was not ready after {most} s; start the chief")
 
     @contextlib.contextmanager
     def managed_session(self, master: Any = "", config: Any = None, start_standard_services: bool = True,
@@ -220,7 +204,8 @@ class Supervisor:
     def summary_computed(self, sess: Session, summary: Any, global_step: Any = None) -> None:
         """Write a computed summary at the step `global_step` (default: the graph's, read now)."""
         if self.summary_writer is None:
-            raise errors.FailedPreconditionError("Supervisor: there is no summary writer; give logdir or summary_writer")
+            raise errors.FailedPreconditionError("Supervisor: summary_computed requires a summary writer; give logdir or "
+                                            "summary_writer")
         if global_step is None and self.global_step is not None:
             global_step = int(sess.run(self.global_step))
         self.summary_writer.add_summary(summary, global_step)
