@@ -7,19 +7,21 @@ on a busy machine: what the timeline adds, what eight pages cost beside one, wha
 """
 from __future__ import annotations
 
-import json
 import random
 import statistics
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from workbench.core.run.gate import gate
 from workbench.core.trace import Journal, Span
 from workbench.viz.hub import Hub
 from workbench.viz.views import VIEWS
-from workbench.widgets.wire import pack
+from workbench.widgets.peer import Peer
+from workbench.widgets.wire import size
 
 UPDATES, STEPS = 60, 2      # updates measured, and new steps in each: twenty steps a second
 
@@ -42,14 +44,24 @@ def step(journal: Journal, number: int, start: float, workers: int, servers: int
         journal.span(Span("segment", "apply", f"/job:ps/task:{i}", "", 0, end - 0.002, end, number, executable="session_0_1"))
 
 
+class Sent:
+    """What would go to the pages."""
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[Any, list[bytes]]] = []
+
+    def send(self, data: Any, *, buffers: list[bytes]) -> None:
+        self.messages.append((data, buffers))
+
+
 def measure(workers: int, topics: list[str], pages: int = 1) -> tuple[list[float], list[float], list[int]]:
     """(milliseconds of CPU of the look, of telling all pages, bytes for one page) of each update."""
     journal = Journal(capacity=500_000)
     journal.enabled = True
-    hub = Hub(journal)
-    watchers = [hub.watcher() for _ in range(pages)]
-    for watcher in watchers:
-        watcher.watch(dict.fromkeys(topics))
+    hub, sent = Hub(journal), Sent()
+    peers = [Peer(sent, hub, gate, answered=True) for _ in range(pages)]
+    for peer in peers:
+        peer.watcher.watch(dict.fromkeys(topics))
     looks, tells, sizes, number = [], [], [], 0
     for _ in range(UPDATES):
         for _ in range(STEPS):
@@ -57,13 +69,14 @@ def measure(workers: int, topics: list[str], pages: int = 1) -> tuple[list[float
             number += 1
         began = time.thread_time()
         hub.look()
-        looked, packed = time.thread_time(), []
-        for watcher in watchers:
-            watcher.take(time.monotonic(), lambda update, packed=packed: packed.append(pack(update)))
+        looked = time.thread_time()
+        for peer in peers:
+            peer.serve(time.monotonic())
         told = time.thread_time()
         looks.append(1e3 * (looked - began))
         tells.append(1e3 * (told - looked))
-        sizes.append(sum(len(json.dumps(data)) + sum(map(len, buffers)) for data, buffers in packed[:1]))
+        sizes.append(size(sent.messages[0]) if sent.messages else 0)
+        sent.messages.clear()
         time.sleep(0.1)
     return looks, tells, sizes
 

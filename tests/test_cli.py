@@ -42,7 +42,7 @@ from workbench.viz.verdict import Row, Summary, Verdict
 
 def summary(kind="worker", subject="/job:worker/task:1"):
     """What a run of two workers is, one slower than the other."""
-    rows = [Row(f"/job:worker/task:{i}", work, 1.0, 0.0, 2.0, 0.0, 12.5, 0.0, "worker:1", "")
+    rows = [Row(f"/job:worker/task:{i}", work, 1.0, 0.0, 2.0, 0.0, 12.5, 0.0, "worker:1")
             for i, work in enumerate((3.25, 9.5))]
     return Summary(Verdict(kind, subject, 0.5, "worker:1 costs 50 % of each step.", "Let it go."), rows, 12.5)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.viz.scenarios import Plant, run, task
 from workbench.core.trace import Span
-from workbench.viz.accounting import Accounting, drain
+from workbench.viz.accounting import REMEMBERED, Accounting, drain
+from workbench.viz.names import Names
 from workbench.viz.step_view import StepTimes
+from workbench.viz.stretches import WAIT, WORK, Stretches
 from workbench.viz.verdict import judge, regular
-from workbench.viz.waiting import Account, Grid, Root, Stretch
+from workbench.viz.waiting import Account, Grid, Root
 from workbench.viz.window import Digest
 
 pytestmark = pytest.mark.tiny
@@ -126,21 +129,19 @@ def test_a_step_is_accounted_when_its_spans_have_had_time_to_come():
 
 def looked_at(workers: int) -> tuple[int, int]:
     """(pieces of time, spans) of a step in which all wait for one server, and it for each of them."""
-    grid, server, own, spans = Grid(0.0, 10.0), task("ps", 0), {}, 0
-    for i in range(workers):
-        own[task("worker", i)] = [Stretch(0, 1 + 1e-3 * i, "wait", server), Stretch(1 + 1e-3 * i, 5 + 1e-3 * i, "work", ""),
-                                  Stretch(5 + 1e-3 * i, 10, "wait", server)]
-    own[server] = [Stretch(0, 1, "work", ""), *(Stretch(1, 5 + 1e-3 * i, "wait", task("worker", i)) for i in range(workers)),
-                   Stretch(9, 10, "work", "")]
-    for who, stretches in own.items():
-        grid.add(who, stretches)
-        spans += len(stretches)
+    names, server = Names(), task("ps", 0)
+    who = [names.number(task("worker", i)) for i in range(workers)]
+    ps, late = names.number(server), [1e-3 * i for i in range(workers)]
+    rows = [row for i, one in zip(late, who) for row in (
+        (one, 0, 1 + i, WAIT, ps), (one, 1 + i, 5 + i, WORK, one), (one, 5 + i, 10, WAIT, ps))]
+    rows += [(ps, 0, 1, WORK, ps), *((ps, 1, 5 + i, WAIT, one) for i, one in zip(late, who)), (ps, 9, 10, WORK, ps)]
+    own = Stretches(*map(np.array, zip(*rows)))
+    grid = Grid(0.0, 10.0, np.array([*who, ps]), own, names)
     drain(grid.follow())
-    accounts = {who: Account(who, 10.0) for who in own}
+    accounts = [Account(names.texts[one], 10.0) for one in (*who, ps)]
     drain(grid.fill(accounts, own))
-    last = accounts[task("worker", 0)]
-    assert last.wait == pytest.approx(6) and last.waits[Root(server, "work")] == pytest.approx(2)
-    return grid.looked, spans
+    assert accounts[0].wait == pytest.approx(6) and accounts[0].waits[Root(server, "work")] == pytest.approx(2)
+    return grid.looked, len(rows)
 
 
 def test_following_who_waits_for_whom_looks_at_what_happened_not_at_every_moment_of_every_task():
@@ -166,7 +167,11 @@ def test_memory_is_bounded_however_long_the_run():
     for number in range(5000):
         accounting.feed([span("segment", W0, number, number + 1, step=number)])
     accounting.settle(everything=True)
-    assert len(accounting.steps) == 10 and accounting.waiting == 0 and len(accounting._past[W0][0]) <= 2000
+    assert len(accounting.steps) == 10 and accounting.waiting == 0
+    for number in range(3):
+        accounting.feed([span("op", W0, number, number + 1, step=6000 + number)] * REMEMBERED)
+        accounting.settle(everything=True)
+    assert sum(len(step.spans) for step in accounting._past) <= 2 * REMEMBERED
 
 
 def test_the_course_of_work_is_that_of_regular_steps_of_all_replicas():

@@ -10,6 +10,7 @@ import pytest
 from tests.viz import fixtures
 from tests.viz.scenarios import MS, Plant, run, task
 from workbench.core.trace import Journal, Span
+from workbench.viz.accounting import Accounting
 from workbench.viz.hub import Hub, hub_of
 from workbench.viz.reader import Batch
 from workbench.viz.step_index import StepIndex
@@ -65,6 +66,19 @@ def test_the_newest_complete_step_with_all_tasks():
     assert tracks(view, "transfer") == {(one, "transfer") for one in tasks}
     assert tracks(view, "wait") == {(PS, "wait")}      # for gradients that are not sent yet; the weights were there
     assert all(0 <= begin <= until <= view.length + 1e-6 for begin, until in zip(view.begin, view.until, strict=True))
+
+
+def test_what_a_task_works_in_the_timeline_is_what_it_works_in_its_account():
+    """A timed step has its operations and the segments that they are in: each moment counts once."""
+    spans = run(Plant(workers=3, servers=1, steps=4, work={SLOW: 3.0}))
+    assert {"op", "segment"} <= {span.kind for span in spans}
+    view, accounting = shown(hub_of(journal_of(spans)), step=2), Accounting()
+    accounting.feed(spans)
+    accounts = next(step.accounts for step in accounting.settle(everything=True) if step.number == 2)
+    for who, account in accounts.items():
+        own = [busy for row, code, busy in zip(view.lane, view.kind, view.busy, strict=True)
+               if view.lanes[int(row)].task == who and view.kinds[int(code)] == "work"]
+        assert sum(own) == pytest.approx(1e3 * account.work)
 
 
 def test_the_slow_worker_is_the_critical_path():

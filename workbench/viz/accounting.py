@@ -19,13 +19,14 @@ from bisect import bisect_right
 from collections import Counter, defaultdict, deque
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import TypeVar
 
-from workbench import errors
-from workbench.core.names import split_key, task_of
+import numpy as np
+
 from workbench.core.trace import Span, run_of
-from workbench.viz.waiting import Account, Grid, Root, Stretch
+from workbench.viz.names import Names
+from workbench.viz.stretches import FEEDS, WAIT, Stretches, Told, tell
+from workbench.viz.waiting import Account, Grid, Root
 from workbench.viz.window import Digest
 
 __all__ = ["Account", "Accounting", "Root", "Slices", "Step", "drain"]
@@ -35,11 +36,10 @@ Slices = Generator[None, None, T]  # work that pauses now and then, so that no u
 
 KEPT = 200  # accounted steps
 PENDING = 2000  # steps whose spans are still coming
-REMEMBERED = 1000  # steps per task in which causes are looked up
-OVERLAPPING = 64  # of them that may lie in one step's time
+REMEMBERED = 50_000  # spans of accounted steps in which causes are looked up
+OVERLAPPING = 512  # steps that may lie in one step's time
 SETTLED = 0.7  # seconds after the end of a step in which its spans may still come (tasks send twice a second)
-_DOING = frozenset(("op", "segment", "send"))
-_FEEDS = frozenset(("queue_dequeue", "queue_dequeue_many", "queue_dequeue_up_to", "iterator_next", "reader_read"))
+_RUNS = ("op", "segment")
 
 
 @dataclass(slots=True)
@@ -68,15 +68,23 @@ class Step:
 
 
 class _Open:
-    """A step whose spans are coming."""
+    """A step whose spans are coming, or in whose time causes are looked up."""
 
-    __slots__ = ("end", "executable", "run", "spans", "start", "stretches")
+    __slots__ = ("_told", "end", "executable", "run", "spans", "start", "tasks", "tells")
 
     def __init__(self) -> None:
-        self.spans: dict[str, list[Span]] = defaultdict(list)
-        self.stretches: dict[str, list[Stretch]] = {}
+        self.spans: list[Span] = []
+        self.tasks: set[str] = set()
         self.start, self.end = float("inf"), float("-inf")
         self.run = self.executable = ""
+        self.tells = False  # more than how long it took
+        self._told: Told | None = None
+
+    def told(self, names: Names) -> Told:
+        """What its spans say, found when somebody first asks."""
+        if self._told is None:
+            self._told = tell(self.spans, self.end, names)
+        return self._told
 
 
 class Accounting:
@@ -88,7 +96,9 @@ class Accounting:
         self.steps: deque[Step] = deque(maxlen=kept)
         self.count = 0  # steps ever accounted
         self._open: dict[tuple[str, int], _Open] = {}
-        self._past: dict[str, tuple[list[float], list[tuple[float, list[Stretch]]]]] = defaultdict(lambda: ([], []))
+        self._names = Names()
+        self._past: list[_Open] = []  # as they ended
+        self._ends: list[float] = []  # theirs
         self._newest = float("-inf")
         self._fed = float("-inf")  # when spans came last
         self._before: dict[str, tuple[int, float]] = {}  # run -> number and end of its newest step
@@ -103,7 +113,9 @@ class Accounting:
             seen = True
             if step != of[1] or executable != of[0]:
                 opened, of = self._opened(executable, step), (executable, step)
-            opened.spans[span.task].append(span)
+            opened.spans.append(span)
+            opened.tasks.add(span.task)
+            opened.tells |= span.kind != "step"
             if start < opened.start:
                 opened.start = start
             if end > opened.end:
@@ -138,12 +150,14 @@ class Accounting:
         of many like steps a sample says as much. Yields now and then, so that others may work in between.
         """
         ready = [key for key, opened in self._open.items() if everything or self._newest - opened.end > SETTLED]
+        if not ready and not self.count:  # a first answer comes sooner; of what ended last not all have told
+            ready = sorted(self._open, key=lambda key: self._open[key].end)[:-1]
         found = sorted(((key, self._open.pop(key)) for key in ready), key=lambda item: item[1].end)
-        found = [(key, opened) for key, opened in found if self._told(opened) and self._whole(opened)]
-        stride = -(-sum(len(opened.spans) for _, opened in found) // accounts) if found else 1
+        # of a step with nothing but its length one task's is its work; with several nobody knows who waited
+        found = [(key, opened) for key, opened in found if (opened.tells or len(opened.tasks) == 1) and self._whole(opened)]
+        stride = -(-sum(len(opened.tasks) for _, opened in found) // accounts) if found else 1
         chosen = _evenly([opened for _, opened in found], stride)
-        for opened in _near([opened for _, opened in found], chosen):
-            yield from self._remember(opened)
+        self._remember(_near([opened for _, opened in found], chosen))
         made = []
         for (run, number), opened in found:
             before = self._before.get(run)
@@ -156,45 +170,29 @@ class Accounting:
         self.count += len(made)
         return made
 
-    @staticmethod
-    def _told(opened: _Open) -> bool:
-        """Of a step with nothing but its length one task's is its work; with several nobody knows who waited."""
-        return len(opened.spans) == 1 or any(span.kind != "step" for spans in opened.spans.values() for span in spans)
-
     def _whole(self, opened: _Open) -> bool:
         """Did all tasks tell of it that tell of most steps of this executable? What one that died did last nobody hears of;
         of a long step, on the other hand, only those tell that found it long."""
         told = self._tellers[opened.executable]
-        told.update(["", *opened.spans])
-        return all(task in opened.spans for task, count in told.items() if task and 2 * count > told[""])
+        told.update(["", *opened.tasks])
+        return all(task in opened.tasks for task, count in told.items() if task and 2 * count > told[""])
 
-    def _remember(self, opened: _Open) -> Slices[None]:
-        """Turn spans to stretches, and keep them where causes are looked up."""
-        sends = {s.message: s for spans in opened.spans.values() for s in spans if s.kind == "send" and s.message}
-        last = {task: max(s.end for s in spans) for task, spans in opened.spans.items()}
-        final = max(last, key=lambda task: max((s.end for s in opened.spans[task] if s.kind in _DOING), default=-1.0))
-        for task, spans in opened.spans.items():
-            timed = any(span.kind == "op" for span in spans)  # then segments only repeat what their operations say
-            own = [stretch for span in spans if not (timed and span.kind == "segment")
-                   for stretch in _stretches(span, sends, final)]
-            if len(opened.spans) == 1 and not own:
-                own = [Stretch(span.start, span.end, "work", "") for span in spans]
-            if last[task] < opened.end and task != final:  # its part is over, the step is not
-                own.append(Stretch(last[task], opened.end, "wait", final))
-            opened.stretches[task] = own
-            ends, past = self._past[task]
-            ends.append(opened.end)
-            past.append((opened.start, own))
-            if len(ends) > 2 * REMEMBERED:
-                del ends[:-REMEMBERED], past[:-REMEMBERED]
-            yield
+    def _remember(self, steps: Sequence[_Open]) -> None:
+        """Keep them where causes are looked up, and forget the oldest."""
+        held, gone = sum(len(step.spans) for step in self._past), 0
+        while held > REMEMBERED:
+            held -= len(self._past[gone].spans)
+            gone += 1
+        self._past[:gone], self._ends[:gone] = [], []
+        self._past += steps
+        self._ends += [step.end for step in steps]
 
-    def _during(self, task: str, start: float, end: float) -> list[Stretch]:
-        """What is known of `task` between two moments, of whatever step."""
-        ends, past = self._past[task]
-        first = bisect_right(ends, start)
-        return [stretch for began, own in past[first:first + OVERLAPPING] if began < end for stretch in own
-                if stretch.end > start and stretch.start < end]
+    def _during(self, start: float, end: float) -> Stretches:
+        """What is known of the time between two moments, of whatever step."""
+        first = bisect_right(self._ends, start)
+        near = [step.told(self._names).own for step in self._past[first:first + OVERLAPPING] if step.start < end]
+        found = Stretches(*map(np.concatenate, zip(*near)))
+        return found.only((found.end > start) & (found.start < end))
 
     @property
     def waiting(self) -> int:
@@ -202,35 +200,27 @@ class Accounting:
         return len(self._open)
 
     def quiet_since(self, now: float) -> bool:
-        """Have no spans come for so long that none of a step's can be missing?"""
-        return now - self._fed > SETTLED
+        """Have no spans come for so long that none of a step's can be missing? What is first read may have come long ago."""
+        return now - self._fed > SETTLED or (not self.count and abs(now - self._newest) > SETTLED)
 
     # one step
     def _accounts(self, opened: _Open) -> Slices[dict[str, Account]]:
-        if len(opened.stretches) == 1 and all(s.kind == "work" for own in opened.stretches.values() for s in own):
-            return {task: _alone(task, own, opened) for task, own in opened.stretches.items()}
-        grid = Grid(opened.start, opened.end)
-        for task in self._reached(opened):
-            grid.add(task, self._during(task, opened.start, opened.end))
+        lone = _lone(opened)
+        if lone is not None:
+            return {lone.task: lone}
+        told = opened.told(self._names)
+        yield
+        others = told.own.other[told.own.kind == WAIT]
+        reached = np.concatenate([told.tasks, np.setdiff1d(others, told.tasks)])  # its tasks, and whom they wait for
+        grid = Grid(opened.start, opened.end, reached, self._during(opened.start, opened.end), self._names)
         yield from grid.follow()
-        made = {task: Account(task, opened.end - opened.start) for task in opened.stretches}
-        yield from grid.fill(made, opened.stretches)
-        for task, account in made.items():
-            _complete(account, opened.spans[task])
-        return made
-
-    def _reached(self, opened: _Open) -> list[str]:
-        """The step's tasks and whom they wait for."""
-        others = {s.other for own in opened.stretches.values() for s in own if s.kind == "wait"}
-        return list(dict.fromkeys([*opened.stretches, *(task for task in others if task in self._past)]))
-
-
-def _complete(account: Account, spans: Sequence[Span]) -> None:
-    """Add what stretches do not say."""
-    account.pieces = sum(s.kind in ("op", "segment") for s in spans)
-    scattered = sum(s.seconds for s in spans if s.turns > 1 and s.kind == "segment")
-    moved = min(scattered, account.uncovered)  # turns of a loop that were summed up, not recorded one by one
-    account.work, account.uncovered = account.work + moved, account.uncovered - moved
+        made = [Account(self._names.texts[task], opened.end - opened.start) for task in told.tasks.tolist()]
+        yield from grid.fill(made, told.own)
+        for account, pieces, scattered in zip(made, told.pieces.tolist(), told.scattered.tolist()):
+            moved = min(scattered, account.uncovered)  # turns of a loop that were summed up, not recorded one by one
+            account.pieces = pieces
+            account.work, account.uncovered = account.work + moved, account.uncovered - moved
+        return {account.task: account for account in made}
 
 
 def _evenly(steps: Sequence[_Open], stride: int) -> set[int]:
@@ -250,15 +240,25 @@ def _near(found: list[_Open], chosen: set[int]) -> list[_Open]:
             or any(start < opened.end and opened.start < end for start, end in spans)]
 
 
-def _alone(task: str, work: list[Stretch], opened: _Open) -> Account:
-    """The account of one task that only works: nobody to wait for."""
+def _lone(opened: _Open) -> Account | None:
+    """The account of one task that only works, with nobody to wait for; None of any other step."""
+    if len(opened.tasks) > 1 or any(span.detail in FEEDS or span.turns != 1 or span.kind not in (*_RUNS, "step")
+                                    for span in opened.spans):
+        return None
+    runs = [span for span in opened.spans if span.kind in _RUNS]
+    timed = [span for span in runs if span.kind == "op"]  # then segments only repeat what their operations say
+    work = timed or runs or opened.spans
     covered, until = 0.0, opened.start
-    for stretch in sorted(work):
-        if stretch.end > until:
-            covered += stretch.end - max(stretch.start, until)
-            until = stretch.end
+    for span in sorted(work, key=_start):
+        if span.end > until:
+            covered += span.end - max(span.start, until)
+            until = span.end
     whole = opened.end - opened.start
-    return Account(task, whole, work=covered, uncovered=whole - covered, pieces=len(work))
+    return Account(opened.spans[0].task, whole, work=covered, uncovered=whole - covered, pieces=len(runs) or len(work))
+
+
+def _start(span: Span) -> float:
+    return span.start
 
 
 def drain(work: Slices[T]) -> T:
@@ -269,40 +269,3 @@ def drain(work: Slices[T]) -> T:
         except StopIteration as done:
             result: T = done.value
             return result
-
-
-def _stretches(span: Span, sends: dict[str, Span], final: str) -> Sequence[Stretch]:
-    """What one span says."""
-    kind, start, end = span.kind, span.start, span.end
-    if kind in ("op", "segment"):
-        if span.turns != 1 and kind == "segment":
-            return ()
-        feeds = span.detail in _FEEDS
-        return (Stretch(start, end, "input" if feeds else "work", span.name if feeds else ""),)
-    if kind == "send":
-        return (Stretch(start, end, "transfer", _link(span)),)
-    if kind == "recv":
-        send, link = sends.get(span.message), _link(span)
-        sent = min(max(send.start, start), end) if send is not None else end
-        late = Stretch(sent, end, "transfer", link)
-        return (Stretch(start, sent, "wait", link.partition("|")[0]), late) if sent > start else (late,)
-    if kind == "queue":
-        return (Stretch(start, end, "input" if span.detail in _FEEDS else "wait", span.name),)
-    if kind == "wait":
-        return (Stretch(start, end, "wait", span.detail if span.detail.startswith("/job:") else final),)
-    return ()
-
-
-def _link(span: Span) -> str:
-    """"source task|target task" of a message."""
-    return _ends(span.message.partition("|")[2]) or f"{span.task}|{span.task}"
-
-
-@lru_cache(1 << 14)      # the same messages come in every step
-def _ends(message: str) -> str:
-    """The two tasks of a message, without its step; "" of one that names none."""
-    try:
-        sent = split_key(f"|{message}")
-    except errors.InvalidArgumentError:
-        return ""
-    return f"{task_of(sent.source)}|{task_of(sent.target)}"

@@ -15,13 +15,14 @@ from workbench.viz.verdict import UNKNOWN, Summary, judging, regular
 __all__ = ["Books", "Sample", "books_of"]
 
 JUDGED = 0.5  # seconds between two verdicts
-SAMPLED = 700  # spans per update beyond which one step in two, in four, … is accounted for
+SAMPLED = 350  # spans per update, as they usually come, beyond which one step in two, in four, … is accounted for
 CHANGES = 50  # of the sample that are remembered, for spans that come late
 ACCOUNTS = 160  # tasks times steps that are accounted for per verdict, at least one step: of many a sample;
 FIRST = 500  # for the first one
 SLICE = 0.002  # seconds of work per update after the first verdict, and
 _SCATTER = 2654435761  # Knuth's multiplicative hash: the steps of a sample lie at no regular distance
 PACE = 1.5  # seconds that a verdict may take once it has begun: a slice is long enough for that
+FIRST_COST = 0.02  # seconds, at most, that the first one counts for
 SPARING = 100.0  # the next verdict begins when this many times the cost of the last one has passed
 
 
@@ -34,6 +35,7 @@ class Sample:
     def __init__(self) -> None:
         self._run = ""
         self._froms, self._strides = [0], [1]  # from each of these steps on, one step in so many
+        self._usual = 0.0  # spans of steps in a batch
 
     def of(self, batch: Batch, run: str, sparing: bool) -> list[Span]:
         """Those of `batch`; fewer later on where these were many and it may be `sparing`."""
@@ -44,12 +46,14 @@ class Sample:
         chosen = np.flatnonzero((step * _SCATTER >> 16) % stride == 0)
         inside = step[step >= 0]
         if sparing and len(inside) and inside.min() >= self._froms[-1]:
-            self._pace(len(chosen), len(step), int(inside.max()) + 1)
+            self._pace(len(inside), int(inside.max()) + 1)
         return batch.spans if len(chosen) == len(step) else [batch.spans[i] for i in chosen.tolist()]
 
-    def _pace(self, chosen: int, seen: int, following: int) -> None:
+    def _pace(self, seen: int, following: int) -> None:
+        """As many spans as usually come decide, not those of this batch: a step of many tasks is more than `SAMPLED` alone."""
+        self._usual = 0.8 * self._usual + 0.2 * seen if self._usual else float(seen)
         now = self._strides[-1]
-        wanted = 2 * now if chosen > SAMPLED else now // 2 if now > 1 and 2 * seen < SAMPLED else now
+        wanted = 2 * now if self._usual > SAMPLED * now else now // 2 if now > 1 and 4 * self._usual < SAMPLED * now else now
         if wanted != now:
             self._froms, self._strides = [*self._froms, following][-CHANGES:], [*self._strides, wanted][-CHANGES:]
 
@@ -98,15 +102,17 @@ class Books:
                 break
         self._cost += time.thread_time() - began
         if self.version != before:
-            self._next = now + max(JUDGED, SPARING * self._cost)
-            self._cost, self._last_cost = 0.0, self._cost
+            # the first one had everything to read, and a pause of the garbage collector says nothing of the next one
+            usual = min(self._cost, 2 * self._last_cost if self._last_cost else FIRST_COST)
+            self._next = now + max(JUDGED, SPARING * usual)
+            self._cost, self._last_cost = 0.0, usual
 
     def _session(self) -> str:
         return self.journal.status.session
 
     def _working(self, quiet: bool) -> Slices[None]:
         """One verdict."""
-        made = yield from self._accounting.settling(quiet or self._accounting.count == 0, ACCOUNTS if self.version else FIRST)
+        made = yield from self._accounting.settling(quiet, ACCOUNTS if self.version else FIRST)
         self._unsettled = self._accounting.waiting > 0
         if made:
             summary = yield from judging(self._accounting, self._session())

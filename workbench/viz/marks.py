@@ -12,13 +12,13 @@ import numpy as np
 
 from workbench.core.trace import Span
 from workbench.viz.palette import color_of, device_order, short_device, short_task
+from workbench.viz.stretches import FEEDS
 
 __all__ = ["KINDS", "MOST", "Marks", "Part", "lanes_of", "marks_of", "parts_of", "rows_of"]
 
 KINDS = ("work", "transfer", "input", "wait", "system")
 MOST = 1200  # marks of one picture: beyond, what counts as one pixel gets wider
 TRACKS = ("work", "transfer", "wait", "system")
-FEEDS = frozenset(("queue_dequeue", "queue_dequeue_many", "queue_dequeue_up_to", "iterator_next", "reader_read"))
 _KIND = {"op": 0, "segment": 0, "send": 1, "recv": 1, "wait": 3, "queue": 3}
 _TRACK = (0, 1, 2, 2, 3)  # of a kind; input is waited for
 

@@ -30,20 +30,24 @@ class Batch:
     def texts(self, name: str) -> list[str]:
         return list(map(itemgetter(_FIELD[name]), self.spans))
 
-    def _numbers(self, name: str, dtype: type) -> np.ndarray:
+    def numbers(self, name: str, dtype: type) -> np.ndarray:
         return np.fromiter(map(itemgetter(_FIELD[name]), self.spans), dtype, len(self.spans))
 
     @cached_property
+    def operations(self) -> list[Span]:
+        return [span for span in self.spans if span[0] == "op"]  # by its place, not its name: all spans come by here
+
+    @cached_property
     def step(self) -> np.ndarray:
-        return self._numbers("step", np.int64)
+        return self.numbers("step", np.int64)
 
     @cached_property
     def start(self) -> np.ndarray:
-        return self._numbers("start", np.float64)
+        return self.numbers("start", np.float64)
 
     @cached_property
     def end(self) -> np.ndarray:
-        return self._numbers("end", np.float64)
+        return self.numbers("end", np.float64)
 
     @cached_property
     def executable(self) -> list[str]:

@@ -38,6 +38,7 @@ class StepIndex:
         self._steps: OrderedDict[tuple[str, int], Recorded] = OrderedDict()
         self._codes: dict[str, int] = {}  # executable -> number of its run
         self._runs: list[str] = []
+        self._newest: dict[str, int] = {}  # number of each run's newest step
 
     def take(self, batch: Batch, first: int, now: float) -> None:
         """Take in spans, numbered from `first` on, that came at `now`."""
@@ -73,6 +74,7 @@ class StepIndex:
 
     def _note(self, run: str, number: int, first: int, last: int, start: float, end: float, now: float) -> None:
         known = self._steps.get((run, number))
+        self._newest[run] = max(number, self._newest.get(run, number))
         if known is None:
             self._steps[run, number] = Recorded(run, number, first, last, start, end, now)
             return
@@ -86,6 +88,10 @@ class StepIndex:
     def of(self, run: str) -> list[Recorded]:
         """The steps of a run, by number."""
         return sorted((step for step in self._steps.values() if step.run == run), key=lambda step: step.number)
+
+    def bounds(self, run: str) -> tuple[int, int]:
+        """The oldest and the newest number of a run, which steps nearly in order."""
+        return next(step.number for step in self._steps.values() if step.run == run), self._newest[run]
 
     def at(self, run: str, number: int) -> Recorded | None:
         """This step, the next one that is recorded, else the last; None when nothing of `run` is."""

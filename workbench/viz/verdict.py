@@ -18,7 +18,7 @@ import numpy as np
 from workbench.viz.accounting import Accounting, Root, Slices, Step, drain
 from workbench.viz.palette import device_order, short_task
 from workbench.viz.units import ms
-from workbench.viz.window import PARTS, Window, typical
+from workbench.viz.window import PARTS, Window, middles, typical, typicals
 
 __all__ = ["NOTICEABLE", "UNKNOWN", "Row", "Summary", "Verdict", "judge", "judging", "regular"]
 
@@ -42,7 +42,14 @@ class Row:
     whole: float
     cost: float  # part of a step, 0..1, that it costs the others
     waits_for: str  # the root of most of its waiting, for people
-    why: str
+
+    @property
+    def why(self) -> str:
+        """All of it in a sentence."""
+        words = f"Works {ms(self.work)} of {ms(self.whole)}"
+        if self.waits_for and self.wait > 0.1 * self.whole:
+            words += f", waits {ms(self.wait)}, most of it for {self.waits_for}"
+        return words + "."
 
 
 @dataclass(slots=True)
@@ -179,26 +186,18 @@ def _lead(window: Window, number: int, kind: str, part: str) -> tuple[str, float
 
 def _links(window: Window) -> Slices[list[_Found]]:
     """Links that take longer than the ones between the same jobs do."""
-    times: dict[str, list[float]] = defaultdict(list)
-    charged: dict[str, list[float]] = defaultdict(list)
-    for step in window.steps:
-        for link, taken in step.links.items():
-            times[link] += taken
-        for link, seconds in step.held_up.items():
-            charged[link].append(seconds)
-        yield
-    groups: dict[tuple[str, ...], list[float]] = defaultdict(list)
-    for link, taken in times.items():
-        groups[_jobs(link)].append(statistics.median(taken))
-    usual = {jobs: statistics.median_low(medians) for jobs, medians in groups.items() if len(medians) > 1}
+    links, taken = window.by_name([step.links for step in window.steps])
+    own, medians = typicals(taken).tolist(), middles(taken).tolist()
     yield
-    found = []
-    for link, taken in times.items():
-        peers = usual.get(_jobs(link))
-        if peers is not None:
-            own = typical(taken)
-            found.append(_Found("link", link, max(0.0, min(typical(charged[link]), own - peers)), own, peers))
-    return found
+    groups: dict[tuple[str, ...], list[float]] = defaultdict(list)
+    for link, median in zip(links, medians):
+        groups[_jobs(link)].append(median)
+    usual = {jobs: statistics.median_low(group) for jobs, group in groups.items() if len(group) > 1}
+    yield
+    names, held_up = window.by_name([step.held_up for step in window.steps])
+    charged = dict(zip(names, typicals(held_up).tolist()))
+    return [_Found("link", link, max(0.0, min(charged[link], seconds - peers)), seconds, peers)
+            for link, seconds in zip(links, own) if (peers := usual.get(_jobs(link))) is not None]
 
 
 @lru_cache(1 << 14)
@@ -308,7 +307,7 @@ def _rows(steps: Sequence[Step], window: Window, costs: Mapping[str, float], apa
         most_of_it = roots[at]
         named = _root_words(most_of_it) if most_of_it is not None and parts["wait"] > 0 else ""
         rows.append(Row(task, parts["work"], parts["transfer"], parts["input"], parts["wait"], parts["uncovered"],
-                        parts["whole"], costs.get(task, 0.0), named, _row_words(parts, named)))
+                        parts["whole"], costs.get(task, 0.0), named))
         yield
     return sorted(rows, key=lambda r: (-round(r.cost, 3), device_order(r.task)))
 
@@ -321,13 +320,6 @@ def _root_words(root: Root) -> str:
 
 def _link_words(link: str) -> str:
     return " → ".join(short_task(end) for end in link.split("|"))
-
-
-def _row_words(parts: Mapping[str, float], waits_for: str) -> str:
-    words = f"Works {ms(parts['work'])} of {ms(parts['whole'])}"
-    if waits_for and parts["wait"] > 0.1 * parts["whole"]:
-        words += f", waits {ms(parts['wait'])}, most of it for {waits_for}"
-    return words + "."
 
 
 def _verdict(found: Sequence[_Found], whole: float, rows: Sequence[Row]) -> Verdict:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Account", "Grid", "Root", "Stretch"]
+from workbench.viz.names import Names
+from workbench.viz.stretches import INPUT, TRANSFER, WAIT, Stretches
+
+__all__ = ["Account", "Grid", "Root"]
 
 HOPS = 16  # tasks that a chain of waiting may pass
-ORDER = ("work", "transfer", "input", "wait")  # what counts where spans overlap
-_PAINTED = {kind: -place for place, kind in enumerate(ORDER)}  # what counts more is painted later
+ROOTS = ("work", "transfer", "input", "still")  # kinds of roots: who waits stands still as far as others can tell
+_STILL = ROOTS.index("still")
 
 
 class Root(NamedTuple):
@@ -20,15 +23,6 @@ class Root(NamedTuple):
 
     subject: str  # task; "source task|target task" of a transfer; operation of an input
     kind: str  # "work" | "transfer" | "input" | "still"
-
-
-class Stretch(NamedTuple):
-    """Time of one task that is one thing; seconds."""
-
-    start: float
-    end: float
-    kind: str  # one of ORDER
-    other: str  # whom it waits for, the link, the input
 
 
 @dataclass(slots=True)
@@ -51,20 +45,14 @@ class Account:
         return sum(self.waits.values())
 
 
-Placed = tuple[int, Stretch]  # row of its task
-
-
 class _Pieces:
     """Stretches of several rows as pieces of time end to end: in each the stretch that counts, or none."""
 
-    def __init__(self, placed: list[Placed], rows: int, start: float, end: float) -> None:
-        self.placed = sorted(placed, key=_painted)
-        begins = np.clip(np.array([s.start for _, s in self.placed]), start, end)
-        ends = np.clip(np.array([s.end for _, s in self.placed]), start, end)
+    def __init__(self, own: Stretches, rows: np.ndarray, count: int, start: float, end: float) -> None:
+        begins, ends = np.clip(own.start, start, end), np.clip(own.end, start, end)
         times = np.unique(np.concatenate([begins, ends, [start, end]]))
-        width, borders = len(times), np.arange(rows) * len(times)
-        shift = width * np.array([row for row, _ in self.placed], np.int64)
-        firsts, lasts = shift + np.searchsorted(times, begins), shift + np.searchsorted(times, ends)
+        width, borders = len(times), np.arange(count) * len(times)
+        firsts, lasts = width * rows + np.searchsorted(times, begins), width * rows + np.searchsorted(times, ends)
         edges = np.unique(np.concatenate([firsts, lasts, borders, borders + width - 1]))
         codes = np.full(len(edges), -1)
         places = zip(np.searchsorted(edges, firsts).tolist(), np.searchsorted(edges, lasts).tolist())
@@ -78,65 +66,72 @@ class _Pieces:
 
 
 class Grid:
-    """What each task does when, in one step, and the root of its waiting.
+    """What each of `tasks` does when, in one step, and the root of its waiting.
 
     All chains of waiting are followed together: a piece of waiting becomes the pieces of whom it waits for in that time,
-    until nobody in it waits. Work goes with the number of pieces. Pauses now and then.
+    until nobody in it waits. Work goes with the number of pieces. Pauses now and then. A root is a number: its subject's,
+    times the kinds of roots, and its kind.
     """
 
-    def __init__(self, start: float, end: float) -> None:
+    def __init__(self, start: float, end: float, tasks: np.ndarray, known: Stretches, names: Names) -> None:
         self._start, self._end = start, end
-        self._tasks: dict[str, int] = {}
-        self._known: list[Placed] = []
-        self._roots: dict[Root, int] = {}
+        self._tasks, self._known, self._names = tasks, known, names
+        self._row = np.full(len(names.texts), -1)  # of each name
+        self._row[tasks] = np.arange(len(tasks))
         self.looked = 0  # pieces that were looked at
-
-    def add(self, task: str, stretches: list[Stretch]) -> None:
-        """What is known of `task` in this time, of whatever step."""
-        row = self._tasks[task] = len(self._tasks)
-        self._known += [(row, stretch) for stretch in stretches]
 
     def follow(self) -> Iterator[None]:
         """Find what each task does when: what waiting for it is charged to, or whom it waits for itself."""
-        pieces = _Pieces(self._known, len(self._tasks), self._start, self._end)
+        own = self._known.only(self._row[self._known.task] >= 0).painted()
+        rows = self._row[own.task]
+        pieces = _Pieces(own, rows, len(self._tasks), self._start, self._end)
         yield
-        names = list(self._tasks)
-        still = np.array([self._number(Root(name, "still")) for name in names], np.int64)
-        roots = np.array([self._root(names[row], s) for row, s in pieces.placed] or [0], np.int64)
-        others = [self._tasks.get(s.other, row) if s.kind == "wait" else row for row, s in pieces.placed]
-        whom = np.array(others or [0], np.int64)
+        waits = own.kind == WAIT
+        others = np.where(waits, self._row[own.other], -1)
+        whom = np.where(others >= 0, others, rows)      # itself when it does not wait
+        roots = len(ROOTS) * np.where(waits, own.task, own.other) + np.where(waits, _STILL, own.kind)
+        still = len(ROOTS) * self._tasks + _STILL
         known = pieces.codes >= 0
-        self._charged = np.where(known, roots[pieces.codes], still[pieces.rows])
-        self._whom = np.where(known, whom[pieces.codes], pieces.rows)      # itself when it does not wait
+        self._charged, self._whom = still[pieces.rows], pieces.rows.copy()
+        self._charged[known], self._whom[known] = roots[pieces.codes[known]], whom[pieces.codes[known]]
         self._pieces = pieces
         self._keys = self._key(pieces.rows, pieces.begins)
         self.looked += len(pieces.codes)
 
-    def fill(self, accounts: Mapping[str, Account], own: Mapping[str, list[Stretch]]) -> Iterator[None]:
-        """The parts of each account from its task's own stretches in this step."""
-        made = list(accounts.values())
-        pieces = _Pieces([(row, s) for row, task in enumerate(accounts) for s in own[task]], len(made), self._start, self._end)
+    def fill(self, accounts: list[Account], own: Stretches) -> Iterator[None]:
+        """The parts of the accounts of the first tasks from their own stretches in this step."""
+        own = own.painted()
+        pieces = _Pieces(own, self._row[own.task], len(accounts), self._start, self._end)
         self.looked += len(pieces.codes)
         yield
-        lengths, covered = pieces.ends - pieces.begins, pieces.codes >= 0
-        rest = np.bincount(pieces.rows[~covered], lengths[~covered], len(made))
-        for account, uncovered in zip(made, rest.tolist()):
+        lengths, covered = pieces.ends - pieces.begins, np.flatnonzero(pieces.codes >= 0)
+        owners, codes = pieces.rows[covered], pieces.codes[covered]
+        kinds = own.kind[codes]
+        whole = np.bincount(pieces.rows, lengths, len(accounts))
+        sums = np.bincount(len(ROOTS) * owners + kinds, lengths[covered], len(ROOTS) * len(accounts)).reshape(-1, len(ROOTS))
+        rest = (whole - sums.sum(1)).tolist()
+        for account, (work, transfer, feed, _), uncovered in zip(accounts, sums.tolist(), rest):
+            account.work, account.transfer, account.input = work, transfer, feed
             account.uncovered = uncovered if uncovered > 1e-12 else 0.0
-        seconds = np.bincount(pieces.codes[covered], lengths[covered], len(pieces.placed)).tolist()
-        for (row, stretch), length in zip(pieces.placed, seconds):
-            if length > 0 and stretch.kind != "wait":
-                _add(made[row], stretch, length)
         yield
-        waits = np.array([s.kind == "wait" for _, s in pieces.placed] or [False], bool)[pieces.codes] & covered
-        yield from self._charge(made, pieces, np.flatnonzero(waits))
+        for kind in (TRANSFER, INPUT):
+            at = kinds == kind
+            for row, name, seconds in self._by_name(owners[at], own.other[codes[at]], lengths[covered[at]]):
+                (accounts[row].links if kind == TRANSFER else accounts[row].inputs)[name] = seconds
+        yield
+        at = kinds == WAIT
+        yield from self._charge(accounts, owners[at], own.other[codes[at]], pieces, covered[at])
 
-    def _charge(self, made: list[Account], pieces: _Pieces, waits: np.ndarray) -> Iterator[None]:
+    def _by_name(self, owners: np.ndarray, numbers: np.ndarray, seconds: np.ndarray) -> Iterator[tuple[int, str, float]]:
+        """(whose, name, seconds) added up."""
+        for key, length in _added(len(self._names.texts) * owners + numbers, seconds):
+            row, number = divmod(key, len(self._names.texts))
+            yield row, self._names.texts[number], length
+
+    def _charge(self, accounts: list[Account], owners: np.ndarray, others: np.ndarray, pieces: _Pieces,
+                at: np.ndarray) -> Iterator[None]:
         """Each piece of waiting to its root; waiting for a task of which nothing is known to that task."""
-        whom = np.array([self._tasks.get(s.other, -1) if s.kind == "wait" else -1 for _, s in pieces.placed] or [-1], np.int64)
-        roots = np.array([self._number(Root(s.other, "still")) if at < 0 and s.kind == "wait" else -1
-                          for at, (_, s) in zip(whom.tolist(), pieces.placed)] or [-1], np.int64)
-        codes = pieces.codes[waits]
-        going = (pieces.rows[waits], whom[codes], roots[codes], pieces.begins[waits], pieces.ends[waits])
+        going = (owners, self._row[others], len(ROOTS) * others + _STILL, pieces.begins[at], pieces.ends[at])
         found = [_only(going, going[1] < 0)]
         going = _only(going, going[1] >= 0)
         for hop in range(HOPS + 1):
@@ -150,7 +145,11 @@ class Grid:
                 break
             going = owner, self._whom[at], at, begins, ends
             yield
-        self._sum(made, *(np.concatenate(column) for column in zip(*found)))
+        owners, _, roots, begins, ends = (np.concatenate(column) for column in zip(*found))
+        most = len(ROOTS) * len(self._names.texts)
+        for key, length in _added(owners * most + roots, ends - begins):
+            number, kind = divmod(key % most, len(ROOTS))
+            accounts[key // most].waits[Root(self._names.texts[number], ROOTS[kind])] = length
 
     def _further(self, going: _Columns) -> _Columns:
         """Each time of waiting for somebody cut into that one's pieces: (whose waiting, whom for, the piece, begin, end)."""
@@ -162,26 +161,9 @@ class Grid:
         return (owner[many], whom[many], at, np.maximum(begins[many], self._pieces.begins[at]),
                 np.minimum(ends[many], self._pieces.ends[at]))
 
-    def _sum(self, made: list[Account], owners: np.ndarray, _: np.ndarray, roots: np.ndarray, begins: np.ndarray,
-             ends: np.ndarray) -> None:
-        names = list(self._roots)
-        keys, places = np.unique(owners * len(names) + roots, return_inverse=True)
-        for key, length in zip(keys.tolist(), np.bincount(places, ends - begins, len(keys)).tolist()):
-            row, root = divmod(key, len(names))
-            made[row].waits[names[root]] = length
-
     def _key(self, rows: np.ndarray, times: np.ndarray) -> np.ndarray:
         """Ascending by row, then by time."""
         return rows * (2 * (self._end - self._start)) + (times - self._start)
-
-    def _number(self, root: Root) -> int:
-        return self._roots.setdefault(root, len(self._roots))
-
-    def _root(self, task: str, stretch: Stretch) -> int:
-        """What a task that does this is the root of."""
-        if stretch.kind in ("transfer", "input"):
-            return self._number(Root(stretch.other, stretch.kind))
-        return self._number(Root(task, "work" if stretch.kind == "work" else "still"))
 
 
 _Columns = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
@@ -192,16 +174,9 @@ def _only(columns: _Columns, which: np.ndarray) -> _Columns:
     return a[which], b[which], c[which], d[which], e[which]
 
 
-def _painted(placed: Placed) -> int:
-    return _PAINTED[placed[1].kind]
-
-
-def _add(account: Account, stretch: Stretch, seconds: float) -> None:
-    if stretch.kind == "work":
-        account.work += seconds
-    elif stretch.kind == "transfer":
-        account.transfer += seconds
-        account.links[stretch.other] = account.links.get(stretch.other, 0.0) + seconds
-    else:
-        account.input += seconds
-        account.inputs[stretch.other] = account.inputs.get(stretch.other, 0.0) + seconds
+def _added(keys: np.ndarray, seconds: np.ndarray) -> Iterator[tuple[int, float]]:
+    """(key, seconds) of each key, as far as it has any."""
+    found, places = np.unique(keys, return_inverse=True)
+    for key, length in zip(found.tolist(), np.bincount(places, seconds, len(found)).tolist()):
+        if length > 0:
+            yield key, length

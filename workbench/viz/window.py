@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
 
+from workbench.viz.names import Names
 from workbench.viz.palette import device_order
 from workbench.viz.waiting import Account, Root
 
-__all__ = ["PARTS", "Digest", "Window", "typical"]
+__all__ = ["PARTS", "Digest", "Window", "middles", "typical", "typicals"]
 
 PARTS = ("work", "transfer", "input", "wait", "uncovered", "whole", "pieces")
 _COLUMN = {name: number for number, name in enumerate(PARTS)}
@@ -27,6 +28,22 @@ def typical(values: Iterable[float]) -> float:
     return statistics.fmean(kept[: len(kept) - left_out]) if kept else 0.0
 
 
+def typicals(values: np.ndarray) -> np.ndarray:
+    """`typical` of each column of [step, name]; nothing (NaN) does not count."""
+    ordered, count = np.sort(values, 0), np.sum(~np.isnan(values), 0)
+    kept = count - np.where(count > 3, np.maximum(1, (TRIMMED * count).astype(np.int64)), 0)
+    sums = np.cumsum(np.nan_to_num(ordered), 0)
+    return np.asarray(np.take_along_axis(sums, kept[None] - 1, 0)[0] / kept)
+
+
+def middles(values: np.ndarray) -> np.ndarray:
+    """The median of each column of [step, …]; nothing (NaN) does not count."""
+    ordered = np.sort(values, 0)  # what is missing comes last
+    count = np.maximum(1, np.sum(~np.isnan(ordered), 0))
+    low, high = (np.take_along_axis(ordered, half[None], 0)[0] for half in ((count - 1) // 2, count // 2))
+    return np.asarray(np.nan_to_num((low + high) / 2))
+
+
 class Digest:
     """What is asked of one step again and again, found when it is first asked for."""
 
@@ -36,14 +53,10 @@ class Digest:
         self.columns = np.array([[getattr(accounts[task], name) for name in PARTS] for task in self.tasks])
 
     @cached_property
-    def links(self) -> dict[str, list[float]]:
-        """Link -> seconds that its receivers saw of it."""
-        found: dict[str, list[float]] = defaultdict(list)
-        for task, account in self.accounts.items():
-            for link, seconds in account.links.items():
-                if not link.startswith(f"{task}|"):
-                    found[link].append(seconds)
-        return found
+    def links(self) -> dict[str, float]:
+        """Link -> seconds that its receiver saw of it."""
+        return {link: seconds for task, account in self.accounts.items() for link, seconds in account.links.items()
+                if not link.startswith(f"{task}|")}
 
     @cached_property
     def held_up(self) -> dict[str, float]:
@@ -109,10 +122,7 @@ class Window:
 
     @cached_property
     def _medians(self) -> np.ndarray:
-        ordered = np.sort(self._values, 0)  # what is missing comes last
-        count = np.maximum(1, np.sum(~np.isnan(ordered), 0))
-        low, high = (np.take_along_axis(ordered, half[None], 0)[0] for half in ((count - 1) // 2, count // 2))
-        return np.asarray(np.nan_to_num((low + high) / 2))
+        return middles(self._values)
 
     def medians(self, name: str) -> dict[str, float]:
         """Task -> its median over the steps in which it took part."""
@@ -151,6 +161,15 @@ class Window:
             sums = np.bincount(keys, seconds[here], size * len(names)).reshape(size, len(names))
             found += [names[at] if row[at] > 0 else None for at, row in zip(sums.argmax(1).tolist(), sums)]
         return found or [None] * len(self.tasks)
+
+    def by_name(self, steps: Sequence[Mapping[str, float]]) -> tuple[list[str], np.ndarray]:
+        """All names, and [step, name] of their values; nothing (NaN) where a step has none."""
+        numbers = Names()
+        columns = [numbers.column(list(step)) for step in steps]
+        values = np.full((len(steps), len(numbers.texts)), np.nan)
+        for row, column, step in zip(values, columns, steps):
+            row[column] = list(step.values())
+        return numbers.texts, values
 
     def waited(self, number: int, root: Root) -> list[float]:
         """How long each worker that took part in a step waited for `root`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 from workbench import errors
@@ -30,7 +31,8 @@ class Peer:
 
     def __init__(self, carrier: Carrier, hub: Hub, gate: Gate, answered: bool) -> None:
         self._carrier, self._hub, self._gate = carrier, hub, gate
-        self.watcher = hub.watcher(weigh=lambda update: size(pack(update)))
+        self.watcher = hub.watcher(weigh=self._weigh)
+        self._weighed: tuple[Any, Any, list[bytes]] = (None, None, [])  # the topics of an update, and what they are packed
         self.answered = answered  # False: announced by us, nobody has answered yet
         self._sequence = self._acknowledged = 0
         self._since = time.monotonic()
@@ -66,14 +68,29 @@ class Peer:
         self.watcher.take(now, self._update)
 
     def say(self, message: Any) -> None:
-        data, buffers = pack(message)
+        self._send(pack(message))
+
+    def _send(self, packed: tuple[Any, list[bytes]]) -> None:
+        data, buffers = packed
         self._carrier.send(data, buffers=buffers)
+
+    def _weigh(self, update: Update) -> int:
+        """Bytes that an update takes; its pictures are packed once, for this and for their way."""
+        self._weighed = update.topics, *pack(update.topics)
+        return size(self._packed(update))
+
+    def _packed(self, update: Update) -> tuple[Any, list[bytes]]:
+        topics, data, buffers = self._weighed
+        if update.topics is not topics:
+            return pack(update)
+        rest, buffers = pack(replace(update, topics={}), buffers)
+        return {**rest, "topics": data}, buffers
 
     def _update(self, update: Update) -> None:
         if self._sequence == self._acknowledged:
             self._since = time.monotonic()  # the clock of "overdue" starts with the first open update
         self._sequence = update.seq
-        self.say(update)
+        self._send(self._packed(update))
 
     def _acknowledge(self, sequence: int) -> None:
         self.answered = True

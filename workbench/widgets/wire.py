@@ -6,7 +6,7 @@ import json
 import math
 import threading
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -107,11 +107,13 @@ class LiveComm(BaseComm):
         get_comm_manager().comms.pop(self.comm_id, None)
 
 
-def pack(value: Any) -> tuple[Any, list[bytes]]:
-    """JSON data and buffers. Lists of numbers become `{"#f4": index}` or `{"#f8": index}` (no operation or task can have
-    such a name), None in them NaN; a long picture or list of texts becomes `{"#z": index}`: its JSON, deflated.
+def pack(value: Any, before: Sequence[bytes] = ()) -> tuple[Any, list[bytes]]:
+    """JSON data and buffers, which come after those of `before`.
+
+    Lists of numbers become `{"#f4": index}` or `{"#f8": index}` (no operation or task can have such a name), None in them
+    NaN; a long picture or list of texts becomes `{"#z": index}`: its JSON, deflated.
     """
-    buffers: list[bytes] = []
+    buffers = list(before)
     return _packed(value, buffers), buffers
 
 

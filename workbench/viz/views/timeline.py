@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from workbench.core.trace import Journal, Span, run_of
 from workbench.viz.books import Books
 from workbench.viz.critical_path import Link, critical_path, explain
 from workbench.viz.marks import KINDS, Marks, lanes_of, marks_of, parts_of, rows_of
+from workbench.viz.names import Names
 from workbench.viz.reader import CATCH_UP, Reader, Shared
 from workbench.viz.step_index import Recorded, StepIndex
 from workbench.viz.transfers import pairs
@@ -96,18 +97,6 @@ class TimelineView:
 Rows = dict[tuple[str, str], int]  # (task, track) -> index among the visible lanes, the first of several
 
 
-@dataclass(slots=True)
-class _Names:
-    texts: list[str] = field(default_factory=list)
-    numbers: dict[str, int] = field(default_factory=dict)
-
-    def number(self, text: str) -> int:
-        if text not in self.numbers:
-            self.numbers[text] = len(self.texts)
-            self.texts.append(text)
-        return self.numbers[text]
-
-
 @view("timeline", TimelineView, TimelineParameters)
 class Timeline(View):
     """Spans stay where they are, in the journal; kept here is which of them belong to which step."""
@@ -172,16 +161,15 @@ class Timeline(View):
         first = _first(params, [lane[0] for lane in lanes], rows)
         shown = lanes[first : first + rows]
         tasks = {lane[0] for lane in shown}
-        near = [span for span in spans if span.task in tasks]
+        near = _once(span for span in spans if span.task in tasks)
         messages = _messages(spans, near)
-        names = _Names()
+        names = Names()
         parts = parts_of(near, {span.message: span.start for span in messages if span.kind == "send"})
         marks = marks_of(parts, place, range(first, first + len(shown)), start, end, max(50, min(params.pixels, 4000)))
         visible = {lane[:2]: row for row, lane in reversed(list(enumerate(shown)))}
         arrows, left_out = _arrows(messages, visible, names, step.start)
         path, sentence = self._path(step)
-        own = self._steps.of(step.run)
-        bounds = own[0].number, own[-1].number
+        bounds = self._steps.bounds(step.run)
         columns: list[Any] = [*_columns(marks, names, step.start), *arrows, left_out, *_links(path, visible, names), sentence]
         return TimelineView(
             step.run, step.number, step.start - self.journal.origin, 1e3 * (step.end - step.start), 1e3 * (start - step.start),
@@ -212,6 +200,13 @@ class Timeline(View):
         return self._paths[known]
 
 
+def _once(spans: Iterable[Span]) -> list[Span]:
+    """Where operations were timed one by one, segments only repeat what they say."""
+    spans = list(spans)
+    timed = {(span.task, span.step) for span in spans if span.kind == "op"}
+    return [span for span in spans if span.kind != "segment" or (span.task, span.step) not in timed]
+
+
 def _key(params: TimelineParameters) -> tuple[Any, ...]:
     return params.run, params.step, params.start, params.end, params.pixels, params.first, params.task, params.rows
 
@@ -223,7 +218,7 @@ def _first(params: TimelineParameters, tasks: Sequence[str], rows: int) -> int:
     return min(max(0, params.first), max(0, len(tasks) - 1))
 
 
-def _columns(marks: Marks, names: _Names, origin: float) -> Iterable[Any]:
+def _columns(marks: Marks, names: Names, origin: float) -> Iterable[Any]:
     """The columns of the marks in the order of the record."""
     numbers = [names.number(name) for name in marks.names]
     return (marks.lane, marks.kind, 1e3 * (marks.begin - origin), 1e3 * (marks.until - origin), 1e3 * marks.busy, marks.count,
@@ -236,7 +231,7 @@ def _messages(spans: Sequence[Span], near: Sequence[Span]) -> list[Span]:
     return [span for span in spans if span.message in wanted]
 
 
-def _arrows(spans: Sequence[Span], visible: Rows, names: _Names, origin: float) -> tuple[list[list[Any]], int]:
+def _arrows(spans: Sequence[Span], visible: Rows, names: Names, origin: float) -> tuple[list[list[Any]], int]:
     """The columns of the longest messages that begin or end in a visible row, and how many shorter ones there are."""
     found = [(send, recv) for send, recv in pairs(spans)
              if (send.task, "transfer") in visible or (recv.task, "transfer") in visible]
@@ -247,7 +242,7 @@ def _arrows(spans: Sequence[Span], visible: Rows, names: _Names, origin: float) 
     return _transposed(rows, 6), len(found) - len(longest)
 
 
-def _links(path: Sequence[Link], visible: Rows, names: _Names) -> list[list[Any]]:
+def _links(path: Sequence[Link], visible: Rows, names: Names) -> list[list[Any]]:
     """The columns of the longest links."""
     longest = sorted(path, key=lambda link: link.start - link.end)[:LINKS]
     rows = [(visible.get((link.task, _LINK[link.kind][0]), -1), _LINK[link.kind][1], link.start, link.end,

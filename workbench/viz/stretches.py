@@ -1,0 +1,143 @@
+"""What the spans of a step say, as columns: when each task works, transfers, waits for input, or for whom it waits."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import repeat
+from typing import NamedTuple
+
+import numpy as np
+
+from workbench import errors
+from workbench.core.names import split_key, task_of
+from workbench.core.trace import Span
+from workbench.viz.names import Names
+from workbench.viz.reader import Batch
+
+__all__ = ["FEEDS", "INPUT", "TRANSFER", "WAIT", "WORK", "Stretches", "Told", "tell"]
+
+WORK, TRANSFER, INPUT, WAIT = range(4)  # what counts where spans overlap, the first of them
+FEEDS = frozenset(("queue_dequeue", "queue_dequeue_many", "queue_dequeue_up_to", "iterator_next", "reader_read"))
+_OP, _SEGMENT, _SEND, _RECV, _QUEUE, _WAIT, _OTHER = range(7)
+_KINDS = {"op": _OP, "segment": _SEGMENT, "send": _SEND, "recv": _RECV, "queue": _QUEUE, "wait": _WAIT}
+
+
+class Stretches(NamedTuple):
+    """Time of tasks that is one thing each, a column for each field; seconds, texts as their numbers."""
+
+    task: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    kind: np.ndarray  # WORK, TRANSFER, INPUT or WAIT
+    other: np.ndarray  # the task itself where it works; "source task|target task"; the input; whom it waits for
+
+    def only(self, which: np.ndarray) -> Stretches:
+        return Stretches(*(column[which] for column in self))
+
+    def painted(self) -> Stretches:
+        """What counts more comes later, else in the given order."""
+        return self.only(np.argsort(-self.kind, kind="stable"))
+
+
+class Told(NamedTuple):
+    """What is known of a step: its stretches, and of each of its tasks what they do not say."""
+
+    own: Stretches
+    tasks: np.ndarray
+    pieces: np.ndarray  # operations and segments
+    scattered: np.ndarray  # seconds of turns of loops that were summed up, not recorded one by one
+
+
+def tell(spans: list[Span], until: float, names: Names) -> Told:
+    """What the spans of a step say that ends at `until`; who is done before waits for whoever works last."""
+    teller = _Teller(spans, names)
+    own = Stretches(*(np.concatenate(column) for column in zip(*teller.said(until))))
+    if len(teller.tasks) == 1 and not len(own.task):
+        own = teller.works(np.arange(len(spans)))
+    segments = np.flatnonzero((teller.kind == _SEGMENT) & (teller.turns > 1))
+    scattered = np.bincount(teller.rows[segments], [spans[i].seconds for i in segments.tolist()], len(teller.tasks))
+    pieces = np.bincount(teller.rows[teller.kind <= _SEGMENT], minlength=len(teller.tasks))
+    return Told(own, teller.tasks, pieces, scattered)
+
+
+class _Teller:
+    """The spans of a step as columns."""
+
+    def __init__(self, spans: list[Span], names: Names) -> None:
+        batch = Batch(spans)
+        self._names, self._spans = names, spans
+        self._start, self._end = batch.start, batch.end
+        self._task, self._details = names.column(batch.texts("task")), batch.texts("detail")
+        self.tasks, self.rows = np.unique(self._task, return_inverse=True)
+        self.kind = np.fromiter(map(_KINDS.get, batch.texts("kind"), repeat(_OTHER)), np.int64, len(spans))
+        self.turns = batch.numbers("turns", np.int64)
+
+    def said(self, until: float) -> list[Stretches]:
+        feeds = np.fromiter(map(FEEDS.__contains__, self._details), bool, len(self._spans))
+        timed = np.bincount(self.rows[self.kind == _OP], minlength=len(self.tasks)) > 0
+        # of timed tasks the segments only repeat what their operations say
+        runs = (self.kind == _OP) | ((self.kind == _SEGMENT) & (self.turns == 1) & ~timed[self.rows])
+        queued, final = self.kind == _QUEUE, self._final()
+        return [
+            self._done(until, final),
+            self._waited(np.flatnonzero(self.kind == _WAIT), final),
+            self._named(np.flatnonzero(queued & ~feeds), WAIT),
+            *self._moved(),      # a receive knows best for whom it waits
+            self._named(np.flatnonzero((runs | queued) & feeds), INPUT),
+            self.works(np.flatnonzero(runs & ~feeds)),
+        ]
+
+    def works(self, at: np.ndarray) -> Stretches:
+        return self._stretches(at, WORK, self._task[at])
+
+    def _stretches(self, at: np.ndarray, kind: int, other: np.ndarray) -> Stretches:
+        return Stretches(self._task[at], self._start[at], self._end[at], np.full(len(at), kind), other)
+
+    def _named(self, at: np.ndarray, kind: int) -> Stretches:
+        return self._stretches(at, kind, self._names.column([self._spans[i].name for i in at.tolist()]))
+
+    def _moved(self) -> list[Stretches]:
+        """A receive waits until its message is sent, from then on it transfers; a sender transfers."""
+        sends, receives = np.flatnonzero(self.kind == _SEND), np.flatnonzero(self.kind == _RECV)
+        sent = {span.message: span.start for i in sends.tolist() if (span := self._spans[i]).message}
+        messages = [self._spans[i].message for i in receives.tolist()]
+        known = np.fromiter(map(sent.get, messages, repeat(np.inf)), float, len(messages))
+        leaves = np.minimum(np.maximum(known, self._start[receives]), self._end[receives])
+        links = [self._link(i) for i in receives.tolist()]
+        came = self._stretches(receives, TRANSFER, self._names.column(links))._replace(start=leaves)
+        waits = self._stretches(receives, WAIT, self._names.column([link.partition("|")[0] for link in links]))
+        waits = waits._replace(end=leaves).only(leaves > waits.start)
+        return [waits, self._stretches(sends, TRANSFER, self._names.column([self._link(i) for i in sends.tolist()])), came]
+
+    def _waited(self, at: np.ndarray, final: int) -> Stretches:
+        whom = [detail if (detail := self._details[i]).startswith("/job:") else self._names.texts[final] for i in at.tolist()]
+        return self._stretches(at, WAIT, self._names.column(whom))
+
+    def _final(self) -> int:
+        """Who works last."""
+        doing, working = np.full(len(self.tasks), -1.0), self.kind <= _SEND
+        np.maximum.at(doing, self.rows[working], self._end[working])
+        return int(self.tasks[doing.argmax()])
+
+    def _done(self, until: float, final: int) -> Stretches:
+        """The part of a task may be over before the step is."""
+        last = np.full(len(self.tasks), -np.inf)
+        np.maximum.at(last, self.rows, self._end)
+        early = (last < until) & (self.tasks != final)
+        count = int(early.sum())
+        return Stretches(self.tasks[early], last[early], np.full(count, until), np.full(count, WAIT), np.full(count, final))
+
+    def _link(self, i: int) -> str:
+        """"source task|target task" of a message."""
+        span = self._spans[i]
+        return _ends(span.message.partition("|")[2]) or f"{span.task}|{span.task}"
+
+
+@lru_cache(1 << 14)  # the same messages come in every step
+def _ends(message: str) -> str:
+    """The two tasks of a message, without its step; "" of one that names none."""
+    try:
+        sent = split_key(f"|{message}")
+    except errors.InvalidArgumentError:
+        return ""
+    return f"{task_of(sent.source)}|{task_of(sent.target)}"
