@@ -54,7 +54,8 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
     };
     const apply = () => {
       const before = area;
-      area = (settings?.get('area').composite as Area) ?? 'main';
+      // Notebook 7 shows one widget in its main area, the notebook
+      area = labShell ? ((settings?.get('area').composite as Area) ?? 'main') : 'right';
       panel?.configure(1000 * Number(settings?.get('layoutSeconds').composite ?? 15));
       if (panel?.isAttached && area !== before) {
         place(panel);
@@ -97,7 +98,7 @@ export const panelPlugin: JupyterFrontEndPlugin<void> = {
     });
     app.commands.addCommand(CommandIDs.move, {
       label: () => (area === 'main' ? 'Workbench: Move Panel to the Sidebar' : 'Workbench: Move Panel to the Main Area'),
-      isEnabled: () => settings !== null,
+      isEnabled: () => settings !== null && labShell !== null,
       execute: async () => {
         await settings?.set('area', area === 'main' ? 'right' : 'main');
         await app.commands.execute(CommandIDs.open);

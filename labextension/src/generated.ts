@@ -1,7 +1,7 @@
 /** Written from workbench/viz/schema.py and workbench/viz/views/ by _build/contract.py; never edited. */
 
 export const VERSION = 3;
-export const CONTRACT = 'a699030cf0dd';
+export const CONTRACT = '326e7eab3386';
 
 export type State =
   | 'empty'
@@ -289,6 +289,34 @@ export interface KnobsView {
   knobs: KnobView[];
 }
 
+export interface OperationRow {
+  name: string;
+  type: string;
+  device: string;
+  color: string;
+  runs: number;
+  median: number;
+  longest: number;
+  share: number;
+}
+
+export interface DevicePlacement {
+  device: string;
+  color: string;
+  operations: number;
+  state_bytes: number;
+  received_bytes: number;
+  scopes: string;
+}
+
+export interface OperationsView {
+  rows: OperationRow[];
+  more: number;
+  devices: DevicePlacement[];
+  crossing: number;
+  unknown: number;
+}
+
 export interface Lane {
   task: string;
   track: string;
@@ -347,6 +375,7 @@ export interface TimelineView {
 export interface Topics {
   graph: GraphUpdate;
   knobs: KnobsView;
+  operations: OperationsView;
   series: SeriesView;
   steps: StepView;
   timeline: TimelineView;
@@ -357,6 +386,7 @@ export interface Topics {
 export interface Parameters {
   graph: GraphParameters;
   knobs: Record<string, never>;
+  operations: Record<string, never>;
   series: Record<string, never>;
   steps: StepParameters;
   timeline: TimelineParameters;

@@ -38,6 +38,7 @@ const WORDS: Record<State, string> = {
   stopped: 'Stopped',
   failed: 'Failed'
 };
+const CALM = 250; // milliseconds between two drawings of what moves
 /** States in which something goes on that Stop can end. */
 const BUSY: State[] = ['building', 'rewriting', 'compiling', 'running', 'paused', 'waiting', 'recovering'];
 
@@ -80,6 +81,7 @@ export class Page {
   }
 
   dispose(): void {
+    clearTimeout(this._later);
     this._views.forEach(view => view.dispose?.());
   }
 
@@ -97,14 +99,30 @@ export class Page {
       return false;
     }
     this._showStatus(status);
-    const lost = new Set(status.lost.map(one => one.task));
-    this._views.forEach((view, i) => {
-      if (!VIEWS[i].wide || VIEWS[i].id === this._stage.current) {
-        view.show(snapshot!, lost);
-      }
-    });
+    this._showViews({ ...snapshot!, status });
     this._showVerdict(snapshot!.stragglers);
     return true;
+  }
+
+  /** A heartbeat changes no picture, so none is drawn again; those that move are drawn a few times a second. */
+  private _showViews(snapshot: Snapshot): void {
+    const lost = snapshot.status!.lost.map(one => one.task);
+    const { status, ...pictures } = snapshot;
+    const shown = [status!.state, lost.join(), this._stage.current, ...Object.values(pictures)];
+    const moved = shown.filter((one, i) => one !== this._shown[i]).length;
+    const turned = shown.some((one, i) => one !== this._shown[i] && (i < 3 || !this._shown[i]));
+    const wait = this._drawn + CALM - performance.now();
+    if (moved && !turned && wait > 0) {
+      this._later ||= setTimeout(() => this._again(), wait);
+    } else if (moved) {
+      clearTimeout(this._later);
+      [this._shown, this._drawn, this._later] = [shown, performance.now(), undefined];
+      this._views.forEach((view, i) => {
+        if (!VIEWS[i].wide || VIEWS[i].id === this._stage.current) {
+          view.show(snapshot, new Set(lost));
+        }
+      });
+    }
   }
 
   /** The state alone, at once; pictures can wait for the next repaint. */
@@ -257,6 +275,9 @@ export class Page {
   }
 
   private _snapshot: Snapshot | null = null;
+  private _shown: unknown[] = []; // what the views show
+  private _drawn = -Infinity; // when
+  private _later: ReturnType<typeof setTimeout> | undefined;
   private _standing: Standing = { name: '', trouble: '', silence: 0 };
   private _header = document.createElement('header');
   private _verdict = document.createElement('p');

@@ -3,6 +3,7 @@ import {
   GraphState,
   GraphUpdate,
   KnobsView,
+  OperationsView,
   Series,
   SeriesView,
   Status,
@@ -21,6 +22,7 @@ export interface Snapshot {
   readonly stragglers: StragglerView | null;
   readonly timeline: TimelineView | null;
   readonly knobs: KnobsView | null;
+  readonly operations: OperationsView | null;
   /** Topic -> why it cannot be shown. */
   readonly faults: Readonly<Record<string, string>>;
 }
@@ -33,12 +35,13 @@ export const NOTHING: Snapshot = {
   stragglers: null,
   timeline: null,
   knobs: null,
+  operations: null,
   faults: {}
 };
 
 /** The snapshot after `update`; parts without news stay the same objects. */
 export function merge(before: Snapshot, update: Update): Snapshot {
-  const { graph, knobs, steps, series, timeline, work } = update.topics;
+  const { graph, knobs, operations, steps, series, timeline, work } = update.topics;
   return {
     status: { ...before.status, ...update.status } as Status,
     graph: graph ? mergeGraph(before.graph, graph) : before.graph,
@@ -47,7 +50,8 @@ export function merge(before: Snapshot, update: Update): Snapshot {
     stragglers: work ?? before.stragglers,
     timeline: timeline ?? before.timeline,
     knobs: knobs ?? before.knobs,
-    faults: { ...before.faults, ...update.faults }
+    operations: operations ?? before.operations,
+    faults: Object.keys(update.faults).length ? { ...before.faults, ...update.faults } : before.faults
   };
 }
 

@@ -81,7 +81,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     process = subprocess.Popen(
         [sys.executable, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ip=127.0.0.1", f"--port={port}",
          "--ServerApp.port_retries=0", f"--ServerApp.root_dir={root}", "--IdentityProvider.token=",
-         "--LabApp.extension_manager=readonly", "--expose-app-in-browser"],
+         "--LabApp.extension_manager=readonly", "--expose-app-in-browser",
+         "--JupyterNotebookApp.expose_app_in_browser=True"],
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=root)
     server = Server(f"http://127.0.0.1:{port}", root, process)
     reader = threading.Thread(target=server.follow)

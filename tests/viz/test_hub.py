@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from typing import Any
@@ -17,6 +18,7 @@ from workbench.viz.books import Sample, books_of
 from workbench.viz.hub import Hub, Watcher, hub_of
 from workbench.viz.reader import Batch
 from workbench.viz.schema import Answer, Update, plain
+from workbench.viz.trace_view import op_totals
 from workbench.widgets.wire import pack, size
 
 pytestmark = pytest.mark.tiny
@@ -25,7 +27,20 @@ ALL = {"graph": {}, "steps": {}, "series": {}, "work": {}}
 
 @pytest.fixture
 def journal() -> Journal:
-    return fixtures.build(20, slow=1.8)
+    """A run of a minute ago."""
+    journal = Journal(capacity=200_000)
+    journal.origin -= 60.0
+    return fixtures.build(20, slow=1.8, journal=journal)
+
+
+def test_the_step_under_way_is_no_step_of_half_the_work(monkeypatch):
+    """Who begins to look at a run finds a step of which not all have told yet."""
+    monkeypatch.setattr("workbench.viz.accounting.SETTLED", 1000.0)
+    journal = fixtures.build(20)
+    newest, worker = max(span.end for span in journal.spans_since()[2]), fixtures.TASKS[2]
+    journal.span(Span("segment", "forward", worker, worker, 0, newest, newest + 1e-4, 20, executable="session_0"))
+    page = Page(hub_of(journal))
+    assert page.look().topics["work"].rows and max(page.lines[worker]["steps"]) == 19
 
 
 class Page:
@@ -264,6 +279,18 @@ def test_a_step_is_sampled_with_all_of_its_spans_or_not_at_all(monkeypatch):
     assert len(sample.of(Batch(spans[:40]), "another run", True)) == 40
 
 
+def test_one_step_in_so_many_stays_so_however_long_a_run_of_many_tasks_goes_on():
+    """A step of 256 tasks alone is more than what an update may take: that must not thin out the sample again and again."""
+    sample, taken = Sample(), set()
+    tasks = [f"/job:worker/task:{i}" for i in range(1500)]
+    for step in range(0, 1200, 2):
+        batch = [Span("op", "x", task, "", 0, 0.0, 1.0, number, executable="s_0")
+                 for number in (step, step + 1) for task in tasks]
+        taken |= {span.step for span in sample.of(Batch(batch), "s", True)}
+    ordered = sorted(taken)
+    assert len(taken) < 300 and max(b - a for a, b in itertools.pairwise(ordered[20:])) < 40 and ordered[-1] > 1150
+
+
 def test_what_nobody_watches_is_not_read(journal):
     hub = hub_of(journal)
     page = Page(hub, work={})
@@ -482,6 +509,24 @@ def test_knobs_are_told_whole_at_every_turn_and_that_they_are_gone():
     assert [(part.value, part.taken) for part in shown.parts] == [(2.5, True), (0, True)] and page.look() is None
     knob.close()
     assert page.look().topics["knobs"].knobs == [] and page.look() is None
+
+
+def test_operations_and_devices_are_those_of_the_run_that_is_shown(journal, monkeypatch):
+    monkeypatch.setattr("workbench.viz.views.operations.CALM", 0.0)
+    monkeypatch.setattr("workbench.viz.views.operations.SPARING", 0.0)
+    page = Page(hub_of(journal), operations={})
+    view = page.look().topics["operations"]
+    report = op_totals(journal.spans_since()[2])
+    assert [(row.name, row.device, row.runs) for row in view.rows] == [(one.name, one.device, one.count) for one in report]
+    assert sum(row.share for row in view.rows) == pytest.approx(1) and view.rows[0].median == pytest.approx(report[0].median)
+    assert [one.operations for one in view.devices] == [4, 2, 16, 0] and view.crossing > 0
+    assert "softmax" in view.devices[2].scopes
+    assert page.look() is None, "nothing new is nothing to tell"
+    fixtures.write_step(journal, 20, journal.origin + 1)
+    assert page.look().topics["operations"].rows[0].runs == view.rows[0].runs + 1
+    journal.set_status(session="another")
+    fixtures.write_step(journal, 21, journal.origin + 2)
+    assert page.look().topics["operations"].rows[0].runs == 1, "of another session nothing is added up"
 
 
 def test_every_topic_is_one_file_and_part_of_the_contract():

@@ -27,12 +27,18 @@ def write(folder: Path, journal: Journal) -> Path:
 def test_one_file_with_everything_in_it(tmp_path):
     path = write(tmp_path / "new", fixtures.build(50, slow=1.8))
     text = path.read_text(encoding="utf-8")
-    assert [p.name for p in path.parent.iterdir()] == ["report.html"] and len(text) < 300_000
+    assert [p.name for p in path.parent.iterdir()] == ["report.html"] and len(text) < 400_000
     assert re.findall(r'<section id="(\w+)"', text) == list(SECTIONS)
     assert "worker:1 costs " in text and "Let it go, or add a backup worker." in text
     assert ">0.4213<" in text and ">1,000<" in text
     kept = json.loads(re.search(r'<script type="application/json" id="workbench-records">(.*?)</script>', text)[1])
     assert set(kept["update"]["topics"]) == {"steps", "series", "work"}
+    looks = kept["graph"]["looks"]
+    assert looks[0]["opened"] == "" and {"gradients"} <= {look["opened"] for look in looks}
+    for look in looks:
+        nodes, boxes = look["update"]["picture"]["nodes"], look["geometry"]["boxes"]
+        assert len(nodes) == len(boxes) and all(box["width"] > 0 and box["x"] >= -1 for box in boxes)
+        assert {flow for line in look["geometry"]["lines"] for flow in line["flows"]}
     assert [view["step"] for view in kept["timelines"]] == [47, 48, 49] and kept["timelines"][0]["oldest"] == 47
     assert 'data-id="softmax/matmul"' in text and "paper §4.4" in text
     assert not re.search(r"""(?:src|href)=["'](?!#)|url\(|@import|https?://(?!www\.w3\.org/2000/svg)""", text)
@@ -147,9 +153,11 @@ def test_in_a_browser(tmp_path, look):
         page.goto(path.as_uri())
         assert seen == [path.as_uri()]  # nothing said, nothing else loaded
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        page.locator(".graph [data-id='gradients']").first.click()
-        assert page.locator("details[id='scope-gradients']").get_attribute("open") is not None
-        assert page.locator("details[id='scope-gradients'] [data-id='gradients/matmul']").is_visible()
+        tree = ".wb-Graph-view [role='treeitem']"
+        page.locator(f"{tree}[data-id='gradients'][aria-expanded='false']").dispatch_event("click")
+        page.locator(f"{tree}[data-id='gradients/matmul']").wait_for(state="attached")
+        page.locator(f"{tree}[data-id='gradients/matmul']").dispatch_event("click")
+        page.wait_for_selector(".wb-Pane dd:has-text('matmul')")
         curve = page.locator("[data-view='series'] .u-over").first
         curve.hover()
         page.wait_for_selector("[data-view='series'] .wb-Chart-tip:not([hidden]) b:has-text('step')")

@@ -117,8 +117,11 @@ class GraphPicture:
                 found[owner][mark] += 1
         return [_mark(found[node.id], node.count) if node.id in found and not node.open else 0 for node in view.nodes]
 
-    def dot(self, marks: Mapping[str, tuple[str, str]] | None = None) -> str:
-        """The view as DOT text, for pictures that stand still; `marks`: node -> (sign before its label, colour)."""
+    def dot(self, marks: Mapping[str, tuple[str, str]] | None = None, chips: bool = True) -> str:
+        """The view as DOT text, for pictures that stand still; `marks`: node -> (sign before its label, colour).
+
+        `chips`: readers of a hub have a small stand-in for it beside them.
+        """
         view = self.view()
         nodes = {node.id: node for node in view.nodes if not node.open}
         drawing = Drawing(nodes, {id: view.nodes[node.scope].id if node.scope >= 0 else "" for id, node in nodes.items()},
@@ -128,9 +131,9 @@ class GraphPicture:
         edges = view.edges
         for source, target, nbytes, kind, label in zip(edges.sources, edges.targets, edges.nbytes, edges.kinds, edges.labels):
             ends = view.nodes[source].id, view.nodes[target].id
-            if kind == ASIDE:
+            if kind == ASIDE and chips:
                 drawing.chips.append(Chip(f"{ends[0]} → {ends[1]}", *ends, nodes[ends[0]].id.rpartition("/")[2]))
-            else:
+            elif kind != ASIDE:
                 drawing.lines.append(Line(*ends, label, nbytes, kind == CONTROL))
         return to_dot(drawing)
 

@@ -11,6 +11,8 @@ from workbench.viz.scopes import tensor_bytes
 
 __all__ = ["DeviceRow", "Placement", "placement_view"]
 
+NAMED = 6  # scopes of a device that are named
+
 
 @dataclass(slots=True)
 class DeviceRow:
@@ -22,6 +24,12 @@ class DeviceRow:
     output_bytes: int  # of all operations' outputs in one step
     received_bytes: int  # of tensors made on another device, each once per step
     scopes: list[tuple[str, int]]  # (outermost scope, operations), the largest first; "" = outside any scope
+
+    @property
+    def named(self) -> str:
+        """The scopes, for people."""
+        words = [f"{name or '(outside scopes)'} {count:,}" for name, count in self.scopes[:NAMED]]
+        return ", ".join(words) + (f" and {len(self.scopes) - NAMED} more" if len(self.scopes) > NAMED else "") or "–"
 
 
 @dataclass(slots=True)

@@ -58,7 +58,7 @@ def write_report(path: str | os.PathLike[str], journal: Journal = journal, title
 def render_report(journal: Journal, title: str, facts: Mapping[str, Any]) -> str:
     """The text of the report."""
     run = read(journal)
-    script, data = kit("kit.js"), records(run.status, run.steps, run.series, run.summary, run.timelines)
+    script, data = kit("kit.js"), records(run.status, run.steps, run.series, run.summary, run.timelines, run.kept)
     sections = [(id, name, make(run)) for id, name, make in _SECTIONS]
     shown = [(id, name, body) for id, name, body in sections if body is not None]
     links = tag("nav", *(tag("a", name, href=f"#{id}") for id, name, _ in shown), aria_label="Sections")

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from workbench import errors
 from workbench.core.trace import GraphRecord, Journal, Span, StatusRecord, TaskRecord
 from workbench.viz.accounting import Accounting
 from workbench.viz.graph_view import choose_graph
+from workbench.viz.heat import Heat
+from workbench.viz.kept_graph import Kept, keep
 from workbench.viz.palette import device_order
 from workbench.viz.report_records import timelines
 from workbench.viz.schema import SeriesView, StepView
@@ -36,6 +39,8 @@ class Run:
     status: StatusRecord
     earlier: list[str]  # tasks of earlier sessions, which are left out
     timelines: list[TimelineView]  # of the newest steps that were recorded in detail, the oldest first
+    kept: Kept | None  # what can be looked at of the graph
+    undrawn: str  # why it could not be laid out, "" when it was
 
     @property
     def lost_tasks(self) -> dict[str, TaskRecord]:
@@ -72,4 +77,16 @@ def read(journal: Journal) -> Run:
         status,
         earlier,
         timelines(journal, spans),
+        *_kept(graph, stages, spans),
     )
+
+
+def _kept(graph: GraphRecord | None, stages: list[GraphRecord], spans: list[Span]) -> tuple[Kept | None, str]:
+    if graph is None:
+        return None, ""
+    timed = [s for s in spans if s.kind == "op" and s.end >= s.start]
+    usual = Heat([s for s in timed if s.executable == graph.key] or [s for s in timed if not s.executable]).milliseconds
+    try:
+        return keep(graph, stages, usual), ""
+    except errors.Error as failed:
+        return None, str(failed)

@@ -2,93 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from workbench import errors
 from workbench.core.trace import GraphRecord
-from workbench.viz import charts
 from workbench.viz.graph_view import GraphPicture
-from workbench.viz.heat import Heat
 from workbench.viz.html import Markup, join, table, tag
 from workbench.viz.palette import color_of, short_device
 from workbench.viz.pass_view import PassRow, pass_view
 from workbench.viz.placement_view import DeviceRow, placement_view
 from workbench.viz.report_data import Run
+from workbench.viz.report_sections import place_of
 from workbench.viz.svg import to_svg
 from workbench.viz.units import amount, percent
 
 __all__ = ["graph", "placement", "rewrites"]
 
-DETAILS = 12  # closed scopes that are drawn below the graph, the largest first
 DEADLINE = 20.0  # seconds for one layout
 
 
 def graph(run: Run) -> Markup:
-    """The default view, and below it each closed scope on its own."""
+    """The panel's explorer on what is kept of the graph; a drawing for readers without scripts."""
     if run.graph is None:
         return tag("p", "No graph was recorded.", class_="empty")
-    key = run.graph.key
-    timed = [s for s in run.spans if s.kind == "op" and s.end >= s.start]
-    usual = Heat([s for s in timed if s.executable == key] or [s for s in timed if not s.executable]).milliseconds
-    picture = GraphPicture(run.graph)
-    view = picture.view()
-    closed = sorted((n for n in view.nodes if n.kind == "scope" and not n.open), key=lambda n: (-n.count, n.id))
-    lead = f"{len(run.graph.nodes):,} operations, drawn as {sum(not n.open for n in view.nodes)} nodes"
-    lead += f"; {len(closed)} scopes are closed, open them below." if closed else "."
-    keys = charts.legend((d.color, short_device(d.name)) for d in view.devices)
-    inner = [
-        tag(
-            "details",
-            tag("summary", tag("b", n.id), f" {n.count:,} operations"),
-            _scope(run, picture, n.id, usual),
-            id=f"scope-{n.id}",
-        )
-        for n in closed[:DETAILS]
-    ]
+    if run.kept is None:
+        return tag("p", f"The drawing is missing: {run.undrawn}", class_="empty")
+    view = run.kept.looks[0].update
+    drawn = view.picture.nodes if view.picture is not None else []
+    lead = f"{len(run.graph.nodes):,} operations, drawn as {sum(not n.open for n in drawn)} nodes."
     notes = [
-        view.note,
-        f"{len(closed) - DETAILS} smaller scopes are not drawn." if len(closed) > DETAILS else "",
+        "A click opens a scope, one beside those that are open at first, and explains an operation; the panel of the run "
+        "itself opens any number." if run.kept.scopes else "",
         f"This is the largest of {run.others + 1} graphs that were run; initialisation, evaluation and other replicas' "
         "steps are graphs of their own."
         if run.others
         else "",
     ]
-    return join(
-        (
-            tag("p", lead, class_="lead"),
-            keys,
-            _drawing(picture, usual),
-            *inner,
-            *(tag("p", note, class_="note") for note in notes if note),
-        )
-    )
-
-
-def _scope(run: Run, whole: GraphPicture, id: str, usual: Mapping[str, float]) -> Markup:
-    assert run.graph is not None
-    inside = set(whole.tree.within(id))
-    names = tuple(node for node in run.graph.nodes if node.name in inside)
-    picture = GraphPicture(GraphRecord(run.graph.key, run.graph.stage, names, run.graph.devices))
-    picture.expand(id)
-    return _drawing(picture, usual)
-
-
-def _drawing(picture: GraphPicture, usual: Mapping[str, float]) -> Markup:
-    view = picture.view()
-    try:
-        svg = to_svg(picture.dot(), DEADLINE, picture.stats(usual))
-    except errors.Error as failed:
-        return tag("p", f"The drawing is missing: {failed}", class_="empty")
-    label = f"Dataflow graph, {len(view.nodes)} nodes"
-    height = float(svg.partition(' height="')[2].partition('"')[0])
-    return tag(
-        "div",
-        Markup(svg),
-        class_="graph fit" if height < 1100 else "graph",
-        tabindex="0",
-        role="region",
-        aria_label=label,
-    )
+    still = tag("div", Markup(to_svg(GraphPicture(run.graph).dot(), DEADLINE)), class_="graph fit", tabindex="0", role="region",
+                aria_label=f"Dataflow graph, {len(drawn)} nodes")
+    return join((tag("p", lead, class_="lead"), place_of("graph", still), *(tag("p", n, class_="note") for n in notes if n)))
 
 
 def _rewritten(stages: Sequence[GraphRecord]) -> str:
@@ -132,7 +83,7 @@ def placement(run: Run) -> Markup:
             f"{r.operations:,} ({percent(r.operations / whole)})",
             amount(r.state_bytes),
             amount(r.received_bytes),
-            _scopes(r),
+            r.named,
         )
         for r in view.rows
     )
@@ -169,11 +120,6 @@ def _device(run: Run, row: DeviceRow) -> Markup:
         short_device(row.device),
         title=row.device or None,
     )
-
-
-def _scopes(row: DeviceRow) -> str:
-    named = [f"{name or '(outside scopes)'} {count:,}" for name, count in row.scopes]
-    return ", ".join(named[:6]) + (f" and {len(named) - 6} more" if len(named) > 6 else "") or "–"
 
 
 def rewrites(run: Run) -> Markup | None:

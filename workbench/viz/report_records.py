@@ -13,6 +13,7 @@ import numpy as np
 
 from workbench.core.trace import Journal, Span, StatusRecord
 from workbench.viz.books import Books
+from workbench.viz.kept_graph import Kept
 from workbench.viz.reader import Shared
 from workbench.viz.schema import SeriesView, StepView, Update, plain
 from workbench.viz.verdict import Summary
@@ -54,13 +55,13 @@ def _full_steps(spans: Sequence[Span]) -> list[int]:
 
 
 def records(status: StatusRecord, steps: StepView, series: SeriesView, summary: Summary,
-            timelines: Sequence[TimelineView]) -> str:
-    """One update with everything in it, and the timelines, as JSON without a "<"."""
+            timelines: Sequence[TimelineView], graph: Kept | None) -> str:
+    """One update with everything in it, the timelines and the graph's pictures, as JSON without a "<"."""
     state = {"records_lost": 0, "seconds": 0.0, **asdict(status), "lost": [asdict(one) for one in status.lost]}
     topics = {"steps": steps, "series": replace(series, names=[one.name for one in series.series]), "work": work_view(summary)}
     update = Update(0, state, topics, {})
-    text = json.dumps(_short({"update": plain(update), "timelines": [plain(view) for view in timelines]}),
-                      ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    kept = {"update": update, "timelines": list(timelines), "graph": graph}
+    text = json.dumps(_short(plain(kept)), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c")
 
 

@@ -11,7 +11,7 @@ from workbench.viz.schema import Series
 from workbench.viz.trace_view import OpTotal, op_totals
 from workbench.viz.units import ms, number, percent
 
-__all__ = ["explanations", "learning", "operations", "steps", "stragglers", "timeline"]
+__all__ = ["explanations", "learning", "operations", "place_of", "steps", "stragglers", "timeline"]
 
 FIRST_ROWS = 12  # rows of the operation table before "and n more"
 INK = "var(--accent)"
@@ -32,10 +32,10 @@ def learning(run: Run) -> Markup | None:
         for one in run.series.series if one.count > len(one.values)
     )
     lead = tag("p", _learned(run.series.series[0]), class_="lead")
-    return join((lead, _view("series", tag("div", *made, class_="grid")), notes))
+    return join((lead, place_of("series", tag("div", *made, class_="grid")), notes))
 
 
-def _view(name: str, *still: Markup | None) -> Markup:
+def place_of(name: str, *still: Markup | None) -> Markup:
     """The place of one of the panel's views; `still` is for readers without scripts."""
     return tag("div", *still, data_view=name)
 
@@ -77,7 +77,7 @@ def steps(run: Run) -> Markup:
         charts.legend((t.device_color, short_task(t.task)) for t in view.tasks),
         charts.line_chart(lines, "Work per step", "ms", from_zero=True, across=charts.SECONDS),
     )
-    return join((tag("p", lead, class_="lead"), _view("steps", *still), note))
+    return join((tag("p", lead, class_="lead"), place_of("steps", *still), note))
 
 
 def stragglers(run: Run) -> Markup:
@@ -94,7 +94,7 @@ def stragglers(run: Run) -> Markup:
           r.waits_for or "–", _meter(r.cost)) for r in rows),
     )
     head = tag("h3", "Where a median step goes")
-    return join((tag("p", lead, class_="lead"), head, _view("work", made)))
+    return join((tag("p", lead, class_="lead"), head, place_of("work", made)))
 
 
 def _meter(share: float) -> Markup:
@@ -112,7 +112,7 @@ def timeline(run: Run) -> Markup:
     return join(
         (
             tag("p", lead, class_="lead"),
-            _view("timeline", still) if run.timelines else None,
+            place_of("timeline", still) if run.timelines else None,
             tag("p", note, class_="note") if note else None,
             _path_table(path),
         )

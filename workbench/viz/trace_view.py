@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import statistics
-from collections import defaultdict
+from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from workbench.core.trace import Span
 
-__all__ = ["OpTotal", "op_totals"]
+__all__ = ["OpTotal", "OpTotals", "op_totals"]
+
+LENGTHS = 1000  # newest runs of an operation whose median counts
 
 
 @dataclass(slots=True)
@@ -31,20 +33,41 @@ class OpTotal:
         return self.median * self.count
 
 
-def op_totals(spans: Iterable[Span]) -> list[OpTotal]:
-    """Time per operation and device, the most expensive first; steps that were not recorded in detail do not count."""
-    found: dict[tuple[str, str], OpTotal] = {}
-    lengths: dict[tuple[str, str], list[float]] = defaultdict(list)
-    for span in spans:
-        if span.kind != "op" or span.end < span.start:
-            continue
-        total = found.setdefault((span.name, span.device), OpTotal(span.name, span.detail, span.device))
-        length = 1e3 * (span.end - span.start)
-        lengths[span.name, span.device].append(length)
+class OpTotals:
+    """Time per operation and device; steps that were not recorded in detail do not count."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str, str], OpTotal] = {}
+        self._lengths: dict[tuple[str, str], deque[float]] = {}
+        self.count = 0  # runs
+
+    def add(self, span: Span) -> None:
+        """Take in one span of kind "op"."""
+        if span.end < span.start:
+            return
+        key, length = (span.name, span.device), 1e3 * (span.end - span.start)
+        total = self._found.get(key)
+        if total is None:
+            total = self._found[key] = OpTotal(span.name, span.detail, span.device)
+            self._lengths[key] = deque(maxlen=LENGTHS)
+        self._lengths[key].append(length)
         total.count += 1
         total.total += length
         total.longest = max(total.longest, length)
         total.nbytes += span.nbytes
-    for key, total in found.items():
-        total.median = statistics.median(lengths[key])
-    return sorted(found.values(), key=lambda t: (-t.usual, t.name, t.device))
+        self.count += 1
+
+    def rows(self) -> list[OpTotal]:
+        """The most expensive first."""
+        for key, total in self._found.items():
+            total.median = statistics.median(self._lengths[key])
+        return sorted(self._found.values(), key=lambda t: (-t.usual, t.name, t.device))
+
+
+def op_totals(spans: Iterable[Span]) -> list[OpTotal]:
+    """`OpTotals` of all of them, the most expensive first."""
+    totals = OpTotals()
+    for span in spans:
+        if span.kind == "op":
+            totals.add(span)
+    return totals.rows()

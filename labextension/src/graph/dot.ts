@@ -26,7 +26,7 @@ const inch = (pixels: number) => (pixels / 72).toFixed(3);
 export function describe(scope: Scope, items: Item[], flows: Flow[], boxes: Box[]): string {
   const place = new Map(scope.children.map((child, i) => [child, i]));
   const fast = scope.children.length > FAST ? 'splines=line, nslimit=2, nslimit1=2, mclimit=0.3' : 'splines=true';
-  const rows = [`graph [rankdir=TB, ranksep=0.26, nodesep=0.22, ${fast}];`, 'node [shape=box, fixedsize=true, label=""];'];
+  const rows = [`graph [rankdir=TB, ranksep=0.18, nodesep=0.22, ${fast}];`, 'node [shape=box, fixedsize=true, label=""];'];
   rows.push('edge [arrowsize=0.5, fontsize=9];');
   scope.children.forEach((child, i) => {
     const { width, height } = boxes[child];

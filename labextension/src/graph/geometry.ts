@@ -40,8 +40,8 @@ export interface Geometry {
 /** Lays out a digraph given in the DOT language; answers in Graphviz's plain format. */
 export type Engine = (dot: string) => string | Promise<string>;
 
-export const HEAD = 22; // of an open scope, for its name
-const PAD = 8;
+export const HEAD = 20; // of an open scope, for its name
+const PAD = 6;
 const GAP = 14;
 const PORTS = 16; // lines from the border of a scope to what is in it; more would only hide it
 const KEPT = 200; // layouts that are remembered

@@ -162,11 +162,12 @@ function text(pen: Pen, node: GraphNode, box: Box, ink: string, font: string, zo
   const name = `${sign}${sign && ' '}${labelOf(node)}`;
   const weight = node.kind === 'scope' ? 600 : 400;
   pen.font = `${weight} ${size}px ${font}`;
-  pen.font = `${weight} ${fitted(size, measure(name), box.width - 6, zoom)}px ${font}`;
-  pen.fillText(clipped(name, box.width - 6, measure), middle, box.y + (second ? 13 : box.height / 2 + 0.5));
+  pen.font = `${weight} ${fitted(size, measure(name), box.width - 8, zoom)}px ${font}`;
+  // letters have whole widths, so that a fitted name may be a little wider than asked for
+  pen.fillText(clipped(name, box.width - 2, measure), middle, box.y + (second ? 12.5 : box.height / 2 + 0.5));
   if (second) {
     pen.font = `${0.9 * FONT}px ${font}`;
-    pen.fillText(clipped(second, box.width - 8, measure), middle, box.y + 27);
+    pen.fillText(clipped(second, box.width - 8, measure), middle, box.y + 26);
   }
 }
 

@@ -64,5 +64,5 @@ export function sizeOf(node: GraphNode, measure: (text: string) => number): { wi
   const second = node.open ? '' : secondOf(node);
   const words = Math.max(measure(labelOf(node)), 0.9 * measure(second));
   const width = Math.min(WIDEST, Math.max(NARROWEST, Math.ceil((words + PADDING) / 4) * 4));
-  return { width: node.open ? width + 30 : width, height: second ? 38 : 26 };
+  return { width: node.open ? width + 30 : width, height: second ? 36 : 24 };
 }

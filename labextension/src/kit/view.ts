@@ -12,6 +12,8 @@ export interface Context {
   turn(knob: string, part: string, value: number): Promise<unknown>;
   /** Show a line of the user's program, "file:line"; null where there is no way to it. */
   jump: ((source: string) => void) | null;
+  /** What is shown was kept in a file: nobody answers questions that were not foreseen. */
+  kept?: boolean;
   /** Who lays graphs out. */
   layouter(): Layouter;
 }

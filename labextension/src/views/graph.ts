@@ -19,6 +19,7 @@ export class GraphSection extends Section {
     this._trail.className = 'wb-Graph-trail';
     this._trail.setAttribute('aria-label', 'Where the chosen node lies');
     this._cancel.hidden = true;
+    this._search.node.hidden = !!this._context.kept;
     this._choice.className = this._by.className = 'wb-Graph-choice';
     this._choice.setAttribute('aria-label', 'Graph to show');
     this._choice.addEventListener('change', () => this._ask({ key: this._choice.value }));

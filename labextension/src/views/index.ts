@@ -5,3 +5,4 @@ import './steps';
 import './series';
 import './graph';
 import './timeline';
+import './operations';

@@ -103,8 +103,10 @@ export class StragglerSection extends Section {
     }
     const where = document.createElement('td');
     where.append(bar);
-    const waits = cell(row.wait > 0.05 * row.whole ? `${row.waits_for} ${duration(row.wait)}` : '–');
-    waits.className = row.wait > 0.05 * row.whole ? '' : 'wb-mod-none';
+    const waiting = row.wait > 0.05 * row.whole;
+    const waits = cell(waiting ? row.waits_for : '–');
+    waits.className = waiting ? '' : 'wb-mod-none';
+    waiting && waits.append(Object.assign(document.createElement('span'), { textContent: ` ${duration(row.wait)}` }));
     line.append(
       task,
       where,

@@ -59,7 +59,7 @@ class Graphs(View):
                 self._newest[record.key] = record
                 if len(self._newest) > REMEMBERED:
                     del self._newest[next(iter(self._newest))]
-        self._feed(self._spans.new())
+        self._feed(self.shared.batch(self._spans.new()).operations)
         session = self.journal.status.session
         stale = session != self._session or any(self._taken.get(key) is not r for key, r in self._newest.items())
         if stale and (now >= self._next or self._newest.keys() != self._taken.keys()):
@@ -69,7 +69,7 @@ class Graphs(View):
             self._choices = [GraphChoice(record.key, _label(record)) for record in self._mine[:CHOICES]]
 
     def _feed(self, spans: Iterable[Span]) -> None:
-        for span in [one for one in spans if one[0] == "op"]:  # by its place, not its name: all spans come by here
+        for span in spans:
             if span.end >= span.start:
                 times = self._times.get(span.executable)
                 if times is None:

@@ -1,0 +1,127 @@
+/** Which operations take the time, and what lies on which device. */
+import type { OperationsView } from '../contract';
+import { bytes, count, duration, format, shortDevice } from '../kit/text';
+import { Section } from '../kit/section';
+import { defineView } from '../kit/view';
+import type { Snapshot } from '../store';
+
+export class OperationsSection extends Section {
+  constructor() {
+    super('Operations', 'wb-Operations');
+    this._lead.setAttribute('role', 'status');
+    this._hint.className = 'wb-Section-note';
+    this.body.append(this._lead, this._times, this._placed, this._hint);
+  }
+
+  show(snapshot: Snapshot): void {
+    const view = snapshot.operations;
+    this.note(view?.devices.length ? '' : 'The operations appear with the first step.');
+    if (view && view !== this._view) {
+      this._view = view;
+      this._lead.textContent = leadOf(view);
+      this._times.hidden = !view.rows.length;
+      this._times.replaceChildren(
+        headOf('Operation', 'Device', 'Runs', 'Median', 'Longest', 'Share of all'),
+        ...view.rows.map(row =>
+          rowOf(
+            named(row.name, row.type),
+            placed(row.device, row.color),
+            row.runs.toLocaleString('en'),
+            duration(row.median),
+            duration(row.longest),
+            share(row.share)
+          )
+        )
+      );
+      this._placed.replaceChildren(
+        headOf('Device', 'Operations', 'Variables', 'Receives a step', 'Scopes'),
+        ...view.devices.map(one =>
+          rowOf(
+            placed(one.device, one.color),
+            one.operations.toLocaleString('en'),
+            bytes(one.state_bytes),
+            bytes(one.received_bytes),
+            one.scopes
+          )
+        )
+      );
+      this._hint.textContent = noteOf(view);
+      this._hint.hidden = !this._hint.textContent;
+    }
+  }
+
+  private _view: OperationsView | null = null;
+  private _lead = document.createElement('p');
+  private _times = document.createElement('table');
+  private _placed = document.createElement('table');
+  private _hint = document.createElement('p');
+}
+
+/** "3 of 16 operations take 58 % of the time." */
+function leadOf({ rows, more }: OperationsView): string {
+  if (!rows.length) {
+    return 'No single operations were recorded yet: steps are recorded in detail only now and then.';
+  }
+  let [many, sum] = [0, 0];
+  while (many < rows.length && sum < 0.5) {
+    sum += rows[many++].share;
+  }
+  const verb = many === 1 ? 'takes' : 'take';
+  return `${many} of ${count(rows.length + more, 'operation')} ${verb} ${format(100 * sum, 2)} % of the time (runs × median).`;
+}
+
+function noteOf({ more, crossing, unknown }: OperationsView): string {
+  return [
+    more ? `${more.toLocaleString('en')} operations that take less are not listed.` : '',
+    crossing ? `${count(crossing, 'tensor')} cross devices in each step.` : 'No tensor leaves its device.',
+    unknown ? 'Bytes are lower bounds: a dimension that only a step knows counts as 1.' : ''
+  ]
+    .filter(Boolean)
+    .join(' ');
+}
+
+function headOf(...titles: string[]): HTMLTableRowElement {
+  const row = document.createElement('tr');
+  row.append(...titles.map(textContent => Object.assign(document.createElement('th'), { textContent, scope: 'col' })));
+  return row;
+}
+
+function rowOf(first: string | Node, ...rest: (string | Node)[]): HTMLTableRowElement {
+  const row = document.createElement('tr');
+  const name = Object.assign(document.createElement('th'), { scope: 'row' });
+  name.append(first);
+  row.append(name);
+  for (const one of rest) {
+    row.insertCell().append(one);
+  }
+  return row;
+}
+
+/** A name that may be broken after its slashes, its type as a hint. */
+function named(name: string, type: string): HTMLElement {
+  const made = document.createElement('span');
+  made.title = `${name}: ${type}`;
+  made.append(...name.split('/').flatMap((part, i) => (i ? ['/', document.createElement('wbr'), part] : [part])));
+  return made;
+}
+
+function placed(device: string, color: string): HTMLElement {
+  const made = document.createElement('span');
+  made.className = 'wb-Device';
+  made.title = device;
+  const key = document.createElement('i');
+  key.style.background = color;
+  made.append(key, shortDevice(device));
+  return made;
+}
+
+function share(part: number): HTMLElement {
+  const made = document.createElement('span');
+  made.className = 'wb-Share';
+  const bar = document.createElement('i');
+  bar.style.width = `${(60 * Math.min(1, part)).toFixed(1)}px`;
+  made.append(bar, `${format(100 * part, 2)} %`);
+  return made;
+}
+
+defineView({ id: 'operations', title: 'Operations', topic: 'operations', wide: true, make: () => new OperationsSection() });

@@ -1,0 +1,63 @@
+import { describe, expect, it } from 'vitest';
+
+import { NOTHING } from '../src/store';
+import { OperationsSection } from '../src/views/operations';
+
+const row = (name: string, share: number) => ({
+  name,
+  type: 'matmul',
+  device: '/job:worker/task:0/device:CPU:0',
+  color: '#aa77cc',
+  runs: 1200,
+  median: 0.5,
+  longest: 2,
+  share
+});
+const operations = {
+  rows: [row('layer/matmul', 0.4), row('layer/add', 0.2), row('x', 0.1)],
+  more: 7,
+  devices: [
+    {
+      device: '/job:ps/task:0/device:CPU:0',
+      color: '#dd5500',
+      operations: 3,
+      state_bytes: 31360,
+      received_bytes: 0,
+      scopes: 'train 3'
+    }
+  ],
+  crossing: 2,
+  unknown: 1
+};
+const texts = (section: OperationsSection, selector: string) =>
+  [...section.node.querySelectorAll(selector)].map(node => node.textContent);
+
+describe('operations and devices', () => {
+  it('say how few take half of the time, and what lies where', () => {
+    const section = new OperationsSection();
+    section.show({ ...NOTHING, operations });
+    expect(texts(section, 'p[role=status]')).toEqual(['2 of 10 operations take 60 % of the time (runs × median).']);
+    expect(texts(section, 'tr th[scope=row]')).toEqual(['layer/matmul', 'layer/add', 'x', 'ps:0 CPU:0']);
+    expect(texts(section, 'table:first-of-type tr:nth-child(2) td')).toEqual([
+      'worker:0 CPU:0',
+      '1,200',
+      '500 µs',
+      '2 ms',
+      '40 %'
+    ]);
+    expect(section.node.textContent).toContain(
+      '7 operations that take less are not listed. 2 tensors cross devices in each step.'
+    );
+  });
+
+  it('say what is missing', () => {
+    const section = new OperationsSection();
+    section.show(NOTHING);
+    expect(section.node.textContent).toContain('The operations appear with the first step.');
+    section.show({ ...NOTHING, operations: { ...operations, rows: [], more: 0 } });
+    expect(texts(section, 'p[role=status]')).toEqual([
+      'No single operations were recorded yet: steps are recorded in detail only now and then.'
+    ]);
+    expect(section.node.querySelector<HTMLElement>('table')!.hidden).toBe(true);
+  });
+});
