@@ -1,9 +1,11 @@
 """The null step of the paper's figure 7 on one host: parameters to workers, trivial work, gradients back.
 
-    python -m benchmarks.null_step [scalar|dense ...]
+    python -m benchmarks.null_step [scalar|sparse|dense[:WxP] ...]
 
-Ours is a Session on a Cluster of processes; the peer is `tf.compat.v1.train.Server` processes driven by one session. Both
-do the same: each worker multiplies every parameter by 0.001, each parameter server adds the workers' results to it.
+of W workers and P parameter servers, 2x2 where nothing is said; "table" is every cell of {1, 2, 4} x {1, 2, 4}. Ours is a
+Session on a Cluster of processes; the peer is `tf.compat.v1.train.Server` processes driven by one session. Both run the same
+program: each worker multiplies every parameter by 0.001, each parameter server adds the workers' results to it; of a sparse
+one each worker takes 32 rows of each server.
 """
 from __future__ import annotations
 
@@ -17,9 +19,33 @@ import numpy as np
 
 from benchmarks.harness import agree, compare, report
 
-WORKERS = SERVERS = 2
-KINDS = {"scalar": (1, 1 / 4, 0.3), "dense": (100_000_000 // 4 // SERVERS, 1 / 1.5, 2.0)}
-"""kind -> (elements per parameter server, bar for ours ÷ theirs, seconds per round)"""
+SIZES = (1, 2, 4)
+KINDS = {"scalar": (4, 1 / 4, 0.3), "sparse": (1 << 30, 1 / 3, 0.3), "dense": (100_000_000, 1 / 1.5, 1.0)}
+"""kind -> (bytes of all parameters, or of each server for "scalar"; bar for ours ÷ theirs; seconds per round)"""
+ROWS, WIDTH = 32, 256
+
+
+def model(tf: Any, kind: str, workers: int, servers: int) -> tuple[Any, Any, Any]:
+    """(initialisation, a step, a parameter) in the words of TensorFlow 1.x, which `tf` speaks."""
+    nbytes = KINDS[kind][0]
+    shape = {"scalar": [1], "sparse": [nbytes // (4 * WIDTH * servers), WIDTH], "dense": [nbytes // (4 * servers)]}[kind]
+    steps, rng = [], np.random.default_rng(0)
+    for p in range(servers):
+        with tf.device(f"/job:ps/task:{p}"):
+            variable = tf.get_variable(f"parameters_{p}", shape, initializer=tf.ones_initializer(), use_resource=True)
+            ids = [tf.constant(rng.choice(shape[0], ROWS, False) if w else np.arange(ROWS)) for w in range(workers)]
+            found = [tf.gather(variable, chosen) if kind == "sparse" else tf.identity(variable) for chosen in ids]
+        parts = []
+        for w, value in enumerate(found):
+            with tf.device(f"/job:worker/task:{w}"):
+                parts.append(tf.multiply(tf.identity(value), 0.001))
+        with tf.device(f"/job:ps/task:{p}"):
+            if kind == "sparse":
+                steps += [tf.scatter_add(variable, chosen, part) for chosen, part in zip(ids, parts)]
+            else:
+                steps.append(tf.assign_add(variable, tf.add_n(parts)))
+            first = tf.gather(variable, [0])
+    return tf.global_variables_initializer(), tf.group(*steps), first
 
 
 def _serve(job: str, index: int, ports: dict[str, list[str]]) -> None:
@@ -40,9 +66,9 @@ def _free_ports(count: int) -> list[str]:
     return found
 
 
-def theirs(elements: int) -> tuple[Any, Any, Any]:
-    ports = _free_ports(WORKERS + SERVERS)
-    spec = {"ps": ports[:SERVERS], "worker": ports[SERVERS:]}
+def theirs(kind: str, workers: int, servers: int) -> tuple[Any, Any, Any]:
+    ports = _free_ports(workers + servers)
+    spec = {"ps": ports[:servers], "worker": ports[servers:]}
     context = multiprocessing.get_context("spawn")
     processes = [context.Process(target=_serve, args=(job, i, spec), daemon=True)
                  for job, hosts in spec.items() for i in range(len(hosts))]
@@ -50,24 +76,8 @@ def theirs(elements: int) -> tuple[Any, Any, Any]:
         process.start()
     import tensorflow as tf
     v1 = tf.compat.v1
-    graph = tf.Graph()
-    with graph.as_default():
-        variables, steps = [], []
-        for p in range(SERVERS):
-            with tf.device(f"/job:ps/task:{p}"):
-                variables.append(v1.Variable(tf.ones([elements]), use_resource=True))
-        for p, variable in enumerate(variables):
-            with tf.device(f"/job:ps/task:{p}"):
-                value = tf.identity(variable.read_value())
-            parts = []
-            for w in range(WORKERS):
-                with tf.device(f"/job:worker/task:{w}"):
-                    parts.append(tf.multiply(tf.identity(value), 0.001))
-            with tf.device(f"/job:ps/task:{p}"):
-                steps.append(variable.assign_add(tf.add_n(parts), read_value=False))
-        step = tf.group(*steps)
-        init = v1.global_variables_initializer()
-        first = variables[0][0]
+    with tf.Graph().as_default() as graph:
+        init, step, first = model(v1, kind, workers, servers)
     session = v1.Session(f"grpc://{spec['worker'][0]}", graph=graph)
     session.run(init)
     run = session.make_callable(step)
@@ -79,48 +89,42 @@ def theirs(elements: int) -> tuple[Any, Any, Any]:
     return run, lambda: session.run(first), stop
 
 
-def ours(elements: int) -> tuple[Any, Any, Any]:
-    import workbench as wb
+def ours(kind: str, workers: int, servers: int) -> tuple[Any, Any, Any]:
+    import workbench.tf1 as tf
     from workbench.cluster.chief.cluster import Cluster
-    graph = wb.Graph()
-    with graph.as_default():
-        variables, steps = [], []
-        for p in range(SERVERS):
-            with graph.device(f"/job:ps/task:{p}"):
-                variables.append(wb.Variable(wb.ones([elements])))
-        for p, variable in enumerate(variables):
-            with graph.device(f"/job:ps/task:{p}"):
-                value = variable.read_value()
-            parts = []
-            for w in range(WORKERS):
-                with graph.device(f"/job:worker/task:{w}"):
-                    parts.append(wb.multiply(wb.identity(value), 0.001))
-            with graph.device(f"/job:ps/task:{p}"):
-                steps.append(variable.assign_add(wb.ops.add_n(parts)).op)
-        first = variables[0].read_value()[0]
-        init = wb.global_variables_initializer()
-    cluster = Cluster(None, ps=SERVERS, worker=WORKERS)
-    session = wb.Session(cluster, graph=graph)
+    with tf.Graph().as_default() as graph:
+        init, step, first = model(tf, kind, workers, servers)
+    cluster = Cluster(None, ps=servers, worker=workers)
+    session = tf.Session(cluster, graph=graph)
     session.run(init)
-    return (lambda: session.run(steps)), (lambda: session.run(first)), cluster.close
+    return (lambda: session.run(step)), (lambda: session.run(first)), cluster.close
 
 
-def main(kinds: list[str]) -> None:
-    for kind in kinds or list(KINDS):
-        elements, bar, seconds = KINDS[kind]
-        run, value, stop = ours(elements)
-        other_run, other_value, other_stop = theirs(elements)
-        try:
-            before, other_before = value(), other_value()
-            for _ in range(3):
-                run()
-                other_run()
-            agree(kind, value() / before, np.asarray(other_value() / other_before), 1e-4)
-            report(compare(f"Null step {kind}: {WORKERS} workers, {SERVERS} parameter servers",
-                           {"ours": run, "TF1 train.Server": other_run}, rounds=7, seconds=seconds, warm_up=5), bar)
-        finally:
-            stop()
-            other_stop()
+def cell(kind: str, workers: int, servers: int) -> None:
+    """Both, in turns; their parameters must agree."""
+    _, bar, seconds = KINDS[kind]
+    run, value, stop = ours(kind, workers, servers)
+    other_run, other_value, other_stop = theirs(kind, workers, servers)
+    try:
+        before, other_before = value(), other_value()
+        for _ in range(3):
+            run()
+            other_run()
+        agree(kind, value() / before, np.asarray(other_value() / other_before), 1e-4)
+        report(compare(f"Null step {kind}: {workers} workers, {servers} parameter servers",
+                       {"ours": run, "TF1 train.Server": other_run}, rounds=7, seconds=seconds, warm_up=5), bar)
+    finally:
+        stop()
+        other_stop()
+
+
+def main(cells: list[str]) -> None:
+    if "table" in cells:
+        cells = [f"{kind}:{w}x{p}" for kind in KINDS for w in SIZES for p in SIZES]
+    for name in cells or list(KINDS):
+        kind, _, size = name.partition(":")
+        workers, servers = map(int, (size or "2x2").split("x"))
+        cell(kind, workers, servers)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ import pytest
 
 import workbench as wb
 from tests.cluster import softmax
+from tests.train.test_all_reduce import trained
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
 from workbench.core.kernels.threads import get_threads, set_threads
@@ -47,6 +48,15 @@ def test_synchronous_replicas_equal_one_process_bit_for_bit(cluster, one_thread)
     for here, there in zip(local, remote, strict=True):
         assert np.abs(here).max() > 0.1
         assert here.tobytes() == there.tobytes()
+
+
+def test_mirrored_variables_of_several_tasks_are_trained_without_a_server(cluster, one_thread):
+    """The sums of their gradients go around a ring of the tasks; the bits are those of as many devices of one process."""
+    places = [*SERVERS, *WORKERS]
+    far = trained(places, target=cluster)
+    near = trained([f"/cpu:{number}" for number in range(len(places))], devices=len(places))
+    assert {copy.tobytes() for copy in far} == {copy.tobytes() for copy in near} and np.abs(far[0]).max() > 0.1
+    assert len({copy.tobytes() for copy in far}) == 1
 
 
 def test_asynchronous_replicas_learn_and_lose_no_update(cluster):

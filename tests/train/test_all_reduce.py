@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -65,28 +66,30 @@ def test_the_gradient_of_a_sum_goes_to_every_part_of_it():
             np.testing.assert_array_equal(value, [11, 12, 13])
 
 
-def test_mirrored_variables_are_trained_without_a_server():
-    """Each device has a copy and a share of the batch; all copies stay the same bits, and those of one device nearly."""
-    rng = np.random.default_rng(0)
+def trained(places: Sequence[str], **options: Any) -> list[np.ndarray]:
+    """The copies of a variable, one on each device, which learn from shares of a batch; `options` are those of the Session."""
+    rng, count = np.random.default_rng(0), len(places)
     rows = rng.standard_normal((24, 5)).astype(np.float32)
     wanted = rows @ rng.standard_normal((5, 2)).astype(np.float32)
+    with wb.Graph().as_default():
+        copies, gradients = [], []
+        for number, place in enumerate(places):
+            with wb.device(place):
+                copies.append(wb.Variable(np.zeros((5, 2), np.float32)))
+                share = slice(number, None, count)
+                loss = wb.reduce_mean(wb.square(wb.matmul(wb.constant(rows[share]), copies[-1]) - wanted[share]))
+                gradients.append(wb.gradients(loss, copies[-1])[0])
+        steps = [copy.assign_sub(0.1 / count * gradient).op for copy, gradient in zip(copies, all_sum(gradients))]
+        with wb.Session(**options) as session:
+            session.run(wb.global_variables_initializer())
+            for _ in range(30):
+                session.run(steps)
+            return session.run(copies)
 
-    def trained(count: int) -> list[np.ndarray]:
-        with wb.Graph().as_default():
-            copies, gradients = [], []
-            for number in range(count):
-                with wb.device(f"/cpu:{number}"):
-                    copies.append(wb.Variable(np.zeros((5, 2), np.float32)))
-                    share = slice(number, None, count)
-                    loss = wb.reduce_mean(wb.square(wb.matmul(wb.constant(rows[share]), copies[-1]) - wanted[share]))
-                    gradients.append(wb.gradients(loss, copies[-1])[0])
-            steps = [copy.assign_sub(0.1 / count * gradient).op for copy, gradient in zip(copies, all_sum(gradients))]
-            with wb.Session(devices=count) as session:
-                session.run(wb.global_variables_initializer())
-                for _ in range(30):
-                    session.run(steps)
-                return session.run(copies)
-    one, three = trained(1), trained(3)
+
+def test_mirrored_variables_are_trained_without_a_server():
+    """Each device has a copy and a share of the batch; all copies stay the same bits, and those of one device nearly."""
+    one, three = (trained([f"/cpu:{number}" for number in range(count)], devices=count) for count in (1, 3))
     assert len({copy.tobytes() for copy in three}) == 1
     np.testing.assert_allclose(three[0], one[0], rtol=1e-4, atol=1e-5)
 
