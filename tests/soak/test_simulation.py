@@ -1,4 +1,5 @@
-"""A thousand simulated trainings: asynchronous, synchronous, of bounded staleness; five hundred disks that lose power."""
+"""A thousand simulated trainings: asynchronous, synchronous, of bounded staleness, of workers that are cut off alone; five
+hundred disks that lose power."""
 from __future__ import annotations
 
 import shutil

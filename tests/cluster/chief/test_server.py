@@ -20,6 +20,7 @@ from tests.eventually import eventually
 from workbench import errors
 from workbench.cluster.chief.server import _warn_of_strangers, free_ports
 from workbench.cluster.link import admission
+from workbench.cluster.task import program
 from workbench.core.state import checkpoint
 from workbench.settings import settings
 
@@ -372,3 +373,19 @@ def test_a_goodbye_waits_for_whoever_is_sending(serve):
     worker.close()
     sending.join(30)
     eventually(ps._host.over.is_set, 30)
+
+
+def test_a_server_that_no_graph_used_hears_of_the_end_from_the_others(serve, monkeypatch):
+    monkeypatch.setattr(program, "_LATE_SECONDS", 0.0)
+    spec = spec_of(servers=2, workers=1)
+    servers, worker = [serve(spec, "ps", index) for index in range(2)], serve(spec, "worker")
+    joined = [threading.Thread(target=server.join) for server in servers]
+    for thread in joined:
+        thread.start()
+    graph, total, _ = counter(0)                               # its variable is on the first server
+    with tf.Session(worker.target, graph) as session:
+        session.run(total.initializer)
+    worker.close()
+    for thread in joined:
+        thread.join(30)
+        assert not thread.is_alive()

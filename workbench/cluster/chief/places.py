@@ -1,6 +1,7 @@
 """Where the tasks of a cluster live: on Dask workers, or in processes at known addresses; reached and looked after here."""
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import time
@@ -117,6 +118,12 @@ class Addresses:
         self._listener, self.addresses, self._caller = listener, dict(addresses), caller
         self._key = derived(secret, "chief")
         self._spec = json.dumps(dict(spec))
+
+    def of(self, caller: str) -> Addresses:
+        """The same for what another task has to say."""
+        made = copy.copy(self)
+        made._caller = caller
+        return made
 
     def connect(self, hellos: Mapping[str, Hello], pool: BufferPool, timeout: float, patience: float) -> Found:
         return self._listener.call(self._connect(hellos, pool, timeout, patience))

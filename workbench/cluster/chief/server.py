@@ -12,7 +12,11 @@ from typing import Any
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
 from workbench.cluster.chief.places import Addresses
+from workbench.cluster.chief.tracker import EPOCH
+from workbench.cluster.link.admission import KEY_BYTES
+from workbench.cluster.link.upgrade import Hello
 from workbench.cluster.task.program import Listener, ProgramHost
+from workbench.cluster.wire import messages as m
 from workbench.core.trace import journal
 from workbench.nn.arguments import refuse
 from workbench.settings import settings
@@ -24,6 +28,7 @@ logger = logging.getLogger("workbench")
 
 _PROTOCOLS = {None: "tcp", "grpc": "tcp", "tcp": "tcp", "tls": "tls"}
 _HEARTBEAT = 30.0      # seconds
+_GOODBYE_SECONDS = 3.0
 
 
 class Server:
@@ -89,8 +94,9 @@ class Server:
     def join(self) -> None:
         """Serve the other processes until the job is over: the chief (task 0 of job "chief", else of "worker") has ended in
         order and so have the other workers; those that never came are waited for one minute more."""
-        _ = self.target                                         # refuses a server that was not started
+        target = self.target                                    # refuses a server that was not started
         self._host.over.wait()
+        target.pass_on_the_end()
 
     def close(self) -> None:
         """End what runs here, with the state of this task; closing twice is fine."""
@@ -137,8 +143,19 @@ class _ProgramCluster(Cluster):
         self._prepare(tasks, name, "graph", _HEARTBEAT, None, 10.0, True, {}, journal)
         self._patience = patience
         self._tracker.driver, self._tracker.incarnation = name, secrets.randbits(63)
-        self._place = Addresses(listener, addresses, name, named, settings.cluster_key)
+        self._place = place = Addresses(listener, addresses, name, named, settings.cluster_key)
+        self._ends = place.of(_chief(spec))
         self._begin(())
+
+    def pass_on_the_end(self) -> None:
+        """The chief said goodbye to those whom its graphs used; the other parameter servers hear of it here."""
+        for task in self.tasks:
+            if task.startswith("/job:ps/") and task != self.home:
+                hello = Hello(secrets.randbits(63), "chief", task, True, self._host, secrets.token_hex(KEY_BYTES))
+                with contextlib.suppress(errors.Error):         # one that has ended has heard it
+                    _, connection = self._ends.connect({task: hello}, self._pool, _GOODBYE_SECONDS, 0.0)[task]
+                    connection.send(m.encode(m.Close(), hello.session, EPOCH))
+                    connection.close()
 
 
 def _warn_of_strangers(name: str, address: str) -> None:
