@@ -111,7 +111,7 @@ def _nested(line: Branch | Loop, device: str) -> Iterator[Row]:
 
 def _is_reorder(line: Instruction) -> bool:
     """Does it only change the layout of what its operation made?"""
-    return line.choice is not None and len(line.inputs) == len(line.outputs) == 1 and (
+    return line.choice is not None and len(line.outputs) == 1 and (
         line.inputs[0].name == line.outputs[0].name and line.inputs[0].layout != line.outputs[0].layout)
 
 

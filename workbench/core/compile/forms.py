@@ -10,13 +10,13 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.compile import ownership
-from workbench.core.compile.values import Buffer, Handle, Home, Local, Value
+from workbench.core.compile.values import Buffer, Handle, Home, Local, Value, pack
 from workbench.core.graph.dtype import variant
 from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.kernels.choice import Choice
 
-__all__ = ["Block", "Branch", "ContextCall", "Instruction", "Into", "LibraryCall", "Line", "Loop", "Names", "ReadVariable",
-           "Reference", "UfuncCall", "UpdateVariable", "View"]
+__all__ = ["Block", "Branch", "ContextCall", "Instruction", "Into", "LibraryCall", "Line", "Loop", "Names",
+           "PackVariable", "ReadVariable", "Reference", "UfuncCall", "UpdateVariable", "View"]
 
 
 class Names(Protocol):
@@ -239,6 +239,18 @@ class ReadVariable(Instruction):
             raise errors.UnimplementedError(f"read_variable: the handle {handle.name!r} is computed at run time; pass "
                                             "the variable's own handle")
         return home.value(handle).read
+
+
+class PackVariable(Instruction):
+    """A variable's value, `inputs[0]`, in a library's layout. It is brought there when it was written, not in each step."""
+
+    def text(self, names: Names, kernel: str) -> list[str]:
+        return [f"{self.outputs[0].symbol} = {kernel}({names.symbol(self.inputs[0])})"]
+
+    def bind(self, home: Home) -> Any:
+        assert self.choice is not None
+        spec = self.outputs[0].spec
+        return functools.partial(home.value(self.inputs[1]).in_layout, spec.layout, functools.partial(pack, self.choice, spec))
 
 
 class UpdateVariable(Instruction):

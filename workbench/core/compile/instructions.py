@@ -1,7 +1,7 @@
 """Instruction selection: each operation of a straight block becomes a line of a plan, over planned values."""
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
@@ -13,7 +13,7 @@ from workbench.core.compile.forms import Block, Branch, Instruction, Line, Loop
 from workbench.core.compile.segments import is_bound
 from workbench.core.compile.values import Alias, Buffer, Constant, Handle, Local, Packed, Value, is_array
 from workbench.core.graph.graph import Graph, Operation, Tensor
-from workbench.core.graph.program import topological
+from workbench.core.graph.program import state_name, topological
 from workbench.core.kernels.choice import Choice, Layout, Select, Spec, reorders, selectors
 from workbench.core.kernels.fallback import ask
 from workbench.core.kernels.options import kernel_options
@@ -24,15 +24,19 @@ __all__ = ["Selector"]
 TURNS = 8
 """How often a loop is taken to run of which only the step knows it."""
 
+_LASTING = 1 << 20
+
 V = TypeVar("V", bound=Value)
 
 
 class Selector:
     """Chooses a form for every operation; one per plan, so that value keys are unique in it."""
 
-    def __init__(self, device: str = "CPU") -> None:
+    def __init__(self, device: str, written: Container[str]) -> None:
         self.device = device                 # its type
+        self.written = written               # names of the state that the plan changes
         self.values: list[Value] = []
+        self.lasting: dict[int, Handle] = {}      # values of variables that stay from step to step, by key
 
     # values
     def add(self, kind: type[V], name: str, dtype: Any, shape: tuple[int, ...] | None, **more: Any) -> V:
@@ -131,8 +135,14 @@ class _Scope:
         if isinstance(value, Constant | Packed):
             return self.selector.add(Packed, value.name, value.dtype, value.shape, layout=layout, source=value,
                                      choice=choice)
+        op = self._made_by[value.key]
+        if value.key in self.selector.lasting:
+            kept = self.selector.add(Local, value.name, value.dtype, value.shape, layout=layout)
+            self._made_by[kept.key] = op
+            self.block.lines.append(forms.PackVariable(op, [value, self.selector.lasting[value.key]], [kept], choice))
+            return kept
         made = self.selector.add(Buffer, value.name, value.dtype, value.shape, layout=layout)
-        op = self._made_by[made.key] = self._made_by[value.key]
+        self._made_by[made.key] = op
         self.emit(forms.LibraryCall(op, [value], [made], choice))
         return made
 
@@ -160,7 +170,9 @@ class _Scope:
         return False
 
     def readers(self, tensor: Tensor, value: Value) -> int:
-        """How often a step reads `value`, as far as this block tells."""
+        """How often a step reads `value`, as far as this block tells; what stays from step to step is read without end."""
+        if value.key in self.selector.lasting:
+            return _LASTING
         again = 1 if self.around is None or value.key not in self.around.same else self.around.times
         return len(self.consumers[tensor]) * again
 
@@ -240,6 +252,9 @@ def _handle(scope: _Scope, op: Operation) -> None:
 
 def _read(scope: _Scope, op: Operation) -> None:
     scope.call(forms.ReadVariable, op)
+    handle, value = scope.known[op.inputs[0]], scope.known[op.outputs[0]]
+    if isinstance(handle, Handle) and handle.op.kind == "variable" and state_name(handle.op) not in scope.selector.written:
+        scope.selector.lasting[value.key] = handle
 
 
 def _argument(scope: _Scope, op: Operation) -> None:

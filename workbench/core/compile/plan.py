@@ -15,7 +15,7 @@ from workbench.core.compile.segments import CONTROL_FLOW, Cut, crossing, cut, is
 from workbench.core.compile.values import Constant, Handle, Local, Value, is_array
 from workbench.core.compile.weight import is_light, regions, side_by_side
 from workbench.core.graph.graph import Operation, Tensor
-from workbench.core.graph.program import Program, is_back_edge, needed
+from workbench.core.graph.program import Program, is_back_edge, needed, written
 from workbench.core.kernels import load_libraries
 
 __all__ = ["Plan", "PlanSegment", "compile_plan", "plan_called", "plans_of"]
@@ -117,7 +117,7 @@ def compile_plan(program: Program, name: str = "step", device: str = "CPU", done
     cuts = cut(program, device)
     made = crossing(cuts)
     fetched = set(program.fetches)
-    selector = Selector(device)
+    selector = Selector(device, written(program))
     known: dict[Tensor, Value] = {t: selector.local(t) for t in program.feeds}
     selector.block([op for op in needed(program.roots) if is_bound(op)], known, [])
     liveness = Liveness(selector.values)

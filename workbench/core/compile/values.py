@@ -14,7 +14,7 @@ from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.kernels.choice import Choice, Spec
 
 __all__ = ["Alias", "Buffer", "Constant", "Handle", "Home", "Local", "Packed", "Value", "aligned",
-           "is_array"]
+           "is_array", "pack"]
 
 
 class Home(Protocol):
@@ -132,11 +132,11 @@ class Packed(Value):
     def bind(self, home: Home) -> Any:
         with self._lock:
             if self._data is None:
-                self._data = pack(self.choice, home.value(self.source), self.spec)
+                self._data = pack(self.choice, self.spec, home.value(self.source))
         return self._data
 
 
-def pack(choice: Choice, array: Any, spec: Spec) -> Any:
+def pack(choice: Choice, spec: Spec, array: Any) -> Any:
     """`array` in the layout of `spec`."""
     target = aligned(spec.nbytes)
     scratch = [aligned(choice.scratch)] if choice.scratch else []

@@ -8,9 +8,13 @@ from dataclasses import dataclass
 from workbench import errors
 from workbench.core.graph.dtype import resource
 from workbench.core.graph.graph import Graph, Operation, Tensor
+from workbench.core.graph.subgraph import Subgraph
 
-__all__ = ["Program", "has_effect", "is_back_edge", "needed", "state_names", "topological"]
+__all__ = ["Program", "has_effect", "is_back_edge", "needed", "state_name", "state_names", "topological",
+           "written"]
 
+_READERS = frozenset({"read_variable", "resource_gather", "is_variable_initialized"})
+_WITH_BODIES = frozenset({"if", "while"})
 _MAY_REFUSE = ("check_numerics",)      # raises on purpose, so that what comes after it does not happen
 
 
@@ -42,8 +46,29 @@ def has_effect(op: Operation) -> bool:
 
 def state_names(op: Operation) -> list[str]:
     """The state behind the handles it takes; handles of one name in one container are the same state."""
-    made = [t.op for t in op.inputs if t.dtype is resource]
-    return [f"{m.attrs.get('container', '')}/{m.attrs.get('shared_name') or m.name}" for m in made]
+    return [state_name(t.op) for t in op.inputs if t.dtype is resource]
+
+
+def state_name(made: Operation) -> str:
+    """What tells the state apart whose handle `made` gives."""
+    return f"{made.attrs.get('container', '')}/{made.attrs.get('shared_name') or made.name}"
+
+
+def written(program: Program) -> frozenset[str]:
+    """The state that operations may change; what takes a handle and is not known to read only may."""
+    return frozenset([state_name(t.op) for op in program.graph.operations for t in _changed(op)])
+
+
+def _changed(op: Operation) -> list[Tensor]:
+    """The handles through which `op` may change state."""
+    if op.kind in _READERS:
+        return []
+    if op.kind not in _WITH_BODIES:
+        return [t for t in op.inputs if t.dtype is resource]
+    pairs = [pair for value in op.attrs.values() if isinstance(value, Subgraph)      # arguments are the last inputs
+             for pair in zip(reversed(op.inputs), reversed(value.arguments))]
+    inside = {t for value in op.attrs.values() if isinstance(value, Subgraph) for o in value.operations for t in _changed(o)}
+    return [outer for outer, inner in pairs if inner in inside]
 
 
 def needed(roots: Iterable[Operation], stop: Callable[[Tensor], bool] | None = None) -> set[Operation]:

@@ -46,6 +46,7 @@ class VariableState:
         self._buffer: Array | None = None
         self._spare: Array | None = None
         self._overwritten = self._awaited = False
+        self._packed: dict[Any, tuple[int, Array]] = {}      # layout -> (version, the value in it)
 
     @property
     def initialized(self) -> bool:
@@ -81,12 +82,24 @@ class VariableState:
         with self._pointer:
             return self.version, self._held()
 
+    def in_layout(self, layout: Any, pack: Callable[[Array], Array], value: Array) -> Array:
+        """`pack(value)` of a `value` that `read` gave and that is still held; made anew when the variable was written since."""
+        version, now = self.snapshot()
+        if now is not value:      # written since it was read: it has no version by which to find it again
+            return pack(value)
+        found = self._packed.get(layout)
+        if found is None or found[0] != version:
+            found = self._packed[layout] = version, pack(value)
+        return found[1]
+
     def assign(self, value: Array) -> Array:
         """Replace the value by a copy of `value`; returns the new value."""
         self._check(value)
         with self.lock, self._pointer:
             self.changes.note(self.version + 1, None)
             target = self._target(value.shape, value.dtype)
+            if target is self._buffer:
+                return self._overwrite(lambda old, new, out: self.device.copy(out, new), (value,), target)
             self.device.copy(target, value)
             at_once(*self._publishing(target))
             return target
