@@ -31,6 +31,12 @@ def check(build, value, *inputs, rtol=1e-8):
             np.testing.assert_allclose(slope[place], (near[0] - near[1]) / 2e-6, rtol=1e-4, atol=1e-6)
 
 
+def test_a_quotient_by_zero_is_zero_whatever_is_divided():
+    x, y = np.float32([np.inf, np.nan, 1, 3]), np.float32([0, 0, 0, 2])
+    assert evaluate([wb.div_no_nan(x, y)])[0].tolist() == [0, 0, 0, 1.5]
+    assert evaluate([wb.div_no_nan(np.float32([[1], [2]]), y)])[0].tolist() == [[0, 0, 0, 0.5], [0, 0, 0, 1]]
+
+
 def test_weighted_cross_entropy():
     check(lambda x, z: nn.weighted_cross_entropy_with_logits(z, x, 3.0),
           lambda x, z: z * np.log1p(np.exp(-x)) * 3 + (1 - z) * np.log1p(np.exp(x)), X, Z)

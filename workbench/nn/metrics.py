@@ -42,12 +42,6 @@ __all__ = [
 Metric = tuple[Tensor, Tensor]
 
 
-def _ratio(total: Tensor, count: Tensor) -> Tensor:
-    """total / count, 0 where nothing was counted."""
-    empty = ops.equal(count, 0.0)
-    return ops.where(empty, ops.zeros_like(count), total / ops.where(empty, ops.ones_like(count), count))
-
-
 def _scale(values: Tensor, weights: Any) -> Tensor:
     ones = ops.ones_like(values)
     return ones if weights is None else ones * fitted_weights(weights, values, "metric", "float32")
@@ -64,7 +58,8 @@ def mean(values: Any, weights: Any = None, metrics_collections: Any = None, upda
         values = ops.cast(convert(values), "float32")
         scale = _scale(values, weights)
         sums = total.assign_add(ops.reduce_sum(values * scale)), count.assign_add(ops.reduce_sum(scale))
-        return listed(_ratio(total.value(), count.value()), _ratio(*sums), metrics_collections, updates_collections)
+        return listed(ops.div_no_nan(total.value(), count.value()), ops.div_no_nan(*sums), metrics_collections,
+                      updates_collections)
 
 
 def _pair(labels: Any, predictions: Any, where: str) -> tuple[Tensor, Tensor]:
@@ -111,9 +106,8 @@ def mean_relative_error(labels: Any, predictions: Any, normalizer: Any, weights:
     """(mean of |labels - predictions| / normalizer, 0 where that is 0, operation that sees one more batch)."""
     labels, predictions = _pair(labels, predictions, "mean_relative_error")
     by = ops.cast(convert(normalizer), predictions.dtype) + ops.zeros_like(predictions)
-    none = ops.equal(by, 0.0)
-    errors_ = ops.where(none, ops.zeros_like(labels), ops.abs(labels - predictions) / ops.where(none, ops.ones_like(by), by))
-    return mean(errors_, weights, metrics_collections, updates_collections, name or "mean_relative_error")
+    apart = ops.div_no_nan(ops.abs(labels - predictions), by)
+    return mean(apart, weights, metrics_collections, updates_collections, name or "mean_relative_error")
 
 
 def mean_cosine_distance(labels: Any, predictions: Any, dim: int, weights: Any = None, metrics_collections: Any = None,
@@ -182,7 +176,7 @@ def _share(second: Any, labels: Any, predictions: Any, weights: Any, values: Any
     with variable_scope(None, name):
         good, good_update = true_positives(labels, predictions, weights)
         bad, bad_update = second(labels, predictions, weights)
-        return listed(_ratio(good, good + bad), _ratio(good_update, good_update + bad_update), values, updates)
+        return listed(ops.div_no_nan(good, good + bad), ops.div_no_nan(good_update, good_update + bad_update), values, updates)
 
 
 def precision(labels: Any, predictions: Any, weights: Any = None, metrics_collections: Any = None,
@@ -276,5 +270,5 @@ def mean_iou(labels: Any, predictions: Any, num_classes: int, weights: Any = Non
         hits = ops.diag_part(matrix)
         union = ops.reduce_sum(matrix, axis=0) + ops.reduce_sum(matrix, axis=1) - hits
         seen = ops.cast(union > 0.0, "float32")
-        value = _ratio(ops.reduce_sum(_ratio(hits, union)), ops.reduce_sum(seen))
+        value = ops.div_no_nan(ops.reduce_sum(ops.div_no_nan(hits, union)), ops.reduce_sum(seen))
         return listed(value, update, metrics_collections, updates_collections)

@@ -37,11 +37,6 @@ def listed(value: Tensor, update: Tensor, values: Any, updates: Any) -> Metric:
     return value, update
 
 
-def _ratio(total: Any, count: Any) -> Tensor:
-    empty = ops.equal(count, 0.0)
-    return ops.where(empty, ops.zeros_like(count), total / ops.where(empty, ops.ones_like(count), count))
-
-
 def mean_tensor(values: Any, weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
                 name: str | None = None) -> Metric:
     """(the mean of all values seen, element by element, operation that sees one more batch)."""
@@ -50,7 +45,8 @@ def mean_tensor(values: Any, weights: Any = None, metrics_collections: Any = Non
         scale = ops.ones_like(x) if weights is None else ops.ones_like(x) * fitted_weights(weights, x, "mean_tensor")
         total, count = counter("total_tensor", x.shape.static), counter("count_tensor", x.shape.static)
         sums = total.assign_add(x * scale), count.assign_add(scale)
-        return listed(_ratio(total.value(), count.value()), _ratio(*sums), metrics_collections, updates_collections)
+        return listed(ops.div_no_nan(total.value(), count.value()), ops.div_no_nan(*sums), metrics_collections,
+                      updates_collections)
 
 
 def mean_per_class_accuracy(labels: Any, predictions: Any, num_classes: int, weights: Any = None,
@@ -66,7 +62,7 @@ def mean_per_class_accuracy(labels: Any, predictions: Any, num_classes: int, wei
         total, right = counter("total", [num_classes]), counter("count", [num_classes])
         hits = ops.cast(ops.equal(truth, found), "float32") * scale
         sums = scatter_add(right, truth, hits), scatter_add(total, truth, scale)
-        return listed(ops.reduce_mean(_ratio(right.value(), total.value())), _ratio(*sums), metrics_collections,
+        return listed(ops.reduce_mean(ops.div_no_nan(right.value(), total.value())), ops.div_no_nan(*sums), metrics_collections,
                       updates_collections)
 
 
@@ -251,4 +247,4 @@ def averaged(valid: Tensor, right: Tensor, k: int, weights: Any, values: Any, up
         scale = scale * checked_weights(weights, each, "sparse_average_precision_at_k")
     most, total = counter("max", (), np.float64), counter("total", (), np.float64)
     sums = total.assign_add(ops.reduce_sum(each * scale)), most.assign_add(ops.reduce_sum(scale))
-    return listed(_ratio(total.value(), most.value()), _ratio(*sums), values, updates)
+    return listed(ops.div_no_nan(total.value(), most.value()), ops.div_no_nan(*sums), values, updates)

@@ -84,12 +84,12 @@ def guarantee_const(input, name=None):
 
 @composed
 def div_no_nan(x, y, name=None):
-    """x / y, and 0 where y is 0."""
+    """x / y, and 0 where y is 0, whatever x is there."""
     x = convert(x, None if not hasattr(y, "dtype") or hasattr(x, "op") else y.dtype)
     y = convert(y, None if hasattr(y, "op") else x.dtype)
     zero = ops.equal(y, 0)
     quotient = ops.realdiv(x, ops.where(zero, ops.ones_like(y), y))
-    return ops.multiply(ops.cast(ops.logical_not(zero), x.dtype), quotient, name=name)
+    return ops.select(zero, 0, quotient, name=name)
 
 
 @composed

@@ -74,9 +74,7 @@ def _(node: Node) -> Any:
 
 @imports("DivNoNan")
 def _(node: Node) -> Any:
-    x, y = node.inputs
-    zero = ops.equal(y, ops.zeros_like(y))
-    return ops.where(zero, ops.zeros_like(x / y), x / ops.where(zero, ops.ones_like(y), y), name=node.exact)
+    return ops.div_no_nan(*node.inputs, name=node.exact)
 
 
 @imports("Rint")

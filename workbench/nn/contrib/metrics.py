@@ -59,17 +59,11 @@ def _rate(wrong: Callable[..., Metric], right: Callable[..., Metric], title: str
                updates_collections: Any = None, name: str | None = None) -> Metric:
         with variable_scope(name, title):
             pairs = zip(wrong(labels, predictions, weights), right(labels, predictions, weights))
-            value, update = (_part(bad, bad + good) for bad, good in pairs)
+            value, update = (ops.div_no_nan(bad, bad + good) for bad, good in pairs)
             return listed(value, update, metrics_collections, updates_collections)
     metric.__name__ = metric.__qualname__ = f"streaming_{title}"
     metric.__doc__ = f"({title.replace('_', ' ')} of truth values, operation that sees one more batch)."
     return metric
-
-
-def _part(some: Tensor, every: Tensor) -> Tensor:
-    empty = ops.equal(every, 0.0)
-    found: Tensor = ops.where(empty, ops.zeros_like(every), some / ops.where(empty, ops.ones_like(every), every))
-    return found
 
 
 def _rate_by_thresholds(kinds: tuple[str, str], title: str) -> Callable[..., Metric]:

@@ -1,7 +1,9 @@
 """Distributions near gamma and location-scale ones: chi-squared, inverse gamma, logistic; and those given through softplus."""
 from __future__ import annotations
 
+import inspect
 import math
+from collections.abc import Callable
 from typing import Any
 
 from workbench.core.graph.build import ops
@@ -112,93 +114,49 @@ class InverseGamma(_ShapeRate):
 
 # parameters through softplus or the absolute value, so that any number will do
 
-class NormalWithSoftplusScale(Normal):
-    """Normal whose standard deviation is softplus(`scale`)."""
+def _through(kind: Any, name: str, doc: str, **links: Callable[[Tensor], Tensor]) -> Any:
+    """A class of this name: `kind`, whose parameters in `links` go through these functions first."""
+    own = inspect.signature(kind).parameters
+    defaults = {**{key: p.default for key, p in own.items()}, **dict.fromkeys(links, inspect.Parameter.empty), "name": name}
+    signature = inspect.Signature([p.replace(default=defaults[key]) for key, p in own.items()])
+    first = next(iter(own))
 
-    def __init__(self, loc: Any, scale: Any, validate_args: bool = False, allow_nan_stats: bool = True,
-                 name: str = "NormalWithSoftplusScale") -> None:
-        parameters = locals()
-        first = self._float(loc, "loc")
-        super().__init__(first, ops.softplus(self._float(scale, "scale", first)), validate_args, allow_nan_stats, name)
-        self._given(parameters)
-
-
-class LaplaceWithSoftplusScale(Laplace):
-    """Laplace whose scale is softplus(`scale`)."""
-
-    def __init__(self, loc: Any, scale: Any, validate_args: bool = False, allow_nan_stats: bool = True,
-                 name: str = "LaplaceWithSoftplusScale") -> None:
-        parameters = locals()
-        first = self._float(loc, "loc")
-        super().__init__(first, ops.softplus(self._float(scale, "scale", first)), validate_args, allow_nan_stats, name)
-        self._given(parameters)
+    def begin(self: Any, *args: Any, **options: Any) -> None:
+        given = signature.bind(*args, **options)
+        given.apply_defaults()
+        values = dict(given.arguments)
+        like = values[first] = self._float(values[first], first)
+        for key, link in links.items():
+            values[key] = link(self._float(values[key], key, like))
+        kind.__init__(self, **values)
+        self._given(given.arguments)
+    return type(name, (kind,), {"__init__": begin, "__signature__": signature, "__doc__": doc, "__module__": __name__})
 
 
-class ExponentialWithSoftplusRate(Exponential):
-    """Exponential whose rate is softplus(`rate`)."""
-
-    def __init__(self, rate: Any, validate_args: bool = False, allow_nan_stats: bool = True,
-                 name: str = "ExponentialWithSoftplusRate") -> None:
-        parameters = locals()
-        super().__init__(ops.softplus(self._float(rate, "rate")), validate_args, allow_nan_stats, name)
-        self._given(parameters)
+def _whole(x: Tensor) -> Tensor:
+    made: Tensor = ops.floor(ops.abs(x))
+    return made
 
 
-class GammaWithSoftplusConcentrationRate(Gamma):
-    """Gamma of softplus(`concentration`) and softplus(`rate`)."""
-
-    def __init__(self, concentration: Any, rate: Any, validate_args: bool = False, allow_nan_stats: bool = True,
-                 name: str = "GammaWithSoftplusConcentrationRate") -> None:
-        parameters = locals()
-        first = self._float(concentration, "concentration")
-        super().__init__(ops.softplus(first), ops.softplus(self._float(rate, "rate", first)), validate_args, allow_nan_stats,
-                         name)
-        self._given(parameters)
-
-
-class InverseGammaWithSoftplusConcentrationRate(InverseGamma):
-    """InverseGamma of softplus(`concentration`) and softplus(`rate`)."""
-
-    def __init__(self, concentration: Any, rate: Any, validate_args: bool = False, allow_nan_stats: bool = True,
-                 name: str = "InverseGammaWithSoftplusConcentrationRate") -> None:
-        parameters = locals()
-        first = self._float(concentration, "concentration")
-        super().__init__(ops.softplus(first), ops.softplus(self._float(rate, "rate", first)), validate_args, allow_nan_stats,
-                         name)
-        self._given(parameters)
-
-
-class BetaWithSoftplusConcentration(Beta):
-    """Beta of softplus(`concentration1`) and softplus(`concentration0`)."""
-
-    def __init__(self, concentration1: Any, concentration0: Any, validate_args: bool = False, allow_nan_stats: bool = True,
-                 name: str = "BetaWithSoftplusConcentration") -> None:
-        parameters = locals()
-        first = self._float(concentration1, "concentration1")
-        super().__init__(ops.softplus(first), ops.softplus(self._float(concentration0, "concentration0", first)), validate_args,
-                         allow_nan_stats, name)
-        self._given(parameters)
-
-
-class StudentTWithAbsDfSoftplusScale(StudentT):
-    """StudentT with floor(|`df`|) degrees of freedom and the scale softplus(`scale`)."""
-
-    def __init__(self, df: Any, loc: Any, scale: Any, validate_args: bool = False, allow_nan_stats: bool = True,
-                 name: str = "StudentTWithAbsDfSoftplusScale") -> None:
-        parameters = locals()
-        first = self._float(df, "df")
-        super().__init__(ops.floor(ops.abs(first)), loc, ops.softplus(self._float(scale, "scale", first)), validate_args,
-                         allow_nan_stats, name)
-        self._given(parameters)
-
-
-class Chi2WithAbsDf(Chi2):
-    """Chi2 with floor(|`df`|) degrees of freedom."""
-
-    def __init__(self, df: Any, validate_args: bool = False, allow_nan_stats: bool = True, name: str = "Chi2WithAbsDf") -> None:
-        parameters = locals()
-        super().__init__(ops.floor(ops.abs(self._float(df, "df"))), validate_args, allow_nan_stats, name)
-        self._given(parameters)
+NormalWithSoftplusScale: Any = _through(
+    Normal, "NormalWithSoftplusScale", "Normal whose standard deviation is softplus(`scale`).", scale=ops.softplus)
+LaplaceWithSoftplusScale: Any = _through(
+    Laplace, "LaplaceWithSoftplusScale", "Laplace whose scale is softplus(`scale`).", scale=ops.softplus)
+ExponentialWithSoftplusRate: Any = _through(
+    Exponential, "ExponentialWithSoftplusRate", "Exponential whose rate is softplus(`rate`).", rate=ops.softplus)
+GammaWithSoftplusConcentrationRate: Any = _through(
+    Gamma, "GammaWithSoftplusConcentrationRate", "Gamma of softplus(`concentration`) and softplus(`rate`).",
+    concentration=ops.softplus, rate=ops.softplus)
+InverseGammaWithSoftplusConcentrationRate: Any = _through(
+    InverseGamma, "InverseGammaWithSoftplusConcentrationRate",
+    "InverseGamma of softplus(`concentration`) and softplus(`rate`).", concentration=ops.softplus, rate=ops.softplus)
+BetaWithSoftplusConcentration: Any = _through(
+    Beta, "BetaWithSoftplusConcentration", "Beta of softplus(`concentration1`) and softplus(`concentration0`).",
+    concentration1=ops.softplus, concentration0=ops.softplus)
+StudentTWithAbsDfSoftplusScale: Any = _through(
+    StudentT, "StudentTWithAbsDfSoftplusScale",
+    "StudentT with floor(|`df`|) degrees of freedom and the scale softplus(`scale`).", df=_whole, scale=ops.softplus)
+Chi2WithAbsDf: Any = _through(Chi2, "Chi2WithAbsDf", "Chi2 with floor(|`df`|) degrees of freedom.", df=_whole)
 
 
 class BernoulliWithSigmoidProbs(Bernoulli):
