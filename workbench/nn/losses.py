@@ -63,10 +63,7 @@ def compute_weighted_loss(losses: Any, weights: Any = 1.0, scope: str | None = N
             spread = weights + ops.zeros_like(losses)
             by = {Reduction.MEAN: spread, Reduction.SUM_OVER_BATCH_SIZE: ops.ones_like(losses),
                   Reduction.SUM_BY_NONZERO_WEIGHTS: ops.cast(ops.not_equal(spread, 0.0), losses.dtype)}[reduction]
-            count = ops.reduce_sum(by)
-            empty = ops.equal(count, 0.0)
-            total = ops.select(empty, ops.zeros_like(total), total / ops.select(empty, ops.ones_like(count), count),
-                               name="value")
+            total = ops.div_no_nan(total, ops.reduce_sum(by), name="value")
         return add_loss(total, loss_collection)
 
 
