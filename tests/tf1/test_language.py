@@ -101,3 +101,18 @@ def test_a_new_default_graph_is_one_of_the_front_that_asked_for_it():
     finally:
         wb.reset_default_graph()
     assert not isinstance(wb.get_default_graph(), tf.Graph)
+
+
+def test_results_of_branches_and_loops_are_called_as_in_tensorflow(graph):
+    p, x = tf.placeholder(tf.bool, []), tf.placeholder(tf.float32, [])
+    y = tf.cond(p, lambda: x * 2.0, lambda: x)
+    pair = tf.cond(p, lambda: (x, x + 1.0), lambda: (x + 1.0, x), name="choice")
+    i, z = tf.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * x), [0, x])
+    assert [t.name for t in (y, *pair, i, z)] == ["cond/Merge:0", "choice/Merge:0", "choice/Merge_1:0", "while/Exit:0",
+                                                  "while/Exit_1:0"]
+    assert [y.op.type, z.op.type, tf.identity(y).op.type] == ["Merge", "Exit", "Identity"]
+    with tf.Session() as session:
+        found = session.run(["cond/Merge:0", "while/Exit_1:0", tf.gradients(z + y, x)[0]], {p: True, x: 3.0})
+    assert found == [6.0, 81.0, 110.0]
+    with wb.Graph().as_default():
+        assert wb.cond(wb.constant(True), lambda: wb.constant(1), lambda: wb.constant(2)).op.kind == "if"

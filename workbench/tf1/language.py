@@ -34,7 +34,14 @@ def _variable(variable: Any, _exact: bool) -> str:
     return f"<tf.Variable '{variable.name}' shape={_shape(variable.shape, False)} dtype={variable.dtype.name}_ref>"
 
 
+_RESULTS = {"if": "Merge", "while": "Exit"}
+
+
 def _type(op: Any) -> str:
+    if op.kind == "identity" and op.inputs[0].op.kind in _RESULTS:
+        made = _RESULTS[op.inputs[0].op.kind]
+        if op.name.startswith(f"{op.inputs[0].op.name}/{made}"):
+            return made
     if op.kind == "constant":      # its node would be a copy of its value
         return "Const"
     try:
@@ -57,8 +64,8 @@ def _dtype(dtype: Any, exact: bool) -> str:
 class Graph(wb.Graph):
     """A graph that speaks TensorFlow's language: what a program may find by name has TensorFlow's name."""
 
-    language = Language(names=OPERATIONS, below=True, type=_type, tensor=_tensor, operation=_operation, variable=_variable,
-                        shape=_shape, dtype=_dtype)
+    language = Language(names=OPERATIONS, results=_RESULTS, below=True, type=_type, tensor=_tensor, operation=_operation,
+                        variable=_variable, shape=_shape, dtype=_dtype)
 
 
 def begin() -> None:

@@ -12,13 +12,15 @@ __all__ = ["NATIVE", "Language", "listen", "spoken"]
 class Language:
     """What differs between programs of one front and of another over the same graphs.
 
-    `names` is the name of an operation of a type where the program gives none, if it is not the type itself; with
-    `below` constants that are made of its arguments stand under the operation ("add/y"). `type` is what an operation's
-    type is called. The others give the texts of tensors, operations, variables, shapes and element types: (thing, is it
-    asked by repr?) -> text.
+    `names` is the name of an operation of a kind where the program gives none, if it is not the kind itself; `results`
+    is what each result of an operation with bodies is called below it ("cond/Merge"), if it is an operation of its own;
+    with `below` constants that are made of its arguments stand under the operation ("add/y"). `type` is what an
+    operation's type is called. The others give the texts of tensors, operations, variables, shapes and element types:
+    (thing, is it asked by repr?) -> text.
     """
 
     names: Mapping[str, str]
+    results: Mapping[str, str]
     below: bool
     type: Callable[[Any], str]
     tensor: Callable[[Any, bool], str]
@@ -33,7 +35,7 @@ class Language:
 
 
 NATIVE = Language(
-    names={}, below=False, type=lambda op: op.kind,
+    names={}, results={}, below=False, type=lambda op: op.kind,
     tensor=lambda t, _: f"<Tensor {t.name} {t.dtype.name}{t.shape}>",
     operation=lambda op, _: f"<Operation {op.name} {op.kind}>",
     variable=lambda v, _: f"<Variable {v.name} {v.dtype.name}{v.shape}>",

@@ -1,6 +1,7 @@
 """Bodies of branches and loops: traced from Python functions, given common captures, copied, extended."""
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from workbench.core.graph.program import needed
 from workbench.core.graph.subgraph import Subgraph
 from workbench.core.ops.flow_nest import Structure, analyze
 
-__all__ = ["capture_constant", "claim", "copy_body", "copy_operation", "extend", "finish", "trace", "unify",
+__all__ = ["capture_constant", "claim", "copy_body", "copy_operation", "extend", "finish", "outside", "trace", "unify",
            "waits"]
 
 
@@ -40,6 +41,15 @@ def _result(body: Subgraph, leaf: Any, dtype: DType | None) -> Tensor:
         return convert(leaf, dtype)
     with body.control_dependencies([leaf]):
         return ops.identity(ops.constant(True), name="done")      # type: ignore[no-any-return]
+
+
+def outside(graph: Graph) -> contextlib.ExitStack:
+    """Build into `graph` free of the scopes that the user is in."""
+    stack = contextlib.ExitStack()
+    stack.enter_context(graph.as_default())
+    for scope in (graph.control_dependencies(None), graph.device(None), graph.colocate_with(None)):
+        stack.enter_context(scope)
+    return stack
 
 
 def unify(bodies: Sequence[Subgraph], leading: int) -> list[Tensor]:

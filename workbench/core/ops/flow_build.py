@@ -11,7 +11,7 @@ from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.opdef import composed
 from workbench.core.graph.shape import Shape, as_shape
 from workbench.core.graph.subgraph import Subgraph
-from workbench.core.ops.flow_body import claim, finish, trace, unify, waits
+from workbench.core.ops.flow_body import claim, finish, outside, trace, unify, waits
 from workbench.core.ops.flow_nest import Structure, analyze, flatten_up_to, pack
 
 __all__ = ["case", "cond", "while_loop"]
@@ -42,8 +42,18 @@ def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], nam
     captures = unify(branches, 0)
     node = graph.create("if", [predicate, *captures], {"then_branch": branches[0], "else_branch": branches[1]},
                         title + "/", waits(branches))
-    leaves = [node if isinstance(leaf, Operation) else out for leaf, out in zip(on_true, node.outputs)]
+    leaves = [node if isinstance(leaf, Operation) else _result(out) for leaf, out in zip(on_true, node.outputs)]
     return pack(structure, leaves)
+
+
+def _result(output: Tensor) -> Tensor:
+    """What a branch or loop gave, by the name that the graph's language has for it."""
+    graph, node = output.graph, output.op
+    name = graph.language.results.get(node.definition.name)
+    if name is None:
+        return output
+    with outside(graph), graph.name_scope(node.name + "/"):
+        return ops.identity(output, name=name)      # type: ignore[no-any-return]
 
 
 def _callable(function: Any, where: str) -> Callable[..., Any]:
@@ -238,7 +248,7 @@ def while_loop(cond: Callable[..., Any], body: Callable[..., Any], loop_vars: An
         loop.limit(maximum_iterations)
     node = _loop_node(loop, title, {"parallel_iterations": _positive(parallel_iterations, loop.where),
                                     "back_prop": bool(back_prop), "trip_count": count})
-    found = pack(loop.structure, node.outputs[:loop.structure.count])
+    found = pack(loop.structure, [_result(out) for out in node.outputs[:loop.structure.count]])
     if return_same_structure:
         return type(loop_vars)(found)
     return found[0] if len(found) == 1 else found

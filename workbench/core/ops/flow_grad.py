@@ -1,7 +1,6 @@
 """Gradients of `if` and `while`: bodies of gradients, and the forward values that they need."""
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,9 +15,9 @@ from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_gra
 from workbench.core.graph.opdef import selective
 from workbench.core.graph.subgraph import Subgraph
 from workbench.core.ops.flow import if_
-from workbench.core.ops.flow_body import claim, copy_body, extend, unify
+from workbench.core.ops.flow_body import claim, copy_body, extend, outside, unify
 
-__all__ = ["GradientBody", "body_gradients", "carries", "dense_shape_as", "outside", "zero", "zero_as"]
+__all__ = ["GradientBody", "body_gradients", "carries", "dense_shape_as", "zero", "zero_as"]
 
 
 def carries(tensor: Tensor) -> bool:
@@ -33,15 +32,6 @@ def zero(tensor: Tensor) -> Tensor:
     if tensor.shape.known:
         return ops.zeros(tensor.shape.static, tensor.dtype)      # type: ignore[no-any-return]
     return ops.zeros_like(tensor)      # type: ignore[no-any-return]
-
-
-def outside(graph: Graph) -> contextlib.ExitStack:
-    """Build into `graph` free of the scopes that the user is in."""
-    stack = contextlib.ExitStack()
-    stack.enter_context(graph.as_default())
-    for scope in (graph.control_dependencies(None), graph.device(None), graph.colocate_with(None)):
-        stack.enter_context(scope)
-    return stack
 
 
 class GradientBody(Subgraph):

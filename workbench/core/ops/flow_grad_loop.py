@@ -13,8 +13,8 @@ from workbench.core.graph.opdef import selective
 from workbench.core.graph.shape import Shape
 from workbench.core.graph.subgraph import Subgraph
 from workbench.core.ops.flow import while_
-from workbench.core.ops.flow_body import claim, copy_body, extend
-from workbench.core.ops.flow_grad import GradientBody, body_gradients, carries, outside, zero
+from workbench.core.ops.flow_body import claim, copy_body, extend, outside
+from workbench.core.ops.flow_grad import GradientBody, body_gradients, carries, zero
 from workbench.core.ops.flow_grad_totals import Total, total_of
 from workbench.core.ops.flow_trips import trips
 
