@@ -184,8 +184,8 @@ def test_constraints_and_regularizers_reach_the_variables():
     layers.batch_normalization(X, gamma_constraint=floor, beta_regularizer=wb.layers.l2_regularizer(0.1))
     assert [v.constraint is floor for v in wb.trainable_variables()] == [True, True, True, False, True, False]
     assert len(wb.get_collection(wb.GraphKeys.REGULARIZATION_LOSSES)) == 2
-    with pytest.raises(errors.UnimplementedError, match="batch_normalization: renorm=True has no meaning here"):
-        layers.batch_normalization(X, renorm=True)
+    with pytest.raises(errors.InvalidArgumentError, match=r"renorm_clipping: it contains keys not in .*'most'"):
+        layers.batch_normalization(X, renorm=True, renorm_clipping={"most": 3.0})
 
 
 class Scaled(layer_classes.Layer):

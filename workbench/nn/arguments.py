@@ -21,8 +21,6 @@ HINTS = {
     "op_def": "an operation's type names its definition",
     "priority": "a type has one conversion, the last that was registered",
     "readahead": "how far ahead a file is read is the affair of the system",
-    "renorm_momentum": "there is no renormalization, which is refused where it is asked for",
-    "renorm_decay": "there is no renormalization, which is refused where it is asked for",
     "sparse_lookup": "the rows of a table are looked up in one way",
     "aggregation_method": "gradients of one tensor are summed in a fixed order, whichever method is named",
     "buffer_size": "how far ahead files are read does not change what is read",

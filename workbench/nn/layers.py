@@ -10,8 +10,8 @@ from workbench import errors
 from workbench.core.graph.build import constant_value, convert, ops
 from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.core.graph.subgraph import root_graph
-from workbench.nn.arguments import refuse
 from workbench.nn.initializers import Ones, Zeros
+from workbench.nn.renorm import Renorm
 from workbench.nn.scopes import get_variable, variable_scope
 from workbench.nn.variables import GraphKeys, Variable, add_to_collection
 
@@ -220,10 +220,11 @@ def batch_normalization(inputs: Any, axis: int = -1, momentum: float = 0.99, eps
     While `training` (a bool or bool tensor) mean and variance are those of the batch, else moving averages, whose
     updates are in the collection UPDATE_OPS: make the training step depend on them. Variables `gamma`, `beta`,
     `moving_mean` and `moving_variance` [length of the axis]. Of images (rank 4, axis 1 or 3) the variance of n - 1 is
-    kept, as TensorFlow's kernel of all steps at once computes it, unless `fused` is false. Raises ShapeError where that
-    length is unknown. Source: Ioffe & Szegedy 2015.
+    kept, as TensorFlow's kernel of all steps at once computes it, unless `fused` is false. With `renorm`, what moving
+    averages of momentum `renorm_momentum` would have made of the batch is used in training too, as far as
+    `renorm_clipping` {"rmin", "rmax", "dmax"} lets. Raises ShapeError where that length is unknown. Source: Ioffe &
+    Szegedy 2015, Ioffe 2017.
     """
-    refuse("batch_normalization", "leave it out", renorm=renorm, renorm_clipping=renorm_clipping)
     x = convert(inputs)
     rank = x.shape.rank or 0
     axis %= max(rank, 1)
@@ -241,25 +242,47 @@ def batch_normalization(inputs: Any, axis: int = -1, momentum: float = 0.99, eps
             beta = vector("beta", beta_initializer or Zeros(), trainable, beta_regularizer, beta_constraint)
         mean = vector("moving_mean", moving_mean_initializer or Zeros(), False)
         variance = vector("moving_variance", moving_variance_initializer or Ones(), False)
-        at_once = (fused is None or bool(fused)) and rank == 4 and axis in (1, 3)
-        used = _moments(x, axis, mean, variance, momentum, training, at_once)
-        view = [depth if i == axis else 1 for i in range(rank)]
-        shaped = [None if t is None else (convert(t) if axis == rank - 1 else ops.reshape(convert(t), view))
-                  for t in (*used, beta, gamma)]
-        return ops.batch_normalization(x, *shaped, epsilon)
+        at_once = (fused is None or bool(fused)) and rank == 4 and axis in (1, 3) and not renorm
+        again = Renorm(depth, x.dtype, renorm_clipping, renorm_momentum, epsilon) if renorm else None
+        used = _moments(x, axis, mean, variance, momentum, training, at_once, again)
+        return normalized(x, axis, epsilon, *used, beta, gamma)
 
 
-def _moments(x: Tensor, axis: int, mean: Variable, variance: Variable, momentum: float, training: Any, at_once: bool) -> Any:
+def normalized(x: Tensor, axis: int, epsilon: float, mean: Any, variance: Any, correction: Any, beta: Any,
+               gamma: Any) -> Tensor:
+    """gamma · ((x - mean) / √(variance + epsilon) · r + d) + beta along `axis`, where the correction is (r, d) or None."""
+    if correction is not None:
+        factor, shift = correction
+        beta = shift * (1.0 if gamma is None else convert(gamma)) + (0.0 if beta is None else convert(beta))
+        gamma = factor * (1.0 if gamma is None else convert(gamma))
+    rank = x.shape.rank or 0
+    view = [-1 if i == axis else 1 for i in range(rank)]
+    shaped = [None if t is None else (convert(t) if axis == rank - 1 else ops.reshape(convert(t), view))
+              for t in (mean, variance, beta, gamma)]
+    return ops.batch_normalization(x, *shaped, epsilon)
+
+
+def renormalized(again: Renorm | None, training: Any, used: Any, kept: Any) -> tuple[Any, Any]:
+    """(the correction, what the moving mean and variance take in) of moments that are `used`, and `kept` without any."""
+    if again is None:
+        return None, kept
+    return _when(training, lambda: again.corrected(*used), lambda: (again.nothing(), tuple(kept)))
+
+
+def _moments(x: Tensor, axis: int, mean: Variable, variance: Variable, momentum: float, training: Any, at_once: bool,
+             again: Renorm | None) -> tuple[Any, Any, Any]:
+    """(mean, variance, correction) to normalize by; the updates of the moving ones go to UPDATE_OPS."""
     def batch() -> Any:
         found = ops.moments(x, [i for i in range(x.shape.rank or 0) if i != axis])
         return (*found, unbiased(found[1], x) if at_once else found[1])
     *used, kept = _when(training, batch, lambda: (mean.value(), variance.value(), variance.value()))
+    correction, taken = renormalized(again, training, used, (used[0], kept))
     if isinstance(training, (Tensor, Variable)) or training:
         factor = 1 - momentum
-        for moving, now in ((mean, used[0]), (variance, kept)):
+        for moving, now in zip((mean, variance), taken):
             step = moving.assign_sub((moving.value() - ops.stop_gradient(now)) * factor)
             root_graph().add_to_collection(GraphKeys.UPDATE_OPS, step.op)
-    return used
+    return *used, correction
 
 
 def unbiased(variance: Tensor, x: Tensor) -> Tensor:

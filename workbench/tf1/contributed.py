@@ -13,6 +13,7 @@ from workbench.nn.contrib import fields as contrib_fields
 from workbench.nn.contrib import framework as contrib_framework
 from workbench.nn.contrib import layers as contrib_layers
 from workbench.nn.contrib import layers_3d as contrib_layers_3d
+from workbench.nn.contrib import losses as contrib_losses
 from workbench.nn.contrib import metrics as contrib_metrics
 from workbench.nn.contrib import metrics_more as contrib_metrics_more
 from workbench.nn.contrib import more as contrib_more
@@ -48,28 +49,7 @@ from workbench.train.sessions import evaluation
 __all__ = ["contrib"]
 
 
-# losses, with the predictions first
-
-def _hinge(logits: Any, labels: Any = None, scope: str | None = None) -> Any:
-    """max(0, 1 - (2 · labels - 1) · logits), element by element: here, hinge_loss is not reduced."""
-    with wb.name_scope(scope, "hinge_loss"):
-        x = wb.convert_to_tensor(logits)
-        return ops.relu(1.0 - (2.0 * ops.cast(wb.convert_to_tensor(labels), x.dtype) - 1.0) * x)
-
-
-def _from_predictions(name: str, words: str) -> Any:
-    return spelled(getattr(losses, name), words)
-
-
-_losses = Namespace(**{**names_of(losses), "hinge_loss": _hinge, **{
-    name: _from_predictions(name, words) for name, words in {
-        "absolute_difference": "predictions labels weights scope", "log_loss": "predictions labels weights epsilon scope",
-        "cosine_distance": "predictions labels dim=axis weights scope axis",
-        "mean_squared_error": "predictions labels weights scope",
-        "mean_pairwise_squared_error": "predictions labels weights scope",
-        "sigmoid_cross_entropy": "logits multi_class_labels weights label_smoothing scope",
-        "softmax_cross_entropy": "logits onehot_labels weights label_smoothing scope",
-        "sparse_softmax_cross_entropy": "logits labels weights scope"}.items() if hasattr(losses, name)}})
+_losses = Namespace(**{**names_of(losses), **names_of(contrib_losses)})
 
 # layers
 

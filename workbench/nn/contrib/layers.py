@@ -11,12 +11,12 @@ from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.core.graph.subgraph import root_graph
 from workbench.nn import layers
 from workbench.nn.arg_scope import add_arg_scope
-from workbench.nn.arguments import refuse
 from workbench.nn.composed import weighted_moments
 from workbench.nn.contrib.utils import collect_named_outputs
 from workbench.nn.initializers import Ones, Zeros, xavier_initializer
 from workbench.nn.layers import _spread
 from workbench.nn.moving import assign_moving_average
+from workbench.nn.renorm import Renorm
 from workbench.nn.scopes import get_variable, get_variable_scope, variable_scope
 from workbench.nn.variables import GraphKeys, Variable
 
@@ -266,14 +266,18 @@ def batch_norm(inputs: Any, decay: float = 0.999, center: bool = True, scale: bo
     `zero_debias_moving_mean` takes the start of the moving mean at zero out of it. Examples count as `batch_weights` [batch]
     says. The moving variance is that of n - 1 where TensorFlow's kernel of all steps at once computes it: for inputs of rank
     2 and 4, unless `fused` is false or there are weights.
-    UnimplementedError for renorm, ValueErrors for another layout, unknown rank and unknown channels.
+    With `renorm`, what moving averages of decay `renorm_decay` would have made of the batch is used in training too, as far
+    as `renorm_clipping` {"rmin", "rmax", "dmax"} lets. ValueErrors for another layout, unknown rank and unknown channels, and
+    for renorm with `batch_weights`, `zero_debias_moving_mean` or other collections.
     """
-    refuse("batch_norm", "leave it out", renorm=renorm, renorm_clipping=renorm_clipping)
+    if renorm and (batch_weights is not None or zero_debias_moving_mean or updates_collections != GraphKeys.UPDATE_OPS):
+        raise errors.InvalidArgumentError("batch_norm: renorm is not supported with batch_weights, updates_collections or "
+                                          "zero_debias_moving_mean; leave them out")
     x, layout = convert(inputs), _layout(data_format)
     if x.shape.rank is None:
         raise errors.ShapeError(f"batch_norm: Inputs {x.name} has undefined rank.; set_shape it")
     axis = 1 if layout == "NCHW" else x.shape.rank - 1
-    unbiased = (fused is None or bool(fused)) and batch_weights is None and x.shape.rank in (2, 4)
+    unbiased = (fused is None or bool(fused)) and batch_weights is None and x.shape.rank in (2, 4) and not renorm
     depth, made, rules = _last(x, "batch_norm", axis), param_initializers or {}, param_regularizers or {}
     with variable_scope(scope, "BatchNorm", [inputs], reuse=reuse):
         def vector(name: str, default: Any, trained: bool) -> Variable:
@@ -287,12 +291,13 @@ def batch_norm(inputs: Any, decay: float = 0.999, center: bool = True, scale: bo
         others = [i for i in range(x.shape.rank or 0) if i != axis]
         *used, kept = layers._when(is_training, lambda: _moments(x, others, batch_weights, unbiased), lambda: (
             mean.value(), variance.value(), variance.value()))
-        waits = _moving(((mean, used[0], zero_debias_moving_mean), (variance, kept, False)), decay, is_training,
+        again = Renorm(depth, x.dtype, renorm_clipping, renorm_decay, epsilon) if renorm else None
+        correction, taken = layers.renormalized(again, is_training, used, (used[0], kept))
+        waits = _moving(((mean, taken[0], zero_debias_moving_mean), (variance, taken[1], False)), decay, is_training,
                         updates_collections)
         with get_default_graph().control_dependencies(waits):
-            view = [depth if i == axis else 1 for i in range(x.shape.rank or 0)]
-            shaped = [t if t is None else ops.reshape(convert(t), view) for t in (*used, beta, gamma)]
-            return _done(ops.batch_normalization(x, *shaped, epsilon), activation_fn, outputs_collections)
+            made = layers.normalized(x, axis, epsilon, used[0], used[1], correction, beta, gamma)
+            return _done(made, activation_fn, outputs_collections)
 
 
 def _moments(x: Tensor, axes: list[int], weights: Any, unbiased: bool) -> tuple[Tensor, ...]:
