@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tests import opcases_algebra, opcases_segments, opcases_shapes, opcases_special  # noqa: F401  (their rows)
+from tests import opcases_algebra, opcases_quantized, opcases_segments, opcases_shapes, opcases_special  # noqa: F401  (their rows)
 from tests.opcase import (
     CASES,
     COLUMN,
@@ -504,6 +504,8 @@ case("max_pool", X, value=lambda x: pooled(x, (2, 2), (1, 1), ((0, 0), (0, 0)), 
 case("max_pool", X.transpose(0, 3, 1, 2),
      value=lambda x: pooled(x.transpose(0, 2, 3, 1), (3, 2), (2, 2), _PAD, np.nanmax).transpose(0, 3, 1, 2),
      attrs={**_SAME, "data_format": "NCHW"}, label="nchw")
+case("max_pool", X.repeat(2, 3) + np.arange(X.shape[3] * 2) % 2, value=lambda x: x[..., 1::2], label="across channels",
+     attrs={"ksize": [1, 1, 1, 2], "strides": [1, 1, 1, 2], "padding": "SAME"})
 case("avg_pool", X, value=lambda x: pooled(x, (3, 2), (2, 2), _PAD, np.nanmean), attrs=_SAME)
 _MAXIMA = pooled(X, (3, 2), (2, 2), _PAD, np.nanmax)
 case("max_pool_grad", X, _MAXIMA, reals(*_POOL, seed=8), attrs=_BOUND, wrt=(2,), unknown=False,

@@ -128,6 +128,19 @@ case("real_fourier", RE, value=lambda a: dft(a + 0j)[:, :2], order=0, attrs={"ra
      call=lambda a, **o: ops.real_fourier(ops.stop_gradient(a), **o), **WIDE)
 case("inverse_real_fourier", RE, value=lambda a: np.fft.irfft(a, 4), attrs={"rank": 1, "lengths": (4,)}, unknown=False,
      call=lambda a, **o: ops.inverse_real_fourier(ops.cast(a, "complex128"), **o), **WIDE)
+def _cosines(a: Array) -> Array:
+    n = a.shape[-1]
+    return 2 * a @ np.cos(np.pi * np.outer(np.arange(n) + 0.5, np.arange(n)) / n)
+
+
+case("cosine_transform", RE, value=_cosines, rtol=1e-4)
+case("cosine_transform", RE, value=lambda a: 2 * a @ np.cos(np.pi * np.outer(np.arange(3), np.arange(3) + 0.5) / 3), rtol=1e-4,
+     attrs={"turned": True}, label="turned")
+case("dct", RE, value=_cosines, rtol=1e-4)
+case("dct", RE, value=lambda a: _cosines(a) / np.sqrt(2 * 3) * np.array([np.sqrt(0.5), 1, 1]), rtol=1e-4,
+     attrs={"norm": "ortho"}, label="orthonormal")
+case("sigmoid", RE, IM, value=lambda a, b: _parts(1 / (1 + np.exp(-a - 1j * b))), label="complex",
+     call=lambda a, b: _apart(ops.sigmoid(ops.complex(a, b))), **WIDE)
 case("fitted", RE, value=lambda a: np.pad(a[:, :2], ((0, 2), (0, 0))), attrs={"lengths": (4, 2)}, unknown=False)
 
 # bits and counts

@@ -36,6 +36,9 @@ for _truth in (True, False):
     ROWS.row(f"cond with a constant {_truth}", lambda tf, p, x: tf.cond(p, lambda: x, lambda: tf.zeros_like(x)),
              np.array(_truth), A)
     ROWS.row(f"cond of other shapes {_truth}", lambda tf, p, x: tf.cond(p, lambda: x[:1], lambda: x * x), np.array(_truth), A)
+    ROWS.row(f"gradient by a constant outside, inside a cond {_truth}", lambda tf, p, x: (lambda k: tf.cond(
+        p, lambda: tf.gradients(tf.reduce_sum(x) * k * k, k)[0], lambda: tf.cond(
+            p, lambda: k, lambda: tf.gradients(tf.sin(k) * k, k)[0])))(tf.constant(3.0, x.dtype)), np.array(_truth), A, order=1)
 for _n in (0, 1, 2):
     ROWS.row(f"case {_n}", lambda tf, n, x: tf.case([(tf.equal(n, 0), lambda: x), (tf.equal(n, 1), lambda: x * x)],
                                                     default=lambda: tf.sin(x)), np.array(_n), A)

@@ -17,6 +17,7 @@ BOOLS, FOUND = CLASSES > 1, OTHERS > 1
 REALS, NEAR = RNG.normal(size=(3, 8, 3)).astype("f"), RNG.normal(size=(3, 8, 3)).astype("f")
 SCORES = RNG.random((3, 8)).astype("f")
 TABLE = RNG.random((3, 8, 5)).astype("f")
+BEST = np.argsort(-TABLE, axis=-1)[..., :2]
 WEIGHTS = RNG.random((3, 8)).astype("f")
 THRESHOLDS = [-0.1, 0.2, 0.5, 0.7, 1.1]
 
@@ -33,6 +34,8 @@ PAIRS: dict[str, tuple[Metric, tuple[Any, ...]]] = {
     "recall_at_k": (lambda m, x, w: m.recall_at_k(*x, 2, **w), (CLASSES[..., None], TABLE)),
     "recall_at_k of one class": (lambda m, x, w: m.recall_at_k(*x, 3, class_id=2, **w), (CLASSES[..., None], TABLE)),
     "sparse_precision_at_k": (lambda m, x, w: m.sparse_precision_at_k(*x, 2, **w), (CLASSES[..., None], TABLE)),
+    "precision_at_top_k": (lambda m, x, w: m.precision_at_top_k(*x, class_id=2, **w), (CLASSES[..., None], BEST)),
+    "recall_at_top_k": (lambda m, x, w: m.recall_at_top_k(*x, **w), (CLASSES[..., None], BEST)),
     "sparse_average_precision_at_k": (lambda m, x, w: m.sparse_average_precision_at_k(*x, 3, **w), (CLASSES[..., None], TABLE)),
     **{name: (lambda m, x, w, n=name: getattr(m, n)(*x, **w), (BOOLS, FOUND)) for name in (
         "precision", "recall", "true_positives", "true_negatives", "false_positives", "false_negatives")},

@@ -29,6 +29,8 @@ for _size in ((7, 6), (5, 8), (4, 4)):
                         tf.nn, k)(x, w, s, p), X, modes=FIXED, order=2 if _size == (7, 6) else 1)
 X, F = reals(2, 7, 6, 3), reals(3, 2, 3, 4, seed=1) / 5
 ROWS.row("conv2d of unknown images", lambda tf, x, f: tf.nn.conv2d(x, f, [1, 2, 2, 1], "SAME"), X, F, modes=("dims",), order=0)
+ROWS.row("max_pool across channels", lambda tf, x: tf.nn.max_pool(x, [1, 1, 1, 3], [1, 1, 1, 3], "SAME"), X, modes=FIXED,
+         order=0)
 ROWS.row("max_pool of unknown images", lambda tf, x: tf.nn.max_pool(x, 2, 2, "SAME"), X, modes=("dims",), order=1)
 ROWS.row("avg_pool of unknown images", lambda tf, x: tf.nn.avg_pool(x, 2, 2, "SAME"), X, modes=("dims",), order=0)
 ROWS.row("conv2d with numbers for strides", lambda tf, x, f: tf.nn.conv2d(x, f, 2, "SAME"), X, F, modes=FIXED)

@@ -116,6 +116,10 @@ for _rank in ("", "2d", "3d"):
              tolerance=2e-5, modes=("float32",))
     ROWS.row(f"irfft{_rank}", lambda tf, a, b, n=_rank: getattr(tf.spectral, f"irfft{n}")(tf.complex(a, b)), reals(2, 3, 4),
              reals(2, 3, 4, seed=1), order=0, tolerance=2e-5, modes=("float32",))
+for _norm in (None, "ortho"):
+    ROWS.row(f"dct {_norm}", lambda tf, a, n=_norm: tf.spectral.dct(a, norm=n), reals(2, 3, 4), order=1, tolerance=2e-5,
+             modes=("float32",))
+ROWS.row("sigmoid of complex", lambda tf, a, b: [f(tf.sigmoid(tf.complex(a, b))) for f in (tf.real, tf.imag)], A, B, order=1)
 for _n in (3, 4, 6):      # TensorFlow's own gradients need lengths that the axis has
     ROWS.row(f"rfft of {_n}", lambda tf, a, n=_n: tf.abs(tf.spectral.rfft(a, [n])), A, order=int(_n == 4), tolerance=2e-4,
              modes=("float32",))

@@ -144,20 +144,25 @@ def _derivatives(targets: list[Tensor], seeds: list[Grad], sources: list[Tensor]
         return [None] * len(sources)
     body = targets[0].graph
     captures = list(body.captures) if isinstance(body, Subgraph) and any(x.graph is not body for x in sources) else []
-    held = set(stops)
-    walk = _Walk(targets, sources + [inner for _, inner in captures],
+    held, copies = set(stops), [(outer, inner) for outer, inner in getattr(body, "copies", ()) if outer in sources]
+    walk = _Walk(targets, sources + [inner for _, inner in (*captures, *copies)],
                  held | {inner for outer, inner in captures if outer in held}, gate)
     for y, seed in zip(targets, seeds):
         walk.add(y, seed)
     walk.run()
-    inside = [walk.total(x) for x in sources]
+    inside = [_total([walk.total(t) for t in (x, *(inner for outer, inner in copies if outer is x))]) for x in sources]
     reached = [(outer, walk.total(inner)) for outer, inner in captures]
     around = [(outer, seed) for outer, seed in reached if seed is not None]
     if not around:
         return inside
     outside = _derivatives([outer for outer, _ in around], [seed for _, seed in around], sources, stops, gate)
-    return [_sum([g for g in pair if g is not None]) if any(g is not None for g in pair) else None
-            for pair in zip(inside, outside)]
+    return [_total(pair) for pair in zip(inside, outside)]
+
+
+def _total(grads: Sequence[Grad]) -> Grad:
+    """The sum of those there are."""
+    found = [g for g in grads if g is not None]
+    return _sum(found) if found else None
 
 
 def _listed(value: Any) -> list[Any]:

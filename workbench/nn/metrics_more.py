@@ -16,8 +16,8 @@ from workbench.nn.variables import GraphKeys, Variable, scatter_add
 from workbench.nn.weights import checked_weights, fitted_weights
 
 __all__ = ["by_thresholds", "counter", "listed", "mean_per_class_accuracy", "mean_tensor", "precision_at_thresholds",
-           "recall_at_k", "recall_at_thresholds", "sensitivity_at_specificity", "sparse_average_precision_at_k",
-           "sparse_precision_at_k", "specificity_at_sensitivity"]
+           "precision_at_top_k", "recall_at_k", "recall_at_thresholds", "recall_at_top_k", "sensitivity_at_specificity",
+           "sparse_average_precision_at_k", "sparse_precision_at_k", "specificity_at_sensitivity"]
 
 Metric = tuple[Tensor, Tensor]
 TINY = 1e-7
@@ -226,6 +226,25 @@ def sparse_precision_at_k(labels: Any, predictions: Any, k: int, class_id: int |
         _, _, counted, right = _ranked(labels, predictions, k, class_id)
         return share(counted, right, "false_positive", weights, "sparse_precision_at_k", metrics_collections,
                      updates_collections)
+
+
+def precision_at_top_k(labels: Any, predictions_idx: Any, k: int | None = None, class_id: int | None = None,
+                       weights: Any = None, metrics_collections: Any = None, updates_collections: Any = None,
+                       name: str | None = None) -> Metric:
+    """sparse_precision_at_k where the k best classes, int [..., k], are known already."""
+    best = convert(predictions_idx)
+    with variable_scope(name, f"precision_at_{k or best.shape.as_list()[-1]}"):
+        _, _, counted, right = matched(labels, best, class_id)
+        return share(counted, right, "false_positive", weights, "precision_at_top_k", metrics_collections, updates_collections)
+
+
+def recall_at_top_k(labels: Any, predictions_idx: Any, k: int | None = None, class_id: int | None = None, weights: Any = None,
+                    metrics_collections: Any = None, updates_collections: Any = None, name: str | None = None) -> Metric:
+    """recall_at_k where the k best classes, int [..., k], are known already."""
+    best = convert(predictions_idx)
+    with variable_scope(name, f"recall_at_{k or best.shape.as_list()[-1]}"):
+        valid, found, _, _ = matched(labels, best, class_id)
+        return share(valid, found, "false_negative", weights, "recall_at_top_k", metrics_collections, updates_collections)
 
 
 def sparse_average_precision_at_k(labels: Any, predictions: Any, k: int, weights: Any = None, metrics_collections: Any = None,

@@ -56,7 +56,7 @@ math = _of("""abs accumulate_n acos acosh add add_n angle asin asinh atan atan2 
     segment_min segment_prod segment_sum sigmoid sign sin sinh softmax softplus softsign sqrt square squared_difference
     subtract tan tanh top_k truediv unsorted_segment_max unsorted_segment_mean unsorted_segment_min unsorted_segment_prod
     unsorted_segment_sqrt_n unsorted_segment_sum zero_fraction zeta""", divide_no_nan=ops.div_no_nan)
-spectral = _of("fft fft2d fft3d ifft ifft2d ifft3d irfft irfft2d irfft3d rfft rfft2d rfft3d")
+spectral = _of("dct fft fft2d fft3d ifft ifft2d ifft3d irfft irfft2d irfft3d rfft rfft2d rfft3d")
 sets = Namespace(**{name: getattr(sparse_ops, name) for name in ("set_difference", "set_intersection", "set_size",
                                                                  "set_union")},
                  difference=sparse_ops.set_difference, intersection=sparse_ops.set_intersection, size=sparse_ops.set_size,

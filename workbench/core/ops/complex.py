@@ -116,6 +116,16 @@ def _(abs, x, name=None):
     return ops.complex_abs(x, name=name) if x.dtype.is_complex else abs(x, name=name)
 
 
+@front("sigmoid")
+def _(sigmoid, x, name=None):
+    """1 / (1 + exp(-x)) of float or complex numbers; float ones do not overflow."""
+    built = hasattr(x, "op") or hasattr(x, "__tensor__")
+    if not (convert(x).dtype.is_complex if built else np.iscomplexobj(x)):
+        return sigmoid(x, name=name)
+    power = ops.exp(ops.negative(x))
+    return ops.reciprocal(ops.add(power, ops.ones_like(power)), name=name)
+
+
 @op("x[...] -> [...]", name="angle", types="T:differentiable ->", dtypes=_real, analytic=False)
 def angle_(x):
     """The angle of complex numbers in radians, -π … π."""
@@ -256,6 +266,46 @@ def _(node, dy):
     dx = ops.real_fourier(dy, rank=rank, lengths=tuple(lengths))
     dx = ops.multiply(dx, ops.cast(convert(twice / np.prod(lengths)), dx.dtype))
     return ops.refitted(dx, ops.shape_vector(node.inputs[0]), rank)
+
+
+@op("x? -> ?", types="T:float -> T", shape=lambda inputs, attrs: _kept(inputs, {"rank": 1}))
+def cosine_transform(x, *, turned=False):
+    """2 · Σ x_n cos(π k (n + ½) / N) for k = 0 … N - 1 along the last axis; `turned`, the sum runs over k for each n.
+
+    By one Fourier transform of twice the length. Source: Makhoul 1980.
+    """
+    length = x.shape[-1]
+    if not length:
+        return x.copy()
+    turn = np.exp(-0.5j * np.pi * np.arange(length) / length)
+    if turned:
+        found = 4 * length * np.fft.ifft(x / turn, 2 * length).real[..., :length]
+    else:
+        found = 2 * (np.fft.rfft(x, 2 * length)[..., :length] * turn).real
+    return found.astype(x.dtype)
+
+
+@cosine_transform.gradient
+def _(node, dy):
+    return ops.cosine_transform(dy, turned=not node.attrs["turned"])
+
+
+@composed
+def dct(input, type=2, n=None, axis=-1, norm=None, name=None):
+    """The discrete cosine transform II of real signals [..., N] along the last axis; norm "ortho" makes it orthonormal.
+
+    ValueError for another type, length or axis. Source: Ahmed, Natarajan, Rao 1974.
+    """
+    if type != 2 or n is not None or axis != -1 or norm not in (None, "ortho"):
+        raise errors.InvalidArgumentError(f"dct: type is {type}, n {n}, axis {axis}, norm {norm!r}; Only Type II DCT is "
+                                          "supported: type=2, n=None, axis=-1, norm=None or 'ortho'")
+    x = convert(input)
+    if norm is None:
+        return ops.cosine_transform(x, name=name)
+    count = ops.cast(ops.shape(x)[-1], x.dtype)
+    first = ops.cast(ops.equal(ops.range(ops.shape(x)[-1]), 0), x.dtype)
+    scale = ops.rsqrt(2.0 * count) * (1.0 - first * (1.0 - np.sqrt(0.5)))
+    return ops.multiply(ops.cosine_transform(x), scale, name=name)
 
 
 def _complex_transform(rank, inverse):

@@ -3,8 +3,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from workbench import errors
 from workbench.core.graph.arrays import reduced, wide
-from workbench.core.graph.build import constant_shape, front, ops, raw
+from workbench.core.graph.build import constant_shape, convert, front, ops, raw
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape
 from workbench.core.ops.conv_windows import (
@@ -166,14 +167,34 @@ def _(node, ddx):
     return raw("avg_pool")(ddx, **node.attrs), None
 
 
+def _largest_channels(x, ksize, strides, data_format, name):
+    at = 1 if data_format == "NCHW" else 3
+    count, depth = ksize[at], x.shape.merge(Shape([None] * 4), "max_pool").dims[at]
+    fault = None
+    if ksize.count(1) < 3:
+        fault = "MaxPooling supports exactly one of pooling across depth or pooling across width/height."
+    elif strides != ksize:
+        fault = "Depthwise max pooling requires the depth window to equal the depth stride."
+    elif depth is not None and depth % count:
+        fault = "Depthwise max pooling requires the depth window to evenly divide the input depth."
+    if fault is not None:
+        raise errors.UnimplementedError(f"max_pool: ksize is {ksize}, strides {strides}, depth {depth}; {fault}")
+    last = x if at == 3 else ops.transpose(x, (0, 2, 3, 1))
+    groups = ops.shape(last)[3] // count
+    found = ops.reduce_max(ops.reshape(last, ops.stack([*ops.unstack(ops.shape(last)[:3], 3), groups, count])), axis=4)
+    return ops.transpose(found, (0, 3, 1, 2), name=name) if at == 1 else ops.identity(found, name=name)
+
+
 @front("max_pool")
 def _(max_pool, value, ksize, strides, padding, data_format="NHWC", name=None):
     """The largest element of each window of images [batch, height, width, channels], or [batch, channels, height,
     width].
 
     ksize and strides: a number, (height, width) or [1, height, width, 1]; padding: "SAME", "VALID" or explicit, never
-    the largest.
+    the largest. With ksize and strides [1, 1, 1, n] the largest of each n channels, which they must be a multiple of.
     """
+    if not isinstance(ksize, int) and len(ksize) == 4 and ksize[1 if data_format == "NCHW" else 3] != 1:
+        return _largest_channels(convert(value), list(ksize), list(strides), data_format, name)
     return _pool("max_pool", max_pool, value, ksize, strides, padding, data_format, name)
 
 

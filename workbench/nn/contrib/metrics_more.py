@@ -11,7 +11,15 @@ from workbench.core.graph.graph import Tensor
 from workbench.core.graph.shape import Shape
 from workbench.nn.checks import assert_equal
 from workbench.nn.framework import control_dependencies
-from workbench.nn.metrics_more import averaged, by_thresholds, counter, listed, matched, share
+from workbench.nn.metrics_more import (
+    averaged,
+    by_thresholds,
+    counter,
+    listed,
+    matched,
+    precision_at_top_k,
+    recall_at_top_k,
+)
 from workbench.nn.scopes import variable_scope
 from workbench.nn.variables import GraphKeys, Variable
 from workbench.nn.weights import checked_weights
@@ -28,22 +36,15 @@ Metric = tuple[Tensor, Tensor]
 def sparse_recall_at_top_k(labels: Any, top_k_predictions: Any, class_id: int | None = None, weights: Any = None,
                            metrics_collections: Any = None, updates_collections: Any = None, name: str | None = None) -> Metric:
     """recall_at_k where the k best classes, int [..., k], are known already."""
-    best = convert(top_k_predictions)
-    with variable_scope(name, f"recall_at_{best.shape.as_list()[-1]}"):
-        valid, found, _, _ = matched(labels, best, class_id)
-        return share(valid, found, "false_negative", weights, "sparse_recall_at_top_k", metrics_collections,
-                     updates_collections)
+    return recall_at_top_k(labels, top_k_predictions, None, class_id, weights, metrics_collections, updates_collections, name)
 
 
 def streaming_sparse_precision_at_top_k(top_k_predictions: Any, labels: Any, class_id: int | None = None, weights: Any = None,
                                         metrics_collections: Any = None, updates_collections: Any = None,
                                         name: str | None = None) -> Metric:
     """sparse_precision_at_k where the k best classes, int [..., k], are known already."""
-    best = convert(top_k_predictions)
-    with variable_scope(name, f"precision_at_{best.shape.as_list()[-1]}"):
-        _, _, counted, right = matched(labels, best, class_id)
-        return share(counted, right, "false_positive", weights, "streaming_sparse_precision_at_top_k", metrics_collections,
-                     updates_collections)
+    return precision_at_top_k(labels, top_k_predictions, None, class_id, weights, metrics_collections, updates_collections,
+                              name)
 
 
 def streaming_sparse_average_precision_at_top_k(top_k_predictions: Any, labels: Any, weights: Any = None,
