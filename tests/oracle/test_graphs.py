@@ -18,6 +18,7 @@ pytestmark = pytest.mark.oracle
 
 CPU = "TensorFlow's CPU has no kernel for dilations above 1 in gradients, or for NCHW"
 KNOWN = {
+    "quantized_relu_x": "TensorFlow has no kernel for it",
     "gather_nd-whole": "TensorFlow scatters nothing into an empty shape", "scatter_nd-whole": "as gather_nd-whole",
     **dict.fromkeys(("conv2d-dilated", "conv2d_backprop_input-dilated", "conv2d_backprop_filter-dilated", "atrous_conv2d",
                      "atrous_conv2d_transpose", "convolution-two", "conv2d-nchw", "max_pool-nchw"), CPU),

@@ -49,6 +49,9 @@ ELSEWHERE = {
         distributions.RegisterKL distributions.ReparameterizationType""",
     "what `tests/tf1/test_names_1_4.py` and `test_profiler.py` hold": """ConditionalAccumulatorBase IdentityReader
         create_partitioned_variables decode_json_example profiler""",
+    "what TensorFlow has no kernel for; its rows stand in `tests/opcases_quantized.py`": """nn.quantized_relu_x""",
+    "types of integers that rows of `test_quantize.py` ask for by name": """QUANTIZED_DTYPES qint8 qint16
+        qint32 quint8 quint16""",
     "older names of compared ones": """all_variables initialize_all_variables initialize_local_variables
         initialize_variables variables_initializer arg_max""",
 }

@@ -13,6 +13,11 @@ from workbench.core.graph.build import convert as _convert
 from workbench.core.graph.build import ops as _ops
 from workbench.core.graph.dimension import Dimension as _Dimension
 from workbench.core.graph.dtype import as_dtype as _as_dtype
+from workbench.core.graph.dtype import qint8 as qint8
+from workbench.core.graph.dtype import qint16 as qint16
+from workbench.core.graph.dtype import qint32 as qint32
+from workbench.core.graph.dtype import quint8 as quint8
+from workbench.core.graph.dtype import quint16 as quint16
 from workbench.core.graph.dtype import resource as resource
 from workbench.core.graph.dtype import variant as variant
 from workbench.core.run import handles as _handles
@@ -190,6 +195,8 @@ nn = _overlay(
     lrn=_first(_nn.lrn, "input"),
     local_response_normalization=_first(_nn.lrn, "input"),
     max_pool=_first(_nn.max_pool, "input"),
+    **{name: getattr(_ops, name) for name in ("quantized_avg_pool", "quantized_conv2d", "quantized_max_pool",
+                                              "quantized_relu_x")},
     relu=_first(_nn.relu, "features"),
     rnn=_nn.static_rnn,
     bidirectional_rnn=_nn.static_bidirectional_rnn,
@@ -286,6 +293,8 @@ fake_quant_with_min_max_vars = _ops.fake_quant_with_min_max_vars
 fake_quant_with_min_max_vars_gradient = _ops.fake_quant_with_min_max_vars_gradient
 fake_quant_with_min_max_vars_per_channel = _ops.fake_quant_with_min_max_vars_per_channel
 fake_quant_with_min_max_vars_per_channel_gradient = _ops.fake_quant_with_min_max_vars_per_channel_gradient
+dequantize, quantize_v2, quantized_concat = _ops.dequantize, _ops.quantize_v2, _ops.quantized_concat
+QUANTIZED_DTYPES = frozenset([qint8, quint8, qint16, quint16, qint32])
 decode_json_example = _ops.decode_json_example
 IdentityReader, ConditionalAccumulatorBase = _readers.IdentityReader, _accumulators.ConditionalAccumulator
 _functions.install(globals())

@@ -12,8 +12,8 @@ from workbench.core.graph.language import spoken
 
 __all__ = [
     "DType", "as_dtype", "bfloat16", "bool_", "complex64", "complex128", "dtype_of", "feed_array", "float16", "float32",
-    "float64", "int8", "int16", "int32", "int64", "resource", "string", "to_array", "uint8", "uint16", "uint32", "uint64",
-    "variant",
+    "float64", "int8", "int16", "int32", "int64", "qint8", "qint16", "qint32", "quint8", "quint16", "resource", "string",
+    "to_array", "uint8", "uint16", "uint32", "uint64", "variant",
 ]
 
 
@@ -21,7 +21,8 @@ class DType:
     """One element type, spelled by `name`; equal to whatever `as_dtype` takes for it: "float32", np.float32.
 
     `resource` values are handles to state (variables, queues); `variant` values are lists that loops build.
-    Both are Python objects that never leave their task.
+    Both are Python objects that never leave their task. Integers of quantized types stand for numbers of a range that
+    goes beside them; their arrays are those of plain integers.
     """
 
     __slots__ = ("kind", "name", "numpy")
@@ -29,7 +30,7 @@ class DType:
     def __init__(self, name: str, numpy: Any, kind: str) -> None:
         self.name: Final = name
         self.numpy: Final[np.dtype[Any]] = np.dtype(numpy)
-        self.kind: Final = kind      # "float" | "int" | "bool" | "complex" | "string" | "object"
+        self.kind: Final = kind      # "float" | "int" | "quantized" | "bool" | "complex" | "string" | "object"
 
     @property
     def as_numpy_dtype(self) -> Any:
@@ -69,7 +70,7 @@ class DType:
     @property
     def is_unsigned(self) -> bool:
         """Is it an integer type without negative values?"""
-        return self.kind == "int" and self.name.startswith("u")
+        return self.kind == "int" and self.name.startswith("u")      # of quint8 too TensorFlow says no
 
     @property
     def real_dtype(self) -> DType:
@@ -78,8 +79,8 @@ class DType:
 
     @property
     def is_quantized(self) -> bool:
-        """Do its integers stand for numbers of a range? True of no type here."""
-        return False
+        """Do its integers stand for numbers of a range?"""
+        return self.kind == "quantized"
 
     @property
     def is_numpy_compatible(self) -> bool:
@@ -122,7 +123,7 @@ class DType:
 
     @property
     def _limits(self) -> Any:
-        about: Any = np.iinfo if self.kind == "int" else ml_dtypes.finfo
+        about: Any = np.iinfo if self.kind in ("int", "quantized") else ml_dtypes.finfo
         return about(self.numpy)
 
     def __eq__(self, other: object) -> bool:
@@ -164,17 +165,22 @@ bool_ = DType("bool", np.bool_, "bool")
 complex64 = DType("complex64", np.complex64, "complex")
 complex128 = DType("complex128", np.complex128, "complex")
 string = DType("string", object, "string")
+qint8 = DType("qint8", np.int8, "quantized")
+quint8 = DType("quint8", np.uint8, "quantized")
+qint16 = DType("qint16", np.int16, "quantized")
+quint16 = DType("quint16", np.uint16, "quantized")
+qint32 = DType("qint32", np.int32, "quantized")
 resource = DType("resource", object, "object")
 variant = DType("variant", object, "object")
 
 _ALL = (float16, bfloat16, float32, float64, int8, int16, int32, int64, uint8, uint16, uint32, uint64, bool_,
-        complex64, complex128, string, resource, variant)
+        complex64, complex128, string, qint8, quint8, qint16, quint16, qint32, resource, variant)
 _BY_NAME = {d.name: d for d in _ALL}
 _ALIASES = {"float": float32, "double": float64, "half": float16}      # TensorFlow's meaning, not NumPy's
-_BY_NUMPY = {d.numpy: d for d in _ALL if d.kind not in ("string", "object")}
+_BY_NUMPY = {d.numpy: d for d in _ALL if d.kind not in ("string", "object", "quantized")}
 _NUMBERS = {"float32": 1, "float64": 2, "int32": 3, "uint8": 4, "int16": 5, "int8": 6, "string": 7, "complex64": 8, "int64": 9,
-            "bool": 10, "bfloat16": 14, "uint16": 17, "complex128": 18, "float16": 19, "resource": 20, "variant": 21,
-            "uint32": 22, "uint64": 23}
+            "bool": 10, "qint8": 11, "quint8": 12, "qint32": 13, "bfloat16": 14, "qint16": 15, "quint16": 16, "uint16": 17,
+            "complex128": 18, "float16": 19, "resource": 20, "variant": 21, "uint32": 22, "uint64": 23}
 _BY_NUMBER = {number: _BY_NAME[name] for name, number in _NUMBERS.items()}
 _PYTHON: dict[Any, DType] = {float: float32, int: int32, bool: bool_, complex: complex128, str: string, bytes: string}
 
@@ -203,6 +209,8 @@ def as_dtype(value: Any) -> DType:
             return _BY_NUMPY[found]
         if found.kind in "SUO":
             return string
+        if found.names and found.names[0] in _BY_NAME:      # [("quint8", np.uint8)], as TensorFlow marks arrays
+            return _BY_NAME[found.names[0]]
     raise errors.DtypeError(f"as_dtype: {value!r} is no element type; use one of {', '.join(_BY_NAME)}")
 
 
@@ -260,7 +268,7 @@ def feed_array(value: Any, dtype: DType, where: str) -> np.ndarray[Any, Any]:
 
 
 def _checked_cast(value: Any, array: np.ndarray[Any, Any], dtype: DType, where: str) -> np.ndarray[Any, Any]:
-    lossy = (array.dtype.kind in "fc" and dtype.kind in ("int", "bool")) or (
+    lossy = (array.dtype.kind in "fc" and dtype.kind in ("int", "quantized", "bool")) or (
         array.dtype.kind == "c" and dtype.kind != "complex") or (array.dtype.kind == "b" and dtype.kind != "bool") or (
         array.dtype.kind in "iu" and dtype.kind == "bool")
     if lossy and array.size:
@@ -272,7 +280,7 @@ def _checked_cast(value: Any, array: np.ndarray[Any, Any], dtype: DType, where: 
 def _in_range(value: Any, array: np.ndarray[Any, Any], dtype: DType, where: str) -> np.ndarray[Any, Any]:
     with np.errstate(over="ignore", invalid="ignore"):
         cast = array.astype(dtype.numpy)
-    if dtype.kind == "int" and array.size and not np.array_equal(cast, array):
+    if dtype.kind in ("int", "quantized") and array.size and not np.array_equal(cast, array):
         raise errors.DtypeError(f"{where}: {_shorten(value)} does not fit {dtype.name} "
                                 f"({dtype.min} … {dtype.max}); use a wider type")
     return cast

@@ -159,8 +159,8 @@ def op(signature: str | Callable[..., str], *, name: str | None = None, **option
 
     `signature` is the rule of shapes: in "a[m,k] b[k,n] -> [m,n]" equal letters are equal dimensions, "..." are leading
     dimensions that broadcast, "?" is any shape. `types` is the rule of dtypes, "T:float -> T": a capital letter is one
-    dtype, of the kind after the colon (number, real, float, int, differentiable), "@dtype" that of an attribute, "int" any
-    integer type, "any" any. Raises AlreadyExistsError for a name that is taken.
+    dtype, of the kind after the colon (number, real, float, int, quantized, differentiable), "@dtype" that of an attribute,
+    "int" any integer type, "any" any. Raises AlreadyExistsError for a name that is taken.
     """
     def define(function: Callable[..., Any]) -> OpDef:
         definition = OpDef(name or function.__name__.rstrip("_"), signature, function,

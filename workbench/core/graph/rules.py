@@ -173,7 +173,7 @@ def _terms_of(types: str, inputs: int, outputs: int) -> tuple[list[str], list[st
 
 
 _KINDS = {"float": ("float",), "number": ("float", "int", "complex"), "int": ("int",), "real": ("float", "int"),
-          "differentiable": ("float", "complex")}
+          "differentiable": ("float", "complex"), "quantized": ("quantized",)}
 
 
 def _bind_type(where: str, term: str, dtype: DType, name: str, binding: dict[str, tuple[DType, str]],

@@ -49,7 +49,7 @@ def _(bitcast, input, type, name=None):
     """
     x = convert(input)
     for dtype in (x.dtype, as_dtype(type)):
-        if not dtype.is_number:
+        if not (dtype.is_number or dtype.is_quantized):
             raise errors.DtypeError(f"bitcast: {dtype.name} has no bytes to read as another type; use numbers")
     return bitcast(x, dtype=as_dtype(type), name=name)
 

@@ -18,6 +18,7 @@ INT32 = as_dtype("int32")
 
 rows("axis_at FloorMod axis rank | T:axis\nidentity Identity x | T:x", read=False)      # `state` imports Identity
 rows("""
+    bitcast Bitcast input | T:input type=dtype
     stop_gradient StopGradient x | T:x
     no_op NoOp
     zeros_like ZerosLike x | T:x

@@ -1,8 +1,9 @@
 """Layers as tf.contrib.layers and slim have them: variables `weights` and `biases`, normalizers, arg_scope."""
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from workbench import errors
@@ -266,13 +267,10 @@ def batch_norm(inputs: Any, decay: float = 0.999, center: bool = True, scale: bo
     `zero_debias_moving_mean` takes the start of the moving mean at zero out of it. Examples count as `batch_weights` [batch]
     says. The moving variance is that of n - 1 where TensorFlow's kernel of all steps at once computes it: for inputs of rank
     2 and 4, unless `fused` is false or there are weights.
-    With `renorm`, what moving averages of decay `renorm_decay` would have made of the batch is used in training too, as far
-    as `renorm_clipping` {"rmin", "rmax", "dmax"} lets. ValueErrors for another layout, unknown rank and unknown channels, and
-    for renorm with `batch_weights`, `zero_debias_moving_mean` or other collections.
+    With `renorm` batches are corrected by averages of decay `renorm_decay`, within `renorm_clipping` {"rmin", "rmax", "dmax"}.
+    ValueErrors for another layout, unknown rank and channels, and for renorm with weights, debiasing or other collections.
     """
-    if renorm and (batch_weights is not None or zero_debias_moving_mean or updates_collections != GraphKeys.UPDATE_OPS):
-        raise errors.InvalidArgumentError("batch_norm: renorm is not supported with batch_weights, updates_collections or "
-                                          "zero_debias_moving_mean; leave them out")
+    _renormable(renorm, batch_weights is None and not zero_debias_moving_mean and updates_collections == GraphKeys.UPDATE_OPS)
     x, layout = convert(inputs), _layout(data_format)
     if x.shape.rank is None:
         raise errors.ShapeError(f"batch_norm: Inputs {x.name} has undefined rank.; set_shape it")
@@ -280,14 +278,12 @@ def batch_norm(inputs: Any, decay: float = 0.999, center: bool = True, scale: bo
     unbiased = (fused is None or bool(fused)) and batch_weights is None and x.shape.rank in (2, 4) and not renorm
     depth, made, rules = _last(x, "batch_norm", axis), param_initializers or {}, param_regularizers or {}
     with variable_scope(scope, "BatchNorm", [inputs], reuse=reuse):
-        def vector(name: str, default: Any, trained: bool) -> Variable:
+        def vector(name: str, default: Any, trained: bool = False) -> Variable:
             return _parameter(name, [depth], x, made.get(name, default), rules.get(name), trained, variables_collections)
         beta = vector("beta", Zeros, trainable) if center else None
         gamma = vector("gamma", Ones, trainable) if scale else None
-        cut = get_variable_scope().partitioner
-        get_variable_scope().set_partitioner(None)      # what is assigned whole is one piece
-        mean, variance = vector("moving_mean", Zeros, False), vector("moving_variance", Ones, False)
-        get_variable_scope().set_partitioner(cut)
+        with _uncut():
+            mean, variance = vector("moving_mean", Zeros), vector("moving_variance", Ones)
         others = [i for i in range(x.shape.rank or 0) if i != axis]
         *used, kept = layers._when(is_training, lambda: _moments(x, others, batch_weights, unbiased), lambda: (
             mean.value(), variance.value(), variance.value()))
@@ -296,8 +292,24 @@ def batch_norm(inputs: Any, decay: float = 0.999, center: bool = True, scale: bo
         waits = _moving(((mean, taken[0], zero_debias_moving_mean), (variance, taken[1], False)), decay, is_training,
                         updates_collections)
         with get_default_graph().control_dependencies(waits):
-            made = layers.normalized(x, axis, epsilon, used[0], used[1], correction, beta, gamma)
-            return _done(made, activation_fn, outputs_collections)
+            return _done(layers.normalized(x, axis, epsilon, used[0], used[1], correction, beta, gamma), activation_fn,
+                         outputs_collections)
+
+
+def _renormable(wanted: bool, plain: bool) -> None:
+    if wanted and not plain:
+        raise errors.InvalidArgumentError("batch_norm: renorm is not supported with batch_weights, updates_collections or "
+                                          "zero_debias_moving_mean; leave them out")
+
+
+@contextlib.contextmanager
+def _uncut() -> Iterator[None]:
+    """What is assigned whole is one piece, whatever the scope's partitioner."""
+    scope = get_variable_scope()
+    cut = scope.partitioner
+    scope.set_partitioner(None)
+    yield
+    scope.set_partitioner(cut)
 
 
 def _moments(x: Tensor, axes: list[int], weights: Any, unbiased: bool) -> tuple[Tensor, ...]:
