@@ -92,7 +92,7 @@ class Instance:
             raise errors.UnimplementedError(f"{body.name}: {plan.segments[-1].op.name!r} may wait, which a function of a "
                                             "dataset cannot; do it with what get_next() returns")
         called = Instance(plan, self.container, self.device.name)
-        return functools.partial(_call, called)
+        return functools.partial(_call, called, threading.Lock())
 
     # the home of values and kernels
     def memory(self, key: int, nbytes: int) -> Any:
@@ -158,11 +158,12 @@ class Instance:
             raise errors.CancelledError("while_loop: the step was cancelled; run it again")
 
 
-def _call(called: Instance, *arrays: Any) -> tuple[Any, ...]:
-    """The results of an instance that is one straight line; a failure names the operation inside."""
-    called.begin(0)
+def _call(called: Instance, turn: threading.Lock, *arrays: Any) -> tuple[Any, ...]:
+    """The results of an instance that is one straight line, for one caller after the other; a failure names the operation
+    inside."""
     try:
-        with np.errstate(all="ignore"):
+        with turn, np.errstate(all="ignore"):
+            called.begin(0)
             return called.run(*arrays)
     except errors.Error as error:
         inside = called.plan.locate(error.__traceback__)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from workbench import errors
-from workbench.core.state import elements, mapped
+from workbench.core.state import ahead, elements, mapped
 from workbench.core.state.passing import Failure, Found, Run
 
 __all__ = ["DatasetIterator"]
@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 Element = tuple[Array, ...]
 Program = tuple[Any, ...]
 
-Run.kinds.update({**elements.KINDS, **mapped.KINDS})
+Run.kinds.update({**elements.KINDS, **mapped.KINDS, **ahead.KINDS})
 
 
 class DatasetIterator:
@@ -58,7 +58,7 @@ class DatasetIterator:
         with self._lock:
             if self._rest is None:
                 return None
-            return {"taken": self._taken, "generators": [[*seeds, state] for seeds, state in self._run.begun.items()]}
+            return {"taken": self._taken, "generators": [[*seeds, state] for seeds, state in dict(self._run.begun).items()]}
 
     def resume(self, position: Mapping[str, Any]) -> None:
         """Go on from a position: now when it has started, else as soon as it does. The elements before are read again."""
@@ -66,6 +66,11 @@ class DatasetIterator:
             self._resume = position
             if self._rest is not None:
                 self._start(Run(self._run.sources, self._run.functions), self._program)
+
+    def abandon(self) -> None:
+        """Read no more ahead: the state that it belongs to is gone. Who waits for an element gets CancelledError."""
+        for reading in list(self._run.ahead):
+            reading.close()
 
     def take(self) -> Element:
         """The next element. OutOfRangeError at the end, FailedPreconditionError before the start."""

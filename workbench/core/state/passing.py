@@ -1,6 +1,7 @@
 """A pass over a described dataset: the arrays, functions, random generators and caches that it uses."""
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -63,11 +64,12 @@ class Run:
         self.generators: dict[Program, np.random.Generator] = {}
         self.caches: dict[Program, list[Found]] = {}
         self.begun = dict(begun or {})
+        self.ahead: weakref.WeakSet[Any] = weakref.WeakSet()      # what reads ahead in threads, and is to be closed
 
     def within(self, sources: Sequence[Array], window: Sequence[Element] = ()) -> Run:
         """A run of a dataset that a function returned: what the function gave are its sources."""
         made = Run(sources, self.functions, None, window)
-        made.generators, made.begun = self.generators, self.begun
+        made.generators, made.begun, made.ahead = self.generators, self.begun, self.ahead
         return made
 
     def value(self, reference: Program) -> Array:

@@ -141,8 +141,12 @@ class Dataset(Elements):
                        common("Dataset.concatenate", self._parts, dataset._parts))
 
     def prefetch(self, buffer_size: Any) -> Dataset:
-        """The same elements: they are read when asked for, beside what runs."""
-        return self
+        """The same elements, read ahead by a thread of their own until `buffer_size` of them wait.
+
+        The thread ends with the data, when the iterator begins anew, and with the session. Errors come where the elements
+        would have. InvalidArgumentError when it is asked for less than one.
+        """
+        return self._with("prefetch", self._program, _number(buffer_size))
 
     def cache(self, filename: Any = "") -> Dataset:
         """The same elements, kept in memory when they have been read to the end once, until the iterator begins anew."""
