@@ -19,6 +19,7 @@ from workbench.train.sessions.hooks_more import (
 from workbench.train.sessions.managers import (
     ChiefSessionCreator,
     MonitoredSession,
+    SessionCreator,
     SessionManager,
     SingularMonitoredSession,
     WorkerSessionCreator,
@@ -138,3 +139,82 @@ def test_a_manager_initialises_restores_and_waits(tmp_path):
         manager.wait_for_session(None, max_wait_secs=0)
     with pytest.raises(ValueError, match="Can not provide both checkpoint_dir and"):
         manager.recover_session(None, saver, tmp_path, "x")
+
+
+# sessions that a program makes
+
+class Own(SessionCreator):
+    """Makes initialised sessions; the first ones of them it loses."""
+
+    def __init__(self, lost: int = 0) -> None:
+        self.made: list[wb.Session] = []
+        self.lost = lost
+        self.init = wb.global_variables_initializer()
+
+    def create_session(self):
+        self.made.append(wb.Session())
+        if len(self.made) <= self.lost:
+            self.made[-1].close()
+            raise errors.UnavailableError("no machine yet; wait")
+        self.made[-1].run(self.init)
+        return self.made[-1]
+
+
+class Counted(train.SessionRunHook):
+    def __init__(self):
+        self.created, self.ended = [], 0
+
+    def after_create_session(self, session, coord):
+        self.created.append(session)
+
+    def end(self, session):
+        self.ended += 1
+
+
+@pytest.mark.parametrize("kind", [errors.AbortedError, errors.UnavailableError])
+def test_a_creator_of_the_program_is_asked_again_after_a_loss_and_the_step_is_run_again(kind):
+    calls = []
+
+    def lose():
+        calls.append(len(calls))
+        if len(calls) == 2:
+            raise kind("the machine is gone; wait")
+        return np.int32(len(calls))
+    count = wb.Variable(0, name="count").assign_add(1)
+    with wb.control_dependencies([count]):
+        step = wb.py_func(lose, [], wb.int32)
+    creator, hook = Own(), Counted()
+    with MonitoredSession(creator, [hook]) as session:
+        found = [int(session.run(step)) for _ in range(3)]
+        assert session.run(count) == 3      # the second session began anew: two steps before this one
+    assert found == [1, 3, 4] and len(creator.made) == 2 and hook.created == creator.made and hook.ended == 1
+
+
+def test_a_session_that_is_not_there_yet_is_asked_for_again():
+    value = wb.Variable(3.0)
+    creator = Own(lost=2)
+    with MonitoredSession(creator) as session:
+        assert session.run(value) == 3.0
+    assert len(creator.made) == 3
+
+
+def test_other_errors_of_a_step_are_raised_and_nothing_is_made_anew():
+    wb.Variable(3.0)
+    bad = wb.check_numerics(wb.constant(1.0) / wb.placeholder_with_default(0.0, []), "bad")
+    creator = Own()
+    with pytest.raises(errors.InvalidArgumentError, match="bad"), MonitoredSession(creator) as session:
+        session.run(bad)
+    assert len(creator.made) == 1
+
+
+def test_a_creator_may_wrap_a_chiefs():
+    class Wrapped(SessionCreator):
+        def __init__(self):
+            self.inner = ChiefSessionCreator(train.Scaffold(init_fn=lambda scaffold, session: session.run(twice)))
+
+        def create_session(self):
+            return self.inner.create_session()
+    value = wb.Variable(3.0)
+    twice = value.assign(value * 2.0)
+    with MonitoredSession(Wrapped()) as session:
+        assert session.run(value) == 6.0

@@ -1,7 +1,9 @@
 """Monitored sessions by their makers, and SessionManager: sessions whose variables have values."""
 from __future__ import annotations
 
+import contextlib
 import inspect
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,15 +15,19 @@ from workbench.core.run.session import Session
 from workbench.nn.variables import global_variables, report_uninitialized_variables
 from workbench.train.patience import wait_until
 from workbench.train.saving.saver import Saver, get_checkpoint_state
+from workbench.train.sessions.coordinator import Coordinator
 from workbench.train.sessions.hooks import SessionRunHook
-from workbench.train.sessions.monitored import MonitoredTrainingSession, Scaffold
+from workbench.train.sessions.monitored import LOSSES, MonitoredTrainingSession, Scaffold
 
 __all__ = ["ChiefSessionCreator", "MonitoredSession", "SessionCreator", "SessionManager", "SingularMonitoredSession",
            "WorkerSessionCreator"]
 
 
+logger = logging.getLogger("workbench")
+
+
 class SessionCreator:
-    """How a monitored session comes to its session."""
+    """How a monitored session comes to its session: a program's own class makes it in `create_session()`."""
 
     scaffold: Scaffold | None = None
     master: Any = None
@@ -29,6 +35,17 @@ class SessionCreator:
     checkpoint_dir: Any = None
     restore_from: str | None = None
     is_chief = True
+
+    def create_session(self) -> Session:
+        """A session that is ready for steps."""
+        made = (self.scaffold or Scaffold()).finalize()
+        manager = SessionManager(made.local_init_op, made.ready_op, made.ready_for_local_init_op)
+        if not self.is_chief:
+            return manager.wait_for_session(self.master, self.config)
+        init = made.init_fn
+        return manager.prepare_session(self.master, made.init_op, made.saver, self.checkpoint_dir, self.restore_from,
+                                       config=self.config, init_feed_dict=made.init_feed_dict,
+                                       init_fn=None if init is None else lambda session: init(made, session))
 
 
 class ChiefSessionCreator(SessionCreator):
@@ -55,18 +72,60 @@ class WorkerSessionCreator(SessionCreator):
 class MonitoredSession(MonitoredTrainingSession):
     """A session that calls hooks around each step and recovers from lost tasks; nothing is saved but by hooks.
 
-    Made from a SessionCreator (default: a chief's). See MonitoredTrainingSession for what it does.
+    Made from a SessionCreator (default: a chief's). See MonitoredTrainingSession for what it does. A creator with a
+    `create_session` of its own is asked again after AbortedError and UnavailableError, and the step is run again then.
     """
 
     def __init__(self, session_creator: SessionCreator | None = None, hooks: Sequence[SessionRunHook] | None = None,
                  stop_grace_period_secs: float = 120) -> None:
         creator = session_creator or ChiefSessionCreator()
+        own = getattr(type(creator), "create_session", None) is not SessionCreator.create_session
+        self._creator, self._made = creator if own else None, 0
+        if own:
+            super().__init__(hooks=list(hooks or ()), save_checkpoint_secs=None, stop_grace_period_secs=stop_grace_period_secs,
+                             scaffold=getattr(creator, "scaffold", None))
+            return
         if creator.restore_from is not None:
-            own = None if creator.scaffold is None else creator.scaffold.saver
-            creator.scaffold = Scaffold(saver=own or Saver(), copy_from_scaffold=creator.scaffold)
+            saver = None if creator.scaffold is None else creator.scaffold.saver
+            creator.scaffold = Scaffold(saver=saver or Saver(), copy_from_scaffold=creator.scaffold)
         super().__init__(creator.master or None, creator.is_chief, creator.checkpoint_dir, creator.scaffold,
                          list(hooks or ()), save_checkpoint_secs=None, config=creator.config,
                          stop_grace_period_secs=stop_grace_period_secs, restore_from=creator.restore_from)
+
+    # sessions that the program makes
+    def _opened(self, master: Any, config: Any) -> Session:
+        if self._creator is None:
+            return super()._opened(master, config)
+        while True:
+            self._made += 1
+            try:
+                return self._creator.create_session()
+            except LOSSES as loss:
+                logger.warning("workbench: %s; a session is made anew", loss)
+
+    def _make_ready(self, path: str | None) -> None:
+        if self._creator is None:      # else its session is ready
+            super()._make_ready(path)
+
+    def _can_recover(self) -> bool:
+        return self._creator is not None or super()._can_recover()
+
+    def _generation(self) -> int:
+        return super()._generation() if self._creator is None else self._made
+
+    def _recover(self, generation: int, loss: errors.Error) -> None:
+        if self._creator is None:
+            super()._recover(generation, loss)
+            return
+        with self._lock:
+            if self._made == generation:      # else another thread has done so since
+                logger.warning("workbench: %s; a session is made anew", loss)
+                self._stop_threads()
+                with contextlib.suppress(errors.Error):      # of a session that is lost already
+                    self._session.close()
+                self._coord = Coordinator()
+                self._session = self._opened(None, None)
+                self._prepare(None)
 
     def run_step_fn(self, step_fn: Callable[..., Any]) -> Any:
         """What `step_fn(step_context)` returns; it has `session`, `run_with_hooks` and `request_stop`, which ends the block of

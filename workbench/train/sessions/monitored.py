@@ -10,9 +10,7 @@ from typing import Any
 
 from workbench import errors
 from workbench.core import trace
-from workbench.core.graph.graph import get_default_graph
 from workbench.core.run.session import Session
-from workbench.nn.lookups import local_initializer
 from workbench.nn.variables import GraphKeys, global_variables, global_variables_initializer, report_uninitialized_variables
 from workbench.train.config import RunMetadata, RunOptions
 from workbench.train.optimizers.schedules import get_global_step
@@ -42,13 +40,13 @@ from workbench.train.sessions.recovery import (
     Restored,
     Wait,
 )
-from workbench.train.sessions.scaffold import Scaffold, kept
+from workbench.train.sessions.scaffold import Scaffold, kept, local_init
 
-__all__ = ["MonitoredTrainingSession", "Scaffold"]
+__all__ = ["LOSSES", "MonitoredTrainingSession", "Scaffold"]
 
 logger = logging.getLogger("workbench")
 
-_LOSSES = (errors.AbortedError, errors.UnavailableError)      # what a recovery may help against
+LOSSES = (errors.AbortedError, errors.UnavailableError)      # what a recovery may help against
 
 
 class MonitoredTrainingSession:
@@ -97,9 +95,9 @@ class MonitoredTrainingSession:
         made = self._scaffold
         init, missing = kept(made.init_op, "init_op", GraphKeys.INIT_OP), kept(made.ready_op, "ready_op", GraphKeys.READY_OP)
         self._init = global_variables_initializer() if init is None else init
-        self._local_init = _local_init(made)
+        self._local_init = local_init(made)
         self._missing = report_uninitialized_variables(global_variables()) if missing is None else missing
-        self._session = Session(master, config=config)
+        self._session = self._opened(master, config)
         self._coord, self._stop = Coordinator(), False
         self._threads: list[threading.Thread] = []
         self._lock = threading.Lock()
@@ -133,8 +131,20 @@ class MonitoredTrainingSession:
         return [*reports, StepCounterHook(count, summary_writer=self._writer)] if count else reports
 
     # the model
+    def _opened(self, master: Any, config: Any) -> Session:
+        """The session whose variables are to have values."""
+        return Session(master, config=config)
+
     def _prepare(self, path: str | None) -> None:
-        """Give the variables values, those of a checkpoint if there is one, or wait for them; start what feeds the queues."""
+        """Make the model ready, and start what feeds the queues."""
+        self._make_ready(path)
+        self._number = None
+        for hook in self._hooks:
+            hook.after_create_session(self._session, self._coord)
+        self._threads = start_queue_runners(self._session, self._coord)
+
+    def _make_ready(self, path: str | None) -> None:
+        """Give the variables values, those of a checkpoint if there is one, or wait for them."""
         if self._chief:
             self._fill(path)
         else:
@@ -142,10 +152,6 @@ class MonitoredTrainingSession:
         self._session.run(self._local_init)
         if path is not None and self._checkpoints is not None:
             self._checkpoints.refill(self._session, path)
-        self._number = None
-        for hook in self._hooks:
-            hook.after_create_session(self._session, self._coord)
-        self._threads = start_queue_runners(self._session, self._coord)
 
     def _fill(self, path: str | None) -> None:
         if path is not None and self._checkpoints is not None:
@@ -165,7 +171,7 @@ class MonitoredTrainingSession:
         generation = self._generation()
         try:
             self._prepare_first()
-        except _LOSSES as loss:
+        except LOSSES as loss:
             self._recover(generation, loss)
 
     def _prepare_first(self) -> None:
@@ -213,7 +219,7 @@ class MonitoredTrainingSession:
                         self._tell_of_input(over=True)
                         raise
                     self._recover(generation, lost)
-                except _LOSSES as loss:
+                except LOSSES as loss:
                     self._recover(generation, loss)
 
     @contextlib.contextmanager
@@ -273,7 +279,7 @@ class MonitoredTrainingSession:
         if self._coord.should_stop():
             try:
                 self._coord.raise_requested_exception()
-            except _LOSSES as loss:
+            except LOSSES as loss:
                 return loss if self._can_recover() else None
             except Exception:      # raised by close()
                 pass
@@ -319,7 +325,7 @@ class MonitoredTrainingSession:
         except errors.DataLossError as problem:
             logger.warning("workbench: passing over a damaged checkpoint: %s", problem.message)
             return Damaged(problem)
-        except _LOSSES as again:                                 # a task was lost while it was brought back
+        except LOSSES as again:                                 # a task was lost while it was brought back
             if isinstance(action, GiveUp):
                 raise
             return Lost(again)
@@ -365,13 +371,6 @@ class MonitoredTrainingSession:
         finally:
             self.close()
         return clean and kind is not None
-
-
-def _local_init(scaffold: Scaffold) -> Any:
-    local = scaffold.local_init_op
-    if local is None and get_default_graph().finalized:      # then the program had it made
-        local = kept(None, "local_init_op", GraphKeys.LOCAL_INIT_OP)
-    return local_initializer() if local is None else local
 
 
 def _traced(asked: Sequence[Any], options: Any, metadata: Any) -> tuple[Any, Any]:

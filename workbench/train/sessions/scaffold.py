@@ -18,7 +18,7 @@ from workbench.nn.variables import (
 from workbench.train.saving import summary
 from workbench.train.saving.saver import Saver
 
-__all__ = ["Scaffold", "kept"]
+__all__ = ["Scaffold", "kept", "local_init"]
 
 
 class Scaffold:
@@ -68,6 +68,14 @@ class Scaffold:
             if found[0] is not None:
                 add_to_collection(collection_key, found[0])
         return found[0]
+
+
+def local_init(scaffold: Scaffold) -> Any:
+    """What gives the local variables and tables their values."""
+    local = scaffold.local_init_op
+    if local is None and get_default_graph().finalized:      # then the program had it made
+        local = kept(None, "local_init_op", GraphKeys.LOCAL_INIT_OP)
+    return local_initializer() if local is None else local
 
 
 def kept(given: Any, name: str, key: str) -> Any:
