@@ -218,3 +218,21 @@ def test_a_saver_is_built_later(tmp_path):
             tf.train.Saver([v], defer_build=True)
         with pytest.raises(ValueError, match="The same saveable will be restored with two names: v"):
             tf.train.Saver({"v": v, "v_too": v})
+
+
+def test_a_saver_is_made_of_what_another_one_said(tmp_path):
+    with tf.Graph().as_default(), tf.Session() as session:
+        session.run(model())
+        other = tf.train.Saver(max_to_keep=2, keep_checkpoint_every_n_hours=5.0, write_version=tf.train.SaverDef.V2)
+        told = other.as_saver_def()
+        saver = tf.train.Saver(saver_def=told)
+        paths = [saver.save(session, str(tmp_path / "again"), global_step=n) for n in range(3)]
+        assert saver.last_checkpoints == paths[1:] and (tmp_path / "again-2.index").exists() and saver.as_saver_def() == told
+        before = session.run("w:0")
+        steps(session, 2)
+        saver.restore(session, paths[-1])
+        assert session.run("w:0") == before
+        with pytest.raises(TypeError, match=r"saver_def must be a saver_pb2\.SaverDef but is a str"):
+            tf.train.Saver(saver_def="save")
+        with pytest.raises(ValueError, match="saver_def must specify the save_tensor_name"):
+            tf.train.Saver(saver_def=tf.train.SaverDef())

@@ -49,3 +49,21 @@ def test_graph_defs_are_compared_node_by_node(fresh):
     assert fresh.graph_def_versions.producer == tf.GRAPH_DEF_VERSION == first.versions.producer
     server = tf.train.ServerDef(job_name="ps", cluster=tf.train.ClusterDef(job=[tf.train.JobDef(name="ps", tasks={0: "a:1"})]))
     assert server.cluster.job[0].tasks[0] == "a:1" and tf.ClusterDef is tf.train.ClusterDef
+
+
+def test_a_graph_is_imported_twice_under_no_name(fresh):
+    """As in TensorFlow, what is there already keeps its name, and what comes gets a number."""
+    x = tf.placeholder(tf.float32, [], name="x")
+    tf.add(tf.multiply(x, 2.0, name="y"), x, name="z")
+    graph_def = fresh.as_graph_def()
+    with tf.Graph().as_default() as graph, tf.Session() as session:
+        names = ["x:0", "z:0"]
+        first, second, third = (tf.import_graph_def(graph_def, name="", return_elements=names) for _ in range(3))
+        assert [[t.name for t in found] for found in (first, second, third)] == [
+            ["x:0", "z:0"], ["x_1:0", "z_1:0"], ["x_2:0", "z_2:0"]]
+        assert session.run([first[1], third[1]], {first[0]: 1.0, third[0]: 5.0}) == [3.0, 15.0]
+        assert graph.get_operation_by_name("y_2").name == "y_2"
+    with tf.Graph().as_default():
+        mapped = tf.import_graph_def(graph_def, name="", input_map={"x:0": tf.constant(4.0, name="x")}, return_elements=["z:0"])
+        with tf.Session() as session:
+            assert session.run(mapped) == [12.0]

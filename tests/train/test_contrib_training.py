@@ -140,3 +140,19 @@ def test_hyperparameters():
         found.add_hparam("rate", 1)
     with pytest.raises(ValueError, match="rate must not be a list"):
         found.set_hparam("rate", [1])
+
+
+def test_hyperparameters_travel_as_a_protocol_buffer():
+    found = HParams(model_structure="tree", rate=0.5, layers=[1, 2], name="a", fast=False, words=["x", "y"], on=[True])
+    assert found.get_model_structure() == "tree"
+    proto = found.to_proto()
+    assert proto.hparam["rate"].float_value == 0.5 and list(proto.hparam["layers"].int64_list.value) == [1, 2]
+    assert proto.hparam["name"].bytes_value == b"a" and list(proto.hparam["on"].bool_list.value) == [True]
+    again = HParams.from_proto(type(proto).FromString(proto.SerializeToString()))
+    assert again.values() == found.values() and again.parse("layers=[7]").layers == [7]
+    again.set_model_structure("bush")
+    assert again.get_model_structure() == "bush"
+    with pytest.raises(ValueError, match="mutually exclusive"):
+        HParams(proto, rate=1.0)
+    with pytest.raises(ValueError, match=r"Unsupported parameter type: .*complex.* of odd"):
+        HParams(odd=1j).to_proto()

@@ -214,16 +214,19 @@ class _Import:
     def _build(self, proto: Any) -> None:
         build = importers[proto.op]
         data = [text for text in proto.input if not text.startswith("^")]
+        title = self.scope + proto.name
+        if self.graph.has(title):      # of the program, or of an import before
+            title = self.graph.unique_name(proto.name, mark_as_used=False)
         controls = [op for text in proto.input if text.startswith("^") for op in self._controls(text)]
         with contextlib.ExitStack() as scopes:
             scopes.enter_context(self.graph.control_dependencies(controls))
             scopes.enter_context(self.graph.device(_device(proto)))
             self._colocate(scopes, proto)
-            scopes.enter_context(self.graph.name_scope(f"{self.scope}{proto.name}/{_PARTS}/"))
+            scopes.enter_context(self.graph.name_scope(f"{title}/{_PARTS}/"))
             inputs: list[Tensor] = []
             for position, text in enumerate(data):
                 inputs.append(self._input(proto, position, text, inputs, position < getattr(build, "handles", 0)))
-            node = Node(proto, self.scope + proto.name, inputs, self.proto.versions.producer, self.shapes.get(proto.name))
+            node = Node(proto, title, inputs, self.proto.versions.producer, self.shapes.get(proto.name))
             start = len(self.graph.operations)
             try:
                 outputs, own = _outputs(self.graph, node)

@@ -28,15 +28,30 @@ __all__ = ["NewCheckpointReader", "Saver", "checkpoint_exists", "export_meta_gra
 V1, V2 = 1, 2
 
 
+def _check(saver_def: Any) -> None:
+    """TypeError for what is no SaverDef, ValueError for one that TensorFlow would not take."""
+    if getattr(getattr(saver_def, "DESCRIPTOR", None), "name", None) != "SaverDef":
+        raise TypeError(f"Saver: saver_def must be a saver_pb2.SaverDef but is a {type(saver_def).__name__}; pass what "
+                        "as_saver_def() gave")
+    for name in ("save_tensor_name", "restore_op_name"):
+        if not getattr(saver_def, name):
+            raise errors.InvalidArgumentError(f"Saver: saver_def must specify the {name}; pass what as_saver_def() gave")
+
+
 class Saver(native.Saver):
     """Saver of TensorFlow 1.x. `write_version=SaverDef.V2` writes TensorFlow's files (`.index`, `.data-…`, `.meta`, and the
     state file `checkpoint`), V1 the one file of its older format; without it, and where a `save` asks for nothing that only
     these can (another state file, or none), the files are ours, which the tasks of a cluster write themselves. All are
-    restored.
+    restored. A `saver_def`, of a meta graph for example, says how many checkpoints stay and in which format they are; the
+    nodes that it names are not needed.
     """
 
     def __init__(self, var_list: Any = None, *args: Any, write_version: Any = None, save_relative_paths: bool = False,
-                 **options: Any) -> None:
+                 saver_def: Any = None, **options: Any) -> None:
+        if saver_def is not None:
+            _check(saver_def)
+            write_version = saver_def.version or V1
+            options.update({key: getattr(saver_def, key) for key in ("max_to_keep", "keep_checkpoint_every_n_hours")})
         super().__init__(var_list, *args, **options)
         self._version, self._relative = write_version, save_relative_paths
 

@@ -50,6 +50,14 @@ BytesList = value 1 bytes*
 Int64List = value 1 int64*
 FloatList = value 1 float*
 AnyList = value 1 Any*
+HParamDef = hparam 1 {string HParamDef.HParamType}
+HParamDef.HParamType = int64_value 1 int64 |kind, float_value 2 float |kind, bytes_value 3 bytes |kind,
+    int64_list 4 HParamDef.Int64List |kind, float_list 5 HParamDef.FloatList |kind, bytes_list 6 HParamDef.BytesList |kind,
+    bool_value 7 bool |kind, bool_list 8 HParamDef.BoolList |kind
+HParamDef.BytesList = value 1 bytes*
+HParamDef.FloatList = value 1 float*
+HParamDef.Int64List = value 1 int64*
+HParamDef.BoolList = value 1 bool*
 CollectionDef = node_list 1 NodeList |kind, bytes_list 2 BytesList |kind, int64_list 3 Int64List |kind,
     float_list 4 FloatList |kind, any_list 5 AnyList |kind
 TensorInfo = name 1 string |encoding, coo_sparse 4 TensorInfo.CooSparse |encoding, dtype 2 DataType,

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 __all__ = ["Namespace", "Need", "nearest", "needs", "unknown"]
 
 INSTEAD = {
+    "LMDBReader": "TFRecordReader, over files that python_io.TFRecordWriter makes of what the library lmdb reads",
     "contrib.learn.TensorFlowEstimator": "contrib.learn.Estimator",
     "load_op_library": "the decorator wb.op, which makes operations from Python",
 }

@@ -7,21 +7,73 @@ from collections.abc import Mapping
 from typing import Any
 
 from workbench import errors
-from workbench.nn.arguments import refuse
+from workbench.formats.messages import message
 
 __all__ = ["HParams", "parse_values"]
 
 _ASSIGNMENT = r"\s*([\w.]+)(?:\[(\d+)\])?\s*=\s*(?:\[([^\]]*)\]|([^,]*))\s*(?:,|$)"
 
 
+_KINDS: dict[str, tuple[type, ...]] = {"bool": (bool,), "int64": (int,), "bytes": (str, bytes), "float": (float,)}
+"""Field of HParamDef -> the types of its values; the first that fits, as bool is an int."""
+
+
+def _of_proto(hparam_def: Any) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    own = message("HParamDef").FromString(hparam_def.SerializeToString())
+    for name, value in own.hparam.items():
+        kind = value.WhichOneof("kind")
+        if kind is None:
+            raise errors.InvalidArgumentError(f"HParams: {name} has no value in hparam_def; set one")
+        given = list(getattr(value, kind).value) if kind.endswith("_list") else [getattr(value, kind)]
+        if kind.startswith("bytes"):
+            given = [v.decode() for v in given]
+        found[name] = given if kind.endswith("_list") else given[0]
+    return found
+
+
 class HParams:
-    """Named hyperparameters as attributes; `parse` takes "name=value,other=[1,2]" and keeps each one's type."""
+    """Named hyperparameters as attributes; `parse` takes "name=value,other=[1,2]" and keeps each one's type.
+
+    Made from values by name, or from the protocol buffer HParamDef that `to_proto` gave. `model_structure` is kept for who
+    asks for it. InvalidArgumentError (ValueError) where both are given.
+    """
 
     def __init__(self, hparam_def: Any = None, model_structure: Any = None, **kwargs: Any) -> None:
-        refuse("HParams", "give the values by name", hparam_def=hparam_def, model_structure=model_structure)
         self._types: dict[str, tuple[type, bool]] = {}
-        for name, value in kwargs.items():
+        self._structure = model_structure
+        if hparam_def is not None and kwargs:
+            raise errors.InvalidArgumentError("HParams: hparam_def and initialization values are mutually exclusive; give one")
+        for name, value in (kwargs if hparam_def is None else _of_proto(hparam_def)).items():
             self.add_hparam(name, value)
+
+    def set_model_structure(self, model_structure: Any) -> None:
+        """Keep the structure of a model beside the values."""
+        self._structure = model_structure
+
+    def get_model_structure(self) -> Any:
+        """The structure that was kept, None without one."""
+        return self._structure
+
+    def to_proto(self, export_scope: str | None = None) -> Any:
+        """As the protocol buffer HParamDef. InvalidArgumentError for a value that is no number, truth value or text."""
+        found = message("HParamDef")()
+        for name, (kind, many) in self._types.items():
+            word = next((word for word, kinds in _KINDS.items() if issubclass(kind, kinds)), None)
+            if word is None:
+                raise errors.InvalidArgumentError(f"HParams.to_proto: Unsupported parameter type: {kind} of {name}; use int, "
+                                                  "float, bool or str")
+            values = [v.encode() if isinstance(v, str) else v for v in (getattr(self, name) if many else [getattr(self, name)])]
+            if many:
+                getattr(found.hparam[name], f"{word}_list").value.extend(values)
+            else:
+                setattr(found.hparam[name], f"{word}_value", values[0])
+        return found
+
+    @staticmethod
+    def from_proto(hparam_def: Any, import_scope: str | None = None) -> HParams:
+        """The parameters that an HParamDef holds."""
+        return HParams(hparam_def)
 
     def add_hparam(self, name: str, value: Any) -> None:
         """Add one; InvalidArgumentErrors (ValueErrors) for a name that is taken, and for an empty list."""
