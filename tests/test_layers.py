@@ -28,7 +28,7 @@ LAYERS = (
     ("record files", "core.state.tfrecord"),
     ("changes", "core.state.changes"),
     ("passes over data", "core.state.passing"),
-    ("elements of data", "core.state.elements core.state.mapped"),
+    ("elements of data", "core.state.elements core.state.mapped core.state.ahead"),
     ("what checkpoints keep", "core.state.kept core.state.stores"),
     ("state", "core.state.variables core.state.queues core.state.accumulators core.state.tokens core.state.clocks "
               "core.state.pushes core.state.readers core.state.record_buffer core.state.datasets "

@@ -8,6 +8,7 @@ from typing import Any
 
 from workbench import errors
 from workbench.formats.messages import message
+from workbench.nn.arguments import refuse
 
 __all__ = ["HParams", "parse_values"]
 
@@ -57,6 +58,7 @@ class HParams:
 
     def to_proto(self, export_scope: str | None = None) -> Any:
         """As the protocol buffer HParamDef. InvalidArgumentError for a value that is no number, truth value or text."""
+        refuse("HParams.to_proto", "leave it out", export_scope=export_scope)
         found = message("HParamDef")()
         for name, (kind, many) in self._types.items():
             word = next((word for word, kinds in _KINDS.items() if issubclass(kind, kinds)), None)
@@ -73,6 +75,7 @@ class HParams:
     @staticmethod
     def from_proto(hparam_def: Any, import_scope: str | None = None) -> HParams:
         """The parameters that an HParamDef holds."""
+        refuse("HParams.from_proto", "leave it out", import_scope=import_scope)
         return HParams(hparam_def)
 
     def add_hparam(self, name: str, value: Any) -> None:

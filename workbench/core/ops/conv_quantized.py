@@ -269,6 +269,8 @@ def quantized_matmul(a, b, min_a, max_a, min_b, max_b, *, transpose_a=False, tra
 def _filtered(inputs, attrs):
     images, filter = (t.shape.merge(Shape([None] * 4), "quantized_conv2d") for t in inputs[:2])
     Shape([images[3]]).merge(Shape([filter[2]]), "quantized_conv2d: channels of the images and of the filter")
+    if None in filter.dims[:2]:
+        return [Shape([images[0], None, None, filter[3]]), Shape(()), Shape(())]
     (height, *_), (width, *_) = extents_of(images.dims[1:3], filter.dims[:2], attrs)
     return [Shape([images[0], height, width, filter[3]]), Shape(()), Shape(())]
 
