@@ -1,0 +1,103 @@
+"""What the panel costs a page, counted: bytes of an update, drawings of what did not change, words while nobody looks."""
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+
+import pytest
+
+from tests.ui.conftest import Lab
+from tests.ui.test_panel import ANSWER, BEYOND, FOREVER, NODE, START, start
+from workbench.viz.hub import LARGEST
+
+pytestmark = pytest.mark.browser
+UPDATE, SILENT = re.compile(rb'"kind":\s*"update"'), re.compile(rb'"topics":\s*\{\}')
+AROUND = 4_000       # bytes of the message around an update: its header, and the parts that say where its buffers lie
+CANVASES = 8         # of a page
+POLLS = 600
+WINDOWS = 20
+COUNT = """() => {
+    window.wbDrawn = 0;
+    const pen = CanvasRenderingContext2D.prototype;
+    const clear = pen.clearRect;
+    pen.clearRect = function (...box) {
+        window.wbDrawn += this.canvas.closest('.wb-Panel') ? 1 : 0;
+        return clear.apply(this, box);
+    };
+}"""
+HIDE = "() => [...window.jupyterapp.shell.widgets('main')].find(widget => widget.id === 'workbench-panel').hide()"
+
+
+class Line:
+    """The updates that a page hears."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._page = lab.page
+        self.updates: list[bytes] = []
+        self._page.on("websocket", lambda socket: socket.on("framereceived", self._heard))
+
+    def _heard(self, payload: str | bytes) -> None:
+        data = payload if isinstance(payload, bytes) else payload.encode()
+        if UPDATE.search(data):
+            self.updates.append(data)
+
+    def more(self, count: int) -> list[bytes]:
+        """The next so many."""
+        before = len(self.updates)
+        for _ in range(POLLS):
+            if len(self.updates) >= before + count:
+                return self.updates[before:]
+            self._page.wait_for_timeout(100)
+        raise AssertionError(f"{len(self.updates) - before} of {count} updates came")
+
+
+class Meter:
+    """What the page's process worked, printed: how much of a core, which depends on the machine, is no verdict."""
+
+    def __init__(self, lab: Lab, note: Callable[[str, object], None]) -> None:
+        self._session, self._note = lab.page.context.browser.new_browser_cdp_session(), note
+
+    def _read(self) -> tuple[float, float]:
+        processes = self._session.send("SystemInfo.getProcessInfo")["processInfo"]
+        return sum(one["cpuTime"] for one in processes if one["type"] == "renderer"), time.monotonic()
+
+    def during(self, what: str, line: Line, count: int) -> list[bytes]:
+        """The next updates."""
+        worked, begun = self._read()
+        heard = line.more(count)
+        works, ended = self._read()
+        part = 100 * (works - worked) / (ended - begun)
+        self._note(what, part)
+        print(f"{what}: the page takes {part:.1f} % of a core")
+        return heard
+
+
+def silent(lab: Lab, line: Line, meter: Meter, what: str) -> int:
+    """Drawings of the page while it hears of no picture: when what was under way, the last verdict too, has come."""
+    for _ in range(WINDOWS):
+        lab.page.evaluate("() => { window.wbDrawn = 0; }")
+        if all(SILENT.search(update) for update in meter.during(what, line, 3)):
+            return int(lab.page.evaluate("() => window.wbDrawn"))
+    raise AssertionError(f"{what}: pictures travel on and on")
+
+
+def test_updates_are_small_nothing_is_drawn_twice_and_who_is_hidden_hears_that_the_kernel_lives(
+        lab: Lab, notebook: Callable[..., str], record_property: Callable[[str, object], None]) -> None:
+    line, meter = Line(lab), Meter(lab, record_property)
+    start(lab, notebook(START, FOREVER))
+    lab.page.wait_for_selector(NODE, state="attached")
+    lab.wait(BEYOND, 100)
+    lab.page.evaluate(COUNT)
+    running = meter.during("running", line, 40)
+    drawn = lab.page.evaluate("() => window.wbDrawn")
+    assert max(map(len, line.updates)) <= LARGEST + AROUND
+    assert 0 < drawn <= CANVASES * (len(running) + 2)
+
+    lab.page.evaluate(ANSWER, ["Stop", "stopped"])
+    assert silent(lab, line, meter, "stopped") == 0, "nothing new was drawn again"
+    lab.run_cell(1)
+    lab.panel_state("running")
+    lab.page.evaluate(HIDE)
+    assert silent(lab, line, meter, "hidden") == 0
+    assert lab.errors == []
