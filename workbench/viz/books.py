@@ -23,7 +23,7 @@ SLICE = 0.002  # seconds of work per update after the first verdict, and
 _SCATTER = 2654435761  # Knuth's multiplicative hash: the steps of a sample lie at no regular distance
 PACE = 1.5  # seconds that a verdict may take once it has begun: a slice is long enough for that
 FIRST_COST = 0.02  # seconds, at most, that the first one counts for
-SPARING = 100.0  # the next verdict begins when this many times the cost of the last one has passed
+SPARING = 200.0  # the next verdict begins when this many times the cost of the last one has passed
 
 
 class Sample:
