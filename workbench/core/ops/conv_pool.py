@@ -6,6 +6,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.graph.arrays import reduced, wide
 from workbench.core.graph.build import constant_shape, convert, front, ops, raw
+from workbench.core.graph.graph import get_default_graph
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape
 from workbench.core.ops.conv_windows import (
@@ -179,6 +180,7 @@ def _largest_channels(x, ksize, strides, data_format, name):
         fault = "Depthwise max pooling requires the depth window to evenly divide the input depth."
     if fault is not None:
         raise errors.UnimplementedError(f"max_pool: ksize is {ksize}, strides {strides}, depth {depth}; {fault}")
+    name = name or get_default_graph().language.names.get("max_pool", "max_pool")
     last = x if at == 3 else ops.transpose(x, (0, 2, 3, 1))
     groups = ops.shape(last)[3] // count
     found = ops.reduce_max(ops.reshape(last, ops.stack([*ops.unstack(ops.shape(last)[:3], 3), groups, count])), axis=4)
