@@ -30,6 +30,13 @@ def test_an_override_holds_where_the_operation_was_made(graph):
     assert [g.tolist() for g in run([wb.gradients(v, x)[0] for v in (y, z, plain)])] == [[7, 7], [49, 49], [0, 1]]
 
 
+def test_an_override_may_be_the_gradient_of_another_kind(graph):
+    x = wb.constant([-2.0, 0.5])
+    with graph.gradient_override_map({"Sign": "Identity", "Round": "Relu"}):
+        y, z = wb.sign(x), wb.round(x)
+    assert [g.tolist() for g in run([wb.gradients(v, x)[0] for v in (y, z)])] == [[1, 1], [0, 0]]
+
+
 def test_an_override_holds_in_branches_and_loops(graph):
     x, name = wb.constant(2.0), registered(lambda op, dy: dy * 10.0)
     with graph.gradient_override_map({"Identity": name}):

@@ -113,6 +113,7 @@ def test_losses_are_weighted_means_in_a_collection():
     weighted = losses.mean_squared_error(labels, predictions, weights=[[1.0], [0.0]])
     total = losses.absolute_difference(labels, predictions, reduction=losses.Reduction.SUM)
     each = losses.huber_loss(labels, predictions, loss_collection=None, reduction=losses.Reduction.NONE)
+    assert run(losses.get_regularization_loss()) == 0
     found = run([plain, weighted, total, each, losses.get_total_loss()])
     assert [float(f) for f in found[:3]] == [3.25, 2, 5] and found[3].tolist() == [[0, 1.5], [2.5, 0]]
     assert losses.get_losses() == [plain, weighted, total] and float(found[4]) == 10.25

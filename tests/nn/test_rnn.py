@@ -70,6 +70,49 @@ def test_lstm_state_as_one_tensor():
     np.testing.assert_allclose(output, expected_h, rtol=1e-4, atol=1e-6)
 
 
+def test_states_side_by_side_are_those_of_tuples():
+    x, c, h = numbers(3), numbers(4), numbers(2)
+
+    def stacked(side_by_side):
+        cells = [rnn_cell.LSTMCell(4, num_proj=2, state_is_tuple=not side_by_side), rnn_cell.GRUCell(2)]
+        return rnn_cell.MultiRNNCell(cells, state_is_tuple=not side_by_side)
+    with wb.variable_scope("a", initializer=wb.constant_initializer(0.3)):
+        together = stacked(True)
+        assert together.state_size == 8
+        output, state = together(wb.constant(x), wb.constant(np.hstack([c, h, h])))
+    with wb.variable_scope("a", reuse=True):
+        expected, (one, two) = stacked(False)(wb.constant(x), (rnn_cell.LSTMStateTuple(wb.constant(c), wb.constant(h)),
+                                                               wb.constant(h)))
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        found, wanted, state, parts = session.run([output, expected, state, [one.c, one.h, two]])
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(state, np.hstack(parts))
+
+
+def test_lengths_of_unknown_rank_are_lengths():
+    x = wb.placeholder(wb.float32, [2, 3, 1])
+    lengths = wb.placeholder(wb.int64)
+    both, _ = wb.nn.bidirectional_dynamic_rnn(rnn_cell.BasicRNNCell(2), rnn_cell.BasicRNNCell(2), x, lengths, dtype=wb.float32)
+    listed, _, _ = wb.nn.static_bidirectional_rnn(rnn_cell.BasicRNNCell(2), rnn_cell.BasicRNNCell(2), wb.unstack(x, axis=1),
+                                                  dtype=wb.float32, sequence_length=lengths, scope="listed")
+    assert both[0].shape.as_list() == [2, 3, 2] and listed[0].shape.as_list() == [2, 4]
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        found = session.run([*both, listed], {x: np.ones((2, 3, 1)), lengths: [1, 3]})
+    assert all((made[0, 1:] == 0).all() and (made[1] != 0).all() for made in found[:2]) and (found[2][2][0] == 0).all()
+
+
+def test_a_linear_map_of_several_tensors():
+    with wb.variable_scope("cell"):
+        made = rnn_cell._linear([wb.ones([2, 3]), wb.ones([2, 1])], 5, True, wb.constant_initializer(2.0),
+                                wb.constant_initializer(0.5))
+    assert [(v.op.name, v.shape.as_list()) for v in wb.global_variables()] == [("cell/kernel", [4, 5]), ("cell/bias", [5])]
+    with wb.Session() as session:
+        session.run(wb.global_variables_initializer())
+        assert session.run(made).tolist() == [[4.0] * 5] * 2
+
+
 def test_lstm_with_peepholes_clipping_and_projection():
     cell = rnn_cell.LSTMCell(5, use_peepholes=True, cell_clip=0.1, num_proj=2,
                              initializer=wb.random_uniform_initializer(-0.5, 0.5))
@@ -150,8 +193,9 @@ def test_the_second_direction_begins_at_the_end_of_each_sequence():
                                                                              r"\[2,3\]"),
     (lambda: wb.nn.static_rnn(rnn_cell.BasicRNNCell(2), []), r"static_rnn: inputs is \[\]; pass a non-empty list"),
     (lambda: rnn_cell.MultiRNNCell([]), "MultiRNNCell: there are 0 cells; pass at least one"),
-    (lambda: rnn_cell.LSTMCell(2, num_proj=1, state_is_tuple=False),
-     "LSTMCell: num_proj is 1 but state_is_tuple is False; .* pass state_is_tuple=True"),
+    (lambda: rnn_cell.MultiRNNCell([rnn_cell.LSTMCell(2)], state_is_tuple=False),
+     r"Some cells return tuples of states, but the flag state_is_tuple is not set.*\[LSTMStateTuple\(c=2, h=2\)\]"),
+    (lambda: rnn_cell._linear([wb.zeros([2])], 3, True), r"_linear: args have the shapes \['\[2\]'\]; pass matrices"),
 ])
 def test_mistakes_are_named(build, text: str):
     with pytest.raises(errors.InvalidArgumentError, match=text):

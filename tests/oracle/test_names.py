@@ -26,7 +26,8 @@ ELSEWHERE = {
         get_default_graph get_default_session get_collection_ref get_local_variable op_scope train.assert_global_step
         variable_op_scope reset_default_graph model_variables
         losses.add_loss losses.get_losses
-        losses.get_regularization_losses train.create_global_step train.get_global_step train.global_step""",
+        losses.get_regularization_loss losses.get_regularization_losses train.create_global_step train.get_global_step
+        train.global_step""",
     "sessions, hooks and servers around a step, whose files and order of calls `tests/train` and `tests/tf1` hold": """
         train.CheckpointSaverListener train.ProfilerHook train.ChiefSessionCreator train.ClusterSpec
         train.FeedFnHook train.FinalOpsHook train.GlobalStepWaiterHook

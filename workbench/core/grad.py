@@ -95,13 +95,15 @@ def _padded(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _rule(op: Operation) -> Callable[..., Any] | None:
-    """The gradient of an operation: registered for it where it was made, else its own; None when it has none."""
+    """The gradient of an operation: registered for it where it was made, or there that of another kind, else its own; None
+    when it has none."""
     for kind, name in (op.overrides or {}).items():
         if _spelling(kind) == _spelling(op.kind):
-            if name not in _registered:
+            given = _registered.get(name) or getattr(_definition(name), "gradient_function", None)
+            if given is None:
                 raise errors.NotFoundError(f"gradients: No gradient defined for operation {op.name!r} (op type: {kind}) under "
                                            f"the name {name!r}; register it with RegisterGradient")
-            return _padded(_registered[name])
+            return _padded(given)
     return op.definition.gradient_function if op.definition.differentiable else None
 
 

@@ -12,9 +12,9 @@ from workbench.nn.variables import GraphKeys, get_collection
 from workbench.nn.weights import checked_weights
 
 __all__ = ["Reduction", "absolute_difference", "add_loss", "compute_weighted_loss", "cosine_distance", "get_losses",
-           "get_regularization_losses", "get_total_loss", "hinge_loss", "huber_loss", "log_loss", "mean_pairwise_squared_error",
-           "mean_squared_error",
-           "sequence_loss_by_example", "sigmoid_cross_entropy", "softmax_cross_entropy", "sparse_softmax_cross_entropy"]
+           "get_regularization_loss", "get_regularization_losses", "get_total_loss", "hinge_loss", "huber_loss", "log_loss",
+           "mean_pairwise_squared_error", "mean_squared_error", "sequence_loss_by_example", "sigmoid_cross_entropy",
+           "softmax_cross_entropy", "sparse_softmax_cross_entropy"]
 
 
 class Reduction:
@@ -251,6 +251,12 @@ def get_losses(scope: str | None = None, loss_collection: str = GraphKeys.LOSSES
 def get_regularization_losses(scope: str | None = None) -> list[Tensor]:
     """The losses that regularizers of variables made."""
     return get_collection(GraphKeys.REGULARIZATION_LOSSES, scope)
+
+
+def get_regularization_loss(scope: str | None = None, name: str = "total_regularization_loss") -> Tensor:
+    """The sum of the losses that regularizers made, 0 where there are none: a scalar."""
+    found = get_regularization_losses(scope)
+    return ops.add_n(found, name=name) if found else convert(0.0)
 
 
 def get_total_loss(add_regularization_losses: bool = True, name: str = "total_loss") -> Tensor:

@@ -158,7 +158,8 @@ contrib = Namespace(
     training=Namespace(**{name: value for name, value in names_of(contrib_training, hyperparameters, evaluation).items()
                           if not name.startswith("slim")}, **names_of(buckets, sampling, feeding),
                        **{name: getattr(placement, name) for name in placement.__all__ if name != "replica_device_setter"}),
-    rnn=Namespace(**names_of(rnn_cell, rnn_contrib, rnn_conv, rnn_fused, rnn_grid, rnn_stacks, rnn_wrappers),
+    rnn=Namespace(_linear=rnn_cell._linear, **names_of(
+        rnn_cell, rnn_contrib, rnn_conv, rnn_fused, rnn_grid, rnn_stacks, rnn_wrappers),
                   static_rnn=nn.static_rnn, static_bidirectional_rnn=nn.static_bidirectional_rnn))
 
 _INNER = {

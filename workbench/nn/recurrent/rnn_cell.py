@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench import errors
-from workbench.core.graph.build import ops
+from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
-from workbench.nn.initializers import Constant
+from workbench.nn.initializers import Constant, Zeros
 from workbench.nn.partitions import fixed_size_partitioner
-from workbench.nn.recurrent.rnn_base import LSTMStateTuple, MemoryCell, PlainCell, RNNCell, clipped, parts_of
+from workbench.nn.recurrent.rnn_base import LSTMStateTuple, MemoryCell, PlainCell, RNNCell, clipped, joined, parts_of
 from workbench.nn.recurrent.rnn_wrappers import (
     DeviceWrapper,
     DropoutWrapper,
@@ -18,7 +18,7 @@ from workbench.nn.recurrent.rnn_wrappers import (
     OutputProjectionWrapper,
     ResidualWrapper,
 )
-from workbench.nn.scopes import variable_scope
+from workbench.nn.scopes import get_variable, variable_scope
 
 __all__ = ["BasicLSTMCell", "BasicRNNCell", "DeviceWrapper", "DropoutWrapper", "EmbeddingWrapper", "GRUCell",
            "InputProjectionWrapper", "LSTMCell", "LSTMStateTuple", "MultiRNNCell", "OutputProjectionWrapper", "RNNCell",
@@ -68,7 +68,7 @@ class BasicLSTMCell(MemoryCell):
     def _open(self, state: Any) -> tuple[Any, Any]:
         if self._tuple:
             return state[0], state[1]
-        c, h = parts_of(state, 2)
+        c, h = ops.split(state, [self._units, self.output_size], axis=1)
         return c, h
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
@@ -92,9 +92,6 @@ class LSTMCell(BasicLSTMCell):
                  state_is_tuple: bool = True, activation: Callable[..., Any] | None = None, reuse: Any = None,
                  name: str | None = None) -> None:
         super().__init__(num_units, forget_bias, state_is_tuple, activation, reuse, name)
-        if num_proj is not None and not state_is_tuple:
-            raise errors.InvalidArgumentError(f"LSTMCell: num_proj is {num_proj} but state_is_tuple is False; c and h "
-                                              "differ in width: pass state_is_tuple=True")
         self._peepholes, self._clip, self._initializer = use_peepholes, cell_clip, initializer
         self._projection, self._projection_clip = num_proj, proj_clip
         self._parts, self._projection_parts = (None if n is None else fixed_size_partitioner(n) for n in (
@@ -123,19 +120,21 @@ class LSTMCell(BasicLSTMCell):
 
 
 class MultiRNNCell(RNNCell):
-    """Cells on top of each other; the state is a tuple of theirs."""
+    """Cells on top of each other; the state is a tuple of theirs, or without `state_is_tuple` theirs side by side."""
 
     def __init__(self, cells: Sequence[RNNCell], state_is_tuple: bool = True) -> None:
         super().__init__()
         if not cells:
             raise errors.InvalidArgumentError("MultiRNNCell: there are 0 cells; pass at least one")
-        if not state_is_tuple:
-            raise errors.UnimplementedError("MultiRNNCell: state_is_tuple=False has no definition here; leave it out")
-        self._cells = list(cells)
+        self._cells, self._tuple = list(cells), state_is_tuple
+        if not state_is_tuple and any(isinstance(cell.state_size, tuple) for cell in cells):
+            raise errors.InvalidArgumentError("MultiRNNCell: Some cells return tuples of states, but the flag state_is_tuple "
+                                              f"is not set.  State sizes are: {[cell.state_size for cell in cells]}")
 
     @property
     def state_size(self) -> Any:
-        return tuple(cell.state_size for cell in self._cells)
+        sizes = tuple(cell.state_size for cell in self._cells)
+        return sizes if self._tuple else sum(sizes)
 
     @property
     def output_size(self) -> int:
@@ -143,8 +142,27 @@ class MultiRNNCell(RNNCell):
 
     def call(self, inputs: Tensor, state: Any) -> tuple[Any, Any]:
         states = []
-        for number, (cell, part) in enumerate(zip(self._cells, state)):
+        parts = state if self._tuple else ops.split(state, [cell.state_size for cell in self._cells], axis=1)
+        for number, (cell, part) in enumerate(zip(self._cells, parts)):
             with variable_scope(f"cell_{number}"):
                 inputs, new = cell(inputs, part)
                 states.append(new)
-        return inputs, tuple(states)
+        return inputs, tuple(states) if self._tuple else ops.concat(states, axis=1)
+
+
+def _linear(args: Any, output_size: int, bias: bool, bias_initializer: Any = None, kernel_initializer: Any = None) -> Tensor:
+    """Tensors [batch, n] side by side · the variable `kernel`, with `bias` also + the variable `bias`: [batch, output_size].
+
+    Cells of programs' own import it by this name, from where TensorFlow keeps it for its own. InvalidArgumentErrors
+    (ValueErrors) without tensors, and for such that are no matrices of known widths.
+    """
+    parts = [convert(x) for x in (args if isinstance(args, (list, tuple)) else [args]) if x is not None]
+    shapes = [x.shape.as_list() if x.shape.rank == 2 else [None] for x in parts]
+    if not parts or any(shape[-1] is None for shape in shapes):
+        raise errors.InvalidArgumentError(f"_linear: args have the shapes {[str(x.shape) for x in parts]}; pass matrices, "
+                                          "whose second dimensions are known")
+    kernel = get_variable("kernel", [sum(shape[-1] for shape in shapes), output_size], parts[0].dtype, kernel_initializer)
+    made: Tensor = ops.matmul(joined(parts), kernel)
+    if bias:
+        made = ops.bias_add(made, get_variable("bias", [output_size], made.dtype, bias_initializer or Zeros()))
+    return made
