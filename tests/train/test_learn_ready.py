@@ -131,6 +131,7 @@ def test_the_task_is_what_the_environment_tells(monkeypatch):
         monkeypatch.setenv("TF_CONFIG", json.dumps({**told, "task": task}))
         with pytest.raises(ValueError, match=text):
             LEARN.RunConfig()
+        assert LEARN.RunConfig(master="here").master == "here"      # who says where needs no address
     monkeypatch.setenv("TF_CONFIG", json.dumps({"model_dir": "one"}))
     assert LEARN.RunConfig().model_dir == "one" and LEARN.RunConfig().is_chief
     with pytest.raises(ValueError, match="must have the same value as the model_dir in TF_CONFIG"):

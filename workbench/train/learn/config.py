@@ -33,12 +33,13 @@ class RunConfig(run_config.RunConfig):
                  keep_checkpoint_max: int = 5, keep_checkpoint_every_n_hours: float = 10000, log_step_count_steps: int = 100,
                  evaluation_master: str = "", model_dir: Any = None, session_config: Any = None) -> None:
         told = json.loads(os.environ.get("TF_CONFIG") or "{}")
+        self._given = master
         every = {} if save_checkpoints_secs == _DEFAULT else {"save_checkpoints_secs": save_checkpoints_secs}
         super().__init__(_folder(model_dir, told.get("model_dir")), tf_random_seed, save_summary_steps, save_checkpoints_steps,
                          session_config=session_config, keep_checkpoint_max=keep_checkpoint_max,
                          keep_checkpoint_every_n_hours=keep_checkpoint_every_n_hours,
                          log_step_count_steps=log_step_count_steps, **every)
-        self.master, self.evaluation_master = self.master if master is None else master, evaluation_master or ""
+        self.evaluation_master = evaluation_master or ""
         self.tf_config = ConfigProto(
             log_device_placement=log_device_placement, inter_op_parallelism_threads=num_cores,
             intra_op_parallelism_threads=num_cores,
@@ -54,8 +55,11 @@ class RunConfig(run_config.RunConfig):
         self.environment = told.get("environment", "local")
         chief = {None: self.task_type, "cloud": "master"}.get(self.task_type and self.environment, "worker")
         self.is_chief = self.task_type == chief and self.task_id == 0
-        alone = self.task_type is None or sum(map(len, known.values())) < 2
-        self.master = "" if alone else address_of(known, self.task_type, self.task_id)
+        if self._given is not None:
+            self.master = self._given
+        else:
+            alone = self.task_type is None or sum(map(len, known.values())) < 2
+            self.master = "" if alone else address_of(known, self.task_type, self.task_id)
 
     @staticmethod
     def get_task_id() -> int:
