@@ -28,7 +28,7 @@ def graph():
 @pytest.mark.parametrize("shape", [(4,), (4, 1)])
 def test_weights_of_examples_count_for_all_their_elements(name, each, shape):
     loss = getattr(tf.contrib.losses, name)(P, L, WEIGHTS.reshape(shape))
-    assert loss.op.name == f"{name}/value" and tf.contrib.losses.get_losses() == [loss]
+    assert loss.op.name == f"{name}{'_loss' * name.endswith('entropy')}/value" and tf.contrib.losses.get_losses() == [loss]
     np.testing.assert_allclose(value(loss), (each * WEIGHTS[:, None]).sum() / 9, rtol=1e-5)
 
 

@@ -40,7 +40,8 @@ def _deep(weights: Tensor, rank: int | None) -> Tensor:
 
 def _weighted(function: Callable[..., Tensor], predictions: Any, labels: Any, weights: Any, scope: str | None,
               **options: Any) -> Tensor:
-    with name_scope(scope, function.__name__) as inner:
+    title = function.__name__ + "_loss" * function.__name__.endswith(("entropy", "distance"))
+    with name_scope(scope, title) as inner:
         each = function(labels, predictions, scope=inner, loss_collection=None, reduction=_losses.Reduction.NONE, **options)
         return compute_weighted_loss(each, weights, inner)
 
