@@ -359,6 +359,7 @@ rows("pad_mirror_grad MirrorPadGrad dy paddings | T:dy Tpaddings:paddings mode=m
 rows("""
     sparse_fill SparseToDense indices shape values default | T:values Tindices:indices validate_indices=validate_indices
     sparse_matmul SparseTensorDenseMatMul indices values shape b | T:values
+    sparse_reshape SparseReshape indices shape new_shape
     edit_distances EditDistance a_indices a_values a_shape b_indices b_values b_shape | T:a_values normalize=normalize
 """)
 
