@@ -21,6 +21,7 @@ LAYERS = (
     ("gate and interrupts", "core.run.gate core.run.knob core.run.interrupts core.run.collector"),
     ("languages", "core.graph.language"),
     ("element types", "core.graph.dtype"),
+    ("numbers that integers stand for", "core.graph.quantized"),
     ("dimensions", "core.graph.dimension"),
     ("shapes", "core.graph.shape"),
     ("values as messages", "formats.values"),

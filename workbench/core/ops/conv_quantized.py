@@ -1,269 +1,16 @@
-"""Integers that stand for numbers of a range, and what is computed with them alone: products, filters, activations."""
+"""Images of integers that stand for numbers of a range: filtered, and windows of them pooled."""
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from workbench import errors
-from workbench.core.graph.build import constant_value, convert, front, ops
+from workbench.core.graph.build import front
 from workbench.core.graph.dtype import as_dtype
-from workbench.core.graph.opdef import composed, op
-from workbench.core.graph.shape import Shape, broadcast
+from workbench.core.graph.opdef import op
+from workbench.core.graph.quantized import RANGE, Ranged, limits, places, product_range, wrapped
+from workbench.core.graph.shape import Shape
 from workbench.core.ops.conv_windows import extents_of, options_of, views, window
-
-RANGE = "float32"      # the type of the two numbers that the least and the greatest integer stand for
-
-
-class Quantized(NamedTuple):
-    """Integers, and the numbers that the least and the greatest integer of their type stand for."""
-
-    output: Any
-    output_min: Any
-    output_max: Any
-
-
-class Ranged(NamedTuple):
-    """Quantized, by other names."""
-
-    output: Any
-    min_output: Any
-    max_output: Any
-
-
-# the numbers that integers stand for, and back
-
-def _away(x):
-    """Rounded to the nearest whole number, halves away from 0."""
-    return np.copysign(np.floor(np.abs(x) + 0.5), x)
-
-
-def _steps(dtype):
-    """(the least integer, the number of integers less one)."""
-    info = np.iinfo(dtype)
-    return info.min, float(info.max) - info.min
-
-
-def _span(low, high):
-    return float(np.float32(high) - np.float32(low))
-
-
-def _places(x, low, high, dtype):
-    """The whole numbers that stand for `x`, some perhaps beyond those of the type."""
-    least, steps = _steps(dtype)
-    span = _span(low, high)
-    if span == 0:
-        return np.full(np.shape(x), float(least))
-    return _away(np.asarray(x, np.float64) * (steps / span)) - _away(float(low) * (steps / span)) + least
-
-
-def _integers(x, low, high, dtype):
-    """`_places`, as integers of the type."""
-    info = np.iinfo(dtype)
-    return np.clip(_places(x, low, high, dtype), info.min, info.max).astype(dtype)
-
-
-def _numbers(integers, low, high):
-    """What the integers stand for, where 0 is one of them: float32."""
-    least, steps = _steps(integers.dtype)
-    span = _span(low, high)
-    if span == 0:
-        return np.full(integers.shape, low, np.float32)
-    step = np.float64(np.float32(span / steps))
-    return (_away(float(low) / step) * step + (integers.astype(np.float64) - least) * (span / steps)).astype(np.float32)
-
-
-def _step(low, high, dtype):
-    return np.float32(_span(low, high)) / np.float32(_steps(dtype)[1])
-
-
-def _product_range(a, b, out):
-    """The range of sums of products of integers of two ranges: (least, greatest) as float32."""
-    step, info = _step(*a) * _step(*b), np.iinfo(as_dtype(out).numpy)
-    return _limits(step * np.float32(info.min), step * np.float32(info.max))
-
-
-def _wrapped(sums, out):
-    return sums.astype(np.int64).astype(as_dtype(out).numpy)
-
-
-def _limits(low, high):
-    return np.array(low, np.float32), np.array(high, np.float32)
-
-
-# numbers to integers and back
-
-_MODES = ("MIN_COMBINED", "MIN_FIRST", "SCALED")
-
-
-def _mode(name, mode):
-    if mode not in _MODES:
-        raise errors.InvalidArgumentError(f"{name}: Mode string must be 'MIN_COMBINED', 'MIN_FIRST', or 'SCALED', is '{mode}'")
-
-
-def _ranged(inputs, attrs):
-    for limit in inputs[1:3]:
-        limit.shape.merge(Shape(()), f"{inputs[0].name}: {limit.name} is a limit, and")
-    return [inputs[0].shape, Shape(()), Shape(())]
-
-
-def _usable(name, low, high):
-    """The range with 0 in it, a hundredth of its greatest limit wide at least."""
-    if np.isnan(low) or np.isnan(high) or low > high:
-        raise errors.InvalidArgumentError(f"{name}: max_range ({high}) must be >= min_range ({low}); exchange them")
-    low = min(np.float32(0), np.float32(low))
-    apart = max(np.float32(1), abs(np.float32(low)), abs(np.float32(high))) * np.float32(0.01)
-    return low, max(np.float32(0), np.float32(high), low + apart)
-
-
-@op("input? min_range? max_range? -> ? ? ?", types=f"float32 {RANGE} {RANGE} -> @out_type {RANGE} {RANGE}",
-    name="quantize_v2", shape=_ranged, results=Quantized, differentiable=False)
-def quantize_v2_(input, min_range, max_range, *, out_type, mode="MIN_COMBINED"):
-    """Numbers as integers of a quantized type: quint8, qint8, quint16, qint16 or qint32.
-
-    The range is widened until it holds 0 and is not empty; numbers outside count as its ends. MIN_COMBINED spreads the
-    integers evenly from the least limit, MIN_FIRST so that 0 is one of them, SCALED so that the integer 0 is 0.
-    """
-    _mode("quantize_v2", mode)
-    kind = as_dtype(out_type).numpy
-    low, high = _usable("quantize_v2", min_range, max_range)
-    info = np.iinfo(kind)
-    if mode == "MIN_FIRST":
-        return _integers(input, low, high, kind), *_limits(low, high)
-    if mode == "SCALED":
-        sides = [limit / np.float32(bound) for limit, bound in ((low, info.min), (high, info.max)) if bound * limit > 0]
-        step = max(sides)
-        found = _away(np.clip(input, np.float32(info.min * step), np.float32(info.max * step)) / step)
-        return np.clip(found, info.min, info.max).astype(kind), *_limits(info.min * step, info.max * step)
-    scale = np.float32(_steps(kind)[1]) / (high - low)
-    found = _away((np.clip(input, low, high) - low).astype(np.float64) * scale + info.min)
-    return np.clip(found, info.min, info.max).astype(kind), *_limits(low, high)
-
-
-@front("quantize_v2")
-def _(quantize_v2, input, min_range, max_range, T, mode="MIN_COMBINED", name=None):
-    """float32 `input` as integers of a quantized type `T`, and the numbers that the least and greatest of them stand for.
-
-    The range is widened until it holds 0 and is not empty; numbers outside count as its ends. MIN_COMBINED spreads the
-    integers evenly from the least limit, MIN_FIRST so that 0 is one of the numbers, SCALED so that the integer 0 is 0.
-    DtypeError for a type that is not quantized.
-    """
-    kind = as_dtype(T)
-    if not kind.is_quantized:
-        raise errors.DtypeError(f"quantize_v2: T is {kind.name}; use quint8, qint8, quint16, qint16 or qint32")
-    return quantize_v2(input, min_range, max_range, out_type=kind, mode=mode, name=name)
-
-
-@op("input? min_range? max_range? -> ?", types=f"Q:quantized {RANGE} {RANGE} -> float32",
-    shape=lambda inputs, attrs: _ranged(inputs, attrs)[:1], differentiable=False)
-def dequantize(input, min_range, max_range, *, mode="MIN_COMBINED"):
-    """What integers that quantize_v2 made in the same mode stand for: float32."""
-    _mode("dequantize", mode)
-    info = np.iinfo(input.dtype)
-    if mode == "MIN_FIRST":
-        return _numbers(input, min_range, max_range)
-    if mode == "SCALED":
-        step = np.float32(max_range) / np.float32(info.max)
-        step = max(step, np.float32(min_range) / np.float32(info.min)) if info.min else step
-        return input.astype(np.float32) * step
-    return ((input.astype(np.float64) - info.min) * _step(min_range, max_range, input.dtype)).astype(np.float32) + min_range
-
-
-# the same numbers in another range
-
-@op("input? input_min? input_max? -> ? ?", types=f"Q:quantized {RANGE} {RANGE} -> {RANGE} {RANGE}",
-    shape=lambda inputs, attrs: _ranged(inputs, attrs)[1:], differentiable=False)
-def requantization_range(input, input_min, input_max):
-    """(least, greatest) of the numbers that the integers stand for; the least is 0 at most."""
-    ends = _numbers(np.array([input.min(initial=np.iinfo(input.dtype).max), input.max(initial=np.iinfo(input.dtype).min)],
-                             input.dtype), input_min, input_max)
-    return _limits(min(np.float32(0), ends[0]), ends[1])
-
-
-@op("input? input_min? input_max? requested_output_min? requested_output_max? -> ? ? ?", results=Quantized,
-    types=f"Q:quantized {RANGE} {RANGE} {RANGE} {RANGE} -> @out_type {RANGE} {RANGE}", shape=_ranged, differentiable=False)
-def requantize(input, input_min, input_max, requested_output_min, requested_output_max, *, out_type="quint8"):
-    """The numbers as integers of another type and range, which holds 0. InvalidArgumentError where it does not."""
-    low, high = np.float32(requested_output_min), np.float32(requested_output_max)
-    if low > 0 or high < low:
-        raise errors.InvalidArgumentError(f"requantize: requested_output_min is {low} and requested_output_max {high}; "
-                                          "requested_output_min must be <= 0, and not above requested_output_max")
-    return _integers(_numbers(input, input_min, input_max), low, high, as_dtype(out_type).numpy), *_limits(low, high)
-
-
-@op("input? input_min? input_max? -> ? ? ?", types=f"Q:quantized {RANGE} {RANGE} -> @out_type {RANGE} {RANGE}", shape=_ranged,
-    results=Quantized, differentiable=False)
-def quantize_down_and_shrink_range(input, input_min, input_max, *, out_type="quint8"):
-    """The numbers as integers of a smaller type, whose range is no wider than the numbers ask for."""
-    low, high = requantization_range.reference(input, input_min, input_max)
-    return _integers(_numbers(input, input_min, input_max), low, high, as_dtype(out_type).numpy), *_limits(low, high)
-
-
-def _joined(inputs, attrs):
-    axis, count = attrs["concat_dim"], len(inputs) // 3
-    shapes = [t.shape for t in inputs[:count]]
-    if any(s.rank is None for s in shapes):
-        return [Shape(None), Shape(()), Shape(())]
-    lengths = [s.dims[axis] for s in shapes]
-    rest = Shape(None)
-    for shape in shapes:
-        rest = rest.merge(Shape([None if d == axis % shape.rank else n for d, n in enumerate(shape.dims)]), "quantized_concat")
-    dims = list(rest)
-    dims[axis] = None if None in lengths else sum(lengths)
-    return [Shape(dims), Shape(()), Shape(())]
-
-
-def _joined_types(inputs, attrs):
-    count = len(inputs) // 3
-    kinds = {d.name for d in inputs[:count]}
-    if len(inputs) % 3 or len(kinds) != 1 or inputs[0].kind != "quantized" or any(d.name != RANGE for d in inputs[count:]):
-        raise errors.DtypeError(f"quantized_concat: the inputs are {', '.join(d.name for d in inputs)}; give values of one "
-                                "quantized type, and as many float32 least and greatest numbers")
-    return [inputs[0], *[as_dtype(RANGE)] * 2]
-
-
-@op("*values? -> ? ? ?", types=_joined_types, shape=_joined, results=Quantized, differentiable=False)
-def quantized_joined(*values, concat_dim):
-    """`quantized_concat` of n values, n least and n greatest numbers in one list."""
-    count = len(values) // 3
-    parts, lows, highs = values[:count], values[count:2 * count], values[2 * count:]
-    low, high = min(np.float32(0), *map(np.float32, lows)), max(map(np.float32, highs))
-    if np.iinfo(parts[0].dtype).min:
-        high = max(abs(low), abs(high))
-        low = -high
-    return np.concatenate([part if (a, b) == (low, high) else _integers(_numbers(part, a, b), low, high, part.dtype)
-                           for part, a, b in zip(parts, lows, highs)], concat_dim), *_limits(low, high)
-
-
-@composed
-def quantized_concat(concat_dim, values, input_mins, input_maxes, name=None):
-    """Integers of one quantized type joined along an axis, in one range that holds all of theirs, and that range."""
-    axis = constant_value(convert(concat_dim))
-    if axis is None:
-        raise errors.InvalidArgumentError("quantized_concat: concat_dim is known only at run time; pass a number")
-    if not len(values) == len(input_mins) == len(input_maxes):
-        raise errors.InvalidArgumentError(f"quantized_concat: there are {len(values)} values, {len(input_mins)} input_mins and "
-                                          f"{len(input_maxes)} input_maxes; give one of each for each value")
-    limits = [convert(limit, RANGE) for limit in (*input_mins, *input_maxes)]
-    return ops.quantized_joined([*values, *limits], concat_dim=int(axis), name=name)
-
-
-# arithmetic
-
-def _rows(inputs, attrs):
-    a, b = (t.shape.merge(Shape([None, None]), "quantized_matmul").dims[::-1 if turned else 1]
-            for t, turned in zip(inputs, (attrs["transpose_a"], attrs["transpose_b"])))
-    Shape([a[1]]).merge(Shape([b[0]]), "quantized_matmul: the columns of a and the rows of b")
-    return [Shape([a[0], b[1]]), Shape(()), Shape(())]
-
-
-@op("a? b? min_a? max_a? min_b? max_b? -> ? ? ?", shape=_rows, results=Ranged, differentiable=False,
-    types=f"A:quantized B:quantized {RANGE} {RANGE} {RANGE} {RANGE} -> @out_type {RANGE} {RANGE}")
-def quantized_matmul(a, b, min_a, max_a, min_b, max_b, *, transpose_a=False, transpose_b=False, out_type="qint32"):
-    """The product of two matrices of integers, as integers of a range that holds all such products."""
-    left, right = (x.T if turned else x for x, turned in ((a, transpose_a), (b, transpose_b)))
-    sums = (left - _places(0.0, min_a, max_a, a.dtype)) @ (right - _places(0.0, min_b, max_b, b.dtype))
-    return _wrapped(sums, out_type), *_product_range((min_a, max_a, a.dtype), (min_b, max_b, b.dtype), out_type)
 
 
 def _filtered(inputs, attrs):
@@ -282,11 +29,11 @@ def quantized_conv2d_(input, filter, min_input, max_input, min_filter, max_filte
                       dilations=(1, 1)):
     """Images of integers filtered, as integers of a range that holds all such products."""
     attrs = {"strides": strides, "padding": padding, "data_format": "NHWC", "dilations": dilations}
-    images = input - _places(0.0, min_input, max_input, input.dtype)
-    weights = filter - _places(0.0, min_filter, max_filter, filter.dtype)
+    images = input - places(0.0, min_input, max_input, input.dtype)
+    weights = filter - places(0.0, min_filter, max_filter, filter.dtype)
     sums = np.tensordot(views(images, filter.shape[:2], attrs), weights, 3)
     ranges = (min_input, max_input, input.dtype), (min_filter, max_filter, filter.dtype)
-    return _wrapped(sums, out_type), *_product_range(*ranges, out_type)
+    return wrapped(sums, out_type), *product_range(*ranges, out_type)
 
 
 @front("quantized_conv2d")
@@ -303,65 +50,6 @@ def _(quantized_conv2d, input, filter, min_input, max_input, min_filter, max_fil
                             out_type=as_dtype(out_type), name=name)
 
 
-def _added(inputs, attrs):
-    return [broadcast([t.shape for t in inputs[:2]], "quantized_bias_add"), Shape(()), Shape(())]
-
-
-@op("input? bias? min_input? max_input? min_bias? max_bias? -> ? ? ?", shape=_added, results=Quantized, differentiable=False,
-    types=f"A:quantized B:quantized {RANGE} {RANGE} {RANGE} {RANGE} -> @out_type {RANGE} {RANGE}")
-def quantized_bias_add(input, bias, min_input, max_input, min_bias, max_bias, *, out_type="qint32"):
-    """Integers plus a bias [c], as integers of a range with room for 2^17 such sums."""
-    high = np.float32(max(abs(v) for v in (min_input, max_input, min_bias, max_bias)) * np.float32(1 << 17))
-    kind = as_dtype(out_type).numpy
-    total = (_integers(_numbers(input, min_input, max_input), -high, high, kind).astype(np.int64)
-             + _integers(_numbers(bias, min_bias, max_bias), -high, high, kind))
-    return total.astype(kind), *_limits(-high, high)
-
-
-# activations and pools: the integers lie between those that stand for the bounds
-
-def _bounded(integers, low, high, bottom, top=None):
-    ends = _integers(np.array([bottom, bottom if top is None else top]), low, high, integers.dtype)
-    return (np.maximum(integers, ends[0]) if top is None else np.clip(integers, *ends)), *_limits(low, high)
-
-
-class Activated(NamedTuple):
-    """Quantized, by other names."""
-
-    activations: Any
-    min_activations: Any
-    max_activations: Any
-
-
-_ACTIVATION: dict[str, Any] = {"shape": _ranged, "results": Activated, "differentiable": False}
-
-
-@op("features? min_features? max_features? -> ? ? ?", types=f"Q:quantized {RANGE} {RANGE} -> Q {RANGE} {RANGE}", **_ACTIVATION)
-def quantized_relu(features, min_features, max_features):
-    """max(x, 0) of the numbers that integers stand for, in the same range."""
-    return _bounded(features, min_features, max_features, 0.0)
-
-
-@op("features? min_features? max_features? -> ? ? ?", types=f"Q:quantized {RANGE} {RANGE} -> Q {RANGE} {RANGE}", **_ACTIVATION)
-def quantized_relu6(features, min_features, max_features):
-    """min(max(x, 0), 6) of the numbers that integers stand for, in the same range."""
-    return _bounded(features, min_features, max_features, 0.0, 6.0)
-
-
-def _same_type(inputs, attrs):
-    if inputs[0].dtype is not as_dtype(attrs["out_type"]):
-        raise errors.DtypeError(f"quantized_relu_x: features are {inputs[0].dtype.name} but out_type is "
-                                f"{as_dtype(attrs['out_type']).name}; pass out_type={inputs[0].dtype.name}")
-    return [inputs[0].shape, Shape(()), Shape(())]
-
-
-@op("features? max_value? min_features? max_features? -> ? ? ?", results=Activated, differentiable=False,
-    types=f"Q:quantized {RANGE} {RANGE} {RANGE} -> @out_type {RANGE} {RANGE}", shape=_same_type)
-def quantized_relu_x(features, max_value, min_features, max_features, *, out_type="quint8"):
-    """min(max(x, 0), max_value) of the numbers that integers stand for, in the same range."""
-    return _bounded(features, min_features, max_features, 0.0, float(max_value))
-
-
 def _windows(inputs, attrs):
     images = inputs[0].shape.merge(Shape([None] * 4), "quantized pooling")
     (height, *_), (width, *_) = extents_of(images.dims[1:3], attrs["ksize"], attrs)
@@ -376,7 +64,7 @@ _POOL: dict[str, Any] = {"types": f"Q:quantized {RANGE} {RANGE} -> Q {RANGE} {RA
 def quantized_max_pool_(input, min_input, max_input, *, ksize, strides, padding):
     """The greatest integer of each window of images [batch, height, width, c]."""
     attrs = {"strides": strides, "padding": padding, "data_format": "NHWC"}
-    return views(input, ksize, attrs, np.iinfo(input.dtype).min).max((3, 4)), *_limits(min_input, max_input)
+    return views(input, ksize, attrs, np.iinfo(input.dtype).min).max((3, 4)), *limits(min_input, max_input)
 
 
 @op("input? min_input? max_input? -> ? ? ?", name="quantized_avg_pool", **_POOL)
@@ -385,7 +73,7 @@ def quantized_avg_pool_(input, min_input, max_input, *, ksize, strides, padding)
     attrs = {"strides": strides, "padding": padding, "data_format": "NHWC"}
     totals = views(input.astype(np.float64), ksize, attrs).sum((3, 4))
     counts = views(np.ones((1, *input.shape[1:3], 1)), ksize, attrs).sum((3, 4))
-    return np.trunc(totals / counts).astype(input.dtype), *_limits(min_input, max_input)
+    return np.trunc(totals / counts).astype(input.dtype), *limits(min_input, max_input)
 
 
 def _pool_front(name):

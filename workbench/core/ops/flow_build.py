@@ -50,7 +50,7 @@ def _result(output: Tensor) -> Tensor:
     """What a branch or loop gave, by the name that the graph's language has for it."""
     graph, node = output.graph, output.op
     name = graph.language.results.get(node.definition.name)
-    if name is None:
+    if name is None or output.dtype.kind == "object":      # lists that loops build are nothing that programs look for
         return output
     with outside(graph), graph.name_scope(node.name + "/"):
         return ops.identity(output, name=name)      # type: ignore[no-any-return]
