@@ -61,3 +61,10 @@ def test_a_filter_of_another_shape_is_an_error() -> None:
         made = ops.conv2d_backprop_filter(x, dy, filter_shape=shape, strides=(1, 1), padding="SAME")
         with pytest.raises(wb.errors.ShapeError, match="channels of filter_shape and of x"):
             session.run(made, {x: X, dy: reals(2, 4, 5, 3), shape: [2, 2, 9, 3]})
+
+
+def test_a_condition_of_unknown_rank_may_be_larger_than_what_it_chooses() -> None:
+    with wb.Graph().as_default(), wb.Session() as session:
+        chosen = wb.where(condition := wb.placeholder("bool"), wb.constant([1.0, 2.0, 3.0]), wb.constant([0.0, 0.0, 0.0]))
+        found = session.run(chosen, {condition: A > 0})
+    np.testing.assert_array_equal(found, np.where(A > 0, [1.0, 2.0, 3.0], 0.0))

@@ -124,12 +124,7 @@ def where(condition, x=None, y=None, name=None):
         condition = ops.expand_dims(condition, tuple(range(1, most)))
     elif rank in (1, None) and (most is None or most > 1):
         condition = _before_rows(condition, x, y)
-    chosen = ops.select(condition, x, y, name=name)
-    if rank is None and most:
-        ours, theirs = convert(x).shape, convert(y).shape
-        if ours.compatible(theirs):      # then a condition chooses elements or rows of what is there
-            chosen.set_shape(ours.merge(theirs, "where"))
-    return chosen
+    return ops.select(condition, x, y, name=name)
 
 
 def _most(*ranks):

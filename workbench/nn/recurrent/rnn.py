@@ -81,6 +81,9 @@ def _lengths(given: Any) -> Tensor:
     if lengths.shape.rank not in (None, 1):
         raise errors.ShapeError(f"rnn: sequence_length must be a vector of length batch_size but its shape is {lengths.shape}; "
                                 "give one length for each sequence")
+    if lengths.shape.rank is None:
+        lengths = ops.identity(lengths)      # of the caller's tensor nothing more becomes known
+        lengths.set_shape([None])
     return lengths
 
 
