@@ -21,6 +21,7 @@ from workbench.core.graph.build import ops
 from workbench.core.run.rendezvous import LocalRendezvous
 from workbench.core.state.accumulators import Accumulator
 from workbench.core.state.container import Container
+from workbench.core.passes.together import FEWEST
 from workbench.core.state.retries import TryOf
 from workbench.core.state.variables import VariableState
 from workbench.core.trace import Journal
@@ -274,11 +275,14 @@ def test_what_a_step_did_before_it_was_cut_off_counts_once_when_it_is_tried_agai
     assert values() == [3, 17]
 
 
+@pytest.mark.parametrize("count", [1, FEWEST])
 @pytest.mark.parametrize("optimizer", [wb.train.GradientDescentOptimizer(0.5), wb.train.AdamOptimizer(0.5)],
                          ids=["descent", "adam"])
-def test_an_update_of_a_model_counts_once(optimizer):
-    w = wb.Variable(np.ones((4, 3), np.float32), name="w")
-    train = optimizer.minimize(wb.reduce_sum(wb.square(wb.matmul(wb.constant(np.ones((2, 4), np.float32)), w))))
+def test_an_update_of_a_model_counts_once(optimizer, count):
+    """One variable, or so many that their updates are one operation."""
+    variables = [wb.Variable(np.ones((4, 3), np.float32), name="w" if not i else f"w{i}") for i in range(count)]
+    x = wb.constant(np.ones((2, 4), np.float32))
+    train = optimizer.minimize(wb.add_n([wb.reduce_sum(wb.square(wb.matmul(x, w))) for w in variables]))
     found = []
     for tries in ((1, 1, 3), (1, 3)):
         container = Container(TASK, retried=True)

@@ -8,9 +8,10 @@ from workbench.core.graph.opdef import OpDef
 
 __all__ = ["counts", "gives_value"]
 
-_TAKING = frozenset({"accumulator_apply_gradient", "accumulator_take_gradient", "count_up_to", "iterator_next", "queue_dequeue",
-                     "queue_dequeue_many", "queue_dequeue_up_to", "queue_enqueue", "queue_enqueue_many", "reader_read",
-                     "reader_read_up_to", "sparse_accumulator_take_gradient"})
+_COUNTING = frozenset({"accumulator_apply_gradient", "accumulator_take_gradient", "apply_together", "count_up_to", "iterator_next",
+                       "iterator_next_of", "queue_dequeue", "queue_dequeue_many", "queue_dequeue_up_to", "queue_enqueue",
+                       "queue_enqueue_many", "reader_read", "reader_read_up_to", "record_input",
+                       "sparse_accumulator_take_gradient"})
 
 
 def counts(definition: OpDef, attrs: Mapping[str, Any]) -> bool:
@@ -19,7 +20,7 @@ def counts(definition: OpDef, attrs: Mapping[str, Any]) -> bool:
     Updates of variables do, and whatever adds elements or takes some. What has a worker's name and a step says itself what
     it counts for (`SyncReplicasOptimizer`), and so do tokens, clocks and pushes.
     """
-    return gives_value(definition) or (definition.name in _TAKING and not attrs.get("worker"))
+    return gives_value(definition) or (definition.name in _COUNTING and not attrs.get("worker"))
 
 
 def gives_value(definition: OpDef) -> bool:
