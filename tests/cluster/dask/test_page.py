@@ -20,7 +20,7 @@ from workbench.viz.verdict import Row
 
 
 def make(task: str, work: float, time: float = 100.0, session: str = "aaaabbbb") -> dict:
-    return dashboard.row(session, Row(task, work, 1.0, 0.0, 2.0, 0.0, work + 3, 0.5, "worker:1", ""), "tcp://w", time)
+    return dashboard.row(session, Row(task, work, 1.0, 0.0, 2.0, 0.0, work + 3, 0.5, "worker:1"), "tcp://w", time)
 
 
 def test_rows_are_small_accounts():

@@ -18,10 +18,10 @@ from workbench.cluster.task.engine import GraphEngine
 from workbench.cluster.task.engines import SILENT, TaskContext
 from workbench.core.compile.instance import Instance
 from workbench.core.graph.build import ops
+from workbench.core.passes.together import FEWEST
 from workbench.core.run.rendezvous import LocalRendezvous
 from workbench.core.state.accumulators import Accumulator
 from workbench.core.state.container import Container
-from workbench.core.passes.together import FEWEST
 from workbench.core.state.retries import TryOf
 from workbench.core.state.variables import VariableState
 from workbench.core.trace import Journal
