@@ -9,9 +9,9 @@ from workbench.core.graph.opdef import OpDef
 __all__ = ["counts", "gives_value"]
 
 _COUNTING = frozenset({
-    "accumulator_apply_gradient", "accumulator_take_gradient", "apply_together", "count_up_to", "iterator_next", "iterator_next_of",
-    "queue_dequeue", "queue_dequeue_many", "queue_dequeue_up_to", "queue_enqueue", "queue_enqueue_many", "reader_read",
-    "reader_read_up_to", "record_input", "sparse_accumulator_take_gradient"})
+    "accumulator_apply_gradient", "accumulator_take_gradient", "apply_together", "count_up_to", "iterator_next",
+    "iterator_next_of", "queue_dequeue", "queue_dequeue_many", "queue_dequeue_up_to", "queue_enqueue", "queue_enqueue_many",
+    "reader_read", "reader_read_up_to", "record_input", "sparse_accumulator_take_gradient"})
 
 
 def counts(definition: OpDef, attrs: Mapping[str, Any]) -> bool:
