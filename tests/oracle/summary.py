@@ -68,10 +68,8 @@ def excused() -> dict[str, dict[str, str]]:
     names = {f"`{n}`": why for why, text in of("test_names", "ELSEWHERE").items() for n in text.split()}
     graphs = {f"`{case}`": why for case, why in of("test_graphs", "KNOWN").items()}
     shapes = {f"`{case}`": why for case, why in of("harness", "NEEDS_SHAPES").items()}
-    seeds = {f"seed {seed}": why for seed, why in of("test_random_programs", "KNOWN").items()}
     return {"Values and gradients": {**DIFFERENCES, **laws}, "Shapes that must be known here": shapes,
             "Graphs that TensorFlow cannot run": graphs,
-            "Random programs": seeds or {"none": "all agree"},
             "Errors of another class": {str(k): v for k, v in errors.items()},
             "Names without a row of their own": names}
 

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -137,11 +138,20 @@ def steered(tf: Any, graph: Any, start: str) -> list[Any]:
         return [session.run(["out:0", "count:0", "grown:0"], {"x:0": IMAGES[0, 0, :2], "n:0": n}) for n in (0, 1, 4)]
 
 
+@pytest.fixture
+def in_frames() -> Iterator[None]:
+    """TensorFlow writes branches and loops with switches and frames, as in 1.x, for this test alone."""
+    tf = tensorflow()
+    assert tf.control_flow_v2_enabled()
+    tf.disable_control_flow_v2()
+    yield
+    tf.enable_control_flow_v2()
+
+
 @PAIRS
-def test_loops_and_branches(forth: bool) -> None:
+def test_loops_and_branches(forth: bool, in_frames: None) -> None:
     writer, reader = both(forth)
     with quiet():
-        tensorflow().disable_control_flow_v2()
         with writer.Graph().as_default() as graph:
             start = steering(writer)
             proto, found = graph.as_graph_def(), [steered(writer, graph, start)]
