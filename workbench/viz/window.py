@@ -89,7 +89,6 @@ class Digest:
                 found[root][task] = seconds
         return found
 
-
     @cached_property
     def roots(self) -> tuple[list[Root], np.ndarray, np.ndarray, np.ndarray]:
         """(all roots of waiting; of each wait its task's place in `tasks`, the place of its root, and its seconds)."""

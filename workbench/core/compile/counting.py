@@ -8,19 +8,14 @@ from workbench.core.graph.opdef import OpDef
 
 __all__ = ["counts", "gives_value"]
 
-_COUNTING = frozenset({
-    "accumulator_apply_gradient", "accumulator_take_gradient", "apply_together", "count_up_to", "iterator_next",
-    "iterator_next_of", "queue_dequeue", "queue_dequeue_many", "queue_dequeue_up_to", "queue_enqueue", "queue_enqueue_many",
-    "reader_read", "reader_read_up_to", "record_input", "sparse_accumulator_take_gradient"})
-
 
 def counts(definition: OpDef, attrs: Mapping[str, Any]) -> bool:
     """Must a step that is tried again not do it again?
 
-    Updates of variables do, and whatever adds elements or takes some. What has a worker's name and a step says itself what
+    Updates of variables do, and what says so in its definition. What has a worker's name and a step says itself what
     it counts for (`SyncReplicasOptimizer`), and so do tokens, clocks and pushes.
     """
-    return gives_value(definition) or (definition.name in _COUNTING and not attrs.get("worker"))
+    return gives_value(definition) or (definition.counts and not attrs.get("worker"))
 
 
 def gives_value(definition: OpDef) -> bool:

@@ -47,6 +47,7 @@ class OpDef:
     commutative: bool = False
     stateful: bool = False                   # reads or writes state, or is random: never folded, never merged
     blocking: bool = False                   # may wait for others: cuts segments
+    counts: bool = False                     # a step that is tried again must not do it again: see compile/counting.py
     context: bool = False                    # reference kernel's first parameter is the step's Context
     keeps: bool | None = None                # keeps its inputs after it returned; None: it does if it has a context
     fresh: bool = False                      # its results are new arrays that nothing else refers to

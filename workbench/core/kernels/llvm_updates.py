@@ -11,7 +11,7 @@ import numpy as np
 from workbench.core.kernels.choice import Kernel
 from workbench.core.kernels.fallback import announce
 from workbench.core.kernels.llvm import HEAVY, Program, bind, library_source, usable
-from workbench.core.ops.updates import Parts
+from workbench.core.ops.updates import DENSE, Parts
 from workbench.core.state.variables import at_once, updates
 from workbench.settings import settings
 
@@ -152,8 +152,9 @@ def _descend_rows(numpy_rule: Update) -> Update:
     return update
 
 
+_DESCENT = "apply_gradient_descent"      # the rule whose kernel takes its only setting, and a place for the new value
 _READ: dict[str, Callable[..., _Rule]] = {
-    "apply_gradient_descent": lambda lr, grad: _Rule("descend", grad, (lr,)), "apply_momentum": _momentum,
+    _DESCENT: lambda lr, grad: _Rule("descend", grad, (lr,)), "apply_momentum": _momentum,
     "apply_adagrad": _adagrad, "apply_rms_prop": _rms_prop, "apply_adam": _adam}
 
 
@@ -168,7 +169,7 @@ def _together(numpy_rule: Update) -> Update:
             return
         outs, shared, states = _moved(found.olds, found.outs), np.array(numbers, np.float32), len(found.outs) // count
         calls = ([(kernel, out, shared, grad, out) for kernel, grad, out in zip(kernels, found.grads, outs)]
-                 if program == "descend" else
+                 if rule == _DESCENT else
                  [(kernel, *outs[at:at + states], grad, shared)
                   for kernel, grad, at in zip(kernels, found.grads, range(0, len(outs), states))])
         at_once(*calls)
@@ -176,15 +177,11 @@ def _together(numpy_rule: Update) -> Update:
 
 
 _RULES: dict[str, Callable[[Update], Update]] = {
-    "apply_gradient_descent": _descend,
+    _DESCENT: _descend,
     "descend_rows": _descend_rows,
-    "apply_momentum": lambda rule: _dense(rule, 2, _momentum),
-    "apply_momentum_rows": lambda rule: _rows(rule, 2, _momentum),
-    "apply_adagrad": lambda rule: _dense(rule, 2, _adagrad),
-    "apply_adagrad_rows": lambda rule: _rows(rule, 2, _adagrad),
-    "apply_rms_prop": lambda rule: _dense(rule, 3, _rms_prop),
-    "apply_rms_prop_rows": lambda rule: _rows(rule, 3, _rms_prop),
-    "apply_adam": lambda rule: _dense(rule, 3, _adam),
+    **{name: functools.partial(_dense, states=DENSE[name][0], read=_READ[name]) for name in _READ if name != _DESCENT},
+    **{f"{name}_rows": functools.partial(_rows, states=DENSE[name][0], read=_READ[name])
+       for name in ("apply_momentum", "apply_adagrad", "apply_rms_prop")},
     "adam_table": _table,
     "apply_together": _together,
 }

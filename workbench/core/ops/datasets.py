@@ -88,7 +88,7 @@ ANNOUNCED: dict[str, Any] = {
     "dtypes": lambda dtypes, attrs: [as_dtype(t) for t in attrs["dtypes"]], "keeps": False, **STATE}
 
 
-@op("handle[] *sources? ->", types="resource any ->", **ANNOUNCED)
+@op("handle[] *sources? ->", types="resource any ->", counts=True, **ANNOUNCED)
 def iterator_next(context, handle, *sources, dtypes, shapes, program=(), functions=()):
     """The components of the next element; with a `program`, the first call begins it over the sources.
 
@@ -106,7 +106,7 @@ def iterator_string_handle(context, handle, *sources, program=(), functions=()):
     return np.array(handle.name.encode(), object)
 
 
-@op("handle[] ->", types="string ->", **ANNOUNCED)
+@op("handle[] ->", types="string ->", counts=True, **ANNOUNCED)
 def iterator_next_of(context, handle, *, dtypes, shapes):
     """The components of the next element of the iterator that the string names; errors as of iterator_next, and
     NotFoundError where there is none of that name."""

@@ -70,7 +70,7 @@ def file_reader(context, *, kind, options=(), shared_name="", container=""):
     return context.container.get(name, Reader, lambda: Reader(name, kind, tuple(options)), container)
 
 
-@op("reader[] queue[] -> [] []", types="resource resource -> string string", blocking=True, **READER)
+@op("reader[] queue[] -> [] []", types="resource resource -> string string", blocking=True, counts=True, **READER)
 def reader_read(context, reader, queue):
     """(key, value) of the next record; takes the name of the next file from the queue when one is at its end.
 
@@ -80,7 +80,7 @@ def reader_read(context, reader, queue):
 
 
 @op("reader[] queue[] most[] -> [n] [n]", types="resource resource int -> string string", blocking=True,
-    shape=lambda inputs, attrs: [Shape([None])] * 2, **READER)
+    shape=lambda inputs, attrs: [Shape([None])] * 2, counts=True, **READER)
 def reader_read_up_to(context, reader, queue, most):
     """(keys [n], values [n]) of up to `most` records, fewer when the queue is closed; needs no more files than that."""
     def done(found):
@@ -139,7 +139,7 @@ def reader_reset(reader):
 
 # records without a queue
 
-@op("-> [n]", types="-> string", shape=lambda inputs, attrs: [Shape([attrs["count"]])], **READER)
+@op("-> [n]", types="-> string", shape=lambda inputs, attrs: [Shape([attrs["count"]])], counts=True, **READER)
 def record_input(context, *, pattern, count, capacity=1, together=1, shift=0.0, seed=0):
     """`count` records of the TFRecord files that match `pattern`, in random order: string [count].
 

@@ -84,13 +84,13 @@ def priority_queue(context: Context, *, component_types: Any, shapes: Any = None
 
 # queues
 
-@op("handle[] *components? ->", types="resource any ->", **BLOCKING)
+@op("handle[] *components? ->", types="resource any ->", counts=True, **BLOCKING)
 def queue_enqueue(context: Context, handle: Queue, *components: Array) -> None:
     """Add one element; waits while the queue is full. CancelledError once it is closed."""
     context.on_cancel(handle.enqueue(components, context.done, context.fail, context.node))
 
 
-@op("handle[] *components? ->", types="resource any ->", **BLOCKING)
+@op("handle[] *components? ->", types="resource any ->", counts=True, **BLOCKING)
 def queue_enqueue_many(context: Context, handle: Queue, *components: Array) -> None:
     """Add the rows of the components one after the other, waiting for room as often as needed."""
     context.on_cancel(handle.enqueue_many(components, context.done, context.fail, context.node))
@@ -115,20 +115,20 @@ def _count(inputs: Sequence[Tensor]) -> list[int | None]:
     return [None if value is None else int(value)]
 
 
-@op("handle[] ->", types="resource ->", shape=_outputs(lambda inputs: ()), dtypes=_component_types, **BLOCKING)
+@op("handle[] ->", types="resource ->", shape=_outputs(lambda inputs: ()), dtypes=_component_types, counts=True, **BLOCKING)
 def queue_dequeue(context: Context, handle: Queue, *, component_types: Any, shapes: Any = None) -> None:
     """Take one element; waits while there is none. OutOfRangeError once the queue is closed and empty."""
     context.on_cancel(handle.dequeue(context.done, context.fail, context.node))
 
 
-@op("handle[] n[] ->", types="resource int ->", shape=_outputs(_count), dtypes=_component_types, **BLOCKING)
+@op("handle[] n[] ->", types="resource int ->", shape=_outputs(_count), dtypes=_component_types, counts=True, **BLOCKING)
 def queue_dequeue_many(context: Context, handle: Queue, n: Array, *, component_types: Any, shapes: Any = None) -> None:
     """Take n elements, stacked; OutOfRangeError, and nothing taken, once the queue is closed with fewer."""
     context.on_cancel(handle.dequeue_many(int(n), context.done, context.fail, who=context.node))
 
 
 @op("handle[] n[] ->", types="resource int ->", shape=_outputs(lambda inputs: [None]), dtypes=_component_types,
-    **BLOCKING)
+    counts=True, **BLOCKING)
 def queue_dequeue_up_to(context: Context, handle: Queue, n: Array, *, component_types: Any, shapes: Any = None) -> None:
     """Take n elements, or the rest (at least one) once the queue is closed."""
     context.on_cancel(handle.dequeue_many(int(n), context.done, context.fail, True, context.node))
@@ -292,7 +292,7 @@ def sparse_conditional_accumulator(context: Context, *, dtype: Any, shape: Any =
         name, dtype, as_shape(shape), reduction_type != "SUM", reduction_type == "ROW_MEAN"))
 
 
-@op("handle[] local_step[] *gradient? ->", types="resource int any ->", stateful=True, differentiable=False)
+@op("handle[] local_step[] *gradient? ->", types="resource int any ->", stateful=True, differentiable=False, counts=True)
 def accumulator_apply_gradient(handle: Accumulator, local_step: Array, *gradient: Array, worker: str = "") -> tuple[()]:
     """Add a gradient (dense, or indices and values); dropped when `local_step` is older than the global step.
 
@@ -306,7 +306,7 @@ def _taken(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shape]:
     return [as_shape(attrs["shape"])]
 
 
-@op("handle[] num_required[] -> ?", types="resource int -> @dtype", shape=_taken, **BLOCKING)
+@op("handle[] num_required[] -> ?", types="resource int -> @dtype", shape=_taken, counts=True, **BLOCKING)
 def accumulator_take_gradient(context: Context, handle: Accumulator, num_required: Array, *, dtype: Any,
                               shape: Any = None) -> None:
     """The mean of at least `num_required` gradients; waits for them, then starts anew, one global step later."""
@@ -319,7 +319,7 @@ def _taken_rows(inputs: Sequence[Tensor], attrs: Mapping[str, Any]) -> list[Shap
     return [Shape([None]), Shape([None]) + shape[1:] if whole else Shape(None)]
 
 
-@op("handle[] num_required[] -> ? ?", types="resource int -> int64 @dtype", shape=_taken_rows, **BLOCKING)
+@op("handle[] num_required[] -> ? ?", types="resource int -> int64 @dtype", shape=_taken_rows, counts=True, **BLOCKING)
 def sparse_accumulator_take_gradient(context: Context, handle: SparseAccumulator, num_required: Array, *, dtype: Any,
                                      shape: Any = None) -> None:
     """Indices (int64 [n]) and mean rows of at least `num_required` gradients."""

@@ -152,7 +152,7 @@ def _same_shape(where: str, state: VariableState, value: Array) -> None:
                                 f"{list(value.shape)}; reshape the value")
 
 
-@op("handle[] -> []", types="resource -> @dtype", stateful=True, differentiable=False)
+@op("handle[] -> []", types="resource -> @dtype", stateful=True, differentiable=False, counts=True)
 def count_up_to(handle: VariableState, *, limit: int, dtype: Any) -> Array:
     """Add 1 to a scalar integer variable; gives the value before. OutOfRangeError once it is `limit`."""
     with handle.lock:

@@ -307,7 +307,7 @@ def _apply_together(rule: str, count: int, *given: Any) -> None:
     at_once(*((np.copyto, out, new) for out, new in zip(found.outs, news)))
 
 
-@op("*inputs? ->", types="any ->", stateful=True, differentiable=False)
+@op("*inputs? ->", types="any ->", stateful=True, differentiable=False, counts=True)
 def apply_together(*inputs: Any, rule: str, count: int, options: tuple[Any, ...] = (), names: tuple[str, ...] = ()) -> None:
     """`count` updates by the operation `rule`, `names`, made of them by passes/together.py: all variables change, or none.
 

@@ -23,7 +23,7 @@ from workbench.nn.variables import (
     global_variables_initializer,
 )
 from workbench.train.config import ConfigProto
-from workbench.train.estimators.estimator_spec import EstimatorSpec, ModeKeys
+from workbench.train.estimators.estimator_spec import EstimatorSpec, ModeKeys, checked_hooks
 from workbench.train.estimators.run_config import RunConfig
 from workbench.train.input.data import Dataset
 from workbench.train.optimizers.schedules import create_global_step
@@ -41,6 +41,8 @@ from workbench.train.sessions.managers import ChiefSessionCreator, MonitoredSess
 from workbench.train.sessions.monitored import MonitoredTrainingSession
 
 __all__ = ["Estimator", "EstimatorSpec", "ModeKeys", "RunConfig", "numpy_input_fn", "pandas_input_fn"]
+
+_HOOKS = "Hooks must be a SessionRunHook"
 
 
 class Estimator:
@@ -121,7 +123,7 @@ class Estimator:
         for name, number in (("steps", steps), ("max_steps", max_steps)):
             if number is not None and number <= 0:
                 raise errors.InvalidArgumentError(f"Estimator.train: Must specify {name} > 0, given: {number}")
-        own = _hooks(hooks)
+        own = checked_hooks(hooks, _HOOKS)
         for listener in saving_listeners or ():
             if not isinstance(listener, CheckpointSaverListener):
                 raise TypeError(f"saving_listeners must be a list of CheckpointSaverListener, given: {listener}")
@@ -176,7 +178,7 @@ class Estimator:
         """
         if steps is not None and steps <= 0:
             raise errors.InvalidArgumentError(f"Estimator.evaluate: Must specify steps > 0, given: {steps}")
-        own, path = _hooks(hooks), self._checkpoint(checkpoint_path)
+        own, path = checked_hooks(hooks, _HOOKS), self._checkpoint(checkpoint_path)
         with get_default_graph().fresh().as_default():
             step = self._begin()
             spec = self._spec(*self._inputs(input_fn), ModeKeys.EVAL)
@@ -205,7 +207,7 @@ class Estimator:
         With `yield_single_examples=False` a batch at a time. `predict_keys` names the wanted entries. InvalidArgumentErrors
         where nothing was trained, for keys that there are not, and for predictions of different numbers of examples.
         """
-        own, path = _hooks(hooks), self._checkpoint(checkpoint_path)
+        own, path = checked_hooks(hooks, _HOOKS), self._checkpoint(checkpoint_path)
         with get_default_graph().fresh().as_default() as graph:
             self._begin()
             spec = self._spec(self._inputs(input_fn)[0], None, ModeKeys.PREDICT)
@@ -257,14 +259,6 @@ class Estimator:
 def arguments(function: Callable[..., Any]) -> set[str]:
     """The names of what a function may be given, beside what a partial one has been given by name."""
     return set(inspect.signature(function).parameters) - set(getattr(function, "keywords", ()))
-
-
-def _hooks(given: Any) -> list[SessionRunHook]:
-    found = list(given or ())
-    for hook in found:
-        if not isinstance(hook, SessionRunHook):
-            raise TypeError(f"Hooks must be a SessionRunHook, given: {hook}")
-    return found
 
 
 def _chosen(predictions: Any, keys: Any) -> Any:

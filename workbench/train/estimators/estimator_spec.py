@@ -12,7 +12,7 @@ from workbench.train.estimators.signatures import ExportOutput, with_default
 from workbench.train.sessions.hooks import SessionRunHook
 from workbench.train.sessions.scaffold import Scaffold
 
-__all__ = ["EstimatorSpec", "ModeKeys"]
+__all__ = ["EstimatorSpec", "ModeKeys", "checked_hooks"]
 
 
 class ModeKeys:
@@ -64,7 +64,8 @@ class EstimatorSpec(_Fields):
         for name, value in _by_name("predictions", predictions).items():
             _own(name, value, (Tensor,))
         chief, training, evaluation, prediction = (
-            _hooks(each) for each in (training_chief_hooks, training_hooks, evaluation_hooks, prediction_hooks))
+            checked_hooks(each, "All hooks must be SessionRunHook instances") for each in (
+                training_chief_hooks, training_hooks, evaluation_hooks, prediction_hooks))
         if not isinstance(scaffold, Scaffold | None):
             raise TypeError(f"scaffold must be tf.train.Scaffold. Given: {scaffold}")
         metrics = _metrics({} if eval_metric_ops is None else eval_metric_ops)
@@ -95,11 +96,13 @@ def _own(name: str, value: Any, kinds: tuple[type[Any], ...]) -> Any:
     return value
 
 
-def _hooks(given: Sequence[SessionRunHook] | None) -> tuple[SessionRunHook, ...]:
-    for hook in given or ():
+def checked_hooks(given: Sequence[SessionRunHook] | None, rule: str) -> tuple[SessionRunHook, ...]:
+    """The hooks. TypeError, which begins with the `rule`, for what is none."""
+    found = tuple(given or ())
+    for hook in found:
         if not isinstance(hook, SessionRunHook):
-            raise TypeError(f"All hooks must be SessionRunHook instances, given: {hook}")
-    return tuple(given or ())
+            raise TypeError(f"{rule}, given: {hook}")
+    return found
 
 
 def _scalar(loss: Tensor) -> Tensor:

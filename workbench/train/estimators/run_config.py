@@ -15,8 +15,7 @@ from workbench.train.config import ConfigProto
 __all__ = ["RunConfig", "TaskType", "address_of"]
 
 _EVERY_TEN_MINUTES: Any = object()
-_TWO = "`save_checkpoints_steps` and `save_checkpoints_secs` cannot be both set."
-_AT_LEAST: dict[str, Callable[[Any], bool]] = {
+_RULES: dict[str, Callable[[Any], bool]] = {
     "model_dir should be non-empty": bool,
     "save_summary_steps should be >= 0": lambda n: n >= 0,
     "save_checkpoints_steps should be >= 0": lambda n: n >= 0,
@@ -61,9 +60,10 @@ class RunConfig:
 
     def _check(self) -> None:
         if self.save_checkpoints_steps is not None and self.save_checkpoints_secs is not None:
-            raise errors.InvalidArgumentError(f"RunConfig: {_TWO} They are {self.save_checkpoints_steps} and "
-                                              f"{self.save_checkpoints_secs}; give one")
-        for rule, holds in _AT_LEAST.items():
+            raise errors.InvalidArgumentError("RunConfig: `save_checkpoints_steps` and `save_checkpoints_secs` cannot be both "
+                                              f"set. They are {self.save_checkpoints_steps} and {self.save_checkpoints_secs}; "
+                                              "give one")
+        for rule, holds in _RULES.items():
             given = getattr(self, rule.partition(" ")[0])
             if given is not None and not holds(given):
                 raise errors.InvalidArgumentError(f"RunConfig: {rule} It is {given!r}")
