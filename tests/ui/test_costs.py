@@ -74,11 +74,14 @@ class Meter:
 
 
 def silent(lab: Lab, line: Line, meter: Meter, what: str) -> int:
-    """Drawings of the page while it hears of no picture: when what was under way, the last verdict too, has come."""
+    """Drawings of a page that heard of no picture before nor now: the last that came may be drawn up to a quarter of a second later."""
+    settled = False
     for _ in range(WINDOWS):
         lab.page.evaluate("() => { window.wbDrawn = 0; }")
-        if all(SILENT.search(update) for update in meter.during(what, line, 3)):
+        heard_none = all(SILENT.search(update) for update in meter.during(what, line, 3))
+        if settled and heard_none:
             return int(lab.page.evaluate("() => window.wbDrawn"))
+        settled = heard_none
     raise AssertionError(f"{what}: pictures travel on and on")
 
 
