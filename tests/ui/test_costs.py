@@ -74,7 +74,7 @@ class Meter:
 
 
 def silent(lab: Lab, line: Line, meter: Meter, what: str) -> int:
-    """Drawings of a page that heard of no picture before nor now: the last that came may be drawn up to a quarter of a second later."""
+    """Drawings of a page that heard of no picture now nor just before: the last that came may be drawn 250 ms later."""
     settled = False
     for _ in range(WINDOWS):
         lab.page.evaluate("() => { window.wbDrawn = 0; }")
