@@ -59,6 +59,7 @@ LAYERS = (
     ("fetches, text, bytes, checks", "core.graph.fetch core.graph.text core.graph.serial core.graph.check core.graph.stages"),
     ("graph rewriting", "core.passes.rewrite"),
     ("operations", "core.ops.*"),
+    ("what is computed again", "core.recomputed"),
     ("gradients", "core.grad"),
     ("kernels", "core.kernels.*"),
     ("passes", "core.passes.*"),

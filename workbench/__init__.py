@@ -36,6 +36,7 @@ from workbench.core.graph.entered import get_default_session
 from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph, reset_default_graph
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape as TensorShape
+from workbench.core.recomputed import recompute
 from workbench.core.run.knob import Knob
 from workbench.core.run.session import InteractiveSession, Session, explain
 from workbench.core.trace import journal
@@ -491,7 +492,7 @@ __all__ = [
     "parse_single_sequence_example", "parse_tensor", "placeholder",
     "placeholder_with_default", "polygamma", "pow", "py_func", "qr", "random_crop", "random_gamma", "random_normal",
     "random_normal_initializer", "random_poisson", "random_shuffle", "random_uniform", "random_uniform_initializer",
-    "range", "rank", "read_file", "real", "realdiv", "reciprocal", "reduce_all", "reduce_any", "reduce_join",
+    "range", "rank", "read_file", "real", "realdiv", "reciprocal", "recompute", "reduce_all", "reduce_any", "reduce_join",
     "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_sum", "regex_replace",
     "register_py_func", "report_uninitialized_variables", "required_space_to_batch_paddings", "reset_default_graph",
     "reshape", "reverse", "reverse_sequence", "rint", "roll", "round", "rsqrt", "saturate_cast", "scalar_mul", "scan",

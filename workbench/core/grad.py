@@ -10,6 +10,7 @@ from workbench.core.graph.dtype import variant
 from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
 from workbench.core.graph.opdef import OpDef, composed, registry
 from workbench.core.graph.subgraph import Subgraph
+from workbench.core.recomputed import Recomputed
 
 __all__ = ["AggregationMethod", "NotDifferentiable", "RegisterGradient", "gradients"]
 
@@ -196,7 +197,7 @@ class _Walk:
                  gate: bool = False) -> None:
         self.gate = gate
         self.partials: dict[Tensor, list[Any]] = {}
-        self.sources, self.stops = set(sources), stops
+        self.sources, self.stops, self.recomputed = set(sources), stops, Recomputed()
         self.between = _between([x.op for x in sources], [y.op for y in targets])
 
     def add(self, tensor: Tensor, grad: Grad) -> None:
@@ -233,13 +234,14 @@ class _Walk:
             own = function is op.definition.gradient_function      # of a user's, the conjugates are his
             turn = _conjugate if own and _takes_conjugates(op) else _same
             dys = [turn(d) for d in dys]
+            made = self.recomputed.of(op, dys)
             if getattr(function, "selective", False):
                 needed = tuple(t.op in self.between and (t not in self.stops or t in self.sources) for t in op.inputs)
-                dxs = function(op, *dys, needed=needed)
+                dxs = function(made, *dys, needed=needed)
             else:
                 dys = [ops.zeros_like(t) if d is None and t.dtype.is_differentiable and len(dys) > 1 else d
-                       for d, t in zip(dys, op.outputs)]
-                dxs = function(op, *dys)
+                       for d, t in zip(dys, made.outputs)]
+                dxs = function(made, *dys)
             dxs = [turn(d) for d in (dxs if isinstance(dxs, (list, tuple)) else [dxs])]
         if len(dxs) != len(op.inputs):
             raise errors.InternalError(f"gradients: the gradient of {op.kind} returned {len(dxs)} values for "

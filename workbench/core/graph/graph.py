@@ -86,7 +86,7 @@ class Operation:
     """A node: a type, attributes, inputs, control inputs, a device request; it belongs to one graph."""
 
     __slots__ = ("attrs", "colocation", "control_inputs", "definition", "derived", "device", "graph", "id", "inputs", "kind",
-                 "name", "outputs", "overrides", "source")
+                 "name", "outputs", "overrides", "recomputed", "source")
 
     def __init__(self, graph: Graph, definition: OpDef, name: str, inputs: tuple[Tensor, ...], attrs: dict[str, Any],
                  control_inputs: tuple[Operation, ...], device: str, colocation: frozenset[str], source: str) -> None:
@@ -97,6 +97,7 @@ class Operation:
         self.outputs: tuple[Tensor, ...] = ()
         self.derived = False      # made by gradients(): on the device of its forward operation unless placed elsewhere
         self.overrides: dict[str, str] | None = None      # see Graph.gradient_override_map
+        self.recomputed = 0      # the group with which its gradients compute it again, 0 for none (recompute)
 
     @property
     def type(self) -> str:

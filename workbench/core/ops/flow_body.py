@@ -93,7 +93,7 @@ def copy_operation(op: Operation, graph: Graph, tensors: dict[Tensor, Tensor], o
     inputs = [tensors.get(t, tensors[op.inputs[0]]) for t in op.inputs]     # a back edge is set when its end exists
     options = {"device": op.device, "colocation": op.colocation, "derived": op.derived, **changes}
     new = graph.create(op.definition, inputs, op.attrs, name + "/", control, source=op.source, **options)
-    operations[op], new.overrides = new, op.overrides
+    operations[op], new.overrides, new.recomputed = new, op.overrides, op.recomputed
     for old, fresh in zip(op.outputs, new.outputs):
         tensors[old] = fresh
         fresh.shape = old.shape if old.shape.compatible(fresh.shape) else fresh.shape
