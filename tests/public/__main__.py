@@ -14,7 +14,6 @@ import functools
 import json
 import os
 import re
-import runpy
 import signal
 import subprocess
 import sys
@@ -22,6 +21,7 @@ import unittest
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -58,13 +58,15 @@ class Limited(unittest.TextTestResult):
 def run_here(path: Path) -> Row:
     """Run one test file in this process."""
     from tests.public.facade import install
+    from tests.public.older import run_file
 
     install(path)
     as_then()
     import workbench.tf1 as tf
 
     tf.logging.set_verbosity(tf.logging.ERROR)
-    names = runpy.run_path(str(path), run_name="public_test")
+    module = sys.modules["public_test"] = ModuleType("public_test")
+    names = run_file(path, vars(module))
     suite = unittest.TestSuite()
     for case in [value for value in names.values() if isinstance(value, type) and issubclass(value, unittest.TestCase)]:
         if case.__module__ == "public_test":
@@ -83,6 +85,7 @@ def as_then() -> None:
     for name, now in OF_NUMPY.items():
         if name not in np.__dict__:
             setattr(np, name, now)
+    np.random.random_integers = lambda low, high, size=None: np.random.randint(low, high + 1, size)
     reshape = np.reshape
     np.reshape = lambda a, shape=None, order="C", newshape=None: reshape(a, shape if newshape is None else newshape, order)
     for name in ("Iterable", "Mapping", "Sequence"):
@@ -98,7 +101,7 @@ def last_line(text: str) -> str:
     return lines[-1][:300] if lines else text.strip()[-300:]
 
 
-def run_file(path: Path, seconds: float, show: bool) -> Row:
+def run_apart(path: Path, seconds: float, show: bool) -> Row:
     """Run one test file in a process of its own."""
     command = [sys.executable, "-m", "tests.public", "--here", str(path)]
     environment = {**os.environ, "WB_THREADS": "1"}
@@ -129,7 +132,7 @@ def main() -> None:
     files = sorted({file for path in options.paths for file in (path.rglob("*_test.py") if path.is_dir() else [path])})
     rows: dict[str, Row] = {}
     with ThreadPoolExecutor(options.jobs) as pool:
-        for file, row in zip(files, pool.map(lambda file: run_file(file, options.seconds, options.show), files)):
+        for file, row in zip(files, pool.map(lambda file: run_apart(file, options.seconds, options.show), files)):
             rows[str(file)] = row
             print(f"{row['passed']:4} of {row['run']:4}  {row['skipped']:3} skipped  {file.name}", flush=True)
             if options.out:

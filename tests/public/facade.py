@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import workbench.tf1 as tf
+from tests.public.older import run_file
 from tests.public.standins import STAND_INS
 from workbench.tf1.missing import Namespace
 
@@ -37,6 +38,8 @@ OTHER_NAMES = {"TensorFlowTestCase": "TestCase", "_NodeDef": "NodeDef", "IsBuilt
 
 
 MODULES = (ModuleType, Namespace)
+TOOLS = ("test_utils", "dnn_testing_utils", "linear_testing_utils", "bijector_test_util", "linear_operator_test_util")
+"""Files that several test files share: they are read as those are."""
 
 
 def found(path: str) -> Any:
@@ -55,8 +58,9 @@ def places(module: str) -> Iterator[Any]:
     parts = module.split(".")[1:]
     below = [".".join(part for part in parts[:end] if part not in ("python", "ops")) for end in range(len(parts), 0, -1)]
     likely = below if "contrib" in parts else [FIRST.get(parts[-1], "") if parts else "", *below]
-    inner = ".".join(parts) if parts[:1] == ["python"] and len(parts) > 1 else ""       # where programs import it from
-    for path in dict.fromkeys(path for path in [*likely, "", *ELSEWHERE, inner]):
+    inner = [".".join(parts)] if "python" in parts and len(parts) > 1 else []       # where programs import it from
+    likely = [*inner, *likely, "", *ELSEWHERE] if "contrib" in parts else [*likely, "", *ELSEWHERE, *inner]
+    for path in dict.fromkeys(likely):
         place = tf if not path else found(path)
         if place is not None:
             yield place
@@ -115,10 +119,18 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         public = found(spec.name.partition(".")[2]) if spec.name != "tensorflow" else tf
         if isinstance(public, MODULES) and "python" not in spec.name.split("."):
             return Public(spec.name, public)
-        return Facade(spec.name, self.root / spec.name.replace(".", "/"))
+        return ModuleType(spec.name) if self.tool(spec.name) else Facade(spec.name, self.root / spec.name.replace(".", "/"))
+
+    def tool(self, name: str) -> Path | None:
+        """The file of a module that test files share."""
+        file = self.root / (name.replace(".", "/") + ".py")
+        return file if file.stem in TOOLS and file.exists() else None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing to execute: a facade looks things up when asked."""
+        """A facade looks things up when asked; what test files share is run."""
+        file = self.tool(module.__name__)
+        if file is not None:
+            run_file(file, vars(module))
 
 
 def install(file: Path) -> None:

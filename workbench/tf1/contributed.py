@@ -33,13 +33,13 @@ from workbench.nn.recurrent import (
     rnn_wrappers,
     seq2seq,
 )
-from workbench.tf1 import families, functions
+from workbench.tf1 import families, functions, slim_parts
 from workbench.tf1.learning import learn
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import names_of, predictions_first, spelled
 from workbench.train import all_reduce, contrib_training, hyperparameters, optimize, placement
 from workbench.train.estimators import contrib_columns, contrib_sums, feeding
-from workbench.train.input import buckets, contrib_data, data, prefetch, sampling, staging
+from workbench.train.input import buckets, contrib_data, data, sampling, staging
 from workbench.train.learn import heads_made
 from workbench.train.optimizers import contrib as contrib_optimizers
 from workbench.train.optimizers import schedules
@@ -98,7 +98,7 @@ _metrics = Namespace(
 
 _slim = Namespace(
     **{name: value for name, value in vars(_layers).items() if name not in (
-        "relu", "relu6", "linear", "maxout", "optimize_loss", "OPTIMIZER_CLS_NAMES", "real_valued_column")},
+        "summaries", "relu", "relu6", "linear", "maxout", "optimize_loss", "OPTIMIZER_CLS_NAMES", "real_valued_column")},
     convolution=contrib_layers.convolution2d, losses=_losses, layers=_layers,
     **{name: vars(_framework)[name] for name in (
         "add_arg_scope", "add_model_variable", "arg_scope", "arg_scoped_arguments", "assign_from_checkpoint",
@@ -115,7 +115,7 @@ _slim = Namespace(
     metrics=_metrics, model_analyzer=Namespace(
         analyze_ops=inspection.analyze_ops, analyze_vars=inspection.analyze_vars,
         tensor_description=inspection.tensor_description),
-    prefetch_queue=Namespace(prefetch_queue=prefetch.prefetch_queue),
+    nets=slim_parts.nets, **slim_parts.parts,
     learning=Namespace(
         add_gradients_summaries=contrib_training.add_gradients_summaries,
         clip_gradient_norms=contrib_training.clip_gradient_norms, create_train_op=contrib_training.slim_create_train_op,
@@ -175,7 +175,7 @@ _INNER = {
     "rnn": "ops: core_rnn core_rnn_cell core_rnn_cell_impl fused_rnn_cell gru_ops lstm_ops rnn rnn_cell",
     "seq2seq": """ops: attention_wrapper basic_decoder beam_search_decoder beam_search_ops decoder dynamic_attention_wrapper
         helper loss""",
-    "slim": "slim: evaluation learning model_analyzer queues summaries",
+    "slim": "slim: evaluation learning losses model_analyzer nets queues summaries",
     "training": """training: bucket_ops device_setter evaluation hparam resample sampling_ops sequence_queueing_state_saver
         training tuner"""}
 """Part of contrib -> the folders and files of TensorFlow that its names were spread over."""
@@ -195,3 +195,7 @@ for _part, _folders in _INNER.items():
             folder.strip(): Namespace(**{**vars(_offers), **{
                 file: Namespace(**{**vars(_offers), **vars(_own(_offers, file))}) for file in files.split()}})
             for folder, _, files in (line.partition(":") for line in _folders.split(";"))})
+
+_thin = vars(contrib.slim.python)["slim"]
+vars(_thin)["data"] = Namespace(**slim_parts.parts)
+vars(vars(_thin)["nets"]).update(slim_parts.files_of_nets)

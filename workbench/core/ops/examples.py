@@ -42,7 +42,7 @@ def _shapes(rows: Sequence[Row], outer: Shape) -> list[Shape]:
 
 
 @op("serialized[n] names[m] -> ?", types="string string ->", dtypes=lambda dtypes, attrs: _dtypes(attrs["features"]),
-    shape=returns_list(lambda inputs, attrs: _shapes(attrs["features"], inputs[0].shape)), **PARSING)
+    shape=returns_list(lambda inputs, attrs: _shapes(attrs["features"], inputs[0].shape.merge(Shape([None])))), **PARSING)
 def parse_example(serialized: Any, names: Any, *, features: Any) -> Any:
     """Features of tf.Example messages [n]; `features` lists (name, kind, dtype, shape, default).
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench import errors
-from workbench.core.graph.build import convert, ops
+from workbench.core.graph.build import constant_value, convert, ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Tensor
 from workbench.core.state import tfrecord as records
@@ -265,7 +265,11 @@ def _shape(where: str, key: str, feature: Any) -> tuple[int, ...]:
 def _default(where: str, key: str, feature: Any, dtype: Any, shape: tuple[int, ...]) -> tuple[Any, ...] | None:
     if feature.default_value is None:
         return None
-    flat = np.asarray(feature.default_value, object).ravel().tolist()
+    given = constant_value(feature.default_value) if isinstance(feature.default_value, Tensor) else feature.default_value
+    if given is None:
+        raise ValueError(f"{where}: the default_value of feature {key!r} is {feature.default_value.name}, whose value is not "
+                         "known while the graph is built; give numbers or strings")
+    flat = np.asarray(given, object).ravel().tolist()
     if not flat and np.prod(shape):
         raise ValueError(f"{where}: Cannot reshape a tensor with 0 elements to shape {list(shape)}; give the default_value of "
                          f"feature {key!r} an element, or leave it out")

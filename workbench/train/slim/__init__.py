@@ -1,0 +1,1 @@
+"""Data, decoders and summaries of slim, as tf.contrib.slim has them."""
