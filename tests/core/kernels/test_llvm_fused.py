@@ -203,7 +203,7 @@ EXACT = {"sigmoid": lambda x: np.where(x > 0, 1, np.exp(-np.abs(x))) / (1 + np.e
 
 
 def one_step(kind, arity):
-    return {"steps": ((kind, tuple(("input", i) for i in range(arity)), ()),), "results": (0,)}
+    return {"steps": ((kind, tuple(("input", i) for i in range(arity)), ()),), "results": ((0,),)}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

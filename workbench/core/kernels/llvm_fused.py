@@ -40,7 +40,7 @@ def _alone(kind: str) -> Select:
         if outputs[0].nbytes < FEWEST * outputs[0].dtype.itemsize or not translatable(kind, dtypes, outputs[0].dtype.name):
             return None
         operands = tuple(("input", i) for i in range(len(inputs)))
-        return _select({"steps": ((kind, operands, tuple(attrs.items())),), "results": (0,)}, inputs, outputs, free)
+        return _select({"steps": ((kind, operands, tuple(attrs.items())),), "results": ((0,),)}, inputs, outputs, free)
     return select
 
 
@@ -74,33 +74,47 @@ def make_kernel(source: str, extents: Sequence[int]) -> Kernel:
 
 def kernel_source(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequence[Spec]) -> tuple[str, list[int]]:
     """Text of the kernel in the kernel language, and the extents of its loops from outside in."""
-    dims, flags = _collapse(outputs[0].shape, [s.shape for s in inputs])
+    results, columns = attrs["results"], attrs.get("columns") or (None,) * len(inputs)
+    *before, width = outputs[0].shape or (1,)
+    space = (*before, width // len(results[0]))
+    apart = any(first is not None for first in columns) or any(len(of) > 1 for of in results)
+    dims, flags = _collapse(space, [space if first is not None else s.shape for s, first in zip(inputs, columns)], apart)
     names = [f"a{i}" for i in range(len(inputs))]
-    results = [f"o{i}" for i in range(len(outputs))]
-    parameters = [f"{n}: {_MEMORY[s.dtype.name]}" for n, s in zip((*names, *results), (*inputs, *outputs))]
+    places = [_index(varies) if first is None else _in_row(varies, s.shape[-1], first)
+              for varies, s, first in zip(flags, inputs, columns)]
+    loads = [(_depth(varies), f"{name}v = {name}[{place}]") for name, varies, place in zip(names, flags, places)]
+    parameters = [f"{n}: {_MEMORY[s.dtype.name]}" for n, s in zip(
+        (*names, *(f"o{i}" for i in range(len(outputs)))), (*inputs, *outputs))]
     parameters += [f"n{axis}: int64" for axis in range(len(dims))]
     lines = [f"def kernel({', '.join(parameters)}):"]
-    for axis in range(len(dims)):
-        lines += _loads(names, flags, axis)
-        kind = "independent" if axis == len(dims) - 1 else "range"
-        lines.append("    " * (axis + 1) + f"for i{axis} in {kind}(n{axis}):")
-    lines += _loads(names, flags, len(dims))
+    for axis in range(len(dims) + 1):
+        lines += ["    " * (axis + 1) + load for depth, load in loads if depth == axis]
+        if axis < len(dims):
+            kind = "independent" if axis == len(dims) - 1 else "range"
+            lines.append("    " * (axis + 1) + f"for i{axis} in {kind}(n{axis}):")
     indent = "    " * (len(dims) + 1)
     lines += [indent + text for text in _body(attrs, inputs)]
-    index = _index([True] * len(dims))
-    lines += [f"{indent}{name}[{index}] = s{step}" for name, step in zip(results, attrs["results"])]
+    everywhere = [True] * len(dims)
+    for output, of in enumerate(results):
+        for part, step in enumerate(of):
+            place = _index(everywhere) if len(of) == 1 else _in_row(everywhere, len(of) * space[-1], part * space[-1])
+            lines.append(f"{indent}o{output}[{place}] = s{step}")
     return "\n".join(lines) + "\n", dims
 
 
-def _collapse(space: Sequence[int], shapes: Sequence[Sequence[int]]) -> tuple[list[int], list[list[bool]]]:
-    """Loop extents, and for each input which loops it varies with; neighbours with one pattern become one loop."""
+def _collapse(space: Sequence[int], shapes: Sequence[Sequence[int]], apart: bool) -> tuple[list[int], list[list[bool]]]:
+    """Loop extents, and for each input which loops it varies with; neighbours with one pattern become one loop.
+
+    The last axis stays `apart` where some arrays have longer rows.
+    """
     dims: list[int] = []
     patterns: list[tuple[bool, ...]] = []
     for axis, extent in enumerate(space):
-        if extent == 1 and len(space) > 1:
+        alone = apart and axis == len(space) - 1
+        if extent == 1 and len(space) > 1 and not alone:
             continue
         pattern = tuple(_varies(shape, axis - len(space)) for shape in shapes)
-        if patterns and patterns[-1] == pattern:
+        if patterns and patterns[-1] == pattern and not alone:
             dims[-1] *= extent
         else:
             dims.append(extent)
@@ -123,14 +137,14 @@ def _index(varies: Sequence[bool]) -> str:
     return terms or "0"
 
 
-def _loads(names: Sequence[str], flags: Sequence[Sequence[bool]], depth: int) -> list[str]:
-    """Loads of the inputs that vary last with the loop just opened: as far outside as possible."""
-    found = []
-    for name, varies in zip(names, flags):
-        last = max((axis for axis, moves in enumerate(varies) if moves), default=-1) + 1
-        if last == depth:
-            found.append("    " * (depth + 1) + f"{name}v = {name}[{_index(varies)}]")
-    return found
+def _in_row(varies: Sequence[bool], length: int, first: int) -> str:
+    """The same in an array whose rows, of `length` elements, hold columns of others before `first`."""
+    return f"({_index(varies[:-1])}) * {length} + {first}" + (f" + i{len(varies) - 1}" if varies[-1] else "")
+
+
+def _depth(varies: Sequence[bool]) -> int:
+    """The loop in which an input is read: the last that it varies with."""
+    return max((axis for axis, moves in enumerate(varies) if moves), default=-1) + 1
 
 
 def _body(attrs: Mapping[str, Any], inputs: Sequence[Spec]) -> list[str]:

@@ -19,17 +19,22 @@ def _dtypes(dtypes: Any, attrs: Any) -> list[Any]:
 
 
 @op("*values? -> ?", types=_dtypes, shape=_shapes)
-def fused(*values: Any, steps: tuple[Step, ...], results: tuple[int, ...], shapes: Any, dtypes: Any,
-          names: tuple[str, ...] = ()) -> Any:
+def fused(*values: Any, steps: tuple[Step, ...], results: tuple[tuple[int, ...], ...], shapes: Any, dtypes: Any,
+          columns: tuple[int | None, ...] = (), names: tuple[str, ...] = ()) -> Any:
     """Several elementwise operations in one pass over memory.
 
     `steps` are (operation type, operands, attributes); an operand is ("input", i) or ("step", i). `results` are the
-    steps whose values leave the kernel, `names` the operations that they were. The meaning is that of the reference kernels
-    run one after the other.
+    steps whose values leave the kernel: those of one output lie side by side along its last axis. Of an input for which
+    `columns` has a number the kernel reads as many columns as a step has, from that one on. `names` are the operations that
+    the steps were. The meaning is that of the reference kernels run one after the other.
     """
+    width = shapes[0].static[-1] // len(results[0]) if shapes[0].rank else 1
+    given = [value if first is None else value[..., first:first + width]
+             for value, first in zip(values, columns or (None,) * len(values))]
     done: list[Any] = []
     for kind, operands, attrs in steps:
-        arguments = [values[i] if where == "input" else done[i] for where, i in operands]
+        arguments = [given[i] if where == "input" else done[i] for where, i in operands]
         done.append(registry[kind].reference(*arguments, **dict(attrs)))
-    outputs = [np.broadcast_to(done[i], s.static) for i, s in zip(results, shapes)]
+    outputs = [np.broadcast_to(done[of[0]], s.static) if len(of) == 1 else np.concatenate([done[i] for i in of], -1)
+               for of, s in zip(results, shapes)]
     return outputs[0] if len(outputs) == 1 else tuple(outputs)

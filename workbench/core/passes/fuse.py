@@ -4,23 +4,24 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from workbench.core.graph.graph import Operation
+from workbench.core.graph.graph import Operation, Tensor
 from workbench.core.graph.program import Program, is_back_edge, topological
 from workbench.core.kernels.llvm_fused import translatable
+from workbench.core.ops.fused import Step
 from workbench.core.passes.rewrite import Rewrite
+from workbench.core.passes.sides import Readers, Sides
 from workbench.core.passes.waits import Waits, waits
 
 __all__ = ["fuse", "price", "reasons", "saving"]
 
 _CALLS = re.compile(r"\b(?:exp|log|tanh|sigmoid|log1p|expm1|erf)\(")
 _MOST_MEMBERS, _MOST_CALLS = 32, 6      # longer bodies run out of registers, and compile more slowly than they grow
+_IMAGES = 4                  # axes of what libraries sum in layouts of their own
 _MOST_OPERANDS = 24          # a kernel with more arrays runs out of registers and of runtime alias checks
 _DISPATCH = 0.7e-6           # seconds a call from generated code costs
 _BANDWIDTH = 8e9             # bytes per second of a temporary written and read again
 _STEPS = 10_000              # steps over which a fusion must pay for its compilation
 _COMPILE = (0.02, 0.002, 0.01)      # seconds to compile a kernel, and for each operation and each call in it
-
-Readers = dict[Operation, set[Operation | None]]
 
 
 def fuse(program: Program) -> Program:
@@ -35,36 +36,54 @@ def fuse(program: Program) -> Program:
     if not groups:
         return program
     group_of = {op: members for members in groups for op in members}
+    sides = Sides(clusters.order, clusters.readers, group_of)
     state = Rewrite()
     for op in _order(program, group_of):
         members = group_of.get(op, [op])
-        if len(members) == 1:
-            outputs = state.copy(op, state.inputs(op))
-            state.operations[op] = (outputs[0].op,) if outputs else (state.graph.operations[-1],)
-            state.tensors.update(zip(op.outputs, outputs))
-        elif op is members[0]:
-            _build(members, clusters.readers, state)
+        if op is members[0] and len(members) > 1:
+            _build(members, clusters.readers, sides, state)
+        elif len(members) == 1 and op not in sides.joins:
+            state.place(op, state.inputs(op))
     return state.program(program)
 
 
-def _build(members: list[Operation], readers: Readers, state: Rewrite) -> None:
+def _build(members: list[Operation], readers: Readers, sides: Sides, state: Rewrite) -> None:
     """One `fused` operation for a cluster whose outer inputs are all copied already."""
     inside = set(members)
     outer = list(dict.fromkeys(t for op in members for t in op.inputs if t.op not in inside))
-    number = {op: i for i, op in enumerate(members)}
-    steps = tuple((op.kind, tuple(("step", number[t.op]) if t.op in inside else ("input", outer.index(t))
-                                  for t in op.inputs), tuple(sorted(op.attrs.items()))) for op in members)
-    last = members[-1]
-    kept = [op for op in members if not readers.get(op, set()) <= inside] or [last]
-    attrs = {"steps": steps, "results": tuple(number[op] for op in kept),
-             "shapes": tuple(op.outputs[0].shape for op in kept), "dtypes": tuple(op.outputs[0].dtype for op in kept),
-             "names": tuple(op.name for op in members)}
-    new = state.graph.create("fused", [state.tensors[t] for t in outer], attrs, last.name + "/", device=last.device,
-                             colocation=last.colocation, derived=last.derived, source=last.source)
+    steps, number = _steps(members, outer)
+    joins = sides.of(members)
+    alone = [op for op in members if not readers.get(op, set()) <= inside.union(joins)]
+    kept = [*([op] for op in alone), *([t.op for t in join.inputs] for join in joins)] or [[members[-1]]]
+    made = [*(op.outputs[0] for op in alone), *(join.outputs[0] for join in joins)] or [members[-1].outputs[0]]
+    attrs = {"steps": steps, "results": tuple(tuple(number[op] for op in ops) for ops in kept),
+             "shapes": tuple(t.shape for t in made), "dtypes": tuple(t.dtype for t in made),
+             "columns": tuple(map(sides.column, outer)), "names": tuple(op.name for op in (*members, *joins))}
+    like = members[-1]
+    new = state.graph.create("fused", [state.tensors[sides.source(t)] for t in outer], attrs, like.name + "/",
+                             device=like.device, colocation=like.colocation, derived=like.derived, source=like.source)
+    state.operations.update(dict.fromkeys([*members, *joins], (new,)))
+    state.tensors.update(zip(made, new.outputs))
+
+
+def _steps(members: list[Operation], outer: list[Tensor]) -> tuple[tuple[Step, ...], dict[Operation, int]]:
+    """The steps of a cluster's kernel, and which of them makes the value of each member."""
+    steps: list[Step] = []
+    number: dict[Operation, int] = {}
+    place = {t: i for i, t in enumerate(outer)}
     for op in members:
-        state.operations[op] = (new,)
-    for op, tensor in zip(kept, new.outputs):
-        state.tensors[op.outputs[0]] = tensor
+        operands = [("input", place[t]) if t in place else ("step", number[t.op]) for t in op.inputs]
+        while op.kind == "add_n" and len(operands) > 2:
+            steps.append(("add", tuple(operands[:2]), ()))
+            operands[:2] = [("step", len(steps) - 1)]
+        number[op] = len(steps)
+        steps.append((_meaning(op), tuple(operands), tuple(sorted(op.attrs.items()))))
+    return tuple(steps), number
+
+
+def _meaning(op: Operation) -> str:
+    """The elementwise operation that a member is: sums are additions one after the other."""
+    return "add" if op.kind == "add_n" else op.kind
 
 
 def _readers(program: Program) -> Readers:
@@ -90,15 +109,17 @@ class _Clusters:
                 self._place(op)
 
     def _place(self, op: Operation) -> None:
+        """Join `op` with the clusters that make what it reads, as many of them as fit together."""
+        found = [op]
         for producer in dict.fromkeys(t.op for t in op.inputs):
             cluster = self.of.get(producer)
-            if cluster is None or not _same_space(cluster[0], op) or not _fits([*cluster, op]):
+            if cluster is None or producer in found or not _same_space(producer, op):
                 continue
-            if not self._leaves_and_returns(cluster, op) and not self._delays([*cluster, op]):
-                cluster.append(op)
-                self.of[op] = cluster
-                return
-        self.of[op] = [op]
+            joined = sorted([*cluster, *found], key=self.position.__getitem__)
+            ends = joined if len(found) > 1 else found      # a cluster alone is not returned to
+            if _fits(joined) and not self._leaves_and_returns(joined, ends) and not self._delays(joined):
+                found = joined
+        self.of.update(dict.fromkeys(found, found))
 
     def _delays(self, members: list[Operation]) -> bool:
         """Would somebody outside get a value only after something that the value itself does not wait for?
@@ -110,22 +131,21 @@ class _Clusters:
         awaited = Waits().union(*(self.waits[op] for op in members))
         return any(self.waits[op] != awaited and not self.readers.get(op, set()) <= inside for op in members)
 
-    def _leaves_and_returns(self, cluster: list[Operation], op: Operation) -> bool:
-        """Does `op` depend on the cluster through an operation outside it?"""
+    def _leaves_and_returns(self, cluster: list[Operation], ends: list[Operation]) -> bool:
+        """Does one of `ends`, of the cluster, depend on it through an operation outside it?"""
         members = set(cluster)
-        first = min(self.position[m] for m in members)
-        stack = [t.op for t in op.inputs if t.op not in members] + [c for c in op.control_inputs]
+        first = self.position[cluster[0]]
+        stack = [before for op in ends for before in (*(t.op for t in op.inputs), *op.control_inputs) if before not in members]
         seen: set[Operation] = set()
         while stack:
             node = stack.pop()
             if node in members:
                 return True
             group = self.of.get(node, [node])
-            for other in group:
-                if other in seen or self.position[other] < first:
-                    continue
-                seen.add(other)
-                stack += [t.op for t in other.inputs] + list(other.control_inputs)
+            if node in seen or self.position[group[-1]] < first:
+                continue
+            seen.update(group)
+            stack += [before for other in group for before in (*(t.op for t in other.inputs), *other.control_inputs)]
         return False
 
     def members(self) -> list[list[Operation]]:
@@ -135,7 +155,8 @@ class _Clusters:
 
 def fusible(op: Operation) -> bool:
     """Elementwise, of known shape, and with a meaning in the language of kernels for its element types."""
-    return op.definition.elementwise is not None and not _obstacle(op)
+    summed = op.kind == "add_n" and len(op.inputs) > 1 and (op.outputs[0].shape.rank or 0) < _IMAGES
+    return (summed or op.definition.elementwise is not None) and not _obstacle(op)
 
 
 def _obstacle(op: Operation) -> str:
@@ -145,7 +166,7 @@ def _obstacle(op: Operation) -> str:
     if len(op.outputs) != 1 or not all(t.shape.known for t in (*op.inputs, *op.outputs)):
         return "a shape is known only in the step"
     dtypes = tuple(t.dtype.name for t in op.inputs)
-    if not translatable(op.kind, dtypes, op.outputs[0].dtype.name):
+    if not translatable(_meaning(op), dtypes[:2] if op.kind == "add_n" else dtypes, op.outputs[0].dtype.name):
         return f"compiled loops do not compute it for {', '.join(dict.fromkeys(dtypes))}"
     return ""
 
