@@ -12,6 +12,7 @@ from workbench.core.compile import forms
 from workbench.core.compile.forms import Block, Branch, Instruction, Line, Loop
 from workbench.core.compile.segments import is_bound
 from workbench.core.compile.values import Alias, Buffer, Constant, Handle, Local, Packed, Value, is_array
+from workbench.core.graph.dtype import variant
 from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.program import state_name, topological
 from workbench.core.kernels.choice import Choice, Layout, Select, Spec, reorders, selectors
@@ -92,7 +93,8 @@ class _Scope:
                  results: Sequence[Tensor], around: _Around | None = None) -> None:
         self.around = around
         self.selector, self.known, self.block = selector, known, Block()
-        self.escaping = set(results)
+        self.escaping = {*results, *(t for op in operations if any(made.dtype is variant for made in op.outputs)
+                                     for t in op.inputs)}      # what a list refers to is not overwritten
         self.consumers: dict[Tensor, list[Operation]] = {}
         for op in operations:
             for tensor in op.inputs:

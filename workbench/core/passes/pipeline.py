@@ -16,6 +16,7 @@ from workbench.core.passes.hoist import hoist
 from workbench.core.passes.invariant import invariant
 from workbench.core.passes.join import join
 from workbench.core.passes.precision import SENTENCE, precision
+from workbench.core.passes.rows import rows
 from workbench.core.passes.stable import stable
 from workbench.core.passes.together import together
 from workbench.settings import settings
@@ -35,6 +36,7 @@ PASSES: Passes = (
 
 
 DEVICE_PASSES: Passes = (
+    ("rows", rows, "Rows of large tensors are read where they lie, and gradients of all rows are put together."),
     ("ahead", ahead, "What all iterations of a loop multiply by a weight is one product, before or behind the loop."),
     ("hoist", hoist, "What all steps of a recurrence multiply by a weight is one product, before or behind the steps."),
     ("join", join, "Sums of products over rows become one product over all rows."),
