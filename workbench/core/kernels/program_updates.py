@@ -125,8 +125,7 @@ def adam(w: floats32, m: floats32, v: floats32, grad: floats32, settings: floats
     adam_part(w, m, v, grad, settings, 0, 0, count)
 
 
-# rows of tables, named by ascending `keys`: the number of a row, and in the lowest `shift` bits that of its gradient. The
-# gradients of a row that is named again are added up in `row`, in the order of their numbers.
+# rows of tables, named by ascending `keys`: the number of a row, and in the lowest `shift` bits that of its gradient
 
 def take(row: floats32, grad: floats32, start: int64, width: int64) -> None:
     for c in independent(width):
@@ -138,86 +137,54 @@ def add(row: floats32, grad: floats32, start: int64, width: int64) -> None:
         row[c] += grad[start + c]
 
 
+def gather(row: floats32, keys: ints64, grad: floats32, k: int64, count: int64, width: int64, shift: int64) -> int64:
+    """Add gradient `k` to those of the same row before it, in the order of their numbers; 1 when it was the row's last."""
+    place = keys[k] >> shift
+    start = (keys[k] - (place << shift)) * width
+    if k > 0 and keys[k - 1 if k > 0 else 0] >> shift == place:
+        add(row, grad, start, width)
+    else:
+        take(row, grad, start, width)
+    follower = keys[k + 1 if k + 1 < count else k] >> shift
+    return 1 if k + 1 == count or follower > place else 0
+
+
 def momentum_rows(w: floats32, accum: floats32, keys: ints64, grad: floats32, settings: floats32, row: floats32,
                   count: int64, width: int64, shift: int64) -> None:
-    last = keys[0] >> shift
     for k in range(count):
-        place = keys[k] >> shift
-        start = (keys[k] - (place << shift)) * width
-        if k > 0 and place == last:
-            add(row, grad, start, width)
-        else:
-            if k > 0:
-                momentum_part(w, accum, row, settings, last * width, 0, width)
-            take(row, grad, start, width)
-        last = place
-    momentum_part(w, accum, row, settings, last * width, 0, width)
+        if gather(row, keys, grad, k, count, width, shift) > 0:
+            momentum_part(w, accum, row, settings, (keys[k] >> shift) * width, 0, width)
 
 
 def nesterov_rows(w: floats32, accum: floats32, keys: ints64, grad: floats32, settings: floats32, row: floats32,
                   count: int64, width: int64, shift: int64) -> None:
-    last = keys[0] >> shift
     for k in range(count):
-        place = keys[k] >> shift
-        start = (keys[k] - (place << shift)) * width
-        if k > 0 and place == last:
-            add(row, grad, start, width)
-        else:
-            if k > 0:
-                nesterov_part(w, accum, row, settings, last * width, 0, width)
-            take(row, grad, start, width)
-        last = place
-    nesterov_part(w, accum, row, settings, last * width, 0, width)
+        if gather(row, keys, grad, k, count, width, shift) > 0:
+            nesterov_part(w, accum, row, settings, (keys[k] >> shift) * width, 0, width)
 
 
 def adagrad_rows(w: floats32, accum: floats32, keys: ints64, grad: floats32, settings: floats32, row: floats32,
                  count: int64, width: int64, shift: int64) -> None:
-    last = keys[0] >> shift
     for k in range(count):
-        place = keys[k] >> shift
-        start = (keys[k] - (place << shift)) * width
-        if k > 0 and place == last:
-            add(row, grad, start, width)
-        else:
-            if k > 0:
-                adagrad_part(w, accum, row, settings, last * width, 0, width)
-            take(row, grad, start, width)
-        last = place
-    adagrad_part(w, accum, row, settings, last * width, 0, width)
+        if gather(row, keys, grad, k, count, width, shift) > 0:
+            adagrad_part(w, accum, row, settings, (keys[k] >> shift) * width, 0, width)
 
 
 def rms_prop_rows(w: floats32, ms: floats32, mom: floats32, keys: ints64, grad: floats32, settings: floats32, row: floats32,
                   count: int64, width: int64, shift: int64) -> None:
-    last = keys[0] >> shift
     for k in range(count):
-        place = keys[k] >> shift
-        start = (keys[k] - (place << shift)) * width
-        if k > 0 and place == last:
-            add(row, grad, start, width)
-        else:
-            if k > 0:
-                rms_prop_part(w, ms, mom, row, settings, last * width, 0, width)
-            take(row, grad, start, width)
-        last = place
-    rms_prop_part(w, ms, mom, row, settings, last * width, 0, width)
+        if gather(row, keys, grad, k, count, width, shift) > 0:
+            rms_prop_part(w, ms, mom, row, settings, (keys[k] >> shift) * width, 0, width)
 
 
 def adam_table(w: floats32, m: floats32, v: floats32, keys: ints64, grad: floats32, settings: floats32, row: floats32,
                rows: int64, count: int64, width: int64, shift: int64) -> None:
     """All rows of the table, whose gradient is zero but where `keys` say."""
-    last = keys[0] >> shift
     done = 0
     for k in range(count):
-        place = keys[k] >> shift
-        start = (keys[k] - (place << shift)) * width
-        if k > 0 and place == last:
-            add(row, grad, start, width)
-        else:
-            if k > 0:
-                adam_part(w, m, v, row, settings, last * width, 0, width)
-                done = last + 1
+        if gather(row, keys, grad, k, count, width, shift) > 0:
+            place = keys[k] >> shift
             adam_idle(w, m, v, settings, done * width, (place - done) * width)
-            take(row, grad, start, width)
-        last = place
-    adam_part(w, m, v, row, settings, last * width, 0, width)
-    adam_idle(w, m, v, settings, (last + 1) * width, (rows - last - 1) * width)
+            adam_part(w, m, v, row, settings, place * width, 0, width)
+            done = place + 1
+    adam_idle(w, m, v, settings, done * width, (rows - done) * width)
