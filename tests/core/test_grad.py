@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import workbench as wb
 import workbench.core.ops  # noqa: F401
 from tests.evaluate import evaluate
 from tests.growth import growth
@@ -60,6 +61,32 @@ def test_no_path_is_none() -> None:
     assert gradients(a * 2.0, [a, b])[1] is None
     assert gradients(ops.stop_gradient(a) * b, [a])[0] is None
     assert gradients(ops.cast(ops.argmax(x("c", 3)), "float64"), a) == [None]
+
+
+@pytest.mark.parametrize("made", [lambda t: ops.relu(t), lambda t: ops.relu6(t), lambda t: wb.nn.crelu(t)])
+def test_what_is_flat_has_zeros_where_nothing_else_arrives(made: Any) -> None:
+    t = x("t", 2)
+    first = gradients(made(t), t)
+    assert [g.tolist() for g in values(gradients(first, t), t=[0.5, -2.0])] == [[0.0, 0.0]]
+
+
+def test_a_flat_path_costs_nothing_beside_another() -> None:
+    """The penalty of a gradient: what the mask of relu depends on is not walked back through the layers below."""
+    t, w = x("t", 2), x("w", 2)
+    slope = gradients(ops.relu(ops.tanh(t) * w), t)[0]
+    before = len(t.graph.operations)
+    by_t, by_w = gradients(ops.reduce_sum(slope * slope), [t, w])
+    assert not [op for op in t.graph.operations[before:] if op.kind == "zeros_like"]
+    slopes = (1 - np.tanh(0.5) ** 2) * 3.0
+    found = values([by_t, by_w], t=[0.5, 0.5], w=[3.0, -3.0])
+    np.testing.assert_allclose(found[1], [2 * slopes * slopes / 3.0, 0.0])
+    np.testing.assert_allclose(found[0], [-4 * np.tanh(0.5) * slopes * slopes, 0.0])
+
+
+def test_a_variable_reached_by_zeros_alone_has_zeros_of_its_shape(graph: Graph) -> None:
+    w = wb.Variable(np.ones((2, 3)), name="w")
+    twice = gradients(gradients(ops.relu(w), w), w)[0]
+    assert twice.shape == [2, 3] and twice.dtype == w.dtype
 
 
 def test_x_may_be_y_or_inside() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from workbench import errors
-from workbench.core.graph.build import IndexedSlices, convert, on_values, ops
+from workbench.core.graph.build import FLAT, IndexedSlices, convert, on_values, ops
 from workbench.core.graph.dtype import variant
 from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
 from workbench.core.graph.opdef import OpDef, composed, registry
@@ -197,6 +197,7 @@ class _Walk:
                  gate: bool = False) -> None:
         self.gate = gate
         self.partials: dict[Tensor, list[Any]] = {}
+        self.flat: dict[Tensor, Tensor] = {}       # reached by zeros alone, so far: what has the shape of their sum
         self.sources, self.stops, self.recomputed = set(sources), stops, Recomputed()
         self.between = _between([x.op for x in sources], [y.op for y in targets])
 
@@ -208,14 +209,26 @@ class _Walk:
         parts = self.partials.get(tensor, [])
         if parts:
             parts[:] = [_sum(parts)]
+        elif tensor in self.sources and tensor in self.flat:
+            parts = [ops.zeros_like(self.flat[tensor])]
         return parts[0] if parts else None
 
     def run(self) -> None:
         for op in sorted(self.between, key=lambda o: o.id, reverse=True):
-            if not any(t in self.partials for t in op.outputs):
+            if not any(t.op in self.between for t in op.inputs):
                 continue
-            if any(t.op in self.between for t in op.inputs):
+            if any(t in self.partials for t in op.outputs):
                 self._differentiate(op)
+            elif any(t in self.flat for t in op.outputs) and _rule(op) is not None:
+                self._pass_on(op, op.inputs)
+
+    def _pass_on(self, op: Operation, inputs: Sequence[Tensor]) -> None:
+        """Zeros arrive at these inputs of the operation."""
+        for tensor in inputs:
+            if tensor.dtype.is_differentiable:
+                self.flat.setdefault(tensor, tensor)
+            elif op.kind == "read_variable":
+                self.flat.setdefault(tensor, op.outputs[0])
 
     def _differentiate(self, op: Operation) -> None:
         function = _rule(op)
@@ -242,7 +255,9 @@ class _Walk:
                 dys = [ops.zeros_like(t) if d is None and t.dtype.is_differentiable and len(dys) > 1 else d
                        for d, t in zip(dys, made.outputs)]
                 dxs = function(made, *dys)
-            dxs = [turn(d) for d in (dxs if isinstance(dxs, (list, tuple)) else [dxs])]
+            dxs = list(dxs) if isinstance(dxs, (list, tuple)) else [dxs]
+            self._pass_on(op, [t for t, d in zip(op.inputs, dxs) if d is FLAT])
+            dxs = [None if d is FLAT else turn(d) for d in dxs]
         if len(dxs) != len(op.inputs):
             raise errors.InternalError(f"gradients: the gradient of {op.kind} returned {len(dxs)} values for "
                                        f"{len(op.inputs)} inputs; return one for each, None where there is none")

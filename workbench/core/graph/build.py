@@ -16,9 +16,9 @@ from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_gra
 from workbench.core.graph.opdef import OpDef, compositions, registry
 from workbench.core.graph.rules import input_names, type_terms
 from workbench.core.graph.shape import Shape
-from workbench.core.graph.slices import IndexedSlices, on_values
+from workbench.core.graph.slices import FLAT, IndexedSlices, on_values
 
-__all__ = ["IndexedSlices", "check_fronts", "constant", "constant_shape", "constant_value", "convert",
+__all__ = ["FLAT", "IndexedSlices", "check_fronts", "constant", "constant_shape", "constant_value", "convert",
            "front", "on_values", "ops", "raw"]
 
 

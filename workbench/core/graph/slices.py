@@ -7,7 +7,11 @@ from typing import Any, NamedTuple
 from workbench.core.graph.dtype import DType
 from workbench.core.graph.graph import Graph, Operation, Tensor
 
-__all__ = ["IndexedSlices", "IndexedSlicesValue", "on_values"]
+__all__ = ["FLAT", "IndexedSlices", "IndexedSlicesValue", "on_values"]
+
+FLAT: Any = object()
+"""What a gradient function gives for an input whose derivative is zero everywhere, where None would say that nothing depends
+on it: as the y of relu_grad. It costs nothing on the way back, and where nothing else arrives, it becomes zeros."""
 
 
 class IndexedSlicesValue(NamedTuple):

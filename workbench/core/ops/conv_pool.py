@@ -5,7 +5,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.graph.arrays import reduced, wide
-from workbench.core.graph.build import constant_shape, convert, front, ops, raw
+from workbench.core.graph.build import FLAT, constant_shape, convert, front, ops, raw
 from workbench.core.graph.graph import get_default_graph
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape
@@ -91,7 +91,7 @@ def max_pool_grad(x, y, dy, *, ksize, strides, padding, data_format="NHWC"):
 @max_pool_grad.gradient
 def _(node, ddx):
     x, y, _ = node.inputs
-    return None, None, ops.max_pool_grad_grad(x, y, ddx, **node.attrs)
+    return FLAT, FLAT, ops.max_pool_grad_grad(x, y, ddx, **node.attrs)
 
 
 @op(_pool_text("ddx", "y"), types="T:float -> T", shape=_pool_gradient("max_pool_grad_grad", "y"))
@@ -105,7 +105,7 @@ def max_pool_grad_grad(x, y, ddx, *, ksize, strides, padding, data_format="NHWC"
 @max_pool_grad_grad.gradient
 def _(node, dy):
     x, y, _ = node.inputs
-    return None, None, ops.max_pool_grad(x, y, dy, **node.attrs)
+    return FLAT, FLAT, ops.max_pool_grad(x, y, dy, **node.attrs)
 
 
 def _counts(size, ksize, attrs, dtype):

@@ -5,7 +5,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.graph.arrays import wide
-from workbench.core.graph.build import constant_shape, convert, ops
+from workbench.core.graph.build import FLAT, constant_shape, convert, ops
 from workbench.core.graph.opdef import composed, op
 from workbench.core.graph.shape import Shape
 from workbench.core.ops.conv_windows import _extent
@@ -174,7 +174,7 @@ def largest_in_volumes_back(x, dy, *, ksize, strides, padding, dilations):
 
 @largest_in_volumes_back.gradient
 def _(node, ddx):
-    return None, ops.at_largest_in_volumes(node.inputs[0], ddx, **node.attrs)
+    return FLAT, ops.at_largest_in_volumes(node.inputs[0], ddx, **node.attrs)
 
 
 @op("x[n,d,h,w,c] ddx[n,d,h,w,c] -> ?", types=VOLUME, shape=_pooled)
@@ -186,7 +186,7 @@ def at_largest_in_volumes(x, ddx, *, ksize, strides, padding, dilations):
 
 @at_largest_in_volumes.gradient
 def _(node, dy):
-    return None, ops.largest_in_volumes_back(node.inputs[0], dy, **node.attrs)
+    return FLAT, ops.largest_in_volumes_back(node.inputs[0], dy, **node.attrs)
 
 
 def _counts(size, ksize, strides, padding, dilations):

@@ -5,7 +5,7 @@ import numpy as np
 
 from workbench import errors
 from workbench.core.graph.arrays import reduced
-from workbench.core.graph.build import constant_value, convert, ops
+from workbench.core.graph.build import FLAT, constant_value, convert, ops
 from workbench.core.graph.opdef import composed, op
 
 UNARY, FLOAT = "x[...] -> [...]", "T:float -> T"
@@ -40,7 +40,7 @@ def relu_grad(dy, y):
 
 @relu_grad.gradient
 def _(node, ddx):
-    return ops.relu_grad(ddx, node.inputs[1]), None
+    return ops.relu_grad(ddx, node.inputs[1]), FLAT
 
 
 @op(UNARY, types=FLOAT, elementwise="x if x > 0 else expm1(x)")

@@ -198,11 +198,12 @@ def _(node, *dys):
 
 
 def _stitched(inputs, attrs):
-    half = len(inputs) // 2
-    for indices, data in zip(inputs[:half], inputs[half:]):
+    half, row = len(inputs) // 2, Shape(None)
+    for m, (indices, data) in enumerate(zip(inputs[:half], inputs[half:])):
         if indices.shape.rank is not None and data.shape.rank is not None:
-            return [Shape([None, *data.shape.dims[indices.shape.rank:]])]
-    return [Shape(None)]
+            Shape(data.shape.dims[:indices.shape.rank]).merge(indices.shape, f"dynamic_stitch: data[{m}] and indices[{m}]")
+            row = row.merge(Shape(data.shape.dims[indices.shape.rank:]), f"dynamic_stitch: rows of data[{m}] and of those before")
+    return [row if row.dims is None else Shape([None, *row.dims])]
 
 
 @op("*values? -> ?", types="any -> @dtype", name="dynamic_stitch", shape=_stitched)
