@@ -91,14 +91,23 @@ class TestCase(unittest.TestCase):
         """The values of tensors, in the default session."""
         return default_session().run(tensors)
 
-    def assertAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, msg: str | None = None) -> None:
-        """a and b have one shape and |a - b| <= atol + rtol · |b|; also within equal lists, tuples and dictionaries."""
+    def assertAllClose(self, a: Any, b: Any, rtol: Any = 1e-6, atol: Any = 1e-6, msg: str | None = None) -> None:
+        """a and b have one shape and |a - b| <= atol + rtol · |b|; also within equal lists, tuples and dictionaries.
+
+        The tolerances may be arrays that broadcast with a; NaN equals NaN.
+        """
         if isinstance(a, dict) and isinstance(b, dict):
             self.assertEqual(sorted(a), sorted(b), msg)
             for key in a:
                 self.assertAllClose(a[key], b[key], rtol, atol, msg)
             return
-        np.testing.assert_allclose(self._array(a), self._array(b), rtol, atol, err_msg=msg or "")
+        left, right = self._array(a), self._array(b)
+        self.assertEqual(left.shape, right.shape, f"Shape mismatch: expected {left.shape}, got {right.shape}. {msg or ''}")
+        wrong = ~np.isclose(left, right, rtol, atol, equal_nan=True)
+        if wrong.any():
+            place = tuple(np.argwhere(wrong)[0].tolist())
+            self.fail(f"Not equal to tolerance rtol={rtol}, atol={atol}: {wrong.sum()} of {wrong.size} elements, the first at "
+                      f"{place}: {left[place]} and {right[place]}. {msg or ''}")
 
     def assertAllEqual(self, a: Any, b: Any, msg: str | None = None) -> None:
         """a and b have one shape and the same values."""

@@ -201,8 +201,9 @@ def _stitched(inputs, attrs):
     half, row = len(inputs) // 2, Shape(None)
     for m, (indices, data) in enumerate(zip(inputs[:half], inputs[half:])):
         if indices.shape.rank is not None and data.shape.rank is not None:
-            Shape(data.shape.dims[:indices.shape.rank]).merge(indices.shape, f"dynamic_stitch: data[{m}] and indices[{m}]")
-            row = row.merge(Shape(data.shape.dims[indices.shape.rank:]), f"dynamic_stitch: rows of data[{m}] and of those before")
+            places, rest = Shape(data.shape.dims[:indices.shape.rank]), Shape(data.shape.dims[indices.shape.rank:])
+            places.merge(indices.shape, f"dynamic_stitch: data[{m}] and indices[{m}]")
+            row = rest.merge(row, f"dynamic_stitch: rows of data[{m}] and of those before")
     return [row if row.dims is None else Shape([None, *row.dims])]
 
 
