@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import workbench as wb
-import workbench.core.ops  # noqa: F401
 from tests.evaluate import evaluate
 from tests.growth import growth
 from workbench import errors
