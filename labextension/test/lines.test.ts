@@ -76,7 +76,8 @@ describe('nearest', () => {
 
 describe('cells of a heat map', () => {
   it('are means of as many steps as there is room for, and unknown where nothing was recorded', () => {
-    const rows = [line([1, 3, 5, 7]), line([2], [3])];
+    const row = (...given: Parameters<typeof line>) => ({ ...line(...given), group: 'worker' });
+    const rows = [row([1, 3, 5, 7]), row([2], [3])];
     const { rows: cells, columns } = cellsOf(rows, 2);
     expect(cells.map(row => [...row])).toEqual([
       [2, 6],
@@ -86,18 +87,27 @@ describe('cells of a heat map', () => {
       [0, 1],
       [2, 3]
     ]);
-    expect(cellsOf([line([1, 1], [3, 900])], 9).columns).toEqual([
+    expect(cellsOf([row([1, 1], [3, 900])], 9).columns).toEqual([
       [3, 3],
       [900, 900]
     ]);
-    expect(cellsOf([], 10)).toEqual({ rows: [], columns: [], top: 1 });
+    expect(cellsOf([], 10)).toEqual({ rows: [], columns: [], tops: new Map() });
+  });
+
+  it('are as strong as they stand out among their like', () => {
+    const row = (group: string, ys: number[]) => ({ ...line(ys), group });
+    const { tops } = cellsOf([row('ps', [50, 51]), row('worker', [5, 5]), row('worker', [15, 15])], 9);
+    expect([...tops]).toEqual([
+      ['ps', 50],
+      ['worker', 15]
+    ]);
   });
 
   it.each(planted.filter(run => run.kind === 'worker').map(run => run.name))('show who is slow in "%s"', name => {
     const run = planted.find(one => one.name === name)!;
     const workers = run.steps.tasks.filter(task => task.task.includes('worker'));
     const cells = cellsOf(
-      workers.map(task => ({ name: task.task, xs: task.steps, ys: task.times })),
+      workers.map(task => ({ name: task.task, group: 'worker', xs: task.steps, ys: task.times })),
       20
     );
     const mean = (row: Float64Array) => row.reduce((sum, value) => sum + (value || 0), 0) / row.length;

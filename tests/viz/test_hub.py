@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import time
 from typing import Any
 
 import pytest
@@ -237,6 +238,38 @@ def test_a_topic_that_is_too_large_alone_is_refused_with_words_and_the_others_li
     hub._views["graph"]._next = 0.0
     update = page.look()
     assert update is not None and update.faults == {"graph": ""} and update.topics["graph"].key == "session_2"
+
+
+class Clock:
+    """Time that passes when it is told to; whoever asks for its own costs ten milliseconds."""
+
+    def __init__(self) -> None:
+        self.now, self.worked = time.perf_counter(), 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def thread_time(self) -> float:
+        self.worked += 0.01
+        return self.worked
+
+
+def test_a_verdict_that_costs_much_is_still_at_most_a_second_old(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr("workbench.viz.books.time", clock)
+    monkeypatch.setattr("workbench.viz.accounting.SETTLED", 0.0)
+    journal, made = Journal(capacity=100_000), []
+    journal.enabled = True
+    books = books_of(journal)
+    for number in range(100):
+        for i in range(8):
+            task = f"/job:worker/task:{i}"
+            journal.span(Span("segment", "work", task, task, 0, clock.now, clock.now + 0.05, number, executable="s_0"))
+        clock.now += 0.1
+        books.advance()
+        if not made or books.version > made[-1][1]:
+            made.append((clock.now, books.version))
+    assert len(made) > 8 and max(later - one for (one, _), (later, _) in itertools.pairwise(made[1:])) <= 1.0 + 1e-6
 
 
 def test_a_verdict_over_many_tasks_is_made_in_slices(monkeypatch):

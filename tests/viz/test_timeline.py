@@ -64,21 +64,23 @@ def test_the_newest_complete_step_with_all_tasks():
     tasks = {lane.task for lane in view.lanes}
     assert tracks(view, "work") == {(one, "work") for one in tasks}
     assert tracks(view, "transfer") == {(one, "transfer") for one in tasks}
-    assert tracks(view, "wait") == {(PS, "wait")}      # for gradients that are not sent yet; the weights were there
+    assert tracks(view, "wait") == {(one, "wait") for one in tasks}      # for gradients; who is done, for the end of the step
     assert all(0 <= begin <= until <= view.length + 1e-6 for begin, until in zip(view.begin, view.until, strict=True))
 
 
-def test_what_a_task_works_in_the_timeline_is_what_it_works_in_its_account():
-    """A timed step has its operations and the segments that they are in: each moment counts once."""
+def test_what_a_task_does_in_the_timeline_is_what_it_does_in_its_account():
+    """A timed step has its operations and the segments that they are in: each moment counts once; who is done waits."""
     spans = run(Plant(workers=3, servers=1, steps=4, work={SLOW: 3.0}))
     assert {"op", "segment"} <= {span.kind for span in spans}
     view, accounting = shown(hub_of(journal_of(spans)), step=2), Accounting()
     accounting.feed(spans)
     accounts = next(step.accounts for step in accounting.settle(everything=True) if step.number == 2)
     for who, account in accounts.items():
-        own = [busy for row, code, busy in zip(view.lane, view.kind, view.busy, strict=True)
-               if view.lanes[int(row)].task == who and view.kinds[int(code)] == "work"]
-        assert sum(own) == pytest.approx(1e3 * account.work)
+        waits = [("wait", account.wait)] if who != PS else []      # which waits for several messages at a time, a mark each
+        for kind, seconds in (("work", account.work), *waits):
+            own = [busy for row, code, busy in zip(view.lane, view.kind, view.busy, strict=True)
+                   if view.lanes[int(row)].task == who and view.kinds[int(code)] == kind]
+            assert sum(own) == pytest.approx(1e3 * seconds, abs=1e-6), (who, kind)
 
 
 def test_the_slow_worker_is_the_critical_path():

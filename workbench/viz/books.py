@@ -21,9 +21,10 @@ ACCOUNTS = 160  # tasks times steps that are accounted for per verdict, at least
 FIRST = 500  # for the first one
 SLICE = 0.002  # seconds of work per update after the first verdict, and
 _SCATTER = 2654435761  # Knuth's multiplicative hash: the steps of a sample lie at no regular distance
-PACE = 1.5  # seconds that a verdict may take once it has begun: a slice is long enough for that
+PACE = 0.25  # seconds that a verdict may take once it has begun: a slice is long enough for that
+FRESH = 0.75  # seconds between the beginnings of two verdicts, at most, where one is wanted: with `PACE` a second
 FIRST_COST = 0.02  # seconds, at most, that the first one counts for
-SPARING = 200.0  # the next verdict begins when this many times the cost of the last one has passed
+SPARING = 200.0  # the next verdict begins when this many times the cost of the last one has passed, within `FRESH`
 
 
 class Sample:
@@ -69,6 +70,7 @@ class Books:
         self.spans = Reader(journal.spans_since, CATCH_UP)
         self._unsettled = False
         self._work: Slices[None] | None = None  # on the next verdict
+        self._began = 0.0  # when
         self._next = 0.0  # when the next one may begin
         self._looked = 0.0
         self._cost, self._last_cost = 0.0, 0.0  # seconds of work on the next one so far, and on the last one
@@ -92,9 +94,9 @@ class Books:
     def _advance(self, batch: Batch, now: float) -> None:
         self._unsettled |= self._accounting.feed(self._sample.of(batch, self._session(), bool(self.version)))
         if self._work is None and self._unsettled and now >= self._next:
-            self._work = self._working(self._accounting.quiet_since(now))
+            self._work, self._began = self._working(self._accounting.quiet_since(now)), now
         before, began = self.version, time.thread_time()
-        slice_ = max(SLICE, self._last_cost * (now - self._looked) / PACE) if before else float("inf")
+        slice_ = self._slice(now) if before else float("inf")
         self._looked = now
         while self._work is not None:
             self._work = self._work if next(self._work, self) is None else None
@@ -104,8 +106,13 @@ class Books:
         if self.version != before:
             # the first one had everything to read, and a pause of the garbage collector says nothing of the next one
             usual = min(self._cost, 2 * self._last_cost if self._last_cost else FIRST_COST)
-            self._next = now + max(JUDGED, SPARING * usual)
+            self._next = self._began + min(FRESH, max(JUDGED, SPARING * usual))
             self._cost, self._last_cost = 0.0, usual
+
+    def _slice(self, now: float) -> float:
+        """Seconds to work: so many that it takes `PACE` if it costs what the last one did, twice as many each time if more."""
+        late = now - self._began > PACE
+        return max(SLICE, self._last_cost * (now - self._looked) / PACE, self._cost if late else 0.0)
 
     def _session(self) -> str:
         return self.journal.status.session

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from workbench.core.trace import Span
 from workbench.viz.transfers import pairs
@@ -39,13 +40,13 @@ def critical_path(spans: Sequence[Span], step: int) -> list[Link]:
     if not leaves:
         return []
     origin = min(s.start for s in leaves)
-    sends = {recv: send for send, recv in pairs(leaves)}
+    moved = {recv.message: (send, recv) for send, recv in pairs(leaves)}
     past = _Past(leaves)
     links: list[Link] = []
     at: Span | None = max(leaves, key=lambda s: s.end)
     until = at.end if at is not None else 0.0
     while at is not None and len(links) < _LONGEST:
-        begin, before, link = _back(at, until, past, sends)
+        begin, before, link = _back(at, until, past, moved)
         message = at.message if link == "transfer" else ""
         links.append(Link(link, at.task, at.name, 1e3 * (begin - origin), 1e3 * (until - origin), message))
         if before is not None and before.end < begin - _SLACK:
@@ -77,28 +78,34 @@ def _holds(segment: Span, operations: list[tuple[float, float]]) -> bool:
 
 
 class _Past:
-    """Spans by their ends: of each task, and of all."""
+    """Spans by their ends: of each task, and of all; sorted when the path first comes by, which passes few of many tasks."""
 
     def __init__(self, spans: Sequence[Span]) -> None:
+        self._spans = spans
         self._of: dict[str, list[Span]] = defaultdict(list)
-        for span in sorted(spans, key=lambda s: (s.end, s.start)):
+        for span in spans:
             self._of[span.task].append(span)
-        self._ends = {task: [s.end for s in own] for task, own in self._of.items()}
-        self._doing = sorted((s for s in spans if s.kind not in ("wait", "queue", "recv")), key=lambda s: s.end)
-        self._done = [s.end for s in self._doing]
+        self._sorted: dict[str, tuple[list[Span], list[float]]] = {}
 
     def last(self, task: str, before: float, but: Span) -> Span | None:
         """The span of `task` that ended last before `before`."""
-        own = self._of.get(task, [])
-        for at in range(bisect_right(self._ends.get(task, []), before + _SLACK) - 1, -1, -1):
+        if task not in self._sorted:
+            self._sorted[task] = _by_end(self._of[task])
+        own, ends = self._sorted[task]
+        for at in range(bisect_right(ends, before + _SLACK) - 1, -1, -1):
             if own[at] is not but and own[at].start < before:
                 return own[at]
         return None
 
+    @cached_property
+    def _doing(self) -> tuple[list[Span], list[float]]:
+        return _by_end(span for span in self._spans if span.kind not in ("wait", "queue", "recv"))
+
     def ended_last(self, wait: Span) -> Span | None:
         """What another task finished last while `wait` waited."""
-        for at in range(bisect_right(self._done, wait.end + _SLACK) - 1, -1, -1):
-            span = self._doing[at]
+        doing, ends = self._doing
+        for at in range(bisect_right(ends, wait.end + _SLACK) - 1, -1, -1):
+            span = doing[at]
             if span.end <= wait.start:
                 return None
             if span.task != wait.task:
@@ -106,10 +113,16 @@ class _Past:
         return None
 
 
-def _back(at: Span, until: float, past: _Past, sends: dict[Span, Span]) -> tuple[float, Span | None, str]:
+def _by_end(spans: Iterable[Span]) -> tuple[list[Span], list[float]]:
+    """The spans in the order in which they ended, and when."""
+    own = sorted(spans, key=lambda span: (span.end, span.start))
+    return own, [span.end for span in own]
+
+
+def _back(at: Span, until: float, past: _Past, moved: Mapping[str, tuple[Span, Span]]) -> tuple[float, Span | None, str]:
     """(start of the link that ends in `at`, the span before it, kind of the link)."""
-    send = sends.get(at)
-    if at.kind == "recv" and send is not None and send.start > at.start - _SLACK and send.start < until:
+    send, recv = moved.get(at.message, (None, None))
+    if recv is at and send is not None and send.start > at.start - _SLACK and send.start < until:
         return send.start, past.last(send.task, send.start, at), "transfer"
     if at.kind in ("wait", "queue", "recv"):
         cause = past.ended_last(at)

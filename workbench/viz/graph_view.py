@@ -271,7 +271,7 @@ class GraphPicture:
 
     def _line(self, bundle: Bundle, aside: bool) -> tuple[int, int, str]:
         """Bytes, kind and label of a line."""
-        label = f"{bundle.tensors} tensors" if bundle.tensors else ""
+        label = f"{bundle.tensors:,} tensors" if bundle.tensors else ""
         if bundle.tensors == 1:
             outputs, index = self.tree.nodes[bundle.edge.source].outputs, bundle.edge.index
             label = shape_text(outputs[index][1]) if index < len(outputs) else ""

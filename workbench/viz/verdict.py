@@ -291,7 +291,7 @@ def _difference(replica: _Replica, others: Sequence[_Replica]) -> tuple[str, str
 # words
 
 def _rows(steps: Sequence[Step], window: Window, costs: Mapping[str, float], apart: bool) -> Slices[list[Row]]:
-    medians = {name: window.medians(name) for name in PARTS}
+    medians = (1e3 * window.middle).tolist()
     counted, rows = window.present.copy(), []
     places = [window.place[worker] for worker in window.workers] if apart else []
     if places:  # a replica's own steps, not those in which it lends a hand
@@ -300,7 +300,7 @@ def _rows(steps: Sequence[Step], window: Window, costs: Mapping[str, float], apa
     roots = window.waits_for(counted)
     yield
     for at, task in enumerate(window.tasks):
-        parts = {name: 1e3 * medians[name][task] for name in PARTS}
+        parts = dict(zip(PARTS, medians[at]))
         if at in places:
             own = [step.accounts[task] for step, one in zip(steps, counted[:, at].tolist()) if one]
             parts = {name: 1e3 * statistics.median(getattr(account, name) for account in own) for name in PARTS}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -23,6 +24,11 @@ class Root(NamedTuple):
 
     subject: str  # task; "source task|target task" of a transfer; operation of an input
     kind: str  # "work" | "transfer" | "input" | "still"
+
+
+@lru_cache(1 << 14)  # the same ones come in every step
+def _root(subject: str, kind: int) -> Root:
+    return Root(subject, ROOTS[kind])
 
 
 @dataclass(slots=True)
@@ -149,7 +155,7 @@ class Grid:
         most = len(ROOTS) * len(self._names.texts)
         for key, length in _added(owners * most + roots, ends - begins):
             number, kind = divmod(key % most, len(ROOTS))
-            accounts[key // most].waits[Root(self._names.texts[number], ROOTS[kind])] = length
+            accounts[key // most].waits[_root(self._names.texts[number], kind)] = length
 
     def _further(self, going: _Columns) -> _Columns:
         """Each time of waiting for somebody cut into that one's pieces: (whose waiting, whom for, the piece, begin, end)."""

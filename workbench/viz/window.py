@@ -120,12 +120,13 @@ class Window:
         return self._values[:, :, _COLUMN[name]]
 
     @cached_property
-    def _medians(self) -> np.ndarray:
+    def middle(self) -> np.ndarray:
+        """[task, part]: medians over the steps in which a task took part."""
         return middles(self._values)
 
     def medians(self, name: str) -> dict[str, float]:
         """Task -> its median over the steps in which it took part."""
-        return dict(zip(self.tasks, self._medians[:, _COLUMN[name]].tolist()))
+        return dict(zip(self.tasks, self.middle[:, _COLUMN[name]].tolist()))
 
     @cached_property
     def workers(self) -> list[str]:
@@ -171,7 +172,16 @@ class Window:
         return numbers.texts, values
 
     def waited(self, number: int, root: Root) -> list[float]:
-        """How long each worker that took part in a step waited for `root`."""
-        step = self.steps[number]
-        who = step.waited.get(root, {})
-        return [who.get(task, 0.0) for task in self.workers if task in step.accounts]
+        """How long each worker that took part in a step waited for `root`, in no order."""
+        found = [seconds for task, seconds in self.steps[number].waited.get(root, {}).items() if task in self._working]
+        return found + [0.0] * (self._taking_part[number] - len(found))
+
+    @cached_property
+    def _working(self) -> frozenset[str]:
+        return frozenset(self.workers)
+
+    @cached_property
+    def _taking_part(self) -> list[int]:
+        """Of each step, how many workers took part."""
+        counts: list[int] = self.present[:, [self.place[worker] for worker in self.workers]].sum(1).tolist()
+        return counts

@@ -121,7 +121,7 @@ class Bridge:
         if not any(peer.answered for peer in peers):
             self._announce(now)
         for peer in peers:
-            if peer.ready:
+            if peer.ready(now):
                 peer.serve(now)
 
     def _announce(self, now: float) -> None:

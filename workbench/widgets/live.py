@@ -98,7 +98,7 @@ class LiveView(anywidget.AnyWidget):
                 for page, peer in list(self._peers.items()):
                     if peer.lost(now):
                         del self._peers[page]
-                    elif peer.ready:
+                    elif peer.ready(now):
                         peer.serve(now)
                 state = self._hub.said["state"]
                 ended = self._state not in ("", *IDLE) and state in IDLE

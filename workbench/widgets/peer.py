@@ -17,6 +17,7 @@ from workbench.widgets.wire import pack, size
 __all__ = ["SILENT", "Carrier", "Peer"]
 
 WINDOW = 2  # unacknowledged updates per peer, at most
+PACE = 0.4  # seconds between two updates of a page that asked for nothing: each message costs it more than what it draws
 SILENT = 2.0  # seconds without an expected acknowledgement after which a peer counts as gone
 
 
@@ -36,10 +37,13 @@ class Peer:
         self.answered = answered  # False: announced by us, nobody has answered yet
         self._sequence = self._acknowledged = 0
         self._since = time.monotonic()
+        self._asked = True  # for something since it was told last
+        self._told, self._state = 0.0, ""  # when that was, and of which state
 
-    @property
-    def ready(self) -> bool:
-        return self.answered and self._sequence - self._acknowledged < WINDOW
+    def ready(self, now: float) -> bool:
+        """Is it to be told what is new: at its pace, what it asked for and another state at once?"""
+        urgent = self._asked or self._hub.said["state"] != self._state
+        return self.answered and self._sequence - self._acknowledged < WINDOW and (urgent or now - self._told >= PACE)
 
     def lost(self, now: float) -> bool:
         """True when an answer is overdue: the page was closed or reloaded."""
@@ -61,10 +65,12 @@ class Peer:
         except errors.Error as refused:
             answer.ok, answer.error = False, refused.message
         self.watcher.answer(answer, self.say)  # what a command did must not wait for pictures
+        self._asked = True
         self._hub.wake()
 
     def serve(self, now: float) -> None:
         """Send what it has not heard, or that we live."""
+        self._asked, self._told, self._state = False, now, self._hub.said["state"]
         self.watcher.take(now, self._update)
 
     def say(self, message: Any) -> None:

@@ -2,6 +2,8 @@
 
 export interface Course {
   name: string;
+  /** Rows of one group share a scale: those that do the same. */
+  group: string;
   xs: ArrayLike<number>;
   ys: ArrayLike<number>;
 }
@@ -11,11 +13,11 @@ export interface Cells {
   rows: Float64Array[];
   /** First and last recorded step of each column. */
   columns: [number, number][];
-  /** The value of the strongest colour: what is slower, an outlier or two, is as strong. */
-  top: number;
+  /** Group -> the value of its strongest colour: what is slower, an outlier or two, is as strong. */
+  tops: Map<string, number>;
 }
 
-const MOST = 0.99; // part of the cells that lie below the strongest colour
+const MOST = 0.99; // part of a group's cells that lie below its strongest colour
 
 /** At most `most` columns of as many recorded steps each, however far apart; a cell is the mean of its steps. */
 export function cellsOf(courses: readonly Course[], most: number): Cells {
@@ -29,8 +31,15 @@ export function cellsOf(courses: readonly Course[], most: number): Cells {
     columns[at] = [columns[at]?.[0] ?? step, step];
   });
   const rows = courses.map(course => meansOf(course, place, columns.length));
-  const all = rows.flatMap(row => Array.from(row).filter(Number.isFinite)).sort((a, b) => a - b);
-  return { rows, columns, top: all[Math.floor(MOST * (all.length - 1))] || 1 };
+  const groups = new Map<string, number[]>();
+  courses.forEach(({ group }, i) => groups.set(group, [...(groups.get(group) ?? []), ...rows[i].filter(Number.isFinite)]));
+  const tops = new Map([...groups].map(([group, values]) => [group, topOf(values)]));
+  return { rows, columns, tops };
+}
+
+function topOf(values: number[]): number {
+  values.sort((a, b) => a - b);
+  return values[Math.floor(MOST * (values.length - 1))] || 1;
 }
 
 function meansOf({ xs, ys }: Course, place: Map<number, number>, count: number): Float64Array {

@@ -1,4 +1,4 @@
-/** Many tasks over many steps: a row each, the stronger the longer a task worked; readable at any number of tasks. */
+/** Many tasks over many steps: a row each, the stronger the longer a task worked beside its like; readable at any number of tasks. */
 import { Canvas, type Pen } from './canvas';
 import { type Cells, cellsOf, type Course } from './cells';
 import { mix, type Theme, WARM } from './colour';
@@ -63,9 +63,10 @@ export class HeatMap {
   }
 
   private _paint = (pen: Pen, theme: Theme): void => {
-    const { rows, columns, top } = this._cells;
+    const { rows, columns, tops } = this._cells;
     const wide = this._wide;
     rows.forEach((row, i) => {
+      const top = tops.get(this._rows[i].group) ?? 1;
       row.forEach((value, at) => {
         if (Number.isFinite(value)) {
           pen.fillStyle = mix(WARM, theme.paper, 0.06 + 0.94 * Math.min(1, value / top));
@@ -84,13 +85,15 @@ export class HeatMap {
 
   private _names(pen: Pen, theme: Theme): void {
     const every = Math.max(1, Math.ceil(NAMED / this._tall));
+    const said = this._rows.map(row => row.marked || row.lost);
+    const crowded = (i: number) => said.some((one, k) => one && Math.abs(k - i) < every); // by a name that must be there
     pen.textBaseline = 'middle';
     pen.textAlign = 'left';
     this._rows.forEach((row, i) => {
       const middle = (i + 0.5) * this._tall;
       pen.fillStyle = row.color;
       pen.fillRect(0, i * this._tall, 4, this._tall);
-      if (i % every === 0 || row.marked || row.lost) {
+      if (said[i] || (i % every === 0 && !crowded(i))) {
         pen.font = `${row.marked ? 700 : 400} ${Math.min(11, Math.max(9, this._tall))}px ${theme.font}`;
         pen.fillStyle = row.lost ? theme.error : theme.ink;
         const words = `${row.marked ? '▲ ' : ''}${row.name}${row.lost ? ' lost' : ''}`;
@@ -114,7 +117,8 @@ export class HeatMap {
       pen.fillText(columns[at][0].toLocaleString('en'), SIDE + at * this._wide, y);
     }
     pen.textAlign = 'right';
-    pen.fillText(`recorded step · strongest: ${duration(this._cells.top)}`, this._canvas.width - 4, y + 14);
+    const strongest = [...this._cells.tops].map(([group, top]) => `${group} ${duration(top)}`).join(', ');
+    pen.fillText(`recorded step · strongest: ${strongest}`, this._canvas.width - 4, y + 14);
   }
 
   private _point(x: number, y: number): void {
@@ -160,7 +164,7 @@ export class HeatMap {
   private _canvas: Canvas = new Canvas(this._paint, () => this._count());
   private _tip = document.createElement('div');
   private _rows: HeatRow[] = [];
-  private _cells: Cells = { rows: [], columns: [], top: 1 };
+  private _cells: Cells = { rows: [], columns: [], tops: new Map() };
   private _tall = TALLEST;
   private _row = -1;
   private _column = -1;

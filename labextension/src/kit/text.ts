@@ -48,6 +48,11 @@ export function shortTask(task: string): string {
   return parts ? `${parts[1]}:${parts[2]}` : task;
 }
 
+/** "worker" of "/job:worker/task:1". */
+export function jobOf(task: string): string {
+  return shortTask(task).split(':')[0];
+}
+
 /** "/job:ps/replica:0/task:1/device:CPU:0" reads better as "ps:1 CPU:0". */
 export function shortDevice(device: string): string {
   const parts = /(?:\/job:([^/]+))?(?:\/replica:\d+)?(?:\/task:(\d+))?(?:\/(?:device:)?([a-z]+:\d+|\*))?$/i.exec(device);

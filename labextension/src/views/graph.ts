@@ -88,7 +88,8 @@ export class GraphSection extends Section {
     const heat = heatOf(graph, this._by.value as By);
     this._explorer.show(graph, heat, this._lost);
     this._tell(this._trouble);
-    this._showLegend(heat.legend, heat.hint);
+    const opens = graph.nodes.some(node => node.kind === 'scope') ? 'thick border: a scope, click to open it' : '';
+    this._showLegend(heat.legend, [heat.hint, opens].filter(Boolean).join(' · '));
   }
 
   /** The run's graphs, when there is more than one. */
@@ -129,7 +130,7 @@ export class GraphSection extends Section {
     });
     const words = document.createElement('li');
     words.className = 'wb-Legend-hint';
-    words.textContent = [hint, 'thick border: a scope, click to open it'].filter(Boolean).join(' · ');
+    words.textContent = hint;
     this._legend.replaceChildren(...entries, words);
   }
 

@@ -67,7 +67,10 @@ function leadOf({ rows, more }: OperationsView): string {
     sum += rows[many++].share;
   }
   const verb = many === 1 ? 'takes' : 'take';
-  return `${many} of ${count(rows.length + more, 'operation')} ${verb} ${format(100 * sum, 2)} % of the time (runs × median).`;
+  const part = `${format(100 * sum, 2)} % of the time (runs × median).`;
+  return sum < 0.5 && more
+    ? `No few operations stand out: the first ${many} of ${rows.length + more} take ${part}`
+    : `${many} of ${count(rows.length + more, 'operation')} ${verb} ${part}`;
 }
 
 function noteOf({ more, crossing, unknown }: OperationsView): string {

@@ -3,7 +3,7 @@ import type { TaskSteps } from '../contract';
 import { Chart } from '../kit/chart';
 import { HeatMap } from '../kit/heatmap';
 import { CROWDED } from '../kit/lines';
-import { duration, shortTask } from '../kit/text';
+import { duration, jobOf, shortTask } from '../kit/text';
 import { Section } from '../kit/section';
 import { type Context, defineView } from '../kit/view';
 import type { Snapshot } from '../store';
@@ -39,12 +39,13 @@ export class StepsSection extends Section {
     this._chart.node.hidden = many;
     this._rows.hidden = !many;
     const words = `${tasks.map(numbersOf).join('; ')}${view?.cuts.length ? '. Where nothing stepped the lines are cut' : ''}`;
+    const { alarm, subject } = snapshot.stragglers?.verdict ?? { alarm: false, subject: '' };
+    const named = alarm ? subject.split('|') : [];
     if (many) {
-      const { alarm, subject } = snapshot.stragglers?.verdict ?? { alarm: false, subject: '' };
-      const named = alarm ? subject.split('|') : [];
       this._map.set(
         tasks.map(task => ({
           name: shortTask(task.task),
+          group: jobOf(task.task),
           color: task.device_color,
           xs: task.steps,
           ys: task.times,
@@ -65,7 +66,7 @@ export class StepsSection extends Section {
     const more = view?.more ?? 0;
     this._more.hidden = !many || (!more && tasks.length <= FOLDED);
     this._more.textContent = more ? `${more} more tasks, which work less` : 'Fewer';
-    this._showLegend(many ? [] : tasks, lost);
+    this._showLegend(many ? [] : tasks, lost, named);
   }
 
   restyle(): void {
@@ -78,13 +79,14 @@ export class StepsSection extends Section {
     this._map.dispose();
   }
 
-  private _showLegend(tasks: TaskSteps[], lost: Set<string>): void {
+  private _showLegend(tasks: TaskSteps[], lost: Set<string>, named: string[]): void {
     const hints = [tasks.some(task => task.steps.length >= CROWDED) ? 'thin: each step · bold: running median' : ''];
     this._legend.replaceChildren(
       ...tasks.map(task => {
         const entry = document.createElement('li');
         entry.title = task.task;
         entry.classList.toggle('wb-mod-lost', lost.has(task.task));
+        entry.classList.toggle('wb-mod-slow', named.includes(task.task));
         const key = document.createElement('i');
         key.style.background = task.device_color;
         const numbers = [`median ${duration(task.median)},`, `95 % below ${duration(task.p95)}`].map(textContent =>

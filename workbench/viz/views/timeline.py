@@ -11,7 +11,7 @@ from typing import Any
 from workbench.core.trace import Journal, Span, run_of
 from workbench.viz.books import Books
 from workbench.viz.critical_path import Link, critical_path, explain
-from workbench.viz.marks import KINDS, Marks, lanes_of, marks_of, parts_of, rows_of
+from workbench.viz.marks import KINDS, Marks, Part, lanes_of, marks_of, parts_of, rows_of
 from workbench.viz.names import Names
 from workbench.viz.reader import CATCH_UP, Reader, Shared
 from workbench.viz.step_index import Recorded, StepIndex
@@ -22,7 +22,8 @@ __all__ = ["Lane", "Timeline", "TimelineParameters", "TimelineView"]
 
 STEPS = 10_000  # recorded steps that can be picked
 SETTLED = 0.7  # seconds without a new span from which a step is complete
-SPARING = 200.0  # the newest step is drawn again when this many times the cost of the last drawing has passed
+SPARING = 200.0  # the newest step is drawn again when this many times the cost of the last drawing has passed, at the
+FRESH = 0.9  # latest after so many seconds
 REMEMBERED = 8  # pictures, and critical paths
 SPANS = 200_000  # in one picture; of more the newest
 ARROWS = 150  # the longest transfers of a picture
@@ -147,7 +148,7 @@ class Timeline(View):
             began = time.thread_time()
             self._views[version] = self._draw(chosen, params)
             if params.step < 0:
-                self._next = time.perf_counter() + SPARING * (time.thread_time() - began)
+                self._next = time.perf_counter() + min(FRESH, SPARING * (time.thread_time() - began))
             if len(self._views) > REMEMBERED:
                 self._views.popitem(last=False)
         return self._views[version]
@@ -156,7 +157,10 @@ class Timeline(View):
         start = step.start + 1e-3 * params.start
         end = step.start + 1e-3 * params.end if params.end > params.start else step.end
         spans = self._between(start, end)
-        lanes, place = lanes_of(rows_of(spans))
+        whole = spans if (start, end) == (step.start, step.end) else self._between(step.start, step.end)
+        own = self._own(step, whole)
+        idle = _idle(own, spans, step.end)
+        lanes, place = lanes_of(rows_of(spans) | {part.row for part in idle})
         rows = max(1, min(params.rows, ROWS))
         first = _first(params, [lane[0] for lane in lanes], rows)
         shown = lanes[first : first + rows]
@@ -165,10 +169,11 @@ class Timeline(View):
         messages = _messages(spans, near)
         names = Names()
         parts = parts_of(near, {span.message: span.start for span in messages if span.kind == "send"})
+        parts += [part for part in idle if part.row[0] in tasks]
         marks = marks_of(parts, place, range(first, first + len(shown)), start, end, max(50, min(params.pixels, 4000)))
         visible = {lane[:2]: row for row, lane in reversed(list(enumerate(shown)))}
         arrows, left_out = _arrows(messages, visible, names, step.start)
-        path, sentence = self._path(step)
+        path, sentence = self._path(step, own)
         bounds = self._steps.bounds(step.run)
         columns: list[Any] = [*_columns(marks, names, step.start), *arrows, left_out, *_links(path, visible, names), sentence]
         return TimelineView(
@@ -186,12 +191,15 @@ class Timeline(View):
         kept = spans[: max(0, len(spans) - (after - 1 - last))]
         return [s for s in kept if s.end >= s.start and s.start <= end and s.end >= start and s.kind not in ("step", "loop")]
 
-    def _path(self, step: Recorded) -> tuple[list[Link], str]:
-        """The critical path of a step, in milliseconds from its beginning, and the same in a sentence."""
+    def _own(self, step: Recorded, spans: Sequence[Span]) -> list[Span]:
+        """Those that belong to the step."""
+        executables = {name for name in {span.executable for span in spans} if run_of(name) == step.run}
+        return [span for span in spans if span.step == step.number and span.executable in executables]
+
+    def _path(self, step: Recorded, own: Sequence[Span]) -> tuple[list[Link], str]:
+        """The critical path of a step with these spans, in milliseconds from its beginning, and the same in a sentence."""
         known = (step.run, step.number, step.touched)
         if known not in self._paths:
-            own = [s for s in self._between(step.start, step.end)
-                   if s.step == step.number and run_of(s.executable) == step.run]
             links = critical_path(own, step.number)
             offset = 1e3 * (min((s.start for s in own), default=step.start) - step.start)
             self._paths[known] = [replace(k, start=k.start + offset, end=k.end + offset) for k in links], explain(links)
@@ -205,6 +213,22 @@ def _once(spans: Iterable[Span]) -> list[Span]:
     spans = list(spans)
     timed = {(span.task, span.step) for span in spans if span.kind == "op"}
     return [span for span in spans if span.kind != "segment" or (span.task, span.step) not in timed]
+
+
+def _idle(own: Sequence[Span], spans: Sequence[Span], end: float) -> list[Part]:
+    """Who is done with a step before it `end`s waits for the others, as its account says, until it does something else."""
+    last: dict[str, float] = {}
+    for span in own:
+        if span.end > last.get(span.task, 0.0):
+            last[span.task] = span.end
+    if len(last) < 2:
+        return []
+    until = dict.fromkeys(last, end)
+    for span in spans:
+        if span.task in last and span.end > last[span.task] and span.start < until[span.task]:
+            until[span.task] = span.start
+    return [Part((task, "wait", "", 0), KINDS.index("wait"), begin, until[task], "the end of the step")
+            for task, begin in last.items() if until[task] > begin]
 
 
 def _key(params: TimelineParameters) -> tuple[Any, ...]:

@@ -1,0 +1,53 @@
+"""How often a page is told something: at its pace, and at once when it asked or the state changed."""
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from workbench.core.run.gate import Gate
+from workbench.core.trace import Journal
+from workbench.viz.hub import hub_of
+from workbench.widgets.peer import PACE, Peer
+
+pytestmark = pytest.mark.tiny
+
+
+class Line:
+    """Messages that would go to a page."""
+
+    def __init__(self) -> None:
+        self.said: list[Any] = []
+
+    def send(self, data: Any, *, buffers: list[bytes]) -> None:
+        self.said.append(data)
+
+
+def test_a_page_is_told_at_its_pace_and_at_once_what_it_asked_for_or_that_the_state_changed():
+    journal, line = Journal(), Line()
+    hub = hub_of(journal)
+    peer = Peer(line, hub, Gate(journal), answered=True)
+
+    def told(now: float) -> bool:
+        hub.look()
+        if peer.ready(now):
+            peer.serve(now)
+            peer.heard({"command": "ack", "argument": 1 << 30})
+            return True
+        return False
+    assert told(100.0) and not told(100.1) and not told(100.0 + 0.9 * PACE) and told(100.0 + 1.01 * PACE)
+    peer.heard({"command": "watch", "argument": {"series": {}}, "id": 7})
+    assert line.said[-1]["kind"] == "answer" and told(100.5) and not told(100.6)
+    journal.set_status(state="failed", cause="planted", fix="nothing")
+    assert told(100.7) and line.said[-1]["status"]["state"] == "failed" and not told(100.8)
+
+
+def test_a_page_that_does_not_answer_is_told_no_more_than_two_things():
+    journal, line = Journal(), Line()
+    hub = hub_of(journal)
+    peer = Peer(line, hub, Gate(journal), answered=True)
+    for now in range(100, 110):
+        hub.look()
+        if peer.ready(float(now)):
+            peer.serve(float(now))
+    assert len(line.said) == 2
