@@ -13,6 +13,8 @@ export interface Asked {
 
 /** Milliseconds without a word from a kernel that speaks once a second, from which this is said. */
 const SILENT = 3000;
+/** Milliseconds between two acknowledgements: the kernel says two things before it waits for one, and looks busy at each. */
+const CALM = 700;
 
 export class Talk {
   /** Why nothing can be shown although a kernel answers, '' when all is well. */
@@ -74,6 +76,8 @@ export class Talk {
 
   /** The kernel has gone: what it said is no longer true, and nobody answers. */
   forget(): void {
+    clearTimeout(this._owed);
+    [this._owed, this._acknowledged] = [undefined, -Infinity];
     this.trouble = '';
     this._snapshot = NOTHING;
     this._parameters = {};
@@ -100,13 +104,33 @@ export class Talk {
       this._snapshot = merge(this._snapshot, { ...answer, seq: 0, topics: {}, faults: {} });
     } else {
       const update = said as Update;
-      this._post({ v: VERSION, id: 0, command: 'ack', argument: update.seq, run: '' });
       this._snapshot = merge(this._snapshot, update);
+      this._newest = update.seq;
+      this._acknowledge();
     }
     this._changed();
   }
 
+  /** Up to the newest update: at once, or when the last time is long enough ago. */
+  private _acknowledge(): void {
+    const wait = this._acknowledged + CALM - performance.now();
+    if (wait > 0) {
+      this._owed ||= setTimeout(() => {
+        this._owed = undefined; // clocks of timers may be a little early
+        this._acknowledge();
+      }, wait);
+    } else {
+      clearTimeout(this._owed);
+      this._owed = undefined;
+      this._acknowledged = performance.now();
+      this._post({ v: VERSION, id: 0, command: 'ack', argument: this._newest, run: '' });
+    }
+  }
+
   private _heard = 0;
+  private _newest = 0; // update
+  private _acknowledged = -Infinity; // when
+  private _owed: ReturnType<typeof setTimeout> | undefined;
   private _snapshot: Snapshot = NOTHING;
   private _topics: Topic[] = [];
   private _parameters: Partial<Parameters> = {};

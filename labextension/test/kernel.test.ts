@@ -201,6 +201,24 @@ describe('LiveLink', () => {
     expect(TARGET).toBe('workbench.live');
   });
 
+  it('acknowledges the first update at once and those that follow together', async () => {
+    vi.useFakeTimers();
+    try {
+      link();
+      const comm = kernel.announce();
+      const acknowledged = () => kernel.sent.filter(one => one.command === 'ack').map(one => one.argument);
+      for (const seq of [1, 2, 3]) {
+        comm.onMsg({ content: { data: { v: VERSION, kind: 'update', seq, status: {}, topics: {}, faults: {} } }, buffers: [] });
+        await settled();
+      }
+      expect(acknowledged()).toEqual([1]);
+      await vi.advanceTimersByTimeAsync(2000);
+      expect(acknowledged()).toEqual([1, 3]);
+    } finally {
+      vi.useRealTimers();
+    }
+  });
+
   it('says how long a kernel has been silent, and stops saying so when it speaks', async () => {
     vi.useFakeTimers();
     try {

@@ -37,7 +37,7 @@ def test_a_page_is_told_at_its_pace_and_at_once_what_it_asked_for_or_that_the_st
         return False
     assert told(100.0) and not told(100.1) and not told(100.0 + 0.9 * PACE) and told(100.0 + 1.01 * PACE)
     peer.heard({"command": "watch", "argument": {"series": {}}, "id": 7})
-    assert line.said[-1]["kind"] == "answer" and told(100.5) and not told(100.6)
+    assert line.said[-1]["kind"] == "answer" and told(100.6) and not told(100.65)
     journal.set_status(state="failed", cause="planted", fix="nothing")
     assert told(100.7) and line.said[-1]["status"]["state"] == "failed" and not told(100.8)
 

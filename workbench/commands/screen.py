@@ -23,6 +23,7 @@ __all__ = ["Screen", "duration", "screen"]
 
 LINES = 20                # plain lines of a whole run, besides messages
 BAR_WIDTH = 20            # characters of the longest bar
+ROWS = 8                  # tasks with a bar
 SUMMARY_SECONDS = 0.5     # between two looks at the journal
 REFRESH_PER_SECOND = 10
 SILENT = 1.0              # seconds between two words on what goes on before the first step
@@ -168,19 +169,22 @@ def _state(status: StatusRecord) -> list[Any]:
 
 
 def _tasks(summary: Summary, status: StatusRecord) -> list[Any]:
-    """Work per task as bars and the verdict; the task that it names is marked, and those that are lost are."""
+    """The verdict, and work per task as bars: whom it names is marked, who is lost too; of many tasks those that cost most."""
     if not summary.rows:
         return []
     table = Table.grid(padding=(0, 2))
     longest, lost = max(row.work for row in summary.rows) or 1.0, {record.task for record in status.lost}
-    for row in sorted(summary.rows, key=lambda r: device_order(r.task)):
-        named = summary.verdict.alarm and row.task == summary.verdict.subject
+    shown = [row for i, row in enumerate(summary.rows) if i < ROWS or row.task in lost]
+    for row in sorted(shown, key=lambda r: device_order(r.task)):
+        named = summary.verdict.alarm and row.task in summary.verdict.subject.split("|")
         bar = "█" * max(1, round(BAR_WIDTH * row.work / longest))
         name = Text(f"{short_task(row.task)} lost", style="red") if row.task in lost else Text(short_task(row.task))
         table.add_row(name, f"{row.work:8.2f} ms", Text(bar, style="red" if named else "green"),
                       f"waits {row.wait:.2f} ms" + (f" for {row.waits_for}" if row.waits_for else ""))
-    verdict = " ".join(filter(None, (summary.verdict.text, summary.verdict.action)))
-    return [Text("work per task and step", style="dim"), table, Text(verdict)]
+    verdict = Text.assemble((summary.verdict.text, "bold" if summary.verdict.alarm else ""), f" {summary.verdict.action}")
+    more = len(summary.rows) - len(shown)
+    return [verdict, Text("work per task in a median step", style="dim"), table,
+            *([Text(f"{more:,} more tasks cost less", style="dim")] if more else [])]
 
 
 def number(value: float | None, form: str) -> str:

@@ -17,7 +17,7 @@ from workbench.widgets.wire import pack, size
 __all__ = ["SILENT", "Carrier", "Peer"]
 
 WINDOW = 2  # unacknowledged updates per peer, at most
-PACE = 0.4  # seconds between two updates of a page that asked for nothing: each message costs it more than what it draws
+PACE = 0.5  # seconds between two updates of a page that asked for nothing: each message costs it more than what it draws
 SILENT = 2.0  # seconds without an expected acknowledgement after which a peer counts as gone
 
 
