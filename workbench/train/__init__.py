@@ -16,6 +16,7 @@ from workbench.train.input.inputs import (
     string_input_producer,
 )
 from workbench.train.optimizers.averages import ExponentialMovingAverage
+from workbench.train.optimizers.loss_scale import LossScaleOptimizer
 from workbench.train.optimizers.optimizer import Optimizer
 from workbench.train.optimizers.proximal import AdagradDAOptimizer, ProximalAdagradOptimizer, ProximalGradientDescentOptimizer
 from workbench.train.optimizers.rules import (
@@ -63,8 +64,8 @@ __all__ = [
     "AdadeltaOptimizer", "AdagradDAOptimizer", "AdagradOptimizer", "AdamOptimizer",
     "CheckpointSaverHook", "CheckpointSaverListener", "ClusterSpec", "Coordinator", "ExponentialMovingAverage",
     "FtrlOptimizer", "GradientDescentOptimizer", "GreedyLoadBalancingStrategy",
-    "LoggingTensorHook",
-    "LooperThread", "MomentumOptimizer", "MonitoredTrainingSession", "Optimizer", "ProximalAdagradOptimizer",
+    "LoggingTensorHook", "LooperThread", "LossScaleOptimizer",
+    "MomentumOptimizer", "MonitoredTrainingSession", "Optimizer", "ProximalAdagradOptimizer",
     "ProximalGradientDescentOptimizer", "QueueRunner", "RMSPropOptimizer", "Saver", "Scaffold",
     "SessionRunArgs", "SessionRunContext", "SessionRunHook", "SessionRunValues", "StopAtStepHook", "SummarySaverHook",
     "Supervisor", "SyncReplicasOptimizer", "Training", "add_queue_runner", "batch",

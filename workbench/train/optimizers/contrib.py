@@ -10,7 +10,7 @@ from workbench import errors
 from workbench.core.grad import gradients
 from workbench.core.graph.build import IndexedSlices, convert, ops
 from workbench.core.graph.entered import default_session
-from workbench.core.graph.graph import Operation, Tensor
+from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.subgraph import root_graph
 from workbench.nn.variables import Variable, global_variables, group, scatter_update, trainable_variables
 from workbench.train.optimizers.averages import ExponentialMovingAverage
@@ -48,7 +48,7 @@ class _Adam(RuleOptimizer):
         return one, rate, m * one + grad * (1 - one), v * two + ops.square(grad) * (1 - two), self._number(self._epsilon, var)
 
     def _finish(self, updates: list[Any]) -> list[Any]:
-        with root_graph().control_dependencies(updates):
+        with get_default_graph().control_dependencies(updates):
             return [power.assign(power.value() * beta).op
                     for power, beta in zip(self._powers or (), (self._beta1, self._beta2))]
 
@@ -79,11 +79,11 @@ class NadamOptimizer(_Adam):
         rows, total = distinct(grad)
         states, decays = self._states(var), [self._number(beta, var) for beta in (self._beta1, self._beta2)]
         first, *rest = self._rule(var, total, *[state.gather(rows) for state in states])
-        with root_graph().control_dependencies(rest):
+        with get_default_graph().control_dependencies(rest):
             faded = [state.assign(state.value() * decay).op for state, decay in zip(states[1:], decays)]
-        with root_graph().control_dependencies(faded):
+        with get_default_graph().control_dependencies(faded):
             moved = [scatter_update(state, rows, new).op for state, new in zip(states[1:], rest)]
-        with root_graph().control_dependencies(moved):
+        with get_default_graph().control_dependencies(moved):
             return scatter_update(var, rows, first)
 
 
@@ -111,7 +111,7 @@ class MovingAverageOptimizer(_Around):
         """The step of the other optimizer, then the averages."""
         pairs = list(grads_and_vars)
         step = self._inner.apply_gradients(pairs, global_step, name)
-        with root_graph().control_dependencies([step] if self._sequential else []):
+        with get_default_graph().control_dependencies([step] if self._sequential else []):
             self._averaged = [v for _, v in pairs]
             return group(step, self._average.apply(self._averaged))
 
@@ -147,7 +147,7 @@ class VariableClippingOptimizer(_Around):
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Operation:
         """The step of the other optimizer, then the clipping."""
         pairs = list(grads_and_vars)
-        with root_graph().control_dependencies([self._inner.apply_gradients(pairs, global_step, name)]):
+        with get_default_graph().control_dependencies([self._inner.apply_gradients(pairs, global_step, name)]):
             return group(*[self._clip(g, v) for g, v in pairs if g is not None and v in self._axes])
 
     def _clip(self, grad: Any, var: Variable) -> Tensor:

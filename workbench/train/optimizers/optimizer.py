@@ -8,7 +8,7 @@ from typing import Any
 from workbench import errors
 from workbench.core.grad import gradients
 from workbench.core.graph.build import IndexedSlices, convert, ops
-from workbench.core.graph.graph import Operation, Tensor
+from workbench.core.graph.graph import Operation, Tensor, get_default_graph
 from workbench.core.graph.subgraph import root_graph
 from workbench.nn.variables import Variable, group, near, scatter_update, trainable_variables
 
@@ -84,10 +84,9 @@ class Optimizer:
             names = ", ".join(v.name for _, v in pairs) or "none at all"
             raise errors.InvalidArgumentError(f"{self._name}: no gradient reaches any of the variables ({names}); "
                                               "check that the loss depends on them (No gradients provided for any variable)")
-        graph = root_graph()
-        with graph.control_dependencies(None):
+        with root_graph().as_default() as root, root.control_dependencies(None):      # a branch may hold the updates, not these
             self._create_slots([v for _, v in live])
-        with graph.name_scope(name or self._name) as scope:
+        with get_default_graph().name_scope(name or self._name) as scope:
             self._prepare()
             updates = [self._update(g, v) for g, v in live]
             return self._finish_all(updates, global_step, scope)
@@ -96,15 +95,15 @@ class Optimizer:
         more = self._finish(updates)
         if global_step is None:
             return group(*updates, *more, name=scope)
-        with root_graph().control_dependencies([*updates, *more]):
+        with get_default_graph().control_dependencies([*updates, *more]):
             return global_step.assign_add(1, name=scope).op
 
     def _update(self, grad: Any, variable: Variable) -> Tensor:
-        with root_graph().name_scope(f"update_{variable.op.name.replace('/', '_')}"), near(variable):
+        with get_default_graph().name_scope(f"update_{variable.op.name.replace('/', '_')}"), near(variable):
             step = self._apply_sparse(grad, variable) if isinstance(grad, IndexedSlices) else self._apply_dense(grad, variable)
             if variable.constraint is None:
                 return step
-            with root_graph().control_dependencies([step]):
+            with get_default_graph().control_dependencies([step]):
                 return variable.assign(variable.constraint(variable.value()))
 
     # slots
@@ -196,12 +195,12 @@ class RuleOptimizer(Optimizer):
     def _apply_dense(self, grad: Tensor, var: Variable) -> Tensor:
         states = self._states(var)
         first, *rest = self._rule(var, grad, *[state.value() for state in states])
-        with root_graph().control_dependencies([state.assign(new).op for state, new in zip(states[1:], rest)]):
+        with get_default_graph().control_dependencies([state.assign(new).op for state, new in zip(states[1:], rest)]):
             return var.assign(first)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Tensor:
         rows, total = distinct(grad)
         states = self._states(var)
         first, *rest = self._rule(var, total, *[state.gather(rows) for state in states])
-        with root_graph().control_dependencies([scatter_update(s, rows, new).op for s, new in zip(states[1:], rest)]):
+        with get_default_graph().control_dependencies([scatter_update(s, rows, new).op for s, new in zip(states[1:], rest)]):
             return scatter_update(var, rows, first)

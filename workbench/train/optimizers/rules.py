@@ -6,7 +6,7 @@ from typing import Any
 
 from workbench import errors
 from workbench.core.graph.build import IndexedSlices, ops
-from workbench.core.graph.graph import Tensor
+from workbench.core.graph.graph import Tensor, get_default_graph
 from workbench.core.graph.subgraph import root_graph
 from workbench.nn.variables import Variable, near
 from workbench.train.optimizers.optimizer import Optimizer, RuleOptimizer
@@ -98,7 +98,7 @@ class AdamOptimizer(Optimizer):
     def _finish(self, updates: list[Any]) -> list[Any]:
         assert self._powers is not None
         made = []
-        with root_graph().control_dependencies(updates):
+        with get_default_graph().control_dependencies(updates):
             for power, read, beta in zip(self._powers, self._read, (self._beta1, self._beta2)):
                 with near(power):
                     made.append(power.assign(ops.multiply(read, self._number(beta, power))))
