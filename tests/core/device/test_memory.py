@@ -8,6 +8,7 @@ import pytest
 
 import workbench as wb
 from workbench import errors
+from workbench.core.compile.instance import Arena
 from workbench.core.device.interface import Event, Memory, make_device, type_of
 from workbench.core.run.session import Session
 from workbench.train.config import ConfigProto
@@ -47,6 +48,32 @@ def test_a_plan_that_does_not_fit_names_its_largest_buffers():
         text = str(error.value)
         assert "bytes are needed but 4 of the 3000 bytes" in text and "product:0 of 4096 bytes" in text
         assert s.run(v * 2.0) == 6.0 and used(s) < 3000
+
+
+def test_a_step_of_training_that_does_not_fit_says_what_computing_again_can_save():
+    def trained(layer):
+        with wb.Graph().as_default():
+            h = first = wb.placeholder("float32", [64, 64], name="first")
+            for _ in range(8):
+                h = layer(h)
+            slope = wb.gradients(wb.reduce_sum(h), first)
+            with limited(200_000) as s:
+                return s.run(slope, {first: np.ones((64, 64))})[0]
+
+    def layer(h):
+        return wb.nn.softmax(wb.sin(wb.matmul(h, h)))
+    with pytest.raises(errors.ResourceExhaustedError, match=r"matmul\S* of 16384 bytes.*; \d+ of \d+ bytes wait for gradients, "
+                       r"and wb.recompute of what makes them saves some\): \d+ bytes are needed but 0 of the 200000 bytes of"):
+        trained(layer)
+    assert trained(wb.recompute(layer)).shape == (64, 64)
+
+
+def test_memory_that_the_system_does_not_have():
+    memory = Memory("d")
+    with pytest.raises(errors.ResourceExhaustedError, match=f"plan 'p': {2 ** 60} bytes are needed but the system has no such "
+                       "memory; make batches or variables smaller"):
+        Arena(2 ** 60, memory, lambda: "plan 'p'")
+    assert memory.used == 0
 
 
 def test_what_is_dropped_is_given_back():

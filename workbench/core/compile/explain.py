@@ -22,12 +22,12 @@ from workbench.core.compile.plan import Plan, PlanSegment
 from workbench.core.compile.values import Constant, Packed
 from workbench.core.graph.dtype import resource
 from workbench.core.graph.graph import Operation
-from workbench.core.graph.program import Program
+from workbench.core.graph.program import Program, has_effect
 from workbench.core.graph.shape import as_shape
 from workbench.core.graph.subgraph import Subgraph
 from workbench.core.passes.fuse import reasons
 
-__all__ = ["Row", "Usage", "explain_plan", "usage"]
+__all__ = ["Row", "Usage", "explain_plan", "needs", "usage"]
 
 _SHOWN = 5      # of the buffers that are alive at the busiest moment, the largest
 
@@ -54,7 +54,8 @@ class Row:
 @dataclass(frozen=True)
 class Usage:
     """Bytes of one device's plan. `busiest` are alive at once; `arena` holds them, gaps included; `unshared` is what
-    buffers would take that each had memory of their own."""
+    buffers would take that each had memory of their own. Of the busiest `waiting` are results of the forward pass that
+    gradients read: what computing them again can save at most."""
 
     device: str
     arena: int
@@ -63,6 +64,7 @@ class Usage:
     constants: int
     variables: int
     largest: tuple[tuple[str, int], ...]      # values alive at the busiest moment
+    waiting: int
 
 
 def explain_plan(plan: Plan, device: str = "") -> list[Row]:
@@ -151,7 +153,23 @@ def usage(plan: Plan, device: str = "") -> Usage:
     largest = sorted(((plan.values[b.key].name, b.nbytes) for b in alive), key=lambda pair: -pair[1])[:_SHOWN]
     constants = sum(v.spec.nbytes for v in plan.values if isinstance(v, Constant | Packed) and v.dtype != object)
     return Usage(device, plan.arena_bytes, sum(b.nbytes for b in alive), sum(b.nbytes for b in blocks), constants,
-                 _variable_bytes(plan.program), tuple(largest))
+                 _variable_bytes(plan.program), tuple(largest), _waiting(plan, alive))
+
+
+def needs(plan: Plan) -> str:
+    """What a plan is called that asks for memory: its name, what holds most of it, what computing again would save."""
+    found = usage(plan)
+    buffers = ", ".join(f"{name} of {nbytes} bytes" for name, nbytes in found.largest[:3])
+    saved = (f"; {found.waiting} of {found.busiest} bytes wait for gradients, and wb.recompute of what makes them saves "
+             "some" if found.waiting else "")
+    return f"plan {plan.name!r} ({buffers}{saved})"
+
+
+def _waiting(plan: Plan, alive: Iterable[MemoryBlock]) -> int:
+    """Bytes of those `alive` that were computed before the gradients that read them, and can be computed again."""
+    read = {t.name for op in plan.program.graph.operations if op.derived for t in op.inputs
+            if not (t.op.derived or has_effect(t.op))}
+    return sum(block.nbytes for block in alive if plan.values[block.key].name in read)
 
 
 def _busiest(blocks: list[MemoryBlock]) -> list[MemoryBlock]:

@@ -14,6 +14,7 @@ import numpy as np
 from workbench import errors
 from workbench.core.compile.codegen import Function
 from workbench.core.compile.counting import counts, gives_value
+from workbench.core.compile.explain import needs
 from workbench.core.compile.marks import Marks
 from workbench.core.compile.plan import Plan, compile_plan
 from workbench.core.compile.values import Value, aligned
@@ -35,15 +36,20 @@ Run = Callable[..., tuple[Any, ...]]
 class Arena:
     """Memory for planned buffers. Instances of several plans may use the same, not at the same time: who runs holds
     `lock`. Kept as long as one of them is, so that its pages are touched once. Counted in `counted`, the memory of a device,
-    under the name `what`: ResourceExhaustedError where that has a limit."""
+    under the name that `what` gives: ResourceExhaustedError where that has a limit, or the system no more."""
 
     __slots__ = ("__weakref__", "begin", "counted", "lock", "memory", "nbytes")
 
-    def __init__(self, nbytes: int, counted: Memory, what: str) -> None:
+    def __init__(self, nbytes: int, counted: Memory, what: Callable[[], str]) -> None:
+        try:
+            self.memory = aligned(nbytes)
+        except MemoryError as error:
+            raise errors.ResourceExhaustedError(f"{what()}: {nbytes} bytes are needed but the system has no such memory; make "
+                                                "batches or variables smaller") from error
         if nbytes:
             counted.take(nbytes, what)
             weakref.finalize(self, counted.give, nbytes).atexit = False
-        self.nbytes, self.counted, self.memory, self.lock = nbytes, counted, aligned(nbytes), threading.Lock()
+        self.nbytes, self.counted, self.lock = nbytes, counted, threading.Lock()
         self.begin: int = self.memory.__array_interface__["data"][0]
 
 
@@ -60,7 +66,7 @@ class Instance:
         self._send: Callable[..., None] | None = None
         self._resources: dict[int, Any] = {}
         self._values: dict[int, Any] = {}
-        self.arena = arena or Arena(plan.arena_bytes, self.device.memory, plan.title)
+        self.arena = arena or Arena(plan.arena_bytes, self.device.memory, lambda: needs(plan))
         self.code, compiled = plan.load(traced)
         self.marks = Marks(self.code.marks)
         self.functions = self._bind(compiled)

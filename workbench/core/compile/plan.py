@@ -75,12 +75,6 @@ class Plan:
         """Do its kernels have to be told which step runs?"""
         return any(line.contextual for line in self.code.kernels)
 
-    @property
-    def title(self) -> str:
-        """What it is called when it asks for memory: its name and its largest buffers."""
-        sizes = sorted(((self.values[key].spec.nbytes, self.values[key].name) for key in self.offsets), reverse=True)
-        return f"plan {self.name!r} ({', '.join(f'{name} of {nbytes} bytes' for nbytes, name in sizes[:3])})"
-
     def load(self, traced: bool) -> tuple[Code, dict[str, types.CodeType]]:
         """The generated code, and by function what Python compiled it to, once."""
         with self._lock:

@@ -60,12 +60,14 @@ class Memory:
         self.device, self.limit, self.used, self.peak = device, limit, 0, 0
         self._lock = threading.RLock()      # a finalizer may give back while this thread takes
 
-    def take(self, nbytes: int, what: str) -> None:
-        """Count `nbytes` for `what`; ResourceExhaustedError when the limit does not allow them, and nothing is counted."""
+    def take(self, nbytes: int, what: str | Callable[[], str]) -> None:
+        """Count `nbytes` for `what`, a name or what gives it; ResourceExhaustedError when the limit does not allow them, and
+        nothing is counted."""
         with self._lock:
             if self.limit is not None and self.used + nbytes > self.limit:
+                name = what() if callable(what) else what
                 raise errors.ResourceExhaustedError(
-                    f"{what}: {nbytes} bytes are needed but {self.used} of the {self.limit} bytes of {self.device} are in use; "
+                    f"{name}: {nbytes} bytes are needed but {self.used} of the {self.limit} bytes of {self.device} are in use; "
                     "make batches or variables smaller, close other sessions, or raise the device's memory limit")
             self.used += nbytes
             self.peak = max(self.peak, self.used)

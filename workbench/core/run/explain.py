@@ -56,7 +56,8 @@ class Explanation:
     def usages(self) -> list[str]:
         """The memory that the plan of each device needs, and what its devices in this process hold."""
         return [f"{m.device}: arena {m.arena:,} bytes, {m.busiest:,} alive at once "
-                f"({', '.join(f'{name} {size:,}' for name, size in m.largest)}), {m.unshared:,} without sharing; "
+                f"({', '.join(f'{name} {size:,}' for name, size in m.largest)}), {m.waiting:,} of them for gradients, "
+                f"{m.unshared:,} without sharing; "
                 f"variables {m.variables:,}, constants {m.constants:,}" for m in self.memory] + [
                     f"{device}: {now:,} bytes in use by this session, {peak:,} at most" for device, now, peak in self.devices]
 

@@ -3,10 +3,12 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from workbench.core.compile.explain import needs
 from workbench.core.compile.instance import Arena, Instance
 from workbench.core.compile.plan import Plan
 from workbench.core.device.interface import Memory
@@ -27,9 +29,9 @@ class Arenas:
         self._all: weakref.WeakSet[Arena] = weakref.WeakSet()
         self._lock = threading.Lock()
 
-    def take(self, nbytes: int, counted: Memory, what: str) -> Arena:
+    def take(self, nbytes: int, counted: Memory, what: Callable[[], str]) -> Arena:
         """An arena of at least `nbytes` that are counted in `counted`, locked for the caller: the smallest that fits and is
-        free, else a new one under the name `what`."""
+        free, else a new one under the name that `what` gives."""
         with self._lock:
             for arena in sorted(self._all, key=lambda a: a.nbytes):
                 fits = nbytes <= arena.nbytes <= _SPARE * nbytes and arena.counted is counted
@@ -74,7 +76,7 @@ class InstancePool:
             instance = self._idle[traced].pop()
         except IndexError:
             memory = self.container.device(self.device).memory
-            arena = self.arenas.take(self.plan.arena_bytes, memory, self.plan.title)
+            arena = self.arenas.take(self.plan.arena_bytes, memory, lambda: needs(self.plan))
             with uncollected():
                 made = Instance(self.plan, self.container, self.device, traced, arena)
             self._made.add(made)

@@ -36,23 +36,25 @@ class LossScaleOptimizer(Optimizer):
         if growth_steps < 1:
             raise errors.InvalidArgumentError(f"{name}: growth_steps is {growth_steps}; pass 1 or more")
         super().__init__(False, name)
-        self._inner, self._growth, self._dynamic = opt, growth_steps, loss_scale == "dynamic"
-        with get_default_graph().name_scope(name):
-            self._scale: Any = Variable(np.float32(_FIRST), trainable=False, name="scale") if self._dynamic else (
-                np.float32(loss_scale))
-            self._good = Variable(0, trainable=False, name="good_steps") if self._dynamic else None
-        self._extra = [self._scale, self._good] if self._good is not None else []
+        self._inner, self._growth, self._fixed = opt, growth_steps, loss_scale
+        if loss_scale == "dynamic":
+            with get_default_graph().name_scope(name):
+                self._extra = [Variable(np.float32(_FIRST), trainable=False, name="scale"),
+                               Variable(0, trainable=False, name="good_steps")]
 
     @property
     def loss_scale(self) -> Tensor:
         """The scale of the next step, a float32 scalar."""
-        return convert(self._scale)
+        return self._extra[0].value() if self._extra else convert(self._fixed, "float32")
 
-    def compute_gradients(self, loss: Any, *args: Any, grad_loss: Any = None, **options: Any) -> list[tuple[Any, Variable]]:
+    def compute_gradients(self, loss: Any, var_list: Iterable[Variable] | None = None, gate_gradients: int = Optimizer.GATE_OP,
+                          aggregation_method: Any = None, colocate_gradients_with_ops: bool = False,
+                          grad_loss: Any = None) -> list[tuple[Any, Variable]]:
         """As the other optimizer's: of the loss itself."""
         scale, value = self.loss_scale, convert(loss)
         seed = ops.ones_like(value) if grad_loss is None else convert(grad_loss, value.dtype)
-        pairs = self._inner.compute_gradients(value, *args, grad_loss=seed * ops.cast(scale, value.dtype), **options)
+        pairs = self._inner.compute_gradients(value, var_list, gate_gradients, aggregation_method, colocate_gradients_with_ops,
+                                              seed * ops.cast(scale, value.dtype))
         return [(None if g is None else on_values(lambda x: x / ops.cast(scale, x.dtype), g), v) for g, v in pairs]
 
     def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Variable]], global_step: Variable | None = None,
@@ -67,13 +69,14 @@ class LossScaleOptimizer(Optimizer):
 
     def _next(self, finite: Tensor) -> list[Tensor]:
         """Updates of the scale and of the number of finite steps on end."""
-        if self._good is None:
+        if not self._extra:
             return []
-        good, scale = self._good.value() + 1, self._scale.value()
-        grown = ops.logical_and(good >= self._growth, ops.is_finite(scale * 2.0))
-        better = ops.where(grown, scale * 2.0, scale)
-        return [self._scale.assign(ops.where(finite, better, ops.maximum(scale / 2.0, 1.0))),
-                self._good.assign(ops.where(ops.logical_and(finite, ops.logical_not(good >= self._growth)), good, 0))]
+        scale, good = self._extra
+        more, doubled = good.value() + 1, scale.value() * 2.0
+        full = more >= self._growth
+        grown = ops.where(ops.logical_and(full, ops.is_finite(doubled)), doubled, scale.value())
+        return [scale.assign(ops.where(finite, grown, ops.maximum(scale.value() / 2.0, 1.0))),
+                good.assign(ops.where(ops.logical_and(finite, ops.logical_not(full)), more, 0))]
 
     # slots
     def get_slot(self, var: Variable, name: str) -> Variable | None:
