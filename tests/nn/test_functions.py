@@ -60,6 +60,15 @@ def test_results_types_and_captures() -> None:
         assert session.run([first, second]) == [8, 3]
 
 
+def test_shapes_of_results_may_be_told() -> None:
+    @Defun("float32", shape_func=lambda op: [op.inputs[0].get_shape(), [None, 3]])
+    def both(x: Any) -> Any:
+        return x * 2.0, wb.placeholder_with_default(x, None)
+
+    first, second = both(wb.placeholder("float32", [2, None]))
+    assert first.shape.as_list() == [2, None] and second.shape.as_list() == [None, 3]
+
+
 def test_misuse_is_refused() -> None:
     @Defun("float32")
     def one(x: Any) -> Any:
@@ -73,7 +82,7 @@ def test_misuse_is_refused() -> None:
         Defun("float32")(lambda x, y: x)
     with pytest.raises(errors.InvalidArgumentError, match="are two ways to give one gradient; give one"):
         Defun("float32", grad_func=one, python_grad_func=one)
-    with pytest.raises(errors.UnimplementedError, match="shape_func and out_names are not offered"):
-        Defun("float32", shape_func=one)
+    with pytest.raises(errors.UnimplementedError, match="out_names is not offered"):
+        Defun("float32", out_names=["y"])
     with pytest.raises(errors.UnimplementedError, match="Declare: 'f' of 1 inputs and 2 outputs is not offered"):
         Declare("f", ["float32"], ["float32", "float32"])

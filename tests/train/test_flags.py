@@ -149,6 +149,7 @@ def test_flags_as_programs_of_the_time_use_them(monkeypatch: pytest.MonkeyPatch)
     app.mark_flag_as_required("name")
     assert flags._parse_flags() == ["more"]
     assert (flags.fast, flags.size, flags.rate, flags.word, flags.name) == (False, [3, 4], [0.5], None, "x")
+    assert getattr(flags, "__flags") is vars(flags)["__flags"]
     assert getattr(flags, "__flags")["size"] == [3, 4] and "fast" in flags and sorted(flags)[0] == "fast"
     assert flags["name"].value == "x" and flags(["prog", "--name=y", "rest"]) == ["prog", "rest"] and flags.name == "y"
     del flags.name

@@ -60,7 +60,7 @@ class Reader:
 
 def is_tensorflow(path: Any) -> bool:
     """Is there a checkpoint of TensorFlow, of either kind, at this path?"""
-    base = os.fspath(path)
+    base = os.fsdecode(path)
     return os.path.isfile(f"{base}.index") or _is_table(base)
 
 
@@ -85,7 +85,7 @@ def exists(path: Any) -> bool:
 
 def open_checkpoint(path: Any) -> Reader:
     """The checkpoint at `path`: TensorFlow's, new or old, or ours. NotFoundError, DataLossError."""
-    base = os.fspath(path)
+    base = os.fsdecode(path)
     if os.path.isfile(f"{base}.index"):
         return _bundle(base)
     if _is_table(base):
@@ -177,7 +177,7 @@ def _lengths(lengths: Sequence[int]) -> bytes:
 def write(path: Any, tensors: Mapping[str, Array]) -> str:
     """Write a bundle of one data file at `path`; gives the path. The index comes last and at once, so that a checkpoint that
     is there is whole."""
-    base = Path(os.fspath(path)).absolute()
+    base = Path(os.fsdecode(path)).absolute()
     base.parent.mkdir(parents=True, exist_ok=True)
     header = message("BundleHeaderProto")(num_shards=1, version=message("VersionDef")(producer=_VERSION))
     rows = {b"": header.SerializeToString()}
@@ -195,7 +195,7 @@ def write(path: Any, tensors: Mapping[str, Array]) -> str:
     os.replace(partial, data_path)
     Path(partial).write_bytes(write_table(sorted(rows.items())))
     os.replace(partial, f"{base}.index")
-    return os.fspath(path)
+    return os.fsdecode(path)
 
 
 def _written(array: Array, dtype: DType) -> tuple[bytes, int]:
@@ -211,7 +211,7 @@ def _written(array: Array, dtype: DType) -> tuple[bytes, int]:
 
 def remove(path: Any) -> None:
     """Delete a checkpoint of either kind, a bundle's index first, and the graph beside it."""
-    base = Path(os.fspath(path))
+    base = Path(os.fsdecode(path))
     if _is_table(str(base)):
         base.unlink()
     for file in (Path(f"{base}.index"), *base.parent.glob(f"{base.name}.data-*-of-*"), Path(f"{base}.meta")):
@@ -272,7 +272,7 @@ _FIELDS = {"float32": "float_val", "float64": "double_val", "int64": "int64_val"
 
 def write_old(path: Any, tensors: Mapping[str, Array]) -> str:
     """Write the one file of TensorFlow's older format at `path`, at once; gives the path."""
-    base = Path(os.fspath(path)).absolute()
+    base = Path(os.fsdecode(path)).absolute()
     base.parent.mkdir(parents=True, exist_ok=True)
     head, rows = message("SavedTensorSlices")(), dict[bytes, bytes]()
     head.meta.versions.producer = _VERSION
@@ -291,7 +291,7 @@ def write_old(path: Any, tensors: Mapping[str, Array]) -> str:
     partial = Path(f"{base}.partial")
     partial.write_bytes(write_table(sorted(rows.items())))
     os.replace(partial, base)
-    return os.fspath(path)
+    return os.fsdecode(path)
 
 
 def _one_by_one(array: Array) -> list[Any]:

@@ -119,7 +119,7 @@ def export_savedmodel(self: Estimator, export_dir_base: Any, serving_input_recei
                              "EstimatorSpec")
         served = signatures(received.receiver_tensors, spec.export_outputs, received.receiver_tensors_alternatives)
         local = None if spec.scaffold is None else spec.scaffold.local_init_op
-    final = _numbered(Path(os.fspath(export_dir_base)))
+    final = _numbered(Path(os.fsdecode(export_dir_base)))
     writing = final.parent / f"temp-{final.name}"
     with self._restored(checkpoint_path, graph) as session:
         builder = Builder(writing)

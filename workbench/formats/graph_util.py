@@ -159,7 +159,7 @@ def write_graph(graph_or_graph_def: Any, logdir: Any, name: str, as_text: bool =
     graph = graph_or_graph_def
     proto = written(graph) if isinstance(graph, Graph) else (
         graph if hasattr(graph, "DESCRIPTOR") else as_message("GraphDef", graph, "write_graph"))
-    folder = Path(os.fspath(logdir))
+    folder = Path(os.fsdecode(logdir))
     folder.mkdir(parents=True, exist_ok=True)
     path, partial = folder / name, folder / f".{name}.partial"
     partial.write_bytes(text_of(proto).encode() if as_text else proto.SerializeToString())
@@ -169,7 +169,7 @@ def write_graph(graph_or_graph_def: Any, logdir: Any, name: str, as_text: bool =
 
 def read_graph(path: Any) -> Any:
     """The GraphDef of a file, text or bytes. NotFoundError, DataLossError."""
-    file = Path(os.fspath(path))
+    file = Path(os.fsdecode(path))
     if not file.is_file():
         raise errors.NotFoundError(f"read_graph: there is no file {str(file)!r}; write_graph makes one")
     data = file.read_bytes()

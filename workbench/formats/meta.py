@@ -119,7 +119,7 @@ def add_saver(proto: Any, variables: Mapping[str, Variable], saver: Any = None) 
 
 def write_message(path: Any, proto: Any, as_text: bool) -> str:
     """Write a message into a file, which appears whole; the folder is made where it is missing."""
-    file = Path(os.fspath(path))
+    file = Path(os.fsdecode(path))
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_name(f".{file.name}.partial")
     partial.write_bytes(text_of(proto).encode() if as_text else proto.SerializeToString())
@@ -154,7 +154,7 @@ def read_meta(meta_graph_or_file: Any, clear_devices: bool = False, import_scope
 def _meta(given: Any) -> Any:
     if not isinstance(given, (str, os.PathLike)):
         return as_message("MetaGraphDef", given, "import_meta_graph")
-    file = Path(os.fspath(given))
+    file = Path(os.fsdecode(given))
     if not file.is_file():
         raise errors.NotFoundError(f"import_meta_graph: there is no file {str(file)!r}; Saver.save writes one beside the "
                                    "checkpoint")

@@ -27,7 +27,7 @@ class Builder:
     """Writes a SavedModel into a folder that must not exist yet; the variables are those of the first meta graph."""
 
     def __init__(self, export_dir: Any) -> None:
-        self._folder = Path(os.fspath(export_dir))
+        self._folder = Path(os.fsdecode(export_dir))
         if self._folder.exists() and any(self._folder.iterdir()):
             raise AssertionError(f"Export directory {self._folder} already exists, and isn't empty; choose another")
         self._proto = message("SavedModel")(saved_model_schema_version=1)
@@ -91,7 +91,7 @@ def main_op_with_restore(restore_op_name: Any) -> Any:
 
 def maybe_saved_model_directory(export_dir: Any) -> bool:
     """Is there a SavedModel in the folder?"""
-    return any((Path(os.fspath(export_dir)) / name).is_file() for name in _FILES)
+    return any((Path(os.fsdecode(export_dir)) / name).is_file() for name in _FILES)
 
 
 def load(sess: Any, tags: Sequence[str], export_dir: Any, import_scope: str | None = None, **saver_kwargs: Any) -> Any:
@@ -99,7 +99,7 @@ def load(sess: Any, tags: Sequence[str], export_dir: Any, import_scope: str | No
 
     NotFoundError for a folder without a model, RuntimeError for tags that it has not, DataLossError for damage.
     """
-    folder = Path(os.fspath(export_dir))
+    folder = Path(os.fsdecode(export_dir))
     file = next((folder / name for name in _FILES if (folder / name).is_file()), None)
     if file is None:
         raise errors.NotFoundError(f"SavedModel: folder {str(folder)!r} has neither {_FILES[0]} nor {_FILES[1]}; give the "

@@ -71,7 +71,7 @@ class Saver(native.Saver):
         step = self._step(sess, global_step)
         if not self._pieces:
             return None
-        path = os.fspath(save_path) if step is None else f"{os.fspath(save_path)}-{step:0{8 if self._pad else 1}d}"
+        path = os.fsdecode(save_path) if step is None else f"{os.fsdecode(save_path)}-{step:0{8 if self._pad else 1}d}"
         state = latest_filename or "checkpoint"
         if os.path.split(state)[0]:
             raise errors.InvalidArgumentError(f"Saver.save: 'latest_filename' must not contain path components: {state!r}")
@@ -204,12 +204,12 @@ def update_checkpoint_state(save_dir: Any, model_checkpoint_path: str, all_model
                             latest_filename: str | None = None, save_relative_paths: bool = False) -> None:
     """Write the file that says which checkpoint of a folder is the newest, and which there are; with `save_relative_paths` so
     that the folder may be moved."""
-    told = generate_checkpoint_state_proto(os.fspath(save_dir), model_checkpoint_path, all_model_checkpoint_paths)
+    told = generate_checkpoint_state_proto(os.fsdecode(save_dir), model_checkpoint_path, all_model_checkpoint_paths)
     if save_relative_paths:
         short = [os.path.relpath(path, save_dir) if os.path.isabs(path) else path
                  for path in (told.model_checkpoint_path, *told.all_model_checkpoint_paths)]
         told.model_checkpoint_path, told.all_model_checkpoint_paths[:] = short[0], short[1:]
-    write_message(Path(os.fspath(save_dir)) / (latest_filename or "checkpoint"), told, True)
+    write_message(Path(os.fsdecode(save_dir)) / (latest_filename or "checkpoint"), told, True)
 
 
 def generate_checkpoint_state_proto(save_dir: Any, model_checkpoint_path: str,
@@ -227,14 +227,14 @@ def generate_checkpoint_state_proto(save_dir: Any, model_checkpoint_path: str,
 
 def get_checkpoint_mtimes(checkpoint_prefixes: Sequence[str]) -> list[float]:
     """When each of the checkpoints was written, in seconds since the epoch, those that are there."""
-    files = [[Path(f"{prefix}{end}") for end in (".index", MANIFEST, "")] for prefix in map(os.fspath, checkpoint_prefixes)]
+    files = [[Path(f"{prefix}{end}") for end in (".index", MANIFEST, "")] for prefix in map(os.fsdecode, checkpoint_prefixes)]
     found = [next((file for file in kinds if file.is_file()), None) for kinds in files]
     return [file.stat().st_mtime for file in found if file is not None]
 
 
 def get_checkpoint_state(checkpoint_dir: Any, latest_filename: str | None = None) -> Any:
     """What a folder's state file says, or which checkpoints of our format it has; None where it has none."""
-    folder = Path(os.fspath(checkpoint_dir))
+    folder = Path(os.fsdecode(checkpoint_dir))
     file = folder / (latest_filename or "checkpoint")
     text = file.read_text() if file.is_file() else "{"
     if text.startswith("{"):      # ours
@@ -264,7 +264,7 @@ def checkpoint_exists(checkpoint_prefix: Any) -> bool:
 
 def load_checkpoint(ckpt_dir_or_file: Any) -> bundle.Reader:
     """A reader of a checkpoint, or of the newest one of a folder."""
-    given = os.fspath(ckpt_dir_or_file)
+    given = os.fsdecode(ckpt_dir_or_file)
     path = latest_checkpoint(given) if os.path.isdir(given) else given
     if path is None:
         raise errors.NotFoundError(f"load_checkpoint: folder {given!r} has no checkpoint; give the path of one")

@@ -33,23 +33,23 @@ class Datasets(NamedTuple):
 
 def _rows(filename: Any) -> list[list[str]]:
     try:
-        with open(os.fspath(filename), newline="", encoding="utf-8") as file:
+        with open(os.fsdecode(filename), newline="", encoding="utf-8") as file:
             return [row for row in csv.reader(file) if row]
     except FileNotFoundError:
-        raise errors.NotFoundError(f"load_csv: {os.fspath(filename)!r} does not exist; check the path") from None
+        raise errors.NotFoundError(f"load_csv: {os.fsdecode(filename)!r} does not exist; check the path") from None
 
 
 def _split(filename: Any, rows: list[list[str]], target_dtype: Any, features_dtype: Any, column: int) -> Dataset:
     widths = {len(row) for row in rows}
     if len(widths) > 1:
-        raise errors.DataLossError(f"load_csv: {os.fspath(filename)!r} has rows of {', '.join(map(str, sorted(widths)))} "
+        raise errors.DataLossError(f"load_csv: {os.fsdecode(filename)!r} has rows of {', '.join(map(str, sorted(widths)))} "
                                    "fields; all must have the same number")
     try:
         target = np.array([row[column] for row in rows], getattr(target_dtype, "numpy", target_dtype))
         data = np.array([[cell for i, cell in enumerate(row) if i != column % len(row)] for row in rows],
                         getattr(features_dtype, "numpy", features_dtype))
     except ValueError as error:
-        raise errors.DataLossError(f"load_csv: {os.fspath(filename)!r} holds other data ({error}); check the file and the "
+        raise errors.DataLossError(f"load_csv: {os.fsdecode(filename)!r} holds other data ({error}); check the file and the "
                                    "dtypes") from None
     return Dataset(data, target)
 
@@ -61,10 +61,10 @@ def load_csv_with_header(filename: Any, target_dtype: Any, features_dtype: Any, 
     """
     header, *rows = _rows(filename) or [[]]
     if len(header) < 2 or not (header[0].isdigit() and header[1].isdigit()):
-        raise errors.DataLossError(f"load_csv_with_header: {os.fspath(filename)!r} begins with {','.join(header)[:40]!r} but "
+        raise errors.DataLossError(f"load_csv_with_header: {os.fsdecode(filename)!r} begins with {','.join(header)[:40]!r} but "
                                    "the numbers of rows and features are needed; use load_csv_without_header")
     if len(rows) != int(header[0]) or any(len(row) != int(header[1]) + 1 for row in rows):
-        raise errors.DataLossError(f"load_csv_with_header: {os.fspath(filename)!r} announces {header[0]} rows of {header[1]} "
+        raise errors.DataLossError(f"load_csv_with_header: {os.fsdecode(filename)!r} announces {header[0]} rows of {header[1]} "
                                    f"features but has {len(rows)} rows; get the file again")
     return _split(filename, rows, target_dtype, features_dtype, target_column)
 

@@ -116,14 +116,14 @@ class VocabularyProcessor:
     def save(self, filename: Any) -> None:
         """Write lengths and words as JSON; the tokenizer is not kept."""
         words = {str(word): self.vocabulary_._counts.get(word, 0) for word in self.vocabulary_._mapping}
-        with open(os.fspath(filename), "w", encoding="utf-8") as file:
+        with open(os.fsdecode(filename), "w", encoding="utf-8") as file:
             json.dump({"format": _FORMAT, "max_document_length": self.max_document_length,
                        "min_frequency": self.min_frequency, "words": list(words.items())}, file, ensure_ascii=False)
 
     @classmethod
     def restore(cls, filename: Any) -> VocabularyProcessor:
         """What save() wrote. NotFoundError when it is missing, DataLossError for another file."""
-        path = os.fspath(filename)
+        path = os.fsdecode(filename)
         try:
             with open(path, encoding="utf-8") as file:
                 found = json.load(file)

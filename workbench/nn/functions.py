@@ -19,9 +19,10 @@ class Defun:
 
     `input_types` are the dtypes of its arguments; without them those of the arguments count. `func_name` is its name, by
     default the Python function's. `grad_func(*inputs, *output gradients)`, or `python_grad_func(operation, *output gradients)`
-    with an operation whose `inputs` and `outputs` are those of the call, gives the gradient of each input. What it reads from
-    outside stays as it is: `captured_inputs`. InvalidArgumentError for another number of arguments, DtypeError for other
-    dtypes.
+    with an operation whose `inputs` and `outputs` are those of the call, gives the gradient of each input.
+    `shape_func(operation)` gives the shapes of the results, which are added to what follows from the operations. What it
+    reads from outside stays as it is: `captured_inputs`. InvalidArgumentError for another number of arguments, DtypeError
+    for other dtypes.
     """
 
     def __init__(self, *input_types: Any, func_name: str | None = None, grad_func: Any = None,
@@ -30,14 +31,13 @@ class Defun:
         if grad_func is not None and python_grad_func is not None:
             raise errors.InvalidArgumentError("Defun: grad_func and python_grad_func are two ways to give one gradient; give "
                                               "one")
-        if shape_func is not None or out_names is not None:
-            raise errors.UnimplementedError("Defun: shape_func and out_names are not offered: shapes follow from the "
-                                            "operations, names from the results; leave them out")
+        if out_names is not None:
+            raise errors.UnimplementedError("Defun: out_names is not offered: names follow from the results; leave it out")
         self._types = [as_dtype(t) for t in input_types]
-        self._name, self._gradient, self._python = func_name, grad_func, python_grad_func
+        self._name, self._gradient, self._python, self._shapes = func_name, grad_func, python_grad_func, shape_func
 
     def __call__(self, function: Callable[..., Any]) -> Function:
-        return Function(function, self._name or function.__name__, self._types, self._gradient, self._python)
+        return Function(function, self._name or function.__name__, self._types, self._gradient, self._python, self._shapes)
 
 
 class Declare:
@@ -52,8 +52,8 @@ class Function:
     """What Defun makes: call it with tensors."""
 
     def __init__(self, function: Callable[..., Any], name: str, types: list[Any], gradient: Any,
-                 python: Callable[..., Any] | None) -> None:
-        self._function, self._types, self._gradient, self._python = function, types, gradient, python
+                 python: Callable[..., Any] | None, shapes: Callable[..., Any] | None) -> None:
+        self._function, self._types, self._gradient, self._python, self._shapes = function, types, gradient, python, shapes
         self.name, self.declared_input_types = name, types
         self.captured_inputs: list[Tensor] = []
         self.__doc__ = function.__doc__
@@ -73,6 +73,10 @@ class Function:
             inputs = [ops.identity(convert(arg, dtype)) for arg, dtype in zip(args, self._types or [None] * len(args))]
             before = len(graph.operations)
             result = self._built(inputs)
+            if self._shapes is not None:
+                call = _Call(tuple(inputs), result if isinstance(result, tuple) else (result,))
+                for output, shape in zip(call.outputs, self._shapes(call)):
+                    output.set_shape(shape)
             self._note(graph.operations[before:], inputs)
         return result
 

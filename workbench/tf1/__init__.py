@@ -106,6 +106,9 @@ def concat(  # type: ignore[no-redef]
     return _ops.identity(parts[0], name=name)
 
 
+concat_v2 = concat
+
+
 def _is_one(value: _Any) -> _Any:
     """Is it one value, not a list of values?"""
     return not hasattr(value, "__iter__") or any(hasattr(value, name) for name in ("__tensor__", "consumers", "dtype"))

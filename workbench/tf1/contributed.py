@@ -33,7 +33,7 @@ from workbench.nn.recurrent import (
     rnn_wrappers,
     seq2seq,
 )
-from workbench.tf1 import families, functions, slim_parts
+from workbench.tf1 import families, functions, graphs, slim_parts
 from workbench.tf1.learning import learn
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import names_of, predictions_first, spelled
@@ -148,19 +148,23 @@ contrib = Namespace(
         estimator_head_distribution_regression=heads_made.estimator_head_distribution_regression),
     framework=_framework, layers=_layers, losses=_losses, slim=_slim,
     learn=learn,
-    legacy_seq2seq=seq2seq, lookup=_lookup,
+    legacy_seq2seq=Namespace(**names_of(seq2seq)), lookup=_lookup,
     metrics=_metrics,
     seq2seq=Namespace(**names_of(decoders, attention, attention_monotonic, beam_search),
                       sequence_loss=seq2seq.batch_sequence_loss),
     staging=Namespace(StagingArea=staging.StagingArea), nccl=Namespace(**names_of(all_reduce)),
     crf=Namespace(**names_of(crf)), data=Namespace(**names_of(data, contrib_data)),
     opt=Namespace(**names_of(contrib_optimizers)),
+    util=Namespace(constant_value=contrib_utils.constant_value, make_ndarray=graphs.make_ndarray,
+                   make_tensor_proto=graphs.make_tensor_proto),
     training=Namespace(**{name: value for name, value in names_of(contrib_training, hyperparameters, evaluation).items()
                           if not name.startswith("slim")}, **names_of(buckets, sampling, feeding),
                        **{name: getattr(placement, name) for name in placement.__all__ if name != "replica_device_setter"}),
     rnn=Namespace(_linear=rnn_cell._linear, **names_of(
         rnn_cell, rnn_contrib, rnn_conv, rnn_fused, rnn_grid, rnn_stacks, rnn_wrappers),
                   static_rnn=nn.static_rnn, static_bidirectional_rnn=nn.static_bidirectional_rnn))
+
+vars(contrib.rnn)["core_rnn_cell"] = Namespace(**vars(contrib.rnn))      # where the cells were public before 1.2
 
 _INNER = {
     "crf": "ops: crf", "distributions": """ops: bernoulli beta categorical dirichlet distribution exponential gamma laplace

@@ -21,7 +21,6 @@ class Flags:
 
     def __init__(self) -> None:
         object.__setattr__(self, "_parser", argparse.ArgumentParser(allow_abbrev=False))
-        object.__setattr__(self, "_values", None)
         object.__setattr__(self, "_defined", {})
         object.__setattr__(self, "_required", set())
 
@@ -32,8 +31,8 @@ class Flags:
             if options.get("const") is True:
                 self._parser.add_argument(f"--no{name}", dest=name, action="store_false", default=None)
         self._defined[name] = default
-        if self._values is not None:
-            self._values.setdefault(name, default)
+        if "__flags" in vars(self):
+            vars(self)["__flags"].setdefault(name, default)
 
     def parse(self, arguments: Sequence[str] | None = None) -> list[str]:
         """Read the command line; returns what is no flag. InvalidArgumentError where a required flag has no value."""
@@ -44,7 +43,7 @@ class Flags:
         if missing:
             raise errors.InvalidArgumentError(f"flags: Flag --{missing[0]} must have a value other than None.; pass "
                                               f"--{missing[0]}=…")
-        object.__setattr__(self, "_values", values)
+        vars(self)["__flags"] = values      # the name under which programs of the time print all flags
         return rest
 
     def require(self, name: str) -> None:
@@ -54,9 +53,10 @@ class Flags:
         self._required.add(name)
 
     def _read(self) -> dict[str, Any]:
-        if self._values is None:
+        if "__flags" not in vars(self):
             self.parse()
-        return self._values
+        values: dict[str, Any] = vars(self)["__flags"]
+        return values
 
     def __call__(self, argv: Sequence[str]) -> list[str]:
         return [argv[0], *self.parse(argv[1:])]
@@ -64,7 +64,7 @@ class Flags:
     _parse_flags = parse
 
     def __getattr__(self, name: str) -> Any:
-        if name == "__flags":      # programs of the time print all flags from here
+        if name == "__flags":
             return self._read()
         if name.startswith("__"):
             raise AttributeError(name)

@@ -24,9 +24,12 @@ __all__ = ["Graph", "Operation", "Tensor", "default_graphs", "get_default_graph"
 
 
 class Tensor(Arithmetic):
-    """Output `index` of an operation: a dtype and a static shape, no value."""
+    """Output `index` of an operation: a dtype and a static shape, no value.
 
-    __slots__ = ("dtype", "index", "op", "shape")
+    Programs and libraries above keep attributes of their own on it.
+    """
+
+    __slots__ = ("__dict__", "__weakref__", "dtype", "index", "op", "shape")
     __array_priority__ = 100      # NumPy arrays on the left defer to our operators
 
     def __init__(self, op: Operation, index: int, dtype: DType, shape: Shape) -> None:

@@ -32,6 +32,11 @@ class Shape:
     ndims = rank
 
     @property
+    def _dims(self) -> tuple[Dim, ...] | None:
+        """`dims`, as libraries above TensorFlow read them."""
+        return self.dims
+
+    @property
     def known(self) -> bool:
         """True when every dimension is known."""
         return self.dims is not None and None not in self.dims

@@ -130,12 +130,13 @@ def _named(where, sentinel, labels, logits):
 def softmax_cross_entropy_with_logits_v2(_sentinel=None, labels=None, logits=None, dim=-1, name=None, axis=None):
     """Cross entropy -Σ labels · log softmax(logits) along the last axis, or along `axis`.
 
-    `logits` and `labels` are floats of one shape, [n, classes] or any other; the result lacks the axis of the
-    classes. Labels of an example should add up to 1. Gradients reach both. Both are given by name,
-    InvalidArgumentError else; ShapeError where the shapes differ.
+    `logits` and `labels` have one shape, [n, classes] or any other; the result lacks the axis of the classes. Labels of
+    an example should add up to 1; those of another type, whole numbers too, are cast to that of the floats `logits`, and
+    of another rank, as a list of one such tensor is, they get the shape of `logits`. Gradients reach both. Both are given
+    by name, InvalidArgumentError else; ShapeError where the shapes differ.
     """
     labels, logits = _named("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
-    labels, axis = convert(labels, None if hasattr(labels, "dtype") else logits.dtype), dim if axis is None else axis
+    labels, axis = ops.cast(convert(labels), logits.dtype), dim if axis is None else axis
     rank = logits.shape.rank
     if rank is None and axis != -1:
         (logits, before, after), (labels, *_) = ops.block(logits, axis), ops.block(labels, axis)
@@ -145,6 +146,8 @@ def softmax_cross_entropy_with_logits_v2(_sentinel=None, labels=None, logits=Non
     if rank is not None and axis % rank != rank - 1:
         order = [i for i in range(rank) if i != axis % rank] + [axis % rank]
         labels, logits = ops.transpose(labels, order), ops.transpose(logits, order)
+    if rank is not None and labels.shape.rank not in (None, 1, rank):
+        labels = ops.reshape(labels, ops.shape_vector(logits))
     if rank == 2:
         return ops.softmax_xent(logits, labels, name=name)[0]
     logits.shape.merge(labels.shape, "softmax_cross_entropy_with_logits: logits and labels")
@@ -158,7 +161,7 @@ def softmax_cross_entropy_with_logits_v2(_sentinel=None, labels=None, logits=Non
 def softmax_cross_entropy_with_logits(_sentinel=None, labels=None, logits=None, dim=-1, name=None):
     """As softmax_cross_entropy_with_logits_v2, [n, classes] twice to [n], but the labels are constants to `gradients`."""
     labels, logits = _named("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
-    labels = ops.stop_gradient(convert(labels, None if hasattr(labels, "dtype") else logits.dtype))
+    labels = ops.stop_gradient(ops.cast(convert(labels), logits.dtype))
     return softmax_cross_entropy_with_logits_v2(labels=labels, logits=logits, dim=dim, name=name)
 
 

@@ -30,7 +30,7 @@ def place(where: PlaceLike) -> Place:
     """
     if isinstance(where, UPath | Path):
         return where
-    text = os.fspath(where)
+    text = os.fsdecode(where)
     if "://" not in text:
         return Path(text)
     try:

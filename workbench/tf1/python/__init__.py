@@ -5,10 +5,13 @@ import workbench.tf1 as _tf
 from workbench.tf1.missing import Namespace as _Namespace
 from workbench.tf1.python import client, framework, inner, ops, platform, training, util
 
-__all__ = ["client", "estimator", "feature_column", "framework", "layers", "lib", "ops", "platform", "saved_model", "summary",
-           "training", "user_ops", "util"]
+__all__ = ["client", "eager", "estimator", "feature_column", "framework", "layers", "lib", "ops", "platform",
+           "pywrap_tensorflow", "saved_model", "summary", "training", "user_ops", "util"]
 
-layers = inner.parts(_tf.layers, "base convolutional core layers normalization pooling utils")
+eager = _Namespace(context=_Namespace(executing_eagerly=lambda: False, in_eager_mode=lambda: False, in_graph_mode=lambda: True))
+layers = _Namespace(**vars(inner.parts(_tf.layers, "base convolutional core layers normalization pooling")),
+                    utils=_tf.contrib.layers.utils)
+pywrap_tensorflow = _Namespace(NewCheckpointReader=_tf.train.NewCheckpointReader)
 lib = _Namespace(io=_Namespace(file_io=framework.file_io, python_io=_tf.python_io, tf_record=_tf.python_io))
 saved_model = _tf.saved_model
 summary = _Namespace(**vars(_tf.summary), summary=_tf.summary,

@@ -61,7 +61,7 @@ class TFRecordWriter:
 
     def __init__(self, path: Any, options: Any = None) -> None:
         kind = compression_of("TFRecordWriter", options)
-        self._file: Any = open(os.fspath(path), "wb")      # noqa: SIM115
+        self._file: Any = open(os.fsdecode(path), "wb")      # noqa: SIM115
         self._packer = zlib.compressobj(wbits=records.WINDOWS[kind]) if kind else None
 
     def write(self, record: bytes) -> None:
@@ -95,7 +95,7 @@ class TFRecordWriter:
 
 def tf_record_iterator(path: Any, options: Any = None) -> Iterator[bytes]:
     """The records of a TFRecord file. NotFoundError when it is missing, DataLossError says where it is damaged."""
-    name, kind = os.fspath(path), compression_of("tf_record_iterator", options)
+    name, kind = os.fsdecode(path), compression_of("tf_record_iterator", options)
     try:
         file = open(name, "rb")      # noqa: SIM115
     except FileNotFoundError:

@@ -104,7 +104,7 @@ class RecordInput:
                 f"RecordInput: batch_size, buffer_size, parallelism and batches are {batch_size}, {buffer_size}, {parallelism} "
                 f"and {batches}; give 1 or more of each")
         self._batch_size, self._batches, self._name = batch_size, batches, name
-        self._options = {"pattern": os.fspath(file_pattern), "capacity": buffer_size, "together": parallelism,
+        self._options = {"pattern": os.fsdecode(file_pattern), "capacity": buffer_size, "together": parallelism,
                          "shift": float(shift_ratio), "seed": seed}
 
     def get_yield_op(self) -> Any:

@@ -36,7 +36,7 @@ class FileWriter:
             raise errors.InvalidArgumentError(f"FileWriter: max_queue is {max_queue} and flush_secs {flush_secs}; use 1 or "
                                               "more and 0 or more")
         self._most, self._seconds, self._suffix = max_queue, flush_secs, filename_suffix or ""
-        self._folder, self._lock = Path(os.fspath(logdir)), threading.Lock()
+        self._folder, self._lock = Path(os.fsdecode(logdir)), threading.Lock()
         self._described: set[str] = set()      # tags whose metadata the file has: only their first value tells it
         self._tags: set[str] = set()           # of traced steps
         self._file: BinaryIO | None = None
@@ -183,7 +183,7 @@ class FileWriterCache:
     def get(logdir: Any) -> FileWriter:
         """The writer of a folder, opened at the first call."""
         with FileWriterCache._lock:
-            path = os.fspath(logdir)
+            path = os.fsdecode(logdir)
             if path not in FileWriterCache._writers:
                 FileWriterCache._writers[path] = FileWriter(path)
             return FileWriterCache._writers[path]
@@ -199,7 +199,7 @@ class FileWriterCache:
 
 def summary_iterator(path: Any) -> Iterator[Any]:
     """The Events of a file, in order. NotFoundError where there is none, DataLossError says where it is damaged."""
-    name = os.fspath(path)
+    name = os.fsdecode(path)
     try:
         file = open(name, "rb")      # noqa: SIM115
     except OSError as error:

@@ -22,7 +22,7 @@ class GFile:
     def __init__(self, name: Any, mode: str = "r") -> None:
         if mode.replace("b", "") not in ("r", "w", "a", "r+", "w+", "a+"):
             raise errors.InvalidArgumentError(f"gfile: mode {mode!r} is unknown; use r, w or a, with + or b behind")
-        self._name, self._mode = os.fspath(name), mode
+        self._name, self._mode = os.fsdecode(name), mode
         self._opened: IO[Any] | None = self._open() if "w" in mode else None      # emptied, also if nothing is written
         self._reader: IO[Any] | None = None      # of a file for both directions, which is read from its beginning on
 
@@ -133,7 +133,7 @@ FastGFile = Open = GFile
 
 
 def _missing(path: Any) -> errors.NotFoundError:
-    return errors.NotFoundError(f"gfile: {os.fspath(path)!r} does not exist; check the path")
+    return errors.NotFoundError(f"gfile: {os.fsdecode(path)!r} does not exist; check the path")
 
 
 def _existing(path: Any) -> None:
@@ -143,7 +143,7 @@ def _existing(path: Any) -> None:
 
 def _free(path: Any, overwrite: bool) -> None:
     if os.path.exists(path) and not overwrite:
-        raise errors.AlreadyExistsError(f"gfile: {os.fspath(path)!r} exists; pass overwrite=True to replace it")
+        raise errors.AlreadyExistsError(f"gfile: {os.fsdecode(path)!r} exists; pass overwrite=True to replace it")
 
 
 class FileStatistics(NamedTuple):
@@ -174,7 +174,7 @@ def IsDirectory(dirname: Any) -> bool:
 def ListDirectory(dirname: Any) -> list[str]:
     """Names in a folder, sorted."""
     if not os.path.isdir(dirname):
-        raise errors.NotFoundError(f"gfile: {os.fspath(dirname)!r} is no folder; check the path")
+        raise errors.NotFoundError(f"gfile: {os.fsdecode(dirname)!r} is no folder; check the path")
     return sorted(os.listdir(dirname))
 
 
@@ -191,7 +191,7 @@ def MkDir(dirname: Any) -> None:
 def Glob(filename: Any) -> list[str]:
     """Paths that match a pattern, or one of several, sorted."""
     patterns = list(filename) if isinstance(filename, (list, tuple)) else [filename]
-    return sorted({path for pattern in patterns for path in glob.glob(os.fspath(pattern))})
+    return sorted({path for pattern in patterns for path in glob.glob(os.fsdecode(pattern))})
 
 
 def Remove(filename: Any) -> None:

@@ -148,7 +148,7 @@ class Saver:
         step = self._step(sess, global_step)
         if not self._pieces:
             return None
-        base = checkpoint.base_of(f"{os.fspath(save_path)}-{step:08d}", None) if self._pad and step is not None else (
+        base = checkpoint.base_of(f"{os.fsdecode(save_path)}-{step:08d}", None) if self._pad and step is not None else (
             checkpoint.base_of(save_path, step))
         with self._lock:      # a supervisor's thread and the program itself may save the same step
             records = sess.run(self._records, {self._base: absolute(base)})
@@ -179,7 +179,7 @@ class Saver:
 
     def set_last_checkpoints(self, last_checkpoints: Sequence[str]) -> None:
         """Take over checkpoints of an earlier run, oldest first."""
-        self._kept = [(os.fspath(path), time.time()) for path in last_checkpoints]
+        self._kept = [(os.fsdecode(path), time.time()) for path in last_checkpoints]
 
     recover_last_checkpoints = set_last_checkpoints
 

@@ -92,7 +92,7 @@ class Supervisor:
                  session_manager: SessionManager | None = None, summary_writer: Any = _DEFAULT,
                  init_fn: Callable[[Any], None] | None = None) -> None:
         self.graph, self.is_chief, self.coord = graph or get_default_graph(), is_chief, Coordinator()
-        self._logdir = os.fspath(logdir) if logdir else None
+        self._logdir = os.fsdecode(logdir) if logdir else None
         self.init_feed_dict, self._init_fn = init_feed_dict, init_fn
         self._wait, self._grace = recovery_wait_secs, stop_grace_secs
         self.save_model_secs, self.save_summaries_secs = save_model_secs, save_summaries_secs

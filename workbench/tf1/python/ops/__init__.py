@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 import workbench.tf1 as tf
+from workbench.nn.partitions import PartitionedVariable as _PartitionedVariable
 from workbench.tf1.missing import Namespace
 from workbench.tf1.python import inner as _inner
 from workbench.train import testing as _testing
@@ -12,11 +13,11 @@ from workbench.train.input import staging as _staging
 _ALL = {name: value for name, value in vars(tf).items() if not name.startswith("_")}
 _NETWORKS = {**_ALL, **vars(tf.nn)}
 
-_GENERAL = """array_grad array_ops bitwise_ops check_ops clip_ops confusion_matrix control_flow_grad control_flow_ops
-    control_flow_util data_flow_grad functional_ops gen_array_ops gen_bitwise_ops gen_control_flow_ops gen_data_flow_ops
-    gen_functional_ops gen_io_ops gen_linalg_ops gen_logging_ops gen_math_ops gen_parsing_ops gen_random_ops
-    gen_resource_variable_ops gen_script_ops gen_sparse_ops gen_state_ops gen_string_ops gradients gradients_impl
-    histogram_ops init_ops io_ops linalg_grad linalg_ops logging_ops math_grad math_ops numerics parsing_ops
+_GENERAL = """array_grad array_ops bitwise_ops check_ops clip_ops confusion_matrix constant_op control_flow_grad
+    control_flow_ops control_flow_util data_flow_grad functional_ops gen_array_ops gen_bitwise_ops gen_control_flow_ops
+    gen_data_flow_ops gen_functional_ops gen_io_ops gen_linalg_ops gen_logging_ops gen_math_ops gen_parsing_ops
+    gen_random_ops gen_resource_variable_ops gen_script_ops gen_sparse_ops gen_state_ops gen_string_ops gradients
+    gradients_impl histogram_ops init_ops io_ops linalg_grad linalg_ops logging_ops math_grad math_ops numerics parsing_ops
     partitioned_variables random_grad random_ops resource_variable_ops script_ops sdca_ops session_ops sets sets_impl
     sparse_grad sparse_ops special_math_ops standard_ops state_grad state_ops string_ops template tensor_array_grad
     tensor_array_ops variable_scope variables weights_broadcast_ops"""
@@ -24,7 +25,9 @@ _OF_NETWORKS = """candidate_sampling_ops ctc_ops embedding_ops gen_candidate_sam
     nn_impl nn_ops rnn"""
 
 globals().update(dict.fromkeys(_GENERAL.split(), Namespace(**_ALL)))
+variables = Namespace(**_ALL, PartitionedVariable=_PartitionedVariable)
 globals().update(dict.fromkeys(_OF_NETWORKS.split(), Namespace(**_NETWORKS)))
+rnn = Namespace(**_NETWORKS, rnn_cell_impl=tf.nn.rnn_cell)
 data_flow_ops = gen_data_flow_ops = Namespace(**_ALL, StagingArea=_staging.StagingArea)
 lookup_ops = Namespace(**{**_ALL, **vars(tf.contrib.lookup)})
 image_ops = image_ops_impl = gen_image_ops = tf.image

@@ -1,0 +1,78 @@
+"""What programs of 2016-2018 and the libraries above TensorFlow do beside its documented calls."""
+from __future__ import annotations
+
+import os
+import weakref
+
+import numpy as np
+import pytest
+from workbench.tf1.contrib import legacy_seq2seq, rnn
+from workbench.tf1.contrib.learn.python.learn.preprocessing import text
+from workbench.tf1.contrib.legacy_seq2seq.python.ops import seq2seq
+from workbench.tf1.python.eager import context
+from workbench.tf1.python.layers import utils
+from workbench.tf1.python.ops.rnn import rnn_cell_impl
+
+import workbench.tf1 as tf
+from workbench.tf1.python import pywrap_tensorflow
+from workbench.tf1.python.ops import constant_op, variables
+
+pytestmark = pytest.mark.usefixtures("graph")
+GRAPH = tf.Graph
+
+
+def test_names_by_the_modules_where_they_were_once():
+    assert seq2seq.sequence_loss is legacy_seq2seq.sequence_loss is tf.contrib.legacy_seq2seq.sequence_loss
+    assert rnn.core_rnn_cell.DropoutWrapper is rnn.DropoutWrapper and rnn_cell_impl.LSTMCell is rnn.LSTMCell
+    assert text.VocabularyProcessor is tf.contrib.learn.preprocessing.text.VocabularyProcessor
+    assert isinstance(tf.get_variable("w", [4, 2], partitioner=tf.fixed_size_partitioner(2)), variables.PartitionedVariable)
+    assert constant_op.constant is tf.constant and context.in_graph_mode() and not context.executing_eagerly()
+    assert utils.smart_cond(True, lambda: "one", lambda: "other") == "one" and utils.constant_value(tf.constant(False)) == 0
+    assert tf.contrib.util.constant_value(tf.constant([2, 3])).tolist() == [2, 3]
+    assert tf.contrib.util.make_ndarray(tf.contrib.util.make_tensor_proto([1.5])) == [1.5]
+    assert tf.concat_v2([tf.zeros([2, 1]), tf.zeros([2, 2])], 1).shape.as_list() == [2, 3]
+
+
+@pytest.mark.parametrize("labels", ["int32", "float64", "bool"])
+def test_labels_of_classes_may_be_whole_numbers(labels):
+    """As where images come as floats and one-hot labels as integers."""
+    logits, y = tf.placeholder(tf.float32, [None, 3]), tf.placeholder(labels, [None, 3])
+    loss = tf.nn.softmax_cross_entropy_with_logits(logits=logits, labels=y)
+    listed = tf.nn.softmax_cross_entropy_with_logits_v2(logits=logits, labels=tf.stop_gradient([tf.cast(y, tf.float32)]))
+    slope, = tf.gradients(tf.reduce_mean(listed), logits)
+    feeds = {logits: np.array([[2, 0, 1], [0, 1, 0]]), y: np.eye(3, dtype=int)[[2, 0]]}
+    wanted = -np.log((np.exp(feeds[logits]) / np.exp(feeds[logits]).sum(1, keepdims=True))[[0, 1], [2, 0]])
+    with tf.Session() as sess:
+        one, other, slope = sess.run([loss, listed, slope], feeds)
+    np.testing.assert_allclose([one, other], [wanted, wanted], rtol=1e-6)
+    assert (slope[[0, 1], [2, 0]] < 0).all() and listed.shape.as_list() == [None]
+
+
+def test_files_are_named_by_bytes_as_by_text(tmp_path):
+    """Served models were exported to os.path.join(tf.compat.as_bytes(…), …)."""
+    path = os.path.join(tf.compat.as_bytes(str(tmp_path)), tf.compat.as_bytes("1"))
+    w = tf.Variable([1.0, 2.0], name="w")
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        builder = tf.saved_model.builder.SavedModelBuilder(path)
+        builder.add_meta_graph_and_variables(sess, [tf.saved_model.tag_constants.SERVING])
+        builder.save()
+        saved = tf.train.Saver().save(sess, os.path.join(os.fsencode(tmp_path), b"model"), 3)
+        sess.run(w.assign([0.0, 0.0]))
+        tf.train.Saver().restore(sess, os.fsencode(saved))
+        assert sess.run(w).tolist() == [1, 2] and tf.train.latest_checkpoint(os.fsencode(tmp_path)) == saved
+        assert pywrap_tensorflow.NewCheckpointReader(os.fsencode(saved)).get_tensor("w").tolist() == [1, 2]
+    with tf.python_io.TFRecordWriter(os.path.join(os.fsencode(tmp_path), b"rows")) as rows:
+        rows.write(b"row")
+    assert list(tf.python_io.tf_record_iterator(os.path.join(os.fsencode(tmp_path), b"rows"))) == [b"row"]
+    with tf.Session(graph=tf.Graph()) as sess:
+        tf.saved_model.loader.load(sess, [tf.saved_model.tag_constants.SERVING], path)
+        assert sess.run("w/read:0").tolist() == [1, 2]
+
+
+def test_libraries_keep_what_they_know_on_tensors():
+    x = tf.placeholder(tf.float32, [None, 4])
+    x.known_shape, x.kept = (None, 4), [tf.layers.dense(x, 2)]
+    known = weakref.WeakKeyDictionary({x: "x"})
+    assert x.known_shape == (None, 4) and known[x] == "x" and not hasattr(x.kept[0], "known_shape")
+    assert len(x.get_shape()._dims) == 2 and tf.placeholder(tf.float32).get_shape()._dims is None
