@@ -32,6 +32,8 @@ from workbench.commands import screen as screens
 from workbench.commands.screen import duration, picture
 from workbench.commands.train import Options, train_mnist
 from workbench.core.kernels.cache import Cache
+from workbench.core.kernels.measured.question import Time
+from workbench.core.kernels.measured.record import keep, packed
 from workbench.core.run.gate import gate
 from workbench.core.trace import StatusRecord, TaskRecord
 from workbench.io.datasets import load_mnist
@@ -563,6 +565,24 @@ def test_doctor_shows_the_cache_of_kernels(monkeypatch, tmp_path):
     assert "1 damaged" in row() and "they are compiled anew" in row()
     (tmp_path / "kernels").chmod(0o777)
     assert "optional" in row() and "other users" in row() and "set WB_CACHE to a folder of your own" in row()
+
+
+def test_doctor_counts_what_was_measured_here_and_elsewhere(monkeypatch, tmp_path):
+    monkeypatch.setattr(settings, "cache", tmp_path / "kernels")
+    monkeypatch.setenv("COLUMNS", "250")
+
+    def rows():
+        lines = CliRunner().invoke(app, ["doctor"]).output.splitlines()
+        return [next(line for line in lines if line.startswith(f" {name}")) for name in ("kernel cache", "measured ways")]
+    assert "optional  0 questions answered on this machine " in rows()[1] and "Session.tune" in rows()[1]
+    cache = Cache(tmp_path / "kernels", 4 << 20)
+    keep(cache, "first", {"plain": Time(1.0)})
+    keep(cache, "second", {"plain": Time(1.0)})
+    cache.put("times-theirs", packed("another machine", "first", {"plain": Time(1.0)}))
+    assert "0 kernels" in rows()[0]
+    assert "ok        2 questions answered on this machine, 1 of other machines or versions" in rows()[1]
+    monkeypatch.setattr(settings, "deterministic", True)
+    assert "deterministic: rules choose" in rows()[1]
 
 
 def test_the_package_has_no_heavy_command_module():

@@ -37,8 +37,9 @@ from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_gra
 from workbench.core.graph.opdef import op
 from workbench.core.graph.shape import Shape as TensorShape
 from workbench.core.recomputed import recompute
+from workbench.core.run.default_session import InteractiveSession, explain, tune
 from workbench.core.run.knob import Knob
-from workbench.core.run.session import InteractiveSession, Session, explain
+from workbench.core.run.session import Session
 from workbench.core.trace import journal
 from workbench.nn import image, layers, losses, metrics
 from workbench.nn.checks import (
@@ -512,7 +513,7 @@ __all__ = [
     "string_to_hash_bucket", "string_to_hash_bucket_fast", "string_to_hash_bucket_strong", "string_to_number",
     "substr", "subtract", "summary", "svd", "tan", "tanh", "tensordot", "tile", "trace", "train",
     "trainable_variables", "transpose", "truediv", "truncated_normal", "truncated_normal_initializer", "truncatediv",
-    "truncatemod", "tuple", "uint8", "uint16", "uint32", "uint64", "uniform_unit_scaling_initializer", "unique",
+    "truncatemod", "tune", "tuple", "uint8", "uint16", "uint32", "uint64", "uniform_unit_scaling_initializer", "unique",
     "unique_with_counts", "unravel_index", "unsorted_segment_max", "unsorted_segment_mean", "unsorted_segment_min",
     "unsorted_segment_prod", "unsorted_segment_sqrt_n", "unsorted_segment_sum", "unstack", "variable_scope",
     "variables_initializer", "variance_scaling_initializer", "verify_tensor_all_finite", "where", "while_loop",

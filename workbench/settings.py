@@ -60,6 +60,8 @@ class Settings:
     """Folder of compiled kernels (`WB_CACHE`); default: the user's cache folder."""
     cache_bytes: int = 256 << 20
     """Bytes of compiled kernels kept there, about (`WB_CACHE_BYTES`); 0 = none."""
+    deterministic: bool = False
+    """Choose kernels by rules alone, whatever was measured on this machine (`WB_DETERMINISTIC=1`)."""
 
     @classmethod
     def from_environment(cls) -> Settings:
@@ -80,6 +82,7 @@ class Settings:
             data=Path(data).expanduser() if data else None,
             cache=Path(cache).expanduser() if cache else None,
             cache_bytes=_number("WB_CACHE_BYTES", cls.cache_bytes),
+            deterministic=_flag("WB_DETERMINISTIC", False),
         )
 
 

@@ -48,7 +48,7 @@ def report(console: Console) -> int:
 
 
 def findings() -> list[Finding]:
-    checks: list[Callable[[], Iterator[Finding]]] = [_python, _packages, _libraries, _cache, _devices, _data, _front_end]
+    checks: list[Callable[[], Iterator[Finding]]] = [_python, _packages, _libraries, _cache, _ways, _devices, _data, _front_end]
     return [row for check in checks for row in check()]
 
 
@@ -84,10 +84,13 @@ def _libraries() -> Iterator[Finding]:
 def _cache() -> Iterator[Finding]:
     """The folder of compiled kernels: what it holds, and why it cannot be used if so."""
     from workbench.core.kernels.cache import shared
+    from workbench.core.kernels.measured.record import kept
 
     cache = shared(settings.cache, settings.cache_bytes)
     entries, damaged, trouble = list(cache.entries()), cache.damaged(), cache.trouble()
-    shown = f"{cache.folder}: {len(entries)} kernels, {sum(e.nbytes for e in entries) / 2**20:.1f} of {cache.limit >> 20} MiB"
+    kernels = len(entries) - sum(1 for _ in kept(cache))
+    size = f"{sum(e.nbytes for e in entries) / 2**20:.1f} of {cache.limit >> 20} MiB"
+    shown = f"{cache.folder}: {kernels} kernels, {size}"
     if trouble:
         yield Finding("kernel cache", "optional", f"{cache.folder} {trouble}",
                       "set WB_CACHE to a folder of your own; until then each process compiles its kernels")
@@ -95,6 +98,19 @@ def _cache() -> Iterator[Finding]:
         yield Finding("kernel cache", "optional", f"{shown}, {len(damaged)} damaged", "nothing to do: they are compiled anew")
     else:
         yield Finding("kernel cache", "ok", shown)
+
+
+def _ways() -> Iterator[Finding]:
+    """What was measured on this machine, which decides how products and convolutions are computed."""
+    from workbench.core.kernels.cache import shared
+    from workbench.core.kernels.measured.record import kept, machine
+
+    found = [one[0] for one in kept(shared(settings.cache, settings.cache_bytes)) if one is not None]
+    here = found.count(machine())
+    others = f", {len(found) - here} of other machines or versions" if len(found) > here else ""
+    frozen = "; deterministic: rules choose" if settings.deterministic else ""
+    yield Finding("measured ways", "ok" if here else "optional", f"{here} questions answered on this machine{others}{frozen}",
+                  "" if here else "Session.tune(fetches, feeds) measures which kernels are fastest here")
 
 
 def _devices() -> Iterator[Finding]:

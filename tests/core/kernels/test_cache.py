@@ -45,7 +45,7 @@ def test_a_truncated_entry_is_dropped_and_said_once(cache, cut, caplog):
     assert [path.stem for path in sorted(cache.damaged())] == ["x", "y"]
     assert cache.get("x") is None and cache.get("y") is None and list(cache.entries()) == []
     [line] = said(caplog)
-    assert line == (f"kernel cache: {cache.folder} holds a damaged entry, x.kernel, which is compiled anew; kernels that it "
+    assert line == (f"kernel cache: {cache.folder} holds a damaged entry, x.kernel, which is made anew; kernels that it "
                     "cannot give are compiled in each process. Set WB_CACHE to a folder of your own, or WB_CACHE_BYTES=0")
     cache.put("x", b"again")
     assert cache.get("x") == b"again"

@@ -21,7 +21,7 @@ from workbench.core.graph.graph import Graph, Operation, Tensor
 from workbench.core.graph.opdef import registry
 from workbench.core.graph.rules import parse
 from workbench.core.graph.shape import Shape
-from workbench.core.kernels.choice import Select, Spec, selectors
+from workbench.core.kernels.choice import Choice, Select, Spec, selectors
 from workbench.core.run.session import Session
 from workbench.settings import settings
 
@@ -364,10 +364,18 @@ def test_raw_results_of_library_kernels(row: Case) -> None:
 
 
 def alone(op: Operation, values: Sequence[Array], select: Select) -> None:
+    """The choice of a library, and every other way that it had."""
     targets = [Spec(t.shape.static, t.dtype.numpy) for t in op.outputs]
     choice = select(op.attrs, [Spec(v.shape, v.dtype) for v in values], targets, [False] * len(targets))
-    if choice is None or any(layout is not None for layout in choice.inputs):
-        return      # it declines, or wants its own layout, which only a plan makes
+    if choice is None:
+        return
+    others = choice.decision.question.ways if choice.decision is not None else {}
+    for made in (choice, *(make() for make in others.values())):
+        if made is not None and all(layout is None for layout in made.inputs):      # which only a plan would make
+            executed(op, values, targets, made)
+
+
+def executed(op: Operation, values: Sequence[Array], targets: Sequence[Spec], choice: Choice) -> None:
     outputs, rooms = zip(*map(guarded, targets))
     scratch = [np.empty(choice.scratch, np.uint8)] if choice.scratch else []
     before = [v.copy() for v in values]

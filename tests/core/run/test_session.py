@@ -10,8 +10,9 @@ import pytest
 import workbench as wb
 from tests.control_c import control_c
 from workbench import errors
+from workbench.core.run.default_session import InteractiveSession
 from workbench.core.run.plans import _SPECIAL
-from workbench.core.run.session import InteractiveSession, Session
+from workbench.core.run.session import Session
 
 pytestmark = pytest.mark.usefixtures("graph")
 Pair = namedtuple("Pair", ["left", "right"])

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from workbench.core.compile.cost import Cost, cost
 from workbench.core.compile.forms import (
@@ -25,6 +25,7 @@ from workbench.core.graph.graph import Operation
 from workbench.core.graph.program import Program, has_effect
 from workbench.core.graph.shape import as_shape
 from workbench.core.graph.subgraph import Subgraph
+from workbench.core.kernels.choice import Decision
 from workbench.core.passes.fuse import reasons
 
 __all__ = ["Row", "Usage", "explain_plan", "needs", "usage"]
@@ -49,6 +50,7 @@ class Row:
     scratch: int = 0                     # bytes beside its results
     source: str = ""                     # of a generated kernel
     measured: float | None = None        # seconds a step, of steps that were timed operation by operation
+    decision: Decision | None = None     # which way of several, and why
 
 
 @dataclass(frozen=True)
@@ -118,9 +120,9 @@ def _is_reorder(line: Instruction) -> bool:
 
 
 def _call(line: Instruction, device: str, why: dict[Operation, str], inside: str, reorders: int) -> Row:
-    scratch = line.choice.scratch if line.choice is not None else 0
-    source = line.choice.source if line.choice is not None else ""
-    return _row(line.op, device, *_kernel(line, device), why, inside, reorders, scratch, source)
+    row = _row(line.op, device, *_kernel(line, device), why, inside, reorders)
+    choice = line.choice
+    return row if choice is None else replace(row, scratch=choice.scratch, source=choice.source, decision=choice.decision)
 
 
 def _kernel(line: Instruction, device: str) -> tuple[str, str]:
@@ -139,9 +141,9 @@ def _kernel(line: Instruction, device: str) -> tuple[str, str]:
 
 
 def _row(op: Operation, device: str, library: str, kernel: str, why: dict[Operation, str], inside: str = "",
-         reorders: int = 0, scratch: int = 0, source: str = "") -> Row:
+         reorders: int = 0) -> Row:
     members = op.attrs["names"] if op.kind in ("fused", "apply_together") else ()
-    return Row(op.name, op.kind, device, library, kernel, inside, members, why.get(op, ""), cost(op), reorders, scratch, source)
+    return Row(op.name, op.kind, device, library, kernel, inside, members, why.get(op, ""), cost(op), reorders)
 
 
 # memory

@@ -56,7 +56,7 @@ class Cache:
         content = unpacked(data)
         with contextlib.suppress(OSError):
             if content is None:
-                self._say("damaged", f"holds a damaged entry, {path.name}, which is compiled anew")
+                self._say("damaged", f"holds a damaged entry, {path.name}, which is made anew")
                 path.unlink()
             else:
                 os.utime(path)

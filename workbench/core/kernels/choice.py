@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["Choice", "Kernel", "Layout", "Select", "Spec", "register", "reorders", "selectors"]
+__all__ = ["Choice", "Decision", "Kernel", "Layout", "Make", "Question", "Select", "Spec", "register", "reorders", "selectors"]
 
 Kernel = Callable[..., None]
 
@@ -61,6 +61,37 @@ class Choice:
     """The library's own word for the kernel, for people."""
     source: str = ""
     """The text that the kernel is compiled from, where it was made for this node."""
+    decision: Decision | None = None
+    """Why this way, where there were several."""
+
+
+Make = Callable[[], "Choice | None"]
+"""Makes one way to execute a node; None where the library has none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Which of several `ways` shall execute a node? `rule` names those to try where nothing was measured, the best first.
+
+    Questions with equal `key` share their measurements: the same operation over values of about the same sizes.
+    """
+
+    key: str
+    inputs: tuple[Spec, ...]
+    outputs: tuple[Spec, ...]
+    ways: Mapping[str, Make]
+    rule: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The answer: `way`, and `by` what: "rule", "measured" or "asked" (for by the user). `seconds` are those that were measured
+    on this machine, for each way one call with what changes of layout its inputs need."""
+
+    question: Question
+    way: str
+    by: str
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
 
 Select = Callable[[Mapping[str, Any], Sequence[Spec], Sequence[Spec], Sequence[bool]], "Choice | None"]

@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from workbench.core.kernels.choice import Choice, Layout, Spec
+from workbench.core.kernels.choice import Choice, Layout, Make, Spec
+from workbench.core.kernels.measured.choose import choose
 from workbench.core.kernels.onednn_api import CONVOLUTION_DIRECT, FORWARD_TRAINING, Argument
 from workbench.core.kernels.onednn_format import (
     Desc,
@@ -31,7 +33,8 @@ from workbench.core.kernels.onednn_format import (
     servable,
     stripped,
 )
-from workbench.core.kernels.onednn_guard import guarded, referred, serve
+from workbench.core.kernels.onednn_guard import by_reference, guarded, referred, serve
+from workbench.core.kernels.onednn_products import Product, Task, plain
 from workbench.core.kernels.onednn_program import Builder, Place
 from workbench.core.kernels.onednn_winograd import Winograd, spec_dimensions
 from workbench.core.kernels.options import kernel_options
@@ -42,6 +45,8 @@ __all__ = [
 
 FILTER_AXES = (3, 2, 0, 1)
 VECTOR = (0,)
+SMALL_WORK = 1 << 22
+"""Multiplications, up to which the reference may be as fast as a call of the library with its changes of layout."""
 
 
 def data_axes(attributes: Mapping[str, Any]) -> tuple[int, ...]:
@@ -99,7 +104,7 @@ class Convolution:
         self.window = Window.of(attributes, (height, width), kernel.shape[:2])
 
     def winograd(self) -> Winograd | None:
-        """The same convolution for Winograd's algorithm, if the options allow it and it pays."""
+        """The same convolution for Winograd's algorithm, if it has one and the options allow it."""
         window, size = self.window, self.kernel.shape[0]
         square = self.kernel.shape[0] == self.kernel.shape[1] and size in (3, 5)
         if not kernel_options().winograd or not square or window.strides != (1, 1) or window.dilations != (1, 1):
@@ -107,7 +112,20 @@ class Convolution:
         if max(*window.before, *window.after) >= size:
             return None
         found = Winograd(spec_dimensions(self.x, self.axes), spec_dimensions(self.y, self.axes), size, window.before)
-        return found if found.pays() else None
+        return found if found.possible() else None
+
+    def pointwise(self) -> bool:
+        """Is it the product of all pixels with a matrix, over values that lie so?"""
+        return (self.kernel.shape[:2] == (1, 1) and self.window == Window((1, 1), self.window.dilations, (0, 0), (0, 0))
+                and self.axes == (0, 3, 1, 2) and self.x.layout is None and self.y.layout is None)
+
+    def pixels(self, spec: Spec) -> tuple[int, int]:
+        """Shape of an image as a matrix with a row for each pixel."""
+        return math.prod(spec.shape[:3]), spec.shape[3]
+
+    def small(self) -> bool:
+        """Is there so little to do that the reference may win?"""
+        return math.prod(self.y.shape) * math.prod(self.kernel.shape[:3]) <= SMALL_WORK
 
     def last(self, spec: Spec, free: bool = True) -> tuple[bool, Format | None]:
         """Can `spec` lie with its channels last, and the format that says so (None: it does by itself)."""
@@ -209,13 +227,37 @@ def fused_conv2d(attributes: Mapping[str, Any], inputs: Sequence[Spec], outputs:
 def _forward(shape: Convolution, after: tuple[tuple[Any, ...], ...], free: bool) -> Choice | None:
     if not _channels_match(shape):
         return None
+    op = "conv2d" if shape.bias is None else "fused_conv2d"
+    given = (shape.x, shape.kernel, *(() if shape.bias is None else (shape.bias,)))
     winograd, (fits, format_) = shape.winograd(), shape.last(shape.y, free)
+    ways: dict[str, Make] = {"direct": partial(_direct_forward, shape, after, free)}
     if winograd is not None and fits:
-        inputs = (shape.wanted_last(shape.x), None, *(() if shape.bias is None else (None,)))
+        layouts = (shape.wanted_last(shape.x), *(None,) * (len(given) - 1))
         activation = "" if shape.bias is None else "relu" if after else "bias"
-        given = (shape.x, shape.kernel, *(() if shape.bias is None else (shape.bias,)))
-        op = "fused_conv2d" if activation else "conv2d"
-        return shape.exact(winograd.forward(activation, inputs, format_), op, shape.attributes, given, shape.y)
+        ways["winograd"] = lambda: shape.exact(winograd.forward(activation, layouts, format_), op, shape.attributes, given,
+                                               shape.y)
+    if shape.pointwise():
+        product = Product({}, shape.pixels(shape.x), shape.kernel.shape[2:])
+        bias = None if shape.bias is None else Place(2)
+        ways["product"] = partial(_by_product, Task(product, Place(0), Place(1), Place(len(given)), bias, after), len(given))
+    return _decided(op, shape, ways, winograd, given, shape.y, free)
+
+
+def _decided(op: str, shape: Convolution, ways: dict[str, Make], winograd: Winograd | None, inputs: Sequence[Spec],
+             output: Spec, free: bool) -> Choice | None:
+    """The best of `ways`, or the reference where that may be best; Winograd's algorithm usually where it should pay."""
+    if shape.small():
+        ways["reference"] = partial(by_reference, op, shape.attributes, inputs, output)
+    rule = ["winograd"] if "winograd" in ways and winograd is not None and winograd.pays() else []
+    return choose(op, shape.attributes, inputs, [output], [free], ways, [*rule, "direct"])
+
+
+def _by_product(task: Task, count: int) -> Choice | None:
+    builder = Builder(count, 1)
+    return None if plain(task, builder) is None else builder.choice((None,) * count, (None,))
+
+
+def _direct_forward(shape: Convolution, after: tuple[tuple[Any, ...], ...], free: bool) -> Choice | None:
     made = shape.best(lambda mode: shape.forward(mode, after), shape.x)
     if made is None:
         return None
@@ -246,16 +288,25 @@ def conv2d_backprop_input(attributes: Mapping[str, Any], inputs: Sequence[Spec],
     if not _channels_match(shape):
         return None
     winograd, (fits, format_) = shape.winograd(), shape.last(outputs[0], free[0])
+    ways: dict[str, Make] = {"direct": partial(_direct_input, shape, free[0])}
     if winograd is not None and fits:
-        found = winograd.backward_data((None, shape.wanted_last(dy)), format_)
-        return shape.exact(found, "conv2d_backprop_input", attributes, inputs, outputs[0])
+        ways["winograd"] = lambda: shape.exact(winograd.backward_data((None, shape.wanted_last(dy)), format_),
+                                               "conv2d_backprop_input", attributes, inputs, outputs[0])
+    if shape.pointwise():
+        product = Product({"transpose_b": True}, shape.pixels(dy), kernel.shape[2:])
+        ways["product"] = partial(_by_product, Task(product, Place(1), Place(0), Place(2)), 2)
+    return _decided("conv2d_backprop_input", shape, ways, winograd, inputs, outputs[0], free[0])
+
+
+def _direct_input(shape: Convolution, free: bool) -> Choice | None:
+    x, kernel, dy = shape.x, shape.kernel, shape.y
     made = shape.best(lambda mode: shape.backward(
-        "convolution_backward_data", shape.data(outputs[0], mode), shape.filter(), shape.data(dy, mode)), dy)
+        "convolution_backward_data", shape.data(x, mode), shape.filter(), shape.data(dy, mode)), dy)
     if made is None:
         return None
     builder = Builder(2, 1)
     places = {Argument.WEIGHTS: Place(0), Argument.OUTPUT_GRADIENT: Place(1)}
-    stored = builder.store(made, Argument.SOURCE_GRADIENT, places, outputs[0].shape, shape.axes, free[0])
+    stored = builder.store(made, Argument.SOURCE_GRADIENT, places, x.shape, shape.axes, free)
     return builder.choice((format_of(made, Argument.WEIGHTS, kernel.shape, FILTER_AXES),
                            shape.wanted(made, Argument.OUTPUT_GRADIENT, dy)), (stored,))
 
@@ -271,15 +322,24 @@ def conv2d_backprop_filter(attributes: Mapping[str, Any], inputs: Sequence[Spec]
     if not _channels_match(shape):
         return None
     winograd = shape.winograd()
+    ways: dict[str, Make] = {"direct": partial(_direct_filter, shape, free[0])}
     if winograd is not None:
-        found = winograd.backward_filter((shape.wanted_last(x), shape.wanted_last(dy)))
-        return shape.exact(found, "conv2d_backprop_filter", attributes, inputs, outputs[0])
+        ways["winograd"] = lambda: shape.exact(winograd.backward_filter((shape.wanted_last(x), shape.wanted_last(dy))),
+                                               "conv2d_backprop_filter", attributes, inputs, outputs[0])
+    if shape.pointwise():
+        product = Product({"transpose_a": True}, shape.pixels(x), shape.pixels(dy))
+        ways["product"] = partial(_by_product, Task(product, Place(0), Place(1), Place(2)), 2)
+    return _decided("conv2d_backprop_filter", shape, ways, winograd, inputs, outputs[0], free[0])
+
+
+def _direct_filter(shape: Convolution, free: bool) -> Choice | None:
+    x, kernel, dy = shape.x, shape.kernel, shape.y
     made = shape.best(lambda mode: shape.backward(
         "convolution_backward_weights", shape.data(x, mode), shape.filter(), shape.data(dy, mode)), x, dy)
     if made is None:
         return None
     builder = Builder(2, 1)
     places = {Argument.SOURCE: Place(0), Argument.OUTPUT_GRADIENT: Place(1)}
-    stored = builder.store(made, Argument.WEIGHTS_GRADIENT, places, outputs[0].shape, FILTER_AXES, free[0])
+    stored = builder.store(made, Argument.WEIGHTS_GRADIENT, places, kernel.shape, FILTER_AXES, free)
     return builder.choice((shape.wanted(made, Argument.SOURCE, x), shape.wanted(made, Argument.OUTPUT_GRADIENT, dy)),
                           (stored,))

@@ -18,7 +18,7 @@ from workbench.core.kernels.choice import Choice, Kernel, Select, Spec, register
 from workbench.core.kernels.fallback import Refer, rescued
 from workbench.core.kernels.onednn_view import read, write
 
-__all__ = ["finite", "floats", "guarded", "referred", "serve"]
+__all__ = ["by_reference", "finite", "floats", "guarded", "referred", "serve"]
 
 
 def floats(array: Any, count: int) -> Any:
@@ -57,6 +57,15 @@ def referred(op: str, attributes: Mapping[str, Any], choice: Choice, inputs: Seq
             result = registry[op].reference(*given, **attributes)
         write(arrays[len(given)], output.shape, choice.outputs[0], result)
     return refer
+
+
+def by_reference(op: str, attributes: Mapping[str, Any], inputs: Sequence[Spec], output: Spec) -> Choice:
+    """The reference kernel of `op`, over plain values, as one way among others."""
+    def kernel(*arrays: Any) -> None:
+        refer(arrays)
+    choice = Choice("numpy", (None,) * len(inputs), (None,), lambda static: kernel, note="reference")
+    refer = referred(op, attributes, choice, inputs, output)
+    return choice
 
 
 def serve(op: str) -> Callable[[Select], Select]:

@@ -43,15 +43,17 @@ class Winograd:
         self.size, self.before = size, before
         self.step = 7 - size
 
+    def possible(self) -> bool:
+        """Are there whole vectors of channels, and what compiles the transforms?"""
+        return not (self.inner % LANES or self.outer % LANES) and usable()
+
     def pays(self) -> bool:
         """Predicted from multiply-adds and from the elements that the transforms move."""
-        if self.inner % LANES or self.outer % LANES:
-            return False
         count = self._tiles(self.out_height, self.out_width) * self.batch * PLANES
         direct = self.batch * self.out_height * self.out_width * self.size ** 2 * self.inner * self.outer
         filters = PLANES * self.inner * self.outer * PASS
         ours = count * (self.inner * self.outer + PASS * (self.inner + self.outer)) + filters
-        return ours < GAIN * direct and usable()
+        return ours < GAIN * direct
 
     def _tiles(self, height: int, width: int) -> int:
         return -(-height // self.step) * -(-width // self.step)

@@ -3,11 +3,12 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from workbench.core.kernels.choice import selectors
+from workbench.core.kernels.measured.question import WAYS
 from workbench.errors import InvalidArgumentError
 from workbench.settings import Settings, settings
 
@@ -24,19 +25,28 @@ class KernelOptions:
     """Winograd's algorithm where it pays: 3x3 and 5x5 filters, stride 1; relative error about 1e-5 instead of 1e-6."""
     keep_positions: bool = True
     """Keep the positions of the maxima behind a pooling's output instead of finding them again for the gradient."""
+    deterministic: bool = field(default_factory=lambda: settings.deterministic)
+    """Choose by rules alone, whatever was measured on this machine: no bit of a result depends on a time."""
+    ways: Mapping[str, str] = field(default_factory=dict, hash=False)
+    """operation -> way in which it shall be executed wherever it can be, whatever rules and times say: {"matmul": "blas"}."""
 
     def __post_init__(self) -> None:
-        """InvalidArgumentError for a library that does not exist; user libraries exist once they are registered."""
+        """InvalidArgumentError for a library or a way that does not exist; user libraries exist once they are registered."""
+        for op, way in self.ways.items():
+            if way not in WAYS.get(op, ()):
+                known = f"its ways are {', '.join(WAYS[op])}" if op in WAYS else f"only {', '.join(WAYS)} have several"
+                raise InvalidArgumentError(f"KernelOptions: ways asks for {way!r} of {op!r} but {known}; name one of them, or "
+                                           "leave it out")
         if isinstance(self.libraries, str):
             raise InvalidArgumentError(f"KernelOptions: libraries is the text {self.libraries!r}, expected a tuple of names; "
                                        f"write ({self.libraries!r},)")
-        known = [*Settings.libraries, *(library for offers in selectors.values() for library, _ in offers)]
+        libraries = [*Settings.libraries, *(library for offers in selectors.values() for library, _ in offers)]
         for name in self.libraries:
-            if name not in known:
-                near = difflib.get_close_matches(name, known, 1)
+            if name not in libraries:
+                near = difflib.get_close_matches(name, libraries, 1)
                 raise InvalidArgumentError(
                     f"KernelOptions: libraries names {name!r} but the kernel libraries are "
-                    f"{', '.join(dict.fromkeys(known))}; " + (f"did you mean {near[0]}?" if near else "leave it out") +
+                    f"{', '.join(dict.fromkeys(libraries))}; " + (f"did you mean {near[0]}?" if near else "leave it out") +
                     " (Session(kernels=...), settings.libraries and WB_LIBRARIES name them)")
 
 

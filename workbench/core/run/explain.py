@@ -9,6 +9,7 @@ from workbench import errors
 from workbench.core.compile.explain import Row, Usage, explain_plan, usage
 from workbench.core.compile.plan import Plan, plans_of
 from workbench.core.device.interface import Memory
+from workbench.core.kernels.choice import Decision
 from workbench.core.trace import Journal
 
 __all__ = ["Explanation", "explained", "kernel_of"]
@@ -100,6 +101,8 @@ def kernel_of(executable: str, operation: str) -> list[tuple[str, str]]:
                                                                   else "")))
     elif found.unfused:
         facts.append(("Not fused", found.unfused))
+    if found.decision is not None:
+        facts.append(("Chosen", _decided(found.decision)))
     if found.cost is not None:
         facts.append(("Estimated", f"{_time(found.cost.seconds)} on one thread, {found.cost.nbytes:,} bytes read and written"))
     return facts
@@ -120,10 +123,19 @@ def _cells(row: Row) -> tuple[str, ...]:
     """The row as text, a cell for each of COLUMNS."""
     notes = [f"fused: {', '.join(row.members)}" if row.members else "",
              f"not fused: {row.unfused}" if row.unfused else "", f"{row.reorders} reorders" if row.reorders else "",
-             f"scratch {row.scratch:,} bytes" if row.scratch else ""]
+             f"scratch {row.scratch:,} bytes" if row.scratch else "", _decided(row.decision) if row.decision else ""]
     return (("  " if row.inside else "") + row.name, row.type, row.library or "-", row.kernel,
             _time(row.cost.seconds) if row.cost else "?", "" if row.measured is None else _time(row.measured),
             f"{row.cost.nbytes:,}" if row.cost else "?", "; ".join(filter(None, notes)))
+
+
+def _decided(decision: Decision) -> str:
+    """Which way, why, and what the ways take as far as it was measured: "way plain (measured): plain 20 µs, blas 24 µs"."""
+    others = [name for name in decision.question.ways if name not in decision.seconds]
+    times = [f"{name} {_time(seconds)}" for name, seconds in sorted(decision.seconds.items(), key=lambda pair: pair[1])]
+    if not times:
+        return f"way {decision.way} ({decision.by}), of {', '.join(others)}"
+    return f"way {decision.way} ({decision.by}): {', '.join([*times, *(f'{name} not served' for name in others)])}"
 
 
 def _time(seconds: float) -> str:

@@ -160,6 +160,11 @@ class Plans:
             for fed in [fed for fed, e in list(form.ready.items()) if e in dropped]:
                 form.ready.pop(fed, None)
 
+    def drop(self) -> None:
+        """Forget all executables: each is made anew when it is next asked for."""
+        with self._lock:
+            self._drop(self)
+
     def clear(self) -> None:
         with self._lock:
             self._drop(self)

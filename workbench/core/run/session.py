@@ -14,7 +14,7 @@ from workbench.core import trace
 from workbench.core.compile.place import Policy
 from workbench.core.device.interface import type_of
 from workbench.core.graph import graph as graphs
-from workbench.core.graph.entered import get_default_session, pop_session, push_for_good, push_session
+from workbench.core.graph.entered import pop_session, push_session
 from workbench.core.graph.fetch import fetch_key, flatten
 from workbench.core.graph.graph import Graph, Tensor
 from workbench.core.graph.shape import Shape
@@ -33,11 +33,12 @@ from workbench.core.run.partial import PartialSteps
 from workbench.core.run.plans import Definition, Executable, Family, Form, Plans
 from workbench.core.run.prepare import Preparation, check_passes
 from workbench.core.run.target import backend_of, passes_off, short_messages, tasks_of
+from workbench.core.run.tuning import Tuned, tune_plans
 from workbench.core.run.where import place_of
 from workbench.core.trace import Span
 from workbench.settings import settings
 
-__all__ = ["InteractiveSession", "Session", "explain"]
+__all__ = ["Session"]
 
 trace.journal.locate, trace.journal.kernel = place_of, kernel_of
 
@@ -228,14 +229,31 @@ class Session:
         asks for steps that are timed operation by operation: these change variables, as any step. Times are those that
         the journal remembers. On a cluster it shows what this machine's libraries would choose.
         """
-        if self._closed:
-            raise errors.FailedPreconditionError("Session.explain: the session is closed; make a new one")
-        tensors, values, shapes = read_feeds(self.graph, feed_dict or {})
-        form = self._form((fetch_key(fetches), tensors), fetches, tensors)
-        found = form.ready.get(shapes) or self._find(form, tensors, values, shapes)
+        form, found, values = self._asked("explain", fetches, feed_dict)
         for _ in range(steps):
             self._step(form, found, values, True, self._timeout)
         return explained(found.name, found.runner.compiled(), trace.journal, self._backend.memory)
+
+    def tune(self, fetches: Any, feed_dict: Mapping[Any, Any] | None = None, seconds: float = 5.0) -> Tuned:
+        """Times the ways to execute the operations of a step, where there are several, for about `seconds`, and keeps the times
+        on this machine's disk; its plans choose by them from then on. Runs no step, and says what changes.
+        """
+        _, found, _ = self._asked("tune", fetches, feed_dict)
+        if self._preparation.kernels.deterministic:
+            raise errors.FailedPreconditionError("Session.tune: deterministic sessions choose by rules alone; leave out "
+                                                 "deterministic (KernelOptions, WB_DETERMINISTIC)")
+        tuned = tune_plans([plan for _, plan in found.runner.compiled()], seconds)
+        if tuned.measured or tuned.changed:
+            self._plans.drop()      # they are made anew when they are next asked for
+        return tuned
+
+    def _asked(self, call: str, fetches: Any, feed_dict: Mapping[Any, Any] | None) -> tuple[Form, Executable, Sequence[Any]]:
+        """What would run a step of `fetches`, with the values to feed."""
+        if self._closed:
+            raise errors.FailedPreconditionError(f"Session.{call}: the session is closed; make a new one")
+        tensors, values, shapes = read_feeds(self.graph, feed_dict or {})
+        form = self._form((fetch_key(fetches), tensors), fetches, tensors)
+        return form, form.ready.get(shapes) or self._find(form, tensors, values, shapes), values
 
     # preparing
     def _form(self, key: Any, fetches: Any, tensors: tuple[Tensor, ...]) -> Form:
@@ -352,27 +370,6 @@ class Session:
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self._backend.devices)} devices"
         return f"<Session {self.name} {state}>"
-
-
-class InteractiveSession(Session):
-    """A session that is the default from the moment it is made (for notebooks)."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        push_for_good(self, graphs.default_graphs())
-
-    def close(self) -> None:
-        pop_session(self)
-        super().close()
-
-
-def explain(fetches: Any, feed_dict: Mapping[Any, Any] | None = None) -> Explanation:
-    """`Session.explain` of the default session; where there is none, as a session of this process would do it."""
-    session = get_default_session()
-    if session is not None:
-        return session.explain(fetches, feed_dict)      # type: ignore[no-any-return]
-    with Session() as made:
-        return made.explain(fetches, feed_dict)
 
 
 class _Default:
