@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -136,4 +137,5 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 def install(file: Path) -> None:
     """From here on `import tensorflow` is `workbench.tf1`, for a test file somewhere below a folder `tensorflow`."""
     root = next((folder.parent for folder in file.resolve().parents if folder.name == "tensorflow"), file.parent)
+    os.environ["TEST_SRCDIR"] = str(root / "tensorflow")
     sys.meta_path.insert(0, Finder(root))

@@ -9,7 +9,7 @@ import pytest
 
 import workbench as wb
 from workbench import errors, train
-from workbench.train.estimators import canned, feature_columns
+from workbench.train.estimators import canned, feature_columns, feature_models
 from workbench.train.estimators.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig, numpy_input_fn, pandas_input_fn
 from workbench.train.input.data import Dataset
 from workbench.train.learn import estimator as learn
@@ -148,10 +148,10 @@ def test_columns_side_by_side():
     with wb.Graph().as_default(), wb.Session() as session:
         columns = [feature_columns.numeric_column("b", normalizer_fn=lambda v: v * 10.0),
                    feature_columns.numeric_column("a", [2, 1])]
-        found = feature_columns.input_layer({"a": np.ones((2, 2, 1)), "b": np.array([1, 2])}, columns)
+        found = feature_models.input_layer({"a": np.ones((2, 2, 1)), "b": np.array([1, 2])}, columns)
         assert session.run(found).tolist() == [[1, 1, 10], [1, 1, 20]] and columns[0].name == "b"
         with pytest.raises(errors.InvalidArgumentError, match=r"Feature b is not in features dictionary\.; there are 'a'"):
-            feature_columns.input_layer({"a": np.ones((2, 2))}, columns)
+            feature_models.input_layer({"a": np.ones((2, 2))}, columns)
 
 
 # contrib.learn
@@ -216,7 +216,7 @@ def test_model_functions_of_contrib(operations: bool):
      "model_fn should return an EstimatorSpec. It returned a int"),
     (lambda: RunConfig(save_checkpoints_steps=1, save_checkpoints_secs=1), errors.InvalidArgumentError, "give one"),
     (lambda: feature_columns.numeric_column("x", 0),
-     errors.InvalidArgumentError, "numeric_column 'x': shape is [0] and dtype float32"),
+     errors.InvalidArgumentError, "shape dimensions must be greater than 0. shape: [0], key: x"),
     (lambda: canned.LinearClassifier([]), errors.InvalidArgumentError, "LinearClassifier: feature_columns is []; pass feature"),
     (lambda: canned.LinearClassifier(COLUMNS, n_classes=1), errors.InvalidArgumentError, "n_classes is 1; use 2 or more"),
     (lambda: canned.LinearClassifier(COLUMNS, optimizer="Best").train(batches(), steps=1), errors.InvalidArgumentError,

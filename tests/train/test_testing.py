@@ -9,6 +9,7 @@ import pytest
 
 import workbench as wb
 from workbench import errors
+from workbench.train import testing
 from workbench.train.testing import TestCase
 
 
@@ -64,3 +65,11 @@ def test_a_case_whose_set_up_replaces_ours_still_ends_cleanly():
     found = unittest.TestResult()
     Case("test").run(found)
     assert found.wasSuccessful(), found.errors
+
+
+def test_files_that_a_test_brings_lie_where_the_environment_says(monkeypatch, tmp_path):
+    monkeypatch.setenv("TEST_SRCDIR", str(tmp_path))
+    assert testing.test_src_dir_path("data/words.txt") == str(tmp_path / "data" / "words.txt")
+    monkeypatch.delenv("TEST_SRCDIR")
+    monkeypatch.chdir(tmp_path)
+    assert testing.test_src_dir_path("words.txt") == str(tmp_path / "words.txt")

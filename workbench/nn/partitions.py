@@ -29,8 +29,9 @@ class PartInfo:
     number: int = 0
 
 
-def part_initializer(initializer: Any, part: PartInfo) -> Callable[..., Any]:
-    """What makes one part alone, as `initializer` (a function or class) would; it is told of the part if it asks."""
+def part_initializer(initializer: Any, part: PartInfo | None) -> Callable[..., Any]:
+    """What makes one part alone, or a variable without parts, as `initializer` (a function or class) would; it is told of
+    the part if it asks."""
     made = initializer() if isinstance(initializer, type) else initializer
     told = {"partition_info": part} if "partition_info" in inspect.signature(made).parameters else {}
     return lambda shape, dtype: made(shape, dtype=dtype, **told)

@@ -377,7 +377,7 @@ def _initial(full: str, shape: Any, dtype: DType, guess: bool, initializer: Any)
     if not dims.known:
         raise errors.InvalidArgumentError(f"get_variable: {full!r} is new and its shape is {dims}; pass a fully known "
                                           "shape, or a value as initializer")
-    return lambda: initializer(list(dims.static), dtype=dtype)
+    return lambda: part_initializer(initializer, None)(list(dims.static), dtype)
 
 
 def _regularize(variable: Variable, regularizer: Any) -> None:

@@ -24,9 +24,11 @@ def safe_embedding_lookup_sparse(embedding_weights: Any, sparse_ids: SparseTenso
         embedding_weights)
     with get_default_graph().name_scope(name or "embedding_lookup"):
         before = sparse_ids.dense_shape
-        rank = sparse_ids.get_shape().rank or sparse_ids.indices.shape.as_list()[1]
-        if rank is not None and rank != 2:
-            flat = ops.stack([ops.reduce_prod(before[:-1]), before[rank - 1]])
+        rank = sparse_ids.get_shape().rank
+        if rank is None and sparse_ids.indices.shape.rank is not None:
+            rank = sparse_ids.indices.shape.as_list()[1]
+        if rank != 2:
+            flat = ops.stack([ops.reduce_prod(before[:-1]), before[-1]])
             sparse_ids = sparse_reshape(sparse_ids, flat)
             if sparse_weights is not None:
                 sparse_weights = sparse_reshape(sparse_weights, flat)
@@ -38,7 +40,7 @@ def safe_embedding_lookup_sparse(embedding_weights: Any, sparse_ids: SparseTenso
         if default_id is None:
             none = ops.reshape(ops.cast(empty, "bool"), [-1, 1])
             found = ops.where(ops.tile(none, ops.stack([1, ops.shape(found)[1]])), ops.zeros_like(found), found)
-        if rank is not None and rank != 2:
+        if rank != 2:
             found = ops.reshape(found, ops.concat([ops.cast(before[:-1], "int32"), ops.shape(found)[1:]], 0))
     return found
 

@@ -49,6 +49,7 @@ from workbench.tf1.spelling import spelled as _spelled
 from workbench.train import app as _app
 from workbench.train import config as _config
 from workbench.train.estimators import feature_columns as _feature_columns
+from workbench.train.estimators import feature_models as _feature_models
 from workbench.train.input import accumulators as _accumulators
 from workbench.train.input import examples as _examples
 from workbench.train.input import inputs as _inputs
@@ -274,8 +275,9 @@ flags = _overlay(_app, **{name: _spelled(getattr(_app, name), _FLAG) for name in
 app = _Namespace(run=_app.run, flags=flags)
 gfile = _files
 estimator = _serving.estimator
-feature_column = _Namespace(**{name: getattr(_feature_columns, name) for name in _feature_columns.__all__
-                               if name not in ("classifier_parse_example_spec", "regressor_parse_example_spec")})
+feature_column = _Namespace(
+    **{name: getattr(_feature_columns, name) for name in _feature_columns.__all__}, input_layer=_feature_models.input_layer,
+    linear_model=_feature_models.linear_model, make_parse_example_spec=_feature_models.make_parse_example_spec)
 confusion_matrix = _metrics.confusion_matrix
 python_io = _Namespace(**{name: getattr(_examples, name) for name in (
     "TFRecordCompressionType", "TFRecordOptions", "TFRecordWriter", "tf_record_iterator")})

@@ -113,7 +113,7 @@ test = Namespace(
     compute_gradient_error=testing.compute_gradient_error, get_temp_dir=testing.get_temp_dir, mock=unittest.mock,
     gpu_device_name=testing.gpu_device_name, is_gpu_available=testing.is_gpu_available, is_built_with_cuda=lambda: False,
     Benchmark=testing.Benchmark, StubOutForTesting=testing.StubOutForTesting,
-    create_local_cluster=create_local_cluster)
+    create_local_cluster=create_local_cluster, test_src_dir_path=testing.test_src_dir_path)
 
 
 # files beside a program

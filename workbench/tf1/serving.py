@@ -5,7 +5,7 @@ from workbench.formats import exporting
 from workbench.formats import saved_model as models
 from workbench.tf1.missing import Namespace
 from workbench.tf1.spelling import overlay
-from workbench.train.estimators import canned, feature_columns, signatures, specs
+from workbench.train.estimators import canned, feature_models, signatures, specs
 from workbench.train.estimators import estimator as estimators
 
 __all__ = ["estimator", "saved_model"]
@@ -47,4 +47,4 @@ estimator = overlay(
         build_raw_serving_input_receiver_fn=exporting.build_raw_serving_input_receiver_fn),
     FinalExporter=exporting.FinalExporter, LatestExporter=exporting.LatestExporter,
     **{name: getattr(specs, name) for name in specs.__all__}, **{name: getattr(canned, name) for name in canned.__all__},
-    **{name: getattr(feature_columns, name) for name in _SPECS})
+    **{name: getattr(feature_models, name) for name in _SPECS})

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import os
 import random
 import re
 import shutil
@@ -24,7 +25,7 @@ from workbench.core.graph.graph import Graph, get_default_graph, reset_default_g
 from workbench.core.run.session import Session
 
 __all__ = ["Benchmark", "StubOutForTesting", "TestCase", "compute_gradient", "compute_gradient_error", "get_temp_dir",
-           "gpu_device_name", "is_gpu_available", "main"]
+           "gpu_device_name", "is_gpu_available", "main", "test_src_dir_path"]
 
 main = unittest.main
 
@@ -281,6 +282,11 @@ def get_temp_dir() -> str:
 
 
 _folders: list[str] = []
+
+
+def test_src_dir_path(relative_path: str) -> str:
+    """The path of a file that a test brings: below the folder TEST_SRCDIR of the environment, else where the test runs."""
+    return os.path.abspath(os.path.join(os.environ.get("TEST_SRCDIR", ""), relative_path))
 
 
 def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Any = None) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 import workbench.tf1 as _tf
 from workbench.tf1.missing import Namespace as _Namespace
 from workbench.tf1.python import client, framework, inner, ops, platform, training, util
+from workbench.train.estimators import feature_bases as _bases
+from workbench.train.estimators.feature_models import transform_features as _transform_features
 
 __all__ = ["client", "eager", "estimator", "feature_column", "framework", "layers", "lib", "ops", "platform",
            "pywrap_tensorflow", "saved_model", "summary", "training", "user_ops", "util"]
@@ -20,5 +22,7 @@ estimator = _Namespace(**{
     **vars(_tf.estimator), **vars(inner.parts(_tf.estimator, "estimator estimator_lib model_fn run_config training")),
     "canned": inner.parts(_tf.estimator, "dnn linear"),
     "inputs": inner.parts(_tf.estimator.inputs, "inputs numpy_io pandas_io")})
-feature_column = inner.parts(_tf.feature_column, "feature_column feature_column_lib")
+feature_column = inner.parts(_Namespace(
+    **vars(_tf.feature_column), _CategoricalColumn=_bases.Categorical, _DenseColumn=_bases.Dense, _FeatureColumn=_bases.Column,
+    _LazyBuilder=_bases.Features, _transform_features=_transform_features), "feature_column feature_column_lib")
 user_ops = _Namespace()

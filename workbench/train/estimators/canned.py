@@ -12,8 +12,9 @@ from workbench.nn.initializers import glorot_uniform_initializer
 from workbench.nn.scopes import variable_scope
 from workbench.nn.variables import GraphKeys, get_collection
 from workbench.train.estimators.estimator import Estimator, EstimatorSpec, ModeKeys, RunConfig
-from workbench.train.estimators.feature_columns import input_layer, linear_model
-from workbench.train.estimators.feature_kinds import Column, Features, NumericColumn, check_dense
+from workbench.train.estimators.feature_bases import Column, Features, check_dense
+from workbench.train.estimators.feature_kinds import NumericColumn
+from workbench.train.estimators.feature_models import input_layer, linear_model
 from workbench.train.estimators.shared import linear_rate, optimizer_of, two_ranks
 from workbench.train.estimators.signatures import DEFAULT_KEY, ClassificationOutput, PredictOutput, RegressionOutput
 from workbench.train.optimizers.schedules import get_global_step, get_or_create_global_step

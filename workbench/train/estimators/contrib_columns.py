@@ -13,16 +13,15 @@ from workbench.nn.arguments import refuse
 from workbench.nn.scopes import variable_scope
 from workbench.nn.variables import GraphKeys, add_to_collection, get_collection
 from workbench.train.estimators import feature_columns as made
+from workbench.train.estimators.feature_bases import Categorical, Dense, Features
 from workbench.train.estimators.feature_kinds import (
-    Categorical,
-    Dense,
     EmbeddingColumn,
-    Features,
     HashedColumn,
     IdentityColumn,
     IndicatorColumn,
     NumericColumn,
 )
+from workbench.train.estimators.feature_models import input_layer, make_parse_example_spec
 from workbench.train.input.examples import parse_example
 
 __all__ = ["bucketized_column", "check_feature_columns", "create_feature_spec_for_parsing", "crossed_column",
@@ -121,7 +120,7 @@ def input_from_feature_columns(columns_to_tensors: Any, feature_columns: Any, we
                                               f"{column.name}. {column} has no dense values; wrap it with an "
                                               "embedding_column or one_hot_column")
     with variable_scope(scope, "input_from_feature_columns"), kept_in(weight_collections):
-        return made.input_layer(columns_to_tensors, feature_columns, trainable=trainable)
+        return input_layer(columns_to_tensors, feature_columns, trainable=trainable)
 
 
 @contextlib.contextmanager
@@ -163,7 +162,7 @@ def transform_features(features: Any, feature_columns: Any) -> dict[Any, Any]:
 
 def create_feature_spec_for_parsing(feature_columns: Any) -> dict[str, Any]:
     """How parse_example reads what the columns need."""
-    return made.make_parse_example_spec(list(feature_columns))
+    return make_parse_example_spec(list(feature_columns))
 
 
 def parse_feature_columns_from_examples(serialized: Any, feature_columns: Any, name: str | None = None,

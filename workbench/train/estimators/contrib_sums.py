@@ -14,17 +14,16 @@ from workbench.nn.scopes import variable_scope
 from workbench.nn.sparse import SparseTensor, sparse_placeholder
 from workbench.nn.sparse_lookups import safe_embedding_lookup_sparse
 from workbench.nn.sparse_ops import sparse_concat, sparse_reshape
-from workbench.train.estimators import feature_columns as made
 from workbench.train.estimators.contrib_columns import check_feature_columns, create_feature_spec_for_parsing, kept_in
+from workbench.train.estimators.feature_bases import Categorical, Features
 from workbench.train.estimators.feature_kinds import (
     BucketizedColumn,
-    Categorical,
     CrossedColumn,
     EmbeddingColumn,
-    Features,
     IndicatorColumn,
     NumericColumn,
 )
+from workbench.train.estimators.feature_models import weighted, weights_of
 from workbench.train.input.examples import (
     FixedLenFeature,
     FixedLenSequenceFeature,
@@ -66,9 +65,9 @@ def weighted_sum_from_feature_columns(columns_to_tensors: Any, feature_columns: 
         for column in columns:
             with variable_scope(None, column.name or "feature"):
                 weights = model_variable("weights" if isinstance(column, Categorical) else "weight",
-                                         [made.weights_of(column), num_outputs], "float32", Zeros(), None, trainable,
+                                         [weights_of(column), num_outputs], "float32", Zeros(), None, trainable,
                                          _collections(weight_collections))
-                sums.append(made.weighted(column, batch, weights, column.combiner, trainable))
+                sums.append(weighted(column, batch, weights, column.combiner, trainable))
                 variables[column] = [weights]
         bias = _bias(num_outputs, trainable, weight_collections)
         found = ops.bias_add(ops.add_n(sums) if len(sums) > 1 else sums[0], bias.value())

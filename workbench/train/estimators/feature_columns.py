@@ -1,28 +1,22 @@
-"""Feature columns: how features become numbers, identifiers, embeddings; layers and linear models over them."""
+"""Feature columns: how features become numbers, identifiers, embeddings."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from workbench import errors
-from workbench.core.graph.build import ops
 from workbench.core.graph.dtype import as_dtype
 from workbench.core.graph.graph import Tensor
+from workbench.core.graph.shape import Shape
 from workbench.nn.arguments import refuse
-from workbench.nn.initializers import Zeros
-from workbench.nn.scopes import get_variable, variable_scope
-from workbench.nn.sparse_lookups import safe_embedding_lookup_sparse
-from workbench.nn.sparse_ops import sparse_reshape
 from workbench.train.estimators.feature_kinds import (
-    COLLECTIONS,
     BucketizedColumn,
     Categorical,
-    Column,
     CrossedColumn,
-    Dense,
     EmbeddingColumn,
-    Features,
     HashedColumn,
     IdentityColumn,
     IndicatorColumn,
@@ -30,13 +24,11 @@ from workbench.train.estimators.feature_kinds import (
     VocabularyColumn,
     WeightedColumn,
 )
-from workbench.train.input.examples import FixedLenFeature
 
 __all__ = ["bucketized_column", "categorical_column_with_hash_bucket", "categorical_column_with_identity",
-           "categorical_column_with_vocabulary_file", "categorical_column_with_vocabulary_list",
-           "classifier_parse_example_spec", "crossed_column", "embedding_column", "indicator_column", "input_layer",
-           "linear_model", "make_parse_example_spec", "numeric_column", "regressor_parse_example_spec",
-           "shared_embedding_columns", "weighted_categorical_column"]
+           "categorical_column_with_vocabulary_file", "categorical_column_with_vocabulary_list", "crossed_column",
+           "embedding_column", "indicator_column", "numeric_column", "shared_embedding_columns",
+           "weighted_categorical_column"]
 
 
 # columns by their public names
@@ -47,11 +39,35 @@ def numeric_column(key: str, shape: Any = (1,), default_value: Any = None, dtype
 
     `default_value` stands for it in examples that lack it. InvalidArgumentError for dimensions below 1 and other dtypes.
     """
-    dims = (shape,) if isinstance(shape, int) else tuple(int(d) for d in shape)
-    if any(d < 1 for d in dims) or not (as_dtype(dtype).is_floating or as_dtype(dtype).is_integer):
-        raise errors.InvalidArgumentError(f"numeric_column {key!r}: shape is {list(dims)} and dtype {as_dtype(dtype).name}; "
-                                          "use dimensions of 1 or more and numbers")
-    return NumericColumn(key, dims, default_value, dtype, normalizer_fn)
+    dims = (shape,) if isinstance(shape, int) else tuple(shape.as_list() if isinstance(shape, Shape) else shape)
+    if not all(isinstance(d, (int, np.integer)) for d in dims):
+        raise TypeError(f"numeric_column: shape dimensions must be integer. shape: {list(dims)}, key: {key}")
+    if any(d < 1 for d in dims):
+        raise errors.InvalidArgumentError(f"numeric_column: shape dimensions must be greater than 0. shape: {list(dims)}, key: "
+                                          f"{key}")
+    if not (as_dtype(dtype).is_floating or as_dtype(dtype).is_integer):
+        raise errors.InvalidArgumentError(f"numeric_column: dtype must be convertible to float. dtype: {as_dtype(dtype).name}, "
+                                          f"key: {key}")
+    if normalizer_fn is not None and not callable(normalizer_fn):
+        raise TypeError(f"numeric_column: normalizer_fn must be a callable. Given: {normalizer_fn}")
+    return NumericColumn(key, dims, _default_value(key, dims, default_value, as_dtype(dtype)), dtype, normalizer_fn)
+
+
+def _default_value(key: str, shape: tuple[int, ...], given: Any, dtype: Any) -> Any:
+    """The default of a numeric column as nested tuples of its shape, None where there is none."""
+    if given is None:
+        return None
+    found = np.asarray(given)
+    if found.dtype.kind not in "fiu" or (dtype.is_integer and found.dtype.kind == "f"):
+        raise TypeError(f"numeric_column: default_value must be compatible with dtype. default_value: {given}, dtype: "
+                        f"{dtype.name}, key: {key}")
+    if found.ndim and found.shape != shape:
+        raise errors.InvalidArgumentError("numeric_column: The shape of default_value must be equal to given shape. "
+                                          f"default_value: {given}, shape: {shape}, key: {key}")
+
+    def nested(value: Any) -> Any:
+        return tuple(nested(one) for one in value) if isinstance(value, list) else value
+    return nested(np.broadcast_to(found, shape).astype(dtype.numpy).tolist())
 
 
 def bucketized_column(source_column: NumericColumn, boundaries: Sequence[float]) -> BucketizedColumn:
@@ -65,8 +81,8 @@ def bucketized_column(source_column: NumericColumn, boundaries: Sequence[float])
     if len(source_column.shape) > 1:
         raise errors.InvalidArgumentError(f"bucketized_column: source_column must be one-dimensional column. Given: "
                                           f"{source_column}")
-    if not boundaries or any(a >= b for a, b in itertools.pairwise(boundaries)):
-        raise errors.InvalidArgumentError(f"bucketized_column: boundaries must be a sorted list: {list(boundaries)}")
+    if not isinstance(boundaries, (list, tuple)) or not boundaries or any(a >= b for a, b in itertools.pairwise(boundaries)):
+        raise errors.InvalidArgumentError(f"bucketized_column: boundaries must be a sorted list: {boundaries}")
     return BucketizedColumn(source_column, tuple(float(b) for b in boundaries))
 
 
@@ -78,7 +94,9 @@ def _at_least_one(where: str, what: str, given: Any) -> int:
 
 def categorical_column_with_identity(key: str, num_buckets: int, default_value: int | None = None) -> IdentityColumn:
     """Integers of [0, num_buckets) as they are. Others become `default_value`; without one the step fails."""
-    count = _at_least_one("categorical_column_with_identity", "num_buckets", num_buckets)
+    count = num_buckets
+    if num_buckets < 1:
+        raise errors.InvalidArgumentError(f"categorical_column_with_identity: num_buckets {num_buckets} < 1, column_name {key}")
     if default_value is not None and not 0 <= default_value < count:
         raise errors.InvalidArgumentError(f"categorical_column_with_identity: default_value {default_value} not in range [0, "
                                           f"{count}), column_name {key}")
@@ -87,49 +105,82 @@ def categorical_column_with_identity(key: str, num_buckets: int, default_value: 
 
 def categorical_column_with_hash_bucket(key: str, hash_bucket_size: int, dtype: Any = "string") -> HashedColumn:
     """Strings or integers by their hash below `hash_bucket_size`; "" and -1 of dense features are no values."""
-    return HashedColumn(key, _at_least_one("categorical_column_with_hash_bucket", "hash_bucket_size", hash_bucket_size), dtype)
+    where = "categorical_column_with_hash_bucket"
+    if hash_bucket_size is None:
+        raise errors.InvalidArgumentError(f"{where}: hash_bucket_size must be set. key: {key}")
+    return HashedColumn(key, _at_least_one(where, "hash_bucket_size", hash_bucket_size), _words_or_integers(where, key, dtype))
+
+
+def _words_or_integers(where: str, key: str, dtype: Any) -> Any:
+    if as_dtype(dtype).kind != "string" and not as_dtype(dtype).is_integer:
+        raise errors.InvalidArgumentError(f"{where}: dtype must be string or integer. dtype: {as_dtype(dtype).name}, "
+                                          f"column_name: {key}")
+    return dtype
 
 
 def categorical_column_with_vocabulary_list(key: str, vocabulary_list: Sequence[Any], dtype: Any = None,
                                             default_value: int = -1, num_oov_buckets: int = 0) -> VocabularyColumn:
     """Strings or integers by their place in a list; others are `default_value`, or hash to `num_oov_buckets` more."""
     where = "categorical_column_with_vocabulary_list"
+    if any(not isinstance(word, (str, bytes, int, np.integer)) for word in vocabulary_list):
+        raise errors.InvalidArgumentError(f"{where}: vocabulary dtype must be string or integer. vocabulary_list: "
+                                          f"{list(vocabulary_list)}, column_name: {key}")
     words = tuple(w.encode() if isinstance(w, str) else w if isinstance(w, bytes) else int(w) for w in vocabulary_list)
-    if not words or len(set(words)) != len(words):
-        raise errors.InvalidArgumentError(f"{where}: vocabulary_list {list(vocabulary_list)} of {key!r} is empty or has "
-                                          "duplicates; give each word once")
-    if num_oov_buckets and default_value != -1:
-        raise errors.InvalidArgumentError(f"{where}: Can't specify both num_oov_buckets and default_value in {key}.")
+    if not words:
+        raise errors.InvalidArgumentError(f"{where}: vocabulary_list {list(vocabulary_list)} must be non-empty, "
+                                          f"column_name: {key}")
+    if len(set(words)) != len(words):
+        raise errors.InvalidArgumentError(f"{where}: Duplicate keys in vocabulary_list: {list(vocabulary_list)}, column_name: "
+                                          f"{key}; give each word once")
+    _out_of_vocabulary(where, key, num_oov_buckets, None if default_value == -1 else default_value)
     kind = "string" if isinstance(words[0], bytes) else "int64"
-    if dtype is not None and (as_dtype(dtype).kind == "string") != (kind == "string"):
+    if (_words_or_integers(where, key, dtype) if dtype is not None else kind) and as_dtype(
+            dtype or kind).is_integer != (kind == "int64"):
         raise errors.InvalidArgumentError(f"{where}: dtype {as_dtype(dtype).name} and vocabulary dtype {kind} do not match, "
                                           f"column_name: {key}")
-    return VocabularyColumn(key, words, dtype or kind, default_value, num_oov_buckets)
+    return VocabularyColumn(key, lambda: words, len(words), dtype or kind, default_value, num_oov_buckets)
+
+
+def _out_of_vocabulary(where: str, key: str, buckets: Any, default: Any) -> None:
+    if buckets < 0:
+        raise errors.InvalidArgumentError(f"{where}: Invalid num_oov_buckets {buckets} in {key}; give 0 or more")
+    if buckets and default is not None:
+        raise errors.InvalidArgumentError(f"{where}: Can't specify both num_oov_buckets and default_value in {key}.")
 
 
 def categorical_column_with_vocabulary_file(key: str, vocabulary_file: Any, vocabulary_size: int | None,
                                             num_oov_buckets: int = 0, default_value: int | None = None,
                                             dtype: Any = "string") -> VocabularyColumn:
-    """As categorical_column_with_vocabulary_list, of the first `vocabulary_size` lines (None: all) of a file, read now.
+    """As categorical_column_with_vocabulary_list, of the first `vocabulary_size` lines (None: all) of a file, which is read
+    when features are.
 
-    ValueError (InvalidArgumentError) where it has fewer.
+    ValueErrors (InvalidArgumentErrors) where it has fewer, and for no file and sizes below 1.
     """
-    with open(vocabulary_file, encoding="utf-8") as file:
-        lines = file.read().splitlines()
-    size = len(lines) if vocabulary_size is None else vocabulary_size
-    if not 0 < size <= len(lines):
-        raise errors.InvalidArgumentError(f"categorical_column_with_vocabulary_file: Invalid vocab_size in {key}: {size}, but "
-                                          f"{vocabulary_file} has {len(lines)} lines")
-    words = lines[:size] if as_dtype(dtype).kind == "string" else [int(line) for line in lines[:size]]
-    return categorical_column_with_vocabulary_list(key, words, dtype, -1 if default_value is None else default_value,
-                                                   num_oov_buckets)
+    where = "categorical_column_with_vocabulary_file"
+    if not vocabulary_file:
+        raise errors.InvalidArgumentError(f"{where}: Missing vocabulary_file in {key}.")
+    if vocabulary_size is not None and vocabulary_size < 1:
+        raise errors.InvalidArgumentError(f"{where}: Invalid vocabulary_size in {key}: {vocabulary_size}; give 1 or more")
+    _out_of_vocabulary(where, key, num_oov_buckets, default_value)
+    wanted = as_dtype(_words_or_integers(where, key, dtype))
+
+    def words() -> tuple[Any, ...]:
+        with open(vocabulary_file, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        size = len(lines) if vocabulary_size is None else vocabulary_size
+        if not 0 < size <= len(lines):
+            raise errors.InvalidArgumentError(f"{where}: Invalid vocab_size in {key}: {size}, but {vocabulary_file} has "
+                                              f"{len(lines)} lines")
+        return tuple(line.encode() if wanted.kind == "string" else int(line) for line in lines[:size])
+    return VocabularyColumn(key, words, len(words()) if vocabulary_size is None else vocabulary_size, wanted,
+                            -1 if default_value is None else default_value, num_oov_buckets)
 
 
 def weighted_categorical_column(categorical_column: Categorical, weight_feature_key: str,
                                 dtype: Any = "float32") -> WeightedColumn:
     """The identifiers of a column, with the weights of the feature `weight_feature_key`, one for each."""
-    if not (as_dtype(dtype).is_floating or as_dtype(dtype).is_integer):
-        raise errors.InvalidArgumentError(f"weighted_categorical_column: dtype {as_dtype(dtype).name} is not convertible to "
+    if dtype is None or not (as_dtype(dtype).is_floating or as_dtype(dtype).is_integer):
+        raise errors.InvalidArgumentError(f"weighted_categorical_column: dtype {dtype} is not convertible to "
                                           "float.")
     return WeightedColumn(_categorical("weighted_categorical_column", categorical_column), weight_feature_key, dtype)
 
@@ -143,9 +194,12 @@ def crossed_column(keys: Sequence[Any], hash_bucket_size: int, hash_key: int | N
         raise errors.InvalidArgumentError(f"crossed_column: keys must be a list with length > 1. Given: {list(keys)}")
     for key in keys:
         if isinstance(key, HashedColumn) or not isinstance(key, (str, Categorical)):
-            raise errors.InvalidArgumentError(f"crossed_column: Unsupported key {key}; cross a name, or a column that is "
-                                              "categorical and not hashed")
-    return CrossedColumn(tuple(keys), _at_least_one("crossed_column", "hash_bucket_size", hash_bucket_size), hash_key)
+            raise errors.InvalidArgumentError("crossed_column: Unsupported key type. All keys must be either string, or "
+                                              "categorical column; categorical_column_with_hash_bucket is not supported: "
+                                              f"cross the raw feature by its name. Given: {key}")
+    if not hash_bucket_size or hash_bucket_size < 1:
+        raise errors.InvalidArgumentError(f"crossed_column: hash_bucket_size must be > 1. hash_bucket_size: {hash_bucket_size}")
+    return CrossedColumn(tuple(keys), hash_bucket_size, hash_key)
 
 
 def _categorical(where: str, column: Any) -> Categorical:
@@ -166,6 +220,9 @@ def embedding_column(categorical_column: Categorical, dimension: int, combiner: 
     refuse("embedding_column", "restore the table with a Saver", ckpt_to_load_from=ckpt_to_load_from,
            tensor_name_in_ckpt=tensor_name_in_ckpt)
     source = _categorical("embedding_column", categorical_column)
+    if initializer is not None and not callable(initializer):
+        raise errors.InvalidArgumentError(f"embedding_column: initializer must be callable if specified. Embedding of "
+                                          f"column_name: {source.name}; it is {initializer!r}")
     return EmbeddingColumn(source, _at_least_one("embedding_column", "dimension", dimension), combiner, initializer, max_norm,
                            trainable)
 
@@ -183,111 +240,3 @@ def shared_embedding_columns(categorical_columns: Sequence[Categorical], dimensi
                                           f"must have the same number of buckets; they have {[c.buckets for c in found]}")
     name = shared_embedding_collection_name or "_".join(sorted(c.name for c in found)) + "_shared_embedding"
     return [EmbeddingColumn(c, dimension, combiner, initializer, max_norm, trainable, name) for c in found]
-
-
-# models over columns
-
-def _sorted(where: str, columns: Any, kinds: tuple[type, ...]) -> list[Any]:
-    """The columns by name. ValueErrors (InvalidArgumentErrors) without one, for two of a name, and for other things."""
-    found = [columns] if isinstance(columns, Column) else list(columns)
-    for column in found:
-        if not isinstance(column, kinds):
-            raise errors.InvalidArgumentError(f"{where}: feature_columns holds {column!r}; wrap a categorical column with an "
-                                              "embedding_column or indicator_column" if isinstance(column, Categorical) else
-                                              f"{where}: feature_columns holds {column!r}; pass feature columns")
-    names = [column.name for column in found]
-    if not found or len(set(names)) != len(names):
-        raise errors.InvalidArgumentError(f"{where}: feature_columns are {names}; pass at least one, each once")
-    return sorted(found, key=lambda column: column.name)
-
-
-def input_layer(features: Mapping[str, Any], feature_columns: Any, weight_collections: Any = None,
-                trainable: bool = True) -> Tensor:
-    """The dense columns side by side in the order of their names: float32 [batch, sum of their widths]."""
-    refuse("input_layer", "variables are in GLOBAL_VARIABLES and MODEL_VARIABLES", weight_collections=weight_collections)
-    columns = _sorted("input_layer", feature_columns, (Dense,))
-    found, batch = [], Features(features)
-    with variable_scope(None, "input_layer"):
-        for column in columns:
-            with variable_scope(None, column.name or "feature"):
-                found.append(ops.reshape(column.dense_tensor(batch, trainable), [-1, column.width]))
-        made: Tensor = ops.concat(found, axis=1) if len(found) > 1 else found[0]
-    return made
-
-
-def linear_model(features: Mapping[str, Any], feature_columns: Any, units: int = 1, sparse_combiner: str = "sum",
-                 weight_collections: Any = None, trainable: bool = True) -> Tensor:
-    """Σ of each column times its weights, and a bias: float32 [batch, units]. All variables begin as 0.
-
-    Of several identifiers the weights are joined by `sparse_combiner`: "sum", "mean" or "sqrtn".
-    """
-    refuse("linear_model", "variables are in GLOBAL_VARIABLES and MODEL_VARIABLES", weight_collections=weight_collections)
-    columns = _sorted("linear_model", feature_columns, (Dense, Categorical))
-    batch = Features(features)
-    with variable_scope(None, "linear_model"):
-        sums = []
-        for column in columns:
-            with variable_scope(None, column.name or "feature"):
-                weights = get_variable("weights", [weights_of(column), units], "float32", Zeros(), trainable=trainable,
-                                       collections=COLLECTIONS)
-                sums.append(weighted(column, batch, weights, sparse_combiner, trainable))
-        bias = get_variable("bias_weights", [units], "float32", Zeros(), trainable=trainable, collections=COLLECTIONS)
-        made: Tensor = ops.bias_add(ops.add_n(sums, name="weighted_sum_no_bias"), bias.value(), name="weighted_sum")
-    return made
-
-
-def weighted(column: Any, batch: Features, weights: Any, combiner: str, trainable: bool = True) -> Tensor:
-    """A column times its weights, a variable [column's width or identifiers, units]: [batch, units]."""
-    if not isinstance(column, Categorical):
-        dense: Tensor = ops.matmul(ops.reshape(column.dense_tensor(batch, trainable), [-1, column.width]), weights.value(),
-                                   name="weighted_sum")
-        return dense
-    found, importance = batch.of(column, column.identifiers)
-    flat = ops.stack([found.dense_shape[0], ops.constant(-1, "int64")])
-    return safe_embedding_lookup_sparse(weights, sparse_reshape(found, flat),
-                                        None if importance is None else sparse_reshape(importance, flat), combiner,
-                                        name="weighted_sum")
-
-
-def weights_of(column: Any) -> int:
-    """How many rows a linear model's weights have for it."""
-    return int(column.buckets if isinstance(column, Categorical) else column.width)
-
-
-def make_parse_example_spec(feature_columns: Sequence[Column]) -> dict[str, Any]:
-    """How parse_example reads what the columns need. ValueError (InvalidArgumentError) where two read a feature differently."""
-    found: dict[str, Any] = {}
-    for column in feature_columns:
-        if not isinstance(column, Column):
-            raise errors.InvalidArgumentError(f"make_parse_example_spec: All feature_columns must be feature columns. Given: "
-                                              f"{column!r}")
-        for key, feature in column.spec.items():
-            if found.setdefault(key, feature) != feature:
-                raise errors.InvalidArgumentError(f"make_parse_example_spec: feature_columns contain different parse_spec for "
-                                                  f"key {key}. Given {feature} and {found[key]}")
-    return found
-
-
-def classifier_parse_example_spec(feature_columns: Sequence[Column], label_key: str, label_dtype: Any = "int64",
-                                  label_default: Any = None, weight_column: Any = None) -> dict[str, Any]:
-    """make_parse_example_spec with the label, one number of class or name an example (`label_dtype`), and the weight of
-    examples, a feature or a numeric column. ValueError (InvalidArgumentError) where a column reads the label, or the weight
-    otherwise."""
-    return _with_label(feature_columns, label_key, FixedLenFeature([1], label_dtype, label_default), weight_column)
-
-
-def regressor_parse_example_spec(feature_columns: Sequence[Column], label_key: str, label_dtype: Any = "float32",
-                                 label_default: Any = None, label_dimension: int = 1,
-                                 weight_column: Any = None) -> dict[str, Any]:
-    """classifier_parse_example_spec for `label_dimension` numbers an example."""
-    return _with_label(feature_columns, label_key, FixedLenFeature([label_dimension], label_dtype, label_default),
-                       weight_column)
-
-
-def _with_label(columns: Sequence[Column], key: str, label: Any, weight: Any) -> dict[str, Any]:
-    weights = [] if weight is None else [weight if isinstance(weight, Column) else numeric_column(weight)]
-    found = make_parse_example_spec([*columns, *weights])
-    if key in found:
-        raise errors.InvalidArgumentError(f"parse_example_spec: label should not be used as feature. label_key: {key}, "
-                                          f"features: {found}")
-    return {**found, key: label}

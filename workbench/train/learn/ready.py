@@ -13,7 +13,7 @@ from workbench.nn.scopes import variable_scope
 from workbench.nn.variables import GraphKeys, get_collection, group
 from workbench.train.estimators.contrib_columns import input_from_feature_columns
 from workbench.train.estimators.contrib_sums import joint_weighted_sum_from_feature_columns, weighted_sum_from_feature_columns
-from workbench.train.estimators.feature_kinds import check_dense
+from workbench.train.estimators.feature_bases import check_dense
 from workbench.train.estimators.shared import linear_rate, optimizer_of
 from workbench.train.learn.estimator import Estimator, ModeKeys, ModelFnOps, PredictionKey
 from workbench.train.learn.heads import Head
