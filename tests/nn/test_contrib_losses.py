@@ -51,3 +51,18 @@ def test_pairs_are_all_pairs_here():
 def test_ranks_must_be_known():
     with pytest.raises(ValueError, match=r"losses.get_shape\(\).ndims cannot be None"):
         tf.contrib.losses.compute_weighted_loss(tf.placeholder(tf.float32))
+
+
+def test_hinges_have_a_label_for_each_logit():
+    with pytest.raises(ValueError, match="are incompatible; give a label for each logit"):
+        tf.contrib.losses.hinge_loss(tf.zeros([2, 1]), tf.zeros([2]))
+
+
+def test_losses_are_added_to_the_collection_that_a_scope_names():
+    losses = tf.contrib.losses
+    with tf.contrib.framework.arg_scope([losses.add_loss], loss_collection=None):
+        losses.absolute_difference(P, L)
+        losses.add_loss(tf.constant(1.0))
+    assert len(losses.get_losses()) == 1
+    losses.add_loss(tf.constant(1.0))
+    assert len(losses.get_losses()) == 2

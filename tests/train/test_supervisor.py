@@ -172,3 +172,18 @@ def test_a_chief_that_waits_for_a_checkpoint_says_when_none_comes(tmp_path):
     supervisor = wb.train.Supervisor(logdir=str(tmp_path), recovery_wait_secs=0.01, summary_writer=None)
     with pytest.raises(errors.DeadlineExceededError, match=r"there was no checkpoint in .* within 0\.05 s"):
         supervisor.prepare_or_wait_for_session(wait_for_checkpoint=True, max_wait_secs=0.05)
+
+
+def test_a_loop_goes_on_until_it_should_stop_and_begins_anew_after_lost_tasks(tmp_path):
+    grow, value, _ = model()
+    supervisor, told = Supervisor(logdir=tmp_path, save_model_secs=0, save_summaries_secs=0), []
+
+    def one(session, more, name=""):
+        told.append((session.run(value), more, name))
+        session.run(grow)
+        if len(told) == 2:
+            raise errors.AbortedError("a task of the cluster began anew")
+        if len(told) == 4:
+            supervisor.request_stop()
+    train.basic_train_loop(supervisor, one, args=(7,), kwargs={"name": "it"})
+    assert [number for number, *_ in told] == [1, 2, 1, 2] and told[0][1:] == (7, "it")

@@ -14,6 +14,7 @@ from workbench.nn.contrib import framework as contrib_framework
 from workbench.nn.contrib import layers as contrib_layers
 from workbench.nn.contrib import layers_3d as contrib_layers_3d
 from workbench.nn.contrib import losses as contrib_losses
+from workbench.nn.contrib import metric_learning
 from workbench.nn.contrib import metrics as contrib_metrics
 from workbench.nn.contrib import metrics_more as contrib_metrics_more
 from workbench.nn.contrib import more as contrib_more
@@ -49,7 +50,7 @@ from workbench.train.sessions import evaluation
 __all__ = ["contrib"]
 
 
-_losses = Namespace(**{**names_of(losses), **names_of(contrib_losses)})
+_losses = Namespace(**{**names_of(losses), **names_of(contrib_losses)}, metric_learning=Namespace(**names_of(metric_learning)))
 
 # layers
 
@@ -107,7 +108,7 @@ _slim = Namespace(
         "get_or_create_global_step", "get_trainable_variables", "get_unique_variable", "get_variable_full_name",
         "get_variables", "get_variables_by_name", "get_variables_by_suffix", "get_variables_to_restore", "has_arg_scope",
         "local_variable", "model_variable", "variable")},
-    add_loss=losses.add_loss,
+    add_loss=contrib_losses.add_loss,
     evaluation=Namespace(
         checkpoints_iterator=evaluation.checkpoints_iterator, evaluate_once=evaluation.slim_evaluate_once,
         evaluation_loop=evaluation.slim_evaluation_loop, get_or_create_eval_step=evaluation.get_or_create_eval_step,
@@ -173,7 +174,7 @@ _INNER = {
         framework: checkpoint_utils experimental graph_util tensor_util""",
     "layers": """layers: embedding_ops encoders feature_column feature_column_ops initializers layers normalization optimizers
         regularizers summaries target_column utils""",
-    "legacy_seq2seq": "ops: seq2seq", "losses": "losses: loss_ops",
+    "legacy_seq2seq": "ops: seq2seq", "losses": "losses: loss_ops; metric_learning: metric_loss_ops",
     "lookup": "ops: lookup", "metrics": "ops: confusion_matrix_ops metric_ops set_ops",
     "opt": "training: external_optimizer lazy_adam_optimizer",
     "rnn": "ops: core_rnn core_rnn_cell core_rnn_cell_impl fused_rnn_cell gru_ops lstm_ops rnn rnn_cell",

@@ -56,6 +56,7 @@ from workbench.train.sessions.hooks import (
     StopAtStepHook,
     SummarySaverHook,
 )
+from workbench.train.sessions.loops import basic_train_loop
 from workbench.train.sessions.monitored import MonitoredTrainingSession, Scaffold
 from workbench.train.sessions.supervisor import LooperThread, Supervisor
 from workbench.train.sync import SyncReplicasOptimizer
@@ -68,7 +69,7 @@ __all__ = [
     "MomentumOptimizer", "MonitoredTrainingSession", "Optimizer", "ProximalAdagradOptimizer",
     "ProximalGradientDescentOptimizer", "QueueRunner", "RMSPropOptimizer", "Saver", "Scaffold",
     "SessionRunArgs", "SessionRunContext", "SessionRunHook", "SessionRunValues", "StopAtStepHook", "SummarySaverHook",
-    "Supervisor", "SyncReplicasOptimizer", "Training", "add_queue_runner", "batch",
+    "Supervisor", "SyncReplicasOptimizer", "Training", "add_queue_runner", "basic_train_loop", "batch",
     "batch_join", "byte_size_load_fn", "checkpoint_exists", "create_global_step", "exponential_decay",
     "get_checkpoint_state",
     "get_global_step", "get_or_create_global_step", "global_step", "input_producer", "inverse_time_decay",

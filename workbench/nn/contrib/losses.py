@@ -8,12 +8,14 @@ from workbench import errors
 from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
 from workbench.nn import losses as _losses
+from workbench.nn.arg_scope import add_arg_scope
 from workbench.nn.framework import name_scope
-from workbench.nn.losses import add_loss
 
-__all__ = ["absolute_difference", "compute_weighted_loss", "cosine_distance", "hinge_loss", "log_loss",
+__all__ = ["absolute_difference", "add_loss", "compute_weighted_loss", "cosine_distance", "hinge_loss", "log_loss",
            "mean_pairwise_squared_error", "mean_squared_error", "sigmoid_cross_entropy", "softmax_cross_entropy",
            "sparse_softmax_cross_entropy"]
+
+add_loss = add_arg_scope(_losses.add_loss)
 
 
 def compute_weighted_loss(losses: Any, weights: Any = 1.0, scope: str | None = None) -> Tensor:
@@ -91,8 +93,11 @@ def sparse_softmax_cross_entropy(logits: Any, labels: Any, weights: Any = 1.0, s
 def hinge_loss(logits: Any, labels: Any = None, scope: str | None = None) -> Tensor:
     """max(0, 1 - (2 · labels - 1) · logits), element by element: here, it is not reduced."""
     with name_scope(scope, "hinge_loss"):
-        x = convert(logits)
-        signs: Tensor = 2.0 * ops.cast(convert(labels), x.dtype) - 1.0
+        x, wanted = convert(logits), convert(labels)
+        if not x.shape.compatible(wanted.shape):
+            raise errors.ShapeError(f"hinge_loss: Shapes {x.shape} and {wanted.shape} are incompatible; give a label for each "
+                                    "logit")
+        signs: Tensor = 2.0 * ops.cast(wanted, x.dtype) - 1.0
         found: Tensor = ops.relu(1.0 - signs * x)
         return found
 
