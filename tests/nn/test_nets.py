@@ -121,3 +121,11 @@ def test_a_net_of_slim_trains():
     tf.losses.sparse_softmax_cross_entropy(labels, logits)
     gradients = tf.gradients(tf.losses.get_total_loss(), tf.trainable_variables())
     assert len(gradients) == 16 and all(gradient is not None for gradient in gradients)
+
+
+def test_images_of_unknown_size_keep_the_size_of_their_batch():
+    net, _ = NETS.inception.inception_v2_base(tf.placeholder(tf.float32, [2, None, None, 3]), "Mixed_3b")
+    assert net.shape.as_list() == [2, None, None, 256]
+    pixels, filters = tf.placeholder(tf.float32, [2, 3, None, None]), tf.zeros([3, 3, 3, 2])
+    filtered = tf.nn.depthwise_conv2d(pixels, filters, [1, 1, 1, 1], "SAME", data_format="NCHW")
+    assert filtered.shape.as_list() == [2, 6, None, None]

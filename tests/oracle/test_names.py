@@ -29,7 +29,7 @@ ELSEWHERE = {
         losses.get_regularization_loss losses.get_regularization_losses train.create_global_step train.get_global_step
         train.global_step""",
     "sessions, hooks and servers around a step, whose files and order of calls `tests/train` and `tests/tf1` hold": """
-        train.CheckpointSaverListener train.ProfilerHook train.ChiefSessionCreator train.ClusterSpec
+        train.CheckpointSaverListener train.ProfilerHook train.basic_train_loop train.ChiefSessionCreator train.ClusterSpec
         train.FeedFnHook train.FinalOpsHook train.GlobalStepWaiterHook
         train.LooperThread train.MonitoredSession train.NanLossDuringTrainingError train.NanTensorHook train.Scaffold
         train.SecondOrStepTimer train.Server train.SessionCreator train.SessionManager train.SessionRunArgs

@@ -104,10 +104,10 @@ def _depthwise(where, input, filter, strides, padding, rate, data_format, name):
     lead = ops.getitem(ops.shape(patches), slice(3))
     parts = ops.reshape(patches, ops.concat([lead, [height * width, channels]], 0))
     mixed = ops.einsum("nhwkc,kcm->nhwcm", parts, ops.reshape(kernel, [height * width, channels, times]))
-    shape = ops.concat([lead, [channels * times]], 0)
-    if data_format == "NHWC":
-        return ops.reshape(mixed, shape, name=name)
-    return ops.transpose(ops.reshape(mixed, shape), [0, 3, 1, 2], name=name)
+    nchw = data_format == "NCHW"
+    found = ops.reshape(mixed, ops.concat([lead, [channels * times]], 0), name=None if nchw else name)
+    found.set_shape([*patches.shape.as_list()[:3], channels * times])
+    return ops.transpose(found, [0, 3, 1, 2], name=name) if nchw else found
 
 
 @composed

@@ -86,7 +86,8 @@ def _by_similarity(alike: Tensor, anchor: Any, other: Any, strength: float) -> T
     a, p = convert(anchor), convert(other)
     norms = sum(ops.reduce_mean(ops.reduce_sum(ops.square(x), axis=1)) for x in (a, p))
     wanted = alike / ops.reduce_sum(alike, axis=1, keepdims=True)
-    losses = ops.softmax_cross_entropy_with_logits(labels=wanted, logits=ops.matmul(a, p, transpose_b=True))
+    products = ops.matmul(a, p, transpose_b=True)
+    losses = ops.softmax_cross_entropy_with_logits(labels=ops.cast(wanted, products.dtype), logits=products)
     return ops.add(ops.reduce_mean(losses), norms * (0.25 * strength), name="npairs_loss")
 
 
