@@ -29,6 +29,18 @@ def checked() -> Iterator[None]:
     settings.check = before
 
 
+@pytest.fixture
+def in_frames() -> Iterator[None]:
+    """TensorFlow writes branches and loops with switches and frames, as in 1.x, for this test alone."""
+    from tests.oracle.harness import tensorflow
+
+    tf = tensorflow()
+    assert tf.control_flow_v2_enabled()
+    tf.disable_control_flow_v2()
+    yield
+    tf.enable_control_flow_v2()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     """What a test has compared travels with its report, from other processes too."""

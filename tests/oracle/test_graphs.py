@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -136,16 +135,6 @@ def steered(tf: Any, graph: Any, start: str) -> list[Any]:
     with tf.Session(graph=graph) as session:
         session.run(graph.get_operation_by_name(start))
         return [session.run(["out:0", "count:0", "grown:0"], {"x:0": IMAGES[0, 0, :2], "n:0": n}) for n in (0, 1, 4)]
-
-
-@pytest.fixture
-def in_frames() -> Iterator[None]:
-    """TensorFlow writes branches and loops with switches and frames, as in 1.x, for this test alone."""
-    tf = tensorflow()
-    assert tf.control_flow_v2_enabled()
-    tf.disable_control_flow_v2()
-    yield
-    tf.enable_control_flow_v2()
 
 
 @PAIRS

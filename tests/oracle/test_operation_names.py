@@ -64,3 +64,29 @@ def test_most_rows_are_compared_and_each_excuse_is_needed() -> None:
     assert sum(title(row) not in EXCUSED for row in ROWS) > 1000
     differ = {title(row) for row in ROWS if title(row) in EXCUSED and names(ours, row) != names(tensorflow(), row)}
     assert differ == EXCUSED
+
+
+def inside(tf: Any) -> list[str]:
+    """What operations of branches and loops are called, and constants of arguments below scopes."""
+    found: list[Any] = []
+
+    def noted(tensor: Any) -> Any:
+        found.append(tensor.op.name)
+        return tensor
+
+    def double(x: Any) -> Any:
+        with tf.name_scope("twice"):
+            return noted(noted(x * 2.0) + x)
+
+    with quiet(), tf.Graph().as_default() as graph:
+        x, p = tf.placeholder(tf.float32, [], name="x"), tf.placeholder(tf.bool, [])
+        noted(tf.cond(p, lambda: double(noted(x + 1.0)), lambda: noted(noted(x + 2.0) + noted(tf.constant(3.0)))))
+        noted(tf.while_loop(lambda i: noted(i < noted(x)), lambda i: tf.cond(
+            p, lambda: noted(noted(i) + x), lambda: noted(i - 1.0)), [x], name="outer"))
+        with tf.name_scope("scope"):
+            noted(x * 5.0)
+        return [*found, *sorted(op.name for op in graph.get_operations() if op.name.startswith("scope"))]
+
+
+def test_operations_of_branches_and_loops_are_called_as_in_tensorflow(in_frames: None) -> None:
+    assert inside(ours) == inside(tensorflow())

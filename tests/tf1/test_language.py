@@ -116,3 +116,38 @@ def test_results_of_branches_and_loops_are_called_as_in_tensorflow(graph):
     assert found == [6.0, 81.0, 110.0]
     with wb.Graph().as_default():
         assert wb.cond(wb.constant(True), lambda: wb.constant(1), lambda: wb.constant(2)).op.kind == "if"
+
+
+def test_operations_of_branches_and_loops_stand_in_the_scope_of_their_operation(graph):
+    p, x, made = tf.placeholder(tf.bool, []), tf.placeholder(tf.float32, [], name="x"), []
+
+    def named(tensor):
+        made.append(tensor.op.name)
+        return tensor
+
+    def first():
+        with tf.name_scope("inner"):
+            return named(named(x + 1.0) * tf.identity(x, name="x"))
+
+    y = tf.cond(p, first, lambda: named(named(x + 2.0) - named(tf.constant(3.0))))
+    z = tf.while_loop(lambda i: named(i < 3), lambda i: named(i + 1), [0])
+    assert made == ["cond/inner/add", "cond/inner/mul", "cond/add", "cond/Const", "cond/sub", "while/Less", "while/add"]
+    names = [node.name for node in graph.as_graph_def().node]
+    assert {"cond/inner/add", "cond/inner/add/y", "cond/inner/x", "cond/add", "while/add"} <= set(names)
+    assert len(names) == len(set(names))
+    with tf.Session() as session:
+        assert session.run([y, z, tf.gradients(y, x)[0]], {p: True, x: 4.0}) == [20.0, 3, 9.0]
+        assert session.run([y, z, tf.gradients(y, x)[0]], {p: False, x: 4.0}) == [3.0, 3, 1.0]
+
+
+def test_summaries_of_a_branch_have_the_tag_that_tensorflow_gives_them(graph):
+    made = tf.cond(tf.constant(True), lambda: tf.summary.scalar("loss", 2.0), lambda: tf.summary.scalar("loss", 3.0))
+    with tf.Session() as session:
+        assert [value.tag for value in tf.Summary.FromString(session.run(made)).value] == ["cond/loss"]
+
+
+def test_constants_of_arguments_stand_below_their_operation_in_scopes_too(graph):
+    x = tf.placeholder(tf.float32, [])
+    with tf.name_scope("outer"), tf.name_scope("inner"):
+        assert [tensor.op.name for tensor in (x + 1.0).op.inputs] == ["Placeholder", "outer/inner/add/y"]
+        assert tf.multiply(2.0, x, name="twice").op.inputs[0].op.name == "outer/inner/twice/x"

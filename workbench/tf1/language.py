@@ -35,6 +35,7 @@ def _variable(variable: Any, _exact: bool) -> str:
 
 
 _RESULTS = {"if": "Merge", "while": "Exit"}
+_ENTRIES = {"then": "Switch", "else": "Switch", "cond": "Merge", "body": "Identity"}
 
 
 def _type(op: Any) -> str:
@@ -64,8 +65,8 @@ def _dtype(dtype: Any, exact: bool) -> str:
 class Graph(wb.Graph):
     """A graph that speaks TensorFlow's language: what a program may find by name has TensorFlow's name."""
 
-    language = Language(names=OPERATIONS, results=_RESULTS, below=True, type=_type, tensor=_tensor, operation=_operation,
-                        variable=_variable, shape=_shape, dtype=_dtype)
+    language = Language(names=OPERATIONS, results=_RESULTS, entries=_ENTRIES, below=True, type=_type, tensor=_tensor,
+                        operation=_operation, variable=_variable, shape=_shape, dtype=_dtype)
 
 
 def begin() -> None:

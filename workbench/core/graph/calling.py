@@ -103,6 +103,6 @@ def titled(composition: Callable[..., Any]) -> Callable[..., Any]:
 def below(above: str, name: str) -> str:
     """The name of an argument's constant below the operation that gets the name `above` next."""
     graph = get_default_graph()
-    full = graph.scope + above.removesuffix("/")
+    full = above[:-1] if above.endswith("/") else graph.unique_name(above, mark_as_used=False)
     title, number = name.removesuffix("]").partition("[")[::2]
-    return f"{graph.unique_name(full, mark_as_used=False)[len(graph.scope):]}/{title}{number and '_'}{number}"
+    return f"{full.removeprefix(graph.scope)}/{title}{number and '_'}{number}"

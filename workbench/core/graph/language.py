@@ -14,13 +14,15 @@ class Language:
 
     `names` is the name of an operation of a kind where the program gives none, if it is not the kind itself; `results`
     is what each result of an operation with bodies is called below it ("cond/Merge"), if it is an operation of its own;
-    with `below` constants that are made of its arguments stand under the operation ("add/y"). `type` is what an
+    with `entries`, what a body's arguments are called, its operations stand in one scope with those of the other body
+    ("cond/add"), not each in one of its own ("cond/then/add"); with `below` constants that are made of its arguments stand under the operation ("add/y"). `type` is what an
     operation's type is called. The others give the texts of tensors, operations, variables, shapes and element types:
     (thing, is it asked by repr?) -> text.
     """
 
     names: Mapping[str, str]
     results: Mapping[str, str]
+    entries: Mapping[str, str]
     below: bool
     type: Callable[[Any], str]
     tensor: Callable[[Any, bool], str]
@@ -35,7 +37,7 @@ class Language:
 
 
 NATIVE = Language(
-    names={}, results={}, below=False, type=lambda op: op.kind,
+    names={}, results={}, entries={}, below=False, type=lambda op: op.kind,
     tensor=lambda t, _: f"<Tensor {t.name} {t.dtype.name}{t.shape}>",
     operation=lambda op, _: f"<Operation {op.name} {op.kind}>",
     variable=lambda v, _: f"<Variable {v.name} {v.dtype.name}{v.shape}>",

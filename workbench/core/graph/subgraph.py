@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from workbench import errors
 from workbench.core.graph.dtype import DType
 from workbench.core.graph.graph import Graph, Operation, Tensor, get_default_graph
+from workbench.core.graph.scopes import Scope
 from workbench.core.graph.shape import Shape
 
 __all__ = ["Subgraph", "around", "root_graph"]
@@ -21,6 +22,7 @@ class Subgraph(Graph):
     def __init__(self, outer: Graph, name: str) -> None:
         super().__init__()
         self.outer, self.name, self.language = outer, name, outer.language
+        self.place, self._entry = name, ""      # where its operations stand; what tensors from outside are called in it
         self.arguments: list[Tensor] = []
         self.captures: list[tuple[Tensor, Tensor]] = []
         self.copies: list[tuple[Tensor, Tensor]] = []      # (constant outside, the same inside)
@@ -38,7 +40,20 @@ class Subgraph(Graph):
     def fresh(self) -> Graph:
         return self.outer.fresh()
 
+    def share_names(self) -> None:
+        """Where the language of the graph has one scope for all bodies of an operation, stand in it from here on."""
+        above, _, side = self.name.rpartition("/")
+        self._entry = self.language.entries.get(side, "")
+        if self._entry:
+            self.place, self._names, self._lock = above, self.outer._names, self.outer._lock
+
+    def inside(self) -> Scope:
+        """The scope that the operations of this body stand in."""
+        return self.name_scope(self.place + "/")
+
     def argument(self, dtype: DType, shape: Shape, name: str = "argument") -> Tensor:
+        """A new argument, named after what it is of outside."""
+        name = self._entry or name.rpartition("/")[2]
         tensor = self.create("argument", (), {"dtype": dtype, "shape": shape}, name).outputs[0]
         self.arguments.append(tensor)
         return tensor
@@ -50,12 +65,13 @@ class Subgraph(Graph):
         if known is not None:
             return known
         self._check_outside(tensor)
-        with self.control_dependencies(None), self.name_scope(self.name + "/"), self.device(None):
+        with self.control_dependencies(None), self.inside(), self.device(None):
             if tensor.op.kind == "constant":
-                inner = self.create("constant", (), tensor.op.attrs, tensor.op.name.rpartition("/")[2]).outputs[0]
+                name = self._entry or tensor.op.name.rpartition("/")[2]
+                inner = self.create("constant", (), tensor.op.attrs, name).outputs[0]
                 self.copies.append((tensor, inner))
                 return inner
-            inner = self.argument(tensor.dtype, tensor.shape, tensor.op.name.rpartition("/")[2])
+            inner = self.argument(tensor.dtype, tensor.shape, tensor.op.name)
         self.captures.append((tensor, inner))
         return inner
 

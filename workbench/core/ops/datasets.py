@@ -38,7 +38,7 @@ def dataset_function(build: Callable[..., Sequence[Any]], dtypes: Sequence[Any],
     """The body that `build(*arguments)` makes: it returns the results. What it reads from outside is in `captures`."""
     graph = get_default_graph()
     body = _Function(graph, graph.unique_name(name))
-    with body.as_default(), body.name_scope(body.name + "/"):
+    with body.as_default(), body.inside():
         arguments = [body.argument(as_dtype(dtype), as_shape(shape)) for dtype, shape in zip(dtypes, shapes)]
         results = [body.capture(convert(result)) for result in build(*arguments)]
     body.results = results

@@ -26,13 +26,13 @@ def claim(graph: Graph, name: str) -> str:
 
 def trace(body: Subgraph, function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Structure, list[Any]]:
     """(structure, leaves) of what `function` returns when it builds into `body`."""
-    with body.as_default(), body.name_scope(body.name + "/"):
+    with body.as_default(), body.inside():
         return analyze(function(*arguments))
 
 
 def finish(body: Subgraph, leaves: Iterable[Any], dtypes: Iterable[DType | None]) -> None:
     """Make the leaves the results of `body`; an operation becomes a bool that waits for it."""
-    with body.as_default(), body.name_scope(body.name + "/"):
+    with body.as_default(), body.inside():
         body.results = [body.capture(_result(body, leaf, dtype)) for leaf, dtype in zip(leaves, dtypes)]
 
 
@@ -74,7 +74,7 @@ def _numbered(captures: Iterable[tuple[Tensor, Tensor]]) -> dict[tuple[Tensor, i
 
 
 def _unused(body: Subgraph, outer: Tensor) -> Tensor:
-    with body.name_scope(body.name + "/"):
+    with body.inside():
         return body.argument(outer.dtype, outer.shape, "unused")
 
 

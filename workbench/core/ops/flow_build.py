@@ -31,6 +31,8 @@ def cond(pred: Any, true_fn: Callable[[], Any], false_fn: Callable[[], Any], nam
     where = f"cond {title!r}"
     predicate = _predicate(pred, where)
     branches = Subgraph(graph, title + "/then"), Subgraph(graph, title + "/else")
+    for body in branches:
+        body.share_names()
     traced = [trace(body, _callable(f, where), ()) for body, f in zip(branches, (true_fn, false_fn))]
     (structure, on_true), (other, on_false) = traced
     if structure != other:
@@ -156,9 +158,10 @@ class _Loop:
         self.body_graph = self._body(Subgraph(graph, title + "/body"))
 
     def _body(self, body: Subgraph) -> Subgraph:
-        with body.name_scope(body.name + "/"):
+        body.share_names()
+        with body.inside():
             for tensor, shape in zip(self.initial, self.shapes):
-                body.argument(tensor.dtype, shape, tensor.op.name.rpartition("/")[2])
+                body.argument(tensor.dtype, shape, tensor.op.name)
         return body
 
     def arguments(self, body: Subgraph) -> list[Any]:
@@ -214,11 +217,11 @@ class _Loop:
         """Count iterations in one more loop variable and stop at `maximum`."""
         self.initial.append(ops.constant(0, int32))
         self.shapes.append(Shape(()))
-        with self.cond_graph.as_default(), self.cond_graph.name_scope(self.cond_graph.name + "/"):
+        with self.cond_graph.as_default(), self.cond_graph.inside():
             count = self.cond_graph.argument(int32, Shape(()), "trip_count")
             wanted = convert(maximum) if isinstance(maximum, Tensor) else ops.constant(maximum, int32)
             self.cond_graph.results = [ops.logical_and(count < ops.cast(wanted, int32), self.cond_graph.results[0])]
-        with self.body_graph.as_default(), self.body_graph.name_scope(self.body_graph.name + "/"):
+        with self.body_graph.as_default(), self.body_graph.inside():
             count = self.body_graph.argument(int32, Shape(()), "trip_count")
             self.body_graph.results.append(count + 1)
 

@@ -118,7 +118,7 @@ def _if_gradient(node: Operation, *dys: Any, needed: tuple[bool, ...]) -> list[A
     sides = [GradientBody(f, f"{title}/{side}", saved.provide) for f, side in zip(forwards, ("then", "else"))]
     found = []
     for body, forward in zip(sides, forwards):
-        with body.as_default(), body.name_scope(body.name + "/"):
+        with body.as_default(), body.inside():
             found.append(body_gradients(forward, [i - 1 for i in wanted], seeds.inside(body)))
     kept = [p for p in range(len(wanted)) if any(grads[p] is not None for grads in found)]
     forms = [_agree(sides, forwards, found, p, wanted[p] - 1) for p in kept]
@@ -143,7 +143,7 @@ def _agree(sides: Sequence[GradientBody], forwards: Sequence[Subgraph], found: S
     like = next(g for g in grads if g is not None)
     sparse = all(g is None or isinstance(g, IndexedSlices) for g in grads)
     for body, forward, grad in zip(sides, forwards, grads):
-        with body.as_default(), body.name_scope(body.name + "/"):
+        with body.as_default(), body.inside():
             if sparse:
                 slices = _no_slices(like) if grad is None else grad
                 parts = [slices.values, slices.indices]
@@ -217,7 +217,7 @@ class _Saved:
     def extend_node(self) -> None:
         for tensor in self.added:
             for forward in self.forwards:
-                with outside(forward), forward.name_scope(forward.name + "/"):
+                with outside(forward), forward.inside():
                     forward.results.append(tensor if tensor.graph is forward else _placeholder(tensor))
         attrs = {**self.node.attrs, "then_branch": self.forwards[0], "else_branch": self.forwards[1]}
         extend(self.node, self.node.inputs, attrs)

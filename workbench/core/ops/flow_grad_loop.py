@@ -111,7 +111,7 @@ class _Backward:
 
     def build(self) -> list[Any]:
         body, flow = self.body, self.flow
-        with body.as_default(), body.name_scope(body.name + "/"):
+        with body.as_default(), body.inside():
             count = body.argument(int32, _SCALAR, "trip_count")
             seeds = {j: body.argument(self.dys[j].dtype, self.forward.arguments[j].shape, "dy") for j in flow.active}
             wanted = [*flow.active, *flow.captures]
@@ -140,7 +140,7 @@ class _Backward:
 
     # the forward loop
     def _extend_forward(self) -> None:
-        with outside(self.forward), self.forward.name_scope(self.forward.name + "/"):
+        with outside(self.forward), self.forward.inside():
             if self.trip_count is None:
                 self.trip_count = self.count
                 argument = self.forward.argument(int32, _SCALAR, "trip_count")
@@ -167,7 +167,7 @@ class _Backward:
             self.new.append((initial(), argument, result))
 
     def _unused(self, test: Subgraph) -> list[Tensor]:
-        with outside(test), test.name_scope(test.name + "/"):
+        with outside(test), test.inside():
             return [test.argument(t.dtype, t.shape, "unused") for _, t, _ in self.new]
 
     def _listed(self, tensor: Tensor) -> int | None:
@@ -191,7 +191,7 @@ class _Backward:
         body.captures = list(zip(constants, self.constants.values()))
         body = self.body.closed(self.graph)
         test = Subgraph(self.graph, f"{self.title}/cond")
-        with outside(test), test.name_scope(test.name + "/"):
+        with outside(test), test.inside():
             for argument in body.arguments:
                 test.argument(argument.dtype, argument.shape, "argument")
             test.results = [ops.greater(test.arguments[0], 0)]
