@@ -110,8 +110,11 @@ def test_stop_gradients_argument() -> None:
 
 
 def test_integers_have_no_gradient() -> None:
-    with pytest.raises(errors.DtypeError, match=r"gradients: constant:0 is int32; only float tensors have gradients"):
-        gradients(ops.constant(1), x())
+    n, a = ops.constant(1), x("a")
+    assert gradients(n + 1, [n, a]) == [None, None]
+    assert values(gradients([n, a * 2.0], [a]), a=1.0) == [2.0]      # among others they do not count
+    with pytest.raises(errors.DtypeError, match=r"gradients: constant_\d:0 is bool; only float tensors have gradients"):
+        gradients(ops.constant(True), x())
 
 
 def test_missing_gradient_names_the_operation() -> None:

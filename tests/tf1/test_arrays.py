@@ -134,6 +134,12 @@ def test_sparse_tensors_where_dense_ones_go():
     (lambda: tf.sequence_mask([1, 2], [3, 4]), ValueError, "maxlen must be scalar"),
     (lambda: tf.gather([1, 2], [0], axis=1), ValueError, "Shape must be at least rank 2 but is rank 1"),
     (lambda: tf.squeeze([[1, 2]], 1), ValueError, r"Can not squeeze dim\[1\]"),
+    (lambda: tf.contrib.framework.remove_squeezable_dimensions(tf.zeros([2, 3]), tf.zeros([2, 3, 4])), ValueError,
+     r"Can not squeeze dim\[2\]"),
+    (lambda: tf.clip_by_value(tf.zeros([2, 3, 1]), [-1.0, -2.0], [1.0, 2.0]), ValueError, "clip_by_value: t and the limits"),
+    (lambda: tf.clip_by_norm(tf.zeros([2, 3, 1]), [1.0, 2.0]), ValueError, "clip_by_norm: t and clip_norm"),
+    (lambda: tf.accumulate_n([0.1, 0.2], shape=[2, 2]), ValueError, "cannot be the same shape"),
+    (lambda: tf.accumulate_n([0.1, 0.2], tensor_dtype=tf.int32), TypeError, "inputs are float32 but tensor_dtype is int32"),
     (lambda: tf.matrix_diag(0), ValueError, "Shape must be at least rank 1 but is rank 0"),
     (lambda: tf.add([1, 2], [1, 2, 3]), ValueError, "Dimensions must be equal, but are 2 and 3"),
     (lambda: tf.constant([[1, 2], [3]]), ValueError, "setting an array element with a sequence.* must be a dense"),
@@ -241,6 +247,17 @@ def test_weights_and_labels_of_one_axis_of_length_1_more_are_taken_without_it():
         assert session.run(update) == 4.5
 
 
+def test_labels_whose_rank_is_known_only_in_the_step_are_squeezed_there():
+    labels, predictions = tf.placeholder(tf.float32), tf.placeholder(tf.float32)
+    found = tf.contrib.framework.remove_squeezable_dimensions(labels, predictions)
+    with tf.Session() as session:
+        for shape, other in (((2, 3), (2, 3)), ((2, 3, 1), (2, 3)), ((2, 3), (2, 3, 1))):
+            values = session.run(found, {labels: np.ones(shape), predictions: np.zeros(other)})
+            assert [v.shape for v in values] == [(2, 3), (2, 3)]
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Tried to explicitly squeeze dimension 2"):
+            session.run(found, {labels: np.ones((2, 3, 2)), predictions: np.zeros((2, 3))})
+
+
 def test_labels_at_k_may_be_sparse_and_those_that_are_no_class_are_never_found():
     scores = tf.constant([[0.1, 0.9, 0.5], [0.8, 0.2, 0.3]])
     labels = tf.SparseTensorValue(np.int64([[0, 0], [0, 1], [1, 0], [1, 1]]), np.int64([1, -1, 2, 3]), np.int64([2, 2]))
@@ -300,6 +317,6 @@ def test_confusion_of_what_has_one_shape():
     labels, predictions = tf.constant([0, 1, 1]), tf.constant([[0], [1], [0]])
     assert run(tf.confusion_matrix(labels, predictions)).tolist() == [[1, 0], [1, 1]]
     assert run(tf.confusion_matrix(predictions, labels)).tolist() == [[1, 1], [0, 1]]
-    for wrong in (tf.constant([0, 1]), tf.zeros([3, 2], tf.int32)):
-        with pytest.raises(ValueError, match="they must be equal"):
+    for wrong, text in ((tf.constant([0, 1]), "they must be equal"), (tf.zeros([3, 2], tf.int32), "Can not squeeze dim")):
+        with pytest.raises(ValueError, match=text):
             tf.confusion_matrix(labels, wrong)

@@ -115,9 +115,9 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", co
     """Symbolic derivatives of sum(ys) with respect to each of xs (paper §4.1).
 
     Returns one tensor per x, with x's shape and dtype; IndexedSlices where x is only gathered from; None where no
-    path leads from x to ys. `grad_ys` replaces the ones that seed the walk. The result is ordinary graph, so gradients
-    of gradients are one more call. Operations lie where the ones they differentiate lie (`colocate_gradients_with_ops`
-    or not); with `gate_gradients` no gradient of an operation is used before all of them are there;
+    path leads from x to ys, of which those of integers do not count. `grad_ys` replaces the ones that seed the walk.
+    The result is ordinary graph, so gradients of gradients are one more call. Operations lie where the ones they
+    differentiate lie (`colocate_gradients_with_ops` or not); with `gate_gradients` no gradient of an operation is used before all of them are there;
     `aggregation_method` is one of AggregationMethod. Raises UnimplementedError naming the operation on the path that has no
     gradient.
     """
@@ -135,8 +135,9 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", co
     for x in sources:
         if x.op.kind == "constant" and x.dtype.is_differentiable:
             ops.capture_constant(x)
+    counted = [(y, seed) for y, seed in zip(targets, seeds) if seed is not None or not y.dtype.is_integer]
     with graph.name_scope(name), graph.control_dependencies(None):
-        return _derivatives(targets, [_seed(y, seed) for y, seed in zip(targets, seeds)], sources, stop_gradients or (),
+        return _derivatives([y for y, _ in counted], [_seed(y, seed) for y, seed in counted], sources, stop_gradients or (),
                             gate_gradients)
 
 

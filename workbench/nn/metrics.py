@@ -253,7 +253,7 @@ def confusion_matrix(labels: Any, predictions: Any, num_classes: Any = None, dty
         labels, predictions = squeezed(convert(labels), convert(predictions))
         if not labels.shape.compatible(predictions.shape):
             raise errors.ShapeError(f"confusion_matrix: labels have shape {labels.shape} but predictions {predictions.shape}; "
-                                    "they must be equal (Can not squeeze dim of them)")
+                                    "they must be equal")
         labels, predictions = (ops.cast(ops.reshape(x, [-1]), "int64") for x in (labels, predictions))
         count = ops.maximum(ops.reduce_max(labels), ops.reduce_max(predictions)) + 1 if num_classes is None else (
             ops.cast(convert(num_classes), "int64"))

@@ -40,15 +40,24 @@ def fitted_weights(weights: Any, values: Tensor, where: str, dtype: Any = None) 
 
 
 def squeezed(labels: Tensor, predictions: Tensor, expected_rank_diff: int = 0) -> tuple[Tensor, Tensor]:
-    """Labels and predictions of ranks that differ as expected: a last dimension of 1 too many is taken away."""
-    if labels.shape.rank is None or predictions.shape.rank is None:
-        return labels, predictions
-    over = predictions.shape.rank - labels.shape.rank - expected_rank_diff
-    if over == 1 and predictions.shape.as_list()[-1] in (1, None):
+    """Labels and predictions of ranks that differ as expected: a last dimension of 1 too many is taken away, in the step
+    where ranks are known only then. ShapeError where that dimension is not 1."""
+    mine, theirs = labels.shape.rank, predictions.shape.rank
+    if mine is None or theirs is None:
+        over = ops.rank(predictions) - ops.rank(labels) - expected_rank_diff
+        return _squeezed_where(ops.equal(over, -1), labels), _squeezed_where(ops.equal(over, 1), predictions)
+    over = theirs - mine - expected_rank_diff
+    if over == 1:
         predictions = ops.squeeze(predictions, axis=[-1])
-    elif over == -1 and labels.shape.as_list()[-1] in (1, None):
+    elif over == -1:
         labels = ops.squeeze(labels, axis=[-1])
     return labels, predictions
+
+
+def _squeezed_where(more: Tensor, value: Tensor) -> Any:
+    if value.shape.rank == 0 or (value.shape.rank is not None and value.shape.as_list()[-1] not in (1, None)):
+        return value
+    return ops.cond(more, lambda: ops.squeeze(value, axis=[-1]), lambda: value)
 
 
 def _check(weights: Tensor, values: Tensor) -> Any:

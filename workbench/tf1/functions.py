@@ -20,7 +20,6 @@ __all__ = ["FUNCTIONS", "install"]
 
 _WORDS = """
     Print: input_ data message first_n summarize name
-    accumulate_n: inputs=values ?shape ?tensor_dtype name
     add_n: inputs=values name
     as_dtype: type_value=value
     boolean_mask: tensor mask name axis
@@ -57,6 +56,17 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 def _offered(function: Callable[..., Any]) -> Callable[..., Any]:
     FUNCTIONS[function.__name__.rstrip("_")] = function
     return function
+
+
+@_offered
+def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: str | None = None) -> Tensor:
+    """add_n of inputs that are to have this shape and type; ShapeError (ValueError), DtypeError (TypeError) otherwise."""
+    found: Tensor = ops.accumulate_n(inputs, name=name)
+    if tensor_dtype is not None and found.dtype is not wb.as_dtype(tensor_dtype):
+        raise errors.DtypeError(f"accumulate_n: the inputs are {found.dtype.name} but tensor_dtype is "
+                                f"{wb.as_dtype(tensor_dtype).name}; make them agree")
+    found.set_shape(shape)
+    return found
 
 
 def install(names: MutableMapping[str, Any]) -> None:

@@ -34,6 +34,32 @@ def test_blocks_that_only_the_step_knows():
     assert evaluate([made], {x: np.ones((1, 3, 2)), block: [2], pads: [[1, 0]]})[0].tolist() == [[[1, 1]] * 3]
 
 
+@pytest.mark.parametrize("shape", [(2, 4, 6), (2, 4, 6, 3), (2, 4, 6, 3, 0)])
+def test_the_rank_may_be_one_that_only_the_step_knows(shape):
+    x, block, value = wb.placeholder("float32"), wb.placeholder("int32", [2]), np.arange(np.prod(shape)).reshape(shape)
+    spread = wb.space_to_batch_nd(x, block, [[0, 0], [1, 2]])
+    back = wb.batch_to_space_nd(spread, [2, 3], [[0, 0], [1, 2]])
+    assert spread.shape.rank is None
+    found = evaluate([spread, back, *wb.gradients(back * back, x)], {x: value, block: [2, 3]})
+    assert found[0].shape == (12, 2, 3, *shape[3:])
+    np.testing.assert_array_equal(found[1], value)
+    np.testing.assert_array_equal(found[2], 2 * value)
+
+
+@pytest.mark.parametrize(("block", "pads"), [
+    ([0, 2], [[0, 0], [0, 0]]), ([-1, 2], [[0, 0], [0, 0]]), ([3, 3], [[0, 0], [0, 0]]), ([1, 1], [[0, -1], [0, 0]])])
+def test_wrong_blocks_that_only_the_step_knows_are_refused_there(block, pads):
+    x, size, rim = wb.placeholder("float32"), wb.placeholder("int32", [2]), wb.placeholder("int32")
+    for move in (wb.space_to_batch_nd, wb.batch_to_space_nd):
+        with pytest.raises(errors.InvalidArgumentError):
+            evaluate([move(x, size, rim)], {x: np.ones((1, 2, 2, 1)), size: block, rim: pads})
+
+
+def test_images_of_unknown_rank_have_four_axes_when_they_are_spread():
+    assert wb.space_to_batch(wb.placeholder("float32"), [[0, 0], [0, 0]], 2).shape.as_list() == [None] * 4
+    assert wb.batch_to_space(wb.placeholder("float32"), wb.placeholder("int32"), 2).shape.as_list() == [None] * 4
+
+
 def test_known_sizes_are_known():
     assert wb.space_to_batch(zeros(None, 4, 6, 1), [[0, 0], [0, 0]], 2).shape.as_list() == [None, 2, 3, 1]
     assert wb.space_to_depth(zeros(3, 4, 6, 1), 2).shape.as_list() == [3, 2, 3, 4]

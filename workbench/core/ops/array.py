@@ -132,7 +132,7 @@ def squeeze(x, *, axis=None):
     for a in () if axis in (None, ()) else np.atleast_1d(axis):
         if x.shape[a] != 1:
             raise errors.ShapeError(f"squeeze: axis {a} of x is {x.shape[a]} (shape {list(x.shape)}), not 1; "
-                                    f"name only axes of size 1")
+                                    f"name only axes of size 1 (Tried to explicitly squeeze dimension {a % x.ndim})")
     return np.squeeze(x, axis or None if axis == () else axis)
 
 

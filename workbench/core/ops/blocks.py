@@ -35,11 +35,24 @@ def _shared(where, what, size, block):
     return size // block
 
 
-def _arguments(where, input, block_shape, pairs, name):
+def _of_any_rank(move, where, x, block_shape, pairs, name):
+    """`move` of x of unknown rank: the axes behind the blocks are one until it is done."""
+    count = convert(block_shape).shape.num_elements()
+    if count is None:
+        raise errors.ShapeError(f"{where}: the rank of input and the length of block_shape are unknown; use set_shape")
+    dims = ops.shape(x)
+    others = ops.getitem(dims, slice(1 + count, None))
+    flat = ops.reshape(x, ops.concat([ops.getitem(dims, slice(1 + count)), [ops.reduce_prod(others)]], 0))
+    flat.set_shape([None] * (2 + count))
+    moved = move(flat, block_shape, pairs)
+    return ops.reshape(moved, ops.concat([ops.getitem(ops.shape(moved), slice(1 + count)), others], 0), name=name)
+
+
+def _arguments(where, x, block_shape, pairs, name):
     """(input, blocks, starts, ends, dimensions), all checked."""
-    x, block, pairs = convert(input), convert(block_shape), convert(pairs)
-    if x.shape.rank is None or block.shape.rank is None:
-        raise errors.ShapeError(f"{where}: the rank of input or block_shape is unknown; use set_shape")
+    block, pairs = convert(block_shape), convert(pairs)
+    if block.shape.rank is None:
+        raise errors.ShapeError(f"{where}: the rank of block_shape is unknown; use set_shape")
     blocks = _numbers(where, "block_shape", block)
     if any(isinstance(b, int) and b < 1 for b in blocks):
         raise errors.InvalidArgumentError(f"{where}: block_shape is {blocks}; use numbers from 1")
@@ -63,8 +76,10 @@ def space_to_batch_nd(input, block_shape, paddings, name=None):
     `input` is [batch, sizes…, others…], `block_shape` int [m], `paddings` int [m, 2]; the padded sizes are multiples of the
     blocks, else ShapeError. The entries of one place of the blocks follow each other.
     """
-    where = "space_to_batch_nd"
-    x, blocks, before, after = _arguments(where, input, block_shape, paddings, "paddings")
+    where, x = "space_to_batch_nd", convert(input)
+    if x.shape.rank is None:
+        return _of_any_rank(space_to_batch_nd, where, x, block_shape, paddings, name)
+    x, blocks, before, after = _arguments(where, x, block_shape, paddings, "paddings")
     dims, count = _dims(x), len(blocks)
     others = dims[1 + count:]
     rim = [[0, 0], *([a, b] for a, b in zip(before, after)), *([0, 0] for _ in others)]
@@ -82,8 +97,10 @@ def batch_to_space_nd(input, block_shape, crops, name=None):
 
     ShapeError where the batch is no multiple of the blocks or a crop is longer than its axis.
     """
-    where = "batch_to_space_nd"
-    x, blocks, before, after = _arguments(where, input, block_shape, crops, "crops")
+    where, x = "batch_to_space_nd", convert(input)
+    if x.shape.rank is None:
+        return _of_any_rank(batch_to_space_nd, where, x, block_shape, crops, name)
+    x, blocks, before, after = _arguments(where, x, block_shape, crops, "crops")
     dims, count = _dims(x), len(blocks)
     sizes, others = dims[1:1 + count], dims[1 + count:]
     batch = _shared(where, "the batch", dims[0], math.prod(blocks))
@@ -103,16 +120,24 @@ def _vector(dims):
         hasattr(d, "op") for d in dims) else "int32")
 
 
+def _of_rank_4(images):
+    x = convert(images)
+    if x.shape.rank is None:
+        x = ops.identity(x)
+        x.set_shape([None] * 4)
+    return x
+
+
 @composed
 def space_to_batch(input, paddings, block_size, name=None):
     """space_to_batch_nd of images [batch, height, width, depth] with square blocks; `paddings` int [2, 2]."""
-    return space_to_batch_nd(input, [block_size, block_size], paddings, name)
+    return space_to_batch_nd(_of_rank_4(input), [block_size, block_size], paddings, name)
 
 
 @composed
 def batch_to_space(input, crops, block_size, name=None):
     """batch_to_space_nd of images [batch, height, width, depth] with square blocks; `crops` int [2, 2]."""
-    return batch_to_space_nd(input, [block_size, block_size], crops, name)
+    return batch_to_space_nd(_of_rank_4(input), [block_size, block_size], crops, name)
 
 
 @composed

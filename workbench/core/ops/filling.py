@@ -224,6 +224,8 @@ def pad(x, paddings, *, mode="CONSTANT", constant_values=0):
     mode = mode.upper()
     if not x.ndim:
         return x.copy()      # there is no axis to pad
+    if (paddings < 0).any():
+        raise errors.InvalidArgumentError(f"pad: paddings are {paddings.tolist()}; Paddings must be non-negative")
     if mode == "CONSTANT":
         return np.pad(x, paddings, "constant", constant_values=constant_values)
     most = np.asarray(x.shape, np.int64)[:, None] - (mode == "REFLECT")

@@ -218,8 +218,12 @@ def _choose(node, first, dy):
 
 @composed
 def clip_by_value(t, clip_value_min, clip_value_max, name=None):
-    """t limited to [min, max], which are numbers or tensors that broadcast; gradients pass where t lies inside."""
-    return ops.maximum(ops.minimum(t, clip_value_max), clip_value_min, name=name)
+    """t limited to [min, max], which are numbers or tensors that broadcast to its shape, else ShapeError; gradients pass
+    where t lies inside."""
+    t = convert(t)
+    found = ops.maximum(ops.minimum(t, clip_value_max), clip_value_min, name=name)
+    t.shape.merge(found.shape, "clip_by_value: t and the limits")
+    return found
 
 
 def _squared_difference_into(x, y, out):

@@ -181,7 +181,9 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str = "clip_by_
         some = energy > 0.0      # the root of 0 has no gradient
         norm = ops.select(some, ops.sqrt(ops.select(some, energy, 1.0)), energy)
         limit = convert(clip_norm, values.dtype)
-        return _scaled(t, limit / ops.maximum(norm, limit), scope)
+        found = _scaled(t, limit / ops.maximum(norm, limit), scope)
+    values.shape.merge(getattr(found, "values", found).shape, "clip_by_norm: t and clip_norm")
+    return found
 
 
 def clip_by_average_norm(t: Any, clip_norm: Any, name: str = "clip_by_average_norm") -> Tensor:
