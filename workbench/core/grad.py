@@ -114,12 +114,12 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", co
               stop_gradients: Sequence[Tensor] | None = None) -> list[Grad]:
     """Symbolic derivatives of sum(ys) with respect to each of xs (paper §4.1).
 
-    Returns one tensor per x, with x's shape and dtype; IndexedSlices where x is only gathered from; None where no
-    path leads from x to ys, of which those of integers do not count. `grad_ys` replaces the ones that seed the walk.
-    The result is ordinary graph, so gradients of gradients are one more call. Operations lie where the ones they
-    differentiate lie (`colocate_gradients_with_ops` or not); with `gate_gradients` no gradient of an operation is used before all of them are there;
-    `aggregation_method` is one of AggregationMethod. Raises UnimplementedError naming the operation on the path that has no
-    gradient.
+    Returns one tensor per x, with x's shape and dtype; IndexedSlices where x is only gathered from; None where no path
+    leads from x to ys, of which those of integers do not count. `grad_ys` replaces the ones that seed the walk. The result
+    is ordinary graph, so gradients of gradients are one more call. Operations lie where the ones they differentiate lie
+    (`colocate_gradients_with_ops` or not); with `gate_gradients` no gradient of an operation is used before all of them are
+    there; `aggregation_method` is one of AggregationMethod. Raises UnimplementedError naming the operation on the path that
+    has no gradient.
     """
     graph = get_default_graph()       # inside a body's gradient this is not the graph of ys, which it captures
     targets = [convert(y) for y in _listed(ys)]

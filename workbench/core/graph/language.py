@@ -12,12 +12,12 @@ __all__ = ["NATIVE", "Language", "listen", "spoken"]
 class Language:
     """What differs between programs of one front and of another over the same graphs.
 
-    `names` is the name of an operation of a kind where the program gives none, if it is not the kind itself; `results`
-    is what each result of an operation with bodies is called below it ("cond/Merge"), if it is an operation of its own;
-    with `entries`, what a body's arguments are called, its operations stand in one scope with those of the other body
-    ("cond/add"), not each in one of its own ("cond/then/add"); with `below` constants that are made of its arguments
-    stand under the operation ("add/y"). `type` is what an operation's type is called. The others give the texts of tensors, operations, variables, shapes and element types:
-    (thing, is it asked by repr?) -> text.
+    `names` is the name of an operation of a kind where the program gives none, if it is not the kind itself; `results` is
+    what each result of an operation with bodies is called below it ("cond/Merge"), if it is an operation of its own; with
+    `entries`, what a body's arguments are called, its operations stand in one scope with those of the other body
+    ("cond/add"), not each in one of its own ("cond/then/add"); with `below` constants that are made of its arguments stand
+    under the operation ("add/y"). `type` is what an operation's type is called. The others give the texts of tensors,
+    operations, variables, shapes and element types: (thing, is it asked by repr?) -> text.
     """
 
     names: Mapping[str, str]
