@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from workbench.core.graph.build import convert, ops
-from workbench.nn import sparse_ops
+from workbench.nn import linear_operators, linear_operators_kinds, sparse_ops
 from workbench.nn.probability import (
     arcsinh,
     base,
@@ -46,7 +46,7 @@ linalg = _of(
     expm=ops.matrix_exponential, inv=ops.matrix_inverse, l2_normalize=ops.l2_normalize, lstsq=ops.matrix_solve_ls,
     set_diag=ops.matrix_set_diag, slogdet=ops.log_matrix_determinant, solve=ops.matrix_solve,
     tensor_diag=ops.diag, tensor_diag_part=ops.diag_part, transpose=ops.matrix_transpose,
-    triangular_solve=ops.matrix_triangular_solve)
+    triangular_solve=ops.matrix_triangular_solve, **names_of(linear_operators, linear_operators_kinds))
 manip = _of("batch_to_space_nd gather_nd reshape reverse roll scatter_nd space_to_batch_nd tile")
 math = _of("""abs accumulate_n acos acosh add add_n angle asin asinh atan atan2 atanh bessel_i0 bessel_i0e bessel_i1 bessel_i1e
     betainc bincount ceil conj cos cosh cumprod cumsum digamma divide equal erf erfc erfinv exp expm1 floor floordiv floormod
