@@ -40,6 +40,29 @@ ROWS.each("linalg.lstsq", reals(2, 4, 3, seed=5), reals(2, 4, 2), order=1, **NEA
 ROWS.row("linalg.eigh", lambda tf, x: tf.linalg.eigh(x)[0], SQUARE + SQUARE.swapaxes(1, 2), order=1, **NEAR)
 ROWS.row("linalg.band_part", lambda tf, x: tf.linalg.band_part(x, 1, 0), SQUARE)
 ROWS.row("linalg.set_diag", lambda tf, x, d: tf.linalg.set_diag(x, d), SQUARE, reals(2, 3))
+
+
+def operated(make: Any) -> Any:
+    """What a linear operator made of x does, with a right side."""
+    def program(tf: Any, x: Any, side: Any) -> Any:
+        made = make(tf.linalg, x)
+        return [made.matmul(side), made.matmul(side, adjoint=True), made.solve(side), made.solve(side, adjoint=True),
+                made.determinant(), made.log_abs_determinant(), made.trace(), made.diag_part(), made.to_dense(),
+                made.add_to_tensor(x)]
+    return program
+
+
+for kind, make in {
+        "LinearOperatorFullMatrix": lambda linalg, x: linalg.LinearOperatorFullMatrix(x),
+        "LinearOperatorDiag": lambda linalg, x: linalg.LinearOperatorDiag(x[..., 0] + 3.0),
+        "LinearOperatorLowerTriangular": lambda linalg, x: linalg.LinearOperatorLowerTriangular(x),
+        "LinearOperatorIdentity": lambda linalg, x: linalg.LinearOperatorIdentity(3, [2], x.dtype),
+        "LinearOperatorScaledIdentity": lambda linalg, x: linalg.LinearOperatorScaledIdentity(3, x[:, 0, 0] + 3.0),
+        "LinearOperatorComposition": lambda linalg, x: linalg.LinearOperatorComposition(
+            [linalg.LinearOperatorFullMatrix(x), linalg.LinearOperatorDiag(x[..., 0] + 3.0)]),
+        "LinearOperatorLowRankUpdate": lambda linalg, x: linalg.LinearOperatorLowRankUpdate(
+            linalg.LinearOperatorFullMatrix(x, is_square=True), x[..., :2], x[..., 0, :2] + 3.0, x[..., 1:])}.items():
+    ROWS.row(f"linalg.{kind}", operated(make), SQUARE + 4 * np.eye(3), RIGHT, **NEAR)
 ROWS.row("linalg.tensor_diag", lambda tf, x: [tf.linalg.tensor_diag(x), tf.linalg.tensor_diag_part(tf.linalg.tensor_diag(x))],
          reals(3), modes=("known", "constant", "float32"))
 ROWS.each("math.divide_no_nan", reals(3, 4), np.array([1.0, 0.0, 2.0, -1.0]), order=1)

@@ -22,7 +22,9 @@ def adjoint_of(matrix: Tensor, wanted: bool = True) -> Tensor:
 
 
 def log_size(matrix: Tensor) -> Tensor:
-    """The logarithm of the determinant's size, in the matrix's type: from a triangular factor, which is not out of range."""
+    """The logarithm of the determinant's size, in the matrix's type: from triangular factors, which are not out of range."""
+    if not matrix.dtype.is_complex:
+        return ops.log_matrix_determinant(matrix)[1]
     sizes = ops.abs(ops.matrix_diag_part(ops.qr(matrix)[1]))
     return ops.cast(ops.reduce_sum(ops.log(sizes), axis=-1), matrix.dtype)
 
