@@ -63,6 +63,24 @@ for kind, make in {
         "LinearOperatorLowRankUpdate": lambda linalg, x: linalg.LinearOperatorLowRankUpdate(
             linalg.LinearOperatorFullMatrix(x, is_square=True), x[..., :2], x[..., 0, :2] + 3.0, x[..., 1:])}.items():
     ROWS.row(f"linalg.{kind}", operated(make), SQUARE + 4 * np.eye(3), RIGHT, **NEAR)
+
+
+def by_product(tf: Any, matrix: Any) -> Any:
+    """An operator that knows its shape and its product alone."""
+    class Product(tf.linalg.LinearOperator):      # type: ignore[misc, name-defined]
+        def _shape(self) -> Any:
+            return matrix.shape
+
+        def _shape_tensor(self) -> Any:
+            return tf.shape(matrix)
+
+        def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
+            return tf.matmul(matrix, x, transpose_a=adjoint, transpose_b=adjoint_arg)
+    return Product(matrix.dtype, is_non_singular=True)
+
+
+ROWS.row("linalg.LinearOperator", lambda tf, x, side: operated(lambda _, matrix: by_product(tf, matrix))(tf, x, side),
+         SQUARE + 4 * np.eye(3), RIGHT, **NEAR)
 ROWS.row("linalg.tensor_diag", lambda tf, x: [tf.linalg.tensor_diag(x), tf.linalg.tensor_diag_part(tf.linalg.tensor_diag(x))],
          reals(3), modes=("known", "constant", "float32"))
 ROWS.each("math.divide_no_nan", reals(3, 4), np.array([1.0, 0.0, 2.0, -1.0]), order=1)
