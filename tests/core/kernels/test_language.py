@@ -108,8 +108,8 @@ def test_programs_are_python():
     labels = np.eye(7, dtype=np.float32)[:5]
     found = [np.zeros(5, np.float32), np.zeros((5, 7), np.float32)]
     sources = (library_source("program_math.py"), library_source("program_rows.py"))
-    bind(Program(sources, "softmax_xent"), (5, 7), False)(x, labels, *found)
+    bind(Program(sources, "softmax_xent"), (0, 5, 7), False)(x, labels, *found)
     wanted = [a.copy().reshape(-1) for a in found]
-    program_rows.softmax_xent(x.reshape(-1), labels.reshape(-1), *wanted, 5, 7)
+    program_rows.softmax_xent(x.reshape(-1), labels.reshape(-1), *wanted, 0, 5, 7)
     for one, other in zip(found, wanted):
         np.testing.assert_allclose(one.reshape(-1), other, rtol=2e-6, atol=1e-7)

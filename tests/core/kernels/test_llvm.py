@@ -101,7 +101,7 @@ def test_the_key_holds_everything_that_decides_the_code(part, monkeypatch):
     monkeypatch.setattr(machine, "identity", "\0".join([*parts[:index], parts[index] + "!", *parts[index + 1:]]))
     assert machine.key(program) != key
     assert len({machine.key(p) for p in (program, Program((SOURCE.format(2),), "kernel"),
-                                         Program(program.sources, "other"), Program(program.sources, "kernel", True))}) == 4
+                                         Program(program.sources, "other"), Program(program.sources, "kernel", "team"))}) == 4
 
 
 def test_entries_of_a_foreign_machine_stay_untouched(folder, monkeypatch):

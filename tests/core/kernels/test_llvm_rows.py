@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 import workbench.core.ops  # noqa: F401
 from workbench.core.graph.opdef import registry
-from workbench.core.kernels import load_libraries
+from workbench.core.kernels import load_libraries, team
 from workbench.core.kernels.choice import Spec, selectors
-from workbench.core.kernels.llvm_rows import where_positive
+from workbench.core.kernels.llvm_rows import SHARED, where_positive
 from workbench.errors import InvalidArgumentError
 
 load_libraries()
@@ -75,6 +75,27 @@ def test_a_label_outside_is_refused_before_the_loop_looks_there(label):
     run = kernel("sparse_softmax_xent", [x, labels], [np.empty(40, np.float32), x])
     with pytest.raises(InvalidArgumentError, match=f"sparse_softmax_xent: Received a label value of {label} which is outside"):
         run(x, labels, np.empty(40, np.float32), np.empty_like(x))
+
+
+@pytest.mark.skipif(team.runtime() is None, reason="no GNU OpenMP here")
+@pytest.mark.parametrize("columns", [10, 300, 3000])
+@pytest.mark.parametrize("kind", ["softmax", "log_softmax", "softmax_xent", "sparse_softmax_xent"])
+def test_however_many_threads_share_the_rows_bits_are_the_same(kind, columns, monkeypatch):
+    x = rows(SHARED // columns + 1, columns)
+    numbers = np.arange(len(x)) % columns
+    labels = {"softmax_xent": [np.eye(columns, dtype=np.float32)[numbers]], "sparse_softmax_xent": [numbers]}.get(kind, [])
+    found = []
+    for threads in (1, 2, 3):
+        monkeypatch.setattr(team, "threads_now", lambda threads=threads: threads)
+        outs = [np.full(len(x), np.nan, np.float32), np.full_like(x, np.nan)] if labels else [np.full_like(x, np.nan)]
+        kernel(kind, [x, *labels], outs)(x, *labels, *outs)
+        found.append(outs)
+    for outs in found[1:]:
+        for one, other in zip(outs, found[0]):
+            np.testing.assert_array_equal(one, other)
+    wanted = registry[kind].reference(x.astype(np.float64), *labels)
+    for one, other in zip(found[0], wanted if labels else [wanted]):
+        np.testing.assert_allclose(one, other, rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize("count", [1, 15, 64, 70000])

@@ -10,7 +10,7 @@ import numpy as np
 
 from workbench.core.kernels.language import MEMORY
 
-__all__ = ["HEAD", "entry", "head", "plain_entry"]
+__all__ = ["ENTRIES", "HEAD", "head"]
 
 HEAD = 8
 """Numbers of the block before the program's own: seven addresses and whether to give up the interpreter's lock."""
@@ -83,3 +83,30 @@ def plain_entry(name: str, types: Sequence[str], symbol: str) -> str:
     """Assembly of the C function `symbol` that is function `name`."""
     given = ", ".join(f"{'ptr' if t in MEMORY else 'i64'} %a{i}" for i, t in enumerate(types))
     return f'\ndefine void @{symbol}({given}) {{\n  call void @"{name}"({given})\n  ret void\n}}\n'
+
+
+def team_entry(name: str, types: Sequence[str], symbol: str) -> str:
+    """Assembly of the C function `symbol(block)` that a team of threads calls: each works on its part of the rows.
+
+    The block holds where to ask for the thread's number and the size of the team, the rows, the arrays' addresses, and the
+    numbers behind the first two, which are the part's ends.
+    """
+    arrays = [i for i, t in enumerate(types) if t in MEMORY]
+    first, last, *whole = [i for i, t in enumerate(types) if t not in MEMORY]
+    lines = [f"define void @{symbol}(ptr %block) {{", *_load("rank", "%block", 0), *_load("count", "%block", 8),
+             *_load("rows", "%block", 16, "i64")]
+    for word in ("rank", "count"):
+        lines += [f"  %{word}.short = call i32 %{word}()", f"  %{word}.long = sext i32 %{word}.short to i64"]
+    lines += ["  %next = add i64 %rank.long, 1", "  %before = mul i64 %rows, %rank.long", "  %until = mul i64 %rows, %next",
+              "  %begin = sdiv i64 %before, %count.long", "  %end = sdiv i64 %until, %count.long"]
+    given = {first: "i64 %begin", last: "i64 %end"}
+    for place, i in enumerate([*arrays, *whole], 3):
+        kind = "ptr" if i in arrays else "i64"
+        lines += _load(f"value{i}", "%block", 8 * place, kind)
+        given[i] = f"{kind} %value{i}"
+    called = ", ".join(given[i] for i in range(len(types)))
+    return "\n" + "\n".join([*lines, f'  call void @"{name}"({called})', "  ret void", "}"]) + "\n"
+
+
+ENTRIES = {"arrays": entry, "address": plain_entry, "team": team_entry}
+"""How a program may be called: by Python with arrays, from C with one address, or by each thread of a team."""

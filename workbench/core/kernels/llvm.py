@@ -23,7 +23,7 @@ import numpy as np
 
 from workbench.core.kernels.cache import shared
 from workbench.core.kernels.choice import Kernel
-from workbench.core.kernels.entry import HEAD, OBJECT, entry, head, plain_entry
+from workbench.core.kernels.entry import ENTRIES, HEAD, OBJECT, head
 from workbench.settings import settings
 
 __all__ = ["HEAVY", "Program", "bind", "library_source", "load", "usable"]
@@ -42,12 +42,12 @@ compiled = 0
 class Program:
     """A program of the kernel language: its texts, the function to start with, and how that is called.
 
-    A `plain` function takes one address; others get the arrays and numbers they name through `bind`.
+    `call` is one of `ENTRIES`: those of "arrays" get the arrays and numbers they name through `bind`.
     """
 
     sources: tuple[str, ...]
     name: str
-    plain: bool = False
+    call: str = "arrays"
 
 
 @functools.cache
@@ -95,13 +95,13 @@ class Machine:
 
     def key(self, program: Program) -> str:
         """Equal for equal machine code: the texts, the versions, the processor and its features."""
-        parts = (self.identity, program.name, str(program.plain), *program.sources)
+        parts = (self.identity, program.name, program.call, *program.sources)
         return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
     def compile(self, program: Program, symbol: str) -> bytes:
         from workbench.core.kernels.language import translate
         text, types = translate(program.sources, program.name)
-        text += (plain_entry if program.plain else entry)(program.name, types, symbol)
+        text += ENTRIES[program.call](program.name, types, symbol)
         module = self.llvm.parse_assembly(text)
         module.verify()
         options = self.llvm.create_pipeline_tuning_options(speed_level=3)

@@ -11,15 +11,17 @@ import numpy as np
 from workbench.core.graph.arrays import check_labels
 from workbench.core.kernels.choice import Choice, Kernel, Select, Spec, register
 from workbench.core.kernels.llvm import HEAVY, Program, bind, library_source, usable
+from workbench.core.kernels.team import runtime, shared_rows
 
-__all__ = ["FEWEST", "MOST_TERMS", "where_positive"]
+__all__ = ["FEWEST", "MOST_TERMS", "SHARED", "where_positive"]
 
+SHARED = 1 << 17       # elements from which threads share the rows of a softmax: some 0.2 ms on one
 FEWEST = 256           # elements: below, NumPy's call costs less than the kernel's gain
 MOST_TERMS = 4096      # terms of one float32 sum: beyond, NumPy's pairwise summation is more accurate
 
 
-def _program(name: str) -> Program:
-    return Program((library_source("program_math.py"), library_source("program_rows.py")), name)
+def _program(name: str, call: str = "arrays") -> Program:
+    return Program((library_source("program_math.py"), library_source("program_rows.py")), name, call)
 
 
 def _choice(name: str, inputs: Sequence[Spec], outputs: Sequence[Spec], numbers: Sequence[int], note: str) -> Choice | None:
@@ -28,6 +30,16 @@ def _choice(name: str, inputs: Sequence[Spec], outputs: Sequence[Spec], numbers:
     heavy = _elements(inputs[0]) > HEAVY
     return Choice("llvm", (None,) * len(inputs), (None,) * len(outputs),
                   lambda static: bind(_program(name), numbers, heavy), note=note)
+
+
+def _row_choice(name: str, inputs: Sequence[Spec], outputs: Sequence[Spec], note: str) -> Choice | None:
+    """A kernel over the rows of the first input, which threads share where they are worth waking."""
+    columns = inputs[0].shape[-1]
+    rows = _elements(inputs[0]) // columns
+    made = _choice(name, inputs, outputs, (0, rows, columns), note)
+    if made is None or _elements(inputs[0]) < SHARED or runtime() is None:
+        return made
+    return replace(made, make=lambda static: shared_rows(_program(name, "team"), len(inputs) + len(outputs), rows, (columns,)))
 
 
 def _plain(specs: Sequence[Spec], dtype: str = "float32") -> bool:
@@ -45,8 +57,7 @@ def _rowwise(name: str) -> Select:
         if not _plain([*inputs, *outputs]) or rank < 1 or attrs.get("axis", -1) not in (-1, rank - 1) or (
                 _elements(inputs[0]) < FEWEST or inputs[0].shape[-1] == 0):
             return None
-        columns = inputs[0].shape[-1]
-        return _choice(name, inputs, outputs, (_elements(inputs[0]) // columns, columns), "row kernel")
+        return _row_choice(name, inputs, outputs, "row kernel")
     return select
 
 
@@ -59,9 +70,7 @@ def _select_xent(attrs: Mapping[str, Any], inputs: Sequence[Spec], outputs: Sequ
                  free: Sequence[bool]) -> Choice | None:
     if not _plain([*inputs, *outputs]) or _elements(inputs[0]) < FEWEST or inputs[0].shape[-1] == 0:
         return None
-    columns = inputs[0].shape[-1]
-    return _choice("softmax_xent", inputs, outputs, (_elements(inputs[0]) // columns, columns),
-                   "loss and its gradient in one pass")
+    return _row_choice("softmax_xent", inputs, outputs, "loss and its gradient in one pass")
 
 
 @register("llvm", "sparse_softmax_xent")
@@ -70,9 +79,8 @@ def _select_sparse_xent(attrs: Mapping[str, Any], inputs: Sequence[Spec], output
     logits = inputs[0]
     if not _plain([logits, *outputs]) or _elements(logits) < FEWEST or logits.shape[-1] == 0:
         return None
-    rows, columns = logits.shape
-    choice = _choice("sparse_softmax_xent", inputs, outputs, (rows, columns), "loss and its gradient in one pass")
-    return None if choice is None else replace(choice, make=_checked_labels(choice.make, columns))
+    choice = _row_choice("sparse_softmax_xent", inputs, outputs, "loss and its gradient in one pass")
+    return None if choice is None else replace(choice, make=_checked_labels(choice.make, logits.shape[-1]))
 
 
 def _checked_labels(make: Callable[[tuple[bool, ...]], Kernel], classes: int) -> Callable[[tuple[bool, ...]], Kernel]:

@@ -12,9 +12,10 @@ import functools
 from collections.abc import Sequence
 
 from workbench.core.kernels.llvm import Program, library_source, load
+from workbench.core.kernels.team import runtime
 from workbench.core.kernels.threads import threads_now
 
-__all__ = ["LANES", "TILE", "Loop", "filter_gradient", "filters", "gather", "runtime", "scatter"]
+__all__ = ["LANES", "TILE", "Loop", "filter_gradient", "filters", "gather", "scatter"]
 
 TILE = 6
 LANES = 16
@@ -91,28 +92,6 @@ def two_sided(matrix: Matrix, activation: str = "") -> str:
 # Loops
 
 
-class Runtime:
-    """The OpenMP runtime that oneDNN uses: our loops run on its threads, which are awake between its own."""
-
-    def __init__(self) -> None:
-        self.library = ctypes.CDLL("libgomp.so.1")
-        self.rank, self.count = self.library.omp_get_thread_num, self.library.omp_get_num_threads
-        for function in (self.rank, self.count):
-            function.restype, function.argtypes = ctypes.c_int, ()
-        self.parallel = self.library.GOMP_parallel
-        self.parallel.restype = None
-        self.parallel.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
-
-
-@functools.cache
-def runtime() -> Runtime | None:
-    """None where there is no GNU OpenMP runtime."""
-    try:
-        return Runtime()
-    except (OSError, AttributeError):
-        return None
-
-
 class Loop:
     """A compiled function over a range that the threads share in equal parts; calling releases the GIL.
 
@@ -124,9 +103,9 @@ class Loop:
         found = runtime()
         assert found is not None  # the selectors ask first
         settled = "\n".join(f"{key} = {value}" for key, value in numbers.items())
-        program = Program((library_source("program_tiles.py"), transform, settled), name, plain=True)
+        program = Program((library_source("program_tiles.py"), transform, settled), name, "address")
         self._parallel, self._address = found.parallel, ctypes.c_void_p(load(program))
-        self._team = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in (found.rank, found.count)]
+        self._team = found.team
 
     def __call__(self, total: int, *numbers: int) -> None:
         given = Parameters(total, *numbers)

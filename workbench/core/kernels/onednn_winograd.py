@@ -15,6 +15,7 @@ from workbench.core.kernels.onednn_api import Argument
 from workbench.core.kernels.onednn_format import Desc, Format, Primitive, fast, primitive
 from workbench.core.kernels.onednn_program import Place, Program, Step
 from workbench.core.kernels.options import kernel_options
+from workbench.core.kernels.team import runtime
 
 __all__ = ["Winograd"]
 
@@ -31,7 +32,7 @@ GAIN = 0.85
 
 def usable() -> bool:
     """Whether the transforms can be compiled and run here."""
-    return "llvm" in kernel_options().libraries and llvm.usable() and tiles.runtime() is not None
+    return "llvm" in kernel_options().libraries and llvm.usable() and runtime() is not None
 
 
 class Winograd:

@@ -39,10 +39,10 @@ def exponentials(x: floats32, y: floats32, first: int64, last: int64, columns: i
 
 
 @fast
-def softmax(x: floats32, y: floats32, rows: int64, columns: int64) -> None:
+def softmax(x: floats32, y: floats32, begin: int64, end: int64, columns: int64) -> None:
     together = 1 + BLOCK // columns
-    for first in range(0, rows, together):
-        last = first + together if first + together < rows else rows
+    for first in range(begin, end, together):
+        last = first + together if first + together < end else end
         exponentials(x, y, first, last, columns)
         for r in range(first, last):
             scale = 1.0 / row_total(y, r * columns, columns)
@@ -51,10 +51,10 @@ def softmax(x: floats32, y: floats32, rows: int64, columns: int64) -> None:
 
 
 @fast
-def log_softmax(x: floats32, y: floats32, rows: int64, columns: int64) -> None:
+def log_softmax(x: floats32, y: floats32, begin: int64, end: int64, columns: int64) -> None:
     together = 1 + BLOCK // columns
-    for first in range(0, rows, together):
-        last = first + together if first + together < rows else rows
+    for first in range(begin, end, together):
+        last = first + together if first + together < end else end
         exponentials(x, y, first, last, columns)
         for r in range(first, last):
             at = r * columns
@@ -64,10 +64,10 @@ def log_softmax(x: floats32, y: floats32, rows: int64, columns: int64) -> None:
 
 
 @fast
-def softmax_xent(x: floats32, labels: floats32, loss: floats32, dx: floats32, rows: int64, columns: int64) -> None:
+def softmax_xent(x: floats32, labels: floats32, loss: floats32, dx: floats32, begin: int64, end: int64, columns: int64) -> None:
     together = 1 + BLOCK // columns
-    for first in range(0, rows, together):
-        last = first + together if first + together < rows else rows
+    for first in range(begin, end, together):
+        last = first + together if first + together < end else end
         exponentials(x, dx, first, last, columns)
         for r in range(first, last):
             at = r * columns
@@ -84,10 +84,11 @@ def softmax_xent(x: floats32, labels: floats32, loss: floats32, dx: floats32, ro
 
 
 @fast
-def sparse_softmax_xent(x: floats32, labels: ints64, loss: floats32, dx: floats32, rows: int64, columns: int64) -> None:
+def sparse_softmax_xent(x: floats32, labels: ints64, loss: floats32, dx: floats32, begin: int64, end: int64,
+                        columns: int64) -> None:
     together = 1 + BLOCK // columns
-    for first in range(0, rows, together):
-        last = first + together if first + together < rows else rows
+    for first in range(begin, end, together):
+        last = first + together if first + together < end else end
         exponentials(x, dx, first, last, columns)
         for r in range(first, last):
             at = r * columns

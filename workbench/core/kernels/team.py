@@ -1,0 +1,52 @@
+"""Compiled loops whose rows the threads of the OpenMP runtime share, by calling one function in each of them."""
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from workbench.core.kernels.choice import Kernel
+from workbench.core.kernels.llvm import Program, load
+from workbench.core.kernels.threads import threads_now
+
+__all__ = ["runtime", "shared_rows"]
+
+
+class Runtime:
+    """The OpenMP runtime that oneDNN uses: our loops run on its threads, which are awake between its own."""
+
+    def __init__(self) -> None:
+        self.library = ctypes.CDLL("libgomp.so.1")
+        functions = self.library.omp_get_thread_num, self.library.omp_get_num_threads
+        self.team = [ctypes.cast(function, ctypes.c_void_p).value or 0 for function in functions]
+        self.parallel = self.library.GOMP_parallel
+        self.parallel.restype = None
+        self.parallel.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)
+
+
+@functools.cache
+def runtime() -> Runtime | None:
+    """None where there is no GNU OpenMP runtime."""
+    try:
+        return Runtime()
+    except (OSError, AttributeError):
+        return None
+
+
+def shared_rows(program: Program, arrays: int, rows: int, numbers: Sequence[int]) -> Kernel:
+    """A kernel of C-contiguous arrays: each thread takes an equal part of `rows`, without the interpreter's lock.
+
+    The program is one for a "team": its numbers are the first row of a part, that behind the last, and `numbers`. A row's
+    bits may not depend on the part that it is in. There must be a `runtime`.
+    """
+    found = runtime()
+    assert found is not None  # the selectors ask first
+    block = (ctypes.c_int64 * (3 + arrays + len(numbers)))(*found.team, rows, *[0] * arrays, *numbers)
+    parallel, address = found.parallel, ctypes.c_void_p(load(program))
+
+    def kernel(*given: Any) -> None:
+        for place, array in enumerate(given, 3):
+            block[place] = array.ctypes.data
+        parallel(address, block, threads_now(), 0)
+    return kernel
