@@ -33,8 +33,11 @@ def model(tf: Any, kind: str, workers: int, servers: int) -> tuple[Any, Any, Any
     for p in range(servers):
         with tf.device(f"/job:ps/task:{p}"):
             variable = tf.get_variable(f"parameters_{p}", shape, initializer=tf.ones_initializer(), use_resource=True)
-            ids = [tf.constant(rng.choice(shape[0], ROWS, False) if w else np.arange(ROWS)) for w in range(workers)]
-            found = [tf.gather(variable, chosen) if kind == "sparse" else tf.identity(variable) for chosen in ids]
+            if kind == "sparse":
+                ids = [tf.constant(rng.choice(shape[0], ROWS, False) if w else np.arange(ROWS)) for w in range(workers)]
+                found = [tf.gather(variable, chosen) for chosen in ids]
+            else:
+                found = [tf.identity(variable) for _ in range(workers)]
         parts = []
         for w, value in enumerate(found):
             with tf.device(f"/job:worker/task:{w}"):

@@ -195,7 +195,7 @@ def test_after_a_large_frame_a_connection_goes_back_to_its_group(monkeypatch):
     pair, group = Pair(), ReceiverGroup("test")
     pair.start(group)
     before = threading.active_count()
-    large = b"".join(map(bytes, m.encode(m.RunStep("h", (), 0, {"x": np.zeros(1 << 17, np.uint8)}), SESSION, 1, 3)))
+    large = b"".join(map(bytes, m.encode(m.RunStep("h", (), 0, {"x": np.zeros(1 << 19, np.uint8)}), SESSION, 1, 3)))
     for turn in range(3):
         sending = threading.Thread(target=pair.other.sendall, args=(large,))
         sending.start()
@@ -205,6 +205,21 @@ def test_after_a_large_frame_a_connection_goes_back_to_its_group(monkeypatch):
         pair.other.sendall(raw(m.StatusRequest(True)))
         eventually(lambda turn=turn: len(pair.frames) == 2 * turn + 2)
         assert threading.active_count() <= before
+    pair.end()
+    group.close()
+    group.join(60)
+
+
+def test_frames_of_some_rows_share_the_thread_of_a_group(monkeypatch):
+    monkeypatch.setattr(SocketConnection, "_leave_group", lambda connection, group: pytest.fail("it has a thread of its own"))
+    pair, group, rng = Pair(), ReceiverGroup("test"), np.random.default_rng(0)
+    sent = [rng.integers(0, 256, size, np.uint8) for size in (1, 33_000, 65_500, 7, 250_000, 120_000, 250_000, 3)]
+    frames = b"".join(bytes(part) for one in sent for part in m.encode(m.RunStep("h", (), 0, {"x": one}), SESSION, 1, 3))
+    pair.start(group)
+    for start in range(0, len(frames), 7001):
+        pair.other.sendall(frames[start:start + 7001])
+    eventually(lambda: len(pair.frames) == len(sent) or pair.closed)
+    assert all(np.array_equal(frame.feeds["x"], one) for frame, one in zip(pair.frames, sent, strict=True))
     pair.end()
     group.close()
     group.join(60)

@@ -79,6 +79,13 @@ def taken(size: int) -> Any:
     return wb.reduce_sum(wb.FIFOQueue(4, ["float32"], shapes=[[size]], name="queue").dequeue())
 
 
+def rows(table: int, count: int) -> Any:
+    """`count` rows of a table, doubled there."""
+    v = wb.Variable(wb.zeros([table, 8]), name="v")
+    indices = wb.constant(np.arange(count))
+    return wb.scatter_add(v, indices, wb.gather(v, indices))
+
+
 def put(steps: Steps, size: int, value: float) -> None:
     def fail(error: BaseException) -> None:
         raise error
@@ -100,7 +107,7 @@ def test_an_endless_loop_does_not_hold_the_receiver_and_can_be_aborted(monkeypat
     assert sum(map(len, steps.pool._idle.values())) == 0          # a cancelled instance serves nobody
 
 
-@pytest.mark.parametrize("fetch", [endless, lambda: taken(20_000)], ids=["loop", "queue"])
+@pytest.mark.parametrize("fetch", [endless, lambda: taken(200_000)], ids=["loop", "queue"])
 def test_an_abort_right_after_the_receiver_was_released(monkeypatch, fetch):
     steps = Steps(fetch())
     with monkeypatch.context() as once:
@@ -109,8 +116,8 @@ def test_an_abort_right_after_the_receiver_was_released(monkeypatch, fetch):
     assert steps.engine._running == {} and not isinstance(steps.answers.get(1), list)
     if fetch is not endless:
         steps.run(2)
-        put(steps, 20_000, 1.0)
-        assert steps.answers[2] == [20_000.0]                     # the aborted step takes nothing away
+        put(steps, 200_000, 1.0)
+        assert steps.answers[2] == [200_000.0]                     # the aborted step takes nothing away
 
 
 def test_a_step_that_ends_well_during_its_abort_gives_no_cancelled_instance_back(monkeypatch):
@@ -163,9 +170,9 @@ def test_a_step_of_several_pieces_answers_when_the_last_one_returned():
     """Heavy pieces run on threads of their own: a step that was aborted is over when the last of them is."""
     began.clear()
     go_on.clear()
-    queue = wb.FIFOQueue(4, ["float32"], shapes=[[20_000]], name="queue")
+    queue = wb.FIFOQueue(4, ["float32"], shapes=[[200_000]], name="queue")
     steps = Steps(wb.reduce_sum(ops.held_up(queue.dequeue() * 2.0)))
-    running = threading.Thread(target=lambda: (steps.run(1), put(steps, 20_000, 1.0)))
+    running = threading.Thread(target=lambda: (steps.run(1), put(steps, 200_000, 1.0)))
     running.start()
     assert began.wait(60)
     aborting = threading.Thread(target=steps.abort, args=(1,))
@@ -180,13 +187,13 @@ def test_a_step_of_several_pieces_answers_when_the_last_one_returned():
 
 
 def test_what_was_unregistered_is_gone_with_its_memory():
-    steps = Steps(wb.reduce_sum(wb.placeholder_with_default(np.ones(20_000, np.float32), [20_000])))
+    steps = Steps(wb.reduce_sum(wb.placeholder_with_default(np.ones(200_000, np.float32), [200_000])))
     steps.run(1)
     pool = weakref.ref(steps.pool)
     del steps.pool
     steps.engine.unregister("h")
     gc.collect()
-    assert pool() is None and steps.answers[1] == [20_000.0]
+    assert pool() is None and steps.answers[1] == [200_000.0]
     steps.run(2)
     assert isinstance(steps.answers[2], errors.NotFoundError)
 
@@ -224,6 +231,7 @@ def test_a_reset_forgets_the_variables_of_a_container_and_what_is_bound_to_them(
     (lambda: wb.read_file("name"), False), (lambda: wb.constant(1.0) + wb.placeholder_with_default(1.0, []), True),
     (lambda: wb.Variable(1.0, name="v").assign_add(1.0), True),
     (lambda: wb.as_string(wb.placeholder_with_default(1.0, [])), False),
+    (lambda: rows(200_000, 32), True), (lambda: rows(200_000, 20_000), False),      # of a table only rows are touched
     (lambda: ops.held_up(wb.placeholder_with_default(1.0, [])), False)])
 def test_what_may_take_long_never_runs_where_it_arrives(fetch, light):
     """Aborts and probes wait behind it: a file on a slow disk would look like a dead task."""

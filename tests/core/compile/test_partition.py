@@ -173,3 +173,20 @@ def test_random_placements_give_the_results_of_one_device(recipe):
         expected = s.run(same, plain_feeds)
     for value, wanted in zip(found, expected, strict=True):
         np.testing.assert_allclose(value, wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_a_group_of_operations_elsewhere_waits_for_nothing():
+    members = []
+    for device in range(3):
+        with wb.device(f"/cpu:{device}"):
+            v = wb.Variable(1.0, name=f"v{device}")
+            members.append(v.assign_add(1.0).op)
+    with wb.device("/cpu:1"):
+        inner = wb.group(*members[:2], name="inner")
+        outer = wb.group(inner, members[2], name="outer")
+        with wb.control_dependencies([inner]):
+            after = wb.no_op(name="after")
+    parts = parts_of([], [outer])
+    assert sends(parts) == [] and [part.device for part in parts] == DEVICES
+    assert [[op.type for op in part.program.targets] for part in parts] == [["assign_add"]] * 3
+    assert len(sends(parts_of([], [outer, after]))) == 1      # who comes after a group waits for all of it

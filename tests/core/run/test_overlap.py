@@ -256,7 +256,7 @@ def test_without_anybody_who_serves_a_visit_does_all_work():
 
     def work() -> Any:
         return done.release
-    hands.visit(lambda: [hands.give(work) for _ in range(50)])
+    hands.visit(lambda count: [hands.give(work) for _ in range(count)], 50)
     for _ in range(50):
         assert done.acquire(timeout=PATIENCE)
     crew.close()

@@ -25,6 +25,7 @@ FrameHandler = Callable[["Connection", Frame], None]
 CloseHandler = Callable[["Connection", "BaseException | None"], None]
 
 _SCRATCH = 1 << 16
+_SHARED = 1 << 18      # bytes of a frame that a group receives beside others; what is larger has a thread of its own
 _CALM_MILLISECONDS = 1000
 _SEND_BUFFER = 1 << 20 # of a Unix socket: a batch of examples fits, a long tensor goes in fewer turns
 
@@ -101,6 +102,7 @@ class SocketConnection(Connection):
         self._handler = 0                    # thread that handles a frame of ours right now
         self._group: ReceiverGroup | None = None
         self._started = self._large = False
+        self._wanted = _SCRATCH // 2         # room for what comes next
         self._over = threading.Event()
 
     # life
@@ -246,7 +248,8 @@ class SocketConnection(Connection):
         middle = start + header.meta
         end = middle + header.data
         if end > self._end:
-            self._large = end - self._begin > _SCRATCH // 2
+            self._large = end - self._begin > _SHARED
+            self._wanted = max(_SCRATCH // 2, min(end - self._begin, _SHARED))
             return None
         self._begin = end
         scratch = self._scratch
@@ -270,7 +273,7 @@ class SocketConnection(Connection):
         return not self._poll.poll(_CALM_MILLISECONDS)
 
     def _receive_available(self) -> int:
-        self._make_room(_SCRATCH // 2)
+        self._make_room(self._wanted)
         got = self._reader.recv_into(self._view[self._end:], 0, socket.MSG_DONTWAIT)       # type: ignore[union-attr]
         self._end += got
         return got
@@ -290,7 +293,11 @@ class SocketConnection(Connection):
             self._begin = self._end = 0
         if self._begin + wanted > len(self._scratch):
             have = self._end - self._begin
-            self._scratch[:have] = self._scratch[self._begin:self._end]
+            rest = self._scratch[self._begin:self._end]
+            if wanted > len(self._scratch):
+                self._scratch = bytearray(wanted)
+                self._view = memoryview(self._scratch)
+            self._scratch[:have] = rest
             self._begin, self._end = 0, have
 
     def _fill(self, wanted: int) -> bool:

@@ -3,12 +3,12 @@ from __future__ import annotations
 
 from workbench.core.compile.forms import Block, Branch, Loop
 from workbench.core.compile.plan import Plan
-from workbench.core.compile.values import Local
+from workbench.core.compile.weight import weight
 from workbench.core.graph.graph import Operation
 
 __all__ = ["is_light"]
 
-_LIGHT = 1 << 16       # bytes that a light step may touch
+_LIGHT = 1 << 20       # bytes that a light step may touch in all its segments, each of which is light
 _IN_MEMORY = frozenset({"variable", "fifo_queue", "random_shuffle_queue", "padding_fifo_queue", "priority_queue",
                         "conditional_accumulator", "sparse_conditional_accumulator"})
 """Operations that make handles of state in memory, which answers at once or through a callback."""
@@ -17,8 +17,8 @@ _MESSAGES = frozenset({"send", "receive", "placeholder_with_default", "Assert"})
 
 def is_light(plan: Plan) -> bool:
     """May a step of `plan` run where it arrives, while aborts and probes wait behind it?"""
-    return _weight(plan) < _LIGHT and not _loops(plan) and all(
-        _quick(op) for segment in plan.segments for op in segment.operations)
+    return (all(segment.light for segment in plan.segments) and sum(weight(code.block) for code in plan.codes) < _LIGHT
+            and not _loops(plan) and all(_quick(op) for segment in plan.segments for op in segment.operations))
 
 
 def _quick(op: Operation) -> bool:
@@ -40,12 +40,3 @@ def _has_loop(block: Block) -> bool:
     return any(isinstance(line, Loop) or (
         isinstance(line, Branch) and (_has_loop(line.then) or _has_loop(line.otherwise)))
                for line in block.lines)
-
-
-def _weight(plan: Plan) -> int:
-    """Bytes a step touches, as far as shapes tell; unknown shapes count as heavy."""
-    total = plan.arena_bytes
-    for value in plan.values:
-        if isinstance(value, Local) and value.dtype != object:
-            total += value.spec.nbytes if value.shape is not None else _LIGHT
-    return total

@@ -1,8 +1,9 @@
 """One graph per device: cut edges become send and receive, one pair per tensor and destination (paper §3.3)."""
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -43,6 +44,7 @@ def partition(program: Program, placement: Mapping[str, str], short: bool = Fals
     With `short`, float32 values travel between tasks rounded to bfloat16 (white paper §5.5, which cuts them off): an error of
     at most 2^-8 of the value, and infinity beyond 3.39e38.
     """
+    program, disbanded = _disband(program, placement)
     frames = share_frames(program, placement)
     program, placement, first = frames.program, frames.placement, frames.first
     steered = steers(program)
@@ -50,7 +52,7 @@ def partition(program: Program, placement: Mapping[str, str], short: bool = Fals
     fed = {t: i for i, t in enumerate(program.feeds)}
     back_edges = []
     for op in sorted(topological(program.graph.operations), key=lambda op: op not in first):
-        if op.kind in ("argument", "constant") and not op.control_inputs:
+        if op.name in disbanded or (op.kind in ("argument", "constant") and not op.control_inputs):
             continue
         builder = builders[placement[op.name]]
         inputs: list[Tensor] = []
@@ -66,6 +68,24 @@ def partition(program: Program, placement: Mapping[str, str], short: bool = Fals
         merge = builder.operations[op]
         merge.inputs = (*merge.inputs[:position], builder.tensors[tensor], *merge.inputs[position + 1:])
     return _parts(program, builders, placement, fed)
+
+
+def _disband(program: Program, placement: Mapping[str, str]) -> tuple[Program, set[str]]:
+    """A target that only waits for operations on other devices gives way to those: a step is over when all its parts are,
+    so they need not tell its device. Also the names of the operations that are no longer needed."""
+    readers = Counter(before for op in program.graph.operations for before in op.control_inputs)
+    stack, targets, gone = list(reversed(program.targets)), dict[Operation, None](), set[str]()
+    while stack:
+        op = stack.pop()
+        if op.name in gone:
+            continue
+        if op.kind != "no_op" or readers[op] or all(placement[c.name] == placement[op.name] for c in op.control_inputs):
+            targets[op] = None
+            continue
+        gone.add(op.name)
+        readers.subtract(op.control_inputs)
+        stack += reversed(op.control_inputs)
+    return replace(program, targets=tuple(targets)), gone
 
 
 def _copy(builder: _Builder, op: Operation, inputs: list[Tensor], controls: list[Operation]) -> None:

@@ -8,32 +8,47 @@ from collections.abc import Iterable, Sequence
 from workbench.core.compile.forms import Block, Branch, Instruction
 from workbench.core.compile.memory import ALIGNMENT, Layout, assign_offsets
 from workbench.core.compile.memory import Block as MemoryBlock
+from workbench.core.compile.values import Value
+from workbench.core.graph.dtype import resource
 
-__all__ = ["LIGHT", "is_light", "regions", "side_by_side"]
+__all__ = ["LIGHT", "is_light", "regions", "side_by_side", "weight"]
 
-LIGHT = 1 << 16       # bytes that a segment may touch and still run on a thread that has something else to do
+LIGHT = 1 << 18       # bytes that a segment may touch and still run on a thread that has something else to do: some 50 µs
 _HOUSE = "workbench."
 
 
 def is_light(block: Block) -> bool:
     """Does the block touch few bytes, without loops and without kernels of which nobody here knows what they do?"""
-    return _weight(block) < LIGHT
+    return weight(block) < LIGHT
 
 
-def _weight(block: Block) -> int:
+def weight(block: Block) -> int:
+    """Bytes that a run of the block touches, as far as shapes tell; what nobody can tell counts as heavy."""
     total = 0
     for line in block.lines:
         if isinstance(line, Instruction):
             house = (line.op.definition.reference.__module__ or "").startswith(_HOUSE)
-            total += sum(_bytes(value) for value in line.values if value.array) if house else LIGHT
+            total += sum(_bytes(value) for value in _touched(line) if value.array) if house else LIGHT
         elif isinstance(line, Branch):
-            total += max(_weight(line.then), _weight(line.otherwise))
+            total += max(weight(line.then), weight(line.otherwise))
         else:
             total += LIGHT
     return total
 
 
-def _bytes(value: object) -> int:
+def _touched(line: Instruction) -> Sequence[Value]:
+    """The values whose bytes are read or written: of a table whose rows are taken or updated only those rows."""
+    op = line.op
+    if op.kind == "read_variable":
+        return ()                          # it gives the buffer itself
+    if op.kind == "gather":
+        return (*line.inputs[1:], *line.outputs)
+    if op.kind != "resource_gather" and op.inputs and op.inputs[0].dtype is resource and "indices" in op.definition.signature:
+        return line.inputs
+    return line.values
+
+
+def _bytes(value: Value) -> int:
     shape, dtype = value.shape, value.dtype      # type: ignore[attr-defined]
     return LIGHT if shape is None else math.prod(shape) * dtype.itemsize
 

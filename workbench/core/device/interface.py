@@ -28,6 +28,11 @@ class Event:
         """Has it come?"""
         return self._over.is_set()
 
+    @property
+    def well(self) -> bool:
+        """Has it come, and did nothing go wrong?"""
+        return self._over.is_set() and self._error is None
+
     def complete(self, error: BaseException | None = None) -> None:
         """Called once by the device, with what went wrong."""
         with self._lock:

@@ -6,9 +6,11 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
+from typing import TypeVar
 
 __all__ = ["Crew", "Hands", "Work", "core_count"]
 
+E = TypeVar("E")
 Work = Callable[[], Callable[[], None]]
 """Computes, and returns what tells the step about it, which may give out more work. Neither raises: the step is told."""
 
@@ -134,15 +136,15 @@ class Hands:
         finally:
             _here.worker = before
 
-    def visit(self, begin: Callable[[], None]) -> None:
-        """Call `begin`; if this thread works for no step, it also does what that gives out, and returns when there is no
-        more."""
+    def visit(self, deliver: Callable[[E], None], event: E) -> None:
+        """Call `deliver(event)`; if this thread works for no step, it also does what that gives out, and returns when there
+        is no more."""
         if _here.worker is not None:
-            begin()
+            deliver(event)
             return
         worker = _here.worker = _Worker(self)
         try:
-            begin()
+            deliver(event)
             self._work(worker, worker.take() or self._pick(), 0)
         finally:
             _here.worker = None
@@ -172,6 +174,8 @@ class Hands:
 
     def _pick(self, leaving: int = 0) -> Work | None:
         """Work that nobody does yet; when there is none, `leaving` helpers are gone from now on."""
+        if not leaving and not self._left:
+            return None
         with self._lock:
             if self._left:
                 return self._left.popleft()

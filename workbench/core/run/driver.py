@@ -133,7 +133,7 @@ class StepRun:
 
     def post(self, event: Event) -> None:
         """Handle `event` now, or leave it to the thread that is handling events already."""
-        self._hands.visit(lambda: self._deliver(event))
+        self._hands.visit(self._deliver, event)
 
     def _deliver(self, event: Event) -> None:
         mine = False
@@ -144,12 +144,12 @@ class StepRun:
                     return
                 self._busy = mine = True
             while True:
+                while self._events:
+                    self._handle(self._events.popleft())
                 with self._lock:
                     if not self._events:
                         self._busy = False
                         return
-                    event = self._events.popleft()
-                self._handle(event)
         except BaseException:      # Ctrl-C: let the cancellation that follows be handled
             if mine:
                 self._busy = False
@@ -183,7 +183,7 @@ class StepRun:
         segment = self.plan.segments[action.segment]
         if segment.kind == "compute":
             if segment.light:
-                self._post_when_done(self._computed(segment, action.tag))
+                self._follow(self._computed(segment, action.tag))
             elif action.segment in self._turns:
                 self._turns[action.segment].append(action)
             else:
@@ -227,6 +227,13 @@ class StepRun:
         if self._recorded:
             self._record("segment", segment, segment.name, started)
         return SegmentFinished(segment.index, tag)
+
+    def _follow(self, event: Event) -> None:
+        """For the thread that handles events: `event` is the next one, or comes when the device has done what was issued."""
+        if self._device.event().well:
+            self._events.append(event)
+        else:
+            self._post_when_done(event)
 
     def _post_when_done(self, event: Event) -> None:
         """Post the end of a segment when the device has done what was issued: from then on nobody waits for its values."""
@@ -291,7 +298,7 @@ class StepRun:
         op = segment.op
         value = np.zeros(0) if action.dead else self._device.copy_out(self._inputs(op, action.tag)[0])
         self._send(message_key(self.step, op, self._executor.path(action.tag)), value, action.dead)
-        self.post(SegmentFinished(segment.index, action.tag))
+        self._events.append(SegmentFinished(segment.index, action.tag))
 
     def control(self, segment: PlanSegment, action: RunSegment) -> None:
         op = segment.op
@@ -308,7 +315,7 @@ class StepRun:
             table[op.outputs[1]] = self._device.copy_in(np.asarray(action.choice, np.int32))
         elif op.kind not in _MOVING and op.outputs:
             table[op.outputs[0]] = self._inputs(op, action.tag)[0]
-        self._post_when_done(SegmentFinished(segment.index, action.tag, dead))
+        self._follow(SegmentFinished(segment.index, action.tag, dead))
 
     def _move(self, action: Move) -> None:
         """The input goes over, not the output: what arrives from the iteration before may still be on its way."""
