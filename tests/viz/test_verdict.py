@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from tests.viz.scenarios import SCENARIOS, Plant, run, task
+from workbench.core.trace import Span
 from workbench.viz.accounting import Accounting
 from workbench.viz.verdict import NOTICEABLE, judge
 from workbench.viz.waiting import Root
@@ -40,3 +41,15 @@ def test_whom_a_task_waits_for_most_is_found_in_all_of_its_steps_however_many_ar
             sums.update(step.accounts[one].waits if counted[number, window.place[one]] else {})
         assert found[one] == max(sums, key=lambda root: sums[root], default=None)
     assert found[task("worker", 1)].subject == task("worker", 3) and found[task("worker", 2)] is None
+
+
+def test_a_long_initialisation_is_no_replica_and_hides_none():
+    """Not even when all steps after it took no tenth of its time."""
+    who = task("ps", 0)
+    long = [Span(kind, "session_0", who, f"{who}/device:CPU:0", 0, -1000.0, -1.0, 0, executable="session_0_0")
+            for kind in ("segment", "step")]
+    accounting = Accounting()
+    accounting.feed([*long, *run(Plant(work={task("worker", 1): 2.0}))])
+    accounting.settle(everything=True)
+    assert {step.executable for step in accounting.steps} == {"session_0_0", "session_0_1"}
+    assert judge(accounting).verdict.subject == task("worker", 1)

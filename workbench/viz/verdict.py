@@ -131,8 +131,8 @@ def _replicas(steps: Sequence[Step]) -> list[list[Step]]:
     most = max(map(len, by_executable.values()), default=0)
     # As steps usually are: a first one, which compiles, must not make those of another replica look like nothing.
     weight = {name: len(group) * typical([s.whole for s in group]) for name, group in by_executable.items()}
-    chosen = [group[-window:] for name, group in by_executable.items()
-              if 5 * len(group) >= most and 10 * weight[name] >= max(weight.values())]
+    often = {name: group for name, group in by_executable.items() if 5 * len(group) >= most}
+    chosen = [group[-window:] for name, group in often.items() if 10 * weight[name] >= max(map(weight.__getitem__, often))]
     return sorted(chosen, key=lambda group: group[0].executable)
 
 

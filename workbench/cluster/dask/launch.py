@@ -25,6 +25,8 @@ logger = logging.getLogger("workbench")
 
 
 _SILENT = 1 << 20      # what counts as the tasks of a worker that does not say how many it has
+_PATIENCE = 3.0        # seconds that a worker may take to say it
+_SOON = 0.5            # seconds within which a worker answers that is well
 _CALM = {"distributed.worker.profile.enabled": False, "distributed.admin.tick.interval": "500ms",
          "distributed.admin.system-monitor.interval": "1s"}
 """Dask looks at itself 150 times a second in every process, which small steps feel; see docs/decisions.md."""
@@ -114,11 +116,11 @@ async def choose_workers(client: Client, tasks: tuple[str, ...], named: Mapping[
                          answering: bool = False) -> dict[str, str]:
     """task -> address of a Dask worker, see choice.assign; runs on the client's loop.
 
-    With `answering`, workers that do not answer do not count.
+    With `answering`, workers that do not answer do not count, nor are they waited for while there are enough others.
     """
     info = (await client.scheduler.identity(n_workers=-1))["workers"]
-    counts = await asyncio.gather(*(_hosted(client, address) for address in info))
-    hosted = {address: count for address, count in zip(info, counts) if not answering or count < _SILENT}
+    counts = await _hosted(client, list(info), len(tasks) if answering else len(info))
+    hosted = {address: counts[address] for address in info if not answering or counts[address] < _SILENT}
     workers = {address: info[address] for address in hosted}
     found = assign(tasks, workers, hosted, named)
     for task, limit in limited(found, workers).items():
@@ -127,10 +129,24 @@ async def choose_workers(client: Client, tasks: tuple[str, ...], named: Mapping[
     return found
 
 
-async def _hosted(client: Client, address: str) -> int:
-    """How many tasks a worker hosts; one that does not answer comes last."""
+async def _hosted(client: Client, addresses: list[str], enough: int) -> dict[str, int]:
+    """How many tasks each worker hosts; those that do not answer, or not soon while `enough` others do, come last."""
+    asked = {address: asyncio.ensure_future(_ask(client, address)) for address in addresses}
+    if enough < len(asked):
+        await asyncio.wait(asked.values(), timeout=_SOON)
+    while (waiting := [one for one in asked.values() if not one.done()]) and enough > sum(
+            one.done() and one.result() < _SILENT for one in asked.values()):
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    counts = {}
+    for address, one in asked.items():
+        counts[address] = one.result() if one.done() else _SILENT
+        one.cancel()
+    return counts
+
+
+async def _ask(client: Client, address: str) -> int:
     try:
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(_PATIENCE):
             status = await client.rpc(address).wb_status()
         return int(status["hosted"])
     except (OSError, TimeoutError, KeyError, TypeError) as error:

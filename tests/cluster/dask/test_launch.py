@@ -1,0 +1,65 @@
+"""Workers for tasks among those that answer: one that hangs is waited for only when it is needed."""
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from workbench import errors
+from workbench.cluster.dask import launch
+
+TASKS = ("/job:ps/task:0", "/job:worker/task:0")
+
+
+class Scripted:
+    """A client of a Dask cluster whose workers answer when their event is set."""
+
+    def __init__(self, *workers: str) -> None:
+        self.answers = {name: asyncio.Event() for name in workers}
+        self.scheduler = SimpleNamespace(identity=self._identity)
+
+    async def _identity(self, n_workers: int) -> dict[str, Any]:
+        return {"workers": {name: {"name": name, "host": "here"} for name in self.answers}}
+
+    def rpc(self, address: str) -> Any:
+        async def status() -> dict[str, int]:
+            await self.answers[address].wait()
+            return {"hosted": 0}
+        return SimpleNamespace(wb_status=status)
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch):
+    monkeypatch.setattr(launch, "_SOON", 0.01)
+
+
+async def chosen(client: Scripted) -> dict[str, str]:
+    async with asyncio.timeout(60):
+        return await launch.choose_workers(client, TASKS, {}, answering=True)      # type: ignore[arg-type]
+
+
+def test_a_worker_that_hangs_is_not_waited_for_while_there_are_others(monkeypatch):
+    monkeypatch.setattr(launch, "_PATIENCE", 600.0)
+
+    async def scene() -> None:
+        client = Scripted("a", "b", "c")
+        client.answers["b"].set()
+        client.answers["c"].set()
+        assert await chosen(client) == dict(zip(TASKS, "bc"))
+        asyncio.get_running_loop().call_later(0.1, client.answers["a"].set)
+        client.answers["b"].clear()
+        assert await chosen(client) == dict(zip(TASKS, "ac"))      # now it is needed
+    asyncio.run(scene())
+
+
+def test_too_few_that_answer_are_too_few(monkeypatch):
+    monkeypatch.setattr(launch, "_PATIENCE", 0.05)
+
+    async def scene() -> None:
+        client = Scripted("a", "b", "c")
+        client.answers["c"].set()
+        with pytest.raises(errors.ResourceExhaustedError, match="has 1 workers"):
+            await chosen(client)
+    asyncio.run(scene())
