@@ -47,7 +47,9 @@ def kill(pid: int) -> float:
     ended = os.pidfd_open(pid)
     try:
         os.kill(pid, signal.SIGKILL)
-        select.select([ended], [], [])
+        poll = select.poll()               # not select(), which refuses descriptors from 1024 on
+        poll.register(ended, select.POLLIN)
+        poll.poll()
         return time.monotonic()
     finally:
         os.close(ended)
