@@ -38,18 +38,19 @@ def weight(block: Block) -> int:
 
 def _touched(line: Instruction) -> Sequence[Value]:
     """The values whose bytes are read or written: of a table whose rows are taken or updated only those rows."""
-    op = line.op
+    op, signature = line.op, line.op.definition.signature
     if op.kind == "read_variable":
         return ()                          # it gives the buffer itself
     if op.kind == "gather":
         return (*line.inputs[1:], *line.outputs)
-    if op.kind != "resource_gather" and op.inputs and op.inputs[0].dtype is resource and "indices" in op.definition.signature:
+    updates = op.kind != "resource_gather" and op.inputs and op.inputs[0].dtype is resource
+    if updates and isinstance(signature, str) and "indices" in signature:
         return line.inputs
     return line.values
 
 
 def _bytes(value: Value) -> int:
-    shape, dtype = value.shape, value.dtype      # type: ignore[attr-defined]
+    shape, dtype = value.shape, value.dtype
     return LIGHT if shape is None else math.prod(shape) * dtype.itemsize
 
 
