@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from workbench.cluster.link.buffers import BufferPool, _class_of
+from workbench.cluster.link.buffers import BufferPool, class_of
 
 
 def test_a_buffer_is_used_again_when_nobody_looks_at_it():
@@ -22,8 +22,8 @@ def test_a_buffer_is_used_again_when_nobody_looks_at_it():
 
 @pytest.mark.parametrize("nbytes", [1, 2, 3, 31, 1 << 15, (1 << 15) + 1, 10**6, 10**9 + 7])
 def test_classes_fit_and_waste_little(nbytes: int):
-    size = _class_of(nbytes)
-    assert nbytes <= size <= max(1.25 * nbytes, nbytes + 1) and _class_of(size) == size
+    size = class_of(nbytes)
+    assert nbytes <= size <= max(1.25 * nbytes, nbytes + 1) and class_of(size) == size
 
 
 def test_thousands_of_sizes_share_few_buffers():

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["BufferPool"]
+__all__ = ["BufferPool", "class_of"]
 
 _MAPPED = 1 << 20      # bytes from which a buffer is memory of its own
 _UNUSED = 2      # references seen by `_is_free`: the pool's list slot and getrefcount's own argument
@@ -31,7 +31,7 @@ class BufferPool:
 
     def take(self, nbytes: int) -> np.ndarray[Any, Any]:
         """A writable uint8 array of exactly `nbytes`, its content undefined."""
-        size = _class_of(nbytes)
+        size = class_of(nbytes)
         with self._lock:
             same = self._buffers.setdefault(size, [])
             for index in range(len(same)):
@@ -86,7 +86,7 @@ def _made(size: int) -> np.ndarray[Any, Any]:
     return np.frombuffer(memory, np.uint8)
 
 
-def _class_of(nbytes: int) -> int:
+def class_of(nbytes: int) -> int:
     """The size of the buffers that serve `nbytes`: four classes from each power of two to the next."""
     step = 1 << max((nbytes - 1).bit_length() - 3, 0)
     return -(-nbytes // step) * step

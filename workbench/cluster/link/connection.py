@@ -15,7 +15,8 @@ from workbench.cluster.link.buffers import BufferPool
 from workbench.cluster.link.group import ReceiverGroup
 from workbench.cluster.link.leader import Leadership, receiving, release_receiver
 from workbench.cluster.link.sender import PIECE, Sender
-from workbench.cluster.wire.frames import HEADER, Frame, Header, parse_header
+from workbench.cluster.link.shared import Lender, Tenant, lends
+from workbench.cluster.wire.frames import HEADER, SHARED, Frame, Header, parse_header
 
 __all__ = ["Connection", "SocketConnection", "release_receiver"]
 
@@ -80,7 +81,8 @@ class SocketConnection(Connection):
     """
 
     def __init__(self, peer: str, session: int, reader: socket.socket | None, writer: socket.socket | None,
-                 pool: BufferPool, leftover: bytes = b"", label: str = "") -> None:
+                 pool: BufferPool, leftover: bytes = b"", label: str = "", shares: bool = False) -> None:
+        """`shares`: large tensors that are posted travel in memory that both ends see."""
         super().__init__(peer, session)
         self._reader = reader
         self._sockets = [sock for sock in dict.fromkeys((reader, writer)) if sock is not None]
@@ -97,7 +99,10 @@ class SocketConnection(Connection):
         self._scratch[:len(leftover)] = leftover
         self._view = memoryview(self._scratch)
         self._begin, self._end = 0, len(leftover)
-        self._sender = Sender(self, writer, self._plain, pool, label) if writer is not None else None
+        lent = shares and lends(self._sockets[0])
+        self._tenant = Tenant() if lent and reader is not None else None
+        lender = Lender() if lent else None
+        self._sender = Sender(self, writer, self._plain, pool, label, lender) if writer is not None else None
         self._leadership = Leadership(self._turn if reader is not None else self._watch, label)
         self._handler = 0                    # thread that handles a frame of ours right now
         self._group: ReceiverGroup | None = None
@@ -163,6 +168,8 @@ class SocketConnection(Connection):
             self._sender.end(self._shut_down)
         for sock in self._sockets:
             sock.close()
+        if self._tenant is not None:
+            self._tenant.close()
         self._over.set()
         self._log(error)
         try:
@@ -224,7 +231,7 @@ class SocketConnection(Connection):
         """True when the receiver may go on; False when this connection is to end on this thread."""
         me = self._handler = threading.get_ident()
         try:
-            self._on_frame(self, frame)
+            self._on_frame(self, frame if frame.header.kind != SHARED or self._tenant is None else self._tenant.frame(frame))
         finally:
             if self._handler == me:
                 self._handler = 0
@@ -274,9 +281,14 @@ class SocketConnection(Connection):
 
     def _receive_available(self) -> int:
         self._make_room(self._wanted)
-        got = self._reader.recv_into(self._view[self._end:], 0, socket.MSG_DONTWAIT)       # type: ignore[union-attr]
+        got = self._receive(self._view[self._end:], socket.MSG_DONTWAIT)
         self._end += got
         return got
+
+    def _receive(self, view: memoryview, flags: int = 0) -> int:
+        if self._tenant is not None:
+            return self._tenant.receive(self._reader, view, flags)      # type: ignore[arg-type]
+        return self._reader.recv_into(view, 0, flags)                   # type: ignore[union-attr]
 
     def _read_frame(self) -> Frame | None:
         if not self._fill(HEADER.size):
@@ -306,7 +318,7 @@ class SocketConnection(Connection):
         while self._end - self._begin < wanted:
             if self._poll is not None and self._unix:
                 self._poll.poll()
-            got = self._reader.recv_into(self._view[self._end:])       # type: ignore[union-attr]
+            got = self._receive(self._view[self._end:])
             if got == 0:
                 if self._begin == self._end:
                     return False

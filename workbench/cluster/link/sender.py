@@ -13,6 +13,7 @@ from workbench import errors
 from workbench.cluster.link.buffers import BufferPool
 from workbench.cluster.link.leader import receiving, release_receiver
 from workbench.cluster.link.outbox import Outbox
+from workbench.cluster.link.shared import FROM, Carrying, Lender
 
 __all__ = ["PIECE", "Sender"]
 
@@ -35,7 +36,9 @@ class Owner(Protocol):
 class Sender:
     """Thread-safe. See `Connection.send` and `Connection.post`; what fails ends the connection."""
 
-    def __init__(self, owner: Owner, writer: socket.socket, plain: bool, pool: BufferPool, label: str) -> None:
+    def __init__(self, owner: Owner, writer: socket.socket, plain: bool, pool: BufferPool, label: str,
+                 lender: Lender | None = None) -> None:
+        self._lender = lender
         self._owner, self._writer, self._plain, self._pool = owner, writer, plain, pool
         self._lock = threading.RLock()           # knows its owner, see send()
         self._outbox = Outbox(self._transmit_later, self._broke, label)
@@ -44,6 +47,8 @@ class Sender:
     def end(self, shut_down: Callable[[], None]) -> None:
         """Return when nobody sends any more, so that the socket may be closed; `shut_down()` wakes who is blocked."""
         self._outbox.end()
+        if self._lender is not None:
+            self._lender.close()
         if not self._lock.acquire(blocking=False):
             shut_down()
             self._lock.acquire()
@@ -88,6 +93,10 @@ class Sender:
         self._outbox.wait_for_room()
         if self._owner.closed:
             raise errors.UnavailableError(f"{self._owner.peer}: the connection is closed; start the cluster again")
+        if self._lender is not None and len(buffers) == 2 and len(buffers[1]) >= FROM:
+            lent = self._lender.lend(*buffers)
+            if lent is not None:
+                buffers = owner = lent
         try:
             self._outbox.post(lambda: self._send_at_once(buffers), buffers,
                               self._copied if owner is None else _same, owner)
@@ -109,7 +118,8 @@ class Sender:
                 for buffer in buffers:
                     self._writer.sendall(buffer)
                 return ()
-            sent = self._writer.sendmsg(buffers[:_AT_ONCE], (), socket.MSG_DONTWAIT)
+            carried = buffers[0].ancillary if isinstance(buffers[0], Carrying) else []
+            sent = self._writer.sendmsg(buffers[:_AT_ONCE], carried, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return buffers
         finally:
@@ -152,6 +162,8 @@ class Sender:
             self._send_all(writer, memoryview(buffer)[sent:])
 
     def _send_all(self, writer: socket.socket, buffer: Any) -> None:
+        if isinstance(buffer, Carrying):
+            buffer = memoryview(buffer)[writer.sendmsg([buffer], buffer.ancillary):]
         if len(buffer) <= PIECE:
             writer.sendall(buffer)
             return

@@ -10,7 +10,8 @@ import numpy as np
 
 from workbench import errors
 
-__all__ = ["ALIGNMENT", "DTYPES", "HEADER", "MAGIC", "MAX_DATA", "MAX_META", "MAX_PROGRAM", "PROGRAM", "TENSOR", "VERSION",
+__all__ = ["ALIGNMENT", "DTYPES", "HEADER", "MAGIC", "MAX_DATA", "MAX_META", "MAX_PROGRAM", "PROGRAM", "SHARED", "TENSOR",
+           "VERSION",
            "Frame", "Header", "array_from", "decode_tensor", "describe", "encode_tensor", "padding", "parse_header"]
 
 MAGIC: Final = b"WBx\n"
@@ -168,6 +169,8 @@ def _unpack_strings(shape: tuple[int, ...], data: memoryview, where: str) -> np.
 # dead (bit 0), valueless (bit 1), rank (bits 2-7) and element type (bits 8-15); meta is the dimensions, then the key.
 
 TENSOR: Final = 10
+SHARED: Final = 255
+"""The kind of frame that stands for a tensor's whose payload is in memory that both ends see, see link/shared.py."""
 
 
 def encode_tensor(key: str, value: Any, dead: bool, session: int, epoch: int, step: int) -> list[Any]:

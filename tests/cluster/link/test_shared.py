@@ -1,0 +1,213 @@
+"""Large tensors in memory that both ends of a link see: the same bytes, given back when nobody looks, nothing left behind."""
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.eventually import eventually
+from workbench import errors
+from workbench.cluster.link import shared
+from workbench.cluster.link.buffers import BufferPool
+from workbench.cluster.link.connection import SocketConnection
+from workbench.cluster.link.group import ReceiverGroup
+from workbench.cluster.wire.frames import SHARED, TENSOR, Frame, decode_tensor, encode_tensor, parse_header
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="memory is lent on Linux")
+SESSION, LARGE = 7, shared.FROM
+
+
+def descriptors() -> list[str]:
+    """The memory that this process has open or mapped, as the system lists it."""
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found.append(os.readlink(f"/proc/self/fd/{name}"))
+        except FileNotFoundError:      # the listing itself
+            continue
+    with open("/proc/self/maps") as maps:
+        return [one for one in [*found, *maps] if "memfd:workbench" in one]
+
+
+def _is_lent(frame: Frame) -> bool:
+    """Are the frame's data memory that came over the socket as a descriptor?"""
+    begin, _ = frame.data.__array_interface__["data"]
+    with open("/proc/self/maps") as maps:
+        return any(int(one.split("-")[0], 16) <= begin < int(one.split("-")[1].split()[0], 16) for one in maps
+                   if "memfd:workbench" in one)
+
+
+class Link:
+    """Both ends of a one-way link in this process."""
+
+    def __init__(self, *, receives: bool = True) -> None:
+        ours, self.other = socket.socketpair(socket.AF_UNIX)
+        self.group, self.came, self.ends, self.kinds = ReceiverGroup("test"), [], [], []
+        self.sender = SocketConnection("receiver", SESSION, None, ours, BufferPool(), shares=True)
+        self.sender.start(lambda *frame: None, lambda link, error: self.ends.append(error), self.group)
+        self.receiver = SocketConnection("sender", SESSION, self.other, None, BufferPool(), shares=True)
+        if receives:
+            self.receiver.start(self._arrived, lambda link, error: self.ends.append(error), self.group)
+
+    def _arrived(self, connection: Any, frame: Frame) -> None:
+        self.kinds.append("mmap" if frame.header.data >= LARGE and frame.header.kind == TENSOR and _is_lent(frame) else "own")
+        self.came.append(decode_tensor(frame)[1])
+
+    def post(self, value: np.ndarray) -> None:
+        self.sender.post(encode_tensor("key", value, False, SESSION, 1, 3))
+
+    def end(self) -> None:
+        self.sender.close()
+        self.receiver.close()
+        self.sender.join(60)
+        self.receiver.join(60)
+        self.group.close()
+        self.group.join(60)
+
+
+@pytest.fixture
+def link() -> Iterator[Link]:
+    before, made = descriptors(), Link()
+    yield made
+    made.end()
+    made.came.clear()
+    eventually(lambda: descriptors() == before)
+
+
+def numbers(count: int) -> list[np.ndarray]:
+    return [np.random.default_rng(i).standard_normal(LARGE // 4 + i).astype(np.float32) for i in range(count)]
+
+
+def test_large_tensors_arrive_whole_in_memory_that_is_lent_again(link):
+    """One after the other they need one memory of their size, and the sender may write its own at once."""
+    value = np.arange(LARGE, dtype=np.float32)
+    for turn in range(5):
+        link.post(value)
+        value[:] += 1
+        eventually(lambda turn=turn: len(link.came) == 1)
+        assert np.array_equal(link.came.pop(), value - 1)
+    assert link.kinds == ["mmap"] * 5 and len(link.sender._sender._lender._memory) <= 2
+    link.post(value[:10])                                     # a small one goes as always
+    eventually(lambda: len(link.came) == 1)
+    assert np.array_equal(link.came[0], value[:10])
+
+
+def test_memory_that_somebody_refers_to_is_not_lent_again(link):
+    sent = numbers(6)
+    for value in sent:
+        link.post(value)
+    eventually(lambda: len(link.came) == 6)
+    for value, came in zip(sent, link.came):
+        assert np.array_equal(value, came)
+    part = link.came[0][3:9]                                  # a view of a view
+    link.came.clear()
+    for value in reversed(sent):
+        link.post(value)
+        eventually(lambda: len(link.came) == 1)
+        link.came.clear()
+    assert np.array_equal(part, sent[0][3:9])
+
+
+def test_what_is_not_to_be_had_goes_through_the_socket(link, monkeypatch):
+    """Too much that is in use, no memory at all: the same tensors arrive in the same order."""
+    monkeypatch.setattr(shared, "_LIMIT", 3 * LARGE)
+    sent = numbers(5)
+    for value in sent:
+        link.post(value)
+    eventually(lambda: len(link.came) == 5)
+    assert all(np.array_equal(value, came) for value, came in zip(sent, link.came))
+    assert link.kinds.count("mmap") == 2                      # of a size a little above, which three times is too much
+    monkeypatch.setattr(os, "memfd_create", lambda *args: (_ for _ in ()).throw(OSError("no memory")))
+    link.post(numbers(9)[8])
+    eventually(lambda: len(link.came) == 6)
+    assert np.array_equal(link.came[5], numbers(9)[8])
+
+
+def test_memory_of_another_size_takes_the_place_of_what_nobody_uses(link, monkeypatch):
+    monkeypatch.setattr(shared, "_LIMIT", 4 * LARGE)
+    for size in (1, 2, 3, 1, 3, 2):
+        link.post(np.full(size * LARGE // 4, size, np.float32))
+        eventually(lambda: len(link.came) == 1)
+        assert set(link.came.pop().tolist()) == {size}
+    assert link.kinds == ["mmap"] * 6
+    assert sum(memory.size for memory in link.sender._sender._lender._memory) <= 4 * LARGE
+
+
+def test_a_link_that_is_cut_before_anybody_reads_leaves_nothing_open():
+    before, link = descriptors(), Link(receives=False)
+    for value in numbers(3):
+        link.post(value)
+    assert len(descriptors()) > len(before)
+    link.other.close()
+    link.sender.close()
+    link.sender.join(60)
+    link.group.close()
+    link.group.join(60)
+    del link
+    eventually(lambda: descriptors() == before)
+
+
+@pytest.mark.parametrize("meta, told", [
+    (b"", "described by 0 bytes"), (shared._PLACE.pack(False, 0, 3, 100, 10), "which has never come"),
+    (shared._PLACE.pack(True, 0, 3, 100, 10), "without its descriptor")])
+def test_a_damaged_description_is_refused(meta, told):
+    tenant = shared.Tenant()
+    header = parse_header(encode_tensor("key", None, False, SESSION, 1, 3)[0])._replace(kind=SHARED)
+    with pytest.raises(errors.DataLossError, match=told):
+        tenant.frame(Frame(header, meta, None))
+
+
+@pytest.mark.parametrize("announced, nbytes, told", [(200, 10, "were announced"), (100, 101, "101 bytes in")])
+def test_memory_is_as_large_as_announced(announced, nbytes, told):
+    tenant, memory = shared.Tenant(), shared._Memory(100)
+    tenant._descriptors.append(memory.descriptor)
+    header = parse_header(encode_tensor("key", None, False, SESSION, 1, 3)[0])._replace(kind=SHARED)
+    with pytest.raises(errors.DataLossError, match=told):
+        tenant.frame(Frame(header, shared._PLACE.pack(True, 0, 0, announced, nbytes), None))
+    assert not tenant._descriptors
+
+
+RECEIVER = """
+import socket, sys, threading
+from workbench.cluster.link.buffers import BufferPool
+from workbench.cluster.link.connection import SocketConnection
+from workbench.cluster.link.group import ReceiverGroup
+from workbench.cluster.wire.frames import decode_tensor
+held = []
+def came(connection, frame):
+    held.append(decode_tensor(frame)[1])
+    print(float(held[-1].sum()), flush=True)
+link = SocketConnection("sender", 7, socket.socket(fileno=int(sys.argv[1])), None, BufferPool(), shares=True)
+link.start(came, lambda link, error: None, ReceiverGroup("test"))
+threading.Event().wait()
+"""
+
+
+def test_a_receiver_that_is_killed_with_memory_in_its_hands_leaves_nothing():
+    before = descriptors()
+    ours, theirs = socket.socketpair(socket.AF_UNIX)
+    ends: list[Any] = []
+    group, link = ReceiverGroup("test"), SocketConnection("receiver", SESSION, None, ours, BufferPool(), shares=True)
+    link.start(lambda *frame: None, lambda link, error: ends.append(error), group)
+    with subprocess.Popen([sys.executable, "-c", RECEIVER, str(theirs.fileno())], pass_fds=[theirs.fileno()],
+                          stdout=subprocess.PIPE, text=True) as process:
+        theirs.close()
+        assert process.stdout is not None
+        for turn in range(3):
+            link.post(encode_tensor("key", np.full(LARGE, turn, np.float32), False, SESSION, 1, 3))
+            assert float(process.stdout.readline()) == turn * LARGE
+        assert len(link._sender._lender._memory) == 3
+        process.kill()
+    eventually(lambda: len(ends) == 1)
+    link.close()
+    link.join(60)
+    group.close()
+    group.join(60)
+    del link
+    eventually(lambda: descriptors() == before)
