@@ -95,8 +95,7 @@ class StepRun:
         self.instance, self.plan, self.step, self.rendezvous = instance, instance.plan, step, rendezvous
         self.journal, self._send, self._done, self._returned = journal, send, done, returned
         self._recorded = recorded and journal.enabled
-        self._tally = Tally(journal)
-        self._device = instance.device
+        self._tally, self._device = Tally(journal), instance.device
         self.values: dict[Tag, dict[Tensor, Any]] = {ROOT: {
             t: self._device.copy_in(value) for t, value in zip(self.plan.program.feeds, feeds)}}
         self._before_compute, self._hands = before_compute, hands
@@ -230,17 +229,14 @@ class StepRun:
 
     def _follow(self, event: Event) -> None:
         """For the thread that handles events: `event` is the next one, or comes when the device has done what was issued."""
-        if self._device.event().well:
-            self._events.append(event)
-        else:
-            self._post_when_done(event)
+        (self._events.append if self._device.event().well else self._post_when_done)(event)
 
     def _post_when_done(self, event: Event) -> None:
         """Post the end of a segment when the device has done what was issued: from then on nobody waits for its values."""
         def over(error: BaseException | None) -> None:
             if error is not None and isinstance(event, SegmentFinished):
-                segment = self.plan.segments[event.segment]
-                self.post(SegmentFailed(event.segment, event.tag, run_error(self.plan, error, segment)))
+                where = self.plan.segments[event.segment]
+                self.post(SegmentFailed(event.segment, event.tag, run_error(self.plan, error, where)))
             else:
                 self.post(event)
         self._device.event().then(over)
