@@ -2,12 +2,14 @@
 from __future__ import annotations
 
 import json
+import re
 import urllib.request
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from bokeh.client import pull_session
-from bokeh.models import ColumnDataSource
+from bokeh.models import ColumnDataSource, HBar
 from distributed import Client, LocalCluster
 from distributed.diagnostics.task_stream import TaskStreamPlugin
 
@@ -17,6 +19,8 @@ from workbench.cluster.dask import page as dashboard
 from workbench.core.trace import Span, journal
 from workbench.viz.palette import color_of
 from workbench.viz.verdict import Row
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def make(task: str, work: float, time: float = 100.0, session: str = "aaaabbbb") -> dict:
@@ -41,6 +45,12 @@ def test_tasks_have_the_colours_they_have_in_every_view():
     tasks = ["/job:ps/task:0", "/job:worker/task:0", "/job:worker/task:1"]
     table = dashboard.summarise([make(task, 1.0) for task in tasks])
     assert dict(zip(table["task"], table["color"])) == {task: color_of(task) for task in tasks}
+
+
+def test_parts_of_a_step_have_the_colours_they_have_in_the_panel():
+    sources = (ROOT / "labextension" / "src" / "kit" / "colour.ts").read_text(encoding="utf-8")
+    work, *striped = [re.search(rf"{part}: '(#\w+)'", sources)[1] for part in ("work", "transfer", "input")]
+    assert dashboard._INKS[0] == work and dashboard._HATCHED[1:3] == striped and len(set(dashboard._HATCHES)) == 4
 
 
 def test_workers_with_tasks_are_not_scaled_away():
@@ -113,6 +123,7 @@ def test_the_page_shows_the_tasks_of_a_running_cluster():
                 assert session.document.title == "Workbench: step times"
                 shown = session.document.select_one({"type": ColumnDataSource}).data
                 assert list(shown["task"]) == list(plugin.table()["task"]) and min(shown["work"]) >= 0
+                assert {one.fill_color.value for one in session.document.select({"type": HBar})} == set(dashboard._INKS)
             finally:
                 session.close()
         assert journal.status.page == ""

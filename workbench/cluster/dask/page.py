@@ -24,6 +24,10 @@ PAGE = "workbench"                               # the same in the dashboard's o
 _ROWS = 5000
 _WINDOW = 60.0                                   # seconds after which a task that no longer steps is left out
 _PARTS = ("work", "transfer", "input", "wait")
+# as in every view: the colours of a step's parts, a pattern each; what says which task it is stands at the axis
+_WORDS = ["works", "transfers", "waits for input", "waits for others"]
+_INKS, _HATCHED = ["#2b7bba", "#f0c494", "#c6c0d6", "#ffffff"], ["#2b7bba", "#e08214", "#8073ac", "#616161"]
+_HATCHES = ["blank", "vertical_line", "dot", "right_diagonal_line"]
 _COLUMNS = ("task", "worker", *_PARTS, "cost", "waits_for", "color")
 _TITLE = "What each task's step consists of"
 _REFRESH = 500                                   # milliseconds
@@ -147,9 +151,11 @@ class _StepTimes:
         self.span = DataRange1d(start=0)
         self.root = figure(title=self._plugin.headline(), y_range=self.tasks, x_range=self.span,
                            x_axis_label="milliseconds of a step", sizing_mode="stretch_both", tools="save")
-        self.root.hbar_stack(_PARTS, y="task", height=0.7, fill_color="color", line_color="white", source=self.source,
-                             fill_alpha=[1.0, 0.6, 0.4, 0.2], legend_label=["work", "transfer", "input", "wait"])
-        self.root.legend.location = "bottom_right"
+        self.root.hbar_stack(_PARTS, y="task", height=0.7, fill_color=_INKS, line_color=_INKS, source=self.source,
+                             hatch_pattern=_HATCHES, hatch_color=_HATCHED, hatch_scale=8.0, legend_label=_WORDS)
+        self.root.scatter(x=0, y="task", marker="square", size=14, fill_color="color", line_color="white", source=self.source)
+        self.root.legend.orientation, self.root.legend.spacing = "horizontal", 12
+        self.root.add_layout(self.root.legend[0], "above")      # within the picture it would cover the lowest bar
         self.root.add_tools(HoverTool(tooltips=[
             ("task", "@task"), ("Dask worker", "@worker"), *((part, f"@{part}{{0.000}} ms") for part in _PARTS),
             ("waits most for", "@waits_for"), ("costs the others", "@cost{0 %} of a step")]))
