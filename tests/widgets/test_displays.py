@@ -14,6 +14,7 @@ from workbench import errors
 from workbench.train.progress import Progress
 from workbench.train.sessions.background import Training
 from workbench.widgets import displays, tracebacks
+from workbench.widgets.peer import PACE
 from workbench.widgets.training import TrainingView, bundle
 
 
@@ -82,6 +83,17 @@ def test_the_widget_follows_to_the_end(training):
     go.set()
     assert ended.wait(60)
     assert view.bar.value == 1.0 and view.bar.bar_style == "success" and "<b>Finished</b>" in view.facts.value
+
+
+def test_the_widget_says_new_numbers_at_the_pace_of_pages(training, monkeypatch):
+    run, _ = training
+    seen(run, 3)
+    view, shown = TrainingView(run), []
+    view._hub.detach(view)
+    monkeypatch.setattr(view, "show", lambda: shown.append(1))
+    for now in (1e6, 1e6 + 0.1, 1e6 + 0.9 * PACE, 1e6 + 1.1 * PACE):
+        view.serve(now)
+    assert len(shown) == 2
 
 
 def test_a_training_that_failed_says_why():

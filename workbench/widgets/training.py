@@ -15,6 +15,7 @@ from workbench.viz.hub import hub_of
 from workbench.viz.schema import Series
 from workbench.widgets.base import reply_at_once
 from workbench.widgets.commands import carry_out
+from workbench.widgets.peer import PACE
 
 __all__ = ["TrainingView", "bundle"]
 
@@ -30,7 +31,7 @@ class TrainingView(ipywidgets.VBox):
         self._hub = hub_of(journal)
         self._watcher = self._hub.watcher()
         self._began = time.monotonic()
-        self._notice = ""
+        self._notice, self._served = "", 0.0
         self.bar = ipywidgets.FloatProgress(min=0.0, max=1.0, layout={"width": "220px"})
         self.facts = ipywidgets.HTML()
         self.pause = self._button("Pause", "pause", "Hold before the next step")
@@ -58,9 +59,11 @@ class TrainingView(ipywidgets.VBox):
         self.show()
 
     def serve(self, now: float) -> None:
-        """On the hub's thread, after each look at the journal."""
+        """On the hub's thread, after each look at the journal; as often as pages hear of it, and of the end at once."""
         running = self._training.running
-        self.show()
+        if not running or now - self._served >= PACE:
+            self._served = now
+            self.show()
         if not running:
             self._watcher.watch({})
             self._hub.detach(self)
