@@ -151,13 +151,13 @@ def test_which_parts_of_a_state_are_dropped():
 
     def dropped(**options):
         cell = rnn.DropoutWrapper(rnn.MultiRNNCell([rnn.LSTMBlockCell(60), rnn.GRUCell(60)]), state_keep_prob=0.5, **options)
-        _, new = cell(ones, cell.zero_state(2, tf.float32))
+        with tf.variable_scope("net", reuse=tf.AUTO_REUSE):
+            _, new = cell(ones, cell.zero_state(2, tf.float32))
         return [bool((part == 0).any()) for part in (*run(new)[0], run(new)[1])]
     assert dropped() == [False, True, True]
-    with tf.variable_scope("", reuse=True):
-        assert dropped(dropout_state_filter_visitor=lambda state: True) == [True, True, True]
-        only = dropped(dropout_state_filter_visitor=lambda state: (False, True) if isinstance(state, tuple) else True)
-        assert only == [False, False, True]
+    assert dropped(dropout_state_filter_visitor=lambda state: True) == [True, True, True]
+    only = dropped(dropout_state_filter_visitor=lambda state: (False, True) if isinstance(state, tuple) else True)
+    assert only == [False, False, True]
 
 
 # one kernel
@@ -166,9 +166,8 @@ def test_fused_cells_have_the_values_and_names_of_the_plain_ones():
     x, c, h = numbers(3, 4), numbers(3, 5), numbers(3, 5)
     fused = rnn.LSTMBlockCell(5, cell_clip=0.4, use_peephole=True)(x, (c, h))
     gru = rnn.GRUBlockCellV2(5)(x, h)
-    with tf.variable_scope("", reuse=True):
-        plain = tf.nn.rnn_cell.LSTMCell(5, use_peepholes=True, cell_clip=0.4)(x, (c, h))
-        again = tf.nn.rnn_cell.GRUCell(5)(x, h)
+    plain = tf.nn.rnn_cell.LSTMCell(5, use_peepholes=True, cell_clip=0.4, reuse=True)(x, (c, h))
+    again = tf.nn.rnn_cell.GRUCell(5, reuse=True)(x, h)
     found = run([fused, plain, gru, again])
     close(found[0][1], found[1][1])
     close(found[2], found[3])
@@ -342,3 +341,38 @@ def test_each_example_is_normalized_by_itself():
     flat = x.reshape(2, -1)
     close(found[0].reshape(2, -1), (flat - flat.mean(1, keepdims=True)) / flat.std(1, keepdims=True))
     close(found[1], (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-6))
+
+
+class Counting(tf.nn.rnn_cell.RNNCell):
+    """As programs write their cells: variables by get_variable in `call`, or by add_variable in `build`."""
+
+    state_size = output_size = 4
+
+    def build(self, inputs_shape):
+        self.bias = self.add_variable("bias", [4], initializer=tf.zeros_initializer())
+        self.built = True
+
+    def call(self, inputs, state):
+        weights = tf.get_variable("weights", [int(inputs.shape[1]) + 4, 4])
+        output = tf.tanh(tf.matmul(tf.concat([inputs, state], 1), weights) + self.bias)
+        return output, output
+
+
+def test_a_cell_of_one_s_own_is_a_layer_that_uses_its_variables_again():
+    cell, state = Counting(), tf.zeros([2, 4])
+    for _ in range(3):
+        _, state = cell(tf.ones([2, 3]), state)
+    assert [v.op.name for v in cell.trainable_weights] == ["counting/bias", "counting/weights"]
+    assert isinstance(cell, tf.layers.Layer) and cell.variables == cell.weights == tf.global_variables()
+    assert len(tf.gradients(state, cell.weights)) == 2
+
+
+def test_cells_in_one_scope_are_numbered_and_a_wrapper_knows_those_within():
+    x = tf.ones([2, 3])
+    for cell in (tf.nn.rnn_cell.GRUCell(4), tf.nn.rnn_cell.GRUCell(4)):
+        cell(x, cell.zero_state(2, tf.float32))
+    stack = tf.nn.rnn_cell.MultiRNNCell([tf.nn.rnn_cell.BasicRNNCell(4), tf.nn.rnn_cell.BasicRNNCell(4)])
+    stack(x, stack.zero_state(2, tf.float32))
+    assert {v.op.name.split("/")[0] for v in tf.global_variables()} == {"gru_cell", "gru_cell_1", "multi_rnn_cell"}
+    assert [v.op.name for v in stack.variables] == [f"multi_rnn_cell/cell_{i}/basic_rnn_cell/{name}" for i in (0, 1)
+                                                    for name in ("kernel", "bias")]

@@ -1,8 +1,8 @@
 """What every recurrent cell is: one step of a sequence, with variables that are made at the first step."""
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from workbench import errors
@@ -10,8 +10,11 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Graph, Tensor
 from workbench.core.graph.shape import Shape
 from workbench.core.graph.subgraph import root_graph
+from workbench.nn import nest
 from workbench.nn.initializers import Zeros
-from workbench.nn.scopes import VariableScope, get_variable, get_variable_scope, variable_scope
+from workbench.nn.layer_base import Layer
+from workbench.nn.partitions import PartitionedVariable
+from workbench.nn.scopes import AUTO_REUSE, VariableScope, get_variable, get_variable_scope, variable_scope
 from workbench.nn.variables import Variable
 
 __all__ = ["LSTMStateTuple", "MemoryCell", "PlainCell", "RNNCell", "Wrapper"]
@@ -24,17 +27,20 @@ class LSTMStateTuple(NamedTuple):
     h: Any
 
 
-class RNNCell:
+class RNNCell(Layer):
     """One step: `cell(inputs [batch, n], state)` gives (output [batch, output_size], new state).
 
-    Variables are made at the first call in a variable scope and used again by later calls there. `reuse` is that of
-    variable_scope: with True they must exist before the first call; `_reuse` is its name in cells that programs define.
-    Inputs of several parts are a tuple.
+    Variables are made at the first call in a variable scope, in a scope of the cell's name there, numbered where that was
+    entered before; later calls there use them again. `reuse` is that of variable_scope: with True they must exist before the
+    first call; `_reuse` is its name in cells that programs define. Those define `call`, and may define `build(shape of the
+    inputs)`, which runs before the first call and makes variables with add_variable. Inputs of several parts are a tuple.
     """
 
-    def __init__(self, name: str | None = None, reuse: Any = None, _reuse: Any = None) -> None:
-        self._name, self._reuse = name or _snake(type(self).__name__), _reuse if reuse is None else reuse
-        self._made: dict[tuple[Graph, str, str], Variable] = {}
+    def __init__(self, name: str | None = None, reuse: Any = None, _reuse: Any = None, trainable: bool = True,
+                 dtype: Any = None) -> None:
+        super().__init__(trainable, name, dtype, _reuse=_reuse if reuse is None else reuse)
+        self._tables: dict[tuple[Graph, str, str], Variable] = {}
+        self._scopes: dict[tuple[Graph, str, str], VariableScope] = {}
 
     @property
     def state_size(self) -> Any:
@@ -47,8 +53,39 @@ class RNNCell:
         raise errors.UnimplementedError(f"{type(self).__name__}: output_size is missing; define it")
 
     def __call__(self, inputs: Any, state: Any, scope: str | VariableScope | None = None) -> tuple[Any, Any]:
-        with variable_scope(scope or self._name, reuse=self._reuse):
-            return self.call(tuple(map(convert, inputs)) if isinstance(inputs, tuple) else convert(inputs), state)
+        inputs = tuple(map(convert, inputs)) if isinstance(inputs, tuple) else convert(inputs)
+        with self._entered(scope):
+            if not self.built:
+                self.build(nest.map_structure(lambda one: one.get_shape(), inputs))
+                self.built = True
+            return self.call(inputs, state)
+
+    @contextmanager
+    def _entered(self, scope: Any) -> Iterator[VariableScope]:
+        """The cell's scope within the one in force; that of the first call there, with its variables, for later ones."""
+        key = root_graph(), get_variable_scope().name, getattr(scope, "name", scope) or ""
+        if key in self._scopes:
+            with variable_scope(self._scopes[key], reuse=AUTO_REUSE) as again:
+                yield again
+        else:
+            asked = self._base if scope is None and self._reuse else scope
+            with variable_scope(asked, self._base, reuse=self._reuse, custom_getter=self._keeping) as first:
+                self._scopes[key] = first
+                yield first
+
+    def _keeping(self, getter: Callable[..., Any], *args: Any, **options: Any) -> Any:
+        """Makes a variable that the cell asked for its own."""
+        found = getter(*args, **options)
+        known = {id(v) for v in self._made}
+        self._made += [v for v in (found if isinstance(found, PartitionedVariable) else [found]) if id(v) not in known]
+        return found
+
+    def add_variable(self, name: str, shape: Any, dtype: Any = None, initializer: Any = None, regularizer: Any = None,
+                     trainable: bool = True, constraint: Any = None) -> Variable:
+        """A variable of the cell, for `build` and `call`."""
+        made: Variable = get_variable(name, shape, dtype or self.dtype or "float32", initializer, regularizer,
+                                      trainable and self.trainable, constraint=constraint)
+        return made
 
     def call(self, inputs: Any, state: Any) -> tuple[Any, Any]:
         """(output [batch, output_size], new state) of one step; what a new cell defines."""
@@ -65,9 +102,9 @@ class RNNCell:
     def table(self, name: str, shape: Sequence[int], dtype: Any, initializer: Any = None, **options: Any) -> Variable:
         """The variable `name` of this cell in the scope in force; `options` are those of get_variable."""
         key = (root_graph(), get_variable_scope().name, name)
-        if key not in self._made:
-            self._made[key] = get_variable(name, shape, dtype, initializer, **options)
-        return self._made[key]
+        if key not in self._tables:
+            self._tables[key] = get_variable(name, shape, dtype, initializer, **options)
+        return self._tables[key]
 
     def product(self, parts: Sequence[Tensor], units: int, prefix: str = "", kernel: Any = None,
                 partitioner: Any = None) -> Tensor:
@@ -107,12 +144,6 @@ def clipped(x: Tensor, limit: float | None) -> Tensor:
     """x within ±limit; None is no limit."""
     made: Tensor = x if limit is None else ops.clip_by_value(x, -limit, limit)
     return made
-
-
-def _snake(name: str) -> str:
-    """BasicLSTMCell -> basic_lstm_cell."""
-    apart = re.sub(r"(.)([A-Z][a-z0-9]+)", r"\1_\2", name)
-    return re.sub(r"([a-z])([A-Z])", r"\1_\2", apart).lower().strip("_")
 
 
 def _dims(batch_size: Any, size: Any) -> Any:
