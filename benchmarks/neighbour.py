@@ -16,7 +16,7 @@ import multiprocessing
 import os
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from multiprocessing.connection import Connection
 from typing import Any
@@ -227,22 +227,23 @@ class Contestant:
         self.process.join(30)
 
 
-def names(work: Work, pools: bool) -> list[str]:
+def names(work: Work, pools: bool, peers: Mapping[str, str]) -> list[str]:
     if work is cluster:
         return ["ours", *(["TF1 session"] if importlib.util.find_spec("tensorflow") else [])]
-    return ["ours", *(["ours among pools"] if pools else []), *(n for n, module in PEERS.items()
+    return ["ours", *(["ours among pools"] if pools else []), *(n for n, module in peers.items()
                                                                 if importlib.util.find_spec(module))]
 
 
 def compare(title: str, work: Work, neighbours: Sequence[int], pools: bool, rounds: int, seconds: float,
-            bar: float = BAR, processor: bool = False) -> None:
+            bar: float = BAR, processor: bool = False, peers: Mapping[str, str] = PEERS) -> None:
     """Start the contestants, let them agree, and time them in rotating order beside each number of neighbours.
 
     `processor` counts what their processors worked instead of the time that went by: for machines that others use too.
+    `peers` are contestants and the modules that must be there for them.
     """
     with ExitStack() as stack:
         contestants = {}
-        for name in names(work, pools):
+        for name in names(work, pools, peers):
             one = contestants[name] = Contestant(name.split(" among")[0], work, "among" in name, processor)
             stack.callback(one.close)
             agree(f"{title}, {name}", contestants["ours"].weights, one.weights)
