@@ -67,7 +67,7 @@ def test_files_are_named_by_bytes_as_by_text(tmp_path):
     assert list(tf.python_io.tf_record_iterator(os.path.join(os.fsencode(tmp_path), b"rows"))) == [b"row"]
     with tf.Session(graph=tf.Graph()) as sess:
         tf.saved_model.loader.load(sess, [tf.saved_model.tag_constants.SERVING], path)
-        assert sess.run("w/read:0").tolist() == [1, 2]
+        assert sess.run("w:0").tolist() == [1, 2]
 
 
 def test_libraries_keep_what_they_know_on_tensors():
@@ -76,3 +76,55 @@ def test_libraries_keep_what_they_know_on_tensors():
     known = weakref.WeakKeyDictionary({x: "x"})
     assert x.known_shape == (None, 4) and known[x] == "x" and not hasattr(x.kept[0], "known_shape")
     assert len(x.get_shape()._dims) == 2 and tf.placeholder(tf.float32).get_shape()._dims is None
+
+
+def test_a_saved_graph_is_built_from_its_file_and_asked_by_names(tmp_path):
+    """The commonest way to use a trained model elsewhere: import_meta_graph, restore, get_tensor_by_name."""
+    x = tf.placeholder(tf.float32, [None, 2], name="x")
+    w = tf.get_variable("layer/w", initializer=[[1.0], [2.0]])
+    tf.add(tf.matmul(x, w), tf.Variable(0.5, name="b"), name="y")
+    saver = tf.train.Saver(max_to_keep=1)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        tf.train.Saver().save(sess, str(tmp_path / "bare"), write_meta_graph=False)
+        for step in (1, 2):
+            path = saver.save(sess, str(tmp_path / "model"), step)
+    assert [file.name for file in tmp_path.glob("*.meta")] == ["model-2.meta"]
+    with tf.Graph().as_default() as graph, tf.Session() as sess:
+        tf.train.import_meta_graph(f"{path}.meta").restore(sess, path)
+        w, x, y = (graph.get_tensor_by_name(name) for name in ("layer/w:0", "x:0", "y:0"))
+        assert sess.run("layer/w:0").tolist() == sess.run(w).tolist() == w.eval().tolist() == [[1], [2]]
+        assert sess.run({"w": "layer/w:0", "y": y}, {x: [[1, 1]]})["y"].tolist() == [[3.5]]
+        assert sess.run(y, {"x:0": [[1, 1]], "layer/w:0": [[3], [4]]}).tolist() == [[7.5]]
+        assert sess.run("y:0", {x: [[1, 1]], "layer/w/read:0": [[3], [4]]}).tolist() == [[7.5]]
+        slope, = tf.gradients(y, w)
+        assert sess.run([w * 2.0, slope], {x: [[1, 3]]})[1].tolist() == [[1], [3]]
+        sess.run(tf.assign(w, [[0.0], [1.0]]))
+        assert sess.run("layer/w:0").tolist() == [[0], [1]]
+
+
+def test_variables_are_true_as_any_object():
+    w = tf.Variable(0.0)
+    assert w and (None or w) is w
+    with pytest.raises(TypeError, match="has no value while the graph is built"):
+        bool(w + 1.0)
+
+
+def test_no_name_may_come_last_by_position():
+    x = tf.constant([-1.0, 2.0])
+    assert tf.identity(x, None).op.name == "Identity" and tf.nn.relu(x, None).op.name == "Relu"
+    assert tf.identity(x, "other").op.name == "other"
+
+
+def test_two_averages_of_one_variable_start_at_zero_each():
+    from workbench.tf1.python.training import moving_averages
+
+    mean = tf.get_variable("mean", initializer=0.0, trainable=False)
+    first = moving_averages.assign_moving_average(mean, 4.0, 0.9, zero_debias=True)
+    second = moving_averages.assign_moving_average(mean, 8.0, 0.9, zero_debias=True)
+    with tf.Session() as sess:
+        sess.run(tf.global_variables_initializer())
+        np.testing.assert_allclose(sess.run(first), 4.0, rtol=1e-5)
+        np.testing.assert_allclose(sess.run(second), 8.0, rtol=1e-5)
+    assert sorted(v.op.name for v in tf.global_variables()) == [
+        "mean", "mean/biased", "mean/biased_1", "mean/local_step", "mean/local_step_1"]

@@ -1,6 +1,7 @@
 """Saver by TensorFlow's rules: reads checkpoints of either kind, writes TensorFlow's where asked, and meta graphs."""
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -26,6 +27,7 @@ __all__ = ["NewCheckpointReader", "Saver", "checkpoint_exists", "export_meta_gra
            "update_checkpoint_state"]
 
 V1, V2 = 1, 2
+_log = logging.getLogger("workbench")
 
 
 def _check(saver_def: Any) -> None:
@@ -65,9 +67,16 @@ class Saver(native.Saver):
 
     def save(self, sess: Any, save_path: Any, global_step: Any = None, latest_filename: str | None = None,
              meta_graph_suffix: str = "meta", write_meta_graph: bool = True, write_state: bool = True) -> str | None:
-        """As train.Saver.save; in TensorFlow's format the values pass through this process, read in one step."""
+        """As train.Saver.save, with the meta graph beside the checkpoint, which a log message replaces where an operation of
+        the graph has no form in TensorFlow's; in TensorFlow's format the values pass through this process, read in one step."""
         if self._version is None and write_state and latest_filename in (None, "checkpoint"):
-            return super().save(sess, save_path, global_step, latest_filename, meta_graph_suffix, write_meta_graph, write_state)
+            base = super().save(sess, save_path, global_step, latest_filename, meta_graph_suffix, write_meta_graph, write_state)
+            if base is not None and write_meta_graph and "://" not in base:
+                try:
+                    self._beside(sess, f"{base}.{meta_graph_suffix}")
+                except errors.UnimplementedError as error:
+                    _log.warning("Saver.save: no meta graph is written beside %s: %s", base, error.message)
+            return base
         step = self._step(sess, global_step)
         if not self._pieces:
             return None
@@ -81,12 +90,15 @@ class Saver(native.Saver):
         with self._lock:
             (bundle.write_old if self._version == V1 else bundle.write)(path, self._values(sess))
             if write_meta_graph:
-                with sess.graph.as_default():
-                    self.export_meta_graph(f"{path}.{meta_graph_suffix}")
+                self._beside(sess, f"{path}.{meta_graph_suffix}")
             if write_state:
                 self.keep(path)
                 update_checkpoint_state(str(Path(path).parent), path, self.last_checkpoints, latest_filename, self._relative)
         return path
+
+    def _beside(self, sess: Any, file: str) -> None:
+        with sess.graph.as_default():
+            self.export_meta_graph(file)
 
     def _values(self, sess: Any) -> dict[str, Any]:
         found: dict[str, Any] = {}
@@ -105,6 +117,7 @@ class Saver(native.Saver):
             bundle.remove(path)
         else:
             super()._remove(path)
+            Path(f"{path}.meta").unlink(missing_ok=True)
 
     def restore(self, sess: Any, save_path: Any) -> None:
         """As train.Saver.restore, from checkpoints of either kind."""

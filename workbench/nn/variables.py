@@ -230,7 +230,7 @@ class Variable:
         return iter(self.value())
 
     def __bool__(self) -> bool:
-        return bool(self._snapshot)
+        return self.graph.language.variables_are_true or bool(self._snapshot)
 
     def __repr__(self) -> str:
         return self.graph.language.variable(self, True)

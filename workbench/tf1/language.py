@@ -65,8 +65,17 @@ def _dtype(dtype: Any, exact: bool) -> str:
 class Graph(wb.Graph):
     """A graph that speaks TensorFlow's language: what a program may find by name has TensorFlow's name."""
 
+    def get_tensor_by_name(self, name: str) -> Any:
+        """The tensor called `name`; the variable where it is a variable's, which stands for its value everywhere."""
+        found = self.tensor(name)
+        if found.op.kind != "variable":
+            return found
+        known = (v for key in self.get_all_collection_keys() for v in self.get_collection(key) if getattr(
+            v, "handle", None) is found)
+        return next(known, None) or self.as_graph_element(name)
+
     language = Language(names=OPERATIONS, results=_RESULTS, entries=_ENTRIES, below=True, type=_type, tensor=_tensor,
-                        operation=_operation, variable=_variable, shape=_shape, dtype=_dtype)
+                        operation=_operation, variable=_variable, shape=_shape, dtype=_dtype, variables_are_true=True)
 
 
 def begin() -> None:

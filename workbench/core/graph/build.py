@@ -155,8 +155,9 @@ def check_fronts() -> None:
 
 def _build(definition: OpDef, args: Sequence[Any], options: dict[str, Any], name: str | None) -> Any:
     most = len(definition.inputs) + bool(definition.variadic) + len(definition.attrs)
-    if name is None and len(args) == most + 1 and isinstance(args[-1], str):
-        *args, name = args      # the name may also come last by position, as TensorFlow 1.x allows
+    if len(args) == most + 1 and (args[-1] is None or (name is None and isinstance(args[-1], str))):
+        *args, last = args      # the name may also come last by position, as TensorFlow 1.x allows
+        name = name or last
     values, given = arguments(definition, list(args), dict(options))
     late = next((key for key, value in given.items() if key in definition.late and _late(value)), None)
     if late is not None:

@@ -169,7 +169,7 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
     def _element(self, element: Any, where: str) -> Tensor | Operation:
         if isinstance(element, (str, bytes)):
             name = element if isinstance(element, str) else element.decode()
-            return self.tensor(name) if ":" in name else self.operation(name)
+            return self._value(self.tensor(name)) if ":" in name else self.operation(name)
         if hasattr(element, "__graph_element__"):
             element = element.__graph_element__()
         if not isinstance(element, (Tensor, Operation)):
@@ -179,6 +179,12 @@ class Graph(Contents[Operation], Collections, Scoped, Permissions):
             raise errors.InvalidArgumentError(f"{where}: {element.name} belongs to another graph; build it in this "
                                               "session's graph (with graph.as_default()) or use that graph's session")
         return element
+
+    @staticmethod
+    def _value(tensor: Tensor) -> Tensor:
+        """The first read of a variable, by whose name a program means the value; any other tensor as it is."""
+        return next((op.outputs[0] for op in tensor.consumers() if op.kind == "read_variable"), tensor) if (
+            tensor.op.kind == "variable") else tensor
 
     # building
     def create(self, type: str | OpDef, inputs: Sequence[Tensor] = (), attrs: Mapping[str, Any] | None = None,

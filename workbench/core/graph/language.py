@@ -17,7 +17,8 @@ class Language:
     `entries`, what a body's arguments are called, its operations stand in one scope with those of the other body
     ("cond/add"), not each in one of its own ("cond/then/add"); with `below` constants that are made of its arguments stand
     under the operation ("add/y"). `type` is what an operation's type is called. The others give the texts of tensors,
-    operations, variables, shapes and element types: (thing, is it asked by repr?) -> text.
+    operations, variables, shapes and element types: (thing, is it asked by repr?) -> text. Where `variables_are_true`, a
+    variable is true in a Python condition, as any object; else it raises, as a tensor does.
     """
 
     names: Mapping[str, str]
@@ -30,6 +31,7 @@ class Language:
     variable: Callable[[Any, bool], str]
     shape: Callable[[Any, bool], str]
     dtype: Callable[[Any, bool], str]
+    variables_are_true: bool = False
 
     def title(self, kind: str) -> str:
         """What an operation of this kind is called where the program gives no name."""

@@ -23,8 +23,7 @@ def read_feeds(graph: Graph, feed_dict: Mapping[Any, Any]) -> tuple[tuple[Tensor
     for key, value in feed_dict.items():
         if type(key) is not Tensor and (isinstance(key, tuple) or hasattr(key, "__graph_parts__")):
             return read_feeds(graph, _in_parts(feed_dict))
-        for tensor in [key] if type(key) is Tensor else key.__reads__() if hasattr(key, "__reads__") else [
-                feed_tensor(graph, key)]:
+        for tensor in [key] if type(key) is Tensor else key.__reads__() if hasattr(key, "__reads__") else _named(graph, key):
             tensors.append(tensor)
             given.append(value)
     return tuple(tensors), *feed_arrays(tensors, given)
@@ -56,6 +55,14 @@ def feed_tensor(graph: Graph, key: Any) -> Tensor:
         raise errors.DtypeError(f"feed: {element.name!r} is an operation (Cannot interpret feed_dict key as Tensor); feed one "
                                 f"of its tensors, such as '{element.name}:0'")
     return element
+
+
+def _named(graph: Graph, key: Any) -> list[Tensor]:
+    """The tensors that a key which is no tensor means: of a variable, named by itself or by a read, all its reads."""
+    found = feed_tensor(graph, key)
+    if found.op.kind != "read_variable":
+        return [found]
+    return [op.outputs[0] for op in found.op.inputs[0].consumers() if op.kind == "read_variable"]
 
 
 def _array(tensor: Tensor, value: Any) -> Any:
