@@ -53,7 +53,7 @@ def test_unknown_arguments_of_layers_and_cells_raise():
 
 def test_a_cell_that_reuses_needs_its_variables():
     x, state = wb.constant(np.ones((2, 4), np.float32)), wb.zeros([2, 3])
-    with pytest.raises(ValueError, match="does not exist but reuse=True"):
+    with wb.variable_scope("empty"), pytest.raises(ValueError, match="does not exist but reuse=True"):
         rnn_cell.BasicRNNCell(3, reuse=True)(x, state)
     first, _ = rnn_cell.BasicRNNCell(3)(x, state)
     again, _ = rnn_cell.BasicRNNCell(3, reuse=True)(x, state)

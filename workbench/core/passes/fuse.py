@@ -165,6 +165,8 @@ def _obstacle(op: Operation) -> str:
         return f"it waits for {op.control_inputs[0].name!r}"
     if len(op.outputs) != 1 or not all(t.shape.known for t in (*op.inputs, *op.outputs)):
         return "a shape is known only in the step"
+    if len(op.inputs) > _MOST_OPERANDS + _MOST_MEMBERS:
+        return f"it reads {len(op.inputs)} values, of which a kernel takes {_MOST_OPERANDS}"
     dtypes = tuple(t.dtype.name for t in op.inputs)
     if not translatable(_meaning(op), dtypes[:2] if op.kind == "add_n" else dtypes, op.outputs[0].dtype.name):
         return f"compiled loops do not compute it for {', '.join(dict.fromkeys(dtypes))}"
