@@ -37,6 +37,7 @@ PROTOCOLS = {
     "fit",                                                               # scikit-learn's transformers
     "sample", "next_inputs", "initialize", "step", "finalize",              # what loops call of decoders, and they of helpers
     "_finish", "_outputs", "_rule", "dense_tensor",        # what optimizers, canned models and feature columns override
+    "_get_dense_tensor", "_get_sparse_tensors",            # what feature columns of programs override
 }
 
 

@@ -61,3 +61,20 @@ def test_compile_time_is_part_of_the_price():
         dear = [*one, ops.tanh(one[0].outputs[0]).op]
     assert price(one) < price(cheap) < price(dear)
     assert saving(cheap) == saving(dear) < price(cheap)
+
+
+def test_clusters_that_would_wait_for_each_other_stay_apart():
+    """Each has a member before and one behind a member of the other, with something between that is in neither."""
+    with wb.Graph().as_default() as graph:
+        x = wb.placeholder("float32", [1_000_000])
+        first = wb.tanh(x)
+        between = wb.cumsum(first)
+        other = wb.exp(x) * 2.0
+        joined = first + wb.cumsum(other)
+        last = other + between
+    program = fuse(prune(graph, [joined, last], [], {x: x.shape}))
+    assert {op.kind for op in program.graph.operations} >= {"fused", "cumsum"}
+    values = np.linspace(-1, 1, 1_000_000).astype(np.float32)
+    found = wb.Session(graph=graph).run([joined, last], {x: values})
+    tanh, doubled = np.tanh(values), np.exp(values) * np.float32(2)
+    np.testing.assert_allclose(found, [tanh + np.cumsum(doubled), doubled + np.cumsum(tanh)], rtol=1e-4, atol=1e-2)

@@ -33,9 +33,12 @@ def fuse(program: Program) -> Program:
     """
     clusters = _Clusters(program)
     groups = [members for members in clusters.members() if saving(members) > price(members)]
-    if not groups:
-        return program
     group_of = {op: members for members in groups for op in members}
+    while stuck := _in_circles(clusters.order, group_of):
+        for op in min(stuck, key=lambda members: (saving(members), clusters.position[members[0]])):
+            del group_of[op]
+    if not group_of:
+        return program
     sides = Sides(clusters.order, clusters.readers, group_of)
     state = Rewrite()
     for op in _order(program, group_of):
@@ -229,6 +232,37 @@ def price(members: list[Operation]) -> float:
     return (kernel + each * len(members) + call * _calls(members)) / _STEPS
 
 
+def _in_circles(order: list[Operation], group_of: Mapping[Operation, list[Operation]]) -> list[list[Operation]]:
+    """The clusters that wait for themselves through others, or lie between such ones.
+
+    NOTE: a cluster that grows asks only for paths that leave and return above its first member. Others, which lead through
+    clusters whose members alternate with its own, are rare; all of them are found here, in one walk.
+    """
+    lead = {op: group_of.get(op, [op])[0] for op in order}
+    before: dict[Operation, set[Operation]] = {one: set() for one in lead.values()}
+    after: dict[Operation, set[Operation]] = {one: set() for one in before}
+    for op in order:
+        for one in {lead[earlier] for earlier in _awaited(op)} - {lead[op]}:
+            before[lead[op]].add(one)
+            after[one].add(lead[op])
+    left = set(before)
+    for here, there in ((before, after), (after, before)):      # what waits for no circle, then what none waits for
+        free = [one for one in left if not here[one]]
+        while free:
+            one = free.pop()
+            left.discard(one)
+            for other in there[one]:
+                here[other].discard(one)
+                if not here[other]:
+                    free.append(other)
+    return [group_of[op] for op in order if op in left and op in group_of]
+
+
+def _awaited(op: Operation) -> list[Operation]:
+    """What runs before an operation, but for what the turn before of a loop made."""
+    return [*(t.op for t in op.inputs if not is_back_edge(op, t)), *op.control_inputs]
+
+
 def _order(program: Program, group_of: Mapping[Operation, list[Operation]]) -> list[Operation]:
     """A topological order of the condensed graph, in which every cluster's members are consecutive."""
     result: list[Operation] = []
@@ -245,7 +279,6 @@ def _order(program: Program, group_of: Mapping[Operation, list[Operation]]) -> l
                 done.update(members)
                 continue
             stack.append((op, True))
-            reads = [t.op for member in members for t in member.inputs if not is_back_edge(member, t)]
-            waits = [before for member in members for before in member.control_inputs]
-            stack += [(before, False) for before in (*reads, *waits) if before not in done and before not in members]
+            stack += [(before, False) for member in members for before in _awaited(member)
+                      if before not in done and before not in members]
     return result
