@@ -1,11 +1,12 @@
 """Interleaved timing of contestants that do the same work; prints ratios with their spread, never bare times."""
 from __future__ import annotations
 
+import argparse
 import gc
 import json
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -13,9 +14,20 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Result", "agree", "compare", "report"]
+__all__ = ["Result", "agree", "choices", "compare", "report"]
 
 Step = Callable[[], Any]
+
+
+def choices(document: str | None, work: Iterable[str], seconds: float = 1.0) -> argparse.ArgumentParser:
+    """Asks which of `work` to measure, and how."""
+    parser = argparse.ArgumentParser(description=document, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("work", nargs="*", choices=[*work, []], default=[])
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=seconds, help="of each contestant in a round")
+    parser.add_argument("--processor", action="store_true", help="compare processor time instead of what went by")
+    parser.add_argument("--suffix", default="", help="stands behind the title, such as the instruction set")
+    return parser
 
 
 @dataclass

@@ -10,7 +10,6 @@ operations our own step spends its time.
 """
 from __future__ import annotations
 
-import argparse
 import re
 import time
 from collections import Counter
@@ -19,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.harness import choices
 from benchmarks.neighbour import compare, framework
 
 BATCH, STEPS, UNITS, WORDS, SAMPLED = 20, 20, 512, 10_000, 512
@@ -242,16 +242,12 @@ WORK = {"full": full, "sampled": sampled, "full_loop": full_loop, "sampled_loop"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("work", nargs="*", choices=[*WORK, []], default=[])
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=1.0)
+    parser = choices(__doc__, WORK)
     parser.add_argument("--profile", action="store_true")
-    parser.add_argument("--processor", action="store_true")
     given = parser.parse_args()
     for name in given.work or WORK:
         kind, _, looped = name.partition("_")
-        title = f"language model, {kind} softmax{' in a loop' if looped else ''}"
+        title = f"language model, {kind} softmax{' in a loop' if looped else ''}{given.suffix}"
         if given.profile:
             profile(title, kind == "sampled", bool(looped))
             continue

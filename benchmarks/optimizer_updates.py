@@ -10,12 +10,12 @@ Every framework in a process of its own, in turn; torch by its fused form where 
 """
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from benchmarks.harness import choices
 from benchmarks.neighbour import compare, framework
 
 LARGE, SMALL = (20, 500_000), (200, 1_000)      # variables, and elements of each
@@ -153,15 +153,10 @@ WORK = {"adam": ("Adam, 10 million parameters", adam), "adam_small": ("Adam, 200
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("work", nargs="*", choices=[*WORK, []], default=[])
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=1.0)
-    parser.add_argument("--processor", action="store_true")
-    given = parser.parse_args()
+    given = choices(__doc__, WORK).parse_args()
     for name in given.work or WORK:
         title, work = WORK[name]
-        compare(title, work, [0], False, given.rounds, given.seconds, BAR, given.processor)
+        compare(title + given.suffix, work, [0], False, given.rounds, given.seconds, BAR, given.processor)
 
 
 if __name__ == "__main__":

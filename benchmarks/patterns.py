@@ -8,7 +8,6 @@ Every framework in a process of its own, in turn; first the results agree.
 """
 from __future__ import annotations
 
-import argparse
 import functools
 import os
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.harness import choices
 from benchmarks.neighbour import compare, framework
 
 SHAPE = (1024, 1024)
@@ -109,13 +109,8 @@ def jax_jit(pattern: Callable[..., list[Any]], values: list[Any]) -> Callable[[]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("work", nargs="*", choices=[*WORK, []], default=[])
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=0.5)
-    parser.add_argument("--processor", action="store_true")
+    parser = choices(__doc__, WORK, 0.5)
     parser.add_argument("--all", action="store_true", help="torch eager and JAX too")
-    parser.add_argument("--suffix", default="", help="stands behind the title, such as the instruction set")
     given = parser.parse_args()
     for name in given.work or WORK:
         title = f"Pattern {name}, 1 M elements{given.suffix}"

@@ -9,13 +9,13 @@ inference mode, eager and compiled. Every framework in a process of its own, in 
 """
 from __future__ import annotations
 
-import argparse
 import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from benchmarks.harness import choices
 from benchmarks.neighbour import PEERS, compare, framework
 from benchmarks.networks import IMAGES, NETWORKS, initial, peer
 
@@ -193,13 +193,7 @@ WORK: dict[str, tuple[str, Callable[[str], Made]]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("work", nargs="*", choices=[*WORK, []], default=[])
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seconds", type=float, default=1.0)
-    parser.add_argument("--processor", action="store_true")
-    parser.add_argument("--suffix", default="", help="stands behind the title, such as the instruction set")
-    options = parser.parse_args()
+    options = choices(__doc__, WORK).parse_args()
     for name in options.work or WORK:
         title, work = WORK[name]
         peers = {**PEERS, **({"torch.compile": "torch"} if name.endswith("_one") else {})}

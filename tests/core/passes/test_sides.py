@@ -24,6 +24,12 @@ def cell(z, c):
     return c, ops.sigmoid(o) * ops.tanh(c)
 
 
+def with_and_without(graph, fetches, feeds):
+    """Pairs of what a session gives and one that does not fuse."""
+    with wb.Session(graph=graph) as session, wb.Session(graph=graph, disabled_passes=["fuse"]) as plain:
+        return zip(session.run(fetches, feeds), plain.run(fetches, feeds))
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_a_cell_and_its_gradient_are_what_they_are_without_fusion(shape):
     rng = np.random.default_rng(3)
@@ -34,9 +40,8 @@ def test_a_cell_and_its_gradient_are_what_they_are_without_fusion(shape):
         dz, dc = wb.gradients([ops.reduce_sum(h * h), ops.reduce_sum(ops.sin(new_c))], [z, c])
         fetches = [new_c, h, dz, dc, *wb.gradients(ops.reduce_sum(ops.sin(dz)), [z, c])]
     feeds = {z: rng.standard_normal(z.shape.static, np.float32), c: rng.standard_normal(shape, np.float32)}
-    with wb.Session(graph=graph) as session, wb.Session(graph=graph, disabled_passes=["fuse"]) as plain:
-        for found, wanted in zip(session.run(fetches, feeds), plain.run(fetches, feeds)):
-            np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6)
+    for found, wanted in with_and_without(graph, fetches, feeds):
+        np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6)
 
 
 def test_a_cell_is_one_kernel_and_its_gradient_another():
@@ -76,9 +81,8 @@ def test_what_lies_side_by_side_may_be_read_alone_too(fetched):
         fetches = [joined, b] if fetched else [joined]
         assert ("concat" in kinds(fetches, [x, y])) == fetched
     feeds = {x: rng.standard_normal((64, 96), np.float32), y: rng.standard_normal((64, 96), np.float32)}
-    with wb.Session(graph=graph) as session, wb.Session(graph=graph, disabled_passes=["fuse"]) as plain:
-        for found, wanted in zip(session.run(fetches, feeds), plain.run(fetches, feeds)):
-            np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=2e-6)
+    for found, wanted in with_and_without(graph, fetches, feeds):
+        np.testing.assert_allclose(found, wanted, rtol=2e-6, atol=2e-6)
 
 
 def test_clusters_meet_where_one_result_reads_both():
@@ -96,8 +100,8 @@ def test_clusters_do_not_meet_where_one_waits_for_the_other():
         result = a * 3.0 + b
         assert kinds([result], [x]) == ["fused", "matmul", "fused"]
     value = rng.standard_normal((128, 128), np.float32)
-    with wb.Session(graph=graph) as session, wb.Session(graph=graph, disabled_passes=["fuse"]) as plain:
-        np.testing.assert_allclose(session.run(result, {x: value}), plain.run(result, {x: value}), rtol=1e-5, atol=1e-5)
+    for found, wanted in with_and_without(graph, [result], {x: value}):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
@@ -108,5 +112,5 @@ def test_sums_are_added_in_their_order(count):
         total = ops.maximum(ops.add_n(parts), 0.0)
         assert kinds([total], parts) == ["fused"]
     feeds = {t: rng.standard_normal((128, 128), np.float32) for t in parts}
-    with wb.Session(graph=graph) as session, wb.Session(graph=graph, disabled_passes=["fuse"]) as plain:
-        np.testing.assert_array_equal(session.run(total, feeds), plain.run(total, feeds))
+    for found, wanted in with_and_without(graph, [total], feeds):
+        np.testing.assert_array_equal(found, wanted)
