@@ -236,3 +236,14 @@ def test_a_saver_is_made_of_what_another_one_said(tmp_path):
             tf.train.Saver(saver_def="save")
         with pytest.raises(ValueError, match="saver_def must specify the save_tensor_name"):
             tf.train.Saver(saver_def=tf.train.SaverDef())
+
+
+def test_what_has_no_form_in_a_meta_graph_is_said_once_and_the_values_are_saved(tmp_path, caplog):
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.map_fn(lambda x: x * 2.0, tf.get_variable("w", initializer=tf.constant([1.0, 2.0])))
+        session.run(tf.global_variables_initializer())
+        saver = tf.train.Saver()
+        paths = [saver.save(session, str(tmp_path / "model"), global_step=step) for step in (1, 2)]
+        assert ["no meta graph is written beside" in message for message in caplog.messages] == [True]
+        assert not list(tmp_path.glob("*.meta"))
+        saver.restore(session, paths[0])

@@ -55,7 +55,7 @@ class Saver(native.Saver):
             write_version = saver_def.version or V1
             options.update({key: getattr(saver_def, key) for key in ("max_to_keep", "keep_checkpoint_every_n_hours")})
         super().__init__(var_list, *args, **options)
-        self._version, self._relative = write_version, save_relative_paths
+        self._version, self._relative, self._formless = write_version, save_relative_paths, False
 
     @property
     def max_to_keep(self) -> int:
@@ -71,10 +71,11 @@ class Saver(native.Saver):
         the graph has no form in TensorFlow's; in TensorFlow's format the values pass through this process, read in one step."""
         if self._version is None and write_state and latest_filename in (None, "checkpoint"):
             base = super().save(sess, save_path, global_step, latest_filename, meta_graph_suffix, write_meta_graph, write_state)
-            if base is not None and write_meta_graph and "://" not in base:
+            if base is not None and write_meta_graph and "://" not in base and not self._formless:
                 try:
                     self._beside(sess, f"{base}.{meta_graph_suffix}")
                 except errors.UnimplementedError as error:
+                    self._formless = True      # which it stays: said once, not at each checkpoint
                     _log.warning("Saver.save: no meta graph is written beside %s: %s", base, error.message)
             return base
         step = self._step(sess, global_step)
