@@ -55,9 +55,7 @@ LAST = "works along an axis of a known rank"
 NEEDS_SHAPES = {
     "growing-dims": "a loop's state enters with dimensions that its invariant does not have; TensorFlow 1.x refuses it too",
     "growing-rank": "as growing-dims",
-    **dict.fromkeys((f"{name}-rank" for name in ("space_to_batch", "space_to_batch_nd", "batch_to_space", "batch_to_space_nd",
-                                                 "space_to_depth", "depth_to_space", "with_space_to_batch SAME",
-                                                 "with_space_to_batch VALID")), BLOCKS),
+    **dict.fromkeys(("space_to_depth-rank", "depth_to_space-rank"), BLOCKS),
     **dict.fromkeys((f"{name}-{mode}" for mode in UNKNOWN for name in (
         "depthwise_conv2d and depthwise_conv2d_native", "separable_conv2d", "derivatives of depthwise_conv2d by name",
         "dilation2d of ties", *(f"{kind} {padding} {rate}" for kind in ("dilation2d", "erosion2d")
