@@ -246,17 +246,10 @@ class LinearOperator:
         return ops.squeeze(function(column, adjoint=adjoint, name=name), axis=[-1])
 
 
-class LinearOperatorFullMatrix(LinearOperator):
-    """The operator of a dense `matrix` [batch…, M, N]."""
+class Stored(LinearOperator):
+    """What operators share that keep their whole `_matrix` [batch…, M, N]."""
 
-    def __init__(self, matrix: Any, is_non_singular: bool | None = None, is_self_adjoint: bool | None = None,
-                 is_positive_definite: bool | None = None, is_square: bool | None = None,
-                 name: str = "LinearOperatorFullMatrix") -> None:
-        self._matrix = convert(matrix)
-        if self._matrix.shape.dims is not None and len(self._matrix.shape) < 2:
-            raise errors.ShapeError(f"{name}: matrix must have at least 2 dimensions but its shape is {self._matrix.shape}")
-        super().__init__(self._matrix.dtype, [self._matrix], is_non_singular, is_self_adjoint, is_positive_definite,
-                         is_square, name)
+    _matrix: Tensor
 
     def _shape(self) -> Shape:
         return self._matrix.shape
@@ -269,3 +262,16 @@ class LinearOperatorFullMatrix(LinearOperator):
 
     def _to_dense(self) -> Tensor:
         return self._matrix
+
+
+class LinearOperatorFullMatrix(Stored):
+    """The operator of a dense `matrix` [batch…, M, N]."""
+
+    def __init__(self, matrix: Any, is_non_singular: bool | None = None, is_self_adjoint: bool | None = None,
+                 is_positive_definite: bool | None = None, is_square: bool | None = None,
+                 name: str = "LinearOperatorFullMatrix") -> None:
+        self._matrix = convert(matrix)
+        if self._matrix.shape.dims is not None and len(self._matrix.shape) < 2:
+            raise errors.ShapeError(f"{name}: matrix must have at least 2 dimensions but its shape is {self._matrix.shape}")
+        super().__init__(self._matrix.dtype, [self._matrix], is_non_singular, is_self_adjoint, is_positive_definite,
+                         is_square, name)

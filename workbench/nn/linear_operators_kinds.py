@@ -11,7 +11,7 @@ from workbench.core.graph.build import convert, ops
 from workbench.core.graph.graph import Tensor
 from workbench.core.graph.shape import Shape, broadcast
 from workbench.nn.checks import assert_equal, assert_less
-from workbench.nn.linear_operators import LinearOperator, adjoint_of, log_size
+from workbench.nn.linear_operators import LinearOperator, Stored, adjoint_of, log_size
 
 __all__ = ["LinearOperatorComposition", "LinearOperatorDiag", "LinearOperatorIdentity", "LinearOperatorLowRankUpdate",
            "LinearOperatorLowerTriangular", "LinearOperatorScaledIdentity"]
@@ -82,7 +82,7 @@ def _always(hint: bool | None, holds: bool, name: str, fact: str) -> bool | None
     return True if holds else hint
 
 
-class LinearOperatorLowerTriangular(_Diagonal):
+class LinearOperatorLowerTriangular(_Diagonal, Stored):
     """The operator of the lower triangles of `tril` [batch…, N, N]; what stands above them does not count."""
 
     def __init__(self, tril: Any, is_non_singular: bool | None = None, is_self_adjoint: bool | None = None,
@@ -91,24 +91,12 @@ class LinearOperatorLowerTriangular(_Diagonal):
         given = convert(tril)
         if given.shape.dims is not None and len(given.shape) < 2:
             raise errors.ShapeError(f"{name}: tril must have at least 2 dimensions but its shape is {given.shape}")
-        self._tril = ops.matrix_band_part(given, -1, 0)
+        self._matrix = ops.matrix_band_part(given, -1, 0)
         super().__init__(given.dtype, [given], is_non_singular, is_self_adjoint, is_positive_definite,
                          _always(is_square, True, name, "is square"), name)
 
-    def _shape(self) -> Shape:
-        return self._tril.shape
-
-    def _shape_tensor(self) -> Any:
-        return ops.shape(self._tril)
-
-    def _matmul(self, x: Tensor, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
-        return ops.matmul(adjoint_of(self._tril, adjoint), adjoint_of(x, adjoint_arg))
-
     def _solve(self, rhs: Tensor, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
-        return ops.matrix_triangular_solve(self._tril, adjoint_of(rhs, adjoint_arg), adjoint=adjoint)
-
-    def _to_dense(self) -> Tensor:
-        return self._tril
+        return ops.matrix_triangular_solve(self._matrix, adjoint_of(rhs, adjoint_arg), adjoint=adjoint)
 
 
 class LinearOperatorScaledIdentity(LinearOperatorDiag):
