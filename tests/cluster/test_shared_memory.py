@@ -10,6 +10,7 @@ from distributed import Client
 
 import workbench as wb
 from tests.cluster.conftest import kill
+from tests.cluster.lent import descriptors
 from tests.eventually import eventually
 from workbench import errors
 from workbench.cluster.chief.cluster import Cluster
@@ -21,16 +22,7 @@ SIZE = 1 << 20      # elements of 4 bytes
 
 def lent(client: Client, workers: list[str] | None = None) -> dict[str, int]:
     """Worker -> memory that is open or mapped there."""
-    def count() -> int:
-        links = []
-        for name in os.listdir("/proc/self/fd"):
-            try:
-                links.append(os.readlink(f"/proc/self/fd/{name}"))
-            except OSError:      # the listing itself
-                continue
-        with open("/proc/self/maps") as maps:
-            return sum("memfd:workbench" in one for one in (*links, *maps))
-    return client.run(count, workers=workers)
+    return client.run(lambda: len(descriptors()), workers=workers)
 
 
 def doubling() -> tuple[wb.Variable, wb.Operation]:

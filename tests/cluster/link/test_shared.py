@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.cluster.lent import descriptors
 from tests.eventually import eventually
 from workbench import errors
 from workbench.cluster.link import shared
@@ -21,18 +22,6 @@ from workbench.cluster.wire.frames import SHARED, TENSOR, Frame, decode_tensor, 
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="memory is lent on Linux")
 SESSION, LARGE = 7, shared.FROM
-
-
-def descriptors() -> list[str]:
-    """The memory that this process has open or mapped, as the system lists it."""
-    found = []
-    for name in os.listdir("/proc/self/fd"):
-        try:
-            found.append(os.readlink(f"/proc/self/fd/{name}"))
-        except FileNotFoundError:      # the listing itself
-            continue
-    with open("/proc/self/maps") as maps:
-        return [one for one in [*found, *maps] if "memfd:workbench" in one]
 
 
 def _is_lent(frame: Frame) -> bool:
