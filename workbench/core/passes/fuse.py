@@ -34,7 +34,7 @@ def fuse(program: Program) -> Program:
     clusters = _Clusters(program)
     groups = [members for members in clusters.members() if saving(members) > price(members)]
     group_of = {op: members for members in groups for op in members}
-    while stuck := _in_circles(clusters.order, group_of):
+    while group_of and (stuck := _in_circles(clusters.order, group_of)):
         for op in min(stuck, key=lambda members: (saving(members), clusters.position[members[0]])):
             del group_of[op]
     if not group_of:
