@@ -6,6 +6,7 @@ import fcntl
 import fnmatch
 import gzip
 import io
+import itertools
 import json
 import os
 import pty
@@ -15,6 +16,7 @@ import subprocess
 import sys
 import termios
 import textwrap
+import time
 from pathlib import Path
 
 import psutil
@@ -35,11 +37,12 @@ from workbench.core.kernels.cache import Cache
 from workbench.core.kernels.measured.question import Time
 from workbench.core.kernels.measured.record import keep, packed
 from workbench.core.run.gate import gate
-from workbench.core.trace import StatusRecord, TaskRecord
+from workbench.core.trace import Journal, Span, StatusRecord, TaskRecord
 from workbench.io.datasets import load_mnist
 from workbench.settings import settings
 from workbench.train.progress import Progress
-from workbench.viz.verdict import Row, Summary, Verdict
+from workbench.viz.books import books_of
+from workbench.viz.verdict import UNKNOWN, Row, Summary, Verdict
 
 
 def summary(kind="worker", subject="/job:worker/task:1"):
@@ -90,6 +93,30 @@ def test_plain_lines_without_a_terminal():
     assert lines[1].startswith("step 0/100  loss 2.0000  accuracy 0.00 %  50.0 steps/s  longest work – ms  ")
     assert "worker 1 joined" in lines and "\x1b" not in text
     assert lines[-1].startswith("finished step 100/100: accuracy 100.00 %, loss 1.0000, time 0:0")
+
+
+def test_a_verdict_on_what_ran_before_is_none_on_this_run(monkeypatch):
+    """Neither the one that was known when this run began nor one that is made while it goes on."""
+    journal = Journal()
+    journal.enabled = True
+    monkeypatch.setattr(screens, "journal", journal)
+    monkeypatch.setattr(screens, "SUMMARY_SECONDS", 0.0)
+    for name in ("books.JUDGED", "books.SPARING", "accounting.SETTLED"):
+        monkeypatch.setattr(f"workbench.viz.{name}", 0.0)
+    account = screens._Account()
+
+    def shown_after_steps(end):
+        version = books_of(journal).version
+        for number in range(3):
+            at = end + 1e-3 * number
+            journal.span(Span("segment", "work", "t", "t", 0, at - 1e-3, at, next(steps), executable="s_0"))
+        account.read()
+        assert books_of(journal).version > version      # a verdict was made
+        return account.summary
+    steps, now = itertools.count(), time.perf_counter()
+    assert shown_after_steps(now - 20.0) is UNKNOWN
+    assert shown_after_steps(now - 10.0) is UNKNOWN
+    assert shown_after_steps(now + 10.0).rows
 
 
 def test_a_file_hears_that_the_first_step_is_being_compiled(monkeypatch):

@@ -130,16 +130,16 @@ class _Picture:
 
 
 class _Account:
-    """What every view of this process says of the run, from its first verdict on: looked at anew at most twice a second."""
+    """What every view of this process says of the run, from its first step on: looked at anew at most twice a second."""
 
     def __init__(self) -> None:
         self._books, self._at = books_of(journal), 0.0
-        self._books.advance()
-        self._earlier = self._books.version      # the verdict on what ran before
+        self._begin = time.perf_counter()
 
     @property
     def summary(self) -> Summary:
-        return self._books.summary if self._books.version != self._earlier else UNKNOWN
+        """Unknown while the newest verdict is one on what ran before, however late that came."""
+        return self._books.summary if self._books.summary.until >= self._begin else UNKNOWN
 
     def read(self) -> None:
         if time.monotonic() - self._at >= SUMMARY_SECONDS:

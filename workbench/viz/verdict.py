@@ -69,12 +69,13 @@ class Verdict:
 
 @dataclass(slots=True)
 class Summary:
-    """Verdict and rows of one run, and how long its steps take (milliseconds)."""
+    """Verdict and rows of one run, how long its steps take (milliseconds), when the newest one ended (`time.perf_counter`)."""
 
     verdict: Verdict
     rows: list[Row]
     step: float = 0.0
     run: str = ""
+    until: float = float("-inf")
 
 
 UNKNOWN = Summary(Verdict("unknown", "", 0.0, NOTHING_YET, ""), [])
@@ -114,7 +115,7 @@ def judging(accounting: Accounting, run: str | None = None) -> Slices[Summary]:
         if one.kind in ("worker", "server", "still"):
             costs[one.subject] = max(costs[one.subject], min(1.0, one.seconds / whole))
     rows = yield from _rows(everything, window, costs, len(groups) > 1)
-    return Summary(_verdict(found, whole, rows), rows, 1e3 * whole, run)
+    return Summary(_verdict(found, whole, rows), rows, 1e3 * whole, run, max(step.end for step in everything))
 
 
 def regular(accounting: Accounting, run: str) -> set[str]:
